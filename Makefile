@@ -24,12 +24,13 @@ demo: .venv/.ready env-torch ## train NCF on generated data on 1 and 2 devices, 
 # Compiled modules are kept, whatever the shell says: every command that a test starts would compile the suite anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Tests that start no framework run on all cores. The others start processes of their own: in two workers, of whole files and
-# by a group of tests/conftest.py. NumPy's threads would wait for each other's cores, and use them meanwhile.
+# Tests that start no framework run in a worker more than there are cores, since some wait: for processes, for clocks. The
+# others start processes of their own: in two workers, of whole files and by a group of tests/conftest.py. NumPy's threads would
+# wait for each other's cores, and use them meanwhile.
 PYTEST = OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest
 # Freed memory stays with a worker: to get the pages of each large array anew took 12 of 200 CPU seconds.
 KEEP_MEMORY = GLIBC_TUNABLES=glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296
-PLAIN_TESTS = $(KEEP_MEMORY) $(PYTEST) --numprocesses auto --dist loadfile -m "not framework and not slow and not full"
+PLAIN_TESTS = $(KEEP_MEMORY) $(PYTEST) --numprocesses $$(($$(nproc) + 1)) --dist loadfile -m "not framework and not slow and not full"
 OTHER_TESTS = $(PYTEST) --numprocesses 2 --dist loadgroup
 
 .PHONY: check

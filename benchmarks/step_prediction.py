@@ -31,7 +31,7 @@ from suite.results.fits import LinkFit, fit_link
 from suite.results.logs.reader import read
 from suite.results.logs.record import RunRecord
 from suite.results.predict.step import fit_step, step_time
-from suite.results.predict.systems import Link, System
+from suite.results.predict.systems import Interconnect, System
 
 PROJECT = Path(__file__).resolve().parent.parent
 DEVICES = 2
@@ -110,7 +110,7 @@ def predicted_and_measured(runs: Runs, workload: str, fit: LinkFit) -> tuple[flo
     cost = fit_step([(batch, runs.step(workload, 1, batch)[0]) for batch in demo.batches])
     seconds, record = runs.step(workload, DEVICES, demo.between)
     assert record.gradients is not None
-    system = System("measured", "", DEVICES, Link(fit.bytes_per_second, fit.alpha_seconds), None)
+    system = System("measured", "", DEVICES, Interconnect(fit.bytes_per_second, fit.alpha_seconds), None)
     # overlap 0: the cores that compute carry the bytes too
     return step_time(cost, demo.between, DEVICES, record.gradients, system, 0.0).seconds, seconds
 

@@ -22,7 +22,7 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from suite.control.telemetry import INTERVAL_SECONDS, Telemetry
+from suite.control.telemetry import INTERVAL_SECONDS, TelemetryRecorder
 from suite.machine import devices
 
 TARGET_CORE_SHARE = 0.005
@@ -31,7 +31,9 @@ TARGET_CORE_SHARE = 0.005
 def sampled(seconds: float) -> tuple[int, float]:
     """(samples, CPU seconds of the sampling thread)."""
     with tempfile.TemporaryDirectory() as folder:
-        telemetry = Telemetry(Path(folder) / "telemetry.jsonl", Path(folder) / "result_0.txt", bool(devices.gpus()))
+        telemetry = TelemetryRecorder(
+            Path(folder) / "telemetry.jsonl", Path(folder) / "result_0.txt", bool(devices.gpus())
+        )
         telemetry.start()
         time.sleep(seconds)
         telemetry.stop()

@@ -88,9 +88,9 @@ def _on_its_machines(parsed: argparse.Namespace, arguments: Sequence[str]) -> in
     launch = launch_of(parsed)
     if launch is None:
         return int(parsed.run(parsed))
-    from suite.control.machines.everywhere import everywhere
+    from suite.control.hosts.commands import run_on_hosts
 
-    return everywhere(without_machines(arguments, parsed), launch, _say)
+    return run_on_hosts(without_machines(arguments, parsed), launch, _say)
 
 
 def _say(line: str) -> None:

@@ -1,8 +1,11 @@
 """What all tests share: profiles of hypothesis, markers by what a test needs, generated data made once in a session."""
 
+import fcntl
 import functools
 import gc
 import itertools
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -26,7 +29,7 @@ SLOW_PATHS = (
     "machines/test_*.py",
     "stress/test_*.py",
     "suite/common/test_wheel.py",
-    "suite/control/machines/test_several*.py",
+    "suite/control/hosts/test_several*.py",
     "suite/control/test_interrupts.py",
     "suite/control/test_runs.py",
     "suite/environments/test_docker.py",
@@ -47,6 +50,15 @@ settings.load_profile("fixed")
 def matches(path, patterns):
     """Whether a path below tests is one of those that patterns name."""
     return any(path.match(pattern) for pattern in patterns)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """A file whose tests would all be left out (`-m "not framework and not slow …"`) is not even imported."""
+    terms = config.option.markexpr.split(" and ")
+    left_out = [
+        pattern for marker, patterns in MARKED_PATHS.items() if f"not {marker}" in terms for pattern in patterns
+    ]
+    return matches(collection_path, left_out) or None
 
 
 def pytest_collection_modifyitems(items):
@@ -95,12 +107,22 @@ def session_data(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def demo_data(session_data):
-    """A function from a generated data set's name to its folder, which is not to be changed."""
+def demo_data(session_data, tmp_path_factory):
+    """A function from a generated data set's name to its folder, which is not to be changed.
+
+    The first of xdist's workers to ask makes it, for seconds; the others copy it.
+    """
+    base = tmp_path_factory.getbasetemp()
+    first = base.parent / "demo_data" if "PYTEST_XDIST_WORKER" in os.environ else session_data
 
     @functools.cache
     def made(name):
-        registry.load_dataset(name).make_demo(session_data / name)
+        first.mkdir(exist_ok=True)
+        with (first / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            registry.load_dataset(name).make_demo(first / name)
+        if not (session_data / name).exists():
+            shutil.copytree(first / name, session_data / name)
         return session_data / name
 
     return made

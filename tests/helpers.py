@@ -90,7 +90,7 @@ def called_here(main, name, arguments, folder, environment):
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         _warnings_are_printed(),
-        _logging_as_at_a_start(),
+        logging_as_at_a_start(),
     ):
         patch.chdir(folder)
         patch.setattr(sys, "argv", [name, *arguments])
@@ -114,8 +114,8 @@ def called_here(main, name, arguments, folder, environment):
 
 
 @contextlib.contextmanager
-def _logging_as_at_a_start():
-    """No handlers: those of an earlier call, which Hydra sets up, write to streams that are closed."""
+def logging_as_at_a_start():
+    """No handlers, and the level of before afterwards: those that Hydra sets up write to streams that are closed by then."""
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     root.handlers = []

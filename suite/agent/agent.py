@@ -24,7 +24,7 @@ from typing import Any
 
 from suite.agent import tree
 from suite.agent.facts import facts
-from suite.agent.shipment import Shipment
+from suite.agent.new_files import NewFiles
 from suite.agent.wire import Message, Wire, packed, unpacked
 from suite.common.run_folder import RUN_FILE, is_beat
 from suite.launch import children, network
@@ -100,7 +100,7 @@ class Agent:
     def _ship(self, most_bytes: float = MOST_BYTES) -> None:
         if self.folder is None:
             return
-        for message in self._shipment.new(most_bytes if self.wire.backlog < MOST_BACKLOG else 0):
+        for message in self._new_files.new(most_bytes if self.wire.backlog < MOST_BACKLOG else 0):
             if is_beat(message["file"]) and self._watches_pids:
                 with contextlib.suppress(ValueError, KeyError):
                     self._pids[message["file"]] = json.loads(message["whole"])["pid"]
@@ -145,7 +145,7 @@ class Agent:
             (self.folder / name).write_bytes(unpacked(content))
         run["folder"] = str(self.folder)
         (self.folder / RUN_FILE).write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        self._shipment, self._watches_pids = Shipment(self.folder), watches_pids
+        self._new_files, self._watches_pids = NewFiles(self.folder), watches_pids
         self._oom_kills, self._told_kills, self._told_exhausted = cgroups.oom_kills(), 0, False
         return {"folder": str(self.folder)}
 

@@ -17,16 +17,16 @@ LOOK_SECONDS = 0.05
 
 def alive(pid: int) -> bool:
     """True if the process exists and is no zombie."""
-    found = _parent_and_state(pid)
-    return found is not None and found[1] not in "ZX"
+    parent_and_state = _parent_and_state(pid)
+    return parent_and_state is not None and parent_and_state[1] not in "ZX"
 
 
 def descendants(pid: int) -> list[int]:
     """Ids of all processes below `pid` that exist, zombies left out."""
     children = defaultdict(list)
     for entry in os.listdir(PROC):
-        if entry.isdigit() and (found := _parent_and_state(int(entry))) is not None:
-            children[found[0]].append((int(entry), found[1]))
+        if entry.isdigit() and (parent_and_state := _parent_and_state(int(entry))) is not None:
+            children[parent_and_state[0]].append((int(entry), parent_and_state[1]))
     members, parents = [], [pid]
     while parents:
         for child, state in children[parents.pop()]:
@@ -55,8 +55,8 @@ def reap(kept: frozenset[int]) -> None:
     with contextlib.suppress(OSError):
         text = (PROC / f"self/task/{os.getpid()}/children").read_text()
         for pid in map(int, text.split()):
-            found = _parent_and_state(pid)
-            if pid not in kept and found is not None and found[1] == "Z":
+            parent_and_state = _parent_and_state(pid)
+            if pid not in kept and parent_and_state is not None and parent_and_state[1] == "Z":
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
 

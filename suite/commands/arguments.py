@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from suite.control.machines.launchers import Launch
+    from suite.control.hosts.launchers import Launch
     from suite.results.price import Prices
     from suite.results.views.section import View
 
@@ -117,7 +117,7 @@ def launch_of(args: argparse.Namespace, variables: Mapping[str, str] = os.enviro
         raise ValueError("--launch ssh: which machines? type --hosts a,b or --hostfile FILE")
     if by == "local":
         return None
-    from suite.control.machines.launchers import in_allocation
+    from suite.control.hosts.launchers import in_allocation
 
     if by == "slurm" and not in_allocation(variables):
         raise ValueError(

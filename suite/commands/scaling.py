@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
     system = None if args.system is None else find_system(args.system)
     gradients = None if args.gradient_mb is None else GradientTraffic(args.gradient_mb * 1e6)
-    found = measured(args.paths, args.published, args.workload, "scaling")
+    results = measured(args.paths, args.published, args.workload, "scaling")
     wanted = Wanted(
         args.devices,
         args.batch_per_device,
@@ -79,9 +79,9 @@ def run(args: argparse.Namespace) -> int:
         system,
         gradients,
         prices(args),
-        tuple(measured_links(found)),
+        tuple(measured_links(results)),
     )
-    made = forecasts(found, wanted)
+    made = forecasts(results, wanted)
     if args.figures is not None:
         from suite.results.render.html.figures import write_figures  # matplotlib: only here
         from suite.results.render.html.scaling import forecast_charts
@@ -96,6 +96,6 @@ def _validate(args: argparse.Namespace) -> int:
     from suite.results.predict.validate import validate
     from suite.results.views.scaling import validation
 
-    found = validate()
-    write(validation(found), args)
-    return 0 if found.bars["met"].all() else 1
+    validation_result = validate()
+    write(validation(validation_result), args)
+    return 0 if validation_result.bars["met"].all() else 1

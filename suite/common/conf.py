@@ -28,5 +28,5 @@ def search_words() -> list[str]:
 
 def files(group: str) -> dict[str, Path]:
     """Name to file of a group such as `profile` or `study`. The shipped file wins over one of the same name, as in Hydra."""
-    found = [path for folder in (*_own, CONF) for path in sorted((folder / group).glob("*.yaml"))]
-    return {path.stem: path for path in found}
+    paths = [path for folder in (*_own, CONF) for path in sorted((folder / group).glob("*.yaml"))]
+    return {path.stem: path for path in paths}

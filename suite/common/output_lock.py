@@ -16,7 +16,7 @@ LOCK_FILE = ".lock"
 
 
 @contextlib.contextmanager
-def claimed(output: Path) -> Iterator[None]:
+def output_locked(output: Path) -> Iterator[None]:
     """Hold the output folder against other controllers, for as long as this process lives.
 
     Raises ValueError if another one writes into it now.

@@ -52,7 +52,7 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Cell:
+class StudyCell:
     """One job of a study."""
 
     study: Study
@@ -122,8 +122,12 @@ def _from_file(path: Path) -> Mapping[str, Any]:
 
 def _from_outside(name: str) -> Mapping[str, Any]:
     """What a package's entry point names: such a description, or the path of a file that holds one."""
-    found = registry.load_study(name)
-    return _from_file(Path(found)) if isinstance(found, (str, Path)) else _mapping(name, "the description", found)
+    description = registry.load_study(name)
+    return (
+        _from_file(Path(description))
+        if isinstance(description, (str, Path))
+        else _mapping(name, "the description", description)
+    )
 
 
 def _mapping(name: str, what: str, value: object) -> Mapping[str, Any]:

@@ -43,8 +43,8 @@ def run_command() -> str:
 
 def _shortest(path: Path) -> str:
     """A file's name where the PATH leads to it, its path below the working directory, or all of its path; quoted."""
-    found = shutil.which(path.name)
-    if found is not None and _place(Path(found)) == _place(path):
+    on_path = shutil.which(path.name)
+    if on_path is not None and _place(Path(on_path)) == _place(path):
         return path.name
     below = os.path.relpath(path)
     return shlex.quote(str(path) if below.startswith("..") else below)

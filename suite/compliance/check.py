@@ -16,7 +16,7 @@ import yaml
 
 from suite.compliance import rule_files, rulesets
 from suite.compliance.complaints import MISSING, OF_TRAINING, Complaint, asked_otherwise, changed_target, explain
-from suite.compliance.rulesets import RULES_FOLDER, Rules
+from suite.compliance.rulesets import RULES_FOLDER, Ruleset
 from suite.results.logs.collect import NOT_ENDED, RUNNING, filed_status
 from suite.results.logs.events import Event, Problem
 from suite.results.logs.lines import read_file
@@ -58,7 +58,7 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     record = interpret(path, events, problems).record
     if not record.format:
         unread = "; ".join(str(problem) for problem in problems[:3])
-        return Verdict(path, False, unread, (requested or Rules(RULESET)).name, ())
+        return Verdict(path, False, unread, (requested or Ruleset(RULESET)).name, ())
     if record.status == "truncated" and filed_status(path.with_name("status.json"))[0] == RUNNING:
         return not_ended(path)
     chosen = requested or rulesets.rules_of(record)
@@ -107,7 +107,7 @@ def not_ended(path: Path) -> Verdict:
     return Verdict(path, False, f"{NOT_ENDED}; check it again when it has ended", "none", (), judged=False)
 
 
-def _not_judged(path: Path, record: RunRecord, rules: Rules | None) -> Verdict:
+def _not_judged(path: Path, record: RunRecord, rules: Ruleset | None) -> Verdict:
     """The verdict on a log whose lines no ruleset reads, or not the one that was asked for."""
     name, why = "none", "of round v0.5, for which mlperf-logging has no rules"
     if rules is not None:
@@ -117,12 +117,12 @@ def _not_judged(path: Path, record: RunRecord, rules: Rules | None) -> Verdict:
     return Verdict(path, False, text, name, (), judged=False)
 
 
-def find_rules(name: str) -> Rules:
+def find_rules(name: str) -> Ruleset:
     """The rules that `--rules` names: a ruleset, or a rule file. Raises ValueError if there are none."""
     ruleset = name.removeprefix("training_").removeprefix("v")
     if ruleset in rulesets.installed():
-        return Rules(ruleset)
-    return Rules(RULESET, find_rule_file(name))
+        return Ruleset(ruleset)
+    return Ruleset(RULESET, find_rule_file(name))
 
 
 def find_rule_file(name: str) -> Path:
@@ -158,9 +158,9 @@ def _unreadable_line(problem: Problem) -> Complaint:
 
 
 def _joined_records(line: int) -> Complaint:
-    found = "several records on one line, of which the checker reads only the last"
+    problem = "several records on one line, of which the checker reads only the last"
     do = "log from one process, and end each record with a new line"
-    return Complaint("", line, found, "one record a line", do, warning=True)
+    return Complaint("", line, problem, "one record a line", do, warning=True)
 
 
 def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complaint]) -> str:
@@ -174,7 +174,7 @@ def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complain
     return f"cut off: the log has no run_stop; {count}" if record.status == "truncated" else count
 
 
-def _run_checker(events: Sequence[Event], rules: Rules, werror: bool) -> list[Complaint]:
+def _run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[Complaint]:
     """Run the checker in this process on the records that were read; its messages as complaints."""
     rule_file = rules.file
     folders = (RULES_FOLDER, *([rule_file.parent] if rule_file else []))
@@ -185,10 +185,10 @@ def _run_checker(events: Sequence[Event], rules: Rules, werror: bool) -> list[Co
         try:
             checker.check_loglines(lines, str(rule_file or f"training_{rules.ruleset}/common.yaml"))
         except Exception as error:  # rule code met a value that it cannot compare
-            found = f"the checker stopped with {type(error).__name__}: {error}"
+            problem = f"the checker stopped with {type(error).__name__}: {error}"
             needed = "values of the type that the rules ask for (eval_accuracy: a number); rules that run"
             do = "log numbers as numbers; try rules of your own on a good log first"
-            stopped = [Complaint("", 0, found, needed, do)]
+            stopped = [Complaint("", 0, problem, needed, do)]
     entries = _rule_entries(rule_file) if rule_file else []
     hints = {entry["KEY"]["NAME"]: entry["KEY"] for entry in entries if "KEY" in entry}
     messages = [*checker.overwritable.values(), *checker.not_overwritable]

@@ -89,8 +89,8 @@ def explain(message: str, events: Sequence[Event], hints: Mapping[str, Mapping[s
     if match := _COUNT.match(message):
         return _count_complaint(match, events)
     if match := _CRASH.match(message):
-        found = "a value or metadata of another type than the rule expects"
-        return Complaint("", 0, found, condition_text(match[1]), "repair the program that logs")
+        problem = "a value or metadata of another type than the rule expects"
+        return Complaint("", 0, problem, condition_text(match[1]), "repair the program that logs")
     return Complaint("", 0, clean(message, 300), "the rule to hold", "see the rule file")
 
 
@@ -110,8 +110,8 @@ def asked_otherwise(record: RunRecord) -> Complaint | None:
 
 def changed_target(record: RunRecord) -> str:
     """What to do about a target that is not that of the rules, as the run's deviations tell; empty where it is."""
-    told = next((text for text in record.settings.deviations if text.startswith("targets ")), "")
-    given, _, rules = told.removeprefix("targets ").removesuffix(" or above").partition(", not ")
+    deviation = next((text for text in record.settings.deviations if text.startswith("targets ")), "")
+    given, _, rules = deviation.removeprefix("targets ").removesuffix(" or above").partition(", not ")
     if not rules:
         return ""
     if given.count(" ") == 1:  # one metric: its name says nothing new
@@ -129,8 +129,8 @@ def _count_complaint(match: re.Match[str], events: Sequence[Event]) -> Complaint
         do = _WHAT_TO_DO[key] if key in _KEYS_OF_EVENTS else f"log {key} with mllog"
         return Complaint(key, 0, MISSING, needed, do)
     values = sorted({clean(json.dumps(event.value), 40) for event in lines[:1000]})
-    found = f"{len(lines)} times" + (f", with the values {', '.join(values[:5])}" if len(values) > 1 else "")
-    return Complaint(key, lines[1].line if len(lines) > 1 else 0, found, needed, "log it once, from one process")
+    times = f"{len(lines)} times" + (f", with the values {', '.join(values[:5])}" if len(values) > 1 else "")
+    return Complaint(key, lines[1].line if len(lines) > 1 else 0, times, needed, "log it once, from one process")
 
 
 def _what_to_do(key: str, hints: Mapping[str, Mapping[str, Any]]) -> str:

@@ -19,7 +19,7 @@ _ROUND = re.compile(r"(?:training_results_)?v?(\d\.\d)(?:\.0)?")
 
 
 @dataclass(frozen=True)
-class Rules:
+class Ruleset:
     """The rules for one log."""
 
     ruleset: str
@@ -44,27 +44,27 @@ def installed() -> tuple[str, ...]:
     return tuple(sorted(name for name in folders if re.fullmatch(r"\d+\.\d+\.\d+", name)))
 
 
-def rules_of(record: RunRecord) -> Rules | None:
+def rules_of(record: RunRecord) -> Ruleset | None:
     """The rules of the log's round; None for a format that no ruleset reads (v0.5).
 
     The format tells v0.6 apart, a log of this suite names its profile; of others the folder's name counts (`v1.1`).
     """
     if record.format == "MLL":
-        return Rules("0.6.0")
+        return Ruleset("0.6.0")
     if record.format != "MLLOG":
         return None
     if record.benchmark == "ncf":  # no ruleset has it
         reference = record.settings.profile in ("", "reference")
-        return Rules(DEFAULT, RULES_FOLDER / ("ncf_reference.yaml" if reference else "ncf_demo.yaml"))
+        return Ruleset(DEFAULT, RULES_FOLDER / ("ncf_reference.yaml" if reference else "ncf_demo.yaml"))
     if record.settings.profile:
-        return Rules(DEFAULT, OF_V05 if record.settings.rules == "v0.5" else None)
+        return Ruleset(DEFAULT, OF_V05 if record.settings.rules == "v0.5" else None)
     for part in reversed(record.path.absolute().parent.parts):
         named = _ROUND.fullmatch(part)
         if named and f"{named[1]}.0" in installed() and f"{named[1]}.0" >= DEFAULT:
-            return Rules(f"{named[1]}.0", None, f"round v{named[1]} by the name of its folder")
+            return Ruleset(f"{named[1]}.0", None, f"round v{named[1]} by the name of its folder")
     having = [name for name in installed() if name >= DEFAULT and _has(name, record.benchmark)]
     ruleset = DEFAULT if DEFAULT in having or not having else having[0]
-    return Rules(
+    return Ruleset(
         ruleset, None, f"the log does not name its round; type --rules {installed()[-1]} or another for its own"
     )
 

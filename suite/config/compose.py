@@ -17,17 +17,17 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 
 from suite import __version__
 from suite.common import conf, registry
 from suite.common.conf import CONF
-from suite.common.study import Cell
+from suite.common.study import StudyCell
 from suite.common.typed import as_typed
 from suite.config import overrides, studies
 from suite.config.complete import completion
 from suite.config.help import help_text
-from suite.config.keys import group_choices, workload_keys
+from suite.config.keys import group_choices, meant, suite_keys, workload_keys
 from suite.config.options import SuiteConfig
 from suite.config.sweeps import default_gpus, divides, left_out
 from suite.environments.plugins import Plugin, activate
@@ -41,7 +41,7 @@ class Composed:
     config: dict[str, Any]
     overrides: tuple[str, ...]
     """What the command line set, `key=value` each."""
-    cell: Cell | None = None
+    cell: StudyCell | None = None
     """Which cell of a study it is; None outside of studies."""
 
 
@@ -64,7 +64,17 @@ def compose(arguments: Sequence[str]) -> Request:
     try:
         return _compose(arguments)
     except (HydraException, OmegaConfBaseException) as error:
-        raise ValueError(" ".join(str(error).split())) from None
+        raise ValueError(_in_one_line(error)) from None
+
+
+def _in_one_line(error: Exception) -> str:
+    """What Hydra says; of a key of the user's own file that there is not, in our words."""
+    reason = error.__cause__ or error.__context__
+    key = reason.full_key if isinstance(reason, ConfigKeyError) else None
+    if key is None:
+        return " ".join(str(error).split())
+    file, _, _ = str(error).partition(":")  # In 'profile/mine'
+    return f"{file.removeprefix('In ')}: {key}: there is no such key{meant(key, '…', suite_keys())}"
 
 
 def _compose(arguments: Sequence[str]) -> Request:
@@ -151,7 +161,7 @@ def _search(words: list[str], config_dir: str | None) -> list[str]:
 def _sweep(words: list[str], plugin_names: list[str]) -> tuple[list[str], list[Composed], list[str]]:
     """(words that act by default, the jobs of all combinations, what is to be said). The last key is the fastest."""
     workloads = _prepare(words, multirun=True)
-    first = [f"{key}={found[0]}" for key, found in _swept(words)]
+    first = [f"{key}={values[0]}" for key, values in _swept(words)]
     config, of_hydra = _composed(first, workloads)
     params = of_hydra["sweeper"].get("params") or {}
     swept = _swept(words)
@@ -159,7 +169,7 @@ def _sweep(words: list[str], plugin_names: list[str]) -> tuple[list[str], list[C
     swept = [*_swept([f"{key}={value}" for key, value in params.items() if key not in typed]), *swept]
     added, note = default_gpus(dict(swept), config)
     swept = sorted([*_swept(added), *swept], key=lambda pair: pair[0] != "gpus")  # the slowest, wherever it is typed
-    grid = itertools.product(*([f"{key}={value}" for value in found] for key, found in swept))
+    grid = itertools.product(*([f"{key}={value}" for value in values] for key, values in swept))
     jobs = [_job(list(one), plugin_names, workloads) for one in grid]
     notes = [note, left_out([job.config for job in jobs])]
     return added, [job for job in jobs if divides(job.config)], [line for line in notes if line]
@@ -172,17 +182,17 @@ def _swept(words: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 def _prepare(words: Sequence[str], multirun: bool) -> list[str]:
     """Check what was typed, and tell Hydra the schema; returns the workloads. Raises ValueError in one line."""
-    found = {key: values for key, values in _swept(words) if key in ("workload", "experiment")}
-    if "workload" not in found and "experiment" not in found:
+    swept = {key: values for key, values in _swept(words) if key in ("workload", "experiment")}
+    if "workload" not in swept and "experiment" not in swept:
         for key in (text.partition("=")[0] for text in words):
             overrides.check_root(key)
         raise ValueError(
             f"no workload given: type workload=NAME with NAME one of {', '.join(group_choices('workload'))}, "
             f"for example: python run_suite.py workload=ncf profile=demo"
         )
-    chosen = [text for text in words if text.partition("=")[0] in (*found, "hydra.searchpath")]
+    chosen = [text for text in words if text.partition("=")[0] in (*swept, "hydra.searchpath")]
     overrides.check(chosen, (), multirun)
-    workloads = list(found.get("workload", ()))
+    workloads = list(swept.get("workload", ()))
     if not workloads or not set(workloads) <= set(registry.names(registry.WORKLOADS)):
         grid = itertools.product(*([f"{key}={value}" for value in values] for key, values in _swept(chosen)))
         every = registry.names(registry.WORKLOADS)
@@ -224,12 +234,12 @@ def _composed(words: Sequence[str], workloads: Sequence[str]) -> tuple[dict[str,
 
 def _leaves(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     """`key.below` to value, of all that are not groups; what a workload and a dictionary hold included."""
-    found: list[tuple[str, Any]] = []
+    leaves: list[tuple[str, Any]] = []
     for name, value in config.items():
         key = f"{prefix}{name}"
         below = isinstance(value, Mapping) and key not in ("environment.path_map",)
-        found += _leaves(value, f"{key}.") if below else [(key, value)]
-    return found
+        leaves += _leaves(value, f"{key}.") if below else [(key, value)]
+    return leaves
 
 
 def _hydra_prints(arguments: Sequence[str]) -> Request:

@@ -100,13 +100,13 @@ def _variables() -> list[str]:
 def _shared_keys() -> list[str]:
     """Keys outside `workload` that some workloads have, with their names."""
     owners: dict[str, list[str]] = {}
-    found: dict[str, Field[Any]] = {}
+    shared: dict[str, Field[Any]] = {}
     for name in registry.names(registry.WORKLOADS):
         for key, item in workload_keys(name).items():
             if key.partition(".")[0] in OPTION_GROUPS:
                 owners.setdefault(key, []).append(name)
-                found[key] = item
-    return ["Of some workloads:", *(_line(key, item, f" ({', '.join(owners[key])})") for key, item in found.items())]
+                shared[key] = item
+    return ["Of some workloads:", *(_line(key, item, f" ({', '.join(owners[key])})") for key, item in shared.items())]
 
 
 def _line(key: str, item: Field[Any], after: str = "", default: object = None) -> str:

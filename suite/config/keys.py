@@ -39,14 +39,14 @@ def group_choices(group: str) -> list[str]:
 
 def suite_keys(kind: Any = SuiteConfig, prefix: str = "") -> dict[str, Field[Any]]:
     """The keys that every workload has, but for those that choose a file: `gpus`, `cpu.cores_per_device`, …"""
-    found: dict[str, Field[Any]] = {}
+    keys: dict[str, Field[Any]] = {}
     for name, item in known_fields(kind).items():
         below = subgroup(item)
         if below is not None:
-            found |= suite_keys(below, f"{prefix}{name}.")
+            keys |= suite_keys(below, f"{prefix}{name}.")
         elif prefix or name not in ("workload", *OPTION_GROUPS):
-            found[prefix + name] = item
-    return found
+            keys[prefix + name] = item
+    return keys
 
 
 def workload_keys(workload: str) -> dict[str, Field[Any]]:
@@ -70,13 +70,13 @@ def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
 
 def metrics(workload: str) -> list[str]:
     """The metrics that a workload has targets for, in any profile."""
-    kind, found = registry.load_workload(workload), dict[str, None]()
+    kind, names = registry.load_workload(workload), dict[str, None]()
     for profile in ("reference", "demo", "synthetic"):
         try:
-            found |= dict.fromkeys(kind.defaults(profile, kind.default_rules, {}).targets)
+            names |= dict.fromkeys(kind.defaults(profile, kind.default_rules, {}).targets)
         except ValueError:  # not a profile of this workload
             continue
-    return list(found)
+    return list(names)
 
 
 def meant(key: str, value: object, known: Iterable[str]) -> str:

@@ -111,10 +111,10 @@ def texts(argument: str) -> list[str]:
         raise ValueError(f"{argument}: an interval has no end of values to try; type a list or range(1,5)")
     if isinstance(swept, Glob):
         key = override.key_or_group
-        found = swept.filter(keys.choices(key, keys.suite_keys().get(key)))
-        if not found:
+        values = swept.filter(keys.choices(key, keys.suite_keys().get(key)))
+        if not values:
             raise ValueError(f"{argument}: nothing matches; there are {', '.join(keys.choices(key, None)) or 'none'}")
-        return list(found)
+        return list(values)
     return [text.replace("\\:", ":") for text in override.sweep_string_iterator()]  # as a user types per_device:8
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from suite.common import registry
-from suite.common.study import Cell, Point, Study, load_study
+from suite.common.study import Point, Study, StudyCell, load_study
 from suite.config import overrides
 from suite.config.keys import workload_keys
 from workloads.api import OPTION_GROUPS
@@ -21,7 +21,7 @@ _WHOLE = ("plugins", "output", "resume")
 class CellWords:
     """A cell with the overrides that make its job."""
 
-    cell: Cell
+    cell: StudyCell
     words: tuple[str, ...]
 
 
@@ -47,11 +47,11 @@ def cells(arguments: Sequence[str]) -> list[CellWords]:
     study = _shortened(_fitting(study, typed), typed)
     fixed = {key: values[0] for key, values in typed.items() if key not in study.keys}
     settings = {key: value for key, value in study.settings.items() if key not in study.keys} | fixed
-    found = []
+    listed = []
     for values in _crossed(study):
         words = tuple(f"{key}={value}" for key, value in {**settings, **values}.items())
-        found.append(CellWords(Cell(study, values), words))
-    return found
+        listed.append(CellWords(StudyCell(study, values), words))
+    return listed
 
 
 def _crossed(study: Study) -> list[Point]:

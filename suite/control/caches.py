@@ -59,20 +59,20 @@ def clear(system: Mapping[str, Any], settings: Settings, console: Console) -> bo
 
 def clear_files(system: Mapping[str, Any], dataset: str, folder: str, console: Console) -> bool:
     """The same for the name of a data set and its folder, empty for synthetic data."""
-    found = Files(folder, load_dataset(dataset).files(Path(folder)) if folder else iter(()))
+    files = Files(folder, load_dataset(dataset).files(Path(folder)) if folder else iter(()))
     if folder:
         os.sync()  # what is not on disk yet stays in memory, whoever asks
     if system.get("cache_clear_command"):
-        found.look()
+        files.look()
         _command(list(system["cache_clear_command"]))
     elif system.get("drop_caches"):
-        found.look()
+        files.look()
         _drop_everything()
     else:
-        found.drop()
+        files.drop()
     if not folder:
         return False
-    kept = _kept(found.sample())
+    kept = _kept(files.sample())
     if kept:
         console.print(f"[yellow]warning[/]: {escape(f'cache_clear is false in the log: {kept}')}", soft_wrap=True)
     return not kept
@@ -93,7 +93,7 @@ def _drop_everything() -> None:
 
 
 @dataclass
-class Sample:
+class CacheSample:
     """At most `limit` of the paths that are added, at an even stride: it doubles, and every other path goes, when full."""
 
     limit: int
@@ -118,7 +118,7 @@ class Files:
         self._inside = os.path.join(folder, "")
         self._paths = paths
         self._lock = threading.Lock()
-        self._samples = {True: Sample(SAMPLED_INSIDE), False: Sample(SAMPLED_ELSEWHERE)}
+        self._samples = {True: CacheSample(SAMPLED_INSIDE), False: CacheSample(SAMPLED_ELSEWHERE)}
 
     def sample(self) -> list[str]:
         """Those of all that were passed, from the prepared folder and elsewhere."""
@@ -198,10 +198,10 @@ def resident_pages(path: str | os.PathLike[str]) -> tuple[int, int]:
     start = np.frombuffer(mapping, np.uint8)  # holds the mapping; its address alone is looked at
     for first in range(0, pages, PAGES_AT_ONCE):
         count = min(PAGES_AT_ONCE, pages - first)
-        found = np.empty(count, np.uint8)
+        residency = np.empty(count, np.uint8)
         offset = first * mmap.PAGESIZE
-        _ask(start.ctypes.data + offset, min(size - offset, count * mmap.PAGESIZE), found.ctypes.data, path)
-        resident += int(np.count_nonzero(found & 1))  # the other bits are reserved
+        _ask(start.ctypes.data + offset, min(size - offset, count * mmap.PAGESIZE), residency.ctypes.data, path)
+        resident += int(np.count_nonzero(residency & 1))  # the other bits are reserved
     return resident, pages
 
 

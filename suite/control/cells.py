@@ -8,20 +8,20 @@ from pathlib import Path
 
 from suite.common.run_folder import safe_name, study_file
 from suite.common.runspec import write_atomically
-from suite.common.study import Cell
+from suite.common.study import StudyCell
 from suite.plan.jobs import Plan
 from suite.plan.settings import Impossible
 
 SCHEMA = 1
 
 
-def impossible(planned: Plan, cell: Cell | None) -> Impossible | None:
+def impossible(planned: Plan, cell: StudyCell | None) -> Impossible | None:
     """Why a cell of a study does not run here; None for what is no cell, can run, or is a mistake."""
     first = planned.findings[0] if cell is not None and planned.findings else None
     return first if isinstance(first, Impossible) else None
 
 
-def write_study(output: Path, cells: Sequence[tuple[str, Cell, Impossible | None]]) -> None:
+def write_study(output: Path, cells: Sequence[tuple[str, StudyCell, Impossible | None]]) -> None:
     """`study-NAME.json`: the study's name, size, table and figure, and its cells in order (job, cell, why it does not run)."""
     written = []
     for name, cell, error in cells:

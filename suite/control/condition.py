@@ -40,24 +40,24 @@ def figures(
     `quota_share`: of the periods, in which its CPU quota stopped it; `memory_stall_share`, `hot_share`, `gpu_slow_share`: of
     the time. Empty if a process told nothing: what it used would count as used by others.
     """
-    told = [
+    reported = [
         (host, beat.contention) for host, beat in zip(hosts, beats, strict=True) if beat is not None and beat.contention
     ]
-    if len(told) < len(beats):
+    if len(reported) < len(beats):
         return {}
-    found: dict[str, Json] = {"seconds": max(one["seconds"] for _, one in told)}
-    run, wait = (_total(one.get(name) for _, one in told) for name in ("run_seconds", "wait_seconds"))
+    values_by_name: dict[str, Json] = {"seconds": max(one["seconds"] for _, one in reported)}
+    run, wait = (_total(one.get(name) for _, one in reported) for name in ("run_seconds", "wait_seconds"))
     if run is not None and wait is not None and run + wait > 0:
-        found["cpu_share"] = run / (run + wait)
-    found |= _core_shares(told)
+        values_by_name["cpu_share"] = run / (run + wait)
+    values_by_name |= _core_shares(reported)
     for name in ("quota_share", "memory_stall_share", "hot_share", "load_average"):
-        values = [one[name] for _, one in told if one.get(name) is not None]
-        found |= {name: max(values)} if values else {}
-    threads = [one["threads_per_device"] for _, one in told if "threads_per_device" in one]
-    found |= {"threads_per_device": min(threads)} if threads else {}
-    if any(host in serving and "server_cpu_seconds" not in one for host, one in told):
-        found["servers"] = 1
-    return {name: _rounded(value) for name, value in {**found, **dict(_device_figures(device_rows))}.items()}
+        values = [one[name] for _, one in reported if one.get(name) is not None]
+        values_by_name |= {name: max(values)} if values else {}
+    threads = [one["threads_per_device"] for _, one in reported if "threads_per_device" in one]
+    values_by_name |= {"threads_per_device": min(threads)} if threads else {}
+    if any(host in serving and "server_cpu_seconds" not in one for host, one in reported):
+        values_by_name["servers"] = 1
+    return {name: _rounded(value) for name, value in {**values_by_name, **dict(_device_figures(device_rows))}.items()}
 
 
 def _total(values: Iterator[Json]) -> float | None:
@@ -65,21 +65,21 @@ def _total(values: Iterator[Json]) -> float | None:
     return None if None in known else math.fsum(known)
 
 
-def _core_shares(told: Sequence[tuple[str, Mapping[str, Json]]]) -> dict[str, Json]:
-    cores = {(host, core): spent for host, one in told for core, spent in one["cores"].items()}
+def _core_shares(reported: Sequence[tuple[str, Mapping[str, Json]]]) -> dict[str, Json]:
+    cores = {(host, core): spent for host, one in reported for core, spent in one["cores"].items()}
     every = math.fsum(spent[2] for spent in cores.values())
     if every <= 0:
         return {}
     stolen = math.fsum(spent[1] for spent in cores.values())
-    own = math.fsum(one["cpu_seconds"] for _, one in told)
+    own = math.fsum(one["cpu_seconds"] for _, one in reported)
     servers: dict[str, float] = {}
-    for host, one in told:
+    for host, one in reported:
         if "server_cpu_seconds" in one:  # each worker of a host sees the same servers
             servers[host] = max(servers.get(host, 0.0), one["server_cpu_seconds"])
     served = math.fsum(servers.values())
     others = math.fsum(spent[0] for spent in cores.values()) - stolen - own - served
-    found = {"cores": len(cores), "others_share": max(0.0, others) / every, "stolen_share": stolen / every}
-    return {**found, "server_share": served / every} if servers else found
+    shares = {"cores": len(cores), "others_share": max(0.0, others) / every, "stolen_share": stolen / every}
+    return {**shares, "server_share": served / every} if servers else shares
 
 
 def _device_figures(device_rows: Sequence[Mapping[str, Json]]) -> Iterator[tuple[str, Json]]:
@@ -101,13 +101,13 @@ def _rounded(value: Json) -> Json:
     return round(value, 4) if isinstance(value, float) else value
 
 
-def busy(found: Mapping[str, Json]) -> list[str]:
+def busy(condition: Mapping[str, Json]) -> list[str]:
     """Why the machine was a busy one, a few words each; empty if it was not, as far as is known.
 
     With `servers` 1 what a server of the run's own used is not known, so it is among what others did.
     """
     texts = {
-        "others_share": f"{'its server and others' if found.get('servers') else 'others'} took {{}} of its cores",
+        "others_share": f"{'its server and others' if condition.get('servers') else 'others'} took {{}} of its cores",
         "stolen_share": "the hypervisor took {} of its cores",
         "quota_share": "its CPU quota stopped it in {} of the periods",
         "memory_stall_share": "processes waited for memory {} of the time",
@@ -115,11 +115,13 @@ def busy(found: Mapping[str, Json]) -> list[str]:
         "gpu_slow_share": "its GPUs were slowed down {} of the time",
     }
     reasons = [
-        text.format(f"{100 * found[name]:.0f} %") for name, text in texts.items() if found.get(name, 0.0) > BUSY_SHARE
+        text.format(f"{100 * condition[name]:.0f} %")
+        for name, text in texts.items()
+        if condition.get(name, 0.0) > BUSY_SHARE
     ]
-    if "threads_per_device" in found:
-        reasons.append(f"others left it {found['threads_per_device']} thread(s) per device")
-    return reasons + (["other processes were on its GPUs"] if found.get("gpu_other_processes") else [])
+    if "threads_per_device" in condition:
+        reasons.append(f"others left it {condition['threads_per_device']} thread(s) per device")
+    return reasons + (["other processes were on its GPUs"] if condition.get("gpu_other_processes") else [])
 
 
 def device_rows(path: Path, devices: Sequence[int]) -> list[dict[str, Json]]:
@@ -136,12 +138,12 @@ def device_rows(path: Path, devices: Sequence[int]) -> list[dict[str, Json]]:
     return kept
 
 
-def append(log: Path, found: Mapping[str, Json]) -> None:
+def append(log: Path, condition: Mapping[str, Json]) -> None:
     """Write the line. A disk that is full costs the line, never the run, and leaves no part of it."""
     with contextlib.suppress(OSError):
         size = log.stat().st_size
         try:
             with RunLog(log, append=True) as stream:
-                stream.event(KEY, {"busy": busy(found), **found})
+                stream.event(KEY, {"busy": busy(condition), **condition})
         except OSError:
             os.truncate(log, size)

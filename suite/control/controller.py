@@ -14,22 +14,22 @@ from rich.console import Console
 from rich.markup import escape
 
 from suite.common.job_name import named
-from suite.common.output_lock import claimed
+from suite.common.output_lock import output_locked
 from suite.common.paths import PROJECT, data_root, log_root
 from suite.common.registry import WORKLOADS, load_dataset, names
-from suite.common.study import Cell
+from suite.common.study import StudyCell
 from suite.common.typed import as_typed
 from suite.config.compose import Composed, Request, compose
 from suite.control import caches, dry_run
 from suite.control.cells import impossible, write_study
-from suite.control.interrupts import WholeLines, held, listen, resuming_command
-from suite.control.machines.choose import Elsewhere, fleet_of, submits
-from suite.control.machines.fleet import Fleet
-from suite.control.machines.submit import needs_gpus, submit
+from suite.control.hosts.agents import Agents
+from suite.control.hosts.choose import Elsewhere, agents_of, submits
+from suite.control.hosts.submit import needs_gpus, submit
+from suite.control.interrupts import WholeLines, listen, resuming_command, signals_held
 from suite.control.messages import said_once
 from suite.control.progress import Progress
 from suite.control.supervise import Supervisor
-from suite.control.watch import Status
+from suite.control.watch import RunStatus
 from suite.environments import environment
 from suite.plan.capacity import TooLarge
 from suite.plan.jobs import Job, Plan, check_trainers, plan
@@ -46,7 +46,7 @@ class Ended:
 
     job: Job
     index: int
-    status: Status
+    status: RunStatus
 
     @property
     def name(self) -> str:
@@ -83,15 +83,15 @@ def main(arguments: Sequence[str]) -> int:
             for line in submit(arguments, configs, output):
                 console.print(escape(line), soft_wrap=True)
             return 0
-        with _opened(fleet_of(configs)) as fleet:
+        with _opened(agents_of(configs)) as agents:
             if first["dry_run"]:
-                return _dry_run(request, output, console, fleet)
-            jobs, cells = checked_jobs(request, output, console, fleet)
-            with claimed(output):
+                return _dry_run(request, output, console, agents)
+            jobs, cells = checked_jobs(request, output, console, agents)
+            with output_locked(output):
                 check_folders(jobs, resume=bool(first["resume"]))
                 if cells:
                     write_study(output, cells)
-                code = 0 if run_jobs(jobs, console, ended, fleet) else 1
+                code = 0 if run_jobs(jobs, console, ended, agents) else 1
     except Elsewhere:
         return 0
     except (ValueError, OSError) as error:
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         console.print(escape(_interrupted(arguments, output)), soft_wrap=True)
         code = 130
-    return closed(ended, console, code) if ended else code
+    return print_summary(ended, console, code) if ended else code
 
 
 def one_line(error: ValueError | OSError) -> str:
@@ -118,23 +118,23 @@ def _interrupted(arguments: Sequence[str], output: Path | None) -> str:
 
 
 @contextlib.contextmanager
-def _opened(fleet: Fleet | None) -> Iterator[Fleet | None]:
+def _opened(agents: Agents | None) -> Iterator[Agents | None]:
     """Machines that are let go in the end."""
     try:
-        yield fleet
+        yield agents
     finally:
-        if fleet is not None:
-            with held():
-                fleet.close()
+        if agents is not None:
+            with signals_held():
+                agents.close()
 
 
-def planned(request: Request, output: Path, fleet: Fleet | None) -> list[Plan]:
-    """A plan for each job of the command, for the machines of `fleet`, or this one."""
-    first, nodes = request.jobs[0].config, fleet.nodes if fleet is not None else ()
+def planned(request: Request, output: Path, agents: Agents | None) -> list[Plan]:
+    """A plan for each job of the command, for the machines of `agents`, or this one."""
+    first, hosts = request.jobs[0].config, agents.hosts if agents is not None else ()
     if first["resume"] and first["output"] is None:
         raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
     with said_once(environment.__name__):
-        return [plan(one.config, job_name(one), output, request.plugins, nodes, one.cell) for one in request.jobs]
+        return [plan(one.config, job_name(one), output, request.plugins, hosts, one.cell) for one in request.jobs]
 
 
 def plans_for_slurm(request: Request, output: Path) -> list[Plan]:
@@ -147,10 +147,10 @@ def plans_for_slurm(request: Request, output: Path) -> list[Plan]:
     return [one._replace(findings=tuple(e for e in one.findings if not isinstance(e, elsewhere))) for one in plans]
 
 
-def _dry_run(request: Request, output: Path, console: Console, fleet: Fleet | None, submitted: bool = False) -> int:
+def _dry_run(request: Request, output: Path, console: Console, agents: Agents | None, submitted: bool = False) -> int:
     """Say what would run. Raises ValueError with what is in the way."""
-    plans = plans_for_slurm(request, output) if submitted else planned(request, output, fleet)
-    error = refused(request, plans, here=fleet is None and not submitted)
+    plans = plans_for_slurm(request, output) if submitted else planned(request, output, agents)
+    error = refused(request, plans, here=agents is None and not submitted)
     said = plans if error is None else [one._replace(findings=()) for one in plans]  # the error says them all
     names = [job_name(one) for one in request.jobs]
     for line in dry_run.lines(list(zip(names, said, strict=True)), output, submitted):
@@ -161,14 +161,14 @@ def _dry_run(request: Request, output: Path, console: Console, fleet: Fleet | No
     _refuse_equal(jobs)
     check_folders(jobs, resume=bool(request.jobs[0].config["resume"]))
     largest = max(jobs, key=lambda job: job.template.settings.devices, default=None)
-    for line in _preflight(largest, fleet) if largest and not submitted else ():
+    for line in _preflight(largest, agents) if largest and not submitted else ():
         console.print(f"[yellow]warning[/]: {escape(as_typed(line))}", soft_wrap=True)
     return 0
 
 
-def _preflight(job: Job, fleet: Fleet | None) -> list[str]:
+def _preflight(job: Job, agents: Agents | None) -> list[str]:
     """Warnings before a job, one line each."""
-    return doctor.preflight(doctor.need_of(job)) if fleet is None else doctor.preflight_of_logs(job.folder)
+    return doctor.preflight(doctor.need_of(job)) if agents is None else doctor.preflight_of_logs(job.folder)
 
 
 def refused(request: Request, plans: Sequence[Plan], here: bool) -> ValueError | None:
@@ -184,15 +184,15 @@ def refused(request: Request, plans: Sequence[Plan], here: bool) -> ValueError |
 
 
 def checked_jobs(
-    request: Request, output: Path, console: Console, fleet: Fleet | None
-) -> tuple[list[Job], list[tuple[str, Cell, Impossible | None]]]:
+    request: Request, output: Path, console: Console, agents: Agents | None
+) -> tuple[list[Job], list[tuple[str, StudyCell, Impossible | None]]]:
     """(all jobs of the command, every one checked before the first starts; the cells of a study).
 
     Prepares demo data sets that are missing. Raises ValueError with everything that is in the way, in several lines if it is
     much.
     """
-    plans = planned(request, output, fleet)
-    if (error := refused(request, plans, fleet is None)) is not None:
+    plans = planned(request, output, agents)
+    if (error := refused(request, plans, agents is None)) is not None:
         raise error
     drafts = [one.draft for one in plans if one.draft is not None and not one.findings]
     check_trainers(drafts, request.plugins)
@@ -201,8 +201,8 @@ def checked_jobs(
         for line in load_dataset(dataset).make_demo(data_root() / dataset):
             console.print(escape(line), soft_wrap=True)
     if missing:
-        plans = planned(request, output, fleet)
-        if (error := refused(request, plans, fleet is None)) is not None:
+        plans = planned(request, output, agents)
+        if (error := refused(request, plans, agents is None)) is not None:
             raise error
     cells = [
         (job_name(one), one.cell, impossible(made, one.cell))
@@ -214,8 +214,8 @@ def checked_jobs(
             console.print(escape(f"{name}: {reason.shown}: {reason}"), soft_wrap=True)
     jobs = [one.job for one in plans if one.job is not None]
     _refuse_equal(jobs)
-    if fleet is not None:
-        fleet.check(jobs)
+    if agents is not None:
+        agents.check(jobs)
     return jobs, cells
 
 
@@ -262,7 +262,7 @@ def job_name(composed: Composed) -> str:
     return named(*kinds, config["gpus"], config["device"], words)
 
 
-def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended], fleet: Fleet | None = None) -> bool:
+def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended], agents: Agents | None = None) -> bool:
     """Run all jobs in order; True if every run succeeded. Appends to `ended` as runs end.
 
     Raises KeyboardInterrupt where a scheduler ends one, since it ends what would follow too.
@@ -273,12 +273,12 @@ def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended], fleet: F
     console.print(escape(f"{count} run(s) into {jobs[0].folder.parent}{marked}"), soft_wrap=True)
     warned: set[str] = set()
     for job in jobs:
-        for line in _preflight(job, fleet):
+        for line in _preflight(job, agents):
             if line not in warned:
                 console.print(f"[yellow]warning[/]: {escape(as_typed(line))}", soft_wrap=True)
             warned.add(line)
         for index in range(job.run_count):
-            ended.append(Ended(job, index, _run(job, index, console, fleet)))
+            ended.append(Ended(job, index, _run(job, index, console, agents)))
             console.print(_status_line(ended[-1]), soft_wrap=True)
             if ended[-1].status.status == "interrupted":
                 raise KeyboardInterrupt
@@ -291,17 +291,17 @@ def _as_wanted(run: Ended) -> bool:
     return status == "success" or (status == "oom" and bool(run.job.template.study))
 
 
-def _run(job: Job, index: int, console: Console, fleet: Fleet | None) -> Status:
+def _run(job: Job, index: int, console: Console, agents: Agents | None) -> RunStatus:
     """One run to its end; a finished one that a resumed sweep finds is left as it is."""
     folder = job.folder / f"run_{index}"
     if folder.exists():
         earlier = finished_status(folder, job.run(index, cache_cleared=False))
         if earlier:
-            return Status(earlier, "finished earlier")
+            return RunStatus(earlier, "finished earlier")
         console.print(escape(f"unfinished attempt kept in {set_aside(folder)}"), soft_wrap=True)
-    if fleet is not None:
-        fleet.ready()
-        cleared, said = fleet.clear(job)
+    if agents is not None:
+        agents.ready()
+        cleared, said = agents.clear(job)
         for line in said:
             console.print(escape(line), soft_wrap=True)
     else:
@@ -311,7 +311,7 @@ def _run(job: Job, index: int, console: Console, fleet: Fleet | None) -> Status:
     if not console.is_terminal:
         console.print(escape(title), soft_wrap=True)
     with Progress(run, title, console) as progress:
-        links = fleet.links if fleet is not None else {}
+        links = agents.links if agents is not None else {}
         supervisor = Supervisor(run, job.framework, job.environment, progress, links)
         status = supervisor.run()
     if supervisor.busy:
@@ -328,7 +328,7 @@ def _status_line(run: Ended) -> str:
     return f"[{colour}]{run.status.status}[/]  {escape(run.name)}{reason}{where}"
 
 
-def closed(ended: Sequence[Ended], console: Console, code: int) -> int:
+def print_summary(ended: Sequence[Ended], console: Console, code: int) -> int:
     """The exit code after the summary of these runs, which stand whatever becomes of it: then one line says how to get it."""
     command = f"suite report {shlex.quote(str(ended[0].job.folder.parent))}"
     try:
@@ -354,7 +354,7 @@ def summarise(ended: Sequence[Ended], console: Console) -> None:
         console.print()
         console.print(markdown(report(table(folders))), soft_wrap=True, markup=False)
     finally:
-        with held():
+        with signals_held():
             console.print("Logs:")
             for run in ended:
                 console.print(f"  {run.job.folder / f'run_{run.index}'}", soft_wrap=True, markup=False)

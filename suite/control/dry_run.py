@@ -10,7 +10,7 @@ from pathlib import Path
 
 from suite.common.paths import log_root
 from suite.common.runspec import read_run
-from suite.launch.hosts import Node
+from suite.launch.hosts import AvailableHost
 from suite.machine.cgroups import limits
 from suite.plan.capacity import available_bytes
 from suite.plan.jobs import Draft, Job, Plan
@@ -43,8 +43,8 @@ def _runs(job: Job) -> Iterator[str]:
 def _facts(draft: Draft, submits: bool) -> Iterator[tuple[str, str]]:
     settings = draft.settings
     kind = "GPU(s)" if settings.device == "cuda" else f"CPU device(s) of {settings.cores_per_device} core(s)"
-    of = ", ".join(node.name for node in draft.nodes) or "this machine"
-    yield "devices", f"{settings.devices} {kind} on {_machines(draft.nodes, submits, settings.nodes) or of}"
+    of = ", ".join(host.name for host in draft.hosts) or "this machine"
+    yield "devices", f"{settings.devices} {kind} on {_machines(draft.hosts, submits, settings.nodes) or of}"
     yield "environment", f"{draft.environment.name}: {draft.environment.python}" if draft.environment else "not there"
     made = f"{draft.generates} is generated when the command starts"
     yield (
@@ -62,9 +62,9 @@ def _facts(draft: Draft, submits: bool) -> Iterator[tuple[str, str]]:
         yield "", f"{name} {value} ({settings.hyperparameter_sources[name]})"
 
 
-def _machines(nodes: Sequence[Node], submits: bool, count: int) -> str:
+def _machines(hosts: Sequence[AvailableHost], submits: bool, count: int) -> str:
     """Where the machines are not known yet."""
-    return f"{count} machine(s) that SLURM gives, looked at when the job starts" if submits and not nodes else ""
+    return f"{count} machine(s) that SLURM gives, looked at when the job starts" if submits and not hosts else ""
 
 
 def _division(one: Plan) -> str:
@@ -77,7 +77,7 @@ def _time(job: Job | None) -> str:
     """Of earlier runs with the same settings on the same devices."""
     if job is None:
         return "not known before its data are there"
-    wanted, device, found = identity(job.template), job.template.identity["device_name"], []
+    wanted, device, durations = identity(job.template), job.template.identity["device_name"], []
     for path in sorted(log_root().glob("*/*/run_*/run.json"), reverse=True)[:MOST_RUNS]:
         try:
             earlier, status = read_run(path), json.loads(path.with_name("status.json").read_text(encoding="utf-8"))
@@ -87,9 +87,9 @@ def _time(job: Job | None) -> str:
                 and identity(earlier) == wanted
             ):
                 began, ended = (datetime.fromisoformat(status[name]) for name in ("started", "ended"))
-                found.append((ended - began).total_seconds())
+                durations.append((ended - began).total_seconds())
         except (OSError, ValueError, KeyError, TypeError):  # another version's, or cut off
             continue
-    if not found:
+    if not durations:
         return f"not known: no finished run with these settings below {log_root()}"
-    return f"about {statistics.median(found):.0f} s a run, as {len(found)} earlier one(s) with these settings here took"
+    return f"about {statistics.median(durations):.0f} s a run, as {len(durations)} earlier one(s) with these settings here took"

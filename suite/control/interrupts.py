@@ -55,7 +55,7 @@ def _leave_terminal() -> None:
 
 
 @contextlib.contextmanager
-def held() -> Iterator[None]:
+def signals_held() -> Iterator[None]:
     """Signals that come during the block act after it. A mask would not do: whichever thread gets the signal, Python runs its
     handler in the main one."""
     _Held.depth += 1
@@ -73,7 +73,7 @@ class WholeLines(Console):
     """A console whose lines a signal does not cut: rich would write the rest of its buffer, or all of it, once more."""
 
     def print(self, *objects: Any, **how: Any) -> None:
-        with held():
+        with signals_held():
             super().print(*objects, **how)
 
 

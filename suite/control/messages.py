@@ -24,9 +24,9 @@ class _Once(logging.Filter):
 @contextlib.contextmanager
 def said_once(logger: str) -> Iterator[None]:
     """Within it, a logger says nothing twice."""
-    once, found = _Once(), logging.getLogger(logger)
-    found.addFilter(once)
+    once, named_logger = _Once(), logging.getLogger(logger)
+    named_logger.addFilter(once)
     try:
         yield
     finally:
-        found.removeFilter(once)
+        named_logger.removeFilter(once)

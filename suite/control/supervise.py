@@ -12,19 +12,19 @@ from pathlib import Path
 from suite.common.run_folder import RUN_FILE, machine_folder
 from suite.common.runspec import RunSpec, write_atomically
 from suite.control import condition, interrupts, memory
-from suite.control.machines.here import Here
-from suite.control.machines.link import Gone, Link
-from suite.control.machines.remote import RemoteMachine
+from suite.control.hosts.connection import AgentConnection, ConnectionLost
+from suite.control.hosts.remote_host import RemoteHost
+from suite.control.hosts.this_host import ThisHost
 from suite.control.progress import Progress
-from suite.control.telemetry import Telemetry, cut_received
-from suite.control.watch import POLL_SECONDS, Status, Watch
+from suite.control.telemetry import TelemetryRecorder, cut_received
+from suite.control.watch import POLL_SECONDS, RunStatus, Watch
 from suite.environments.environment import Environment
 from suite.launch.base import Framework, meet, network_variables
 from suite.launch.hosts import Host, hosts_of, recorded
 from suite.machine import topology
 from suite.worker.heartbeat import Beat, beat_path, told_path
 
-NO_LINKS: Mapping[str, Link] = {}
+NO_LINKS: Mapping[str, AgentConnection] = {}
 WITHOUT_LINKS = {"NCCL_P2P_DISABLE": "1", "MXNET_ENABLE_GPU_P2P": "0"}
 """`link=no_p2p`: NCCL (PyTorch, TensorFlow) and MXNet copy by way of the host's memory."""
 OF_LINKS = {"auto": {}, "no_p2p": WITHOUT_LINKS, "network": {**WITHOUT_LINKS, "NCCL_SHM_DISABLE": "1"}}
@@ -44,7 +44,7 @@ class Supervisor:
         framework: Framework,
         environment: Environment,
         progress: Progress,
-        links: Mapping[str, Link] = NO_LINKS,
+        links: Mapping[str, AgentConnection] = NO_LINKS,
     ) -> None:
         """`links`: name of a machine to its agent; without any, the only machine is this one."""
         self.run_spec = recorded(run)
@@ -57,22 +57,22 @@ class Supervisor:
         self.watch = Watch(self.run_spec, self.hosts, self.process_hosts, has_agents=bool(links))
         self._links = links
         if not links:
-            self.watch.machines += [Here(host, self.folder) for host in self.hosts]
-        self._telemetry: list[Telemetry] = []
+            self.watch.controls += [ThisHost(host, self.folder) for host in self.hosts]
+        self._telemetry: list[TelemetryRecorder] = []
         self.busy: list[str] = []
         """Why the machine was a busy one, after the run."""
 
-    def run(self) -> Status:
+    def run(self) -> RunStatus:
         """Start, watch, clean up. On KeyboardInterrupt the tree is ended, filed as `interrupted`, and the exception raised."""
         self.folder.mkdir(parents=True, exist_ok=False)
         self.run_spec.write(self.folder / "run.json")
-        status = Status("failed", "the controller stopped for a reason of its own")
+        status = RunStatus("failed", "the controller stopped for a reason of its own")
         try:
-            self._file(Status("running"))
+            self._file(RunStatus("running"))
             self._telemetry = [self._record_machine(host) for host in self.hosts if host.is_here and not self._links]
             for host in self.hosts if self._links else ():
                 own = machine_folder(self.folder, host.name, len(self.hosts))
-                self.watch.machines.append(RemoteMachine(self._links[host.name], host, self.folder, own))
+                self.watch.controls.append(RemoteHost(self._links[host.name], host, self.folder, own))
             self._start()
             for telemetry in self._telemetry:
                 telemetry.start()
@@ -80,18 +80,18 @@ class Supervisor:
                 time.sleep(POLL_SECONDS)
             status = ended
         except KeyboardInterrupt:
-            status = Status("interrupted", "stopped by a signal to the controller")
+            status = RunStatus("interrupted", "stopped by a signal to the controller")
             raise
-        except Gone as error:
-            status = self.watch.lost() or Status("rank_died", str(error))
+        except ConnectionLost as error:
+            status = self.watch.lost() or RunStatus("rank_died", str(error))
         except (OSError, ValueError) as error:
-            status = Status("failed", f"a process could not be started: {error}")
+            status = RunStatus("failed", f"a process could not be started: {error}")
         finally:
-            with interrupts.held():
+            with interrupts.signals_held():
                 status = self._end(status)
         return status
 
-    def _end(self, status: Status) -> Status:
+    def _end(self, status: RunStatus) -> RunStatus:
         """End all processes and file the reason, with what to do about it."""
         self._end_tree()
         if status.status == "oom":
@@ -115,45 +115,45 @@ class Supervisor:
                 cut_received(path, self.folder / f"result_{self.run_spec.run_index}.txt")
         samples = [row for host, path in paths for row in condition.device_rows(path, host.devices)]
         serving = {self.watch.command_hosts[name].name for name in self.watch.servers}
-        found = condition.figures(beats, names, samples, serving)
-        if found:
-            self.busy = condition.busy(found)
-            condition.append(self.folder / f"result_{self.run_spec.run_index}.txt", found)
+        figures = condition.figures(beats, names, samples, serving)
+        if figures:
+            self.busy = condition.busy(figures)
+            condition.append(self.folder / f"result_{self.run_spec.run_index}.txt", figures)
 
-    def _record_machine(self, host: Host) -> Telemetry:
+    def _record_machine(self, host: Host) -> TelemetryRecorder:
         """Write what the host, this machine, is made of; returns what will sample it. Both files have the host's own folder."""
         folder = machine_folder(self.folder, host.name, len(self.hosts))
         folder.mkdir(exist_ok=True)
         topology.write(folder)
         log = self.folder / f"result_{self.run_spec.run_index}.txt"
-        return Telemetry(folder / "telemetry.jsonl", log, self.run_spec.settings.device == "cuda")
+        return TelemetryRecorder(folder / "telemetry.jsonl", log, self.run_spec.settings.device == "cuda")
 
     def _start(self) -> None:
-        cluster = meet(self.hosts, lambda host: self.watch.machines[self.hosts.index(host)].ports())
+        rendezvous = meet(self.hosts, lambda host: self.watch.controls[self.hosts.index(host)].ports())
         linked = OF_LINKS[self.run_spec.settings.link]
-        for host, machine in zip(self.hosts, self.watch.machines, strict=True):
+        for host, control in zip(self.hosts, self.watch.controls, strict=True):
             assert host.environment is not None
-            run_file = host.environment.map_path(machine.folder / RUN_FILE)
-            for command in self.framework.commands(self.run_spec, run_file, cluster, host):
-                told = {"PYTHONUNBUFFERED": "1", **linked, **network_variables(host), **command.variables}
-                inside = host.environment.of_process(machine.folder, command.name, told)
+            run_file = host.environment.map_path(control.folder / RUN_FILE)
+            for command in self.framework.commands(self.run_spec, run_file, rendezvous, host):
+                variables = {"PYTHONUNBUFFERED": "1", **linked, **network_variables(host), **command.variables}
+                inside = host.environment.of_process(control.folder, command.name, variables)
                 self.watch.command_hosts[command.name] = host
-                self.watch.children[command.name] = machine.start(
-                    command.name, inside.command(*command.arguments), told
+                self.watch.children[command.name] = control.start(
+                    command.name, inside.command(*command.arguments), variables
                 )
                 self.watch.servers |= {command.name} if command.serves else set()
 
     def _end_tree(self) -> None:
         beats = self.watch.beats()
-        for machine in self.watch.machines:
-            names = [name for name, host in self.watch.command_hosts.items() if host is machine.host]
-            environment = machine.host.environment
-            ending = environment.ending(machine.folder, names) if environment is not None else []
-            machine.ask_to_end(self.watch.pids(machine, beats), ending)
-        for machine in self.watch.machines:
-            machine.end()
+        for control in self.watch.controls:
+            names = [name for name, host in self.watch.command_hosts.items() if host is control.host]
+            environment = control.host.environment
+            ending = environment.ending(control.folder, names) if environment is not None else []
+            control.ask_to_end(self.watch.pids(control, beats), ending)
+        for control in self.watch.controls:
+            control.end()
 
-    def _file(self, status: Status) -> None:
+    def _file(self, status: RunStatus) -> None:
         settings = self.run_spec.settings
         how = asdict(status)
         if not status.node:

@@ -79,8 +79,8 @@ class ProcessTree:
 
     def _search(self, now: float) -> None:
         begin = time.thread_time()
-        found = psutil.Process(self._root).children(recursive=True)
-        children = {process.pid: process for process in found if process.pid != os.getpid()}
+        descendants = psutil.Process(self._root).children(recursive=True)
+        children = {process.pid: process for process in descendants if process.pid != os.getpid()}
         self._processes = {**children, **{pid: old for pid, old in self._processes.items() if children.get(pid) == old}}
         self._search_at = now + (time.thread_time() - begin) / SEARCH_SHARE
 
@@ -164,7 +164,7 @@ def _others(on_device: Sequence[Any], root: int) -> int | None:
     return count
 
 
-class Telemetry:
+class TelemetryRecorder:
     """Samples between `start` and `stop` into one file."""
 
     def __init__(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from suite.common.runspec import RunSpec
 from suite.control import memory
-from suite.control.machines.base import Child, Machine
+from suite.control.hosts.base import HostControl, StartedCommand
 from suite.launch.children import exit_text
 from suite.launch.hosts import Host
 from suite.worker.heartbeat import Beat, read_beat, was_told
@@ -23,7 +23,7 @@ EXIT_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
-class Status:
+class RunStatus:
     """`status.json`: how a run ended."""
 
     status: str
@@ -42,9 +42,9 @@ class Watch:
         self.run_spec = run
         self.folder = Path(run.folder)
         self.hosts, self.process_hosts = list(hosts), list(process_hosts)
-        self.machines: list[Machine] = []
+        self.controls: list[HostControl] = []
         """In the order of the hosts."""
-        self.children: dict[str, Child] = {}
+        self.children: dict[str, StartedCommand] = {}
         self.command_hosts: dict[str, Host] = {}
         """Name of each child to the host that it was started on."""
         self.servers: set[str] = set()
@@ -54,7 +54,7 @@ class Watch:
         self._last_change = [time.monotonic()] * len(process_hosts)
         self._done_since: float | None = None
 
-    def look(self, show: Callable[[list[Beat | None]], None]) -> Status | None:
+    def look(self, show: Callable[[list[Beat | None]], None]) -> RunStatus | None:
         """One look at everything, of which `show` gets the beats; None while the run goes on."""
         exits = self._exits()  # before the beats: a last word counts
         beats = self.beats()
@@ -72,13 +72,13 @@ class Watch:
         if all_done and (all(code is not None for code in workers) or self._left_late()):
             first = beats[0]
             assert first is not None
-            return Status(first.status, first.reason)
+            return RunStatus(first.status, first.reason)
         left = None if all_done else self._left(beats, exits)
         if left is not None and self._has_agents:  # a launcher may leave before what it left of is known here
             return self._first_of_all(self._failed(self.beats()) or left)
         return None if all_done else left or self._hung(beats)
 
-    def _first_of_all(self, ended: Status) -> Status:
+    def _first_of_all(self, ended: RunStatus) -> RunStatus:
         """Who failed first: a machine that is lost, a server, a worker that died, and only then who failed, maybe of that.
 
         A server that was killed comes before workers, which may die of that; one that failed, after those of which it may have.
@@ -86,49 +86,49 @@ class Watch:
         A machine is lost after a silence of its lease; until then its peers have failed of it. So each is asked, and either
         answers with all that has happened there by now, or turns out to be lost.
         """
-        for machine in self.machines:
-            machine.settle()
+        for control in self.controls:
+            control.settle()
         beats = self.beats()
         server = self._server_died(beats, self._exits())
         killed = server if server is not None and server.status == "rank_died" else None
         return self.lost() or killed or self.died(beats) or server or ended
 
-    def lost(self) -> Status | None:
+    def lost(self) -> RunStatus | None:
         """A machine of which nothing is to be expected any more."""
-        losses = [(loss, machine.host) for machine in self.machines if (loss := machine.lost())]
+        losses = [(loss, control.host) for control in self.controls if (loss := control.lost())]
         for loss, host in sorted(losses, key=lambda item: item[0].status != "interrupted"):
-            return Status(loss.status, loss.reason, self.process_hosts.index(host), self._node(host))
+            return RunStatus(loss.status, loss.reason, self.process_hosts.index(host), self._node(host))
         return None
 
     def _exits(self) -> dict[str, int | None]:
         """Exit codes of what was started; None while it runs."""
         return {name: child.poll() for name, child in self.children.items()}
 
-    def _server_died(self, beats: list[Beat | None], exits: dict[str, int | None]) -> Status | None:
+    def _server_died(self, beats: list[Beat | None], exits: dict[str, int | None]) -> RunStatus | None:
         """A server that ended, and not well, while a worker was still going to need it. One ends well that lost its workers."""
         if all(beat is not None and beat.status in ("success", "target_missed") for beat in beats):
             return None
         for name in sorted(self.servers):
             if code := exits[name]:
                 how = f"the {name} died ({exit_text(code)}): {self._last_line(name)}"
-                return Status("rank_died" if code < 0 else "failed", how)
+                return RunStatus("rank_died" if code < 0 else "failed", how)
         return None
 
-    def _exhausts(self, beats: list[Beat | None]) -> Status | None:
+    def _exhausts(self, beats: list[Beat | None]) -> RunStatus | None:
         """The end of a run that would take all of a machine's memory, other programs with it."""
-        for machine in self.machines:
-            why = machine.exhausts(self.pids(machine, beats))
+        for control in self.controls:
+            why = control.exhausts(self.pids(control, beats))
             if why:
-                return Status("oom", why, node=self._node(machine.host))
+                return RunStatus("oom", why, node=self._node(control.host))
         return None
 
-    def pids(self, machine: Machine, beats: list[Beat | None]) -> list[int]:
+    def pids(self, control: HostControl, beats: list[Beat | None]) -> list[int]:
         """Ids of a machine's workers."""
-        return [beat.pid for beat in beats if beat is not None and self._machine(beat.process) is machine]
+        return [beat.pid for beat in beats if beat is not None and self._control_of(beat.process) is control]
 
-    def _machine(self, process: int) -> Machine:
+    def _control_of(self, process: int) -> HostControl:
         """The machine of a process."""
-        return self.machines[self.hosts.index(self.process_hosts[process])]
+        return self.controls[self.hosts.index(self.process_hosts[process])]
 
     def _node(self, host: Host) -> str:
         """A host's name where there are several, as `status.json` holds it."""
@@ -139,12 +139,12 @@ class Watch:
         self._done_since = self._done_since or time.monotonic()
         return time.monotonic() - self._done_since > EXIT_SECONDS
 
-    def died(self, beats: list[Beat | None]) -> Status | None:
+    def died(self, beats: list[Beat | None]) -> RunStatus | None:
         """A worker that is gone without having said how it ended; first one that no launcher had told to leave."""
         silent = [
             beat
             for beat in beats
-            if beat is not None and not beat.status and not self._machine(beat.process).alive(beat.pid)
+            if beat is not None and not beat.status and not self._control_of(beat.process).alive(beat.pid)
         ]
         for beat in sorted(silent, key=lambda beat: was_told(self.folder, beat.process)):
             # A worker that failed writes its reason last: look once more before calling it dead.
@@ -153,17 +153,17 @@ class Watch:
                 log = memory.log_to_read(self.folder, f"worker-{beat.process}")
                 where = f"in phase '{beat.phase}' at step {beat.step}; see {log}"
                 how = self._how(f"worker-{beat.process}")
-                if self._machine(beat.process).oom_killed():
+                if self._control_of(beat.process).oom_killed():
                     return self._of(beat.process, "oom", f" was killed by the kernel {where}")
                 return self._of(beat.process, "rank_died", f" died{how} {where}")
         return None
 
-    def _of(self, process: int, status: str, what: str) -> Status:
+    def _of(self, process: int, status: str, what: str) -> RunStatus:
         """A status of one process, which `what` goes on to say something of, with its machine where there are several."""
         node = self._node(self.process_hosts[process])
-        return Status(status, f"process {process}{f' on {node}' if node else ''}{what}", process, node)
+        return RunStatus(status, f"process {process}{f' on {node}' if node else ''}{what}", process, node)
 
-    def _failed(self, beats: list[Beat | None]) -> Status | None:
+    def _failed(self, beats: list[Beat | None]) -> RunStatus | None:
         """The reason of a worker that said that it failed."""
         for beat in beats:
             if beat is not None and beat.status not in ("", "success", "target_missed"):
@@ -175,7 +175,7 @@ class Watch:
     def beats(self) -> list[Beat | None]:
         return [read_beat(self.folder, process) for process in range(len(self.process_hosts))]
 
-    def _left(self, beats: list[Beat | None], exits: dict[str, int | None]) -> Status | None:
+    def _left(self, beats: list[Beat | None], exits: dict[str, int | None]) -> RunStatus | None:
         """A started command that ended before its workers were done, or badly before all were."""
         if all(beat is not None and beat.status for beat in beats):
             return None
@@ -185,7 +185,7 @@ class Watch:
                 number = int(name.rpartition("-")[2]) if name.startswith("worker-") else None
                 text = f"{name} ended with {exit_text(code)}: {self._last_line(name)}"
                 node = self._node(self.process_hosts[number]) if number is not None else ""
-                return Status("rank_died" if code < 0 else "failed", text, number, node)
+                return RunStatus("rank_died" if code < 0 else "failed", text, number, node)
         return None
 
     def _processes_of(self, name: str) -> list[int]:
@@ -209,7 +209,7 @@ class Watch:
             f"{lines[-1].strip()[:300]} (see {name}.log)" if lines else f"see {memory.log_to_read(self.folder, name)}"
         )
 
-    def _hung(self, beats: list[Beat | None]) -> Status | None:
+    def _hung(self, beats: list[Beat | None]) -> RunStatus | None:
         now = time.monotonic()
         for process, beat in enumerate(beats):
             count = -1 if beat is None else beat.count
@@ -234,13 +234,13 @@ class Watch:
         if beat is None or log is None or not log.exists():
             return ""
         before = log.stat().st_size
-        if not self._machine(beat.process).stack(beat.pid):
+        if not self._control_of(beat.process).stack(beat.pid):
             return ""
         frame, size, deadline = "", before, time.monotonic() + STACK_SECONDS
         while time.monotonic() < deadline and not (frame and log.stat().st_size == size):  # until no more is written
             size = log.stat().st_size
             time.sleep(POLL_SECONDS)
-            self._machine(beat.process).lost()  # takes in what has arrived
+            self._control_of(beat.process).lost()  # takes in what has arrived
             frame = _innermost(log.read_bytes()[before:].decode(errors="replace").splitlines())
         return f", at {frame or 'no Python line'}; stacks in {log.name}"
 

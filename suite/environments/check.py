@@ -51,7 +51,7 @@ def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
     return results
 
 
-def damage(status: venvs.Status) -> str:
+def damage(status: venvs.EnvironmentStatus) -> str:
     """What is wrong with the packages of a finished environment, told from its files without starting its Python.
 
     Empty: nothing. A ready one must hold what its lock names; of an outdated one only the files that it installed are
@@ -60,14 +60,16 @@ def damage(status: venvs.Status) -> str:
     if status.lock is None or status.state not in ("ready", "outdated"):
         return ""
     places = [str(path) for path in status.folder.glob("lib/python3.*/site-packages")]
-    found = {str(canonicalize_name(item.metadata["Name"])): item for item in metadata.distributions(path=places)}
+    distributions = {
+        str(canonicalize_name(item.metadata["Name"])): item for item in metadata.distributions(path=places)
+    }
     major, minor, *_ = (int(part) for part in status.python_version.split("."))
     for name, version in status.lock.pins((major, minor)).items() if status.state == "ready" else ():
-        if name not in found:
+        if name not in distributions:
             return f"{name} is not there"
-        if found[name].version != version:
-            return f"{name} is {found[name].version} instead of {version}"
-    for name, distribution in found.items():
+        if distributions[name].version != version:
+            return f"{name} is {distributions[name].version} instead of {version}"
+    for name, distribution in distributions.items():
         lost = [
             file for file in distribution.files or () if file.suffix != ".pyc" and not Path(str(file.locate())).exists()
         ]
@@ -85,9 +87,9 @@ def _check_versions(environment: Environment, lock: Lock, python_version: str) -
     except ValueError as error:
         return CheckResult(False, str(error))
     wrong = [
-        f"{package} {found or 'missing'} instead of {pins[package]}"
-        for package, found in installed.items()
-        if found != pins[package]
+        f"{package} {version or 'missing'} instead of {pins[package]}"
+        for package, version in installed.items()
+        if version != pins[package]
     ]
     if wrong:
         return CheckResult(False, f"versions: {'; '.join(wrong)}; repair with: suite env create {lock.name} --recreate")

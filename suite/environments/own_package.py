@@ -45,7 +45,8 @@ def entry_points(project: Path) -> dict[str, set[str]]:
         section = dict(declared["options.entry_points"]) if declared.has_section("options.entry_points") else {}
         lines = {group: section[group].splitlines() for group in section if group.startswith("suite.")}
         return {
-            group: {line.partition("=")[0].strip() for line in found if "=" in line} for group, found in lines.items()
+            group: {line.partition("=")[0].strip() for line in entries if "=" in line}
+            for group, entries in lines.items()
         }
     groups: dict[str, set[str]] = {}
     for point in metadata.distribution(DISTRIBUTION).entry_points:

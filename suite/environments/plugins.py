@@ -76,7 +76,7 @@ def activate(arguments: Sequence[str]) -> tuple[Plugin, ...]:
     return tuple(plugins.values())
 
 
-def equip(environment: Environment, plugins: Sequence[Plugin]) -> Environment:
+def with_plugins(environment: Environment, plugins: Sequence[Plugin]) -> Environment:
     """The environment with the plugins on its path. Raises ValueError if an installed one is not installed there."""
     needed = [plugin for plugin in plugins if plugin.folder is None]
     versions = installed_versions(environment, [plugin.name for plugin in needed]) if needed else {}

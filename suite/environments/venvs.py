@@ -33,7 +33,7 @@ class CommandFailed(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Status:
+class EnvironmentStatus:
     """The state of an environment."""
 
     name: str
@@ -57,27 +57,27 @@ def existing(root: Path) -> list[str]:
     return sorted(path.parent.name for path in root.glob("*/pyvenv.cfg"))
 
 
-def status(name: str, project: Path = PROJECT) -> Status:
+def status(name: str, project: Path = PROJECT) -> EnvironmentStatus:
     """The state of an environment, found without running anything in it."""
     lock = locks.framework_locks(project).get(name)
     folder = env_root() / _validated_name(name)
     python = folder / "bin" / "python"
     if lock is None:
-        return Status(name, folder, None, "by hand" if python.exists() else "missing")
+        return EnvironmentStatus(name, folder, None, "by hand" if python.exists() else "missing")
     if not os.path.lexists(folder):
-        return Status(name, folder, lock, "missing")
+        return EnvironmentStatus(name, folder, lock, "missing")
     if not python.exists():
-        return Status(name, folder, lock, "broken", "its Python is gone")
+        return EnvironmentStatus(name, folder, lock, "broken", "its Python is gone")
     try:
         marker = json.loads((folder / MARKER).read_text(encoding="utf-8"))
         made_from, version = str(marker["digest"]), str(marker["python"])
     except (OSError, ValueError, KeyError, TypeError):
-        return Status(name, folder, lock, "broken", "its making did not finish")
+        return EnvironmentStatus(name, folder, lock, "broken", "its making did not finish")
     if made_from == locks.digest(lock, project):
-        return Status(name, folder, lock, "ready", "", version)
+        return EnvironmentStatus(name, folder, lock, "ready", "", version)
     elsewhere = marker.get("project") != str(project)
     reason = f"made for {marker.get('project')}" if elsewhere else "its lock or setup.cfg has changed"
-    return Status(name, folder, lock, "outdated", reason, version)
+    return EnvironmentStatus(name, folder, lock, "outdated", reason, version)
 
 
 def create(
@@ -117,7 +117,7 @@ def create(
         say(f"{name}: ready after {time.monotonic() - started:.0f} s in {current.folder}")
 
 
-def _make(current: Status, keep: bool, python: str | None, say: Say, project: Path) -> None:
+def _make(current: EnvironmentStatus, keep: bool, python: str | None, say: Say, project: Path) -> None:
     """Install everything from the lock, then write the marker."""
     assert current.lock is not None
     name, folder, lock = current.name, current.folder, current.lock
@@ -173,8 +173,8 @@ def find_python(lock: Lock, requested: str | None = None) -> str:
         if version and lock.supports(_parse_version(version)):
             return candidate
         if requested:
-            found = f"{requested} is Python {version}" if version else f"{requested} does not run"
-            raise ValueError(f"environment {lock.name} needs Python {lock.python_range}; {found}")
+            problem = f"{requested} is Python {version}" if version else f"{requested} does not run"
+            raise ValueError(f"environment {lock.name} needs Python {lock.python_range}; {problem}")
     this_version, supported = "{}.{}".format(*sys.version_info), " or ".join(names)
     raise ValueError(
         f"environment {lock.name} needs Python {lock.python_range}; this is {this_version} and PATH has no {supported}; "

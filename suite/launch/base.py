@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from suite.common.runspec import RunSpec
-from suite.launch.hosts import Cluster, Host, hosts_of
+from suite.launch.hosts import Host, Rendezvous, hosts_of
 from suite.launch.network import free_ports
 from workloads.api import Place
 
@@ -41,7 +41,7 @@ class Framework:
     """Distributions, one of which is installed and whose version stands for the framework's."""
     processes: Callable[[int, str], int]
     """(devices of a host, `cpu` or `cuda`) to its worker processes under `update=sync`; `async` has one for each device."""
-    commands: Callable[[RunSpec, str, Cluster, Host], list[Command]]
+    commands: Callable[[RunSpec, str, Rendezvous, Host], list[Command]]
     """(run, path of run.json as the host's workers see it, cluster, host) to the processes to start on that host."""
     equal_shares: bool = False
     """On CPU cores an operator gives each thread an equal share of its work (OpenMP), so that it ends when the slowest core
@@ -70,10 +70,10 @@ def ports_here(host: Host) -> list[int]:
         ) from None
 
 
-def meet(hosts: Sequence[Host], ports_of: Callable[[Host], Sequence[int]] = ports_here) -> Cluster:
+def meet(hosts: Sequence[Host], ports_of: Callable[[Host], Sequence[int]] = ports_here) -> Rendezvous:
     """The hosts with a free port for each replica, and one on the first for a parameter server, as `ports_of` finds them."""
-    found = [list(ports_of(host)) for host in hosts]
-    return Cluster(tuple(hosts), tuple(port for ports in found for port in ports[:-1]), found[0][-1])
+    ports_by_host = [list(ports_of(host)) for host in hosts]
+    return Rendezvous(tuple(hosts), tuple(port for ports in ports_by_host for port in ports[:-1]), ports_by_host[0][-1])
 
 
 def thread_variables(cores: int) -> dict[str, str]:
@@ -126,33 +126,33 @@ def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
     return {"GLIBC_TUNABLES": tunables}
 
 
-def single_process(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:
+def single_process(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
     """The launcher of a framework whose worker holds every replica of a host."""
-    process = cluster.hosts.index(host)
+    process = rendezvous.hosts.index(host)
     variables = {
         **thread_variables(run.settings.cores_per_device),
         **waiting_variables(run),
         "RANK": str(process),
-        "WORLD_SIZE": str(len(cluster.hosts)),
+        "WORLD_SIZE": str(len(rendezvous.hosts)),
     }
     return [Command(f"worker-{process}", (*WORKER, run_file), variables)]
 
 
-def server_variables(run: RunSpec, cluster: Cluster) -> dict[str, str]:
+def server_variables(run: RunSpec, rendezvous: Rendezvous) -> dict[str, str]:
     """Where the parameter server is met; nothing under `update=sync`."""
-    return {SERVER_VARIABLE: cluster.server_endpoint} if run.settings.asynchronous else {}
+    return {SERVER_VARIABLE: rendezvous.server_endpoint} if run.settings.asynchronous else {}
 
 
 def server_commands(
-    run: RunSpec, run_file: str, cluster: Cluster, host: Host, variables: Mapping[str, str] | None = None
+    run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host, variables: Mapping[str, str] | None = None
 ) -> list[Command]:
     """The process that serves the workers of `update=async`, on the first host; none under `update=sync`.
 
     `variables`: what it has beside the common ones.
     """
-    if not run.settings.asynchronous or host is not cluster.hosts[0]:
+    if not run.settings.asynchronous or host is not rendezvous.hosts[0]:
         return []
-    common = {**thread_variables(1), **server_variables(run, cluster)}
+    common = {**thread_variables(1), **server_variables(run, rendezvous)}
     return [Command("server", (*SERVER, run_file), {**common, **(variables or {})}, serves=True)]
 
 

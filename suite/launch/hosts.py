@@ -44,7 +44,7 @@ class Interpreter(Protocol):
 
 
 @dataclass(frozen=True)
-class Node:
+class AvailableHost:
     """A machine that runs may take, as its agent describes it."""
 
     name: str
@@ -115,7 +115,7 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class Rendezvous:
     """The hosts of a run with the TCP ports that their processes listen on."""
 
     hosts: tuple[Host, ...]
@@ -159,7 +159,7 @@ def hosts_of(run: RunSpec, environment: Interpreter | None = None) -> tuple[Host
     return hosts
 
 
-def spread(nodes: Sequence[Node], devices: int, on_cpu: bool) -> tuple[dict[str, Json], ...]:
+def spread(nodes: Sequence[AvailableHost], devices: int, on_cpu: bool) -> tuple[dict[str, Json], ...]:
     """Records of the hosts of `devices` that are dealt out to the nodes in order, equally many to each.
 
     The processes of a host that is alone meet inside it.

@@ -19,7 +19,7 @@ from suite.launch.base import (
     thread_variables,
     waiting_variables,
 )
-from suite.launch.hosts import Cluster, Host
+from suite.launch.hosts import Host, Rendezvous
 
 MALLOC_TUNABLES = "glibc.malloc.hugetlb=1"
 """Huge pages: ResNet-50 on two cores trained 1.02 to 1.05 times as fast (three rounds). What keeps PyTorch's memory adds
@@ -38,36 +38,36 @@ def device_variables(run: RunSpec) -> dict[str, str]:
     return {"NVIDIA_TF32_OVERRIDE": "0"} if settings.precision == "fp32" else {}
 
 
-def store_variables(cluster: Cluster, host: Host, role: str, workers: int, servers: int = 1) -> dict[str, str]:
+def store_variables(rendezvous: Rendezvous, host: Host, role: str, workers: int, servers: int = 1) -> dict[str, str]:
     """What a process of a distributed key-value store needs (ps-lite): `role` is `scheduler`, `server` or `worker`.
 
     The scheduler listens on the cluster's port for servers; a single server is on the first host. MXNet begins to serve in
     the midst of being imported where DMLC_ROLE says so, when optimizers of ours cannot be loaded: so servers get it later.
     """
     return {
-        SERVER_VARIABLE: cluster.server_endpoint,
+        SERVER_VARIABLE: rendezvous.server_endpoint,
         "DMLC_ROLE" if role == "worker" else ROLE_VARIABLE: role,
-        "DMLC_PS_ROOT_URI": cluster.master_address,
-        "DMLC_PS_ROOT_PORT": str(cluster.server_port),
+        "DMLC_PS_ROOT_URI": rendezvous.master_address,
+        "DMLC_PS_ROOT_PORT": str(rendezvous.server_port),
         "DMLC_NODE_HOST": host.address,
         "DMLC_NUM_SERVER": str(servers),
         "DMLC_NUM_WORKER": str(workers),
     }
 
 
-def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:
+def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
     """A worker for each CPU device of the host, or one for all its GPUs; several workers meet at a store."""
     settings = run.settings
-    counts = [MXNET.process_count(len(one.replicas), settings.device, settings.update) for one in cluster.hosts]
-    number, workers = cluster.hosts.index(host), sum(counts)
-    servers = len(cluster.hosts) if workers > 1 else 0
+    counts = [MXNET.process_count(len(one.replicas), settings.device, settings.update) for one in rendezvous.hosts]
+    number, workers = rendezvous.hosts.index(host), sum(counts)
+    servers = len(rendezvous.hosts) if workers > 1 else 0
     if settings.asynchronous:
         servers = 1
     common = {
         **thread_variables(settings.cores_per_device),
         **waiting_variables(run),
         **device_variables(run),
-        **(store_variables(cluster, host, "worker", workers, servers) if servers else {}),
+        **(store_variables(rendezvous, host, "worker", workers, servers) if servers else {}),
         "WORLD_SIZE": str(workers),
     }
     first = sum(counts[:number])
@@ -75,12 +75,12 @@ def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list
         Command(f"worker-{process}", (*WORKER, run_file), {**common, "RANK": str(process)})
         for process in range(first, first + counts[number])
     ]
-    return [*_serving(run_file, cluster, host, workers, servers), *started]
+    return [*_serving(run_file, rendezvous, host, workers, servers), *started]
 
 
-def _serving(run_file: str, cluster: Cluster, host: Host, workers: int, servers: int) -> list[Command]:
+def _serving(run_file: str, rendezvous: Rendezvous, host: Host, workers: int, servers: int) -> list[Command]:
     """The host's part of a store: one of its servers, which the first hosts have, and on the first of all the scheduler."""
-    number = cluster.hosts.index(host)
+    number = rendezvous.hosts.index(host)
     roles = {"scheduler": "scheduler"} if number == 0 and servers else {}
     if number < servers:
         roles["server" if servers == 1 else f"server-{number}"] = "server"
@@ -88,7 +88,7 @@ def _serving(run_file: str, cluster: Cluster, host: Host, workers: int, servers:
         Command(
             name,
             (*SERVER, run_file),
-            {**thread_variables(1), **store_variables(cluster, host, role, workers, servers)},
+            {**thread_variables(1), **store_variables(rendezvous, host, role, workers, servers)},
             serves=True,
         )
         for name, role in roles.items()

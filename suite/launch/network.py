@@ -14,7 +14,7 @@ _SIOCGIFADDR = 0x8915  # netdevice(7)
 
 def addresses() -> dict[str, str]:
     """Network interface to its IPv4 address; the loopback and those without one are left out."""
-    found = {}
+    address_by_name = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             try:
@@ -23,8 +23,8 @@ def addresses() -> dict[str, str]:
                 continue
             address = socket.inet_ntoa(answer[20:24])
             if not is_loopback(address):
-                found[name] = address
-    return found
+                address_by_name[name] = address
+    return address_by_name
 
 
 def resolved(name: str) -> str:

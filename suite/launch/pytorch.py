@@ -14,7 +14,7 @@ from suite.launch.base import (
     thread_variables,
     waiting_variables,
 )
-from suite.launch.hosts import Cluster, Host
+from suite.launch.hosts import Host, Rendezvous
 
 MALLOC_TUNABLES = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
 """PyTorch's CPU allocator is malloc, which gives the memory of large activations back to the system after every use and takes
@@ -22,15 +22,15 @@ fresh pages for the next. With these it keeps them: ResNet-50 on two cores train
 (two rounds), 1.5 in bf16 (one), on a noisy machine."""
 
 
-def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:
-    alone = len(cluster.hosts) == 1
+def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
+    alone = len(rendezvous.hosts) == 1
     arguments = (
         *("-m", "torch.distributed.run"),
-        *("--nnodes", str(len(cluster.hosts))),
-        *(() if alone else ("--node-rank", str(cluster.hosts.index(host)))),
+        *("--nnodes", str(len(rendezvous.hosts))),
+        *(() if alone else ("--node-rank", str(rendezvous.hosts.index(host)))),
         *("--nproc-per-node", str(len(host.replicas))),
-        *("--master-addr", cluster.master_address),
-        *("--master-port", str(cluster.master_port)),
+        *("--master-addr", rendezvous.master_address),
+        *("--master-port", str(rendezvous.master_port)),
         *("--max-restarts", "0"),
         *WORKER,
         run_file,
@@ -39,10 +39,10 @@ def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list
         **thread_variables(run.settings.cores_per_device),
         **waiting_variables(run),
         **malloc_variables(run, MALLOC_TUNABLES),
-        **server_variables(run, cluster),
+        **server_variables(run, rendezvous),
     }
     launcher = Command("launcher" if alone else f"launcher-{safe_name(host.name)}", arguments, variables)
-    return [*server_commands(run, run_file, cluster, host), launcher]
+    return [*server_commands(run, run_file, rendezvous, host), launcher]
 
 
 PYTORCH = Framework(

@@ -6,19 +6,19 @@ import json
 
 from suite.common.runspec import RunSpec
 from suite.launch.base import WORKER, Command, Framework, server_commands, server_variables, thread_variables
-from suite.launch.hosts import Cluster, Host
+from suite.launch.hosts import Host, Rendezvous
 
 
-def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:
-    endpoints = cluster.endpoints
-    commands = server_commands(run, run_file, cluster, host, {"TF_CPP_MIN_LOG_LEVEL": "1"})
+def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
+    endpoints = rendezvous.endpoints
+    commands = server_commands(run, run_file, rendezvous, host, {"TF_CPP_MIN_LOG_LEVEL": "1"})
     for process in host.replicas:
         task = {"cluster": {"worker": endpoints}, "task": {"type": "worker", "index": process}}
         variables = {
             **thread_variables(run.settings.cores_per_device),
             "TF_CONFIG": json.dumps(task),
             "TF_CPP_MIN_LOG_LEVEL": "1",
-            **server_variables(run, cluster),
+            **server_variables(run, rendezvous),
             "RANK": str(process),
             "WORLD_SIZE": str(len(endpoints)),
         }

@@ -133,10 +133,10 @@ def quota_periods(root: Path = Path("/")) -> tuple[int, int] | None:
         folders = list(_upwards(root / "sys/fs/cgroup", groups[""]))
     else:
         folders = list(_upwards(root / "sys/fs/cgroup/cpu", groups["cpu"])) if "cpu" in groups else []
-    found = []
+    periods = []
     for folder in folders:
         words = (line.split() for line in (text(folder / "cpu.stat") or "").splitlines())
         counts = {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdigit()}
         if counts.get("nr_periods"):
-            found.append((counts["nr_periods"], counts.get("nr_throttled", 0)))
-    return max(found, key=lambda pair: pair[1], default=None)
+            periods.append((counts["nr_periods"], counts.get("nr_throttled", 0)))
+    return max(periods, key=lambda pair: pair[1], default=None)

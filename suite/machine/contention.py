@@ -75,7 +75,7 @@ class Contention:
         before, after = self._before, self._look()
         if before is None or after is None or after.seconds - before.seconds < LEAST_SECONDS:
             return {}
-        found: dict[str, Json] = {
+        figures: dict[str, Json] = {
             "seconds": after.seconds - before.seconds,
             "cpu_seconds": after.cpu_seconds - before.cpu_seconds,
             "cores": {
@@ -85,12 +85,12 @@ class Contention:
             },
         }
         if self._servers and len(after.server_seconds) == len(self._servers):
-            found["server_cpu_seconds"] = sum(
+            figures["server_cpu_seconds"] = sum(
                 spent - before.server_seconds.get(server, 0.0) for server, spent in after.server_seconds.items()
             )
         with contextlib.suppress(OSError):
-            found["load_average"] = os.getloadavg()[0]
-        return found | dict(_thread_seconds(before, after)) | dict(_shares(before, after))
+            figures["load_average"] = os.getloadavg()[0]
+        return figures | dict(_thread_seconds(before, after)) | dict(_shares(before, after))
 
     def _look(self) -> Counters | None:
         try:
@@ -141,12 +141,12 @@ def _shares(before: Counters, after: Counters) -> Iterator[tuple[str, Json]]:
 
 def _threads(root: Path) -> dict[str, tuple[float, float]]:
     """Linux's Documentation/scheduler/sched-stats.rst: nanoseconds on a core, and waiting on a run queue."""
-    found = {}
+    seconds = {}
     for path in (root / "proc/self/task").glob("*/schedstat"):
         words = (text(path) or "").split()
         if len(words) >= 2 and all(word.isdigit() for word in words):
-            found[path.parent.name] = (int(words[0]) / 1e9, int(words[1]) / 1e9)
-    return found
+            seconds[path.parent.name] = (int(words[0]) / 1e9, int(words[1]) / 1e9)
+    return seconds
 
 
 def _cpu_seconds() -> float:
@@ -157,12 +157,12 @@ def _cpu_seconds() -> float:
 
 def _each_cpu_seconds(processes: Iterable[psutil.Process]) -> dict[int, float]:
     """Process id to CPU seconds, of those that live."""
-    found = {}
+    seconds = {}
     for process in processes:
         with contextlib.suppress(psutil.Error):
             spent = process.cpu_times()
-            found[process.pid] = spent.user + spent.system
-    return found
+            seconds[process.pid] = spent.user + spent.system
+    return seconds
 
 
 def _memory_stall_seconds(root: Path) -> float | None:

@@ -73,13 +73,13 @@ def _visible_numbers(library: Any) -> list[int]:
 
 def _of_each(library: Any, ask: Callable[[Any], T]) -> list[T]:
     """What `ask` gives for the handle of each visible device. Raises ValueError that names one which does not answer."""
-    numbers, found = _visible_numbers(library), []
+    numbers, answers = _visible_numbers(library), []
     for number in numbers:
         try:
-            found.append(ask(library.nvmlDeviceGetHandleByIndex(number)))
+            answers.append(ask(library.nvmlDeviceGetHandleByIndex(number)))
         except library.NVMLError as error:
             raise visible.no_answer(number, numbers, str(error)) from None
-    return found
+    return answers
 
 
 def visible_handles(library: Any) -> list[Any]:
@@ -103,14 +103,14 @@ def gpus() -> list[Gpu]:
 
 def hardware() -> dict[str, Json]:
     """CPU, memory and GPUs, for run.json. GPUs that do not answer are none: whoever wants to run on them has asked before."""
-    found: list[Gpu] = []
+    listed: list[Gpu] = []
     with contextlib.suppress(ValueError):
-        found = gpus()
+        listed = gpus()
     return {
         "host": platform.node(),
         "cpu_model": cpu_model(),
         "cpu_cores": len(cpu_cores()),
         "memory_bytes": psutil.virtual_memory().total,
-        "gpus": [{"name": gpu.name, "memory_bytes": gpu.memory_bytes, "capability": gpu.capability} for gpu in found],
+        "gpus": [{"name": gpu.name, "memory_bytes": gpu.memory_bytes, "capability": gpu.capability} for gpu in listed],
         "os": platform.platform(),
     }

@@ -36,13 +36,13 @@ def exhausts(pids: Iterable[int], root: Path = Path("/")) -> str:
 
 def _memory_bytes(root: Path) -> dict[str, int]:
     """/proc/meminfo: `MemTotal:  16777216 kB`."""
-    found = {}
+    size_bytes = {}
     for line in (text(root / "proc/meminfo") or "").splitlines():
         name, _, value = line.partition(":")
         number, _, unit = value.strip().partition(" ")
         if unit == "kB" and number.isdecimal():
-            found[name] = int(number) << 10
-    return found
+            size_bytes[name] = int(number) << 10
+    return size_bytes
 
 
 def _resident_bytes(pid: int, root: Path) -> int:

@@ -31,12 +31,12 @@ def cpu_model(root: Path = Path("/")) -> str | None:
 
 def cpu_kind(root: Path = Path("/")) -> str:
     """The processor's name with its family and model, by which generations under one name differ (virtual machines)."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in (text(root / "proc/cpuinfo") or "").splitlines():
         name, _, value = line.partition(":")
-        found.setdefault(name.strip(), value.strip())
-    numbers = [f"{name} {found[name]}" for name in ("cpu family", "model", "stepping") if name in found]
-    return ", ".join([found.get("model name") or platform.machine(), *numbers])
+        fields.setdefault(name.strip(), value.strip())
+    numbers = [f"{name} {fields[name]}" for name in ("cpu family", "model", "stepping") if name in fields]
+    return ", ".join([fields.get("model name") or platform.machine(), *numbers])
 
 
 def number(path: Path) -> int | None:

@@ -25,12 +25,12 @@ def chosen(uuids: Mapping[int, str]) -> list[int]:
                 f"export {VARIABLE} with numbers or UUIDs of whole GPUs (0 or GPU-…), or type device=cpu"
             )
         if word.isdecimal():
-            found = [int(word)] if int(word) in uuids else []
+            matching = [int(word)] if int(word) in uuids else []
         else:
-            found = [number for number, uuid in uuids.items() if word.startswith("GPU-") and uuid.startswith(word)]
-        if len(found) != 1:  # CUDA stops at the first entry that is not a device
+            matching = [number for number, uuid in uuids.items() if word.startswith("GPU-") and uuid.startswith(word)]
+        if len(matching) != 1:  # CUDA stops at the first entry that is not a device
             break
-        numbers += found
+        numbers += matching
     return numbers
 
 

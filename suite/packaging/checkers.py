@@ -50,9 +50,9 @@ def _argument(record: logging.LogRecord) -> str:
 def _seed_complaint(text: str, place: Path, opened: bool) -> Complaint:
     text = text.replace(f"{place}/", "")
     if match := _SAME_SEED.match(text):
-        found = f"seed {match[2]} in {match[4]} and {match[1]}, logged at {clean(match[3], 80)}"
+        seeds = f"seed {match[2]} in {match[4]} and {match[1]}, logged at {clean(match[3], 80)}"
         do = "run again without seed=N: each run then draws its own"
-        return Complaint("seed", 0, found, "another seed in every run", do, warning=opened)
+        return Complaint("seed", 0, seeds, "another seed in every run", do, warning=opened)
     if match := _NO_SEED.match(text):
         return Complaint("seed", 0, f"none in {match[1]}", "a seed in every run", "log it with mllog", warning=opened)
     do = "log seeds as whole numbers, with mllog"

@@ -34,7 +34,7 @@ class ChosenRuns:
     """Which runs were left out, and why."""
 
 
-def choose(runs: Sequence[Run]) -> list[ChosenRuns]:
+def choose_runs(runs: Sequence[Run]) -> list[ChosenRuns]:
     """The runs of each benchmark. Raises ValueError (one line) for the first thing that cannot be submitted."""
     notes = [_left_out_note(run) for run in runs if _never_started(run)]
     records = [_submittable_record(run) for run in runs if not _never_started(run)]
@@ -49,7 +49,7 @@ def choose(runs: Sequence[Run]) -> list[ChosenRuns]:
             )
     if not benchmarks:
         raise ValueError("no run is left to package: none has a log in which the clock started")
-    chosen = [_choose_runs(name, found) for name, found in sorted(benchmarks.items())]
+    chosen = [_choose_runs(name, of_benchmark) for name, of_benchmark in sorted(benchmarks.items())]
     return [ChosenRuns(item.benchmark, item.records, (*notes, *item.notes)) for item in chosen]
 
 

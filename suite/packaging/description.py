@@ -62,9 +62,9 @@ def _complaints(folder: Path, path: Path) -> Iterator[Complaint]:
     name = clean(f"{SYSTEMS}/{path.name}", 200)
     if not path.is_file():
         others = sorted(other.stem for other in path.parent.glob("*.json")) if path.parent.is_dir() else []
-        found = "no such file" + (f"; there are {clean(', '.join(others[:5]))}" if others else "")
+        problem = "no such file" + (f"; there are {clean(', '.join(others[:5]))}" if others else "")
         needed = f"a description named like {RESULTS}/{clean(path.stem)}"
-        yield Complaint(name, 0, found, needed, f"rename it{nearest(path.stem, others)}, or {_START_FROM}")
+        yield Complaint(name, 0, problem, needed, f"rename it{nearest(path.stem, others)}, or {_START_FROM}")
         return
     try:
         if path.stat().st_size > _BYTES_LIMIT:
@@ -73,11 +73,11 @@ def _complaints(folder: Path, path: Path) -> Iterator[Complaint]:
         if not isinstance(value, dict):
             raise ValueError("JSON, but no object")
     except json.JSONDecodeError as error:
-        found = f"not JSON: {error.msg}, column {error.colno}"
-        yield Complaint(name, error.lineno, found, "one JSON object", "repair that line: quotes, commas, no comments")
+        problem = f"not JSON: {error.msg}, column {error.colno}"
+        yield Complaint(name, error.lineno, problem, "one JSON object", "repair that line: quotes, commas, no comments")
     except (OSError, ValueError, RecursionError) as error:
-        found = "JSON nested too deeply" if isinstance(error, RecursionError) else clean(str(error))
-        yield Complaint(name, 0, found, "one JSON object in UTF-8", _START_FROM)
+        problem = "JSON nested too deeply" if isinstance(error, RecursionError) else clean(str(error))
+        yield Complaint(name, 0, problem, "one JSON object in UTF-8", _START_FROM)
     else:
         yield from _field_complaints(value)
         yield from _disagreements_with_logs(folder, path.stem, value)
@@ -96,9 +96,9 @@ def _field_complaints(value: Mapping[str, Json]) -> Iterator[Complaint]:
 def _disagreements_with_logs(folder: Path, system: str, value: Mapping[str, Json]) -> Iterator[Complaint]:
     """Complaints if the name or division differs from that of the results."""
     if isinstance(value.get("system_name"), str) and value["system_name"] != system:
-        found = clean(str(value["system_name"]), 100) or "empty"
+        described = clean(str(value["system_name"]), 100) or "empty"
         do = "give file, folder of results and system_name one name"
-        yield Complaint("system_name", 0, found, clean(system, 100), do, warning=True)
+        yield Complaint("system_name", 0, described, clean(system, 100), do, warning=True)
     place = folder / RESULTS / system
     if not place.is_dir():
         needed = f"a folder {RESULTS}/{clean(system)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from suite.packaging.description import FIELDS
-from suite.packaging.recorded_nodes import Node, networking, nodes_note, recorded_nodes
+from suite.packaging.recorded_hosts import RecordedHost, hosts_note, networking, recorded_hosts
 from suite.packaging.untrusted import (
     as_count,
     as_list,
@@ -51,16 +51,16 @@ _EQUAL_IN_ALL_RUNS = (
 def _fields_of_run(record: RunRecord) -> dict[str, Json]:
     """All 33 fields: what is equal on all nodes of the run, and all of them in the notes."""
     settings, versions = record.settings, as_object(recorded_machine(record)["versions"])
-    nodes = recorded_nodes(record)
+    nodes = recorded_hosts(record)
     each = [_fields_of_node(settings, versions, node) for node in nodes]
     fields = {name: each[0][name] if all(other[name] == each[0][name] for other in each) else "" for name in FIELDS}
     if len(nodes) > 1:
-        notes = (str(fields["hw_notes"]), nodes_note(nodes, settings.device))
+        notes = (str(fields["hw_notes"]), hosts_note(nodes, settings.device))
         fields["hw_notes"] = "; ".join(note for note in notes if note)
     return fields
 
 
-def _fields_of_node(settings: RunSettings, versions: JsonObject, node: Node) -> dict[str, Json]:
+def _fields_of_node(settings: RunSettings, versions: JsonObject, node: RecordedHost) -> dict[str, Json]:
     """All 33 fields; counts are texts. Processor and thread counts are those of one processor, as in published files."""
     topology, hardware = node.topology, node.hardware
     cpu = as_object(topology.get("cpu"))

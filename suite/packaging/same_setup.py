@@ -13,9 +13,9 @@ def difference(records: Sequence[RunRecord]) -> str:
     """The first setting that must be equal and is not, with both values and their logs; empty if all are equal."""
     one = records[0]  # whether different commits hold the same code is looked at where the code is packed
     for two in records[1:]:
-        found = {name: (getattr(one, name), getattr(two, name)) for name in ("org", "submission_status", "platform")}
-        found |= differences(row_of_record(one), row_of_record(two))
-        for name, (first, second) in found.items():
+        pairs = {name: (getattr(one, name), getattr(two, name)) for name in ("org", "submission_status", "platform")}
+        pairs |= differences(row_of_record(one), row_of_record(two))
+        for name, (first, second) in pairs.items():
             if first != second:
                 values = f"{value_text(name, first)} in {_place(one)}, {value_text(name, second)} in {_place(two)}"
                 return f"{clean(name.removeprefix(f'{HYPERPARAMETERS}.'))}: {values}"

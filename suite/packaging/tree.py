@@ -65,8 +65,8 @@ def check_names(folder: Path, werror: bool = False) -> Verdict:
         if not stat.S_ISREG(information.st_mode):
             complaints.append(Complaint(shown, 0, _NOT_A_FILE, "ordinary files", "put the file itself in its place"))
         elif information.st_size > FILE_BYTES_LIMIT:
-            found = f"{information.st_size / (1 << 20):.0f} MiB"
-            complaints.append(Complaint(shown, 0, found, "at most 50 MiB a file", "leave it out, or make it smaller"))
+            size = f"{information.st_size / (1 << 20):.0f} MiB"
+            complaints.append(Complaint(shown, 0, size, "at most 50 MiB a file", "leave it out, or make it smaller"))
     return part_verdict(folder, "repo_checker", "names, sizes and kinds of files", complaints, werror)
 
 
@@ -137,9 +137,9 @@ def check_results(folder: Path, place: Path, werror: bool = False) -> list[Verdi
         verdicts = [item if item.passed else _accepted(item, allowed) for item in verdicts]
     elif failed:
         needed = f"at most {allowed} of the set" if len(failed) > 1 else ""
-        found = f"{len(failed)} logs that do not pass"
+        problem = f"{len(failed)} logs that do not pass"
         complaints.append(
-            Complaint(place.name, 0, found, needed, "see each log; run again what failed, all of the set")
+            Complaint(place.name, 0, problem, needed, "see each log; run again what failed, all of the set")
         )
     good = f"{len(logs)} runs of one setting"
     whole = part_verdict(place, "result set", good, complaints, werror)
@@ -195,8 +195,8 @@ def _mixed_run_complaints(place: Path, records: list[RunRecord]) -> Iterator[Com
             yield Complaint("submission_benchmark", 0, clean(record.benchmark, 80), place.name, do)
             return
         if record.settings.profile not in ("", "reference") or "not an MLPerf result" in record.org:
-            found = f"profile {clean(record.settings.profile, 80)}, {clean(record.org, 80)} in {record.path.name}"
-            yield Complaint("suite_run", 0, found, "profile reference", "demo and synthetic runs cannot be submitted")
+            run = f"profile {clean(record.settings.profile, 80)}, {clean(record.org, 80)} in {record.path.name}"
+            yield Complaint("suite_run", 0, run, "profile reference", "demo and synthetic runs cannot be submitted")
             return
     if records and (text := difference(records)):
         yield Complaint(place.name, 0, text, "equal in all runs of a result", "package each setting separately")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.common.run_folder import SUPERSEDED
-from suite.packaging.choose import ChosenRuns, choose, file_stamps
+from suite.packaging.choose import ChosenRuns, choose_runs, file_stamps
 from suite.packaging.code import write_code
 from suite.packaging.description import fields_to_fill_in
 from suite.packaging.layout import BENCHMARKS, RESULTS, SYSTEMS, sanitized_name, validated_name
@@ -63,7 +63,7 @@ def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Package
     runs = collect(logs)
     _check_links(logs, [run.path for run in runs])
     before = file_stamps(runs)
-    chosen = choose(runs)
+    chosen = choose_runs(runs)
     systems = _systems(chosen, options)
     temporary = Path(tempfile.mkdtemp(prefix=f".{out.name[:40]}.", dir=out.parent))
     try:
@@ -146,9 +146,9 @@ def _write(
             shutil.copyfile(record.path, place / f"result_{index}.txt")
         implementation = sanitized_name(item.records[0].settings.framework or system)
         code = folder / BENCHMARKS / item.benchmark / "implementations" / implementation
-        found = write_code(code, item.benchmark, item.records, options.code)
+        remarks = write_code(code, item.benchmark, item.records, options.code)
         unknown_code = options.code is None and not item.records[0].settings.profile
-        (warnings if unknown_code else notes).extend(found)
+        (warnings if unknown_code else notes).extend(remarks)
         if item.benchmark == "ncf":
             notes.append(
                 "ncf: mlperf-logging has no rules for it after round v0.5; those of suite/compliance/rules were used"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from suite.launch.hosts import Node
+from suite.launch.hosts import AvailableHost
 from suite.machine import devices
 from suite.machine.cgroups import Limits, limits
 from suite.plan.settings import Impossible
@@ -52,19 +52,19 @@ class TooLarge(Impossible):
     shown = "OOM"
 
 
-def check_memory(workload: type[Workload], settings: Settings, nodes: Sequence[Node] = ()) -> None:
+def check_memory(workload: type[Workload], settings: Settings, hosts: Sequence[AvailableHost] = ()) -> None:
     """Raise TooLarge, one line, if the activations of a training step cannot fit the CPU cores' memory or a GPU's.
 
-    `nodes`: the machines of the run, if it is not this one.
+    `hosts`: the machines of the run, if it is not this one.
     """
     if settings.mode not in ("train", "forward_backward"):
         return
-    sample, hardware = workload.activation_bytes(settings), [node.hardware for node in nodes]
+    sample, hardware = workload.activation_bytes(settings), [host.hardware for host in hosts]
     if settings.device == "cpu":
         available, parts, kind = memory_of_each(hardware), settings.nodes, "memory"
         where = " on CPU cores"
     else:
-        seen = min((gpu.memory_bytes for gpu in devices.gpus()), default=0) if not nodes else 0
+        seen = min((gpu.memory_bytes for gpu in devices.gpus()), default=0) if not hosts else 0
         available, parts, kind = seen or memory_of_each_gpu(hardware), settings.devices, "memory of a GPU"
         where = ""
         if available == 0:  # not known
@@ -82,17 +82,17 @@ def check_memory(workload: type[Workload], settings: Settings, nodes: Sequence[N
     )
 
 
-def check_inputs(workload: Workload, nodes: Sequence[Node] = ()) -> None:
+def check_inputs(workload: Workload, hosts: Sequence[AvailableHost] = ()) -> None:
     """Raise TooLarge, one line, if not even one batch of the data fits, whatever the mode does with it.
 
-    `nodes`: the machines of the run, if it is not this one.
+    `hosts`: the machines of the run, if it is not this one.
     """
     settings = workload.settings
     if settings.device != "cpu":
         return
     largest = workload.shapes()[0]
     replica = sum(math.prod(spec.shape) * np.dtype(spec.dtype).itemsize for spec in largest.values())
-    available = memory_of_each([node.hardware for node in nodes])
+    available = memory_of_each([host.hardware for host in hosts])
     needed = HELD_BATCHES * replica * (settings.devices // settings.nodes)
     if needed > available:
         fits = _multiple(settings.batch_size_global * available / (TAKEN * needed), settings.devices)

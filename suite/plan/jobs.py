@@ -13,12 +13,12 @@ from suite.common import registry
 from suite.common.git_state import git_state
 from suite.common.registry import not_allowed
 from suite.common.runspec import RunSpec
-from suite.common.study import Cell
+from suite.common.study import StudyCell
 from suite.environments import environment
 from suite.environments.environment import Environment
-from suite.environments.plugins import Plugin, check_trainer, equip
+from suite.environments.plugins import Plugin, check_trainer, with_plugins
 from suite.launch.base import Framework
-from suite.launch.hosts import Node, spread
+from suite.launch.hosts import AvailableHost, spread
 from suite.machine import devices
 from suite.plan.capacity import check_inputs, check_memory
 from suite.plan.linear import chosen_library
@@ -67,7 +67,7 @@ class Draft:
     """Where the machine lacks devices: with those that it has."""
     plugins: tuple[str, ...]
     """Distributions from outside."""
-    nodes: tuple[Node, ...]
+    hosts: tuple[AvailableHost, ...]
     """The machines of its runs; empty: this one, without an agent."""
     environment: Environment | None = None
     """None: it is not there."""
@@ -110,32 +110,32 @@ def plan(
     name: str = "",
     output: Path | None = None,
     plugins: Sequence[Plugin] = (),
-    nodes: Sequence[Node] = (),
-    cell: Cell | None = None,
+    hosts: Sequence[AvailableHost] = (),
+    cell: StudyCell | None = None,
 ) -> Plan:
     """Everything about one job that can be known before a process starts, and everything that is in its way.
 
-    `output`: where its runs would go; None: no job is wanted, only what is in the way of one. `nodes`: the machines of the
+    `output`: where its runs would go; None: no job is wanted, only what is in the way of one. `hosts`: the machines of the
     command, of which a job takes the first ones. `cell`: of a study.
     """
-    found, draft, facts, job = _Findings(), None, None, None
-    with found:
+    findings, draft, facts, job = _Findings(), None, None, None
+    with findings:
         workload, framework = kinds(config)
-        taken = tuple(nodes[: config["nodes"]])
-        settings = resolve_settings(config, workload, framework, taken, found.append)
+        taken = tuple(hosts[: config["nodes"]])
+        settings = resolve_settings(config, workload, framework, taken, findings.append)
         draft = Draft(workload, framework, settings, tuple(plugin.name for plugin in plugins), taken)
-        with found:
+        with findings:
             env = environment.resolve(config["environment"], framework.environments[settings.device], settings.device)
-            draft = replace(draft, environment=equip(env, plugins))
-        with found:
+            draft = replace(draft, environment=with_plugins(env, plugins))
+        with findings:
             draft = replace(draft, settings=workload.resolve(settings))
-        with found:
+        with findings:
             facts = None if draft.generates else workload.read_facts(draft.settings)
-        with found:
-            check_memory(workload, draft.settings, draft.nodes)
-            if facts is not None and output is not None and not found:
+        with findings:
+            check_memory(workload, draft.settings, draft.hosts)
+            if facts is not None and output is not None and not findings:
                 job = make_job(draft, facts, config, name, output, cell)
-    return Plan(job, tuple(found), draft)
+    return Plan(job, tuple(findings), draft)
 
 
 def kinds(config: Config) -> tuple[type[Workload], Framework]:
@@ -155,23 +155,23 @@ def check_trainers(drafts: Sequence[Draft], plugins: Sequence[Plugin]) -> None:
         check_trainer(env, workload, framework, plugins)
 
 
-def make_job(draft: Draft, facts: Facts, config: Config, name: str, output: Path, cell: Cell | None = None) -> Job:
+def make_job(draft: Draft, facts: Facts, config: Config, name: str, output: Path, cell: StudyCell | None = None) -> Job:
     """The job of a draft whose environment is there. Raises ValueError for what cannot be meant with these data."""
     workload, framework, settings, env = draft.workload, draft.framework, draft.settings, draft.environment
     assert env is not None
     of_run = workload(settings, facts)
     check_workload(of_run)
-    check_inputs(of_run, draft.nodes)
-    fixed_labels, cores = _labels(settings, facts, draft.nodes)
+    check_inputs(of_run, draft.hosts)
+    fixed_labels, cores = _labels(settings, facts, draft.hosts)
     seed_source = "system" if config["seed"] is None else "user"
     of_this_run = workload.deviations(settings, seed_source=seed_source, **of_run.circumstances())
     deviations = (*workload.deviations(settings), *of_this_run, *facts.notes)
     packages = (*framework.packages, *draft.plugins, "numpy", "mlperf-logging")
-    found = environment.installed_versions(env, packages)
-    versions = {"suite": __version__, **{name: version for name, version in found.items() if version is not None}}
+    installed = environment.installed_versions(env, packages)
+    versions = {"suite": __version__, **{name: version for name, version in installed.items() if version is not None}}
     framework_version = next((versions[name] for name in framework.packages if name in versions), "unknown")
     settings = replace(settings, linear=chosen_library(settings.linear, framework, env, framework_version))
-    hardware = _hardware(draft.nodes)
+    hardware = _hardware(draft.hosts)
     runs_required = workload.official_runs
     if config["runs"] == "official" and not runs_required:
         raise ValueError(f"runs=official: no rules name a number of runs for {workload.name}; type runs=N")
@@ -194,7 +194,7 @@ def make_job(draft: Draft, facts: Facts, config: Config, name: str, output: Path
         versions=versions,
         git=git_state(),
         hardware=hardware,
-        hosts=spread(draft.nodes, settings.devices, settings.device == "cpu") if draft.nodes else (),
+        hosts=spread(draft.hosts, settings.devices, settings.device == "cpu") if draft.hosts else (),
         study=cell.study.name if cell is not None else "",
         study_cell=cell.texts if cell is not None else (),
     )
@@ -211,23 +211,25 @@ def make_job(draft: Draft, facts: Facts, config: Config, name: str, output: Path
     )
 
 
-def _hardware(nodes: Sequence[Node]) -> Config:
+def _hardware(hosts: Sequence[AvailableHost]) -> Config:
     """Of this machine, or of the first of several, with all of them below it."""
-    if not nodes:
+    if not hosts:
         return devices.hardware()
-    listed = [{"address": node.address, "interface": node.interface, **node.hardware} for node in nodes]
-    return {**nodes[0].hardware, **({"nodes": listed} if len(nodes) > 1 else {})}
+    listed = [{"address": host.address, "interface": host.interface, **host.hardware} for host in hosts]
+    return {**hosts[0].hardware, **({"nodes": listed} if len(hosts) > 1 else {})}
 
 
-def _labels(settings: Settings, facts: Facts, nodes: Sequence[Node] = ()) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def _labels(
+    settings: Settings, facts: Facts, hosts: Sequence[AvailableHost] = ()
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """What stands beside every number of the run, and the cores that its devices share (those of the first machine)."""
     labels = [settings.profile] if settings.profile != "reference" else []
     cores: tuple[int, ...] = ()
     if settings.device == "cpu":
         labels.append("cpu")
-        cores = nodes[0].cores if nodes else devices.cpu_cores()
-        least = min((len(node.cores) for node in nodes), default=len(cores))
-        if settings.devices * settings.cores_per_device > least * max(1, len(nodes)):
+        cores = hosts[0].cores if hosts else devices.cpu_cores()
+        least = min((len(host.cores) for host in hosts), default=len(cores))
+        if settings.devices * settings.cores_per_device > least * max(1, len(hosts)):
             labels.append("oversubscribed")
     if settings.asynchronous:
         labels.append("async")

@@ -31,21 +31,21 @@ def chosen_library(typed: str, framework: Framework, environment: Environment, v
     path = cache_root() / "linear.json"
     key = f"{sysfiles.cpu_kind()}, {framework.name} {version}"
     known = _known(path)
-    found = known.get(key)
-    if not isinstance(found, dict) or found.get("library") not in LIBRARIES:
-        found = _measured(framework, environment)
+    answer = known.get(key)
+    if not isinstance(answer, dict) or answer.get("library") not in LIBRARIES:
+        answer = _measured(framework, environment)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps({**known, key: found}, indent=1))
-    return str(found["library"])
+        write_atomically(path, json.dumps({**known, key: answer}, indent=1))
+    return str(answer["library"])
 
 
 def _known(path: Path) -> dict[str, Json]:
     """What the cache holds; nothing where it is missing or damaged: then it is measured anew."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        answers = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return answers if isinstance(answers, dict) else {}
 
 
 def _measured(framework: Framework, environment: Environment) -> dict[str, Json]:
@@ -55,13 +55,13 @@ def _measured(framework: Framework, environment: Environment) -> dict[str, Json]
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS, check=True
         )
-        found = json.loads(done.stdout.strip().splitlines()[-1])
-        if found["library"] not in LIBRARIES:
-            raise ValueError(f"{found['library']} is none of {', '.join(LIBRARIES)}")
+        answer = json.loads(done.stdout.strip().splitlines()[-1])
+        if answer["library"] not in LIBRARIES:
+            raise ValueError(f"{answer['library']} is none of {', '.join(LIBRARIES)}")
     except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError) as error:
         said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
         raise ValueError(
             f"framework.linear=auto: nothing was measured in environment {environment.name}: {said[-1] if said else error}; "
             f"type framework.linear=onednn or framework.linear=mkl"
         ) from None
-    return dict(found)
+    return dict(answer)

@@ -12,7 +12,7 @@ from suite.common.paths import data_root
 from suite.common.registry import not_allowed
 from suite.environments import environment
 from suite.launch.base import Framework
-from suite.launch.hosts import Node
+from suite.launch.hosts import AvailableHost
 from suite.machine import devices
 from workloads.api import NOT_OPTIONS, OPTION_GROUPS, Defaults, Json, Settings, Workload, of_sets, option_keys, untyped
 
@@ -57,20 +57,24 @@ def refuse(error: Impossible) -> None:
 
 
 def resolve_settings(
-    config: Config, workload: type[Workload], framework: Framework, nodes: Sequence[Node] = (), lacks: Lacks = refuse
+    config: Config,
+    workload: type[Workload],
+    framework: Framework,
+    hosts: Sequence[AvailableHost] = (),
+    lacks: Lacks = refuse,
 ) -> Settings:
     """The settings of a run (seed 0) from the configuration. Raises ValueError; what the machines lack goes to `lacks`.
 
-    `nodes`: the machines that the run may take; without any, this one.
+    `hosts`: the machines that the run may take; without any, this one.
     """
-    _check_nodes(config, nodes, lacks)
+    config = _checked_hosts(config, hosts, lacks)
     profile = config["profile"]["name"]
     rules = workload.default_rules if config["rules"]["name"] == "auto" else config["rules"]["name"]
     _check_clock(config, rules)
     options = typed_options(config, workload)
     defaults = workload.defaults(profile, rules, _set_by_user(workload, options))
-    device, config = choose_device(config, profile, framework, nodes, lacks)
-    cores, config = cores_per_device(config, device, nodes, lacks)
+    device, config = choose_device(config, profile, framework, hosts, lacks)
+    cores, config = cores_per_device(config, device, hosts, lacks)
     precision = _precision(config, workload, framework, device)
     _check_link(config["link"], device, framework)
     values = _values(config, workload, defaults, options)
@@ -227,45 +231,46 @@ def _stop(config: Config, profile: str, targets: Mapping[str, float], length: st
     return stop
 
 
-def _check_nodes(config: Config, nodes: Sequence[Node], lacks: Lacks) -> None:
-    """Raise ValueError unless the devices divide among the machines, and tell `lacks` where those are not there."""
+def _checked_hosts(config: Config, hosts: Sequence[AvailableHost], lacks: Lacks) -> Config:
+    """The configuration with devices that divide among the machines; `lacks` hears of what does not or is not there."""
     count, machines = config["gpus"], config["nodes"]
-    if count % machines:
-        fitting = max(1, count // machines) * machines
-        raise ValueError(
-            f"nodes={machines} gpus={count}: every machine has the same number of devices; "
-            f"type gpus={fitting} or another multiple of {machines}"
+    if machines > max(1, len(hosts)):
+        line = (
+            f"nodes={machines}: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
+            f"(salloc -N{machines}), or leave nodes out for this machine alone"
         )
-    if machines > max(1, len(nodes)):
-        lacks(
-            Missing(
-                f"nodes={machines}: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
-                f"(salloc -N{machines}), or leave nodes out for this machine alone",
-                nodes=1,
-            )
-        )
+        lacks(Missing(line, nodes=1))
+    if count % machines == 0:
+        return config
+    fitting = max(1, count // machines) * machines
+    line = (
+        f"nodes={machines} gpus={count}: every machine has the same number of devices; "
+        f"type gpus={fitting} or another multiple of {machines}"
+    )
+    lacks(Missing(line, gpus=fitting))
+    return {**config, "gpus": fitting}
 
 
-def _where(nodes: Sequence[Node]) -> str:
+def _where(hosts: Sequence[AvailableHost]) -> str:
     """`this machine`, or the node with the fewest GPUs and cores."""
-    least = min(nodes, key=lambda node: (len(node.hardware["gpus"]), len(node.cores)), default=None)
+    least = min(hosts, key=lambda host: (len(host.hardware["gpus"]), len(host.cores)), default=None)
     return "this machine" if least is None else f"machine {least.name}"
 
 
 def choose_device(
-    config: Config, profile: str, framework: Framework, nodes: Sequence[Node], lacks: Lacks
+    config: Config, profile: str, framework: Framework, hosts: Sequence[AvailableHost], lacks: Lacks
 ) -> tuple[str, Config]:
     """(`cpu` or `cuda`, the configuration with no more devices than there are). Raises ValueError for a GPU that does not
     answer."""
     wanted, count = config["device"], config["gpus"]
-    for node in nodes:
-        if node.gpu_fault and wanted != "cpu":
-            raise ValueError(f"machine {node.name}: {node.gpu_fault}")
-    if nodes:
-        visible = min((node.hardware["gpus"] for node in nodes), key=len) if wanted != "cpu" else []
+    for host in hosts:
+        if host.gpu_fault and wanted != "cpu":
+            raise ValueError(f"machine {host.name}: {host.gpu_fault}")
+    if hosts:
+        visible = min((host.hardware["gpus"] for host in hosts), key=len) if wanted != "cpu" else []
     else:
         visible = devices.gpus() if wanted != "cpu" else []
-    machines = max(1, len(nodes))
+    machines = max(1, len(hosts))
     if wanted == "cuda" and not visible:
         line = "device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?); type device=cpu"
         lacks(Missing(line, device="cpu"))
@@ -280,7 +285,7 @@ def choose_device(
     use_cuda = bool(visible) and (wanted == "cuda" or _has_cuda_environment(config, profile, framework))
     if use_cuda and count > machines * len(visible):
         most = machines * len(visible)
-        line = f"gpus={count}: {_where(nodes)} shows {len(visible)} GPU(s); type gpus={most} or less"
+        line = f"gpus={count}: {_where(hosts)} shows {len(visible)} GPU(s); type gpus={most} or less"
         lacks(Missing(line, gpus=most))
         config = {**config, "gpus": most}
     return "cuda" if use_cuda else "cpu", config
@@ -297,17 +302,17 @@ def _has_cuda_environment(config: Config, profile: str, framework: Framework) ->
     return True
 
 
-def cores_per_device(config: Config, device: str, nodes: Sequence[Node], lacks: Lacks) -> tuple[int, Config]:
+def cores_per_device(config: Config, device: str, hosts: Sequence[AvailableHost], lacks: Lacks) -> tuple[int, Config]:
     """(CPU cores of one device, the configuration with no more devices than every machine has cores for)."""
-    cores = min((len(node.cores) for node in nodes), default=0) or len(devices.cpu_cores())
-    machines, asked = max(len(nodes), config["nodes"]), config["cpu"]["cores_per_device"]
+    cores = min((len(host.cores) for host in hosts), default=0) or len(devices.cpu_cores())
+    machines, asked = max(len(hosts), config["nodes"]), config["cpu"]["cores_per_device"]
     count = config["gpus"] // machines
     each = max(1, cores // count) if asked == "all" else int(asked)
     if device == "cpu" and each * count > cores and not config["oversubscribe"]:
         fitting = max(1, cores // each) * machines
         instead = {"gpus": fitting} if fitting < config["gpus"] else {"oversubscribe": True}
         line = (
-            f"gpus={config['gpus']}: {count} CPU device(s) of {each} core(s) need {each * count} cores, {_where(nodes)} has "
+            f"gpus={config['gpus']}: {count} CPU device(s) of {each} core(s) need {each * count} cores, {_where(hosts)} has "
             f"{cores}; type gpus={fitting}{', or cpu.cores_per_device=1' if each > 1 else ''}, "
             f"or oversubscribe=true (labels the result)"
         )

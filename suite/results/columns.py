@@ -20,7 +20,7 @@ from suite.results.identity import BOOKKEEPING, Row
 from suite.results.logs.collect import Run
 from suite.results.logs.events import number
 from suite.results.logs.record import RunRecord, RunSettings
-from suite.results.logs.recorded_telemetry import Telemetry, json_lines, telemetry
+from suite.results.logs.recorded_telemetry import RecordedTelemetry, json_lines, telemetry
 from suite.results.names import workload_name
 
 if TYPE_CHECKING:  # half a second to import, which only commands that print tables pay
@@ -141,9 +141,9 @@ def _step_ms(run: Run, log: RunRecord) -> float | None:
 _telemetry = functools.lru_cache(maxsize=8)(telemetry)
 
 
-def _beside(log: RunRecord) -> Telemetry:
+def _beside(log: RunRecord) -> RecordedTelemetry:
     """What was sampled during a run of ours (docs/telemetry.md)."""
-    return (_telemetry(log.path.parent) if log.settings.profile else None) or Telemetry((), {})
+    return (_telemetry(log.path.parent) if log.settings.profile else None) or RecordedTelemetry((), {})
 
 
 def _sensor(name: str, of: Callable[[Sequence[float]], float] = statistics.fmean) -> Value:
@@ -205,10 +205,10 @@ def _folder(run: Run, log: RunRecord) -> str:
 
 def _setting(name: str) -> Value:
     def value(run: Run, log: RunRecord) -> Any:
-        found = getattr(_settings(run), name)
+        setting = getattr(_settings(run), name)
         if name == "workload":
-            return workload_name(found)
-        return tuple(sorted(found)) if name in ("labels", "deviations") else found  # a cell's keys have an order
+            return workload_name(setting)
+        return tuple(sorted(setting)) if name in ("labels", "deviations") else setting  # a cell's keys have an order
 
     return value
 
@@ -355,11 +355,11 @@ def row_of_record(record: RunRecord) -> Row:
     return SimpleNamespace(**row_of_settings(record.settings) | logged)
 
 
-def frame(found: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows as a table with the types of COLUMNS; copies are marked."""
     import pandas as pd
 
-    table_rows = [dict(row) for row in found]
+    table_rows = [dict(row) for row in rows]
     seen: dict[str, str] = {}
     for row in table_rows:
         digest = getattr(row["record"], "digest", "")
@@ -377,8 +377,8 @@ def rows(frame: pd.DataFrame) -> Iterator[Row]:
     """The rows of any table as objects with its columns as attributes; what is not known is None."""
     import pandas as pd
 
-    def told(value: Any) -> Any:
+    def plain(value: Any) -> Any:
         return None if value is pd.NA or (isinstance(value, float) and math.isnan(value)) else value
 
-    lists = {str(name): map(told, frame[name].tolist()) for name in frame.columns}
+    lists = {str(name): map(plain, frame[name].tolist()) for name in frame.columns}
     return (SimpleNamespace(**dict(zip(lists, values, strict=True))) for values in zip(*lists.values(), strict=True))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from suite.results.logs.all_reduce import AllReduce
+from suite.results.logs.all_reduce import AllReduceTime
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class LinkFit:
     """Of a measured time from the line, over that time."""
 
 
-def fit_link(measured: Iterable[AllReduce]) -> LinkFit | None:
+def fit_link(measured: Iterable[AllReduceTime]) -> LinkFit | None:
     """Least squares of relative deviations over all sizes and device counts; None for fewer than two sizes, or where larger
     buffers take no longer."""
     points = [

@@ -87,9 +87,11 @@ _LABELS = {
 
 def facts(row: Row) -> dict[str, Any]:
     """Everything that decides what a run measures, by name: fields, then logged hyperparameters."""
-    found = {name: getattr(row, name) for name in FIELDS if name != "rules" or row.profile}  # of others `round` says it
+    values = {
+        name: getattr(row, name) for name in FIELDS if name != "rules" or row.profile
+    }  # of others `round` says it
     logged = getattr(row, HYPERPARAMETERS) or {}
-    return found | {f"{HYPERPARAMETERS}.{key}": value for key, value in logged.items() if not _is_bookkeeping(key)}
+    return values | {f"{HYPERPARAMETERS}.{key}": value for key, value in logged.items() if not _is_bookkeeping(key)}
 
 
 def key(row: Row, *aside: str) -> tuple[Any, ...]:
@@ -113,14 +115,14 @@ def differences(one: Row, other: Row, *aside: str, known: bool = False) -> dict[
     first, second = facts(one), facts(other)
     if known and not (one.hyperparameters and other.hyperparameters):
         out.add(HYPERPARAMETERS)
-    found = {
+    pairs = {
         name: (first.get(name), second.get(name))
         for name in first | second
         if not _is_out(name, out) and _plain(first.get(name)) != _plain(second.get(name))
     }
     if known:
-        found = {name: pair for name, pair in found.items() if not any(value in (None, "", (), {}) for value in pair)}
-    return {name: pair for name, pair in found.items() if name not in _DERIVED} or found
+        pairs = {name: pair for name, pair in pairs.items() if not any(value in (None, "", (), {}) for value in pair)}
+    return {name: pair for name, pair in pairs.items() if name not in _DERIVED} or pairs
 
 
 def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool = False) -> list[str]:
@@ -131,14 +133,16 @@ def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool =
     """
     every = [facts(row) for row in rows]
     out = set().union(*(_left_out(row, aside) for row in rows))
-    names = dict.fromkeys(name for found in every for name in found if not _is_out(name, out))
-    varying = [name for name in names if len({_plain(found.get(name)) for found in every}) > 1]
+    names = dict.fromkeys(name for facts_of_row in every for name in facts_of_row if not _is_out(name, out))
+    varying = [name for name in names if len({_plain(facts_of_row.get(name)) for facts_of_row in every}) > 1]
     varying = [name for name in varying if name not in _DERIVED] or varying
-    pairs = {(found.get("batch_rule"), found.get("batch_size_global")) for found in every}
+    pairs = {(facts_of_row.get("batch_rule"), facts_of_row.get("batch_size_global")) for facts_of_row in every}
     if "batch_rule" in varying and len(pairs) == len({rule for rule, _ in pairs}):  # which says it all
         varying = [name for name in varying if name != "batch_size_global"]
     texts = {
-        name: [value_text(name, found.get(name), row, 1000) for found, row in zip(every, rows, strict=True)]
+        name: [
+            value_text(name, facts_of_row.get(name), row, 1000) for facts_of_row, row in zip(every, rows, strict=True)
+        ]
         for name in varying
     }
     for name in varying[::-1] if fewest else ():  # hyperparameters first: some follow from the batch
@@ -189,10 +193,10 @@ def usual_words(rows: Sequence[Row], words: Sequence[str], shown: Sequence[str] 
 
 def differences_text(one: Row, other: Row, *aside: str, of: str = "", known: bool = False) -> str:
     """`differences` in words: `learning rate 0.002 and 0.006`; empty where nothing differs. `of`: of these fields alone."""
-    found = differences(one, other, *aside, known=known)
+    pairs = differences(one, other, *aside, known=known)
     return "; ".join(
         f"{label(name)} {value_text(name, first, one)} and {value_text(name, second, other)}"
-        for name, (first, second) in found.items()
+        for name, (first, second) in pairs.items()
         if name.startswith(of)
     )
 
@@ -222,8 +226,8 @@ def value_text(name: str, value: Any, row: Row = None, limit: int = 80) -> str:
 
 def follows(aside: Iterable[str]) -> set[str]:
     """The fields that differ with these keys."""
-    found = {name for one in aside for name in (_OWN_FIELD.get(one, HYPERPARAMETERS), *_FOLLOWS.get(one, ()))}
-    return found | {"labels", "deviations"} if found else found
+    names = {name for one in aside for name in (_OWN_FIELD.get(one, HYPERPARAMETERS), *_FOLLOWS.get(one, ()))}
+    return names | {"labels", "deviations"} if names else names
 
 
 def _left_out(row: Row, aside: Collection[str]) -> set[str]:

@@ -61,12 +61,12 @@ def published_rows(places: tuple[Path, ...]) -> tuple[dict[str, Any], ...]:
     runs: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for line in _lines(places, "runs*.csv", ("round", "submitter", "system", "benchmark", "seconds", "status")):
         runs.setdefault(_key(line), []).append(_run_values(line))
-    found = []
+    listed = []
     for line in _lines(places, "results*.csv", REQUIRED_COLUMNS):
         values = _result_values(line)
-        found += [{**values, **run} for run in runs.get(_key(line), [{"single_figure": True}])]
+        listed += [{**values, **run} for run in runs.get(_key(line), [{"single_figure": True}])]
     article = _lines(places, "dgx1_scaling.csv", ("benchmark", "chips", "batch", "minutes_per_epoch", "epochs"))
-    return (*found, *map(_article_values, article))
+    return (*listed, *map(_article_values, article))
 
 
 def csv_rows(name: str, required: Sequence[str]) -> list[Mapping[str, str]]:
@@ -232,11 +232,11 @@ def _identity(workload: str, start_ms: float | None, seconds: float | None) -> t
 @functools.cache
 def _by_start() -> dict[tuple[str, int, int], Mapping[str, Any]]:
     """Each published run, failed ones too; of logs submitted in two rounds the first."""
-    found: dict[tuple[str, int, int], Mapping[str, Any]] = {}
+    by_identity: dict[tuple[str, int, int], Mapping[str, Any]] = {}
     for row in published_rows(published_folders()):
         for length in (row["seconds"], None) if row["start_ms"] else ():
-            found.setdefault(_identity(row["workload"], row["start_ms"], length), row)
-    return found
+            by_identity.setdefault(_identity(row["workload"], row["start_ms"], length), row)
+    return by_identity
 
 
 def _details_beside(folder: Path) -> dict[str, Any]:

@@ -106,10 +106,10 @@ class Ratio:
     def flags(self) -> tuple[str, ...]:
         """What else differs, and what so few runs cannot show."""
         own = differences_text(self.before, self.after, of=HYPERPARAMETERS, known=True)
-        found = [f"differs too: {own}"] if own else []
+        flags = [f"differs too: {own}"] if own else []
         if (self.before.nodes or 1) != (self.after.nodes or 1):
-            found.append("across nodes: the network between them counts")
-        return (*found, *([self.chance] if self.chance else []))
+            flags.append("across nodes: the network between them counts")
+        return (*flags, *([self.chance] if self.chance else []))
 
     @property
     def chance(self) -> str:
@@ -171,10 +171,10 @@ def ratio(before: Row, after: Row, intervals: bool = True) -> Ratio:
     if not intervals:
         return Ratio(before, after, total, throughput, efficiency, no_interval="not asked for")
     why = _why_no_interval(before) or _why_no_interval(after)
-    found = (None, None, None) if why else _intervals(before, after)
-    if not why and found == (None, None, None):
+    three_intervals = (None, None, None) if why else _intervals(before, after)
+    if not why and three_intervals == (None, None, None):
         why = "the runs hold numbers out of range"
-    return Ratio(before, after, total, throughput, efficiency, found, why)
+    return Ratio(before, after, total, throughput, efficiency, three_intervals, why)
 
 
 def _over(above: float | None, below: float | None) -> float | None:
@@ -188,11 +188,11 @@ def place(row: Row) -> tuple[int, int]:
 
 def families(results: Iterable[Row], *aside: str) -> list[list[Row]]:
     """The measured results that differ in the number of devices alone (and what is left `aside`), in order of devices."""
-    found: dict[Any, list[Row]] = {}
+    members_by_key: dict[Any, list[Row]] = {}
     for row in results:
         if figure(row) is not None and not row.all_reduces:
-            found.setdefault(key(row, "gpus", *aside), []).append(row)
-    return [sorted(members, key=lambda row: (*place(row), figure(row) or 0.0)) for members in found.values()]
+            members_by_key.setdefault(key(row, "gpus", *aside), []).append(row)
+    return [sorted(members, key=lambda row: (*place(row), figure(row) or 0.0)) for members in members_by_key.values()]
 
 
 def chains(family: Sequence[Row]) -> list[list[Row]]:
@@ -200,7 +200,7 @@ def chains(family: Sequence[Row]) -> list[list[Row]]:
 
     Where a number was measured with several batches or hyperparameters, each is a series of its own.
     """
-    found: list[list[Row]] = []
+    made: list[list[Row]] = []
     logged = {id(row): _chosen(row) for row in family}
 
     def may_follow(other: Row, row: Row) -> bool:
@@ -210,13 +210,13 @@ def chains(family: Sequence[Row]) -> list[list[Row]]:
         return all(two.get(name, value) == value for name, value in logged[id(other)].items())
 
     for row in family:
-        alike_first = sorted(found, key=lambda chain: logged[id(chain[0])] != logged[id(row)])
+        alike_first = sorted(made, key=lambda chain: logged[id(chain[0])] != logged[id(row)])
         fitting = (chain for chain in alike_first if all(may_follow(other, row) for other in chain))
         chain = next(fitting, None) if row.devices else None
         if chain is None:
-            found.append(chain := [])
+            made.append(chain := [])
         chain.append(row)
-    return found
+    return made
 
 
 def _chosen(row: Row) -> dict[str, Any]:

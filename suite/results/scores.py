@@ -59,13 +59,13 @@ def results(runs: pd.DataFrame) -> pd.DataFrame:
     Runs that go on or were interrupted, whose settings are not known, or that are copies are left out: somebody's Ctrl-C is no
     failure of what is measured. A run that failed before it had logged everything counts for the only result that it fits.
     """
-    found = [vars(row) for row in result_rows(runs)]
-    columns = found[0] if found else dict.fromkeys([*FIELDS, *SCORE_COLUMNS, "runs", "attempts"])
+    listed = [vars(row) for row in result_rows(runs)]
+    columns = listed[0] if listed else dict.fromkeys([*FIELDS, *SCORE_COLUMNS, "runs", "attempts"])
     kinds = {name: column.kind for name, column in COLUMNS.items() if column.kind in ("number", "count")}
     texts = ("score_method", "score_notes", "machine_condition")
     kinds |= {name: "count" if name.startswith("runs_") else "number" for name in SCORE_COLUMNS if name not in texts}
     return pd.DataFrame(
-        {name: pd.Series([row[name] for row in found], dtype=TYPES[kinds.get(name, "object")]) for name in columns}
+        {name: pd.Series([row[name] for row in listed], dtype=TYPES[kinds.get(name, "object")]) for name in columns}
     )
 
 
@@ -182,16 +182,16 @@ def counted_runs(
 
 def _condition(runs: Sequence[Row]) -> str:
     """`busy machine: others took 48 % of its cores`, or of how many runs (the worst one's reasons); empty: not all tell."""
-    told = [row.condition for row in runs]
-    busy = [one for one in told if one is not None and one.busy]
+    conditions = [row.condition for row in runs]
+    busy = [one for one in conditions if one is not None and one.busy]
     if not busy:
-        return QUIET if told and None not in told else ""
+        return QUIET if conditions and None not in conditions else ""
 
     def others(one: Any) -> float:
         shares = (value for name, value in one.figures.items() if name.endswith("_share") and name != "cpu_share")
         return max(shares, default=0.0)
 
-    count = "" if len(told) == 1 else f" ({len(busy)} of {len(told)} runs)"
+    count = "" if len(conditions) == 1 else f" ({len(busy)} of {len(conditions)} runs)"
     return clean(f"{BUSY}{count}: {' and '.join(max(busy, key=others).busy)}", 120)
 
 
@@ -202,9 +202,9 @@ def labels(row: Row) -> tuple[str, ...]:
 
 def merged_labels(results: Iterable[Row]) -> tuple[str, ...]:
     """The labels of several results, each once; those of busy machines, where they differ, as one `busy machine`."""
-    found = dict.fromkeys(label for row in results for label in labels(row))
-    busy = [label for label in found if label.startswith(BUSY)]
-    return tuple(dict.fromkeys(BUSY if len(busy) > 1 and label in busy else label for label in found))
+    every = dict.fromkeys(label for row in results for label in labels(row))
+    busy = [label for label in every if label.startswith(BUSY)]
+    return tuple(dict.fromkeys(BUSY if len(busy) > 1 and label in busy else label for label in every))
 
 
 def shared_labels(results: Iterable[Row]) -> list[str]:
@@ -237,8 +237,8 @@ def title(group: Sequence[Row]) -> str:
 
 def figure(row: Row) -> float | None:
     """What a result is judged by: seconds to target, or samples per second of a run of fixed length; None without."""
-    found: float | None = row.seconds if row.to_target else row.samples_per_second
-    return found or None
+    value: float | None = row.seconds if row.to_target else row.samples_per_second
+    return value or None
 
 
 def published_results(places: tuple[Path, ...] | None = None) -> list[Row]:
@@ -289,21 +289,21 @@ def measured(
     """
     if not paths and not published:
         raise ValueError(f"give a folder with runs (suite {command} logs/) or --published dgx1-article")
-    found = _succeeded(paths) if paths else []
+    listed = _succeeded(paths) if paths else []
     for name in published:
-        found += find_published(name, "--published")
-    chosen = [row for row in found if workload is None or row.workload == workload_name(workload)]
+        listed += find_published(name, "--published")
+    chosen = [row for row in listed if workload is None or row.workload == workload_name(workload)]
     if not chosen:
-        raise not_allowed("--workload", (workload or "")[:40], {row.workload for row in found})
+        raise not_allowed("--workload", (workload or "")[:40], {row.workload for row in listed})
     return chosen
 
 
 def _succeeded(paths: Sequence[str | Path]) -> list[Row]:
     runs = table(paths)
-    found, folders = [row for row in result_rows(runs) if row.runs], " ".join(map(str, paths))
-    if any(not row.all_reduces for row in found):
-        return found
-    if found:
+    succeeded, folders = [row for row in result_rows(runs) if row.runs], " ".join(map(str, paths))
+    if any(not row.all_reduces for row in succeeded):
+        return succeeded
+    if succeeded:
         raise ValueError(f"{folders}: all-reduces alone, and nothing that trains; give the folder of such runs too")
     going = int(runs["running"].sum())
     counts = [f"{len(runs) - going} of {len(runs)} did not"] if len(runs) > going else []

@@ -28,8 +28,8 @@ def table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = Fa
     Equal logs stand once each, and all but the first name it in `copy_of`. Raises ValueError for a path without any log.
     """
     places = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
-    found = with_system_details(collect(places)) if places else []
-    return frame([*map(row_of, found), *(published_rows(published_folders()) if published else ())])
+    records = with_system_details(collect(places)) if places else []
+    return frame([*map(row_of, records), *(published_rows(published_folders()) if published else ())])
 
 
 def shareable(frame: pd.DataFrame) -> pd.DataFrame:
@@ -45,10 +45,10 @@ def shareable(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _of_one_type(values: Sequence[Any]) -> list[Any]:
     """Values of a column as one type: seeds of logs may be text, or integers that no file's type holds."""
-    found = [_storable(value) for value in values]
-    told = [value for value in found if value is not None and value == value]
-    mixed = len(set(map(type, told))) > 1 or any(type(value) is int and abs(value) >= 1 << 63 for value in told)
-    return [str(value) if mixed and value is not None and value == value else value for value in found]
+    storable = [_storable(value) for value in values]
+    known = [value for value in storable if value is not None and value == value]
+    mixed = len(set(map(type, known))) > 1 or any(type(value) is int and abs(value) >= 1 << 63 for value in known)
+    return [str(value) if mixed and value is not None and value == value else value for value in storable]
 
 
 def _storable(value: Any) -> Any:

@@ -129,8 +129,8 @@ class Loop:
 
     def _stop_clock(self, **how: Json) -> None:
         self.log.end("run_stop", **how)
-        found = self.contention.end()
-        self.heart.state.contention = found and found | self._fewer_threads()
+        figures = self.contention.end()
+        self.heart.state.contention = figures and figures | self._fewer_threads()
         self.heart.write()
 
     def _fewer_threads(self) -> dict[str, Json]:

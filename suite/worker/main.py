@@ -83,9 +83,9 @@ def main() -> int:
     redirect_output(Path(run.folder) / f"worker-{place.process}.log")
     faulthandler.enable()
     faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller asks where a hung process stands
-    told = open(told_path(Path(run.folder), place.process), "wb")  # noqa: SIM115 - the handler writes to it
+    stacks = open(told_path(Path(run.folder), place.process), "wb")  # noqa: SIM115 - the handler writes to it
     # All threads: of one without Python nothing would be written, and after a stop any thread may get the signal.
-    faulthandler.register(signal.SIGTERM, file=told, all_threads=True, chain=True)
+    faulthandler.register(signal.SIGTERM, file=stacks, all_threads=True, chain=True)
     pin(place)
     heart = Heart(Path(run.folder), place.process)
     try:

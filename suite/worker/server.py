@@ -20,13 +20,13 @@ from suite.launch.children import die_with_parent
 
 def servers_of(run_file: Path) -> list[psutil.Process]:
     """This machine's servers of a run, MXNet's scheduler among them, as far as this process may see them."""
-    found = []
+    servers = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             command = process.cmdline()
             if SERVER[1] in command and Path(command[-1]) == run_file:
-                found.append(process)
-    return found
+                servers.append(process)
+    return servers
 
 
 def main() -> int:

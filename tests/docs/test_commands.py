@@ -11,7 +11,7 @@ from suite.cli import COMMANDS
 from suite.cli import main as suite
 from suite.common import registry
 from suite.config.compose import compose
-from suite.control.machines import everywhere
+from suite.control.hosts import commands
 from tests.docs.commands import NOT_RUN, PAGES, UNMARKED, Command, commands_of
 from tests.helpers import PROJECT, run_suite_here, suite_here
 from tests.suite.results.fake_logs import write_run
@@ -72,7 +72,7 @@ def test_a_command_is_read_by_its_program(command, monkeypatch):
     elif command.program == "suite":
         here, elsewhere = mock.Mock(return_value=0), mock.Mock(return_value=0)
         monkeypatch.setattr(importlib.import_module(f"suite.commands.{command.arguments[0]}"), "run", here)
-        monkeypatch.setattr(everywhere, "everywhere", elsewhere)
+        monkeypatch.setattr(commands, "run_on_hosts", elsewhere)
         assert suite(command.arguments) == 0
         assert elsewhere.called == bool({"--hosts", "--hostfile"}.intersection(command.arguments))
         assert here.called != elsewhere.called

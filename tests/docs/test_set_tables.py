@@ -4,10 +4,11 @@ import re
 
 import pytest
 
-from suite.common import registry
+from suite.common.conf import CONF
 from tests.docs.set_tables import DOCS, MARKED, page
 
-PAGES = {name: DOCS / f"{name}.md" for name in registry.names(registry.WORKLOADS) if name != "allreduce"}
+SETS = sorted(folder.name for folder in (CONF / "hyperparameters").iterdir())
+PAGES = {name: DOCS / f"{name}.md" for name in SETS if name != "allreduce"}
 
 
 @pytest.mark.parametrize("workload", PAGES)

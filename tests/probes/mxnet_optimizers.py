@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.workloads.frameworks.mxnet.expected import Expected, difference
 from workloads.api import LossScaling, OptimizerSettings, ParameterRule
-from workloads.frameworks.mxnet.flat import Layout, total, views
+from workloads.frameworks.mxnet.flat import FlatLayout, total, views
 from workloads.frameworks.mxnet.optimizers import build_optimizer
 
 SHAPES = {
@@ -70,7 +70,7 @@ class Run:
     def __init__(self, kind, case, count):
         self.settings = OptimizerSettings(**{"name": kind, **OPTIMIZERS[kind]}, **CASES[case])
         self.rules = {name: rule(case, kind, name) for name in SHAPES}
-        self.layout = Layout.of(SHAPES, self.rules.__getitem__)
+        self.layout = FlatLayout.of(SHAPES, self.rules.__getitem__)
         self.contexts = [mx.cpu(number) for number in range(count)]
         self.rates = [RATE_FACTORS.get(kind, 1.0) * rate for rate in RATES]
         self.flats, self.vectors = (

@@ -19,7 +19,7 @@ from tests.workloads.transformer import synthetic_transformer
 from workloads.api import Facts, ParameterRule, Place
 from workloads.frameworks.pytorch.optimizers import LossScaler, build_optimizer, clip
 from workloads.maskrcnn.regions import pytorch as on_gpu
-from workloads.maskrcnn.regions.rules import Rules
+from workloads.maskrcnn.regions.rules import RegionRules
 from workloads.ncf.settings import DEMO_MODEL
 from workloads.ncf.workload import NCF
 
@@ -63,7 +63,7 @@ def copies(optimizer):
 def regions_copies():
     """As `copies`, of what Mask R-CNN decides on the device between its halves."""
     levels, images, objects, cells, edges = 3, 2, 5, 48, 8
-    chosen = Rules(
+    chosen = RegionRules(
         before_nms=(16, 16), after_nms=(8, 8), of_batch=24, of_image=8, regions=16, positives=4, detections=4,
         levels=levels, level_size=224.0, level_base=4, mask_side=8,
     )  # fmt: skip

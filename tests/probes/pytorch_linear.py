@@ -27,10 +27,10 @@ def both():
     keep("plain", F.relu(F.linear(x, weight, bias)))
     for library in ("mkl", "onednn"):
         with mock.patch.object(linear, "_FUSED", mock.Mock(wraps=linear._FUSED)) as operator:
-            linear.choose(library)
+            linear.use_library(library)
             keep(library, linear.linear(x, weight, bias, relu=True))
             calls.append(operator.call_count)
-    linear.choose("")
+    linear.use_library("")
     return {**found, "calls": calls}
 
 
@@ -44,7 +44,7 @@ def of_trainers():
         with mock.patch.object(linear, "_FUSED", mock.Mock(wraps=linear._FUSED)) as operator:
             trainer.loss(synthetic_transformer.batch(workload, 0))
             calls.append(operator.call_count)
-    linear.choose("")
+    linear.use_library("")
     return {"calls": calls}
 
 
@@ -55,6 +55,6 @@ def measured():
         found = choice.measure()
     with mock.patch.object(linear, "_FUSED", None):
         without = choice.measure()
-    linear.choose("")
+    linear.use_library("")
     torch.set_num_threads(threads)
     return {"library": found["library"], "gain": found["gain"], "without": without["library"]}

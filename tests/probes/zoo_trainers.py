@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 
 from suite.common.registry import load_trainer
-from suite.launch.hosts import Cluster, hosts_of
+from suite.launch.hosts import Rendezvous, hosts_of
 from suite.launch.mxnet import store_variables
 from suite.launch.network import free_ports
 from tests.probes.image_trainers import place_here, under
@@ -90,9 +90,9 @@ def _serving(framework, workload, address):
         yield
         return
     host = hosts_of(make_run())[0]
-    cluster = Cluster((host,), (0,), int(address.rpartition(":")[2]))
+    rendezvous = Rendezvous((host,), (0,), int(address.rpartition(":")[2]))
     command = [sys.executable, "-c", "from workloads.frameworks.mxnet.server import serve; serve()"]
-    variables = [store_variables(cluster, host, role, 1) for role in ("scheduler", "server", "worker")]
+    variables = [store_variables(rendezvous, host, role, 1) for role in ("scheduler", "server", "worker")]
     servers = [subprocess.Popen(command, env={**os.environ, **own}) for own in variables[:2]]
     with mock.patch.dict(os.environ, variables[2]):
         yield

@@ -50,10 +50,10 @@ class AllReduceOptions:
 
 def sizes(largest: int) -> list[int]:
     """Buffers in bytes, rising, up to `largest`."""
-    found = [SMALLEST]
-    while found[-1] * FACTOR <= largest:
-        found.append(found[-1] * FACTOR)
-    return found
+    listed = [SMALLEST]
+    while listed[-1] * FACTOR <= largest:
+        listed.append(listed[-1] * FACTOR)
+    return listed
 
 
 def contribution(replica: int) -> Array:
@@ -149,17 +149,17 @@ class AllReduce(Workload):
 
     def expected(self) -> Array:
         """What a period of every device's buffer must hold after the sum, float32 (PERIOD,)."""
-        found: Array = np.stack([contribution(replica) for replica in range(self.settings.devices)]).sum(axis=0)
-        return found
+        total: Array = np.stack([contribution(replica) for replica in range(self.settings.devices)]).sum(axis=0)
+        return total
 
     def figures_of_steps(self, seconds: Sequence[float], how: str) -> Mapping[str, Json]:
         """Times of each size, warm-ups left out; bandwidths and constants follow from them (suite.results.logs.all_reduce)."""
-        found: dict[int, list[float]] = {size: [] for size in self.sizes}
+        times_by_size: dict[int, list[float]] = {size: [] for size in self.sizes}
         for step, taken in enumerate(seconds, start=self.settings.timing_warmup_steps):
             size, number = self.place_of_step(step)
             if number >= WARMUPS:
-                found[size].append(taken * 1e6)
-        timed = [{"bytes": size, **_statistics(times)} for size, times in found.items() if times]
+                times_by_size[size].append(taken * 1e6)
+        timed = [{"bytes": size, **_statistics(times)} for size, times in times_by_size.items() if times]
         return {EVENT: {"devices": self.settings.devices, "warmups": WARMUPS, "how": how, "sizes": timed}}
 
 

@@ -162,8 +162,8 @@ class Below:
 
     def allows(self, value: Json, values: Values) -> bool:
         """True below every bound."""
-        found = [values[bound] if isinstance(bound, str) else bound for bound in self.bounds]
-        return all(value < bound for bound in found if bound is not None)
+        limits = [values[bound] if isinstance(bound, str) else bound for bound in self.bounds]
+        return all(value < bound for bound in limits if bound is not None)
 
     def __str__(self) -> str:
         return "below " + " and ".join(_WORDS.get(str(bound), shown(bound)) for bound in self.bounds)
@@ -292,12 +292,12 @@ def deviations(rows: Sequence[Rule], values: Values, judged: Iterable[str]) -> l
 
     `values`: all that rows may look at, the judged ones among them.
     """
-    found = []
+    phrases = []
     for name in judged:
         applying = [row for row in rows if name in row.names and row.applies(values)]
         if not any(row.allowed.allows(values[name], values) for row in applying):
-            found.append(_phrase(name, values[name], [row.allowed for row in applying]))
-    return found
+            phrases.append(_phrase(name, values[name], [row.allowed for row in applying]))
+    return phrases
 
 
 def _phrase(name: str, value: Json, allowed: Sequence[Allowed]) -> str:

@@ -125,7 +125,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
         for word, text in words.items():
             if text is not None and not (isinstance(text, str) and text):
                 raise ValueError(f"{path}: {word}: a text is needed, found {text!r}")
-        found = self._base(path, words["based_on"], words["based_on_source"])
+        settings = self._base(path, words["based_on"], words["based_on_source"])
         source = words["source"] or (f"user: {path.name}" if own else None)
         for name, entry in content.items():
             if name not in self._fields:
@@ -133,11 +133,13 @@ class SetFiles(Mapping[str, HyperparameterSet]):
                 raise ValueError(
                     f"{path}: {name}: there is no such key; allowed: {allowed}{nearest(str(name), self._fields)}"
                 )
-            found[name] = self._value(path, name, entry, source, found.get(name))
-        missing = [name for name, item in self._fields.items() if item.default is None and name not in found]
+            settings[name] = self._value(path, name, entry, source, settings.get(name))
+        missing = [name for name, item in self._fields.items() if item.default is None and name not in settings]
         if missing:
             raise ValueError(f"{path}: {missing[0]}: missing; write it, or based_on: NAME of a set that has it")
-        return HyperparameterSet({name: found[name] for name in self._fields if name in found}, words["sentence"] or "")
+        return HyperparameterSet(
+            {name: settings[name] for name in self._fields if name in settings}, words["sentence"] or ""
+        )
 
     def _base(self, path: Path, name: str | None, source: str | None) -> dict[str, Hyperparameter]:
         """The values that a set is based on."""

@@ -117,10 +117,10 @@ class Workload(ABC):
         if settings.rules not in cls.rules:
             return [] if circumstances else [f"rules {settings.rules}, whose round has no {cls.name}"]
         values = {**cls.decisive(settings), **circumstances}
-        found = deviations(cls.rules[settings.rules].rows, values, circumstances or values)
+        phrases = deviations(cls.rules[settings.rules].rows, values, circumstances or values)
         name = settings.hyperparameter_set
         own = not circumstances and cls.named_sets().is_own(name)
-        return [*([f"hyperparameter set {name}, a file of the user's"] if own else []), *found]
+        return [*([f"hyperparameter set {name}, a file of the user's"] if own else []), *phrases]
 
     @classmethod
     def decisive(cls, settings: Settings) -> dict[str, Json]:

@@ -38,6 +38,6 @@ def multipliers_at(keys: Int64s, positions: Int64s, label: str, width: int, rate
     assert width % DRAWS == 0, width
     random = bits(stream(0, f"dropout/{label}"), keys[..., None], positions[..., None], np.arange(width // DRAWS))
     kept = random.astype("<u8", copy=False).view("<u2") >= threshold(rate)
-    found = kept.astype(np.float32)
-    found *= np.float32(1 / (1 - rate))
-    return found
+    factors = kept.astype(np.float32)
+    factors *= np.float32(1 / (1 - rate))
+    return factors

@@ -20,8 +20,8 @@ def warm_up_from(step: int, steps: int, base: float, factor: int) -> float | Non
 
 
 def exponential_warm_up(step: int, steps: int, base: float, start: float) -> float | None:
-    """From base · start (step 0) to `base` (step `steps`) by equal factors; None after the warm-up."""
-    return float(base * start ** ((steps - step) / steps)) if step < steps else None
+    """From base · start (step 0) to `base` (step `steps`) by equal factors; None after it."""
+    return float(base * start ** ((steps - step) / steps)) if step <= steps > 0 else None
 
 
 def inverse_root(step: int, steps: int, base: float) -> float:

@@ -33,15 +33,15 @@ class Layers(Model):
 
     def arguments(self, shapes: Shapes) -> Shapes:
         """The parts of each LSTM as one vector."""
-        found: dict[str, tuple[int, ...]] = {}
+        shape_of: dict[str, tuple[int, ...]] = {}
         lstms = {lstm.name for lstm in self.layers.lstms}
         for name, shape in shapes.items():
             owner = name.partition(".")[0]
             if owner in lstms:
-                found[owner] = (found.get(owner, (0,))[0] + math.prod(shape),)
+                shape_of[owner] = (shape_of.get(owner, (0,))[0] + math.prod(shape),)
             else:
-                found[name] = shape
-        return found
+                shape_of[name] = shape
+        return shape_of
 
     def words(self, F: ModuleType, inputs: Inputs, ids: Tensor) -> Tensor:
         sizes = {"input_dim": self.layers.vocabulary, "output_dim": self.layers.hidden}
@@ -227,9 +227,9 @@ class Decoder:
     def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
         said = {"tokens": self._there(tokens), "parents": self._there(parents.astype(np.int32))}
         states = dict(zip(self.trainer.step_model.states, state.layers, strict=True))
-        found = self.trainer.stepper(False, self.replica.arguments(False), {**said, **state.memory, **states})
-        candidates = beam.Candidates(*(array.asnumpy() for array in found[:3]))
-        return candidates, State(state.memory, found[3:])
+        outputs = self.trainer.stepper(False, self.replica.arguments(False), {**said, **state.memory, **states})
+        candidates = beam.Candidates(*(array.asnumpy() for array in outputs[:3]))
+        return candidates, State(state.memory, outputs[3:])
 
     def _there(self, array: Array) -> mx.nd.NDArray:
         return self.trainer.to_device(array, self.replica.context)
@@ -261,17 +261,17 @@ class GNMTTrainer(ModelTrainer):
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
         """A batch's arrays, what is added to scores of padding, and dropout masks (workloads/common/dropout.py)."""
         arrays, layers = batch.arrays, self.workload.network
-        found = {name: arrays[name] for name in ("source", "source_length", "target", "label")}
-        found["padding"] = padding(arrays)
+        made = {name: arrays[name] for name in ("source", "source_length", "target", "label")}
+        made["padding"] = padding(arrays)
         if training and layers.dropout:
             for side, width in zip(("source", "target"), layers.mask_widths, strict=True):
                 keys, places = arrays["dropout_key"], arrays[side].shape[1]
-                found[f"{side}_mask"] = dropout.multipliers(keys, side, places, width, layers.dropout)
-        return found
+                made[f"{side}_mask"] = dropout.multipliers(keys, side, places, width, layers.dropout)
+        return made
 
     def outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
         """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
         if "label" in batch.arrays:
             return super().outputs(batch, replica)
-        found = self.workload.translated(Decoder(self, self.replicas[replica]), batch)
-        return {name: [mx.nd.from_numpy(np.ascontiguousarray(value))] for name, value in found.items()}
+        translated = self.workload.translated(Decoder(self, self.replicas[replica]), batch)
+        return {name: [mx.nd.from_numpy(np.ascontiguousarray(value))] for name, value in translated.items()}

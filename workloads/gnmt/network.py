@@ -29,7 +29,7 @@ GATES = 4
 PARTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 """Of each LSTM, as PyTorch names them. Two biases, as cuDNN has them: Adam moves both, so with one the weights drift apart."""
 VOCABULARY_MULTIPLE = 8
-"""The vocabulary is filled up to a multiple of this (logged: 32,320 words of 32,317)."""
+"""In half precision the vocabulary is filled up to a multiple of this (utils.py pad_vocabulary; logged: 32,320 of 32,317)."""
 MASKED_SCORE = -65_504.0
 """Attention score of padding: the lowest fp16 number; -inf would give NaN for a sentence of padding alone (attention.py)."""
 
@@ -54,7 +54,7 @@ class Network:
     """Sizes and layers."""
 
     vocabulary: int
-    """V: a multiple of 8."""
+    """V"""
     hidden: int
     """h"""
     encoder: tuple[Lstm, ...]
@@ -86,21 +86,20 @@ def build(model: Mapping[str, Json], vocabulary: int, dropout: float) -> Network
         encoder.append(Lstm(f"encoder{number}", inputs, slice(start, start + inputs), residual=number > 2))
         start = decoder[-1].mask.stop
         decoder.append(Lstm(f"decoder{number}", 2 * hidden, slice(start, start + 2 * hidden), residual=number > 2))
-    padded = -(-vocabulary // VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE
-    return Network(padded, hidden, tuple(encoder), tuple(decoder), dropout)
+    return Network(vocabulary, hidden, tuple(encoder), tuple(decoder), dropout)
 
 
 def shapes(network: Network) -> Shapes:
     """Canonical name to shape of every parameter, in order."""
     hidden = network.hidden
-    found: Shapes = {"embedding.weight": (network.vocabulary, hidden)}
+    shape_of: Shapes = {"embedding.weight": (network.vocabulary, hidden)}
     for lstm in network.lstms:
         rows = GATES * hidden
         sizes = ((rows, lstm.inputs), (rows, hidden), (rows,), (rows,))
-        found |= {f"{lstm.name}.{part}": size for part, size in zip(PARTS, sizes, strict=True)}
-    found |= {f"attention.{kind}.weight": (hidden, hidden) for kind in ("query", "key")}
-    found |= {"attention.bias": (hidden,), "attention.vector": (hidden,), "attention.scale": (1,)}
-    return found | {"classifier.weight": (network.vocabulary, hidden), "classifier.bias": (network.vocabulary,)}
+        shape_of |= {f"{lstm.name}.{part}": size for part, size in zip(PARTS, sizes, strict=True)}
+    shape_of |= {f"attention.{kind}.weight": (hidden, hidden) for kind in ("query", "key")}
+    shape_of |= {"attention.bias": (hidden,), "attention.vector": (hidden,), "attention.scale": (1,)}
+    return shape_of | {"classifier.weight": (network.vocabulary, hidden), "classifier.bias": (network.vocabulary,)}
 
 
 def parameter_counts(network: Network) -> dict[str, int]:

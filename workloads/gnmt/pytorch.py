@@ -100,9 +100,11 @@ class Translator(nn.Module):
         of_source, of_target = masks or (None, None)
         words = torch.cat([source.t().reshape(-1), target.t().reshape(-1)])
         # One look-up for both sides: its gradient is one array as large as the table.
-        found = self.embedding(words).split([source.numel(), target.numel()])
-        values = self.encode(found[0].view(*source.t().shape, -1), lengths, of_source)
-        outputs = self.decode(found[1].view(*target.t().shape, -1), self.attention.memory(values, lengths), of_target)
+        embedded = self.embedding(words).split([source.numel(), target.numel()])
+        values = self.encode(embedded[0].view(*source.t().shape, -1), lengths, of_source)
+        outputs = self.decode(
+            embedded[1].view(*target.t().shape, -1), self.attention.memory(values, lengths), of_target
+        )
         return linear(outputs.flatten(0, 1), self.classifier.weight, self.classifier.bias)
 
     def encode(self, x: torch.Tensor, lengths: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
@@ -232,8 +234,8 @@ class GNMTTrainer(ModelTrainer):
         """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
         if "label" in batch.arrays:
             return {"loss": self._losses(batch)}
-        found = self.workload.translated(Decoder(self), batch)
-        return {name: torch.from_numpy(value) for name, value in found.items()}
+        translated = self.workload.translated(Decoder(self), batch)
+        return {name: torch.from_numpy(value) for name, value in translated.items()}
 
     def _losses(self, batch: Batch) -> torch.Tensor:
         """Sum over each sentence's tokens of -log p (B,), without smoothing."""

@@ -22,6 +22,7 @@ _BOTH = (
     Rule(("label_smoothing",), OneOf((0.1,)), "Loss function: the same as the reference"),
     Rule(("buckets",), OneOf((5,)), "Training Data Order: the same conceptual order as the reference"),
     Rule(("beam_width",), OneOf((BEAM_WIDTH,)), "Quality measure: the same as the reference"),
+    Rule(("reorder_coverage",), OneOf((False,)), "Quality measure: the same as the reference; its beam_search.py"),
     Rule(("validation_loss",), Free(), "Quality measure: BLEU; the loss stands beside it"),
     Rule(
         ("evaluation_batch_size", "evaluation_shapes"),

@@ -147,8 +147,8 @@ class Decoder:
         return State(memory, [zeros] * (2 * len(layers.decoder)))
 
     def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
-        found = self.trainer.advance(state.memory, tf.constant(tokens), tf.constant(parents), state.layers)
-        return beam.Candidates(*(one.numpy() for one in found[:3])), State(state.memory, found[3:])
+        outputs = self.trainer.advance(state.memory, tf.constant(tokens), tf.constant(parents), state.layers)
+        return beam.Candidates(*(one.numpy() for one in outputs[:3])), State(state.memory, outputs[3:])
 
 
 class GNMTTrainer(ModelTrainer):
@@ -198,8 +198,8 @@ class GNMTTrainer(ModelTrainer):
         """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
         if "label" in batch.arrays:
             return super().outputs(batch)
-        found = self.workload.translated(Decoder(self), batch)
-        return {name: tf.constant(np.ascontiguousarray(value)) for name, value in found.items()}
+        translated = self.workload.translated(Decoder(self), batch)
+        return {name: tf.constant(np.ascontiguousarray(value)) for name, value in translated.items()}
 
     def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
         """Sum over each sentence's tokens of -log p (B,), without smoothing."""
@@ -217,7 +217,7 @@ class GNMTTrainer(ModelTrainer):
         """A step of a beam search, whose row n goes on from row `parents[n]` (N,)."""
         before = [tf.gather(one, parents) for one in layers]
         count = len(before) // 2
-        found: list[tf.Tensor] = self.model.step(
+        outputs: list[tf.Tensor] = self.model.step(
             Memory(*memory), tokens, before[:count], before[count:], self.workload.beam.width
         )
-        return found
+        return outputs

@@ -19,15 +19,16 @@ from workloads.api import (
 )
 from workloads.common import schedules
 from workloads.common.text.beam import Beam
-from workloads.common.text.vocabulary import PAD
+from workloads.common.text.vocabulary import PAD, padded_size
 from workloads.common.text.workload import POINTS, POINTS_RULES, TranslationWorkload
 from workloads.gnmt import network
 from workloads.gnmt.rules import ROUNDS
 from workloads.gnmt.settings import REFERENCE_MODEL, GNMTOptions, profile_defaults
 
-REFERENCE_PARAMETERS = 160_671_297
-"""With 32,320 words (logged by the published runs)."""
+REFERENCE_PARAMETERS = {32_320: 160_671_297, 32_317: 160_665_150}
+"""By words: of half precision, as the published runs log them; of fp32, three words of 2 · 1,024 + 1 fewer."""
 REFERENCE_VOCABULARY = 32_320
+HALF = ("bf16", "fp16")
 WARMUP_START = 0.01
 """Share of the rate that the warm-up begins with (reference lr_scheduler.py)."""
 LENGTH_PENALTY, COVERAGE_PENALTY = 0.6, 0.1
@@ -46,6 +47,8 @@ class GNMT(TranslationWorkload):
         "mxnet": ("fp32",),
     }
     linear_choice = ("pytorch",)
+    bleu_digits = 2
+    """As `sacrebleu --score-only` prints it (reference inference.py)."""
     rules = ROUNDS
     official_runs = 10
     fp16_scaling = LossScaling("dynamic", start=8_192.0, growth_interval=128, maximum=8_192.0)
@@ -55,10 +58,12 @@ class GNMT(TranslationWorkload):
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
-        self.network = network.build(settings.model, self.vocabulary_size, self.options.dropout)
-        if _has_reference_sizes(settings) and self.network.vocabulary == REFERENCE_VOCABULARY:
-            count = sum(network.parameter_counts(self.network).values())
-            assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
+        multiple = network.VOCABULARY_MULTIPLE if settings.precision in HALF else 1
+        words = padded_size(self.vocabulary_size, multiple)
+        self.network = network.build(settings.model, words, self.options.dropout)
+        if _has_reference_sizes(settings) and words in REFERENCE_PARAMETERS:
+            count, reference = sum(network.parameter_counts(self.network).values()), REFERENCE_PARAMETERS[words]
+            assert count == reference, f"{count} parameters, not the reference's {reference}"
 
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
@@ -72,27 +77,37 @@ class GNMT(TranslationWorkload):
         hidden, lstms = int(model["hidden"]), 2 * int(model["layers"]) + 1
         words = REFERENCE_VOCABULARY if settings.profile != "demo" else 0
         values: int = longest * (words + lstms * (network.GATES + 2) * hidden) + longest * longest * hidden
-        return values * (2 if settings.precision in ("bf16", "fp16") else 4)
+        return values * (2 if settings.precision in HALF else 4)
 
     # -- schedule -------------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
-        """Exponential warm-up from a hundredth, then the rate, then halved up to four times (reference lr_scheduler.py)."""
-        values = self.options
-        base, warmup = values.learning_rate, values.warmup_steps
-        warming = schedules.exponential_warm_up(step, warmup, base, WARMUP_START)
+        """Exponential warm-up from a hundredth, then the rate, then halved up to four times (reference lr_scheduler.py).
+
+        The scheduler steps before the optimizer (fp_optimizers.py): the first update has the rate of position 1.
+        """
+        position, base = step + 1, self.options.learning_rate
+        warming = schedules.exponential_warm_up(position, self.scheduled_warm_up, base, WARMUP_START)
         if warming is not None:
             return warming
-        return schedules.step_decay(step, self.decay_boundaries, base, values.decay_factor)
+        return schedules.step_decay(position, self.decay_boundaries, base, self.options.decay_factor)
+
+    @property
+    def scheduled_warm_up(self) -> int:
+        """The position of the peak rate: where the decay begins, if that is earlier than the set says."""
+        return min(self.options.warmup_steps, self.remain_steps or self.options.warmup_steps)
+
+    @property
+    def warm_up_steps(self) -> int:
+        """One fewer than the set says: the first update is at position 1."""
+        return max(self.options.warmup_steps - 1, 0)
 
     @property
     def remain_steps(self) -> int:
-        """The step from which on the rate is lower, after the warm-up at the earliest; 0: it never is."""
+        """The position from which on the rate is lower; 0: it never is."""
         values = self.options
-        found = values.remain_steps
-        if 0 < found < 1:
-            found *= values.max_epochs * self.steps_per_epoch
-        return max(int(found), values.warmup_steps) if found else 0
+        share = 0 < values.remain_steps < 1
+        return int(values.remain_steps * (values.max_epochs * self.steps_per_epoch if share else 1))
 
     @property
     def decay_interval(self) -> int:
@@ -123,10 +138,17 @@ class GNMT(TranslationWorkload):
     @property
     def beam(self) -> Beam:
         """The reference's: BOS counts in lengths, finished translations keep their places."""
-        return Beam(self.options.beam_width, LENGTH_PENALTY, COVERAGE_PENALTY, counts_begin=True, keeps_finished=True)
+        return Beam(
+            self.options.beam_width,
+            LENGTH_PENALTY,
+            COVERAGE_PENALTY,
+            counts_begin=True,
+            keeps_finished=True,
+            reorders_coverage=self.options.reorder_coverage,
+        )
 
     def longest_translation(self, batch: Batch) -> Array:
-        """The same for every sentence: 150 in the reference (train.py)."""
+        """The same for every sentence."""
         return np.full(len(batch.arrays["source"]), int(self.settings.model["longest_translation"]))
 
     def log_keys(self) -> Mapping[str, Json]:
@@ -136,6 +158,7 @@ class GNMT(TranslationWorkload):
             **super().log_keys(),
             "opt_learning_rate_alt_decay_func": bool(self.decay_boundaries),
             "opt_learning_rate_alt_warmup_func": values.warmup_steps > 0,
+            "opt_learning_rate_warmup_steps": self.scheduled_warm_up,
             "opt_learning_rate_remain_steps": self.remain_steps,
             "opt_learning_rate_decay_interval": self.decay_interval,
             "opt_learning_rate_decay_factor": values.decay_factor,

@@ -79,13 +79,13 @@ def _sizes(model: Mapping[str, Json]) -> tuple[tuple[float, ...], tuple[int, ...
 def _levels(
     sizes: tuple[float, ...], strides: tuple[int, ...], ratios: tuple[float, ...], height: int, width: int
 ) -> tuple[Level, ...]:
-    found: list[Level] = []
+    levels: list[Level] = []
     for size, stride in zip(sizes, strides, strict=True):
         base = base_anchors(stride, size, ratios)
         base.flags.writeable = False
-        first = found[-1].stop if found else 0
-        found.append(Level(stride, -(-height // stride), -(-width // stride), base, first))
-    return tuple(found)
+        first = levels[-1].stop if levels else 0
+        levels.append(Level(stride, -(-height // stride), -(-width // stride), base, first))
+    return tuple(levels)
 
 
 @lru_cache(maxsize=64)

@@ -49,7 +49,7 @@ def decode(data: bytes, layers: network.Network) -> dict[str, Array]:
 
 def from_caffe2(arrays: Mapping[str, Array], layers: network.Network) -> dict[str, Array]:
     """Detectron's names (`res2_0_branch2a_w`, `…_bn_s`, `…_bn_b`) to ours; what has none of ours (`fc1000_w`) is dropped."""
-    found: dict[str, Array] = {}
+    renamed: dict[str, Array] = {}
     for layer in layers.trunk_convolutions:
         theirs = _caffe2_name(layer.name)
         norm = "res_conv1_bn" if layer.name == "conv1" else f"{theirs}_bn"
@@ -58,8 +58,8 @@ def from_caffe2(arrays: Mapping[str, Array], layers: network.Network) -> dict[st
             f"{layer.norm}.weight": f"{norm}_s",
             f"{layer.norm}.bias": f"{norm}_b",
         }
-        found |= {ours: arrays[name] for ours, name in wanted.items() if name in arrays}
-    return found
+        renamed |= {ours: arrays[name] for ours, name in wanted.items() if name in arrays}
+    return renamed
 
 
 def _caffe2_name(name: str) -> str:
@@ -75,16 +75,16 @@ def from_torchvision(arrays: Mapping[str, Array], layers: network.Network) -> di
     convolutions = list(layers.trunk_convolutions)
     wanted = {**residual.parameter_shapes(convolutions), **residual.statistic_shapes(convolutions)}
     given = backbones.check(arrays, wanted)
-    found: dict[str, Array] = {}
+    renamed: dict[str, Array] = {}
     for layer in convolutions:
         of_norm = (
             np.float64(given[f"{layer.norm}.{name}"]) for name in ("weight", "bias", "running_mean", "running_var")
         )
         weight, bias, mean, variance = of_norm
         scale = weight / np.sqrt(variance + TORCHVISION_EPSILON)
-        found[f"{layer.name}.weight"] = given[f"{layer.name}.weight"]
-        found[f"{layer.norm}.weight"] = scale.astype(np.float32)
-        found[f"{layer.norm}.bias"] = (bias - mean * scale).astype(np.float32)
+        renamed[f"{layer.name}.weight"] = given[f"{layer.name}.weight"]
+        renamed[f"{layer.norm}.weight"] = scale.astype(np.float32)
+        renamed[f"{layer.norm}.bias"] = (bias - mean * scale).astype(np.float32)
     stem, deviations = f"{layers.stem.name}.weight", 255 * np.array(TORCHVISION_DEVIATIONS)
-    found[stem] = (given[stem][:, ::-1] / deviations[:, None, None]).astype(np.float32)
-    return found
+    renamed[stem] = (given[stem][:, ::-1] / deviations[:, None, None]).astype(np.float32)
+    return renamed

@@ -83,10 +83,10 @@ def encode(masks: Float32s, boxes: Float32s, height: int, width: int) -> list[by
     """COCO's compressed run lengths of each pasted mask."""
     from pycocotools import mask as tool
 
-    found: list[bytes] = []
+    encoded: list[bytes] = []
     at_once = max(1, BYTES_AT_ONCE // (height * width))
     for first in range(0, len(masks), at_once):
         some = slice(first, first + at_once)
         pasted = paste(masks[some], boxes[some], height, width)
-        found += [bytes(one["counts"]) for one in tool.encode(pasted.transpose(2, 1, 0))]
-    return found
+        encoded += [bytes(one["counts"]) for one in tool.encode(pasted.transpose(2, 1, 0))]
+    return encoded

@@ -30,7 +30,7 @@ from workloads.maskrcnn import network
 from workloads.maskrcnn.regions import host
 from workloads.maskrcnn.regions.detections import detect
 from workloads.maskrcnn.regions.proposals import Proposals
-from workloads.maskrcnn.regions.rules import Float32s, Int32s, Rules, stacked
+from workloads.maskrcnn.regions.rules import Float32s, Int32s, RegionRules, stacked
 from workloads.maskrcnn.workload import MaskRCNN
 
 RPN_BETA_ROOT = 3
@@ -80,13 +80,13 @@ class Detector(ImageModel):
         last = F.Pooling(maps[-1], kernel=(1, 1), stride=(2, 2), pool_type="max", pooling_convention="valid")
         conv, *heads = self.layers.rpn
         joint = _joined(F, [inputs[f"{head.name}.{kind}"] for kind in ("weight", "bias") for head in heads])
-        found = []
+        of_levels = []
         for one in (*maps, last):
             hidden = rectified(F, self.convolution(F, inputs, one, conv))
             of_level = F.Convolution(hidden, *joint, num_filter=BLOCK, kernel=(1, 1))
-            found.append(F.reshape(of_level, (0, 0, -1)))
+            of_levels.append(F.reshape(of_level, (0, 0, -1)))
         # Of a cell: the logits of its anchors, then four deltas for each.
-        planes = F.transpose(F.concat(*found, dim=2), (0, 2, 1))
+        planes = F.transpose(F.concat(*of_levels, dim=2), (0, 2, 1))
         stops = (0, network.RATIOS, 5 * network.RATIOS)
         logits, deltas = (F.slice_axis(planes, axis=2, begin=stops[i], end=stops[i + 1]) for i in range(2))
         cells = [F.reshape(F.transpose(one, (0, 2, 3, 1)), (0, -1, self.layers.outer[0].outputs)) for one in maps]
@@ -114,8 +114,8 @@ class Detector(ImageModel):
             F.concat(*(inputs[f"{one.name}.{kind}"] for one in (logits, deltas)), dim=0) for kind in ("weight", "bias")
         )
         x = F.FullyConnected(x, weight, bias, num_hidden=logits.outputs + deltas.outputs)
-        found = F.slice_axis(x, axis=1, begin=logits.outputs, end=logits.outputs + deltas.outputs)
-        return [F.slice_axis(x, axis=1, begin=0, end=logits.outputs), F.reshape(found, (-1, 4))]
+        moves = F.slice_axis(x, axis=1, begin=logits.outputs, end=logits.outputs + deltas.outputs)
+        return [F.slice_axis(x, axis=1, begin=0, end=logits.outputs), F.reshape(moves, (-1, 4))]
 
     def masks(self, F: ModuleType, inputs: Inputs) -> Tensor:
         """Mask logits (n, 28, 28) from `mask_pooled` (n, side², channels), of `mask_label`'s (n,) class alone.
@@ -187,9 +187,9 @@ def _entropy(F: ModuleType, logits: Tensor, wanted: Tensor) -> Tensor:
     return F.Activation(logits, act_type="softrelu") - logits * wanted
 
 
-def _smooth_l1(F: ModuleType, found: Tensor, wanted: Tensor, root: float) -> Tensor:
+def _smooth_l1(F: ModuleType, given: Tensor, wanted: Tensor, root: float) -> Tensor:
     """Sum (n,) over the four deltas (n, 4)."""
-    return F.sum(F.smooth_l1(found - wanted, scalar=root), axis=1)
+    return F.sum(F.smooth_l1(given - wanted, scalar=root), axis=1)
 
 
 @dataclass
@@ -210,7 +210,7 @@ class MaskRCNNTrainer(ImageTrainer):
 
     def __init__(self, workload: MaskRCNN, place: Place) -> None:
         super().__init__(workload, place)
-        self.rules = Rules.of(self.settings.model, workload.options.num_image_candidates)
+        self.rules = RegionRules.of(self.settings.model, workload.options.num_image_candidates)
 
     def build_model(self, half: bool, on_cpu: bool) -> Detector:
         """The workload's trunk, pyramid and heads."""
@@ -290,8 +290,8 @@ class MaskRCNNTrainer(ImageTrainer):
     def learned(self, replica: Replica, batch: Batch, first: list[mx.nd.NDArray]) -> Learned:
         """Choose regions, and pool them; `first`: the first half's results."""
         arrays, (objectness, deltas, cells) = batch.arrays, (one.detach() for one in first)
-        found = self.proposals(replica, batch, first, training=True)
-        made = host.learned(found, arrays, self.settings.seed, self.rules)
+        proposed = self.proposals(replica, batch, first, training=True)
+        made = host.learned(proposed, arrays, self.settings.seed, self.rules)
         slots = made["mask"].shape[1]
         pools = (
             self._pool(replica, batch, made["box"], made["level"], self.model.box_pool),
@@ -341,9 +341,9 @@ class MaskRCNNTrainer(ImageTrainer):
         (data,) = self.pieces(replica, batch, training=False)
         first = self.graphs(False, replica.arguments(False), data)
         yield
-        found = [one.box for one in self.proposals(replica, batch, first, training=False)]
-        box = np.zeros((len(found), self.rules.of_image, 4), np.float32)
-        proposed = stacked(found)
+        boxes = [one.box for one in self.proposals(replica, batch, first, training=False)]
+        box = np.zeros((len(boxes), self.rules.of_image, 4), np.float32)
+        proposed = stacked(boxes)
         box[:, : proposed.shape[1]] = proposed
         pooled = self._pool(replica, batch, box, self.rules.level(box), self.model.box_pool)(first[2])
         of_boxes = self.boxes(False, replica.arguments(False), {"pooled": pooled})
@@ -352,15 +352,15 @@ class MaskRCNNTrainer(ImageTrainer):
             one.asnumpy().reshape(*box.shape[:2], self.workload.network.classes + 1, -1) for one in of_boxes
         )
         own = partial(suppress, context=replica.context)
-        detected = detect(found, probabilities[..., 0], deltas, arrays["size"], self.rules, own)
+        detected = detect(boxes, probabilities[..., 0], deltas, arrays["size"], self.rules, own)
         slots = host.slots(detected.label > 0)
         pooled = self._pool(replica, batch, detected.box[:, :slots], detected.level[:, :slots], self.model.mask_pool)(
             first[2]
         )
         label = self.to_device(detected.label[:, :slots].reshape(-1), replica.context)
         (some,) = self.masks(False, replica.arguments(False), {"mask_pooled": pooled, "mask_label": label})
-        some = some.reshape((len(found), slots, *some.shape[1:]))
-        mask = mx.nd.zeros((len(found), self.rules.detections, *some.shape[2:]), ctx=replica.context)
+        some = some.reshape((len(boxes), slots, *some.shape[1:]))
+        mask = mx.nd.zeros((len(boxes), self.rules.detections, *some.shape[2:]), ctx=replica.context)
         mask[:, :slots] = some
         values = {name: self.to_device(getattr(detected, name), replica.context) for name in ("box", "score", "label")}
         return {name: [value] for name, value in {**values, "mask": mask}.items()}

@@ -153,8 +153,8 @@ def map_shapes(network: Network, height: int, width: int) -> list[tuple[int, int
     """(rows, columns) of every level of RPN for padded images of these pixels, the finest first."""
     rows, columns = (dict(residual.map_sizes(network, side)) for side in (height, width))
     last = [layer for layer in rows if layer.name.endswith(".0.conv3")]
-    found = [(rows[layer], columns[layer]) for layer in last]
-    return [*found, ((found[-1][0] + 1) // 2, (found[-1][1] + 1) // 2)]
+    trunk_shapes = [(rows[layer], columns[layer]) for layer in last]
+    return [*trunk_shapes, ((trunk_shapes[-1][0] + 1) // 2, (trunk_shapes[-1][1] + 1) // 2)]
 
 
 def activation_values(network: Network, model: Mapping[str, Json], height: int, width: int) -> int:
@@ -178,10 +178,10 @@ def activation_values(network: Network, model: Mapping[str, Json], height: int, 
 
 def shapes(network: Network) -> Shapes:
     """Canonical name to shape of every parameter, frozen weights among them, in order."""
-    found = residual.parameter_shapes(network.trunk_convolutions, network.frozen)
+    shape_of = residual.parameter_shapes(network.trunk_convolutions, network.frozen)
     for layer in network.layers:
-        found[f"{layer.name}.weight"], found[f"{layer.name}.bias"] = layer.shape, (layer.outputs,)
-    return found
+        shape_of[f"{layer.name}.weight"], shape_of[f"{layer.name}.bias"] = layer.shape, (layer.outputs,)
+    return shape_of
 
 
 def constants(network: Network) -> Shapes:

@@ -41,7 +41,7 @@ from workloads.maskrcnn.regions import host
 from workloads.maskrcnn.regions import pytorch as on_gpu
 from workloads.maskrcnn.regions.detections import detect
 from workloads.maskrcnn.regions.proposals import Proposals
-from workloads.maskrcnn.regions.rules import Rules, stacked
+from workloads.maskrcnn.regions.rules import RegionRules, stacked
 from workloads.maskrcnn.workload import MaskRCNN
 
 Tensors = dict[str, torch.Tensor]
@@ -94,8 +94,8 @@ class Detector(Trunk):
         slots = regions["mask"].shape[1]
         label = regions["label"][:, :slots]
         of_masks = self.masks(maps, regions["box"][:, :slots], regions["level"][:, :slots], label)
-        found = {"objectness": objectness, "rpn_delta": deltas, "logits": logits, "box_delta": box_deltas}
-        return {**regions, **found, "mask_logits": of_masks}
+        predicted = {"objectness": objectness, "rpn_delta": deltas, "logits": logits, "box_delta": box_deltas}
+        return {**regions, **predicted, "mask_logits": of_masks}
 
     def first_half(
         self, images: torch.Tensor, sizes: torch.Tensor
@@ -177,9 +177,9 @@ def _count(weight: torch.Tensor) -> torch.Tensor:
     return weight.sum().clamp(min=1)
 
 
-def _smooth_l1(found: torch.Tensor, wanted: torch.Tensor, beta: float) -> torch.Tensor:
+def _smooth_l1(given: torch.Tensor, wanted: torch.Tensor, beta: float) -> torch.Tensor:
     """Sum (…,) over the four deltas (…, 4)."""
-    return F.smooth_l1_loss(found, wanted, reduction="none", beta=beta).sum(-1)
+    return F.smooth_l1_loss(given, wanted, reduction="none", beta=beta).sum(-1)
 
 
 class MaskRCNNTrainer(ImageTrainer):
@@ -189,7 +189,7 @@ class MaskRCNNTrainer(ImageTrainer):
 
     def __init__(self, workload: MaskRCNN, place: Place) -> None:
         super().__init__(workload, place)
-        self.rules = Rules.of(self.settings.model, workload.options.num_image_candidates)
+        self.rules = RegionRules.of(self.settings.model, workload.options.num_image_candidates)
         self.anchors: dict[tuple[int, ...], list[torch.Tensor]] = {}
         """Padded shape to the anchors of its levels on the device; on a CPU none."""
 
@@ -234,24 +234,24 @@ class MaskRCNNTrainer(ImageTrainer):
         self, arrays: Arrays, objectness: torch.Tensor, deltas: torch.Tensor, training: bool
     ) -> list[Proposals]:
         """Those of each image, on the host."""
-        found = objectness.cpu().numpy(), deltas.cpu().numpy()
-        return host.proposals(arrays, *found, self.settings.model, self.rules, suppress, training)
+        on_host = objectness.cpu().numpy(), deltas.cpu().numpy()
+        return host.proposals(arrays, *on_host, self.settings.model, self.rules, suppress, training)
 
     def learned(self, arrays: Arrays, objectness: torch.Tensor, deltas: torch.Tensor) -> Tensors:
         """The regions that a batch learns, on the device: the fields of `Regions`, and `mask` (B, M, 28, 28)."""
-        found = self.proposals(arrays, objectness, deltas, training=True)
-        made = host.learned(found, arrays, self.settings.seed, self.rules)
+        proposed = self.proposals(arrays, objectness, deltas, training=True)
+        made = host.learned(proposed, arrays, self.settings.seed, self.rules)
         return {name: self.to_device(array) for name, array in made.items()}
 
     def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
         """`box` (B, D, 4), `score`, `label` (B, D), 0 where there is none, and `mask` (B, D, 28, 28) probabilities."""
         arrays, model = batch.arrays, self.model
         maps, objectness, deltas = model.first_half(self.to_device(arrays["image"]), self.to_device(arrays["size"]))
-        found = [one.box for one in self.proposals(arrays, objectness, deltas, training=False)]
-        box = stacked(found)
+        proposed = [one.box for one in self.proposals(arrays, objectness, deltas, training=False)]
+        box = stacked(proposed)
         logits, deltas = model.boxes(maps, self.to_device(box), self.to_device(self.rules.level(box)))
         probabilities = logits.softmax(-1).cpu().numpy()
-        detected = detect(found, probabilities, deltas.cpu().numpy(), arrays["size"], self.rules, suppress)
+        detected = detect(proposed, probabilities, deltas.cpu().numpy(), arrays["size"], self.rules, suppress)
         slots = host.slots(detected.label > 0)
         some = (self.to_device(one[:, :slots]) for one in (detected.box, detected.level, detected.label))
         of_masks = model.masks(maps, *some).sigmoid()

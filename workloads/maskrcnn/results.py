@@ -50,17 +50,17 @@ def measure(batch: Batch, outputs: Arrays) -> Arrays:
     }
 
 
-def score(found: Arrays, folder: Path, images: int, evaluator: str) -> dict[str, float]:
+def score(detected: Arrays, folder: Path, images: int, evaluator: str) -> dict[str, float]:
     """AP of boxes and of masks. Raises ValueError unless every validation image was looked at exactly once."""
-    check_each_once(found["seen"], images, "images")
+    check_each_once(detected["seen"], images, "images")
     index = evaluation_index(folder, manifests.read(folder), folder)
     truth = average_precision.read_ground_truth(folder / GROUND_TRUTH)
     categories = np.sort([category["id"] for category in truth["categories"]])
     rows = average_precision.rows(
-        index.label[found["number"]], found["box"], found["score"], categories[found["label"] - 1]
+        index.label[detected["number"]], detected["box"], detected["score"], categories[detected["label"] - 1]
     )
-    sizes = np.stack([index.height[found["number"]], index.width[found["number"]]], axis=1)
-    encoded = split_bytes(found["mask_counts"], np.cumsum(found["mask_bytes"]))
+    sizes = np.stack([index.height[detected["number"]], index.width[detected["number"]]], axis=1)
+    encoded = split_bytes(detected["mask_counts"], np.cumsum(detected["mask_bytes"]))
     of_truth = read_run_lengths(folder, "val", len(truth["annotations"]))
     return {
         "BBOX": average_precision.average_precision(truth, rows, evaluator),

@@ -25,7 +25,7 @@ from workloads.maskrcnn import network
 from workloads.maskrcnn.regions import host
 from workloads.maskrcnn.regions.detections import detect
 from workloads.maskrcnn.regions.proposals import Proposals
-from workloads.maskrcnn.regions.rules import Rules, stacked
+from workloads.maskrcnn.regions.rules import RegionRules, stacked
 from workloads.maskrcnn.workload import MaskRCNN
 
 Maps = list[tf.Tensor]
@@ -192,7 +192,7 @@ class MaskRCNNTrainer(ImageTrainer):
         super().__init__(workload, place)
         self.parts_compiled, self.compiled = self.compiled, False  # XLA takes no function that calls the host
         assert self.updates.accumulation_steps == 1, "the host decides on whole batches"
-        self.rules = Rules.of(self.settings.model, workload.options.num_image_candidates)
+        self.rules = RegionRules.of(self.settings.model, workload.options.num_image_candidates)
         self.arrays: Arrays = {}
         """Of the batch that is computed."""
 
@@ -217,18 +217,18 @@ class MaskRCNNTrainer(ImageTrainer):
         """The five losses of this device's batch by name."""
         images, sizes, *sampled = inputs
         maps, objectness, deltas = self.model.first_half(images, sizes, True)
-        found = {"objectness": objectness, "rpn_delta": deltas, **self.between(objectness, deltas)}
-        found["logits"], found["box_delta"] = self.model.boxes(maps, found["box"], found["level"])
-        of_slots = tf.shape(found["mask"])[1]
-        some = (found[name][:, :of_slots] for name in ("box", "level", "label"))
-        found["mask_logits"] = self.model.masks(maps, *some)
-        return losses(found, sampled)
+        predicted = {"objectness": objectness, "rpn_delta": deltas, **self.between(objectness, deltas)}
+        predicted["logits"], predicted["box_delta"] = self.model.boxes(maps, predicted["box"], predicted["level"])
+        of_slots = tf.shape(predicted["mask"])[1]
+        some = (predicted[name][:, :of_slots] for name in ("box", "level", "label"))
+        predicted["mask_logits"] = self.model.masks(maps, *some)
+        return losses(predicted, sampled)
 
     def between(self, objectness: tf.Tensor, deltas: tf.Tensor) -> Tensors:
         """What the host decides in training (`LEARNED`, each (B, R, …)) and `mask` (B, M, 28, 28); no gradient flows."""
         side, types = self.rules.mask_side, {**LEARNED, "mask": tf.float32}
-        found = tf.numpy_function(self.learned, [objectness, deltas], list(types.values()))
-        arrays = dict(zip(types, found, strict=True))
+        outputs = tf.numpy_function(self.learned, [objectness, deltas], list(types.values()))
+        arrays = dict(zip(types, outputs, strict=True))
         slots = self.rules.positives if self.parts_compiled else None
         for name, array in arrays.items():
             ends = [4] if name in ("box", "delta") else []
@@ -244,8 +244,8 @@ class MaskRCNNTrainer(ImageTrainer):
 
     def learned(self, objectness: Array, deltas: Array) -> list[Array]:
         """On the host: the arrays of `between`."""
-        found = self.proposals(objectness, deltas, training=True)
-        made = host.learned(found, self.arrays, self.settings.seed, self.rules, every_slot=self.parts_compiled)
+        proposed = self.proposals(objectness, deltas, training=True)
+        made = host.learned(proposed, self.arrays, self.settings.seed, self.rules, every_slot=self.parts_compiled)
         return [made[name] for name in (*LEARNED, "mask")]
 
     def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
@@ -259,26 +259,26 @@ class MaskRCNNTrainer(ImageTrainer):
         logits, deltas = self.model.boxes(maps, box, level)
         given = [box, there, tf.nn.softmax(logits), deltas]
         arrays = tf.numpy_function(self.detected, given, [*DETECTED.values(), tf.int32])
-        found = dict(zip(DETECTED, arrays, strict=False))
+        detected = dict(zip(DETECTED, arrays, strict=False))
         slots = [self.rules.detections, 4]
-        for name, array in found.items():
+        for name, array in detected.items():
             array.set_shape([count, *slots[: 2 if name == "box" else 1]])
         used = self.rules.detections if self.parts_compiled else arrays[-1]
-        mask = tf.sigmoid(self.model.masks(maps, *(found[name][:, :used] for name in ("box", "level", "label"))))
+        mask = tf.sigmoid(self.model.masks(maps, *(detected[name][:, :used] for name in ("box", "level", "label"))))
         mask = tf.pad(mask, [[0, 0], [0, self.rules.detections - used], [0, 0], [0, 0]])
-        return {name: found[name] for name in ("box", "score", "label")} | {"mask": mask}
+        return {name: detected[name] for name in ("box", "score", "label")} | {"mask": mask}
 
     def proposed(self, objectness: Array, deltas: Array) -> tuple[Array, Array, Array]:
         """On the host: proposals (B, R, 4), their levels (B, R), and how many there are of each image (B,)."""
-        found = self.proposals(objectness, deltas, training=False)
-        box = stacked([one.box for one in found])
+        proposals = self.proposals(objectness, deltas, training=False)
+        box = stacked([one.box for one in proposals])
         if self.parts_compiled:
             box = np.pad(box, [(0, 0), (0, self.rules.of_image - box.shape[1]), (0, 0)])
-        return box, self.rules.level(box), np.array([len(one) for one in found], np.int32)
+        return box, self.rules.level(box), np.array([len(one) for one in proposals], np.int32)
 
     def detected(self, box: Array, there: Array, probabilities: Array, deltas: Array) -> list[Array]:
         """On the host: the arrays of `DETECTED`, and how many slots the mask head computes."""
         proposed = [of_image[:count] for of_image, count in zip(box, there, strict=True)]
-        found = detect(proposed, probabilities, deltas, self.arrays["size"], self.rules, suppress)
-        slots = np.array(host.slots(found.label > 0), np.int32)
-        return [*(getattr(found, name) for name in DETECTED), slots]
+        detections = detect(proposed, probabilities, deltas, self.arrays["size"], self.rules, suppress)
+        slots = np.array(host.slots(detections.label > 0), np.int32)
+        return [*(getattr(detections, name) for name in DETECTED), slots]

@@ -80,8 +80,8 @@ class MaskRCNN(ImageWorkload):
         """Counts from the prepared data's manifest and index; COCO's published ones under profile=synthetic."""
         from workloads.maskrcnn.input.facts import read_facts
 
-        found = read_facts(settings)
-        return replace(found, notes=(*found.notes, *backbones.notes(settings, backbone.PUBLISHED)))
+        of_data = read_facts(settings)
+        return replace(of_data, notes=(*of_data.notes, *backbones.notes(settings, backbone.PUBLISHED)))
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
@@ -101,7 +101,7 @@ class MaskRCNN(ImageWorkload):
         values = self.options
         base, warmup_steps = values.learning_rate, values.warmup_steps
         if step < warmup_steps:
-            return base - (warmup_steps - step) * self.warmup_slope
+            return base * (1 - (1 - values.warmup_start) * ((warmup_steps - step) / warmup_steps))
         if values.decay == "steps":
             return schedules.step_decay(step, self.decay_steps, base, values.decay_factor)
         horizon = values.horizon_epochs * self.steps_per_epoch
@@ -205,16 +205,18 @@ class MaskRCNN(ImageWorkload):
 
         return results.measure(batch, outputs)
 
-    def score(self, found: Arrays) -> dict[str, float]:
+    def score(self, arrays: Arrays) -> dict[str, float]:
         """COCO's AP of boxes and of masks. Raises ValueError unless every validation image was looked at exactly once."""
         from workloads.maskrcnn import results
 
-        return results.score(found, Path(self.settings.data_dir), self.facts.evaluation_samples, self.options.evaluator)
+        return results.score(
+            arrays, Path(self.settings.data_dir), self.facts.evaluation_samples, self.options.evaluator
+        )
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the rules of v0.6 and v0.7 want."""
         values, model = self.options, self.settings.model
-        found = {
+        keys = {
             "opt_name": values.optimizer,
             "opt_base_learning_rate": values.learning_rate,
             "opt_momentum": values.momentum,
@@ -229,8 +231,8 @@ class MaskRCNN(ImageWorkload):
             "backbone_weights": backbones.described(self.settings),
         }
         if "padding_fill_permille" in self.facts.sizes:
-            found["input_padding_fill"] = self.facts.sizes["padding_fill_permille"] / 1000
+            keys["input_padding_fill"] = self.facts.sizes["padding_fill_permille"] / 1000
         if values.decay == "steps":
-            found["opt_learning_rate_decay_steps"] = self.decay_steps
-            found["opt_learning_rate_decay_factor"] = values.decay_factor
-        return found
+            keys["opt_learning_rate_decay_steps"] = self.decay_steps
+            keys["opt_learning_rate_decay_factor"] = values.decay_factor
+        return keys

@@ -96,11 +96,11 @@ class NCFTrainer(ModelTrainer):
         user, item = batch.arrays["user"], batch.arrays["item"]
         if not training:
             user, item = np.repeat(user, item.shape[1]), item.reshape(-1)
-        found = {"rows": np.stack([user, item + np.int32(self.workload.users)], axis=1)}
+        arrays = {"rows": np.stack([user, item + np.int32(self.workload.users)], axis=1)}
         if training:
             weight = batch.arrays["weight"] / np.float32(batch.weight_global)
-            found["targets"] = np.stack([batch.arrays["label"], weight], axis=1)
-        return found
+            arrays["targets"] = np.stack([batch.arrays["label"], weight], axis=1)
+        return arrays
 
     def piece_size(self, samples: int, training: bool) -> int:
         """Equal parts of at most CPU_PIECE for each core; on a GPU of at most a global batch."""

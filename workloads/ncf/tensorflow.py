@@ -135,8 +135,8 @@ class NCFTrainer(ModelTrainer):
         def logits(piece: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
             return self.logits(self.gather_rows(piece[0][:, None], piece[1]))
 
-        found = tf.map_fn(logits, (_cut(user, users), _cut(item, users)), fn_output_signature=tf.float32)
-        return {"logits": tf.reshape(found, [-1, item.shape[1]])[: user.shape[0]]}
+        scores = tf.map_fn(logits, (_cut(user, users), _cut(item, users)), fn_output_signature=tf.float32)
+        return {"logits": tf.reshape(scores, [-1, item.shape[1]])[: user.shape[0]]}
 
 
 def _cut(array: tf.Tensor, size: int | None) -> tf.Tensor:

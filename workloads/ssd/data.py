@@ -15,7 +15,7 @@ from workloads.api import Array, Facts, Place, Settings
 from workloads.common.coco import objects
 from workloads.common.images.jpeg import Reader
 from workloads.common.images.resize import resize_smooth_into
-from workloads.common.images.sharded import Begun, ImageData, Int64s, Job, UInt8s
+from workloads.common.images.sharded import Begun, ImageData, ImageJob, Int64s, UInt8s
 from workloads.ssd import boxes, colours, crops, priors
 from workloads.ssd.settings import SSDOptions
 
@@ -67,7 +67,7 @@ class DetectionData(ImageData):
         self.priors = priors.build(settings.model)
         self.objects = objects.read(self.folder, "train", facts.train_samples)
 
-    def begin(self, job: Job) -> Begun:
+    def begin(self, job: ImageJob) -> Begun:
         """Begin to make the images and the targets of a training batch."""
         count, prior_count = len(job.images), len(self.priors)
         arrays: dict[str, Array] = {

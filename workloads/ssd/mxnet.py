@@ -41,10 +41,10 @@ class Detector(ImageModel):
             maps.append(self.unit(F, inputs, x, second, relu=True))
         offsets, logits = [], []
         for x, box, classes in zip(maps, layers.box_heads, layers.class_heads, strict=True):
-            found = self._heads(F, inputs, x, box, classes)
+            heads = self._heads(F, inputs, x, box, classes)
             # Channels are coordinate (or class) outermost, then shape: in planes they are in the priors' order.
-            offsets.append(F.reshape(found[0], (0, 4, -1)))
-            logits.append(F.reshape(found[1], (0, layers.classes + 1, -1)))
+            offsets.append(F.reshape(heads[0], (0, 4, -1)))
+            logits.append(F.reshape(heads[1], (0, layers.classes + 1, -1)))
         return [F.cast(F.concat(*planes, dim=2), "float32") for planes in (offsets, logits)]
 
     def _heads(

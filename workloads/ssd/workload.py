@@ -83,8 +83,8 @@ class SSD(ImageWorkload):
 
         Another backbone than the published one is a note.
         """
-        found = with_shape_counts(COCO2017.for_settings(settings), settings)
-        return replace(found, notes=(*found.notes, *backbones.notes(settings, backbone.PUBLISHED)))
+        of_data = with_shape_counts(COCO2017.for_settings(settings), settings)
+        return replace(of_data, notes=(*of_data.notes, *backbones.notes(settings, backbone.PUBLISHED)))
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
@@ -183,17 +183,17 @@ class SSD(ImageWorkload):
         logits, offsets = outputs["logits"], outputs["offsets"]
         if not valid.all():
             logits, offsets = logits[valid], offsets[valid]
-        found = detect(logits, offsets, self.priors)
+        detections = detect(logits, offsets, self.priors)
         number, width, height = (batch.arrays[name][valid] for name in ("number", "width", "height"))
-        pixels = np.stack([width, height], axis=1).astype(np.float32)[found.image]
-        corner = found.box[:, :2] * pixels
-        size = found.box[:, 2:] * pixels - corner
+        pixels = np.stack([width, height], axis=1).astype(np.float32)[detections.image]
+        corner = detections.box[:, :2] * pixels
+        size = detections.box[:, 2:] * pixels - corner
         return {
             "seen": number,
-            "number": number[found.image],
+            "number": number[detections.image],
             "box": np.concatenate([corner, size], axis=1),
-            "label": found.label,
-            "score": found.score,
+            "label": detections.label,
+            "score": detections.score,
         }
 
     def score(self, results: Arrays) -> dict[str, float]:
@@ -204,15 +204,15 @@ class SSD(ImageWorkload):
         truth = average_precision.read_ground_truth(folder / GROUND_TRUTH)
         images = index.read(folder, "val", folder, count).label
         categories = np.sort([category["id"] for category in truth["categories"]])
-        found = average_precision.rows(
+        detections = average_precision.rows(
             images[results["number"]], results["box"], results["score"], categories[results["label"] - 1]
         )
-        return {"map": average_precision.average_precision(truth, found, self.options.evaluator)}
+        return {"map": average_precision.average_precision(truth, detections, self.options.evaluator)}
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the rules of v0.6 and v0.7 want."""
         values = self.options
-        found = {
+        keys = {
             "opt_name": values.optimizer,
             "opt_base_learning_rate": values.learning_rate,
             "opt_momentum": values.momentum,
@@ -226,6 +226,6 @@ class SSD(ImageWorkload):
             "backbone_weights": backbones.described(self.settings),
         }
         if values.decay == "steps":
-            found["opt_learning_rate_decay_boundary_epochs"] = self.decay_epochs
-            found["opt_learning_rate_decay_factor"] = values.decay_factor
-        return found
+            keys["opt_learning_rate_decay_boundary_epochs"] = self.decay_epochs
+            keys["opt_learning_rate_decay_factor"] = values.decay_factor
+        return keys

@@ -64,30 +64,30 @@ class Layers(Model):
         sizes = {"input_dim": self.sizes.vocabulary, "output_dim": self.sizes.hidden}
         return F.Embedding(words, inputs["embedding.weight"], **sizes)
 
-    def embed(self, F: ModuleType, words: Tensor, found: Tensor) -> Tensor:
+    def embed(self, F: ModuleType, words: Tensor, rows: Tensor) -> Tensor:
         """Words (…) and their rows (…, d) to (…, d); padding, which stands before a target's first word, gives zeros."""
         factors = F.cast(words != PAD, "float32") * self.sizes.scale
-        return F.broadcast_mul(found, F.BlockGrad(F.expand_dims(factors, -1)))
+        return F.broadcast_mul(rows, F.BlockGrad(F.expand_dims(factors, -1)))
 
-    def placed(self, F: ModuleType, inputs: Inputs, side: str, found: Tensor) -> Tensor:
+    def placed(self, F: ModuleType, inputs: Inputs, side: str, rows: Tensor) -> Tensor:
         """A side's rows of the table (B, L, d) with their positions, after dropout."""
-        x = self.embed(F, inputs[side], found)
+        x = self.embed(F, inputs[side], rows)
         places = F.expand_dims(inputs["positions"], 0)
         x = F.broadcast_add(x, F.slice_like(places, x, axes=(1,)))
         return self.dropped(inputs, x, f"{side}/embedding")
 
-    def encode(self, F: ModuleType, inputs: Inputs, found: Tensor) -> Tensor:
+    def encode(self, F: ModuleType, inputs: Inputs, rows: Tensor) -> Tensor:
         """`source`, its `padding` (B, S) and its rows of the table (B, S, d) to the memory (B, S, d)."""
-        x = self.placed(F, inputs, "source", found)
+        x = self.placed(F, inputs, "source", rows)
         beyond = F.reshape(inputs["padding"], (0, 1, 1, -1))
         for name in self.layers("encoder"):
             x = self.attended(F, inputs, x, name, beyond)
             x = self.fed_forward(F, inputs, x, name)
         return self.norm(F, inputs, "encoder_norm", x)
 
-    def decode(self, F: ModuleType, inputs: Inputs, memory: Tensor, found: Tensor) -> Tensor:
+    def decode(self, F: ModuleType, inputs: Inputs, memory: Tensor, rows: Tensor) -> Tensor:
         """A memory, `target` and its rows of the table (B, T, d) to what is classified (B, T, d)."""
-        x = self.placed(F, inputs, "target", found)
+        x = self.placed(F, inputs, "target", rows)
         beyond, later = F.reshape(inputs["padding"], (0, 1, 1, -1)), self.later(F, inputs, inputs["target"])
         for name in self.layers("decoder"):
             x = self.attended(F, inputs, x, name, later)
@@ -97,8 +97,8 @@ class Layers(Model):
 
     def later(self, F: ModuleType, inputs: Inputs, words: Tensor) -> Tensor:
         """What is added to the scores of words (B, T) that come later (1, 1, T, T). Padding stands after all that counts."""
-        found = F.slice_like(F.slice_like(inputs["later"], F.transpose(words), axes=(0,)), words, axes=(1,))
-        return F.expand_dims(F.expand_dims(found, 0), 0)
+        hidden = F.slice_like(F.slice_like(inputs["later"], F.transpose(words), axes=(0,)), words, axes=(1,))
+        return F.expand_dims(F.expand_dims(hidden, 0), 0)
 
     def attended(
         self, F: ModuleType, inputs: Inputs, x: Tensor, layer: str, mask: Tensor, memory: Tensor | None = None
@@ -143,8 +143,8 @@ class Layers(Model):
         """(B, L, parts · d) to as many (B · H, L, e)."""
         heads = self.sizes.heads
         x = F.transpose(F.reshape(x, (0, 0, parts * heads, -1)), (0, 2, 1, 3))
-        found = F.split(x, axis=1, num_outputs=parts) if parts > 1 else [x]
-        return [F.reshape(one, (-3, 0, 0)) for one in found]
+        pieces = F.split(x, axis=1, num_outputs=parts) if parts > 1 else [x]
+        return [F.reshape(one, (-3, 0, 0)) for one in pieces]
 
     def joined(self, F: ModuleType, x: Tensor) -> Tensor:
         """(B · H, L, e) to (B, L, d)."""
@@ -210,14 +210,14 @@ class Translator(Layers):
 
 def mask_widths(sizes: network.Network) -> dict[str, int | None]:
     """Labels of all dropout masks, with the values of a position; None: attention weights."""
-    found: dict[str, int | None] = {"source/embedding": sizes.hidden, "target/embedding": sizes.hidden}
+    widths: dict[str, int | None] = {"source/embedding": sizes.hidden, "target/embedding": sizes.hidden}
     for side, attentions in (("encoder", ("self",)), ("decoder", ("self", "cross"))):
         for number in range(1, sizes.layers + 1):
             layer = f"{side}{number}"
             for kind in attentions:
-                found |= {f"{layer}/{kind}/weights": None, f"{layer}/{kind}": sizes.hidden}
-            found |= {f"{layer}/relu": sizes.feed_forward, f"{layer}/feed_forward": sizes.hidden}
-    return found
+                widths |= {f"{layer}/{kind}/weights": None, f"{layer}/{kind}": sizes.hidden}
+            widths |= {f"{layer}/relu": sizes.feed_forward, f"{layer}/feed_forward": sizes.hidden}
+    return widths
 
 
 class Encoder(Layers):
@@ -231,10 +231,10 @@ class Encoder(Layers):
 
     def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
         """Of each layer of the decoder, keys and values (B · H, S, e) of the source."""
-        memory, found = self.encode(F, inputs, self.look_up(F, inputs, inputs["source"])), []
+        memory, projected = self.encode(F, inputs, self.look_up(F, inputs, inputs["source"])), []
         for layer in self.layers("decoder"):
-            found += self.split(F, self.linear(F, inputs, f"{layer}.cross_attention.key_value", memory), 2)
-        return found
+            projected += self.split(F, self.linear(F, inputs, f"{layer}.cross_attention.key_value", memory), 2)
+        return projected
 
 
 class Step(Layers):
@@ -277,9 +277,9 @@ class Step(Layers):
     def _attended_said(self, F: ModuleType, inputs: Inputs, x: Tensor, layer: str) -> tuple[Tensor, Tensor]:
         """x (N, d) after attending to itself and what its row said before, and that with this word."""
         name, hidden, heads = f"{layer}.self_attention", self.sizes.hidden, self.sizes.heads
-        found = self.linear(F, inputs, f"{name}.query_key_value", self.norm(F, inputs, f"{name}.norm", x))
-        query = F.reshape(F.slice_axis(found, axis=1, begin=0, end=hidden), (-1, 1, hidden // heads))
-        new = F.reshape(F.slice_axis(found, axis=1, begin=hidden, end=3 * hidden), (0, 2 * heads, 1, -1))
+        projected = self.linear(F, inputs, f"{name}.query_key_value", self.norm(F, inputs, f"{name}.norm", x))
+        query = F.reshape(F.slice_axis(projected, axis=1, begin=0, end=hidden), (-1, 1, hidden // heads))
+        new = F.reshape(F.slice_axis(projected, axis=1, begin=hidden, end=3 * hidden), (0, 2 * heads, 1, -1))
         before = F.take(F.slice_axis(inputs[f"{layer}/said"], axis=2, begin=1, end=None), inputs["parents"], axis=0)
         said = F.concat(before, new, dim=2)
         key, value = (F.reshape(one, (-3, 0, 0)) for one in F.split(said, axis=1, num_outputs=2))
@@ -309,10 +309,10 @@ class Decoder:
         model, sizes = self.trainer.step_model, self.trainer.step_model.sizes
         padding = self._there(padding_of(batch.arrays))
         data = {"source": self._there(batch.arrays["source"]), "padding": padding}
-        found = self.trainer.encoder(False, self.replica.arguments(False), data)
+        encoded = self.trainer.encoder(False, self.replica.arguments(False), data)
         shape = (padding.shape[0] * model.width, 2 * sizes.heads, PLACES, sizes.hidden // sizes.heads)
         empty = mx.nd.zeros(shape, ctx=self.replica.context)
-        memory = dict(zip(model.memory, found, strict=True))
+        memory = dict(zip(model.memory, encoded, strict=True))
         return State({"padding": padding, **memory}, [empty] * len(model.said), 0)
 
     def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
@@ -326,9 +326,9 @@ class Decoder:
             "unused": unused,
         }  # fmt: skip
         data = {name: self._there(array) for name, array in host.items()} | dict(zip(model.said, said, strict=True))
-        found = self.trainer.stepper(False, self.replica.arguments(False), {**data, **state.memory})
-        candidates = beam.Candidates(*(array.asnumpy() for array in found[:2]))
-        return candidates, State(state.memory, found[2:], state.count + 1)
+        outputs = self.trainer.stepper(False, self.replica.arguments(False), {**data, **state.memory})
+        candidates = beam.Candidates(*(array.asnumpy() for array in outputs[:2]))
+        return candidates, State(state.memory, outputs[2:], state.count + 1)
 
     def _there(self, array: Array) -> mx.nd.NDArray:
         return self.trainer.to_device(array, self.replica.context)
@@ -360,15 +360,15 @@ class TransformerTrainer(ModelTrainer):
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
         """A batch's arrays, what is added to scores of padding, and dropout masks (workloads/common/dropout.py)."""
-        found = {name: batch.arrays[name] for name in ("source", "target", "label")}
-        found["padding"] = padding_of(batch.arrays)
+        made = {name: batch.arrays[name] for name in ("source", "target", "label")}
+        made["padding"] = padding_of(batch.arrays)
         if training and self.workload.network.dropout:
-            found |= self._masks(batch.arrays)
-        return found
+            made |= self._masks(batch.arrays)
+        return made
 
     def _masks(self, arrays: Arrays) -> Arrays:
         """(B, L, width) each, (B, H, T, S) of attention weights: drawn as S · H values of each query. Zeros at padding."""
-        sizes, keys, found = self.workload.network, arrays["dropout_key"], {}
+        sizes, keys, masks = self.workload.network, arrays["dropout_key"], {}
         edge = {side: arrays[side].shape[1] for side in ("source", "target")}
         counts = {side: np.arange(edge[side]) < arrays[f"{side}_length"][:, None] for side in edge}
         rows = {side: np.nonzero(places) for side, places in counts.items()}
@@ -381,12 +381,12 @@ class TransformerTrainer(ModelTrainer):
             mask[counts[side]] = dropout.multipliers_at(keys[sentence], position, label, values, sizes.dropout)
             if width is None:
                 mask = np.ascontiguousarray(mask.reshape(*mask.shape[:2], others, sizes.heads).transpose(0, 3, 1, 2))
-            found[label] = mask
-        return found
+            masks[label] = mask
+        return masks
 
     def outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
         """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
         if "label" in batch.arrays:
             return super().outputs(batch, replica)
-        found = self.workload.translated(Decoder(self, self.replicas[replica]), batch)
-        return {name: [mx.nd.from_numpy(np.ascontiguousarray(value))] for name, value in found.items()}
+        translated = self.workload.translated(Decoder(self, self.replicas[replica]), batch)
+        return {name: [mx.nd.from_numpy(np.ascontiguousarray(value))] for name, value in translated.items()}

@@ -62,17 +62,17 @@ def build(model: Mapping[str, Json], vocabulary: int, dropout: float) -> Network
 def shapes(network: Network) -> Shapes:
     """Canonical name to shape of every parameter, in order. Matrices are (outputs, inputs)."""
     hidden = network.hidden
-    found: Shapes = {"embedding.weight": (network.vocabulary, hidden)}
+    shape_of: Shapes = {"embedding.weight": (network.vocabulary, hidden)}
     for side, attentions in (("encoder", ("self_attention",)), ("decoder", ("self_attention", "cross_attention"))):
         for number in range(1, network.layers + 1):
             for attention in attentions:
-                found |= _norm(f"{side}{number}.{attention}.norm", hidden)
+                shape_of |= _norm(f"{side}{number}.{attention}.norm", hidden)
                 inputs = {"query_key_value": 3} if attention == "self_attention" else {"query": 1, "key_value": 2}
                 for name, parts in {**inputs, "output": 1}.items():
-                    found[f"{side}{number}.{attention}.{name}.weight"] = (parts * hidden, hidden)
-            found |= _feed_forward(f"{side}{number}.feed_forward", network)
-        found |= _norm(f"{side}_norm", hidden)
-    return found
+                    shape_of[f"{side}{number}.{attention}.{name}.weight"] = (parts * hidden, hidden)
+            shape_of |= _feed_forward(f"{side}{number}.feed_forward", network)
+        shape_of |= _norm(f"{side}_norm", hidden)
+    return shape_of
 
 
 def _norm(name: str, hidden: int) -> Shapes:

@@ -42,8 +42,8 @@ class Masks:
     def of_weights(self, label: str, heads: int, queries: int, keys: int) -> torch.Tensor:
         """(B, H, T, S): of attention weights. Drawn as S · H values of each query, so that padding changes none."""
         places = torch.arange(queries, device=self.keys.device)
-        found = multipliers_at(self.keys[:, None], places, label, keys * heads, self.rate)
-        return found.view(len(self.keys), queries, keys, heads).permute(0, 3, 1, 2)
+        factors = multipliers_at(self.keys[:, None], places, label, keys * heads, self.rate)
+        return factors.view(len(self.keys), queries, keys, heads).permute(0, 3, 1, 2)
 
 
 def attend(
@@ -137,8 +137,8 @@ class Translator(nn.Module):
 
     def embed(self, words: torch.Tensor) -> torch.Tensor:
         """Words (R,) to (R, d); padding, which stands before a target's first word, is embedded as zeros."""
-        found: torch.Tensor = self.embedding(words)
-        return found * ((words != PAD)[:, None] * self.sizes.scale)
+        rows: torch.Tensor = self.embedding(words)
+        return rows * ((words != PAD)[:, None] * self.sizes.scale)
 
     def placed(self, x: torch.Tensor, rows: Rows, side: str, masks: Masks | None) -> torch.Tensor:
         """Embedded words (R, d) with their positions, after dropout."""
@@ -221,12 +221,12 @@ class Search:
         rows = Rows.of(batch.arrays["source_length"], source.shape[1], self.device)
         words = torch.from_numpy(source[rows.sequence, rows.position]).to(self.device).long()
         memory = model.encode(model.placed(model.embed(words), rows, "source", None), rows, None)
-        found = [
+        projected = [
             model.split(rows.padded(layer.cross_attention.linear("key_value", memory)), 2)
             for _, layer in model.layers("decoder")
         ]
         allowed = None if rows.mask is None else rows.mask[:, None, None]
-        return State([(key, value) for key, value in found], allowed, None)
+        return State([(key, value) for key, value in projected], allowed, None)
 
     def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
         model = self.model
@@ -293,8 +293,8 @@ class TransformerTrainer(ModelTrainer):
         """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
         if "label" in batch.arrays:
             return {"loss": self._losses(batch)}
-        found = self.workload.translated(Search(self), batch)
-        return {name: torch.from_numpy(value) for name, value in found.items()}
+        translated = self.workload.translated(Search(self), batch)
+        return {name: torch.from_numpy(value) for name, value in translated.items()}
 
     def _losses(self, batch: Batch) -> torch.Tensor:
         """Sum over each sentence's tokens of -log p (B,), without smoothing."""

@@ -48,8 +48,8 @@ class Masks:
     def of_weights(self, label: str, heads: int, queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """(B, H, T, S): of attention weights. Drawn as S · H values of each query, so that padding changes none."""
         places = tf.range(queries)
-        found = multipliers_at(self.keys[:, None], places, label, keys * heads, self.rate, self.on_host)
-        return tf.transpose(tf.reshape(found, [-1, queries, keys, heads]), [0, 3, 1, 2])
+        factors = multipliers_at(self.keys[:, None], places, label, keys * heads, self.rate, self.on_host)
+        return tf.transpose(tf.reshape(factors, [-1, queries, keys, heads]), [0, 3, 1, 2])
 
 
 def attend(
@@ -118,8 +118,8 @@ class Translator(Model):
 
     def embed(self, words: tf.Tensor) -> tf.Tensor:
         """Words (R,) to (R, d); padding, which stands before a target's first word, is embedded as zeros."""
-        found = looked_up(self.weight("embedding.weight"), words)
-        return found * tf.where(words != PAD, self.sizes.scale, 0.0)[:, None]
+        rows = looked_up(self.weight("embedding.weight"), words)
+        return rows * tf.where(words != PAD, self.sizes.scale, 0.0)[:, None]
 
     def placed(self, x: tf.Tensor, rows: Rows, side: str, masks: Masks | None) -> tf.Tensor:
         """Embedded words (R, d) with their positions, after dropout."""
@@ -296,8 +296,8 @@ class TransformerTrainer(ModelTrainer):
         """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
         if "label" in batch.arrays:
             return super().outputs(batch)
-        found = self.workload.translated(Search(self), batch)
-        return {name: tf.constant(np.ascontiguousarray(value)) for name, value in found.items()}
+        translated = self.workload.translated(Search(self), batch)
+        return {name: tf.constant(np.ascontiguousarray(value)) for name, value in translated.items()}
 
     def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
         """Sum over each sentence's tokens of -log p (B,), without smoothing."""

@@ -140,8 +140,8 @@ class Transformer(TranslationWorkload):
 
     def longest_translation(self, batch: Batch) -> Array:
         """(B,) 50 tokens more than the source has."""
-        found: Array = batch.arrays["source_length"] + int(self.settings.model["extra_length"])
-        return found
+        longest: Array = batch.arrays["source_length"] + int(self.settings.model["extra_length"])
+        return longest
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the rules of v0.6 and v0.7 want."""

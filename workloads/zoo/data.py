@@ -8,7 +8,7 @@ from workloads.api import Array
 from workloads.common import dropout
 from workloads.common.images.batches.arrays import FORM, ArrayData
 from workloads.common.images.batches.labelled import ImageNetData, SyntheticImageData
-from workloads.common.images.sharded import Begun, Job
+from workloads.common.images.sharded import Begun, ImageJob
 from workloads.common.randomness import bits
 
 __all__ = ["FORM", "SyntheticZooData", "ZooArrays", "ZooImages"]
@@ -17,7 +17,7 @@ __all__ = ["FORM", "SyntheticZooData", "ZooArrays", "ZooImages"]
 class ZooImages(ImageNetData):
     """JPEGs, cropped and flipped."""
 
-    def begin(self, job: Job) -> Begun:
+    def begin(self, job: ImageJob) -> Begun:
         arrays, tasks = super().begin(job)
         return {**arrays, "dropout_key": dropout.keys(self.seed, job.epoch, job.images)}, tasks
 
@@ -25,7 +25,7 @@ class ZooImages(ImageNetData):
 class ZooArrays(ArrayData):
     """Small images as they are."""
 
-    def begin(self, job: Job) -> Begun:
+    def begin(self, job: ImageJob) -> Begun:
         arrays, tasks = super().begin(job)
         return {**arrays, "dropout_key": dropout.keys(self.seed, job.epoch, job.images)}, tasks
 

@@ -34,8 +34,8 @@ class ZooTrainer(ImageTrainer):
     def largest_shapes(self) -> dict[str, tuple[int, ...]]:
         """With the masks'."""
         specs = self.workload.shapes()[0]
-        found = {name: specs[name].shape for name in ("image", "label")}
+        shape_of = {name: specs[name].shape for name in ("image", "label")}
         if len(self.model.targets) > 1:
-            count = found["label"][0]
-            found |= {layer.label: (count, *layer.map) for layer in self.workload.network.dropouts}
-        return found
+            count = shape_of["label"][0]
+            shape_of |= {layer.label: (count, *layer.map) for layer in self.workload.network.dropouts}
+        return shape_of

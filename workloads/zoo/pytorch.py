@@ -41,15 +41,15 @@ class ZooTrainer(ImageTrainer):
 
     def masks(self, batch: Batch) -> dict[str, torch.Tensor]:
         """Of dropout by label, (B, C, h, w) or (B, C): the same in every framework; stock networks draw their own."""
-        found: dict[str, torch.Tensor] = {}
+        masks: dict[str, torch.Tensor] = {}
         layers = self.workload.network.dropouts if isinstance(self.model, LayerNetwork) else []
         if layers:
             keys = self.to_device(batch.arrays["dropout_key"])
             for layer in layers:
                 mask = multipliers(keys, layer.label, 1, layer.width, layer.rate)[0]
                 mask = mask.view(len(keys), *layer.map)
-                found[layer.label] = mask.permute(0, 3, 1, 2) if mask.ndim == 4 else mask
-        return found
+                masks[layer.label] = mask.permute(0, 3, 1, 2) if mask.ndim == 4 else mask
+        return masks
 
     def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
         """`logits` (B, K)."""

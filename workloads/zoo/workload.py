@@ -120,11 +120,11 @@ class Zoo(ClassifierWorkload):
 
     def dropout_masks(self, batch: Batch) -> Arrays:
         """Label of each dropout to what its values are multiplied by, float32 (B, *map): the same in every framework."""
-        keys, found = batch.arrays["dropout_key"], {}
+        keys, masks = batch.arrays["dropout_key"], {}
         for layer in self.network.dropouts:
             (mask,) = dropout.multipliers(keys, layer.label, 1, layer.width, layer.rate)
-            found[layer.label] = mask.reshape(len(keys), *layer.map)
-        return found
+            masks[layer.label] = mask.reshape(len(keys), *layer.map)
+        return masks
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         """Of every layer, drawn by hash; the same bytes in every framework."""

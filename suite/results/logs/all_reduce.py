@@ -26,7 +26,7 @@ class SizeTimes:
 
 
 @dataclass(frozen=True)
-class AllReduce:
+class AllReduceTime:
     """`suite_all_reduce` of one log, sizes rising."""
 
     devices: int
@@ -40,7 +40,7 @@ def bus_bandwidth(size_bytes: float, seconds: float, devices: int) -> float:
     return size_bytes / seconds * 2 * (devices - 1) / devices
 
 
-def all_reduce(value: Json) -> AllReduce | None:
+def all_reduce(value: Json) -> AllReduceTime | None:
     """The value of `suite_all_reduce`; None where it is not of the form. Sizes that are not are left out."""
     if not isinstance(value, dict) or not isinstance(value.get("sizes"), list):
         return None
@@ -51,13 +51,13 @@ def all_reduce(value: Json) -> AllReduce | None:
     sizes = [SizeTimes(row[0], int(row[1]), row[2] * 1e-6, row[3] * 1e-6) for row in rows if min(row) > 0.0]
     if devices is None or not 2 <= devices <= 1_000_000 or not sizes:
         return None
-    return AllReduce(int(devices), tuple(sizes), how if isinstance(how, str) else "")
+    return AllReduceTime(int(devices), tuple(sizes), how if isinstance(how, str) else "")
 
 
 def gradient_traffic(value: Json) -> GradientTraffic | None:
     """The value of `suite_gradients`; None where it is not of the form."""
-    found = numbers(value) if isinstance(value, dict) else {}
-    size, tensors, buckets = (found.get(name, -1.0) for name in ("bytes", "tensors", "buckets"))
+    figures = numbers(value) if isinstance(value, dict) else {}
+    size, tensors, buckets = (figures.get(name, -1.0) for name in ("bytes", "tensors", "buckets"))
     return GradientTraffic(size, int(tensors), int(buckets)) if size > 0 and tensors >= 0 and buckets >= 1 else None
 
 

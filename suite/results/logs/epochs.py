@@ -108,7 +108,7 @@ def _signs(
     by_key: dict[str, list[Event]] = defaultdict(list)
     for event in sorted(events, key=lambda event: event.time_ms):
         by_key[event.key].append(event)
-    first_ms = {key: found[0].time_ms for key, found in by_key.items()}
+    first_ms = {key: events_of_key[0].time_ms for key, events_of_key in by_key.items()}
     upto = evaluations[: reached + 1]
     times = tuple(first_ms.get("run_start", 0.0) + 1000.0 * evaluation.seconds for evaluation in upto)
     # v0.5 has the epoch of an `eval_start` as value
@@ -274,14 +274,14 @@ def _offset_of_positive_labels(signs: _Signs, trained: float | None) -> int | No
         (0 if too_early else None, "the time before the first evaluation"),
         (1 - int(signs.started[0]) if by_first_start else None, "the label of the first epoch started"),
     )
-    found, evidence = next((item for item in offsets if item[0] is not None), (None, ""))
-    if found is None:
+    offset, evidence = next((item for item in offsets if item[0] is not None), (None, ""))
+    if offset is None:
         return 0 if signs.by_rules else None
-    if found and too_early:
+    if offset and too_early:
         signs.remark(f"{evidence} and the time before the first evaluation contradict each other")
         return None
-    signs.remark(f"epochs are labelled from {1 - found}, by {evidence}")
-    return found
+    signs.remark(f"epochs are labelled from {1 - offset}, by {evidence}")
+    return offset
 
 
 def _offset_by_starts(signs: _Signs) -> int | None:

@@ -16,8 +16,8 @@ def _texts(value: Json) -> tuple[str, ...] | None:
 
 
 def _numbers(value: Json) -> dict[str, float] | None:
-    found = numbers(value) if isinstance(value, dict) else {}
-    return found if isinstance(value, dict) and len(found) == len(value) else None
+    figures = numbers(value) if isinstance(value, dict) else {}
+    return figures if isinstance(value, dict) and len(figures) == len(value) else None
 
 
 _READERS: Mapping[str, tuple[str, Callable[[Json], object]]] = {

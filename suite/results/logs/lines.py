@@ -125,8 +125,8 @@ def _utf16_encoding(block: bytes) -> str:
     """Name of the encoding of a file that begins with `block`, if it is UTF-16; else empty."""
     if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16-le" if block.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
-    found = next((place for mark in _UTF16_MARKS if (place := block.find(mark)) >= 0), None)
-    return "" if found is None else "utf-16-be" if found % 2 else "utf-16-le"
+    offset = next((place for mark in _UTF16_MARKS if (place := block.find(mark)) >= 0), None)
+    return "" if offset is None else "utf-16-be" if offset % 2 else "utf-16-le"
 
 
 def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:

@@ -256,9 +256,9 @@ def _with_scores(evaluations: tuple[Evaluation, ...], throughput: Sequence[Throu
         return evaluations
     lines = [block.line for block in throughput]
     ends = [*(evaluation.line for evaluation in evaluations[1:]), math.inf]
-    found = []
+    scored = []
     for evaluation, end in zip(evaluations, ends, strict=False):
         after = bisect_right(lines, evaluation.line)
         follows = after < len(lines) and lines[after] < end
-        found.append(replace(evaluation, scores=throughput[after].scores) if follows else evaluation)
-    return tuple(found)
+        scored.append(replace(evaluation, scores=throughput[after].scores) if follows else evaluation)
+    return tuple(scored)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from suite.results.logs.all_reduce import AllReduce
+from suite.results.logs.all_reduce import AllReduceTime
 from suite.results.logs.events import Problem
 from workloads.api import GradientTraffic, Json, LoggedSettings, setting
 
@@ -146,7 +146,7 @@ class RunRecord:
     """Of runs with `timing=steps` (`suite_step_times`, docs/logs.md): `count`, `mean_ms`, …; empty for others."""
     step_times_by: str = ""
     """What took them."""
-    all_reduce: AllReduce | None = None
+    all_reduce: AllReduceTime | None = None
     """Of a run that timed all-reduces and trained nothing."""
     gradients: GradientTraffic | None = None
     """What the all-reduce of a step moves; None where the log does not tell."""
@@ -166,8 +166,8 @@ class RunRecord:
     @property
     def best_quality(self) -> Mapping[str, float]:
         """Quality at the evaluation with the highest first metric; empty without evaluations."""
-        metric, found = next(iter(self.targets), ""), [evaluation.quality for evaluation in self.evaluations]
-        return max(found, key=lambda quality: quality.get(metric, next(iter(quality.values()))), default={})
+        metric, qualities = next(iter(self.targets), ""), [evaluation.quality for evaluation in self.evaluations]
+        return max(qualities, key=lambda quality: quality.get(metric, next(iter(quality.values()))), default={})
 
     @property
     def finished(self) -> bool:

@@ -23,7 +23,7 @@ APART_SECONDS = 1.5
 
 
 @dataclass(frozen=True)
-class Telemetry:
+class RecordedTelemetry:
     """What was sampled in the run window; one number per sample, None where a sensor had no value on one of the machines."""
 
     seconds: tuple[float, ...]
@@ -49,14 +49,14 @@ _SUMMED = (
 """Sensors of which devices and machines are added up."""
 
 
-def telemetry(folder: Path) -> Telemetry | None:
+def telemetry(folder: Path) -> RecordedTelemetry | None:
     """The telemetry of a run in its folder; None if a machine of the run has none, or nothing in it can be read.
 
     Of several machines: at the times of the first, with the sample of the others that is nearest.
     """
-    found = [_of_machine(machine / "telemetry.jsonl") for machine in machine_folders(folder)]
-    machines = [one for one in found if one is not None]
-    if not machines or len(machines) < len(found):
+    by_host = [_of_machine(machine / "telemetry.jsonl") for machine in machine_folders(folder)]
+    machines = [one for one in by_host if one is not None]
+    if not machines or len(machines) < len(by_host):
         return None
     first, *others = machines
     series = {}
@@ -65,7 +65,7 @@ def telemetry(folder: Path) -> Telemetry | None:
         series[name] = (
             tuple(_combined(name, list(sample)) for sample in zip(*columns, strict=True)) if others else values
         )
-    return Telemetry(
+    return RecordedTelemetry(
         first.seconds, {name: values for name, values in series.items() if values.count(None) < len(values)}
     )
 
@@ -85,24 +85,24 @@ def _machine_names(file: Path, changed_ns: int) -> tuple[str, ...]:
     return tuple(str(host.get("name")) for host in listed if isinstance(host, dict))
 
 
-def _of_machine(file: Path) -> Telemetry | None:
+def _of_machine(file: Path) -> RecordedTelemetry | None:
     rows = [(second, row) for row in json_lines(file) if (second := number(row.get("seconds"))) is not None]
     if not rows:
         return None
     rows.sort(key=itemgetter(0))
     names = sorted({name for _, row in rows for name in row} - {"seconds", "time_ms"})
     series = {name: tuple(_combined(name, row.get(name)) for _, row in rows) for name in names}
-    return Telemetry(tuple(second for second, _ in rows), series)
+    return RecordedTelemetry(tuple(second for second, _ in rows), series)
 
 
 def _at(wanted: Sequence[float], seconds: Sequence[float], values: Sequence[float | None]) -> tuple[float | None, ...]:
     """The values nearest in time to each of `wanted`, both ascending; None where none is near, or there are no values."""
-    found = []
+    sampled = []
     for second in wanted:
         after = bisect.bisect_left(seconds, second)
         near = min(range(max(0, after - 1), min(after + 1, len(seconds))), key=lambda at: abs(seconds[at] - second))
-        found.append(values[near] if values and abs(seconds[near] - second) <= APART_SECONDS else None)
-    return tuple(found)
+        sampled.append(values[near] if values and abs(seconds[near] - second) <= APART_SECONDS else None)
+    return tuple(sampled)
 
 
 def _combined(name: str, value: Json) -> float | None:

@@ -25,13 +25,13 @@ def epochs_at(batch: float, results: Sequence[Row]) -> tuple[float | None, str]:
     Measured at this batch or on both sides of it, else from RCPs if the target is theirs, else unknown. Never extrapolated.
     """
     measured = _means((row.batch_size_global, row.epochs) for row in results if row.batch_size_global and row.epochs)
-    if (found := _between(batch, measured)) is not None:
-        return found, "measured" if batch in measured else "between measured batches"
+    if (epochs := _between(batch, measured)) is not None:
+        return epochs, "measured" if batch in measured else "between measured batches"
     workload = results[0].workload
     official = OFFICIAL_TARGETS["MLLOG"].get(_RCP_NAMES.get(workload, ""), {})
     if same_targets(results[0].targets, official, workload):
-        found = _between(batch, reference_points(workload))
-    return found, RCP if found is not None else ""
+        epochs = _between(batch, reference_points(workload))
+    return epochs, RCP if epochs is not None else ""
 
 
 @functools.cache
@@ -48,10 +48,10 @@ def reference_points(workload: str) -> Mapping[float, float]:
 
 def _means(points: Iterable[tuple[float, float]]) -> dict[float, float]:
     """Batch to mean epochs, in order of batch."""
-    found: dict[float, list[float]] = {}
+    epochs_by_batch: dict[float, list[float]] = {}
     for batch, epochs in sorted(points):
-        found.setdefault(float(batch), []).append(epochs)
-    return {batch: math.fsum(epochs) / len(epochs) for batch, epochs in found.items()}
+        epochs_by_batch.setdefault(float(batch), []).append(epochs)
+    return {batch: math.fsum(epochs) / len(epochs) for batch, epochs in epochs_by_batch.items()}
 
 
 def _between(batch: float, points: Mapping[float, float]) -> float | None:

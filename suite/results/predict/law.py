@@ -105,7 +105,11 @@ def published_families() -> tuple[list[Family], dict[str, int]]:
         family = grouped.setdefault(key(row, "gpus", "batch"), {})
         left_out["slower than another entry on as many devices"] += seen.devices in family
         family[seen.devices] = min(family.get(seen.devices, seen), seen, key=lambda one: one.seconds_per_epoch)
-    families = [tuple(found[devices] for devices in sorted(found)) for found in grouped.values() if len(found) > 1]
+    families = [
+        tuple(rows_by_devices[devices] for devices in sorted(rows_by_devices))
+        for rows_by_devices in grouped.values()
+        if len(rows_by_devices) > 1
+    ]
     left_out["the only device count of its family"] = len(grouped) - len(families)
     return families, dict(left_out.most_common())
 

@@ -23,7 +23,7 @@ _GB = 1e9
 
 
 @dataclass(frozen=True)
-class Link:
+class Interconnect:
     """One level of an interconnect: of one port bandwidth, of one step of a ring latency, ports that move parts at once."""
 
     bytes_per_second: float
@@ -56,11 +56,13 @@ class System:
     name: str
     title: str
     devices_per_node: int
-    inside: Link
-    between: Link | None  # none: one node only
+    inside: Interconnect
+    between: Interconnect | None  # none: one node only
     seconds_per_tensor: float = 0.0
     """What every gradient tensor costs besides its bytes; 0 where small tensors travel together."""
-    host: Link | None = None  # A parameter server on the host, through which all gradients go, in place of rings
+    host: Interconnect | None = (
+        None  # A parameter server on the host, through which all gradients go, in place of rings
+    )
 
     def all_reduce(self, devices: int, gradients: GradientTraffic) -> Traffic:
         """Time to sum gradients over `devices`, by rings; through the host if there is a parameter server.
@@ -92,10 +94,12 @@ def find_system(name: str) -> System:
         near = difflib.get_close_matches(name, systems(), n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise ValueError(f"--system {name[:80]}: neither a file nor one of {', '.join(systems())}{hint}")
-    found = systems(path)
-    if len(found) != 1:
-        raise ValueError(f"--system {name}: {len(found)} systems in it ({', '.join(found)[:80]}); give a file with one")
-    return next(iter(found.values()))
+    listed = systems(path)
+    if len(listed) != 1:
+        raise ValueError(
+            f"--system {name}: {len(listed)} systems in it ({', '.join(listed)[:80]}); give a file with one"
+        )
+    return next(iter(listed.values()))
 
 
 @functools.cache
@@ -119,10 +123,10 @@ def _system(name: str, entry: Any) -> System:
     return System(name, str(entry.get("title", name)), int(devices), inside, between, each * 1e-6, host)
 
 
-def _link(name: str, entry: Any) -> Link:
+def _link(name: str, entry: Any) -> Interconnect:
     known = {"gb_per_second": (None, 1e-6), "latency_us": (0.0, 0.0), "ports": (1.0, 1.0)}
     bandwidth, latency, ports = _numbers(name, entry, known, ("source",))
-    return Link(bandwidth * _GB, latency * 1e-6, int(ports))
+    return Interconnect(bandwidth * _GB, latency * 1e-6, int(ports))
 
 
 def _numbers(name: str, entry: Any, known: Mapping[str, Any], others: tuple[str, ...]) -> list[float]:
@@ -185,7 +189,7 @@ def with_link(system: System | None, link: MeasuredLink) -> System:
 
     Without a system: as many devices as wanted on one such link, which nobody measured beyond `link.devices`.
     """
-    measured = Link(link.fit.bytes_per_second, link.fit.alpha_seconds)
+    measured = Interconnect(link.fit.bytes_per_second, link.fit.alpha_seconds)
     if system is None:
         return System("measured", link.text, 1_000_000, measured, None)
     inside, between = (system.inside, measured) if link.several_machines else (measured, system.between)

@@ -53,9 +53,9 @@ class Validation:
 
         bars, everywhere = dict[str, tuple[float, float, float]](), list(PROTOCOLS)[:2]
         for name, (median, p90) in _MOST.items():
-            found = errors(under(self.held, name))
-            bars[f"{name}: median error"] = found["median_error"], 0.0, median
-            bars[f"{name}: 90th percentile"] = found["p90_error"], 0.0, p90
+            error_figures = errors(under(self.held, name))
+            bars[f"{name}: median error"] = error_figures["median_error"], 0.0, median
+            bars[f"{name}: 90th percentile"] = error_figures["p90_error"], 0.0, p90
         for name in everywhere:
             bars[f"{name}: share inside the interval"] = self.coverage(name), 0.88, 0.92
         for rule in list(LAWS)[1:]:
@@ -98,11 +98,11 @@ def _medians(held: pd.DataFrame, protocol: str, rule: str = "the law") -> pd.Ser
 
 def errors(rows: pd.DataFrame) -> dict[str, Any]:
     """Absolute errors of rows held out, as fractions, and their signed mean."""
-    found = rows["error"].abs()
+    absolute = rows["error"].abs()
     return {
         "rows": len(rows),
-        "median_error": float(found.median()),
-        "p90_error": float(found.quantile(0.9)),
+        "median_error": float(absolute.median()),
+        "p90_error": float(absolute.quantile(0.9)),
         "mean_signed_error": float(rows["error"].mean()),
     }
 

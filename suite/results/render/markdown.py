@@ -62,10 +62,10 @@ def _fitting_cells(
     cut = [_cut_cells(header, body, right_aligned, limit) for limit in _LONG_CELLS]
     if _total(_widths(header, cut[0][0])) <= WIDTH:
         return cut[0]
-    for found in ((body, list[str]()), *cut):
-        widths = _widths(header, found[0])
+    for cells in ((body, list[str]()), *cut):
+        widths = _widths(header, cells[0])
         if _total([*widths[:keys], *sorted(widths[keys:])[-1:]]) <= WIDTH:  # every column fits beside the keys
-            return found
+            return cells
     return cut[-1]
 
 

@@ -62,10 +62,10 @@ def advise(
 ) -> View:
     """Advice for each workload and family with a time to target, for a machine of `devices` (None: the most measured) and a
     deadline in seconds. Raises ValueError if there is no time to target, or none on so few devices."""
-    found = families(_timed(results))
-    fitting = [family for family in found if devices is None or family[0].devices <= devices]
+    all_families = families(_timed(results))
+    fitting = [family for family in all_families if devices is None or family[0].devices <= devices]
     if not fitting:
-        few = min(family[0].devices for family in found)
+        few = min(family[0].devices for family in all_families)
         raise ValueError(f"--devices {devices}: the fewest devices that were measured are {few}; give {few} or more")
     sections, data = [], list[Choice]()
     for title, family in sorted(zip(titles(fitting, "gpus"), fitting, strict=True), key=lambda pair: pair[0]):
@@ -223,8 +223,8 @@ def _answers(choices: Choices, pair: Ratio | None, deadline: float | None) -> It
     elif pair is not None and pair.interval is not None:
         linear = pair.after.devices / pair.before.devices
         more = f"; that includes {linear:.3g}, so more runs are needed to tell which queue is faster"
-        told = f"how sure: speedup {ratio_text(pair.total or 0.0)}, {pair.interval_words}"
-        yield told + (more if pair.interval.low <= linear <= pair.interval.high else "")
+        certainty = f"how sure: speedup {ratio_text(pair.total or 0.0)}, {pair.interval_words}"
+        yield certainty + (more if pair.interval.low <= linear <= pair.interval.high else "")
 
 
 def _notes(family: Sequence[Row], best: Sequence[Row], pair: Ratio | None, machine: int) -> Iterator[str]:

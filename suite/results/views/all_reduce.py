@@ -58,8 +58,8 @@ def row_names(measured: Sequence[Row]) -> list[str]:
 
 
 def _links(row: Row) -> str:
-    found = [shown_link(run.record.path.parent, row.device, row.devices or 0) for run in row.runs if run.record]
-    shown = clean("; ".join(dict.fromkeys(text for text in found if text)), 80)
+    links = [shown_link(run.record.path.parent, row.device, row.devices or 0) for run in row.runs if run.record]
+    shown = clean("; ".join(dict.fromkeys(text for text in links if text)), 80)
     return f"link asked for: {clean(row.link, 20)}, topology.json shows {shown or 'none'}"
 
 

@@ -48,7 +48,7 @@ class Side:
     left_out: tuple[str, ...] = ()
     published: bool = False
 
-    def told(self, row: Row) -> str:
+    def named(self, row: Row) -> str:
         """`pytorch on dgx1, learning rate 0.002`: with what tells it from other logs' results on as many devices."""
         alike = [other for other in self.results if not self.published and _where(other) == _where(row)]
         words = {id(one): text for one, text in zip(alike, own_words(alike, fewest=True), strict=True)}
@@ -56,7 +56,7 @@ class Side:
 
     def described(self, row: Row) -> str:
         """`ncf on 2 devices (pytorch on dgx1, learning rate 0.002)`."""
-        return f"{_where(row)} ({self.told(row)})"
+        return f"{_where(row)} ({self.named(row)})"
 
 
 def _name(row: Row) -> str:
@@ -71,8 +71,10 @@ def _where(row: Row) -> str:
 def published_side(name: str, side: str = "published", workloads: Sequence[str] = ()) -> Side:
     """The published results called `name`, of these workloads alone if any are named. ValueError for an unknown name."""
     wanted = [workload_name(one) for one in workloads]
-    found = tuple(row for row in find_published(name) if not wanted or row.workload in wanted)
-    return Side(side, f"{name.strip('/')} ({len(found)} published result{'s' * (len(found) != 1)})", found, (), True)
+    published = tuple(row for row in find_published(name) if not wanted or row.workload in wanted)
+    return Side(
+        side, f"{name.strip('/')} ({len(published)} published result{'s' * (len(published) != 1)})", published, (), True
+    )
 
 
 def logs_side(
@@ -88,20 +90,20 @@ def logs_side(
         for one in (one for one in wanted if one not in there):
             raise not_allowed(f"{argument} {title}: --{column}", one, there)
         runs = runs[runs[column].isin(wanted)] if wanted else runs
-    found = [row for row in result_rows(runs) if row.runs]
-    profiles = sorted({clean(row.profile, 40) or "published" for row in found})
+    with_runs = [row for row in result_rows(runs) if row.runs]
+    profiles = sorted({clean(row.profile, 40) or "published" for row in with_runs})
     if len(profiles) > 1:
         several = f"runs of several profiles ({', '.join(profiles)}), which have no relation to each other"
         raise ValueError(f"{argument} {title}: {several}; give --profile {profiles[0]}, or folders of one profile")
     failed, copies, of = ~runs["succeeded"] & ~runs["running"], runs["copy_of"].ne(""), f"of {len(runs)} runs"
     counts = {"have not ended": runs["running"], "did not succeed": failed, "are copies of others": copies}
     listed = "(suite report lists them)"
-    told = [f"{title}: {some.sum()} {of} {text} {listed}" for text, some in counts.items() if some.any()]
-    if not found:
-        raise ValueError(f"{argument} {'; '.join(told)}: none succeeded, there is nothing to compare")
+    left_out = [f"{title}: {some.sum()} {of} {text} {listed}" for text, some in counts.items() if some.any()]
+    if not with_runs:
+        raise ValueError(f"{argument} {'; '.join(left_out)}: none succeeded, there is nothing to compare")
     why = "its logs do not say on how many devices; put its description (system.json) into the folder above them"
-    told += [f"{_name(row)}: {why}" for row in found if not row.devices]
-    return Side(name, title, tuple(row for row in found if row.devices), tuple(told))
+    left_out += [f"{_name(row)}: {why}" for row in with_runs if not row.devices]
+    return Side(name, title, tuple(row for row in with_runs if row.devices), tuple(left_out))
 
 
 def compare(ours: Side, theirs: Side | None, published: Sequence[Row]) -> View:
@@ -123,9 +125,9 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Row]) -> View:
                 lines.append({"kind": "refused", "ours": what, "verdict": refused[-1][0]})
         alone = [row for row in theirs.results if not theirs.published and id(row) not in met]
         left_out += [*theirs.left_out, *(f"only in {theirs.name}: {theirs.described(row)}" for row in alone)]
-    last, told = _convergence([ours] if theirs is None or theirs.published else [ours, theirs], published)
+    last, convergence = _convergence([ours] if theirs is None or theirs.published else [ours, theirs], published)
     sections += [Section("Not compared", below=_by_reason(refused)), Section("Left out", below=tuple(left_out)), last]
-    data = frame_of([dict.fromkeys(_COLUMNS) | line for line in (*lines, *told)], _COLUMNS)
+    data = frame_of([dict.fromkeys(_COLUMNS) | line for line in (*lines, *convergence)], _COLUMNS)
     shown = tuple(one for one in sections if one.below or (one.table is not None and len(one.table)) or one.above)
     return View("Convergence" if theirs is None else "Comparison", shown, data, tuple(above))
 
@@ -140,8 +142,8 @@ def _matches(ours: Side, theirs: Side) -> Iterator[tuple[Row, Row | None, str]]:
     """Each result of ours with the nearest of theirs (of published ones with that of each system) and what there was to choose
     from; or with None, and why there is none."""
     for row in ours.results:
-        found = [other for other in theirs.results if other.workload == row.workload]
-        related = [one for one in found if _NO_RELATION.get(one.profile) == _NO_RELATION.get(row.profile)]
+        same_workload = [other for other in theirs.results if other.workload == row.workload]
+        related = [one for one in same_workload if _NO_RELATION.get(one.profile) == _NO_RELATION.get(row.profile)]
         alike = [other for other in related if row.devices and other.devices == row.devices]
         for run in dict.fromkeys(other.run if theirs.published else "" for other in alike):
             yield (row, *_nearest(row, [other for other in alike if not run or other.run == run], theirs.name))
@@ -150,8 +152,8 @@ def _matches(ours: Side, theirs: Side) -> Iterator[tuple[Row, Row | None, str]]:
         there = sorted({one.devices for one in related if one.devices} or {one.workload for one in theirs.results})
         what = f"on {devices_text(row.devices or 0)}" if related else f"of {row.workload}"
         why = f"{theirs.name} has no result {what}; there are: {', '.join(map(str, there)) or 'none'}"
-        if found and not related:
-            why = _NO_RELATION.get(row.profile) or _NO_RELATION[found[0].profile]
+        if same_workload and not related:
+            why = _NO_RELATION.get(row.profile) or _NO_RELATION[same_workload[0].profile]
         if related and not (row.devices and any(one.devices for one in related)):
             why = "the number of devices of a CPU system is not known"
         yield row, None, clean(why, 300)
@@ -182,29 +184,29 @@ def _nearest(row: Row, candidates: Sequence[Row], side: str) -> tuple[Row, str]:
 def _differing(one: Row, other: Row) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]]]:
     """(what both say and differs, what only one says): name and both values in words. Runs of this suite say everything."""
     ours = bool(one.profile and other.profile)
-    found: dict[str, Any] = {"machine": (one.machine_condition, other.machine_condition)}
-    found |= differences(one, other) | ({} if ours else {"rules": (one.rules, other.rules)})
+    pairs: dict[str, Any] = {"machine": (one.machine_condition, other.machine_condition)}
+    pairs |= differences(one, other) | ({} if ours else {"rules": (one.rules, other.rules)})
     aside = [] if ours else ["round", "submitter", "folder", "profile"]
     aside += ["targets"] if same_targets(one.targets, other.targets, one.workload) else []
     aside += [] if one.hyperparameters and other.hyperparameters else [HYPERPARAMETERS]
-    told = [
+    shown = [
         (label(name), value_text(name, first, one), value_text(name, second, other))
-        for name, (first, second) in found.items()
+        for name, (first, second) in pairs.items()
         if first != second and name.partition(".")[0] not in aside
     ]
-    partly = [item for item in told if {"none", "unknown"} & {*item[1:]} and (not ours or item[0] == "machine")]
-    return [item for item in told if item not in partly], partly
+    partly = [item for item in shown if {"none", "unknown"} & {*item[1:]} and (not ours or item[0] == "machine")]
+    return [item for item in shown if item not in partly], partly
 
 
 def _lines(row: Row, other: Row, names: tuple[str, str]) -> Iterator[_Line]:
     """A line for each quantity: its ratio, or why there is none."""
-    found, refusals = ratio(other, row), reversed([*_refusals(row, other)])
+    measured, refusals = ratio(other, row), reversed([*_refusals(row, other)])
     refused = {quantity: clean(reason, 300) for quantities, reason in refusals for quantity in quantities}
-    intervals = (*found.intervals, None if found.total is not None else found.intervals[1])
+    intervals = (*measured.intervals, None if measured.total is not None else measured.intervals[1])
     differ = "; ".join(f"{name}: {one} | {two}" for name, one, two in _differing(row, other)[0])
     about = {"workload": row.workload, "devices": row.devices, "ours": _name(row), "theirs": _name(other)}
     for interval, (quantity, (column, name, unit, *_)) in zip(intervals, _QUANTITIES.items(), strict=True):
-        value, line = getattr(found, name), {"kind": "refused", "quantity": quantity, **about}
+        value, line = getattr(measured, name), {"kind": "refused", "quantity": quantity, **about}
         if quantity in refused:
             yield line | {"verdict": refused[quantity]}
         elif value and math.isfinite(value):
@@ -286,7 +288,7 @@ def _sections(row: Row, other: Row, picked: str, lines: Sequence[_Line], sides: 
     above.append("" if known else f"What differs: nothing{' that both sides say' if partly else ''}.")
     only = "; ".join(f"{name} ({first} and {second})" for name, first, second in partly)
     differ = frame_of({"what differs": name, one: first, two: second} for name, first, second in known)
-    names = f"{one} ({sides[0].told(row)}) against {two} ({sides[1].told(other)})"
+    names = f"{one} ({sides[0].named(row)}) against {two} ({sides[1].named(other)})"
     title = f"{_where(row)}{f' ({row.profile})' if relation else ''}: {names}"
     first = Section(title, tuple(above), differ, below=(f"only one side says: {only}",) if only else ())
     ratios = frame_of(

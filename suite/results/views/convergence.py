@@ -126,15 +126,15 @@ def _reference_for(row: Row, published: Sequence[Row]) -> Point | str:
 def reference_points(pool: Iterable[Row], without: Iterable[Row] = ()) -> list[Point]:
     """One reference point for each batch size. A log published twice counts once, the runs `without` not at all."""
     seen = run_keys(without)
-    found: dict[int, tuple[list[float], list[str]]] = {}
+    by_batch: dict[int, tuple[list[float], list[str]]] = {}
     for row in pool:
         fresh = [run.epochs for run in row.runs if run.epochs is not None and not run_keys([run]) & seen]
         seen |= run_keys(row.runs)
         if fresh and row.batch_size_global:
-            epochs, sources = found.setdefault(row.batch_size_global, ([], []))
+            epochs, sources = by_batch.setdefault(row.batch_size_global, ([], []))
             epochs += fresh
             sources.append(f"{row.run} ({len(fresh)} runs)")
-    return [reference_point(batch, *found[batch]) for batch in sorted(found)]
+    return [reference_point(batch, *by_batch[batch]) for batch in sorted(by_batch)]
 
 
 def run_keys(runs: Iterable[Row]) -> set[tuple[int, int]]:

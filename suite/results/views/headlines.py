@@ -42,7 +42,7 @@ def _headline(members: Sequence[Row], prices: Prices | None) -> Headline:
     measured = [row for row in measured if row.to_target] or measured
     if not measured:
         return Headline(title, merged_labels(members), "–", "", f"No run did what was asked.{runs}")
-    chosen_series = [chosen(found) for found in grouped(series(measured), lambda chain: place_of(chain[0])).values()]
+    chosen_series = [chosen(chains) for chains in grouped(series(measured), lambda chain: place_of(chain[0])).values()]
     hardest = max(hardness(chain[0]) for chain in chosen_series)
     shown = [row for chain in chosen_series if hardness(chain[0]) == hardest for row in chain]
     if measured[0].to_target:

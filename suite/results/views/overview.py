@@ -29,7 +29,7 @@ _OVER_SLOWEST = "Times as fast as the slowest here of the same workload, round, 
 
 
 @dataclass(frozen=True)
-class Cell:
+class OverviewCell:
     """A result at its place."""
 
     names: Mapping[str, Any]
@@ -101,7 +101,7 @@ def _names(row: Row) -> dict[str, Any]:
     return dict(zip(("framework", "system", "device_name"), place_of(row), strict=True))
 
 
-def _over_devices(results: Sequence[Row]) -> list[Cell]:
+def _over_devices(results: Sequence[Row]) -> list[OverviewCell]:
     """Of one workload: a row for each series, so that nothing is left out."""
     listed = series(results)
     firsts = [chain[0] for chain in listed]
@@ -112,19 +112,19 @@ def _over_devices(results: Sequence[Row]) -> list[Cell]:
     for chain, target, text in zip(listed, targets, words, strict=True):
         for row in chain:
             names = {**_names(row), "target": target, "differs in": text}
-            cells.append(Cell(names, devices_text(*place(row)), row, _over(chain[0], row), place(row)))
+            cells.append(OverviewCell(names, devices_text(*place(row)), row, _over(chain[0], row), place(row)))
     return cells
 
 
-def _over_workloads(results: Sequence[Row]) -> list[Cell]:
+def _over_workloads(results: Sequence[Row]) -> list[OverviewCell]:
     """Of several workloads: the chosen series of each place."""
     cells = []
-    for found in grouped(series(results), lambda chain: (*place_of(chain[0]), chain[0].workload)).values():
-        chain = chosen(found)
+    for members in grouped(series(results), lambda chain: (*place_of(chain[0]), chain[0].workload)).values():
+        chain = chosen(members)
         for row in chain:
             unit = "" if row.to_target else f" in {row.sample_unit or 'samples'}/s"
             names = {**_names(row), "devices": row.devices, "nodes": several_nodes(row)}
-            cells.append(Cell(names, row.workload + unit, row, _over(chain[0], row)))
+            cells.append(OverviewCell(names, row.workload + unit, row, _over(chain[0], row)))
     return cells
 
 
@@ -132,7 +132,7 @@ def _over(first: Row, row: Row) -> float | None:
     return None if row is first else ratio(first, row, intervals=False).value
 
 
-def _of_others(results: Sequence[Row]) -> list[Cell]:
+def _of_others(results: Sequence[Row]) -> list[OverviewCell]:
     """Logs of other programs; the folders of systems that log one name stand beside it."""
 
     def names(row: Row) -> tuple[Any, ...]:
@@ -144,8 +144,8 @@ def _of_others(results: Sequence[Row]) -> list[Cell]:
         folders = grouped(alike, lambda row: str(Path(row.folder).parent))
         for folder, members in folders.items():
             shown = {**dict(zip(keys, named, strict=True)), "folder": folder if len(folders) > 1 else ""}
-            for workload, found in grouped(members, lambda row: row.workload).items():
-                cells.append(Cell(shown, workload, chosen([[row] for row in found])[0]))
+            for workload, rows in grouped(members, lambda row: row.workload).items():
+                cells.append(OverviewCell(shown, workload, chosen([[row] for row in rows])[0]))
     return _against_slowest(cells)
 
 
@@ -171,7 +171,7 @@ def published_overview(results: Sequence[Row], prices: Prices | None = None) -> 
         lambda row: (row.round, accelerator_name(row.device_name), row.workload),
     )
     cells = [
-        Cell({"round": round, "accelerator": kind}, workload, row, detail=f"{row.submitter} {row.system}")
+        OverviewCell({"round": round, "accelerator": kind}, workload, row, detail=f"{row.submitter} {row.system}")
         for (round, kind, workload), (row, *_) in best.items()
     ]
     title = f"At a glance: the fastest published result of each accelerator, {count} of them"
@@ -179,7 +179,7 @@ def published_overview(results: Sequence[Row], prices: Prices | None = None) -> 
     return _matrix(title, _against_slowest(cells), prices, _OVER_SLOWEST, rounds)
 
 
-def _against_slowest(cells: Sequence[Cell]) -> list[Cell]:
+def _against_slowest(cells: Sequence[OverviewCell]) -> list[OverviewCell]:
     """With how many times as fast each is as the slowest of its kind; what is not known to be of equal size has no ratio."""
 
     def kind(row: Row) -> tuple[Any, ...]:
@@ -197,7 +197,7 @@ def _against_slowest(cells: Sequence[Cell]) -> list[Cell]:
 
 def _matrix(
     title: str,
-    cells: Sequence[Cell],
+    cells: Sequence[OverviewCell],
     prices: Prices | None,
     over: str,
     below: tuple[str, ...] = (),
@@ -232,19 +232,19 @@ def _matrix(
 
 
 def _table(
-    known: Sequence[tuple[Cell, float]], kept: Sequence[str], ending: str, shared: Sequence[str]
+    known: Sequence[tuple[OverviewCell, float]], kept: Sequence[str], ending: str, shared: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     """A mapping for each row: its names, a number in each column that has one, what must be said with them."""
     columns = [name for _, name in sorted({(cell.order, cell.column) for cell, _ in known})]
-    found = grouped(known, lambda pair: tuple(pair[0].names[name] for name in kept))
-    for names, members in sorted(found.items(), key=lambda item: [_sortable(value) for value in item[0]]):
+    members_by_names = grouped(known, lambda pair: tuple(pair[0].names[name] for name in kept))
+    for names, members in sorted(members_by_names.items(), key=lambda item: [_sortable(value) for value in item[0]]):
         shown = {cell.column: number for cell, number in members}
         notes = tuple(_notes([cell for cell, _ in members], shared)) if ending != "cost" else ()
         row = dict(zip(kept, names, strict=True))
         yield {**row, **{f"{name}, {ending}": shown.get(name) for name in columns}, "notes": notes}
 
 
-def _notes(members: Sequence[Cell], shared: Sequence[str]) -> list[str]:
+def _notes(members: Sequence[OverviewCell], shared: Sequence[str]) -> list[str]:
     """What must be said with the cells of a row; of single cells with the name of the column."""
     every = [[text for text in (*_said(cell.row), cell.detail) if text and text not in shared] for cell in members]
     if all(texts == every[0] for texts in every):
@@ -254,13 +254,13 @@ def _notes(members: Sequence[Cell], shared: Sequence[str]) -> list[str]:
 
 def _said(row: Row) -> tuple[str, ...]:
     """The labels of a result, and which of its runs are missing."""
-    told = (*(("published",) if row.published else ()), *division(row))
+    words = (*(("published",) if row.published else ()), *division(row))
     required, done = row.runs_required, row.runs_successful
     if row.published and row.runs_failed:
-        told += (f"{row.runs_failed} of {required} runs failed",)
+        words += (f"{row.runs_failed} of {required} runs failed",)
     elif required is not None and done < required:
-        told += (f"{done} of {required} runs" + (f", {row.runs_failed} failed" if row.runs_failed else ""),)
-    return (*told, *labels(row))
+        words += (f"{done} of {required} runs" + (f", {row.runs_failed} failed" if row.runs_failed else ""),)
+    return (*words, *labels(row))
 
 
 def division(row: Row) -> tuple[str, ...]:

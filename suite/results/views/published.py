@@ -54,16 +54,16 @@ def published_list(kind: str, filters: Mapping[str, str | None], prices: Prices 
             listed = by(listed, option, requested, OPTIONS[kind][option])
     if not listed:
         raise ValueError("no published result matches all of these options; leave one of them out")
-    found = [row["row"] for row in listed if "row" in row]
+    rows = [row["row"] for row in listed if "row" in row]
     if prices is not None:
-        prices.refuse_unknown_names(found)
+        prices.refuse_unknown_names(rows)
         listed = [{**row, "cost": prices.cost(row["row"])} for row in listed]
     names = _IN_FILES if kind == "results" else [name for name in listed[0] if name != "notes"]
     data = frame_of({name: row[name] for name in names if name in row} for row in listed)
     if kind != "results":
         return View(f"Published {kind}", (_section(listed, names, "As the articles print them."),), data)
     said = "Times to target, from published logs (logs/published/README.md); no results of this suite."
-    return View("Published results", (*published_overview(found, prices), _section(listed, _IN_TABLES, said)), data)
+    return View("Published results", (*published_overview(rows, prices), _section(listed, _IN_TABLES, said)), data)
 
 
 def _results() -> list[Listed]:
@@ -90,13 +90,13 @@ def _result(row: Row) -> Listed:
 
 def _number(text: str) -> Any:
     """A cell as a number where it is one, else the text; None for an empty one."""
-    found = re.fullmatch(r"\d{1,15}(\.\d+)?(e[+-]?\d{1,2})?", text)
-    return (float(text) if found[1] or found[2] else int(text)) if found else text or None
+    match = re.fullmatch(r"\d{1,15}(\.\d+)?(e[+-]?\d{1,2})?", text)
+    return (float(text) if match[1] or match[2] else int(text)) if match else text or None
 
 
 def _throughputs() -> list[Listed]:
-    found = csv_rows("throughput*.csv", ("source", "system", "framework", "model", "chips", "value", "unit"))
-    return [{name: _number(text) for name, text in row.items()} for row in found]
+    rows = csv_rows("throughput*.csv", ("source", "system", "framework", "model", "chips", "value", "unit"))
+    return [{name: _number(text) for name, text in row.items()} for row in rows]
 
 
 def _speedups() -> list[Listed]:

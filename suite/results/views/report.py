@@ -151,8 +151,8 @@ def _fields(table: Sequence[Row], kin: Sequence[Row], leaves: Sequence[str]) -> 
     usual = {**vars(RunSettings()), "sample_unit": "samples", "batch_unit": "samples", "round": OURS}
     ours = table[0].profile
 
-    def varies(name: str, found: Sequence[Mapping[str, Any]]) -> bool:
-        return len({repr(one.get(name)) for one in found}) > 1
+    def varies(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+        return len({repr(one.get(name)) for one in rows}) > 1
 
     def named(name: str, value: Any) -> bool:
         if name.startswith(HYPERPARAMETERS):
@@ -200,12 +200,12 @@ def _sentences(table: Sequence[Row]) -> list[str]:
         ("evaluation_share", "evaluations took {} of the time of training and evaluating"),
         ("data_wait_share", "waiting for data took {} of the time of training"),
     )
-    found = []
+    shares = []
     for name, text in parts:
         known = sorted(share for row in table if (share := getattr(row, name)))
         ends = dict.fromkeys(map(percent_text, (*known[:1], *known[-1:])))
-        found += [text.format(" to ".join(ends))] if ends else []
-    line = ", ".join(found)
+        shares += [text.format(" to ".join(ends))] if ends else []
+    line = ", ".join(shares)
     return [f"{line[:1].upper()}{line[1:]}."] if line else []
 
 

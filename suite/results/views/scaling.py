@@ -92,8 +92,8 @@ def view(made: Sequence[Forecast]) -> View:
     sections, data = [], list[dict[str, Any]]()
     for place, one in enumerate(made):
         table, first = without_empty(one.table[list(_SHOWN)], _SHOWN[:3]), one.results[0]
-        told = place and one.how == made[place - 1].how
-        how = "Predicted in the same way, with bounds of the same kind." if told else one.how
+        known = place and one.how == made[place - 1].how
+        how = "Predicted in the same way, with bounds of the same kind." if known else one.how
         sections.append(Section(one.title, (how,), table, below=(*_answers(one.table), *one.notes), keys=2))
         about = {"forecast": one.title, "workload": first.workload, "profile": first.profile, "how": one.how}
         units = {name: getattr(first, name) or "samples" for name in ("batch_unit", "sample_unit")}
@@ -177,16 +177,16 @@ def _table(results: Sequence[Row], name: str, predicted: Sequence[Any], price: f
     """
     import pandas as pd
 
-    told, same = [], ("devices", "batch_size_global", "seconds_per_epoch", "epochs")
+    lines, same = [], ("devices", "batch_size_global", "seconds_per_epoch", "epochs")
     for row in results:
         about = {one: getattr(row, one) or None for one in same} | {"kind": MEASURED, "binds": ""}
         about |= {"training_samples_per_second": row.samples_per_second or None}
-        told.append(about | {"epochs_source": MEASURED if row.epochs else ""})
+        lines.append(about | {"epochs_source": MEASURED if row.epochs else ""})
     for devices, batch, figures, binds in predicted:
         about = {"devices": devices, "batch_size_global": batch, "kind": PREDICTION, "binds": binds}
         about |= dict(zip(("epochs", "epochs_source"), epochs_at(batch, results), strict=True))
-        told.append(about | {f"{name}{end}": value for end, value in zip(_BOUNDS, figures, strict=True)})
-    table = pd.DataFrame(told, columns=list(_COLUMNS))
+        lines.append(about | {f"{name}{end}": value for end, value in zip(_BOUNDS, figures, strict=True)})
+    table = pd.DataFrame(lines, columns=list(_COLUMNS))
     table = table.astype(dict.fromkeys(set(_COLUMNS) - {"devices", "kind", "epochs_source", "binds"}, "float64"))
     samples, rates_alone = samples_of_epoch(results) or math.nan, not any(row.seconds_per_epoch for row in results)
     at_rate = (table["seconds_per_epoch"] * table["training_samples_per_second"]).dropna().tolist()
@@ -338,11 +338,12 @@ def _by_step(results: Sequence[Row], wanted: Wanted, link: MeasuredLink | None) 
     return "training_samples_per_second", predicted, how, [note for note, holds in notes.items() if holds]
 
 
-def validation(found: Validation) -> View:
+def validation(result: Validation) -> View:
     """The errors of the law beside the simpler rules, bars, later rounds, and the rows that are known to be far off."""
-    left_out = ", ".join(f"{why} ({count})" for why, count in found.left_out.items())
+    left_out = ", ".join(f"{why} ({count})" for why, count in result.left_out.items())
+    rows_used = sum(map(len, result.families))
     intro = (
-        f"{sum(map(len, found.families))} rows in {len(found.families)} families, closed division, NVIDIA GPUs; time per epoch "
+        f"{rows_used} rows in {len(result.families)} families, closed division, NVIDIA GPUs; time per epoch "
         f"with evaluation. No row's own time is used in its prediction. Left out: {left_out}."
     )
     protocols = (
@@ -350,14 +351,14 @@ def validation(found: Validation) -> View:
         "to so many times as many, with constants that never saw the family. New machine: these constants saw no family of "
         "the accelerator or the submitter either."
     )
-    fits = {name: law.Fit(law.of_workload(found.families, name)).constants for name in law.WORKLOADS}
+    fits = {name: law.Fit(law.of_workload(result.families, name)).constants for name in law.WORKLOADS}
     constants = "; ".join(f"{name} {half:.3g} samples and {power:g}" for name, (half, power) in fits.items())
-    worst = under(found.held, next(iter(PROTOCOLS))).rename(columns={"error": "signed_error"})
+    worst = under(result.held, next(iter(PROTOCOLS))).rename(columns={"error": "signed_error"})
     worst = worst.loc[worst["signed_error"].abs().nlargest(12).index]
-    factor = f"{found.factor:.2f} spreads hold {percent_text(law.LEVEL)} of all rows held out."
+    factor = f"{result.factor:.2f} spreads hold {percent_text(law.LEVEL)} of all rows held out."
     by_round = (
         {"round": which, "workload": workload, "predicted": name, **errors(chosen)}
-        for (which, workload), held in found.later.groupby(["round", "workload"])
+        for (which, workload), held in result.later.groupby(["round", "workload"])
         for name in list(PROTOCOLS)[:2]
         if len(chosen := under(held, name))
     )
@@ -365,13 +366,13 @@ def validation(found: Validation) -> View:
     most_likely, later = f"Most likely b_half and p: {constants}.", law.CONSTANTS_UP_TO[-1]
     heading = f"Rounds after {later}, with b_half and p of the rounds up to it"
     parts = (
-        Section("", (intro, protocols), _errors(found.held), below=(most_likely,), keys=2),
-        Section("Bars", (), found.bars),
-        Section(heading, (), _errors(found.later), keys=2),
+        Section("", (intro, protocols), _errors(result.held), below=(most_likely,), keys=2),
+        Section("Bars", (), result.bars),
+        Section(heading, (), _errors(result.later), keys=2),
         Section("The same rounds one by one, by the law", (), frame_of(by_round), keys=3),
         Section("The 12 rows furthest off, one row left out", (), worst[columns], below=(factor,)),
     )
-    return View("Validation of the scaling law on published rows", parts, found.held)
+    return View("Validation of the scaling law on published rows", parts, result.held)
 
 
 def _errors(held: pd.DataFrame) -> pd.DataFrame:

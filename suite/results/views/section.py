@@ -45,7 +45,7 @@ class View:
     above: tuple[str, ...] = (NOT_VERIFIED,)
 
 
-def frame_of(found: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> pd.DataFrame:
+def frame_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> pd.DataFrame:
     """A table of mappings in their order; `columns` for an empty one. Whole numbers that are not known stay whole."""
     import pandas as pd
 
@@ -53,7 +53,7 @@ def frame_of(found: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) ->
         kinds = {type(value) for value in values if value is not None}
         return "Int64" if kinds == {int} else "float64" if kinds and kinds <= {int, float} else "object"
 
-    listed = [dict(row) for row in found]
+    listed = [dict(row) for row in rows]
     names = dict.fromkeys(name for row in listed for name in row) or columns
     made = {name: [row.get(name) for row in listed] for name in names}
     return pd.DataFrame({name: pd.Series(values, dtype=dtype(values)) for name, values in made.items()})
@@ -61,16 +61,16 @@ def frame_of(found: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) ->
 
 def without_empty(table: pd.DataFrame, keep: Sequence[str] = ()) -> pd.DataFrame:
     """The table without columns in which nothing is known."""
-    told = [name for name in table if any(value not in ("", ()) for value in table[name].dropna().tolist())]
-    return table[[name for name in table if name in keep or name in told]]
+    filled = [name for name in table if any(value not in ("", ()) for value in table[name].dropna().tolist())]
+    return table[[name for name in table if name in keep or name in filled]]
 
 
 def grouped(things: Iterable[_Thing], kind: Callable[[_Thing], Hashable]) -> dict[Any, list[_Thing]]:
     """The things of each kind, in the order in which they are met."""
-    found: dict[Any, list[_Thing]] = {}
+    by_kind: dict[Any, list[_Thing]] = {}
     for thing in things:
-        found.setdefault(kind(thing), []).append(thing)
-    return found
+        by_kind.setdefault(kind(thing), []).append(thing)
+    return by_kind
 
 
 def named_apart(rows: Sequence[Row], names: Sequence[str]) -> list[str]:

@@ -59,12 +59,12 @@ def studies(runs: pd.DataFrame) -> list[StudyResult]:
             path = Path(row.path)
             job = (path if row.record is None and path.is_dir() else path.parent).absolute().parent
             by_folder.setdefault(job.parent, {}).setdefault(job.name, []).append(row)
-    found = []
+    listed = []
     for folder, jobs in by_folder.items():
         plans = {str(plan.get("study", "")): plan for plan in map(json_object, sorted(folder.glob(STUDY_FILES)))}
         logged = {row.study for members in jobs.values() for row in members}
-        found += [_result(name, plans.get(name, {}), jobs, folder) for name in sorted({*plans, *logged} - {""})]
-    return [result for result in found if result.lines]
+        listed += [_result(name, plans.get(name, {}), jobs, folder) for name in sorted({*plans, *logged} - {""})]
+    return [result for result in listed if result.lines]
 
 
 def _result(name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[Row]], folder: Path) -> StudyResult:
@@ -96,8 +96,8 @@ def _cells(plan: Mapping[str, Json]) -> dict[str, dict[str, Any]]:
 
 def _clean_values(pairs: Sequence[Sequence[object]]) -> dict[str, str]:
     """Key to value of a cell; a key called as a column would hide that."""
-    found = {clean(str(key), 80): clean(str(text), 80) for key, text in pairs[:_MOST_KEYS]}
-    return {key: text for key, text in found.items() if key not in (*COLUMNS, "status", "notes")}
+    cleaned = {clean(str(key), 80): clean(str(text), 80) for key, text in pairs[:_MOST_KEYS]}
+    return {key: text for key, text in cleaned.items() if key not in (*COLUMNS, "status", "notes")}
 
 
 def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Row]) -> list[Line]:
@@ -117,12 +117,12 @@ def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Row]) ->
 def sections(runs: pd.DataFrame, prices: Prices | None = None) -> list[Section]:
     """A section for each study; studies of one title with the folder that tells them apart."""
     results = studies(runs)
-    found = [study_section(result, prices) for result in results]
-    if len({section.title for section in found}) == len(found):
-        return found
+    made = [study_section(result, prices) for result in results]
+    if len({section.title for section in made}) == len(made):
+        return made
     base = os.path.commonpath([result.folder for result in results])
     folders = shortened([clean(os.path.relpath(result.folder, base), 300) for result in results], 60)
-    return [replace(one, title=f"{one.title}, in {folder}") for one, folder in zip(found, folders, strict=True)]
+    return [replace(one, title=f"{one.title}, in {folder}") for one, folder in zip(made, folders, strict=True)]
 
 
 def study_section(result: StudyResult, prices: Prices | None = None) -> Section:
@@ -167,12 +167,12 @@ def fits(result: StudyResult) -> list[tuple[str, StepFit]]:
     def series(line: Line) -> str:
         return ", ".join(text for key, text in line.values.items() if key not in ("batch", "gpus"))
 
-    found = []
+    fitted = []
     for name, members in sorted(grouped(result.measured, series).items()):
         pairs = [(device_batch(line.row), line.row.step_ms) for line in members if line.row is not None]
         fit = fit_steps([(batch, ms / 1e3) for batch, ms in pairs if batch and ms])
-        found += [(name, fit)] if fit is not None else []
-    return found
+        fitted += [(name, fit)] if fit is not None else []
+    return fitted
 
 
 def _fit_text(name: str, fit: StepFit) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from suite.results.columns import share_of
 from suite.results.fits import fit_link
 from suite.results.identity import Row
-from suite.results.logs.all_reduce import AllReduce, bus_bandwidth
+from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
 from suite.results.logs.events import number
 from suite.results.price import Prices, cost_of
 from suite.results.published import ARTICLE
@@ -71,7 +71,7 @@ def _link(name: str, factor: float) -> Column:
     return lambda row, line, context: _times(getattr(fit_link(row.all_reduces), name, None), factor)
 
 
-def _sums(of: Callable[[AllReduce], float]) -> Column:
+def _sums(of: Callable[[AllReduceTime], float]) -> Column:
     """Mean over runs of what `of` makes of their all-reduces."""
     return lambda row, line, context: fmean(map(of, row.all_reduces)) if row.all_reduces else None
 
@@ -135,8 +135,8 @@ def _doubling(row: Row, line: Line, context: Context) -> float | None:
 
 def _article_minutes(row: Row, line: Line, context: Context) -> float | None:
     """Of the DGX-1 scaling article, beside runs that train what it trained."""
-    found = (one for one in published_results() if one.round == ARTICLE and row.profile == "reference")
-    return next((one.seconds / 60 for one in found if (one.workload, one.devices) == (row.workload, row.devices)), None)
+    rows = (one for one in published_results() if one.round == ARTICLE and row.profile == "reference")
+    return next((one.seconds / 60 for one in rows if (one.workload, one.devices) == (row.workload, row.devices)), None)
 
 
 COLUMNS: Mapping[str, Column] = {

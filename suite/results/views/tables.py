@@ -162,8 +162,8 @@ def _table_7(every: Sequence[Line], single: Sequence[tuple[str, Row]]) -> Iterat
     if lines:
         yield _section(f"Table {SUMMARY_TABLE}. Speedup over the fewest devices", lines.values(), list(line))
     above: tuple[str, ...] = _EXPLAINED
-    for name, found in itertools.groupby(every, key=lambda row: row["series"]):
-        rows = [row | {"notes": (*row["flags"], row["no_interval"])} for row in found]
+    for name, members in itertools.groupby(every, key=lambda row: row["series"]):
+        rows = [row | {"notes": (*row["flags"], row["no_interval"])} for row in members]
         said = tuple(f"{_joined(row['differs_in'], row['places'])}: {row['in_words']}" for row in rows)
         yield _section(f"Every pair of device counts: {name}", rows, _FACTORS, above, said)
         above = ()

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from suite.agent.wire import Wire
-from suite.control.machines.link import Link
+from suite.control.hosts.connection import AgentConnection
 from tests.helpers import PROJECT
 
 
@@ -17,7 +17,7 @@ def agent(tmp_path, lease_seconds=5.0, wait_seconds=20.0):
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=PROJECT, env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     try:
-        link = Link("here", Wire(process.stdout, process.stdin), lease_seconds, wait_seconds)
+        link = AgentConnection("here", Wire(process.stdout, process.stdin), lease_seconds, wait_seconds)
         while link.facts is None:
             assert link.lost() is None
             link.listen(0.2)

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from suite.agent.agent import Agent
-from suite.agent.shipment import CHUNK_BYTES, Shipment
+from suite.agent.new_files import CHUNK_BYTES, NewFiles
 from suite.agent.wire import unpacked
 from suite.launch import network
 from suite.machine import exhaustion
@@ -179,17 +179,17 @@ def test_what_cannot_be_done_is_said(tmp_path):
 
 
 def test_a_file_that_is_replaced_comes_again_from_its_start(tmp_path):
-    shipment = Shipment(tmp_path)
+    new_files = NewFiles(tmp_path)
     (tmp_path / "a.log").write_text("long text")
     (tmp_path / ".a.log.1.tmp").write_text("never")
-    assert [unpacked(message["data"]) for message in shipment.new(1)] == [b"long text"]
-    assert list(shipment.new(1)) == []
+    assert [unpacked(message["data"]) for message in new_files.new(1)] == [b"long text"]
+    assert list(new_files.new(1)) == []
     (tmp_path / "b").write_text("other")
     os.replace(tmp_path / "b", tmp_path / "a.log")
-    assert [(message["at"], unpacked(message["data"])) for message in shipment.new(1)] == [(0, b"other")]
+    assert [(message["at"], unpacked(message["data"])) for message in new_files.new(1)] == [(0, b"other")]
     (tmp_path / ".worker-3.json").write_text("{}")
     (tmp_path / "c").write_text("waits")
-    assert [message["file"] for message in shipment.new(0)] == [".worker-3.json"]
+    assert [message["file"] for message in new_files.new(0)] == [".worker-3.json"]
 
 
 def test_which_addresses_are_of_one_machine_alone():

@@ -5,9 +5,11 @@ import sys
 import pytest
 
 from suite.common import output_lock
-from suite.common.output_lock import LOCK_FILE, claimed, holder_was_killed
+from suite.common.output_lock import LOCK_FILE, holder_was_killed, output_locked
 
-HOLD = "import sys, pathlib, time\nfrom suite.common.output_lock import claimed\nwith claimed(pathlib.Path(sys.argv[1])):\n"
+HOLD = "import sys, pathlib, time\n"
+HOLD += "from suite.common.output_lock import output_locked\n"
+HOLD += "with output_locked(pathlib.Path(sys.argv[1])):\n"
 
 
 @pytest.fixture
@@ -29,9 +31,12 @@ def test_one_holder_at_a_time_and_none_afterwards(tmp_path):
     output = tmp_path / "a" / "b"
     assert not holder_was_killed(output), "nobody was ever there"
     for _ in range(2):
-        with claimed(output):
+        with output_locked(output):
             assert not holder_was_killed(output)
-            with pytest.raises(ValueError, match=f"{output}: another run_suite.py writes into it now"), claimed(output):
+            with (
+                pytest.raises(ValueError, match=f"{output}: another run_suite.py writes into it now"),
+                output_locked(output),
+            ):
                 pass
         assert list(output.iterdir()) == []
         assert not holder_was_killed(output), "it ended and let go"
@@ -47,7 +52,7 @@ def test_a_killed_holder_is_told_from_one_that_lives(holder, tmp_path, monkeypat
     monkeypatch.setattr(output_lock.socket, "gethostname", lambda: "elsewhere")
     assert not holder_was_killed(output), "whether another machine's holder lives cannot be seen from here"
     monkeypatch.undo()
-    with claimed(output):
+    with output_locked(output):
         assert not holder_was_killed(output)
     assert not (output / LOCK_FILE).exists()
 

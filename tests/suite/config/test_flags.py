@@ -8,9 +8,16 @@ from suite import __version__
 from suite.config.compose import compose
 from suite.config.sweeps import default_gpus
 from suite.machine import devices
-from tests.helpers import composed, run_suite, run_suite_here
+from tests.helpers import composed, logging_as_at_a_start, run_suite, run_suite_here
 
 NCF = ("workload=ncf", "profile=demo")
+
+
+@pytest.fixture(autouse=True)
+def no_logging_after_it():
+    """Hydra sets logging up for --info and --hydra-help: every later test would log all, to streams that are closed."""
+    with logging_as_at_a_start():
+        yield
 
 
 @pytest.mark.parametrize(

@@ -75,11 +75,16 @@ def test_another_command_does_not_know_them(own):
             "price_per_device_hour: -1\n",
             r"^system\.price_per_device_hour=-1\.0: at least 0 is needed$",
         ),
-        ("system/lab.yaml", "prize: 1\n", r"Key 'prize' not in 'SystemConfig'"),
+        (
+            "system/lab.yaml",
+            "submission_platfrm: a\n",
+            r"^'system/lab': system\.submission_platfrm: there is no such key; did you "
+            r"mean system\.submission_platform=…\?$",
+        ),
         (
             "experiment/night.yaml",
             "# @package _global_\nworkload: {nme: 1}\n",
-            "workload.nme|Key 'nme' is not in struct",
+            r"^workload\.nme=1: there is no such key",
         ),
     ],
 )

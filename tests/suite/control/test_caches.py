@@ -267,7 +267,7 @@ def test_files_in_memory_are_false(tmp_path):
 
 @pytest.mark.parametrize("count", [0, 1, 99, 100, 101, 200, 201, 12_345])
 def test_a_sample_has_an_even_stride(count):
-    sample = caches.Sample(100)
+    sample = caches.CacheSample(100)
     for number in range(count):
         sample.add(str(number))
     numbers = [int(path) for path in sample.paths]

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from suite.common.study import Cell, Study
+from suite.common.study import Study, StudyCell
 from suite.control import supervise
 from suite.control.cells import impossible, write_study
-from suite.launch.hosts import Node
+from suite.launch.hosts import AvailableHost
 from suite.plan import capacity
 from suite.plan.capacity import TooLarge, check_memory
 from suite.plan.jobs import Plan, kinds
@@ -20,7 +20,7 @@ OWN = Study("own", "One.", "full", axes={"gpus": ("1", "2")})
 
 
 def test_a_cell_that_cannot_run_is_kept_with_its_reason(tmp_path):
-    cells = [Cell(OWN, {"gpus": "1"}), Cell(OWN, {"gpus": "2"})]
+    cells = [StudyCell(OWN, {"gpus": "1"}), StudyCell(OWN, {"gpus": "2"})]
     lacking = Plan(None, (Missing("gpus=2: there is one", gpus=1), ValueError("no data")), None)
     assert impossible(Plan(None, (), None), cells[0]) is None
     error = impossible(lacking, cells[1])
@@ -33,7 +33,7 @@ def test_a_cell_that_cannot_run_is_kept_with_its_reason(tmp_path):
 
 
 def test_a_mistake_stays_one_in_a_study_and_every_obstacle_outside():
-    assert impossible(Plan(None, (ValueError("mistyped"), Impossible("no")), None), Cell(OWN, {})) is None
+    assert impossible(Plan(None, (ValueError("mistyped"), Impossible("no")), None), StudyCell(OWN, {})) is None
     assert impossible(Plan(None, (Impossible("no"),), None), None) is None
 
 
@@ -67,7 +67,9 @@ def test_a_batch_that_does_not_fit_a_gpu_is_found_beforehand(monkeypatch):
 
 def test_gpus_of_other_machines_are_looked_at_there(monkeypatch):
     monkeypatch.setattr(capacity.devices, "gpus", lambda: [SimpleNamespace(memory_bytes=1 << 30)])
-    nodes = [Node(name, "", "", (), {"gpus": [{"memory_bytes": gib << 30}]}) for name, gib in (("a", 80), ("b", 16))]
+    nodes = [
+        AvailableHost(name, "", "", (), {"gpus": [{"memory_bytes": gib << 30}]}) for name, gib in (("a", 80), ("b", 16))
+    ]
     check_memory(Large, settings(batch_size_global=32, nodes=2), nodes)
     with pytest.raises(TooLarge, match=r"16\.0 GiB of memory of a GPU are available; type batch=global:16$"):
         check_memory(Large, settings(nodes=2), nodes)
@@ -116,7 +118,7 @@ def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link
     one = supervise.Supervisor.__new__(supervise.Supervisor)
     one.run_spec, one.hosts = SimpleNamespace(settings=SimpleNamespace(link=link)), [host]
     one.framework = SimpleNamespace(commands=lambda *_: [command])
-    one.watch = SimpleNamespace(machines=[machine], children={}, servers=set(), command_hosts={})
+    one.watch = SimpleNamespace(controls=[machine], children={}, servers=set(), command_hosts={})
     one._start()
     (given,) = started
     assert given["OWN"] == "1"

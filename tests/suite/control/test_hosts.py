@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
-from suite.control.machines.here import Here
+from suite.control.hosts.this_host import ThisHost
 from suite.control.supervise import Supervisor
 from suite.environments.environment import Environment
 from suite.launch.mxnet import MXNET
@@ -55,4 +55,4 @@ def test_a_worker_that_may_not_be_asked_has_no_stack(tmp_path, monkeypatch, erro
         raise error
 
     monkeypatch.setattr(os, "kill", kill)
-    assert not Here(supervisor(tmp_path, MXNET).hosts[0], tmp_path).stack(os.getpid())
+    assert not ThisHost(supervisor(tmp_path, MXNET).hosts[0], tmp_path).stack(os.getpid())

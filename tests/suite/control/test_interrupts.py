@@ -13,7 +13,7 @@ import time
 import psutil
 import pytest
 
-from suite.control.interrupts import SIGNALS, WholeLines, held, listen, resuming_command
+from suite.control.interrupts import SIGNALS, WholeLines, listen, resuming_command, signals_held
 from tests.helpers import PROJECT, TOY_RUN, alive, only, status, suite_here, variables, wait_until
 
 
@@ -124,8 +124,8 @@ def test_a_signal_in_a_block_that_is_held_acts_after_it(listening):
     done = []
 
     def block():
-        with held():
-            with held():
+        with signals_held():
+            with signals_held():
                 signal.raise_signal(signal.SIGTERM)
                 done.append("inner")
             done.append("outer")
@@ -133,7 +133,7 @@ def test_a_signal_in_a_block_that_is_held_acts_after_it(listening):
     with pytest.raises(KeyboardInterrupt, match="SIGTERM"):
         block()
     assert done == ["inner", "outer"]
-    with held():
+    with signals_held():
         pass  # said once
 
 

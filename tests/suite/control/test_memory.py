@@ -11,7 +11,7 @@ from rich.console import Console
 from suite.common import registry
 from suite.control import memory, progress
 from suite.control.progress import Progress
-from suite.launch.hosts import Node
+from suite.launch.hosts import AvailableHost
 from suite.machine import exhaustion
 from suite.plan import capacity
 from suite.plan.capacity import check_inputs, fitting_batch
@@ -81,7 +81,7 @@ def test_images_that_do_not_fit_are_refused_in_every_mode(mode, monkeypatch):
 def test_several_machines_share_the_batch_and_have_their_own_memory(monkeypatch):
     monkeypatch.setattr(capacity, "available_bytes", lambda allowed: GIB)
     hardware = [{"host": name, "memory_bytes": gib * GIB, "gpus": []} for name, gib in (("a", 32), ("b", 8))]
-    nodes = [Node(one["host"], "", "", (0, 1), one) for one in hardware]
+    nodes = [AvailableHost(one["host"], "", "", (0, 1), one) for one in hardware]
     config = composed("workload=resnet50", "profile=synthetic", "device=cpu", "batch=global:1024", "gpus=2", "nodes=2")
     kind = registry.load_workload("resnet50")
     settings = resolve_settings(config, kind, registry.load_framework("pytorch"), nodes)

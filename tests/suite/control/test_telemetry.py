@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from suite.control import telemetry
-from suite.control.telemetry import GPU_SENSORS, ProcessTree, Sensors, Telemetry, cut
+from suite.control.telemetry import GPU_SENSORS, ProcessTree, Sensors, TelemetryRecorder, cut
 from suite.machine import devices
 from tests import frameworks_probe
 from tests.helpers import TOY_RUN, events, only, run_suite
@@ -26,7 +26,7 @@ def rows(path):
 
 def sampled(tmp_path, with_gpus=False):
     """The lines of at least three samples, a tenth of a second apart."""
-    watch = Telemetry(tmp_path / "telemetry.jsonl", tmp_path / "result_0.txt", with_gpus, 0.1)
+    watch = TelemetryRecorder(tmp_path / "telemetry.jsonl", tmp_path / "result_0.txt", with_gpus, 0.1)
     watch.start()
     deadline = time.monotonic() + 120
     while watch.samples < 3 and time.monotonic() < deadline:
@@ -207,7 +207,7 @@ def test_samples_have_the_time_at_which_they_were_taken(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_cannot_be_written_harms_nobody(tmp_path):
-    watch = Telemetry(tmp_path / "no folder" / "telemetry.jsonl", tmp_path / "result_0.txt", False, 0.1)
+    watch = TelemetryRecorder(tmp_path / "no folder" / "telemetry.jsonl", tmp_path / "result_0.txt", False, 0.1)
     watch.start()
     time.sleep(0.1)
     watch.stop()
@@ -218,7 +218,7 @@ def test_a_driver_that_hangs_delays_the_end_by_no_more_than_said(tmp_path, monke
     monkeypatch.setattr(telemetry, "JOIN_SECONDS", 0.2)
     answer, answered = threading.Event(), []
     monkeypatch.setattr(Sensors, "read", lambda sensors: answered.append(answer.wait(600)))
-    watch = Telemetry(tmp_path / "telemetry.jsonl", tmp_path / "result_0.txt", False, 0.1)
+    watch = TelemetryRecorder(tmp_path / "telemetry.jsonl", tmp_path / "result_0.txt", False, 0.1)
     watch.start()
     begin = time.monotonic()
     watch.stop()

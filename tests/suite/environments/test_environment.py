@@ -195,7 +195,7 @@ def made(tmp_path, monkeypatch):
     (site / "tiny-1.5.dist-info" / "RECORD").write_text("tiny/__init__.py,,\ntiny/core.py,,\ntiny/core.pyc,,\n")
     for name in ("__init__.py", "core.py"):
         (site / "tiny" / name).touch()
-    state = venvs.Status("tiny", tmp_path / "tiny", lock, "ready", "", "3.11.7")
+    state = venvs.EnvironmentStatus("tiny", tmp_path / "tiny", lock, "ready", "", "3.11.7")
     monkeypatch.setattr(venvs, "status", lambda name: state)
     monkeypatch.setattr(locks, "framework_locks", lambda: {"tiny": lock})
     monkeypatch.setattr(venvs, "create", lambda name, **options: options["say"](f"{name}: made, {options['recreate']}"))

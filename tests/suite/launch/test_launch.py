@@ -6,7 +6,7 @@ import json
 import pytest
 
 from suite.launch.base import SERVER, SERVER_VARIABLE, WORKER, meet, place_of
-from suite.launch.hosts import Cluster, hosts_of
+from suite.launch.hosts import Rendezvous, hosts_of
 from suite.launch.mxnet import MXNET, ROLE_VARIABLE
 from suite.launch.network import LOOPBACK
 from suite.launch.pytorch import PYTORCH
@@ -24,8 +24,8 @@ ENDPOINTS = [
 def commands(framework, run, ports=None, server_port=0):
     """The commands of each host, in the order of the hosts."""
     hosts = hosts_of(run)
-    cluster = Cluster(hosts, ports, server_port) if ports else meet(hosts)
-    return [framework.commands(run, "run.json", cluster, host) for host in hosts]
+    rendezvous = Rendezvous(hosts, ports, server_port) if ports else meet(hosts)
+    return [framework.commands(run, "run.json", rendezvous, host) for host in hosts]
 
 
 def variables(framework, **changes):
@@ -192,10 +192,10 @@ def test_a_single_machine_is_numbered_as_ever():
 
 
 def test_ports_are_free_and_distinct():
-    cluster = meet(hosts_of(make_run(devices=8)))
-    assert len(set(cluster.ports)) == 8
-    assert all(1024 <= port < 65536 for port in cluster.ports)
-    assert (cluster.master_address, cluster.master_port) == (LOOPBACK, cluster.ports[0])
+    rendezvous = meet(hosts_of(make_run(devices=8)))
+    assert len(set(rendezvous.ports)) == 8
+    assert all(1024 <= port < 65536 for port in rendezvous.ports)
+    assert (rendezvous.master_address, rendezvous.master_port) == (LOOPBACK, rendezvous.ports[0])
 
 
 def test_ports_of_another_machine_are_not_guessed():
@@ -246,9 +246,9 @@ def test_mxnet_has_a_scheduler_a_server_and_a_worker_for_each_device():
 
 
 def test_a_server_has_a_port_of_its_own():
-    cluster = meet(hosts_of(make_run(devices=3)))
-    assert cluster.server_port not in (0, *cluster.ports)
-    assert cluster.server_endpoint == f"{LOOPBACK}:{cluster.server_port}"
+    rendezvous = meet(hosts_of(make_run(devices=3)))
+    assert rendezvous.server_port not in (0, *rendezvous.ports)
+    assert rendezvous.server_endpoint == f"{LOOPBACK}:{rendezvous.server_port}"
 
 
 def test_mxnet_on_two_hosts_has_a_server_on_each_and_one_scheduler():

@@ -6,7 +6,7 @@ import pytest
 
 from suite.config.compose import compose
 from suite.control.controller import job_name
-from suite.packaging.choose import choose
+from suite.packaging.choose import choose_runs
 from suite.results.logs.collect import collect
 from tests.suite.packaging.package_logs import our_run
 
@@ -25,7 +25,7 @@ def test_missing_runs_come_into_the_folder_that_is_there(tmp_path, typed):
     (job,) = compose(["workload=ncf", "gpus=2", *typed]).jobs
     our_run(folder / job_name(job), 0)
     with pytest.raises(ValueError, match=r"ncf: 1 of 100 runs, 99 are missing; type python run_suite\.py ") as error:
-        choose(collect([folder]))
+        choose_runs(collect([folder]))
     text = str(error.value)
     words = shlex.split(text[text.index("python run_suite.py") :])[2:]
     (again,) = compose(words).jobs

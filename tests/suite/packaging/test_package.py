@@ -16,7 +16,7 @@ from suite.common import registry
 from suite.common.git_state import git_state
 from suite.common.run_folder import safe_name
 from suite.common.runspec import RunSpec
-from suite.packaging.choose import _command_for_missing_runs, choose
+from suite.packaging.choose import _command_for_missing_runs, choose_runs
 from suite.packaging.description import FIELDS
 from suite.packaging.layout import is_valid_name, sanitized_name, validated_name
 from suite.packaging.recorded_machine import description_fields
@@ -26,7 +26,9 @@ from suite.plan.settings import resolve_settings
 from suite.results.identity import value_text
 from suite.results.logs.collect import collect
 from suite.results.logs.reader import read
-from suite.results.repeat import recorded_machine
+from suite.results.repeat import next_command, recorded_machine
+from suite.results.scores import result_rows
+from suite.results.table import table
 from suite.worker.identity import log_identity
 from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, suite, suite_here
@@ -222,12 +224,12 @@ def test_a_log_that_grows_meanwhile_is_refused(tmp_path, monkeypatch):
     logs = log_set(tmp_path / "logs", "ssd")
 
     def grow(runs):
-        chosen = choose(runs)
+        chosen = choose_runs(runs)
         with open(logs[3], "a") as stream:
             stream.write("one more line\n")
         return chosen
 
-    monkeypatch.setattr("suite.packaging.write.choose", grow)
+    monkeypatch.setattr("suite.packaging.write.choose_runs", grow)
     refused([tmp_path / "logs"], tmp_path / "out", "a log was written to while it was read")
 
 
@@ -595,7 +597,7 @@ def test_runs_of_a_job_that_go_on_are_not_left_out_silently(tmp_path):
     folder.mkdir()
     (folder / "status.json").write_text('{"status": "running"}')
     with pytest.raises(ValueError, match="still being written"):
-        choose(collect([tmp_path / "logs"]))
+        choose_runs(collect([tmp_path / "logs"]))
 
 
 def recorded(folder, settings):
@@ -650,6 +652,14 @@ def test_run_and_time_gives_the_settings_of_the_run(tmp_path, given):
     missing = shlex.split(_command_for_missing_runs(record))
     assert missing[:3] == ["type", "python", "run_suite.py"]
     assert resolved(*missing[3:]) == settings
+    (row,) = result_rows(table(tmp_path))
+    more = resolved(*shlex.split(next_command(row))[2:], "oversubscribe=true")
+    assert (more.targets, more.options, more.hyperparameter_set) == (
+        settings.targets,
+        settings.options,
+        settings.hyperparameter_set,
+    )
+    assert more.devices == 2 * settings.devices
 
 
 def test_run_and_time_asks_for_the_backbone_instead_of_the_submitters_path(tmp_path):

@@ -5,7 +5,7 @@ import platform
 import pytest
 
 from suite.common import registry
-from suite.launch.hosts import Node
+from suite.launch.hosts import AvailableHost
 from suite.machine.cgroups import Limits
 from suite.plan import capacity
 from suite.plan.capacity import available_bytes, check_memory, memory_of_each
@@ -27,7 +27,7 @@ def machines(*memory_gib):
         {"host": f"n{number}", "gpus": [], "memory_bytes": gib and gib * GIB} for number, gib in enumerate(memory_gib)
     ]
     return [
-        Node(one["host"], "", "", (0, 1), {key: value for key, value in one.items() if value is not None})
+        AvailableHost(one["host"], "", "", (0, 1), {key: value for key, value in one.items() if value is not None})
         for one in said
     ]
 

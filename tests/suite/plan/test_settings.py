@@ -8,7 +8,7 @@ import pytest
 from suite.common import registry
 from suite.config import overrides
 from suite.config.compose import compose
-from suite.launch.hosts import Node
+from suite.launch.hosts import AvailableHost
 from suite.plan.jobs import _labels
 from suite.plan.settings import Impossible, batch_size, resolve_settings
 from tests.helpers import composed
@@ -207,7 +207,7 @@ def test_lists_of_settings_are_derived_from_the_fields():
 
 
 def test_a_machine_whose_gpu_does_not_answer_trains_on_cpu_cores_alone():
-    node = Node("b", "10.0.0.2", "eth0", (0, 1), {"gpus": []}, "GPU 1 does not answer (GPU is lost)")
+    node = AvailableHost("b", "10.0.0.2", "eth0", (0, 1), {"gpus": []}, "GPU 1 does not answer (GPU is lost)")
     config = composed("workload=ncf", "profile=demo")
     with pytest.raises(ValueError, match=r"^machine b: GPU 1 does not answer \(GPU is lost\)$"):
         resolve_settings(config, NCF, registry.load_framework("pytorch"), [node])

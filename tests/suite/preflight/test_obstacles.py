@@ -121,6 +121,13 @@ def test_unknown_machines_keep_nothing_else_from_being_checked(monkeypatch, two_
     assert "4 CPU device(s) of 1 core(s) need 4 cores, this machine has 2; type gpus=4" in lines[2]
 
 
+def test_devices_that_do_not_divide_keep_nothing_else_from_being_checked(monkeypatch, two_cores):
+    only_environment(monkeypatch)
+    lines = said("workload=ncf", "profile=demo", "device=cpu", "nodes=3", "gpus=8").splitlines()
+    assert [line[5:12] for line in lines[1:4]] == ["nodes=3", "nodes=3", "environ"]
+    assert lines[2].endswith("type gpus=6 or another multiple of 3")
+
+
 def test_the_command_can_be_typed_into_a_shell(monkeypatch, two_cores):
     only_environment(monkeypatch, "torch")
     words = ("workload=ncf", "profile=demo", "device=cpu", "gpus=8", "nodes=2", "environment.options=[--privileged]")

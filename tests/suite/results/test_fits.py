@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.results.fits import fit_link, fit_steps
-from suite.results.logs.all_reduce import AllReduce, SizeTimes
+from suite.results.logs.all_reduce import AllReduceTime, SizeTimes
 from tests.helpers import examples
 
 BATCHES = (16, 32, 64, 128, 256, 512)
@@ -40,7 +40,7 @@ def sums(devices, sizes=SIZES, alpha=5e-6, factor=lambda size: 1.0):
     def seconds(size):
         return (2 * (devices - 1) * alpha + 2 * (devices - 1) / devices * size / 12e9) * factor(size)
 
-    return AllReduce(devices, tuple(SizeTimes(size, 20, seconds(size), seconds(size)) for size in sizes))
+    return AllReduceTime(devices, tuple(SizeTimes(size, 20, seconds(size), seconds(size)) for size in sizes))
 
 
 @pytest.mark.parametrize("counts", [(2,), (8,), (2, 4, 8)])
@@ -51,7 +51,7 @@ def test_latency_and_bandwidth_come_out_whatever_the_devices(counts):
 
 def test_a_link_needs_two_sizes_and_times_that_grow():
     assert fit_link([sums(2, SIZES[:2])]).alpha_error is None
-    flat = AllReduce(2, tuple(SizeTimes(size, 20, 1e-3, 1e-3 / (1 + size)) for size in SIZES))
+    flat = AllReduceTime(2, tuple(SizeTimes(size, 20, 1e-3, 1e-3 / (1 + size)) for size in SIZES))
     assert [fit_link(measured) for measured in ([], [sums(2, SIZES[:1])], [flat])] == [None] * 3
     cached = fit_link([sums(2, alpha=0.0, factor=lambda size: 1 + size / SIZES[-1])])  # larger ones take longer a byte
     assert (cached.alpha_seconds, 6e9 < cached.bytes_per_second <= 12e9) == (0.0, True)

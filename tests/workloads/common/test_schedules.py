@@ -29,7 +29,7 @@ def test_warm_up_from_a_share_of_the_rate():
 def test_exponential_warm_up_by_equal_factors():
     found = [exponential_warm_up(step, 4, 0.8, 0.01) for step in range(6)]
     assert found[:4] == pytest.approx([0.008, 0.008 * math.sqrt(10), 0.08, 0.08 * math.sqrt(10)])
-    assert found[4:] == [None, None]
+    assert found[4:] == [0.8, None]
     assert exponential_warm_up(0, 0, 0.8, 0.01) is None
 
 

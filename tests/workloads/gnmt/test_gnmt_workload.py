@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
@@ -42,15 +43,42 @@ def with_values(set_name, rules="v0.7", **values):
 
 
 def test_warm_up_hold_and_four_halvings():
-    """NVIDIA's v0.6 entry: 2e-3 · 0.01^((200 - t) / 200), then 2e-3 to step 6,453, then halved every 809 steps."""
+    """NVIDIA's v0.6 entry, update u from 1: 2e-3 · 0.01^((200 - u) / 200), then 2e-3, from 6,453 halved every 809."""
     workload = made("nvidia_v0.6_dgx1")
-    rate = workload.learning_rate
-    assert rate(0) == pytest.approx(2e-5)
+
+    def rate(update):
+        return workload.learning_rate(update - 1)
+
+    assert rate(1) == pytest.approx(2.047e-5, abs=5e-9), "the first that NVIDIA's code uses: its scheduler steps first"
     assert rate(100) == pytest.approx(2e-4)
     assert rate(150) == pytest.approx(2e-3 * 0.01**0.25)
     assert [rate(200), rate(6_452)] == [2e-3, 2e-3]
-    steps = [6_453, 6_453 + 808, 6_453 + 809, 6_453 + 2 * 809, 6_453 + 3 * 809, 6_453 + 100 * 809]
-    assert [rate(step) for step in steps] == [1e-3, 1e-3, 5e-4, 2.5e-4, 1.25e-4, 1.25e-4]
+    updates = [6_453, 6_453 + 808, 6_453 + 809, 6_453 + 2 * 809, 6_453 + 3 * 809, 6_453 + 100 * 809]
+    assert [rate(update) for update in updates] == [1e-3, 1e-3, 5e-4, 2.5e-4, 1.25e-4, 1.25e-4]
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [("reference", {}), ("nvidia_v0.7_dgxa100", {}), ("reference", {"warmup_steps": 300, "remain_steps": 100.0})],
+)
+def test_rates_are_those_of_the_references_scheduler(name, changed):
+    """Written anew from lr_scheduler.py (mlcommons/training aa344c7f), which is stepped before each update."""
+    workload = with_values(name, **changed)
+    values, total = workload.options, workload.options.max_epochs * workload.steps_per_epoch
+    remain = int(values.remain_steps * total) if values.remain_steps < 1 else int(values.remain_steps)
+    interval = values.decay_interval or max((total - remain) // 4, 1)
+    warm = min(values.warmup_steps, remain)
+
+    def scheduled(last_epoch):
+        if last_epoch <= warm:
+            return values.learning_rate * math.exp(math.log(0.01) / warm) ** (warm - last_epoch)
+        if last_epoch >= remain:
+            return values.learning_rate * 0.5 ** min((last_epoch - remain) // interval + 1, 4)
+        return values.learning_rate
+
+    updates = [1, 2, warm - 1, warm, warm + 1, remain - 1, remain, remain + 1, remain + interval, total]
+    got = [workload.learning_rate(update - 1) for update in updates]
+    np.testing.assert_allclose(got, [scheduled(update) for update in updates], rtol=1e-12)
 
 
 def test_a_share_of_all_steps_and_an_interval_of_the_rest():
@@ -62,7 +90,7 @@ def test_a_share_of_all_steps_and_an_interval_of_the_rest():
     assert len(workload.decay_boundaries) == 4
     assert workload.decay_boundaries[-1] < total
     assert workload.learning_rate(total) == pytest.approx(1e-3 / 16)
-    assert with_values("reference", remain_steps=100.0).remain_steps == 200, "not before the warm-up ends"
+    assert with_values("reference", remain_steps=100.0).log_keys()["opt_learning_rate_warmup_steps"] == 100
 
 
 def test_v05_reference_has_a_constant_rate():
@@ -140,6 +168,13 @@ def test_hidden_and_layers_for_scaling_studies():
     assert (workload.network.hidden, len(workload.network.decoder)) == (2_048, 2)
     with pytest.raises(ValueError, match=r"workload.hidden=1001: not a multiple of 8; type workload.hidden=1008"):
         GNMT.defaults("synthetic", "v0.7", {"hidden": 1_001})
+
+
+@pytest.mark.parametrize(("precision", "words", "parameters"), [("fp32", 32_317, 6_147), ("fp16", 32_320, 0)])
+def test_the_vocabulary_is_filled_up_in_half_precision_alone(precision, words, parameters):
+    workload = made("reference", precision=precision)
+    assert workload.network.vocabulary == words
+    assert workload.log_keys()["model_parameters"] == 160_671_297 - parameters
 
 
 def test_memory_of_a_batch_on_cpu_cores():

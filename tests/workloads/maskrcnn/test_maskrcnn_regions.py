@@ -10,12 +10,12 @@ from workloads.maskrcnn.regions import proposals as made
 from workloads.maskrcnn.regions.detections import detect
 from workloads.maskrcnn.regions.proposals import Proposals, propose, top
 from workloads.maskrcnn.regions.rois import match, sample
-from workloads.maskrcnn.regions.rules import Rules, stacked, suppressed
+from workloads.maskrcnn.regions.rules import RegionRules, stacked, suppressed
 from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL
 
 SIZES = np.array([[90, 120], [96, 101], [64, 128]], np.int32)
 RULES = dataclasses.replace(
-    Rules.of(DEMO_MODEL, 60),
+    RegionRules.of(DEMO_MODEL, 60),
     before_nms=(40, 30),
     after_nms=(25, 8),
     of_image=20,
@@ -172,7 +172,7 @@ def test_half_an_overlap_is_enough():
 
 
 def test_levels_follow_the_side():
-    rules = Rules.of(REFERENCE_MODEL, 2_000)
+    rules = RegionRules.of(REFERENCE_MODEL, 2_000)
     sides = np.array([1, 111, 112, 223, 224, 447, 448, 2_000], np.float32)
     boxes = np.stack([sides * 0, sides * 0, sides - 1, sides - 1], axis=1)
     assert rules.level(boxes).tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
@@ -180,7 +180,7 @@ def test_levels_follow_the_side():
 
 
 def test_rules_of_the_reference():
-    rules = Rules.of(REFERENCE_MODEL, 6_000)
+    rules = RegionRules.of(REFERENCE_MODEL, 6_000)
     assert (rules.before_nms, rules.after_nms, rules.of_batch, rules.of_image) == (
         (2000, 1000),
         (2000, 1000),

@@ -87,6 +87,7 @@ def test_the_references_warm_up_starts_at_a_third():
 def test_warm_up_by_the_rules_formula():
     """lr(b) = r0 - (W - b) · f with f = r0 / (W · 2^k)."""
     workload = made("nvidia_v0.7_dgxa100")
+    assert workload.learning_rate(0) == 0.0
     assert [workload.learning_rate(b) for b in (0, 1, 400, 799)] == pytest.approx([0, 1e-4, 0.04, 0.0799], abs=1e-15)
     values = {**workload.settings.hyperparameters, "warmup_start": 0.75}
     half = made("nvidia_v0.7_dgxa100", hyperparameters=values)

@@ -5,14 +5,17 @@ import numpy as np
 
 def logits(weights, user, item):
     """(B,) logits; weights by canonical name."""
-    w = {name: value.astype(np.float64) for name, value in weights.items()}
-    hidden = np.concatenate([w["mlp_user"][user], w["mlp_item"][item]], axis=1)
+
+    def w(name, rows=...):  # float64 of what is looked up, not of whole tables
+        return weights[name][rows].astype(np.float64)
+
+    hidden = np.concatenate([w("mlp_user", user), w("mlp_item", item)], axis=1)
     layer = 0
-    while f"mlp.{layer}.weight" in w:
-        hidden = np.maximum(hidden @ w[f"mlp.{layer}.weight"].T + w[f"mlp.{layer}.bias"], 0)
+    while f"mlp.{layer}.weight" in weights:
+        hidden = np.maximum(hidden @ w(f"mlp.{layer}.weight").T + w(f"mlp.{layer}.bias"), 0)
         layer += 1
-    both = np.concatenate([w["gmf_user"][user] * w["gmf_item"][item], hidden], axis=1)
-    return (both @ w["output.weight"].T + w["output.bias"])[:, 0]
+    both = np.concatenate([w("gmf_user", user) * w("gmf_item", item), hidden], axis=1)
+    return (both @ w("output.weight").T + w("output.bias"))[:, 0]
 
 
 def loss(weights, arrays, weight_global):

@@ -60,16 +60,12 @@ def test_the_true_score_is_the_ceiling(folder):
     assert 0.75 < hr_at_10(folder, lambda user, item: scores[user, item], 1) < 0.83
 
 
-def test_generating_again_gives_the_same_bytes(folder, tmp_path):
+def test_generating_again_gives_the_same_bytes_within_two_seconds(folder, tmp_path):
+    start = time.process_time()
     MLDemo().make_demo(tmp_path / "again")
+    assert time.process_time() - start <= 2.0
     assert read_facts(tmp_path / "again").fingerprint == read_facts(folder).fingerprint
     assert MLDemo().make_demo(folder) == [f"ml-demo: already generated in {folder}"]
-
-
-def test_it_takes_two_seconds_at_most(tmp_path):
-    start = time.process_time()
-    MLDemo().make_demo(tmp_path / "x")
-    assert time.process_time() - start <= 2.0
 
 
 def test_processes_at_the_same_time_agree(tmp_path):

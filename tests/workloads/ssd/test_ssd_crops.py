@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.helpers import examples
@@ -59,7 +59,8 @@ def flat(batch):
 
 
 @examples(60)
-@given(batches, st.integers(0, 3), st.integers(0, 3), st.sampled_from([1, 2, 50]))
+@example([[[0.0, 0.0, 0.25, 0.25], [0.5, 0.5, 1.0, 1.0]]], 1, 0, 50)
+@given(batches, st.integers(0, 3), st.integers(0, 3), st.sampled_from([1, 2, 5]))
 def test_the_loop_is_the_references(batch, seed, epoch, attempts):
     images = np.arange(len(batch)) * 5 + 2
     found = crops.windows(seed, epoch, images, *flat(batch), CropRule(attempts=attempts))

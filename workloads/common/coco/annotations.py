@@ -299,9 +299,9 @@ def _with_masks(
         else:
             problems.append(f"{path}: annotation {each.number} (image {each.image}): {each.mask or 'it has no mask'}")
     size = np.array([images[each.image][1:] for each in usable], np.int64).reshape(-1, 2)
-    found = [each.mask for each in usable if isinstance(each.mask, Mask)]
+    kept_masks = [each.mask for each in usable if isinstance(each.mask, Mask)]
     crowd = np.array([each.crowd for each in usable], bool)
-    wrong = masks.problems(found, size[:, 0], size[:, 1], crowd, TOLERANCE_PIXELS)
+    wrong = masks.problems(kept_masks, size[:, 0], size[:, 1], crowd, TOLERANCE_PIXELS)
     for row, what in sorted(wrong.items()):
         problems.append(f"{path}: annotation {usable[row].number} (image {usable[row].image}): {what}")
     return [each for row, each in enumerate(usable) if row not in wrong]

@@ -66,7 +66,7 @@ def mask_average_precision(
         {**entry, "segmentation": {"size": shape[int(entry["image_id"])], "counts": counts}}
         for entry, counts in zip(truth["annotations"], of_truth, strict=True)
     ]
-    found = [
+    judged = [
         {
             "image_id": int(image),
             "category_id": int(category),
@@ -77,7 +77,7 @@ def mask_average_precision(
             detections[:, 0], detections[:, 6], detections[:, 5].tolist(), sizes.tolist(), masks, strict=True
         )
     ]
-    return _evaluated({**truth, "annotations": annotations}, found, "segm", evaluator)
+    return _evaluated({**truth, "annotations": annotations}, judged, "segm", evaluator)
 
 
 def _evaluated(truth: Mapping[str, Any], detections: Any, kind: str, evaluator: str) -> float:

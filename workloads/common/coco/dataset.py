@@ -158,9 +158,9 @@ class CocoFolders(ImageDataset[Content]):
     def verify_split(self, destination: Path, split: str, count: int) -> None:
         """The objects can be read, and their masks where there are any."""
         if split in SPLITS:
-            found = objects.read(destination, split, count)
+            kept_objects = objects.read(destination, split, count)
             if split == "train" and (destination / "train_trainable.npy").is_file():
-                masks.read(destination, split, len(found.label))
+                masks.read(destination, split, len(kept_objects.label))
 
 
 class Coco2017(CocoFolders):
@@ -200,29 +200,33 @@ class Coco2014(CocoFolders):
     published_images: ClassVar = PUBLISHED_IMAGES
 
 
-def _write_index(folder: Path, split: str, found: Annotations, rows: npt.NDArray[np.int64], sizes: list[int]) -> None:
+def _write_index(
+    folder: Path, split: str, all_objects: Annotations, rows: npt.NDArray[np.int64], sizes: list[int]
+) -> None:
     """The index of some images; `sizes` (n,) are the bytes of all."""
-    some = found.take(rows)
+    some = all_objects.take(rows)
     names = [f"{below}/{name}" for below, name in zip(some.folder, some.names, strict=True)]
     index.write(folder, split, names, some.image_id, some.width, some.height, [sizes[row] for row in rows])
 
 
-def _write_ground_truth(folder: Path, found: Annotations) -> None:
+def _write_ground_truth(folder: Path, all_objects: Annotations) -> None:
     """What the metric of boxes compares with, and, apart from it, the masks."""
-    truth = json.dumps(coco.ground_truth(found), separators=(",", ":"))
+    truth = json.dumps(coco.ground_truth(all_objects), separators=(",", ":"))
     (folder / GROUND_TRUTH).write_text(truth, encoding="utf-8")
-    if found.mask:
-        masks.write_run_lengths(folder, "val", found.mask, found.width[found.image], found.height[found.image])
+    if all_objects.mask:
+        masks.write_run_lengths(
+            folder, "val", all_objects.mask, all_objects.width[all_objects.image], all_objects.height[all_objects.image]
+        )
 
 
-def _write_masks(folder: Path, split: str, found: Annotations) -> dict[str, int]:
+def _write_masks(folder: Path, split: str, all_objects: Annotations) -> dict[str, int]:
     """Masks of the objects, and the counts of those that are trained on: no crowds, no boxes of a pixel's width or height."""
     _, inside = objects.corners_inside(
-        found.box.astype(np.float32), found.width[found.image], found.height[found.image]
+        all_objects.box.astype(np.float32), all_objects.width[all_objects.image], all_objects.height[all_objects.image]
     )
-    trainable = inside & ~found.crowd
-    masks.write(folder, split, found.mask, trainable)
-    per_image = np.bincount(found.image[trainable], minlength=len(found.names))
+    trainable = inside & ~all_objects.crowd
+    masks.write(folder, split, all_objects.mask, trainable)
+    per_image = np.bincount(all_objects.image[trainable], minlength=len(all_objects.names))
     return {
         f"{split}_segmented": int(np.count_nonzero(per_image)),
         f"{split}_segmented_objects": int(per_image.sum()),

@@ -135,24 +135,24 @@ def problems(
 
     Points may lie `slack` pixels outside their image: annotators round.
     """
-    found: dict[int, str] = {}
+    problem_of: dict[int, str] = {}
     for first in range(0, len(masks), MASKS_AT_ONCE):
         some = range(first, min(first + MASKS_AT_ONCE, len(masks)))
-        found |= _polygon_problems(masks, some, width, height, slack)
+        problem_of |= _polygon_problems(masks, some, width, height, slack)
     for number, mask in enumerate(masks):
         if mask.runs and mask.size != (height[number], width[number]):
-            found[number] = (
+            problem_of[number] = (
                 f"its mask is {mask.size[1]} x {mask.size[0]} pixels, its image {width[number]} x {height[number]}"
             )
         elif mask.runs and not crowd[number]:
-            found[number] = "its mask has run lengths though it is no crowd; polygons are needed"
-    return found
+            problem_of[number] = "its mask has run lengths though it is no crowd; polygons are needed"
+    return problem_of
 
 
 def _polygon_problems(
     masks: Sequence[Mask], some: range, width: Int64s, height: Int64s, slack: float
 ) -> dict[int, str]:
-    found: dict[int, str] = {}
+    problem_of: dict[int, str] = {}
     full: list[int] = []
     for number in some:
         lengths = masks[number].lengths
@@ -161,11 +161,11 @@ def _polygon_problems(
         least, odd = min(lengths), next((length for length in lengths if length % 2), 0)
         if least < 2 * POINTS_LEAST or odd:
             what = f"{odd} coordinates" if odd else f"{least // 2} points"
-            found[number] = f"a polygon of its mask has {what}, not {POINTS_LEAST} points or more"
+            problem_of[number] = f"a polygon of its mask has {what}, not {POINTS_LEAST} points or more"
         else:
             full.append(number)
     if not full:
-        return found
+        return problem_of
     numbers = np.array(full)
     points = _coordinates([masks[number] for number in full]).reshape(-1, 2)
     counts = np.array([sum(masks[number].lengths) // 2 for number in full])
@@ -176,8 +176,8 @@ def _polygon_problems(
     for row in np.flatnonzero(~(beyond <= slack)).tolist():
         across, down = sizes[row].tolist()
         what = f"its mask reaches {beyond[row]:g} pixels beyond its image of {across} x {down}"
-        found[full[row]] = what if np.isfinite(beyond[row]) else "its mask has a point that is not finite"
-    return found
+        problem_of[full[row]] = what if np.isfinite(beyond[row]) else "its mask has a point that is not finite"
+    return problem_of
 
 
 def _coordinates(masks: Sequence[Mask]) -> npt.NDArray[np.float64]:

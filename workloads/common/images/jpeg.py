@@ -151,7 +151,7 @@ class Reader(FileReader):
         try:
             self._regions.open(address, content.size)
             return self._decode_opened(address, content.size, excerpt.header, moved, denominator)
-        except turbo.Complaint:
+        except turbo.DecoderWarning:
             return None
 
     def _decode_region(self, data: memoryview, box: Box, width: int, height: int, denominator: int) -> UInt8s | None:
@@ -167,7 +167,7 @@ class Reader(FileReader):
             if not header[2]:
                 return None
             return self._decode_opened(address, array.size, header, box, denominator)
-        except turbo.Complaint as complaint:
+        except turbo.DecoderWarning as complaint:
             if complaint.warning and _HARMLESS.search(str(complaint)):
                 return None
             raise BadImage(f"damaged JPEG ({complaint})") from None

@@ -112,7 +112,7 @@ def row_mixes(height: int, target: int) -> tuple[RowMix, ...]:
     for row in range(target):
         key = row % period, int(first[row]) - row // period * advance, bool(weights[row, 1])
         groups[key].append(row)
-    found = []
+    mixes = []
     for rows in groups.values():
         weight, bias, margin = _leaning(steps[rows[0]], int(weights[rows[0], 1]))
         if not fixed or margin < FLOAT_ERROR or (steps[rows] != steps[rows[0]]).any():
@@ -120,8 +120,8 @@ def row_mixes(height: int, target: int) -> tuple[RowMix, ...]:
         begin, end = int(first[rows[0]]), int(first[rows[-1]]) + 1
         below = 1 if weights[rows[0], 1] else 0
         upper, lower = slice(begin, end, advance), slice(begin + below, end + below, advance)
-        found.append(RowMix(slice(rows[0], rows[-1] + 1, period), upper, lower, weight, bias))
-    return tuple(found)
+        mixes.append(RowMix(slice(rows[0], rows[-1] + 1, period), upper, lower, weight, bias))
+    return tuple(mixes)
 
 
 def _growing_weights(height: int, target: int) -> tuple[Int64s, Int64s]:
@@ -151,11 +151,11 @@ def _steps(weights: Int64s) -> tuple[Int64s, bool]:
 def _leaning(steps: Int64s, weight: int) -> tuple[float, float, float]:
     """Weight and bias of floating-point numbers that round to `steps` (511,), and how far from a half they stay."""
     differences, exact = np.arange(-255, 256), weight / (1 << PRECISION)
-    found = []
+    candidates = []
     for more, bias in LEANINGS:
         off = differences * (exact + more) + bias - steps
-        found.append((exact + more, bias, 0.5 - float(np.abs(off).max())))
-    return max(found, key=lambda one: one[2])
+        candidates.append((exact + more, bias, 0.5 - float(np.abs(off).max())))
+    return max(candidates, key=lambda one: one[2])
 
 
 def evaluation_size(height: int, width: int, shorter: int) -> tuple[int, int]:

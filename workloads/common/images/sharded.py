@@ -46,7 +46,7 @@ Begun = tuple[dict[str, Array], "list[Future[None]]"]
 Making = tuple[list[Batch], "list[Future[None]]"]
 
 
-class Job(NamedTuple):
+class ImageJob(NamedTuple):
     """A training batch to be made."""
 
     images: Int64s
@@ -134,7 +134,7 @@ class ImageData(ABC):
         return shape
 
     @abstractmethod
-    def begin(self, job: Job) -> Begun:
+    def begin(self, job: ImageJob) -> Begun:
         """Begin to make a training batch; its images are written to `take(…, job.shape)`."""
 
     @abstractmethod
@@ -217,7 +217,7 @@ class ImageData(ABC):
             batches, tasks = [], []
             for replica in self.place.replicas:
                 images, shape = order(place, replica * self.batch_size, (replica + 1) * self.batch_size)
-                arrays, begun = self.begin(Job(images, epoch, self.batch_shape("train", images, shape)))
+                arrays, begun = self.begin(ImageJob(images, epoch, self.batch_shape("train", images, shape)))
                 batches.append(Batch(arrays, *weight))
                 tasks += begun
             yield batches, tasks

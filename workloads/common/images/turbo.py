@@ -88,7 +88,7 @@ def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
     return lib
 
 
-class Complaint(ValueError):
+class DecoderWarning(ValueError):
     """What the library says of an image."""
 
     def __init__(self, text: str, warning: bool) -> None:
@@ -113,7 +113,7 @@ class _Instance:
 
     def _complain(self) -> None:
         text = self._lib.tj3GetErrorStr(self._handle).decode("utf-8", "replace")
-        raise Complaint(text, self._lib.tj3GetErrorCode(self._handle) == _WARNING)
+        raise DecoderWarning(text, self._lib.tj3GetErrorCode(self._handle) == _WARNING)
 
 
 class RegionDecoder(_Instance):
@@ -214,7 +214,7 @@ class CoefficientReader(_Instance):
         if failed and not isinstance(failed[0], ValueError | IndexError):
             raise failed[0]
         if failed:
-            raise Complaint(str(failed[0]), False)
+            raise DecoderWarning(str(failed[0]), False)
         if wrong:
             self._complain()
         return planes

@@ -269,10 +269,10 @@ def linears(network: Network) -> list[Linear]:
 
 def shapes(network: Network) -> Shapes:
     """Canonical name to shape of every trained parameter."""
-    found = residual.parameter_shapes(layer for layer, _ in convolutions(network.layers))
+    shape_of = residual.parameter_shapes(layer for layer, _ in convolutions(network.layers))
     for layer in linears(network):
-        found |= {f"{layer.name}.weight": (layer.outputs, layer.inputs), f"{layer.name}.bias": (layer.outputs,)}
-    return found
+        shape_of |= {f"{layer.name}.weight": (layer.outputs, layer.inputs), f"{layer.name}.bias": (layer.outputs,)}
+    return shape_of
 
 
 def statistics(network: Network) -> Shapes:

@@ -5,9 +5,15 @@ V words, T tokens.
 
     score = log p / ((5 + n) / 6)^α + β · Σ_s log min(Σ_t attention(t, s), 1)        n: tokens with EOS (and BOS if that counts)
 
-(Wu et al. 2016, section 7.) A sentence's search depends on nothing of its batch mates: one that is done is frozen, and there
-are as many rows as before, so a decoder sees one shape. It is done when no hypothesis can win any more: log p only falls and
-the penalty of the longest allowed length is the mildest, which bounds what the others can reach.
+(Wu et al. 2016, section 7.) s: places that anything was attended to. A sentence's search depends on nothing of its batch mates:
+one that is done is frozen, and there are as many rows as before, so a decoder sees one shape. There are two kinds of search:
+
+- tensor2tensor's (Transformer): 2K candidates; those that end lie aside, and the first K others go on. A sentence is done when
+  no hypothesis can win any more: log p only falls and the penalty of the longest allowed length is the mildest, which bounds
+  what the others can reach.
+- `keeps_finished`, GNMT's reference (mlcommons/training retired_benchmarks/gnmt, seq2seq/inference/beam_search.py): K
+  candidates; those that end hold their places by log p, until better ones push them out. A sentence is done when all K have
+  ended, and the best score wins; where the longest allowed length comes first, the highest log p.
 """
 
 from __future__ import annotations
@@ -30,8 +36,6 @@ Float64s = npt.NDArray[np.float64]
 
 NORM_CONSTANT = 5.0
 """In the length penalty (Wu et al. 2016, equation 14)."""
-LEAST_COVERAGE = 1e-9
-"""What a source place counts at least, so that one which nothing attended to keeps a finite score."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,9 @@ class Beam:
     counts_begin: bool = False
     """Whether BOS counts in n (GNMT's reference)."""
     keeps_finished: bool = False
-    """Whether finished hypotheses hold their places among the K by log p (GNMT's reference) instead of lying aside
-    (tensor2tensor's)."""
+    """Which kind of search: GNMT's reference's, or tensor2tensor's."""
+    reorders_coverage: bool = True
+    """Whether sums of attention move with their hypotheses; in GNMT's reference they stay in their places among the K."""
     start: int = 2
     """The token before the first."""
     end: int = EOS
@@ -136,6 +141,8 @@ class _Search:
         self.parents: Int64s = np.arange(count * width)
         self.coverage: Float64s | None = None
         """(B, K, S) attention summed over the tokens."""
+        self.counts = np.zeros((count, width), np.int64)
+        """(B, K) tokens, EOS included."""
         self.said: list[Int32s] = []
         self.from_: list[npt.NDArray[np.intp]] = []
         """For each step (B, K): a hypothesis' token, and which hypothesis it continues."""
@@ -143,7 +150,8 @@ class _Search:
         """(B,) score of the best translation so far."""
         self.best_count, self.best_slot = np.zeros(count, np.int64), np.zeros(count, np.intp)
         """(B,) its tokens, and the hypothesis that it is, or was before it ended."""
-        self.best_ended = np.zeros(count, bool)
+        self.best_step = np.zeros(count, np.int64)
+        """(B,) steps after which it was that hypothesis; one less than its tokens where it then ended and lay aside."""
 
     def advance(self, candidates: Candidates) -> None:
         """Take a step of every open sentence."""
@@ -154,17 +162,15 @@ class _Search:
         scores = self.scores[:, :, None] + np.where(np.isnan(said), -np.inf, said)
         self._add_coverage(candidates)
         offered, scores = self._with_finished(offered, scores)
-        order = self._best(scores, offered, 2 * width)
+        order = self._best(scores, offered, width if beam.keeps_finished else 2 * width)
         slot, choice = np.divmod(order, offered.shape[2])
         rows = np.arange(count)[:, None]
         chosen, tokens = scores[rows, slot, choice], offered[rows, slot, choice].astype(np.int32)
         ends = (tokens == beam.end) & (chosen > -np.inf)
-        old = self.finished[rows, slot]
         self.step += 1
-        self._record(slot, chosen, ends & ~old)
-        if beam.keeps_finished:
-            picked = np.broadcast_to(np.arange(width), (count, width))
-        else:  # the first K that do not end
+        picked = np.broadcast_to(np.arange(width), (count, width))
+        if not beam.keeps_finished:  # the first K that do not end
+            self._record(slot, chosen, ends)
             picked = np.argsort(ends, axis=1, kind="stable")[:, :width]
         pick = (rows, picked)
         self._move(slot[pick], chosen[pick], tokens[pick], ends[pick])
@@ -175,6 +181,7 @@ class _Search:
             return
         assert candidates.attention is not None, "a coverage penalty needs attention weights"
         attention = np.asarray(candidates.attention, np.float64).reshape(*self.scores.shape, -1)
+        attention = np.where(self.finished[:, :, None], 0.0, attention)
         self.coverage = attention if self.coverage is None else self.coverage + attention
 
     def _with_finished(self, offered: npt.NDArray[Any], scores: Float64s) -> tuple[npt.NDArray[Any], Float64s]:
@@ -210,25 +217,25 @@ class _Search:
         if not ends.any():
             return
         totals = np.where(ends, scores / self.beam.norm(self.step) + self._coverage_of(slot), -np.inf)
-        place = np.argmax(totals, axis=1)
-        rows = np.arange(len(totals))
-        better = totals[rows, place] > self.best
-        self._take_over(better, totals[rows, place], slot[rows, place])
-        self.best_ended |= better
+        counts = np.full(totals.shape, self.step)
+        self._take_over(totals.max(axis=1) > self.best, totals, slot, counts, self.step - 1)
 
-    def _take_over(self, where: npt.NDArray[np.bool_], scores: Float64s, slot: npt.NDArray[np.intp]) -> None:
-        """The best translations of some sentences are now these, of as many tokens as there were steps."""
-        self.best = np.where(where, scores, self.best)
-        self.best_count = np.where(where, self.step, self.best_count)
-        self.best_slot = np.where(where, slot, self.best_slot)
+    def _take_over(
+        self, where: npt.NDArray[np.bool_], totals: Float64s, slot: npt.NDArray[np.intp], counts: Int64s, step: int
+    ) -> None:
+        """The best translations of some sentences are now the best of (B, …) that were hypotheses `slot` after `step` steps."""
+        best = np.arange(len(totals)), np.argmax(totals, axis=1)
+        self.best = np.where(where, totals[best], self.best)
+        self.best_count = np.where(where, counts[best], self.best_count)
+        self.best_slot = np.where(where, slot[best], self.best_slot)
+        self.best_step = np.where(where, step, self.best_step)
 
     def _coverage_of(self, slot: npt.NDArray[np.intp]) -> Float64s:
-        """(B, …) the penalty of hypotheses; places that nothing ever attends to are padding."""
+        """(B, …) the penalty of hypotheses; places that nothing was attended to count nothing."""
         if self.coverage is None:
             return np.zeros(slot.shape)
-        real = self.coverage.max(axis=1) > 0
-        covered = np.log(np.clip(self.coverage, LEAST_COVERAGE, 1.0))
-        of_each = np.where(real[:, None, :], covered, 0.0).sum(-1)
+        some = np.where(self.coverage > 0, self.coverage, 1.0)
+        of_each = np.log(np.minimum(some, 1.0)).sum(-1)
         return np.asarray(self.beam.coverage_penalty * of_each[np.arange(len(slot))[:, None], slot])
 
     def _move(self, slot: npt.NDArray[np.intp], scores: Float64s, tokens: Int32s, ends: npt.NDArray[np.bool_]) -> None:
@@ -240,8 +247,9 @@ class _Search:
         rows = np.arange(count)[:, None]
         if not self.beam.keeps_finished:
             scores = np.where(ends, -np.inf, scores)
+        self.counts = np.where(self.finished[rows, slot], self.counts[rows, slot], self.step)
         self.scores, self.finished = scores, ends & self.beam.keeps_finished
-        if self.coverage is not None:
+        if self.coverage is not None and self.beam.reorders_coverage:
             self.coverage = self.coverage[rows, slot]
         self.said.append(tokens)
         self.from_.append(slot)
@@ -249,27 +257,33 @@ class _Search:
         self.parents = (slot + rows * width).reshape(-1)
 
     def _close(self) -> None:
-        """End the search of sentences whose best translation cannot be beaten, or that are as long as they may be."""
-        alive = np.where(self.finished, -np.inf, self.scores)
-        bound = alive.max(axis=1) / self.beam.norm(self.limits)
+        """End the search of sentences that are done, or as long as they may be."""
         last = self.step >= self.limits
-        unfinished = self.open & last & (self.best == -np.inf)
-        if unfinished.any():  # nothing ended: the best of what there is
-            totals = alive / self.beam.norm(self.step) + self._coverage_of(np.indices(alive.shape)[1])
-            place = np.argmax(totals, axis=1)
-            self._take_over(unfinished, totals.max(axis=1), place)
-        self.open = self.open & ~last & (bound > self.best)
+        if self.beam.keeps_finished:
+            done = (self.finished | np.isneginf(self.scores)).all(axis=1)
+            decided = self.open & (done | last)
+        else:
+            done = self.scores.max(axis=1) / self.beam.norm(self.limits) <= self.best
+            decided = self.open & last & (self.best == -np.inf)  # nothing ended: the best of what there is
+        if decided.any():
+            slot = np.indices(self.scores.shape)[1]
+            totals = self.scores / self.beam.norm(self.counts) + self._coverage_of(slot)
+            if self.beam.keeps_finished:
+                totals = np.where(last[:, None], self.scores, totals)
+            self._take_over(decided, totals, slot, self.counts, self.step)
+        self.open = self.open & ~last & ~done
 
     def result(self) -> Translations:
         """Follow each best translation back to its beginning."""
         rows, slot = np.arange(len(self.best)), self.best_slot
         tokens = np.full((len(rows), max(1, self.step)), PAD, np.int32)
-        body = self.best_count - self.best_ended
-        tokens[rows[self.best_ended], body[self.best_ended]] = self.beam.end
+        aside = self.best_count > self.best_step
+        tokens[rows[aside], self.best_step[aside]] = self.beam.end
         for step in range(self.step - 1, -1, -1):
-            within = body > step
+            within = self.best_step > step
             tokens[within, step] = self.said[step][rows, slot][within]
             slot = np.where(within, self.from_[step][rows, slot], slot)
+        tokens[np.arange(tokens.shape[1]) >= self.best_count[:, None]] = PAD
         return Translations(tokens, self.best_count.astype(np.int32), self.best)
 
 

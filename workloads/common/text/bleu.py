@@ -16,9 +16,9 @@ def _metric() -> Any:
     return BLEU(lowercase=True, tokenize="intl")
 
 
-def score(translations: Sequence[str], references: Sequence[str]) -> float:
-    """BLEU in points (0 … 100) of detokenised translations against one raw reference each, to nine digits."""
-    return round(float(_metric().corpus_score(list(translations), [list(references)]).score), 9)
+def score(translations: Sequence[str], references: Sequence[str], digits: int = 9) -> float:
+    """BLEU in points (0 … 100) of detokenised translations against one raw reference each, rounded to `digits`."""
+    return round(float(_metric().corpus_score(list(translations), [list(references)]).score), digits)
 
 
 def signature() -> str:

@@ -43,16 +43,16 @@ def candidates(split: str) -> Iterator[Phrase]:
 def pairs() -> dict[str, list[Phrase]]:
     """The sentence pairs of each split."""
     seen: set[str] = set()
-    found: dict[str, list[Phrase]] = {split: [] for split in SIZES}
+    by_split: dict[str, list[Phrase]] = {split: [] for split in SIZES}
     for split, count in SIZES.items():
         for pair in candidates(split):
             text = " ".join(pair.source)
             if text not in seen:
                 seen.add(text)
-                found[split].append(pair)
-            if len(found[split]) == count:
+                by_split[split].append(pair)
+            if len(by_split[split]) == count:
                 break
-    return found
+    return by_split
 
 
 def plain(words: list[str]) -> str:
@@ -62,9 +62,9 @@ def plain(words: list[str]) -> str:
 
 def write_text(folder: Path) -> None:
     """{train,dev,test}.{en,de} in `folder`."""
-    for split, found in pairs().items():
+    for split, of_split in pairs().items():
         for language, side in (("en", "source"), ("de", "target")):
-            lines = [plain(getattr(pair, side)) for pair in found]
+            lines = [plain(getattr(pair, side)) for pair in of_split]
             (folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 

@@ -225,8 +225,8 @@ class WMT16EnDe(TextDataset):
             paths = {WMT16_FILES[key]: (processed.files[key], md5) for key, md5 in WMT16_MD5.items()}
             paths[WMT16_REFERENCES] = (processed.references, NEWSTEST2014_MD5["de"])
             with ThreadPoolExecutor(prepared.cores()) as pool:
-                found = list(pool.map(md5, (path for path, _ in paths.values())))
-            self._wrong = [name for (name, (_, md5)), is_ in zip(paths.items(), found, strict=True) if md5 != is_]
+                digests = list(pool.map(md5, (path for path, _ in paths.values())))
+            self._wrong = [name for (name, (_, md5)), is_ in zip(paths.items(), digests, strict=True) if md5 != is_]
         return self._wrong
 
 
@@ -265,11 +265,11 @@ class WMT17EnDe(TextDataset):
             raise ValueError(f"--vocabulary {own}: no such file; learn one with: {self.how_to_learn()}")
         wanted = corpora if own else [WMT17_VOCABULARY, *corpora]
         self._members = sources.find_members(source, wanted, WMT17_EXPECTED)
-        found = {str(path.relative_to(source)): path for path, _ in self._members.values()}
+        files = {str(path.relative_to(source)): path for path, _ in self._members.values()}
         if own is not None:
             self._members[WMT17_VOCABULARY] = (own, "")
-            found[WMT17_VOCABULARY] = own
-        return found
+            files[WMT17_VOCABULARY] = own
+        return files
 
     def options(self) -> dict[str, Json]:
         """No byte pair encoding is learned."""
@@ -296,8 +296,8 @@ class WMT17EnDe(TextDataset):
             wanted[f"newstest2014.{language}"] = processed.files["test", side], NEWSTEST2014_MD5[language]
         wrong = [name for name, (path, digest) in wanted.items() if md5(path) != digest]
         lines = sum(data.count(b"\n") for data in chunks(processed.files["train", "source"]))
-        found = [f"md5 differs from the reference's: {', '.join(wrong)}"] if wrong else []
-        return found + ([f"{lines:,} training pairs, not {WMT17_PAIRS:,}"] if lines != WMT17_PAIRS else [])
+        remarks = [f"md5 differs from the reference's: {', '.join(wrong)}"] if wrong else []
+        return remarks + ([f"{lines:,} training pairs, not {WMT17_PAIRS:,}"] if lines != WMT17_PAIRS else [])
 
     def matches(self, processed: Processed) -> bool | None:
         """Whether vocabulary, test set and the number of training pairs are the reference's."""

@@ -58,11 +58,11 @@ class _Words:
         subwords: list[str] = []
         counts = np.empty(len(lines), np.int32)
         for number, line in enumerate(lines):
-            found = line.split()
-            if not found:
+            words = line.split()
+            if not words:
                 raise ValueError(f"{self.path}:{first_line + number}: an empty line; a sentence pair needs both sides")
-            counts[number] = len(found)
-            subwords += found
+            counts[number] = len(words)
+            subwords += words
         ids = np.fromiter(map(self.id_of, subwords), np.int32, len(subwords))
         strange = np.flatnonzero(ids == UNK)
         self.unknown += len(strange)
@@ -83,7 +83,7 @@ class _Subtokens:
     def ids(self, lines: list[str], first_line: int) -> tuple[Int32s, Int32s]:
         """All ids, and how many each line has."""
         of_lines = [self.vocabulary.encode(line.strip()) for line in lines]
-        counts = np.array([len(found) for found in of_lines], np.int32)
+        counts = np.array([len(ids) for ids in of_lines], np.int32)
         return np.fromiter(chain.from_iterable(of_lines), np.int32, int(counts.sum())), counts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -106,8 +107,14 @@ SYNTHETIC_PAIRS = 1 << 17
 
 def synthetic_lengths(pairs: int) -> UInt16s:
     """(2, pairs) lengths drawn by hash, 1 … `prepared.LONGEST`; the same in every process."""
-    draws = bits(stream(0, "synthetic sentence lengths"), np.arange(3)[:, None], np.arange(min(pairs, SYNTHETIC_PAIRS)))
+    drawn = _drawn_lengths(min(pairs, SYNTHETIC_PAIRS))
+    return np.ascontiguousarray(np.tile(drawn, -(-pairs // drawn.shape[1]))[:, :pairs])
+
+
+@functools.cache
+def _drawn_lengths(pairs: int) -> UInt16s:
+    """What then repeats: a run asks for it three times, half a million bytes that take 0.1 s to draw."""
+    draws = bits(stream(0, "synthetic sentence lengths"), np.arange(3)[:, None], np.arange(pairs))
     common, *own = normal(draws, np.float64)
     logs = [math.log(SYNTHETIC_MEDIAN) + SYNTHETIC_SPREAD * common + SYNTHETIC_RATIO * each for each in own]
-    drawn = np.clip(np.rint(np.exp(logs)), 1, prepared.LONGEST).astype(np.uint16)
-    return np.ascontiguousarray(np.tile(drawn, -(-pairs // drawn.shape[1]))[:, :pairs])
+    return np.clip(np.rint(np.exp(logs)), 1, prepared.LONGEST).astype(np.uint16)

@@ -157,15 +157,15 @@ class Clause:
 
 def sentence(draws: Draws, length: int) -> Phrase:
     """A sentence pair of about `length` source words, punctuation included and parted by spaces."""
-    found = _clauses(draws, length - 1)
-    found.source.append(".")
-    found.target.append(".")
-    return found
+    phrase = _clauses(draws, length - 1)
+    phrase.source.append(".")
+    phrase.target.append(".")
+    return phrase
 
 
 def _clauses(draws: Draws, length: int) -> Phrase:
     """One clause or several, joined."""
-    found = Phrase()
+    phrase = Phrase()
     if length <= SPLIT_AT or draws.chance(0.15):
         clause = _clause(draws, length)
         return Phrase(clause.source(), clause.main(), clause.pairs())
@@ -173,19 +173,19 @@ def _clauses(draws: Draws, length: int) -> Phrase:
     left = length - len(first.source()) - 1
     if draws.chance(0.4):
         joined, more = COORDINATE[draws.integer(0, len(COORDINATE) - 1)], _clauses(draws, left)
-        found.source = [*first.source(), joined[0], *more.source]
-        found.target = [*first.main(), joined[1], *more.target]
-        found.pairs = [*first.pairs(), joined, *more.pairs]
-        return found
+        phrase.source = [*first.source(), joined[0], *more.source]
+        phrase.target = [*first.main(), joined[1], *more.target]
+        phrase.pairs = [*first.pairs(), joined, *more.pairs]
+        return phrase
     joined, second = SUBORDINATE[draws.integer(0, len(SUBORDINATE) - 1)], _clause(draws, left)
-    found.pairs = [*first.pairs(), joined, *second.pairs()]
+    phrase.pairs = [*first.pairs(), joined, *second.pairs()]
     if draws.chance(0.5):
-        found.source = [joined[0], *first.source(), ",", *second.source()]
-        found.target = [joined[1], *first.subordinate(), ",", *second.main(inverted=True)]
+        phrase.source = [joined[0], *first.source(), ",", *second.source()]
+        phrase.target = [joined[1], *first.subordinate(), ",", *second.main(inverted=True)]
     else:
-        found.source = [*first.source(), joined[0], *second.source()]
-        found.target = [*first.main(), ",", joined[1], *second.subordinate()]
-    return found
+        phrase.source = [*first.source(), joined[0], *second.source()]
+        phrase.target = [*first.main(), ",", joined[1], *second.subordinate()]
+    return phrase
 
 
 def _clause(draws: Draws, length: int) -> Clause:

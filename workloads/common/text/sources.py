@@ -53,25 +53,25 @@ def find_members(source: Path, names: Sequence[str], expected: str) -> dict[str,
     Raises ValueError naming a missing one, and what is `expected`.
     """
     wanted = set(names)
-    found: dict[str, tuple[Path, str]] = {}
+    places: dict[str, tuple[Path, str]] = {}
     for path in sorted(source.rglob("*")):
         if path.name in wanted and path.is_file():
-            found.setdefault(path.name, (path, ""))
+            places.setdefault(path.name, (path, ""))
     for archive in sorted(itertools.chain.from_iterable(source.rglob(pattern) for pattern in ARCHIVES)):
-        if len(found) == len(wanted):
+        if len(places) == len(wanted):
             break
         try:
             with tarfile.open(archive) as tar:
                 for member in tar:
                     name = Path(member.name).name
                     if member.isfile() and name in wanted:
-                        found.setdefault(name, (archive, member.name))
+                        places.setdefault(name, (archive, member.name))
         except (tarfile.TarError, OSError, EOFError) as error:
             raise ValueError(f"{archive}: cannot be read ({error}); download it again") from None
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in places]
     if missing:
         raise ValueError(f"{source}: no {missing[0]}, neither as a file nor in an archive; expected are {expected}")
-    return found
+    return places
 
 
 def unpack_wmt(members: dict[str, tuple[Path, str]], languages: Sequence[str], folder: Path) -> None:
@@ -127,16 +127,16 @@ def segments(sgm: str) -> list[str]:
 
 def plain_files(source: Path, languages: Sequence[str]) -> dict[tuple[str, str], Path]:
     """(split, side) to {train,dev,test}.LANGUAGE in `source`. Raises ValueError for a missing one."""
-    found = {
+    files = {
         (s, side): source / f"{s}.{code}"
         for s in ("train", "dev", "test")
         for side, code in zip(SIDES, languages, strict=True)
     }
-    for path in found.values():
+    for path in files.values():
         if not path.is_file():
             names = ", ".join(f"{split}.{code}" for split in ("train", "dev", "test") for code in languages)
             raise ValueError(f"{path}: no such file; expected are {names}, with a sentence a line")
-    return found
+    return files
 
 
 def process(source: Path, languages: Sequence[str], merges: int, folder: Path) -> tuple[Processed, dict[str, int]]:
@@ -253,10 +253,10 @@ def _merges(codes: str) -> Any:
 
 def write_vocabulary(texts: Sequence[Path], out: Path) -> None:
     """The subwords of the texts, the most frequent first, of equal ones the one seen first (get_vocab.py)."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for line in itertools.chain.from_iterable(_lines(path) for path in texts):
-        found.update(line.split())
-    Vocabulary([subword for subword, _ in found.most_common()]).write(out)
+        counts.update(line.split())
+    Vocabulary([subword for subword, _ in counts.most_common()]).write(out)
 
 
 def _lines(path: Path) -> Iterator[str]:

@@ -65,13 +65,13 @@ def learn(counts: Mapping[str, int], size: int) -> list[str]:
     best: list[str] | None = None
     while low <= high:  # for a count that gives hardly too many, or the highest that gives enough
         middle = (low + high) // 2
-        found = _build(texts, alphabet, first, middle)
-        if len(RESERVED) + len(found) >= size:
-            best, low = found, middle + 1
-            if len(RESERVED) + len(found) <= size * (1 + TOLERANCE):
+        learned = _build(texts, alphabet, first, middle)
+        if len(RESERVED) + len(learned) >= size:
+            best, low = learned, middle + 1
+            if len(RESERVED) + len(learned) <= size * (1 + TOLERANCE):
                 break
         else:
-            high, most = middle - 1, len(RESERVED) + len(found)
+            high, most = middle - 1, len(RESERVED) + len(learned)
     if best is None:
         raise ValueError(f"--size {size}: the text gives {most:,} subtokens at most; ask for fewer, or name more text")
     return [*RESERVED, *_cut(best, alphabet, size - len(RESERVED))]
@@ -79,28 +79,28 @@ def learn(counts: Mapping[str, int], size: int) -> list[str]:
 
 def _build(texts: Mapping[str, int], alphabet: set[str], first: Mapping[str, int], least: int) -> list[str]:
     """The subtokens that are found at least so often, the most frequent first; `first`: stretches of texts cut by character."""
-    found = _chosen(first, alphabet, least)
+    chosen = _chosen(first, alphabet, least)
     for _ in range(ROUNDS - 1):
-        found = _chosen(_stretches(texts, found), alphabet, least)
-    return found
+        chosen = _chosen(_stretches(texts, chosen), alphabet, least)
+    return chosen
 
 
 def _stretches(texts: Mapping[str, int], subtokens: Sequence[str]) -> Counter[str]:
     """How often each stretch of a text that begins where a subtoken does is found."""
     cut = Subtokeniser([*RESERVED, *subtokens])
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for text, count in texts.items():
         start = 0
         for piece in cut.pieces(text):
             for stop in range(start + 1, min(start + LONGEST, len(text)) + 1):
-                found[text[start:stop]] += count
+                counts[text[start:stop]] += count
             start += len(piece)
-    return found
+    return counts
 
 
-def _chosen(found: Mapping[str, int], alphabet: set[str], least: int) -> list[str]:
+def _chosen(count_of: Mapping[str, int], alphabet: set[str], least: int) -> list[str]:
     """The stretches that stay frequent when longer ones have taken theirs, and all characters; the most frequent first."""
-    counts = {text: count for text, count in found.items() if count >= least}
+    counts = {text: count for text, count in count_of.items() if count >= least}
     chosen = dict.fromkeys(alphabet, 0)
     for text in sorted(counts, key=lambda text: (-len(text), text)):
         count = counts[text]

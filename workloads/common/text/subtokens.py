@@ -58,11 +58,11 @@ class Subtokeniser:
             raise ValueError(f"{path}: {error.strerror}; a vocabulary of subtokens is expected") from None
         except UnicodeDecodeError as error:
             raise ValueError(f"{path}:{error.object.count(10, 0, error.start) + 1}: not UTF-8") from None
-        found = [line.strip() for line in (lines[:-1] if lines[-1] == "" else lines)]
-        for number, line in enumerate(found, 1):
+        quoted = [line.strip() for line in (lines[:-1] if lines[-1] == "" else lines)]
+        for number, line in enumerate(quoted, 1):
             if len(line) < 3 or line[0] not in "'\"" or line[0] != line[-1]:
                 raise ValueError(f"{path}:{number}: {line!r} is not a subtoken in quotes")
-        return cls([line[1:-1] for line in found], str(path))
+        return cls([line[1:-1] for line in quoted], str(path))
 
     def write(self, path: Path) -> None:
         path.write_text("".join(f"'{subtoken}'\n" for subtoken in self.subtokens), encoding="utf-8", newline="\n")
@@ -73,15 +73,15 @@ class Subtokeniser:
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without EOS."""
-        found: list[int] = []
+        encoded: list[int] = []
         for token in tokens(text):
             ids = self._known.get(token)
             if ids is None:
                 ids = self._ids_of(token)
                 if len(self._known) < CACHED:
                     self._known[token] = ids
-            found += ids
-        return found
+            encoded += ids
+        return encoded
 
     def _ids_of(self, token: str) -> list[int]:
         """The subtokens of a token."""
@@ -89,14 +89,14 @@ class Subtokeniser:
 
     def pieces(self, text: str) -> list[str]:
         """The greedy longest matches of an escaped token, each a subtoken."""
-        found, start = list[str](), 0
+        cut, start = list[str](), 0
         while start < len(text):
             stop = min(len(text), start + self.longest)
             while text[start:stop] not in self.ids:  # ends: every character is a subtoken
                 stop -= 1
-            found.append(text[start:stop])
+            cut.append(text[start:stop])
             start = stop
-        return found
+        return cut
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids up to the first EOS, without padding and ids beyond the vocabulary."""
@@ -106,15 +106,15 @@ class Subtokeniser:
                 break
             if number != PAD and number < len(self.subtokens):
                 written.append(self.subtokens[number])
-        found = [_ESCAPED.sub(_character, token) for token in "".join(written).split("_") if token]
-        return joined(found)
+        words = [_ESCAPED.sub(_character, token) for token in "".join(written).split("_") if token]
+        return joined(words)
 
 
 def tokens(text: str) -> list[str]:
     """A text's tokens; spaces between two of them are left out, not those at its ends."""
-    found = _TOKEN.findall(text)
-    last = len(found) - 1
-    return [token for place, token in enumerate(found) if token != " " or place in (0, last)]
+    parts = _TOKEN.findall(text)
+    last = len(parts) - 1
+    return [token for place, token in enumerate(parts) if token != " " or place in (0, last)]
 
 
 def escaped(token: str, alphabet: Container[str]) -> str:
@@ -123,10 +123,10 @@ def escaped(token: str, alphabet: Container[str]) -> str:
     return "".join(c if c in alphabet and c != "\n" else f"\\{ord(c)};" for c in token) + "_"
 
 
-def joined(found: Sequence[str]) -> str:
+def joined(parts: Sequence[str]) -> str:
     """The text of tokens: a space between two that begin with a letter or a number."""
     text, before = [], False
-    for token in found:
+    for token in parts:
         is_word = token[:1].isalnum()
         if before and is_word:
             text.append(" ")

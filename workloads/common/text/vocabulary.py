@@ -95,13 +95,13 @@ class Vocabulary:
 
         Ids beyond the vocabulary (rows that only pad a model's table) are unknown ones.
         """
-        found = []
+        words = []
         for number in ids:
             if number == EOS:
                 break
             if number not in (PAD, BOS):
-                found.append(self.word(int(number)))
-        return join_subwords(" ".join(found))
+                words.append(self.word(int(number)))
+        return join_subwords(" ".join(words))
 
     def word(self, number: int) -> str:
         """How an id is written."""

@@ -76,6 +76,11 @@ class TranslationOptions(WorkloadOptions):
     )
 
 
+DETOKENISED_AS = {facts.WMT16.name: "en"}
+"""Data set to the language of Moses' detokeniser: the reference calls it without one, which is English (inference.py).
+Of others: the target's."""
+
+
 class TranslationWorkload(Workload):
     """Sentence pairs in, BLEU out. Where batches are of samples, sets give `buckets` too."""
 
@@ -85,13 +90,15 @@ class TranslationWorkload(Workload):
     weigh_tokens: ClassVar[bool] = False
     """Whether the loss is a mean over target tokens, instead of sentences."""
     data: ClassVar[TextFacts] = facts.WMT16
+    bleu_digits: ClassVar[int] = 9
+    """To which BLEU in points is rounded before it is compared with the target."""
     options: TranslationOptions
 
-    def __init__(self, settings: Settings, found: Facts) -> None:
-        super().__init__(settings, found)
+    def __init__(self, settings: Settings, facts: Facts) -> None:
+        super().__init__(settings, facts)
         if not self.counts.steps:
             raise ValueError(
-                f"batch size {settings.batch_size_global}: no bucket of the {found.train_samples:,} training pairs fills "
+                f"batch size {settings.batch_size_global}: no bucket of the {facts.train_samples:,} training pairs fills "
                 f"a batch; type a smaller batch=global:N"
             )
 
@@ -103,18 +110,18 @@ class TranslationWorkload(Workload):
 
         `sizes["pairs"]` counts all that are prepared.
         """
-        found = cls.data.for_settings(settings)
-        if cls.framing.begin is not None and facts.END in found.sizes:
+        of_data = cls.data.for_settings(settings)
+        if cls.framing.begin is not None and facts.END in of_data.sizes:
             raise ValueError(
                 f"workload.dataset={settings.dataset}: its vocabulary has no beginning of a sentence, which {cls.name} needs; "
                 f"type workload.dataset={facts.WMT16.name}"
             )
-        lengths = facts.train_lengths(found)
+        lengths = facts.train_lengths(of_data)
         most = cls.options_of(settings).max_sequence_length - cls.framing.extra
         short = int((np.maximum(lengths[0], lengths[1]) <= most).sum())
-        found = replace(found, train_samples=short, sizes={**found.sizes, "pairs": lengths.shape[1]})
-        cls(settings, found)  # what its batches refuse is refused before anything starts
-        return found
+        of_data = replace(of_data, train_samples=short, sizes={**of_data.sizes, "pairs": lengths.shape[1]})
+        cls(settings, of_data)  # what its batches refuse is refused before anything starts
+        return of_data
 
     # -- batches --------------------------------------------------------------------------------------------------
 
@@ -177,8 +184,8 @@ class TranslationWorkload(Workload):
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """Those to translate, then those for the validation loss; none under profile=synthetic, which evaluates nothing."""
-        found = self.batching.evaluation_shapes() if self.settings.profile != "synthetic" else []
-        return found if self.has_validation_loss else found[: len(found) // 2]
+        listed = self.batching.evaluation_shapes() if self.settings.profile != "synthetic" else []
+        return listed if self.has_validation_loss else listed[: len(listed) // 2]
 
     @property
     def has_validation_loss(self) -> bool:
@@ -283,13 +290,13 @@ class TranslationWorkload(Workload):
         """
         check_each_once(results["number"], self.facts.evaluation_samples, "translations")
         references = prepared.read_references(self.folder, self.facts.evaluation_samples)
-        found = {METRIC: self.unit * bleu.score(self.translations(results), references)}
+        quality = {METRIC: self.unit * bleu.score(self.translations(results), references, self.bleu_digits)}
         if self.has_validation_loss:
             check_each_once(results["loss_number"], self.facts.sizes["dev"], "validation losses")
             # In the order of the sentences: the sum does not depend on how they were dealt out.
             losses = results["loss"][np.argsort(results["loss_number"])]
-            found["validation_loss"] = math.fsum(losses.tolist()) / int(results["loss_tokens"].sum())
-        return found
+            quality["validation_loss"] = math.fsum(losses.tolist()) / int(results["loss_tokens"].sum())
+        return quality
 
     @property
     def unit(self) -> float:
@@ -303,7 +310,7 @@ class TranslationWorkload(Workload):
         vocabulary = prepared.vocabulary_of(self.folder, manifest.options)
         text: Detokenise = str  # subtokens are those of the text itself
         if isinstance(vocabulary, Vocabulary):
-            text = bleu.detokeniser(str(manifest.options["languages"][1]))
+            text = bleu.detokeniser(DETOKENISED_AS.get(self.settings.dataset, str(manifest.options["languages"][1])))
         stops = np.cumsum(results["token_count"], dtype=np.int64)
         starts = stops - results["token_count"]
         said = [results["token"][starts[row] : stops[row]].tolist() for row in np.argsort(results["number"])]

@@ -26,16 +26,16 @@ def total(shapes: Shapes) -> int:
 
 def views(flat: mx.nd.NDArray, shapes: Shapes) -> dict[str, mx.nd.NDArray]:
     """Name to its part of a flat vector, in its shape; the vector may be NumPy's too."""
-    found, first = {}, 0
+    parts, first = {}, 0
     for name, shape in shapes.items():
         stop = first + math.prod(shape)
-        found[name] = flat[first:stop].reshape(shape)
+        parts[name] = flat[first:stop].reshape(shape)
         first = stop
-    return found
+    return parts
 
 
 @dataclass(frozen=True)
-class Layout:
+class FlatLayout:
     """Where each trained parameter lies in a flat vector; those of one rule lie side by side."""
 
     shapes: Shapes
@@ -46,7 +46,7 @@ class Layout:
     """The parameters that are not trained: they are in none of the vectors."""
 
     @classmethod
-    def of(cls, shapes: Shapes, rule_of: Callable[[str], ParameterRule]) -> Layout:
+    def of(cls, shapes: Shapes, rule_of: Callable[[str], ParameterRule]) -> FlatLayout:
         """The layout of a model's parameters; those that LARS adapts come first. Raises ValueError if all are frozen."""
         rules = {name: rule_of(name) for name in shapes}
         names = [name for name in shapes if not rules[name].frozen]
@@ -62,13 +62,13 @@ class Layout:
         `within` is a segment of the vector: parts are then cut to it, and count from its start.
         """
         begin, end = (within.start, within.stop) if within else (0, total(self.shapes))
-        found, first = [], 0
+        listed, first = [], 0
         for rule, names in groupby(self.shapes, key=lambda name: self.rules[name]):
             stop = first + sum(math.prod(self.shapes[name]) for name in names)
             if max(first, begin) < min(stop, end):
-                found.append((rule, slice(max(first, begin) - begin, min(stop, end) - begin)))
+                listed.append((rule, slice(max(first, begin) - begin, min(stop, end) - begin)))
             first = stop
-        return found
+        return listed
 
     def to_names(self, vector: Array) -> Array:
         """A whole vector, brought from its own order into that of `names`."""

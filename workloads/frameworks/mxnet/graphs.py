@@ -56,8 +56,8 @@ class Model:
         """What is computed, as a symbol."""
         names = [*self.arguments(self.shapes), *self.statistics, *self.constants(), *self.inputs, *self.targets]
         inputs = {name: mx.sym.var(name) for name in names}
-        found = self.computed(mx.sym, inputs, training)
-        return found[0] if training and len(found) == 1 else mx.sym.Group(found)
+        outputs = self.computed(mx.sym, inputs, training)
+        return outputs[0] if training and len(outputs) == 1 else mx.sym.Group(outputs)
 
 
 class Part(Model):
@@ -97,8 +97,8 @@ class Graphs:
         if not self.compiled:
             return self.model.computed(mx.nd, inputs, training)
         program, names = self._program(training, data)
-        found = program(*(inputs[name] for name in names))
-        return found if isinstance(found, list) else [found]
+        outputs = program(*(inputs[name] for name in names))
+        return outputs if isinstance(outputs, list) else [outputs]
 
     def _program(self, training: bool, data: Inputs) -> tuple[mx.nd.CachedOp, list[str]]:
         """The graph for these shapes, and the names of its inputs in order."""

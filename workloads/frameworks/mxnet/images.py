@@ -15,7 +15,7 @@ import mxnet as mx
 import numpy as np
 
 from workloads.api import Array, Arrays, Batch, TrainStats
-from workloads.frameworks.mxnet.flat import Layout, total, views
+from workloads.frameworks.mxnet.flat import FlatLayout, total, views
 from workloads.frameworks.mxnet.graphs import Inputs
 from workloads.frameworks.mxnet.layers import ImageModel
 from workloads.frameworks.mxnet.model import ModelTrainer, Replica
@@ -27,7 +27,7 @@ DataShapes = tuple[tuple[str, tuple[int, ...]], ...]
 class ImageReplica(Replica):
     """With the running statistics: those that evaluation takes, and those that training moves."""
 
-    def __init__(self, model: ImageModel, layout: Layout, adds: bool, context: mx.Context) -> None:
+    def __init__(self, model: ImageModel, layout: FlatLayout, adds: bool, context: mx.Context) -> None:
         super().__init__(model, layout, adds, context)
         values = max(1, total(model.statistics))  # a model may have none, an array may not
         self.statistics, self.moving = (mx.nd.zeros((values,), ctx=context) for _ in range(2))

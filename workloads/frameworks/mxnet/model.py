@@ -8,7 +8,7 @@ from typing import Any
 import mxnet as mx
 
 from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, ParameterRule, Place, TrainStats, Workload
-from workloads.frameworks.mxnet.flat import Layout, total, views
+from workloads.frameworks.mxnet.flat import FlatLayout, total, views
 from workloads.frameworks.mxnet.graphs import Graphs, Inputs, Model
 from workloads.frameworks.mxnet.optimizers import build_optimizer
 from workloads.frameworks.mxnet.server import ServerUpdate, Store, SyncStore, serve
@@ -20,7 +20,7 @@ FP32_BYTES = 4
 class Replica:
     """Parameters, gradients and constants on one context; frozen parameters have no gradient."""
 
-    def __init__(self, model: Model, layout: Layout, adds: bool, context: mx.Context) -> None:
+    def __init__(self, model: Model, layout: FlatLayout, adds: bool, context: mx.Context) -> None:
         self.context = context
         self.flat, self.gradient = (mx.nd.zeros((total(layout.shapes),), ctx=context) for _ in range(2))
         frozen = {name: mx.nd.zeros(shape, ctx=context) for name, shape in layout.frozen.items()}
@@ -115,7 +115,7 @@ class ModelTrainer(MXNetTrainer):
     def build(self) -> None:
         """The model, what each context holds, and the optimizer."""
         self.model = self.build_model(self.settings.precision == "fp16", self.contexts[0].device_type == "cpu")
-        self.layout = Layout.of(self.model.shapes, self.parameter_rule)
+        self.layout = FlatLayout.of(self.model.shapes, self.parameter_rule)
         self.graphs = Graphs(self.model, self.compiles)
         self.replicas: Sequence[Replica] = [self.build_replica(context) for context in self.contexts]
         flats, gradients = ([getattr(one, name) for one in self.replicas] for name in ("flat", "gradient"))
@@ -199,12 +199,12 @@ class ModelTrainer(MXNetTrainer):
 
     def loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
         """Losses of the replicas from a training pass without gradients."""
-        found = []
+        sums = []
         for replica, batch in zip(self.replicas, batches, strict=True):
             with mx.autograd.train_mode():
                 losses = [self.call(replica, data, training=True)[0] for data in self.pieces(replica, batch, True)]
-            found.append(mx.nd.add_n(*losses) / self.divisor(batch))
-        return found
+            sums.append(mx.nd.add_n(*losses) / self.divisor(batch))
+        return sums
 
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         """Loss and gradients of each item, summed over replicas, without an update."""
@@ -219,8 +219,8 @@ class ModelTrainer(MXNetTrainer):
     def outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
         """The model's outputs by name, in pieces."""
         local = self.replicas[replica]
-        found = [self.call(local, data, training=False) for data in self.pieces(local, batch, training=False)]
-        return {name: list(parts) for name, parts in zip(self.model.results, zip(*found, strict=True), strict=True)}
+        pieces = [self.call(local, data, training=False) for data in self.pieces(local, batch, training=False)]
+        return {name: list(parts) for name, parts in zip(self.model.results, zip(*pieces, strict=True), strict=True)}
 
     def state(self) -> dict[str, Array]:
         """Parameters by name, and the optimizer's state."""

@@ -84,8 +84,8 @@ class BySamples:
     def __call__(self, cells: mx.nd.NDArray) -> mx.nd.NDArray:
         self.shape = cells.shape
         flat = cells.detach().reshape((self.columns, -1))
-        found = [mx.nd.sparse.dot(matrix, flat) for matrix in self.matrices]
-        pooled = found[0] if len(found) == 1 else mx.nd.concat(*found, dim=0)
+        parts = [mx.nd.sparse.dot(matrix, flat) for matrix in self.matrices]
+        pooled = parts[0] if len(parts) == 1 else mx.nd.concat(*parts, dim=0)
         return pooled.reshape((-1, self.bins, self.shape[2]))
 
     def back(self, gradient: mx.nd.NDArray) -> mx.nd.NDArray:
@@ -159,7 +159,7 @@ class ByOperator:
         return self.pooled.detach()
 
     def _pooled(self) -> mx.nd.NDArray:
-        found, first = [], 0
+        parts, first = [], 0
         for number, (height, width) in enumerate(self.shapes):
             last = first + height * width
             if number in self.rows:
@@ -167,9 +167,9 @@ class ByOperator:
                 planes = mx.nd.reshape(mx.nd.transpose(of_level, (0, 2, 1)), (0, 0, height, width))
                 settings = {"spatial_scale": 1 / self.strides[number], "sample_ratio": SAMPLES, "aligned": False}
                 size = (self.side, self.side)
-                found.append(mx.nd.contrib.ROIAlign(planes, self.rows[number], pooled_size=size, **settings))
+                parts.append(mx.nd.contrib.ROIAlign(planes, self.rows[number], pooled_size=size, **settings))
             first = last
-        pooled = mx.nd.transpose(mx.nd.reshape(mx.nd.concat(*found, dim=0), (0, 0, -1)), (0, 2, 1))
+        pooled = mx.nd.transpose(mx.nd.reshape(mx.nd.concat(*parts, dim=0), (0, 0, -1)), (0, 2, 1))
         return mx.nd.take(pooled, self.back_to)
 
     def back(self, gradient: mx.nd.NDArray) -> mx.nd.NDArray:

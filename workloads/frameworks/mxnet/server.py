@@ -22,7 +22,7 @@ import mxnet as mx
 import numpy as np
 
 from workloads.api import Array, Arrays, OptimizerSettings, count_update, tail_size
-from workloads.frameworks.mxnet.flat import Layout, total
+from workloads.frameworks.mxnet.flat import FlatLayout, total
 from workloads.frameworks.mxnet.optimizers import build_optimizer
 
 ROLE_VARIABLE = "SUITE_STORE_ROLE"
@@ -44,7 +44,7 @@ def serve() -> None:
 class ServerUpdate(mx.optimizer.Optimizer):
     """What the server does with a push."""
 
-    def __init__(self, settings: OptimizerSettings, layout: Layout) -> None:
+    def __init__(self, settings: OptimizerSettings, layout: FlatLayout) -> None:
         super().__init__()
         self.settings, self.layout = settings, layout
         self.inner: Any = None
@@ -86,8 +86,8 @@ class Meeting:
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
         """Collective: the arrays of every worker on worker 0, None elsewhere."""
-        found = self.all_gather(arrays)
-        return found if self._worker == 0 else None
+        gathered = self.all_gather(arrays)
+        return gathered if self._worker == 0 else None
 
     def all_gather(self, arrays: Arrays) -> list[Arrays]:
         """Collective: the arrays of every worker, in every worker."""
@@ -102,7 +102,7 @@ class Meeting:
 
     def _exchanged(self, text: bytes) -> list[bytes]:
         """Collective: what each worker gave, in every worker; piece by piece, until the longest is through."""
-        found = [b""] * self._workers
+        messages = [b""] * self._workers
         room, first, longest = 4 * (PIECE - 1), 0, 1
         while longest > 0:
             piece = np.zeros(PIECE, np.float32)
@@ -112,9 +112,9 @@ class Meeting:
             pieces = self._turn(piece)
             left = [int(one[:1].view(np.int32)[0]) for one in pieces]
             for worker, (one, count) in enumerate(zip(pieces, left, strict=True)):
-                found[worker] += one[1:].tobytes()[: min(count, room)]
+                messages[worker] += one[1:].tobytes()[: min(count, room)]
             first, longest = first + room, max(left) - room
-        return found
+        return messages
 
     def _turn(self, piece: Array) -> list[Array]:
         """Collective: one's own piece, float32 (PIECE,), for all others'."""
@@ -142,10 +142,10 @@ class SyncStore(Meeting):
         """Two bytes to a number: small whole numbers survive a sum with zeros, where bytes taken for numbers would not."""
         rows = np.zeros((self._workers, 2 * PIECE), np.float32)
         rows[self._worker] = piece.view(np.uint16)
-        found = mx.nd.zeros(rows.shape)
+        pulled = mx.nd.zeros(rows.shape)
         self._store.push(ROWS, mx.nd.from_numpy(rows))
-        self._store.pull(ROWS, out=found)
-        return [row.astype(np.uint16).view(np.float32) for row in found.asnumpy()]
+        self._store.pull(ROWS, out=pulled)
+        return [row.astype(np.uint16).view(np.float32) for row in pulled.asnumpy()]
 
 
 class Store(Meeting):
@@ -184,6 +184,6 @@ class Store(Meeting):
         self._store._barrier()
         for other, one in enumerate(pieces):
             self._store.pull(1 + other, out=one)
-        found = [one.asnumpy() for one in pieces]
+        pulled = [one.asnumpy() for one in pieces]
         self._store._barrier()  # nobody writes the next piece before all have read this one
-        return found
+        return pulled

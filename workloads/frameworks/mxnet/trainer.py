@@ -144,16 +144,16 @@ class MXNetTrainer(Trainer):
 
 def in_turn(works: Sequence[Generator[None, None, T]]) -> list[T]:
     """What generators return. Each stops before it waits for its context, so that all contexts have work by then."""
-    found: dict[int, T] = {}
-    while len(found) < len(works):
+    results: dict[int, T] = {}
+    while len(results) < len(works):
         for number, work in enumerate(works):
-            if number in found:
+            if number in results:
                 continue
             try:
                 next(work)
             except StopIteration as end:
-                found[number] = end.value
-    return [found[number] for number in range(len(works))]
+                results[number] = end.value
+    return [results[number] for number in range(len(works))]
 
 
 @contextlib.contextmanager

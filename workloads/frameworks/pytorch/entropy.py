@@ -27,12 +27,12 @@ class _SmoothedEntropy(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         logarithms, labels = ctx.saved_tensors
         on_label, on_mean = ctx.shares
-        found = logarithms.exp_()
-        found -= on_mean / found.shape[1]
+        gradient_of_logits = logarithms.exp_()
+        gradient_of_logits -= on_mean / gradient_of_logits.shape[1]
         rows = torch.arange(len(labels), device=labels.device)
-        found[rows, labels] -= on_label
-        found *= (ctx.valid * gradient)[:, None]
-        return found.to(ctx.dtype), None, None, None, None
+        gradient_of_logits[rows, labels] -= on_label
+        gradient_of_logits *= (ctx.valid * gradient)[:, None]
+        return gradient_of_logits.to(ctx.dtype), None, None, None, None
 
 
 def smoothed_entropy(

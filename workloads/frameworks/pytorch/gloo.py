@@ -47,8 +47,8 @@ def _unnamed(before: set[int]) -> list[int]:
 
 def _threads() -> dict[int, str]:
     """Id → name of this process's threads; none where the system does not tell."""
-    found = {}
+    names = {}
     for task in _TASKS.iterdir() if _TASKS.is_dir() else []:
         with contextlib.suppress(OSError):  # it has ended since
-            found[int(task.name)] = (task / "comm").read_text().strip()
-    return found
+            names[int(task.name)] = (task / "comm").read_text().strip()
+    return names

@@ -219,10 +219,10 @@ class ModelTrainer(PyTorchTrainer):
 
     def gradients(self) -> list[torch.Tensor]:
         """Those that the optimizer will read."""
-        found = {name: value.grad for name, value in self.parameters.items() if value.requires_grad}
-        without = [name for name, gradient in found.items() if gradient is None]
+        by_name = {name: value.grad for name, value in self.parameters.items() if value.requires_grad}
+        without = [name for name, gradient in by_name.items() if gradient is None]
         assert not without, f"no gradient of {without}: every_step_uses_every_parameter is False of such a workload"
-        return list(found.values())
+        return list(by_name.values())
 
     def clear_gradients(self) -> None:
         """Drop all gradients: the next ones take their place, where zeros would be written, read and added to.
@@ -259,8 +259,8 @@ class ModelTrainer(PyTorchTrainer):
     def state(self) -> dict[str, Array]:
         """The model's tensors by name, the optimizer's state, and that of dynamic loss scaling."""
         of_optimizer = self.optimizer.state() if self.optimizer is not None else {}
-        found = {**self.tensors(), **of_optimizer, **self.scaler.state()}
-        return {name: value.detach().float().cpu().contiguous().numpy().copy() for name, value in found.items()}
+        tensors = {**self.tensors(), **of_optimizer, **self.scaler.state()}
+        return {name: value.detach().float().cpu().contiguous().numpy().copy() for name, value in tensors.items()}
 
     @torch.no_grad()
     def load_state(self, state: Arrays) -> None:

@@ -32,7 +32,7 @@ class PyTorchTrainer(Trainer):
             torch.backends.cudnn.allow_tf32 = self.settings.precision == "tf32"
         else:
             torch.set_num_threads(place.threads_per_device)
-        linear.choose(self.settings.linear)
+        linear.use_library(self.settings.linear)
         if not dist.is_initialized():
             os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
             with polling_gives_way():

@@ -23,10 +23,10 @@ def smoothed_entropy(logits: tf.Tensor, labels: tf.Tensor, on_label: float, on_m
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             share = valid * upstream
-            found = (by_logits - on_mean / given.shape[1]) * share[:, None]
-            return tf.tensor_scatter_nd_add(found, places, on_mean * share)
+            losses = (by_logits - on_mean / given.shape[1]) * share[:, None]
+            return tf.tensor_scatter_nd_add(losses, places, on_mean * share)
 
         return tf.reduce_sum((on_label * of_label + on_mean * of_all) * valid), gradient
 
-    found: tf.Tensor = entropy(logits)
-    return found
+    losses: tf.Tensor = entropy(logits)
+    return losses

@@ -24,8 +24,8 @@ def layer_norm(x: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor, epsilon: float)
 
         return normed * scale + shift, gradient
 
-    found: tf.Tensor = norm(x, scale, shift)
-    return found
+    outputs: tf.Tensor = norm(x, scale, shift)
+    return outputs
 
 
 def _mean(x: tf.Tensor) -> tf.Tensor:

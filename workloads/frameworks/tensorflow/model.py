@@ -78,8 +78,8 @@ class ModelTrainer(TensorFlowTrainer):
             tape.watch(list(self.optimizer.parameters.values()))
             loss = self.loss_of(*inputs) * scale
             scaled = self.loss_scale.scaled(loss)
-        found = tape.gradient(scaled, self.optimizer.parameters)
-        return loss, {name: self._dense(name, gradient) for name, gradient in found.items()}
+        by_name = tape.gradient(scaled, self.optimizer.parameters)
+        return loss, {name: self._dense(name, gradient) for name, gradient in by_name.items()}
 
     def training_batch(self, batch: Batch) -> Batch:
         """A batch with what else `loss_of` takes, such as dropout masks."""

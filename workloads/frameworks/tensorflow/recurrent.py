@@ -85,8 +85,8 @@ def _backwards(by_hidden: tf.Tensor, gates: tf.Tensor, cells: tf.Tensor, weight:
             by_cell * i * (1 - g * g),
             by_this * said * o * (1 - o),
         )
-        found = tf.concat(parts, 1)
-        return place - 1, tf.matmul(found, weight), by_cell * f, written.write(place, found)
+        by_gates = tf.concat(parts, 1)
+        return place - 1, tf.matmul(by_gates, weight), by_cell * f, written.write(place, by_gates)
 
     begin = (positions - 1, zeros, zeros, tf.TensorArray(by_hidden.dtype, positions))
     *_, written = tf.while_loop(lambda place, *_: place >= 0, step, begin, parallel_iterations=1)

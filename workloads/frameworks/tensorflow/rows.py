@@ -41,14 +41,14 @@ class Rows:
         @tf.custom_gradient
         def cut(x: tf.Tensor) -> Graded:
             def gradient(*upstream: tf.Tensor) -> tf.Tensor:
-                found = [tf.gather(tf.reshape(one, [-1, size]), self._back) for one in upstream]
-                return tf.reshape(tf.stack(found, 1), [-1, width])
+                planes = [tf.gather(tf.reshape(one, [-1, size]), self._back) for one in upstream]
+                return tf.reshape(tf.stack(planes, 1), [-1, width])
 
             rows = _and_zeros(tf.reshape(x, [-1, size]))
             return [tf.gather(rows, numbers) for numbers in there], gradient
 
-        found: list[tf.Tensor] = cut(x)
-        return found
+        planes: list[tf.Tensor] = cut(x)
+        return planes
 
     def packed(self, x: tf.Tensor) -> tf.Tensor:
         """(B, H, L, e) to (R, H · e)."""
@@ -59,8 +59,8 @@ class Rows:
             def gradient(upstream: tf.Tensor) -> tf.Tensor:
                 return tf.gather(_and_zeros(tf.reshape(upstream, [-1, size])), there)
 
-            found = tf.gather(tf.reshape(x, [-1, size]), self._back)
-            return tf.reshape(found, [-1, self.heads * size]), gradient
+            gathered = tf.gather(tf.reshape(x, [-1, size]), self._back)
+            return tf.reshape(gathered, [-1, self.heads * size]), gradient
 
         return joined(x)
 

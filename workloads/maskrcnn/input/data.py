@@ -23,7 +23,7 @@ from workloads.common.images.index import ImageIndex
 from workloads.common.images.jpeg import Reader
 from workloads.common.images.resize import bounded_size, resize_into, resize_smooth_into
 from workloads.common.images.shape_groups import ShapeGroup, group_by_orientation
-from workloads.common.images.sharded import Begun, ImageData, Int64s, Job, UInt8s
+from workloads.common.images.sharded import Begun, ImageData, ImageJob, Int64s, UInt8s
 from workloads.common.randomness import bits, fold, stream
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.input import facts as counted
@@ -107,7 +107,7 @@ class SampleData(ImageData):
 
     # -- training -------------------------------------------------------------------------------------------------
 
-    def begin(self, job: Job) -> Begun:
+    def begin(self, job: ImageJob) -> Begun:
         """Begin to make the images and the targets of a training batch."""
         count, samples = len(job.images), self.samples
         arrays: dict[str, Array] = {
@@ -160,22 +160,22 @@ class SampleData(ImageData):
 
     def _write_objects(self, filling: Filling) -> None:
         """Write what depends on all images of a batch."""
-        found, images, most = filling.objects, filling.images, self.objects_most
+        objects, images, most = filling.objects, filling.images, self.objects_most
         box = np.zeros((len(images), most, 4), np.float32)
         label = np.zeros((len(images), most), np.int32)
         polygons = np.zeros(len(images) * most, np.int64)
-        starts = np.concatenate([[0], found.ends[:-1]])
-        owner = np.repeat(np.arange(len(images)), found.ends - starts)
+        starts = np.concatenate([[0], objects.ends[:-1]])
+        owner = np.repeat(np.arange(len(images)), objects.ends - starts)
         slot = np.arange(len(owner)) - starts[owner]
-        box[owner, slot], label[owner, slot] = found.box, found.label
-        polygons[owner * most + slot] = np.diff(found.polygons.object_ends, prepend=0)
+        box[owner, slot], label[owner, slot] = objects.box, objects.label
+        polygons[owner * most + slot] = np.diff(objects.polygons.object_ends, prepend=0)
         filling.arrays |= {
             "size": self.sizes(images, filling.shape).astype(np.int32),
             "number": images,
             "box": box,
             "label": label,
-            "points": found.polygons.points,
-            "polygon_ends": found.polygons.polygon_ends,
+            "points": objects.polygons.points,
+            "polygon_ends": objects.polygons.polygon_ends,
             "object_ends": np.cumsum(polygons),
         }
 

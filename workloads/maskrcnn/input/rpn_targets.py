@@ -160,14 +160,14 @@ def _span(enough: npt.NDArray[np.bool_]) -> slice:
 
 def take(levels: Sequence[Level], flat: Int64s) -> Float32s:
     """Anchors (n, 4) of flat numbers (n,)."""
-    found = np.empty((len(flat), 4), np.float32)
+    taken = np.empty((len(flat), 4), np.float32)
     for level in levels:
         mine = (flat >= level.first) & (flat < level.stop)
         cell, ratio = np.divmod(flat[mine] - level.first, len(level.base))
         row, column = np.divmod(cell, level.width)
         moves = np.stack([column, row, column, row], axis=1) * level.stride
-        found[mine] = moves.astype(np.float32) + level.base[ratio]
-    return found
+        taken[mine] = moves.astype(np.float32) + level.base[ratio]
+    return taken
 
 
 def sample(labels: Labels, levels: Sequence[Level], box: Float32s, slots: int, key: np.uint64) -> Sample:
@@ -179,27 +179,27 @@ def sample(labels: Labels, levels: Sequence[Level], box: Float32s, slots: int, k
         positive, owner = positive[chosen], owner[chosen]
     negative = _negatives(labels.value, slots - len(positive), fold(key, 2))
     used = len(positive) + len(negative)
-    found = Sample(
+    sampled = Sample(
         anchor=np.zeros(slots, np.int32),
         label=np.zeros(slots, np.float32),
         weight=np.zeros(slots, np.float32),
         offset=np.zeros((slots, 4), np.float32),
     )
-    found.anchor[: len(positive)], found.anchor[len(positive) : used] = positive, negative
-    found.label[: len(positive)] = 1
-    found.weight[:used] = 1
+    sampled.anchor[: len(positive)], sampled.anchor[len(positive) : used] = positive, negative
+    sampled.label[: len(positive)] = 1
+    sampled.weight[:used] = 1
     if len(positive):
-        found.offset[: len(positive)] = boxes.encode(box[owner], take(levels, positive), boxes.RPN_WEIGHTS)
-    return found
+        sampled.offset[: len(positive)] = boxes.encode(box[owner], take(levels, positive), boxes.RPN_WEIGHTS)
+    return sampled
 
 
 def _negatives(value: npt.NDArray[np.int8], count: int, key: np.uint64) -> Int64s:
     """The first `count` negatives of a random order of all anchors; all, if there are fewer."""
     order = Permutation(key, len(value))
-    found: list[Int64s] = []
+    blocks: list[Int64s] = []
     have, first, size = 0, 0, max(2 * count, 1)
     while have < count and first < len(value):
         some = order(np.arange(first, min(first + size, len(value))))
-        found.append(some[value[some] == 0])
-        have, first, size = have + len(found[-1]), first + size, 4 * size
-    return np.concatenate(found)[:count] if found else np.zeros(0, np.int64)
+        blocks.append(some[value[some] == 0])
+        have, first, size = have + len(blocks[-1]), first + size, 4 * size
+    return np.concatenate(blocks)[:count] if blocks else np.zeros(0, np.int64)

@@ -17,7 +17,7 @@ from workloads.maskrcnn.regions.rules import (
     SCORE_MINIMUM,
     Float32s,
     Int32s,
-    Rules,
+    RegionRules,
     Suppress,
     suppressed,
 )
@@ -42,7 +42,7 @@ def detect(
     probabilities: Float32s,
     deltas: Float32s,
     sizes: Int32s,
-    rules: Rules,
+    rules: RegionRules,
     suppress: Suppress,
 ) -> Detections:
     """The detections of a batch.
@@ -54,9 +54,9 @@ def detect(
     box, score = np.zeros((*shape, 4), np.float32), np.zeros(shape, np.float32)
     label = np.zeros(shape, np.int32)
     for image, proposed in enumerate(proposals):
-        found = _detect_one(proposed, probabilities[image], deltas[image], sizes[image], suppress)
-        best = top(found[1], min(rules.detections, len(found[1])))
-        for out, values in zip((box, score, label), found, strict=True):
+        of_image = _detect_one(proposed, probabilities[image], deltas[image], sizes[image], suppress)
+        best = top(of_image[1], min(rules.detections, len(of_image[1])))
+        for out, values in zip((box, score, label), of_image, strict=True):
             out[image, : len(best)] = values[best]
     return Detections(box, score, label, rules.level(box))
 

@@ -10,7 +10,7 @@ from workloads.api import Array, Arrays, Json
 from workloads.maskrcnn import anchors, masks
 from workloads.maskrcnn.regions.proposals import Proposals, propose
 from workloads.maskrcnn.regions.rois import sample
-from workloads.maskrcnn.regions.rules import Float32s, Rules, Suppress
+from workloads.maskrcnn.regions.rules import Float32s, RegionRules, Suppress
 
 SLOTS_ROUNDED = 8
 """Positive slots are cut to a multiple of this: kernels are made for few shapes."""
@@ -21,7 +21,7 @@ def proposals(
     objectness: Float32s,
     deltas: Float32s,
     model: Mapping[str, Json],
-    rules: Rules,
+    rules: RegionRules,
     suppress: Suppress,
     training: bool,
 ) -> list[Proposals]:
@@ -31,17 +31,17 @@ def proposals(
 
 
 def learned(
-    found: list[Proposals], arrays: Arrays, seed: int, rules: Rules, every_slot: bool = False
+    proposed: list[Proposals], arrays: Arrays, seed: int, rules: RegionRules, every_slot: bool = False
 ) -> dict[str, Array]:
     """What a batch learns: the fields of `Regions` but `object`, and `mask` (B, M, 28, 28) of zeros and ones, float32.
 
     M is as many positive slots as the batch needs, rounded up (`slots`), or all of them with `every_slot`.
     """
     coordinates = arrays["number"], int(arrays["epoch"][0]), seed
-    regions = sample(found, arrays["box"], arrays["label"], *coordinates, rules)
+    regions = sample(proposed, arrays["box"], arrays["label"], *coordinates, rules)
     image, slot = np.nonzero(regions.positive)
     side, most = rules.mask_side, rules.positives if every_slot else slots(regions.positive)
-    mask = np.zeros((len(found), most, side, side), np.float32)
+    mask = np.zeros((len(proposed), most, side, side), np.float32)
     objects = image * arrays["box"].shape[1] + regions.object[image, slot]
     polygons = masks.Polygons(arrays["points"], arrays["polygon_ends"], arrays["object_ends"])
     mask[image, slot] = masks.targets(regions.box[image, slot], objects, polygons, side)

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from workloads.maskrcnn import boxes
-from workloads.maskrcnn.regions.rules import PROPOSAL_NMS_IOU, Float32s, Int32s, Int64s, Rules, Suppress, suppressed
+from workloads.maskrcnn.regions.rules import (
+    PROPOSAL_NMS_IOU,
+    Float32s,
+    Int32s,
+    Int64s,
+    RegionRules,
+    Suppress,
+    suppressed,
+)
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ def propose(
     deltas: Float32s,
     anchors: Sequence[Float32s],
     sizes: Int32s,
-    rules: Rules,
+    rules: RegionRules,
     suppress: Suppress,
     training: bool,
 ) -> list[Proposals]:
@@ -44,7 +52,7 @@ def propose(
     `sizes` (B, 2) height and width of each image without padding.
     """
     before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
-    found: list[list[Proposals]] = [[] for _ in objectness]
+    of_images: list[list[Proposals]] = [[] for _ in objectness]
     first = 0
     for of_level in anchors:
         last = first + len(of_level)
@@ -52,12 +60,12 @@ def propose(
         images = np.arange(len(best))[:, None]
         scores = objectness[images, first + best]
         decoded = boxes.decode(deltas[images, first + best], of_level[best], boxes.RPN_WEIGHTS)
-        for image, of_image in enumerate(found):
+        for image, of_image in enumerate(of_images):
             box = boxes.clip(decoded[image], *sizes[image].tolist())
             kept = suppressed(suppress, box, scores[image], PROPOSAL_NMS_IOU)[:after]
             of_image.append(Proposals(box[kept], first + best[image, kept]))
         first = last
-    merged = [_merged(of_image) for of_image in found]
+    merged = [_merged(of_image) for of_image in of_images]
     of_batch = rules.of_batch if training else None
     return _best(
         merged, [row[one.anchor] for row, one in zip(objectness, merged, strict=True)], rules.of_image, of_batch
@@ -81,7 +89,7 @@ def _merged(parts: list[Proposals]) -> Proposals:
     return Proposals(np.concatenate([one.box for one in parts]), np.concatenate([one.anchor for one in parts]))
 
 
-def _best(found: list[Proposals], scores: list[Float32s], of_image: int, of_batch: int | None) -> list[Proposals]:
+def _best(proposals: list[Proposals], scores: list[Float32s], of_image: int, of_batch: int | None) -> list[Proposals]:
     """The best `of_batch` of all images together, or `of_image` of each; best first within an image."""
     kept = [top(score, min(of_image, len(score))) for score in scores]
     if of_batch is not None:
@@ -89,4 +97,4 @@ def _best(found: list[Proposals], scores: list[Float32s], of_image: int, of_batc
         chosen = top(np.concatenate(scores), min(of_batch, sum(counts)))
         image, place = np.repeat(np.arange(len(counts)), counts), np.concatenate([np.arange(count) for count in counts])
         kept = [place[chosen[image[chosen] == number]] for number in range(len(counts))]
-    return [Proposals(one.box[places], one.anchor[places]) for one, places in zip(found, kept, strict=True)]
+    return [Proposals(one.box[places], one.anchor[places]) for one, places in zip(proposals, kept, strict=True)]

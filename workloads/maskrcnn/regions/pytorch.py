@@ -21,7 +21,7 @@ from workloads.common import randomness
 from workloads.common.coco.masks import Polygons
 from workloads.maskrcnn import boxes as conventions
 from workloads.maskrcnn.regions.rois import KEY, OF_ANCHORS, OF_OBJECTS
-from workloads.maskrcnn.regions.rules import MATCH_IOU, PROPOSAL_NMS_IOU, ROUNDING, Rules
+from workloads.maskrcnn.regions.rules import MATCH_IOU, PROPOSAL_NMS_IOU, ROUNDING, RegionRules
 
 Tensors = dict[str, torch.Tensor]
 
@@ -65,21 +65,25 @@ def decode(deltas: torch.Tensor, references: torch.Tensor) -> torch.Tensor:
 def kept(boxes: torch.Tensor, most_iou: float) -> torch.Tensor:
     """(B, n) 1 or 0: which boxes (B, n, 4), best first, no better kept one overlaps by more."""
     drops = (iou(boxes, boxes) > most_iou).triu(1).to(boxes.dtype)
-    found = torch.ones_like(boxes[..., 0])
+    keeps = torch.ones_like(boxes[..., 0])
     for _ in range(ROUNDS):
-        found = (torch.bmm(found[:, None], drops)[:, 0] == 0).to(boxes.dtype)
-    return found
+        keeps = (torch.bmm(keeps[:, None], drops)[:, 0] == 0).to(boxes.dtype)
+    return keeps
 
 
 def propose(
-    objectness: torch.Tensor, deltas: torch.Tensor, anchors: Sequence[torch.Tensor], sizes: torch.Tensor, rules: Rules
+    objectness: torch.Tensor,
+    deltas: torch.Tensor,
+    anchors: Sequence[torch.Tensor],
+    sizes: torch.Tensor,
+    rules: RegionRules,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Boxes (B, K, 4), anchors (B, K) and whether each is a proposal (B, K), for training.
 
     Arguments as `proposals.propose` has them; K is the sum over levels of what is decoded.
     """
     limits = (sizes.flip(1).repeat(1, 2) - 1).to(objectness.dtype)[:, None]
-    scores, found, places, first = [], [], [], 0
+    scores, boxes, places, first = [], [], [], 0
     for of_level in anchors:
         score, best = objectness[:, first : first + len(of_level)].topk(min(rules.before_nms[0], len(of_level)), 1)
         moved = deltas.gather(1, (first + best)[..., None].expand(-1, -1, 4))
@@ -87,13 +91,13 @@ def propose(
         keep = kept(box, PROPOSAL_NMS_IOU) * score.isfinite()
         keep *= keep.cumsum(1) <= rules.after_nms[0]
         scores.append(torch.where(keep > 0, score, -torch.inf))
-        found.append(box)
+        boxes.append(box)
         places.append(first + best)
         first += len(of_level)
     score = torch.cat(scores, 1)
     chosen = score.flatten().topk(min(rules.of_batch, score.numel())).indices
     is_best = torch.zeros_like(score, dtype=torch.bool).flatten().scatter(0, chosen, True).view(score.shape)
-    return torch.cat(found, 1), torch.cat(places, 1), is_best & score.isfinite()
+    return torch.cat(boxes, 1), torch.cat(places, 1), is_best & score.isfinite()
 
 
 def sample(
@@ -101,7 +105,7 @@ def sample(
     box: torch.Tensor,
     label: torch.Tensor,
     keys: torch.Tensor,
-    rules: Rules,
+    rules: RegionRules,
 ) -> Tensors:
     """`rois.Regions` as tensors by name, from `propose`, objects (B, G, 4) with `label` (B, G), and `keys` (B, 2)."""
     proposed, anchor, there = proposals
@@ -119,11 +123,11 @@ def sample(
     values, chosen = order.topk(min(rules.regions, order.shape[1]), 1, largest=False)
     weight = (values < _LAST).to(box.dtype)
     is_object, owner = learned.gather(1, chosen), matched.gather(1, chosen)
-    found = _rows(candidates, chosen) * weight[..., None]
-    delta = encode(_rows(box, owner), found, conventions.ROI_WEIGHTS)
+    regions = _rows(candidates, chosen) * weight[..., None]
+    delta = encode(_rows(box, owner), regions, conventions.ROI_WEIGHTS)
     return {
-        "box": found,
-        "level": level(found, rules),
+        "box": regions,
+        "level": level(regions, rules),
         "label": label.gather(1, owner) * is_object,
         "weight": weight,
         "delta": torch.where(is_object[..., None], delta, 0),
@@ -135,8 +139,8 @@ def _rows(boxes: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     return boxes.gather(1, places[..., None].expand(-1, -1, 4))
 
 
-def level(boxes: torch.Tensor, rules: Rules) -> torch.Tensor:
-    """As `Rules.level`."""
+def level(boxes: torch.Tensor, rules: RegionRules) -> torch.Tensor:
+    """As `RegionRules.level`."""
     ratio = area(boxes).sqrt() / rules.level_size + float(ROUNDING)
     return ((ratio.log2() + rules.level_base).floor() - 2).clamp(0, rules.levels - 1).to(torch.int32)
 
@@ -172,10 +176,10 @@ def edges(arrays: Arrays) -> npt.NDArray[np.float32]:
     following[ends - 1] = starts
     per_object = np.diff(np.concatenate([[0], ends])[polygons.object_ends], prepend=0)
     most = max(1, int(per_object.max(initial=0)))
-    found = np.zeros((len(per_object), 1 << (most - 1).bit_length(), 4), np.float32)
-    inside = np.arange(found.shape[1]) < per_object[:, None]
-    found[inside] = np.concatenate([points, points[following]], axis=1)
-    return found
+    lines = np.zeros((len(per_object), 1 << (most - 1).bit_length(), 4), np.float32)
+    inside = np.arange(lines.shape[1]) < per_object[:, None]
+    lines[inside] = np.concatenate([points, points[following]], axis=1)
+    return lines
 
 
 def mask_targets(regions: torch.Tensor, of_regions: torch.Tensor, side: int) -> torch.Tensor:
@@ -183,7 +187,7 @@ def mask_targets(regions: torch.Tensor, of_regions: torch.Tensor, side: int) -> 
     sizes = (regions[:, 2:] - regions[:, :2]).clamp(min=1)
     moved = (of_regions - regions[:, None, :2].repeat(1, 1, 2)) * (side / sizes)[:, None].repeat(1, 1, 2)
     centres = torch.arange(side, device=regions.device) + 0.5
-    found = []
+    blocks = []
     for x, y, to_x, to_y in (
         part.unbind(-1) for part in moved.split(max(1, EDGES_AT_ONCE // (side**2 * moved.shape[1])))
     ):
@@ -191,8 +195,8 @@ def mask_targets(regions: torch.Tensor, of_regions: torch.Tensor, side: int) -> 
         crosses = (y[..., None] > centres) != (to_y[..., None] > centres)
         at = x[..., None] + (centres - y[..., None]) / (to_y - y)[..., None] * (to_x - x)[..., None]
         right = crosses[..., None] & (at[..., None] > centres)
-        found.append(right.sum(1) % 2)
-    return torch.cat(found).to(regions.dtype)
+        blocks.append(right.sum(1) % 2)
+    return torch.cat(blocks).to(regions.dtype)
 
 
 def learned(
@@ -200,18 +204,18 @@ def learned(
     deltas: torch.Tensor,
     anchors: Sequence[torch.Tensor],
     batch: Tensors,
-    rules: Rules,
+    rules: RegionRules,
 ) -> Tensors:
     """What `Detector` pools and what is learned of it, without waiting for the device.
 
     `batch`: `size`, `box`, `label` as data.py has them, `keys` and `edges` as made above.
     """
-    found = sample(
+    sampled = sample(
         propose(objectness, deltas, anchors, batch["size"], rules), batch["box"], batch["label"], batch["keys"], rules
     )
-    owner, (images, slots) = found.pop("object"), found["label"][:, : rules.positives].shape
+    owner, (images, slots) = sampled.pop("object"), sampled["label"][:, : rules.positives].shape
     first = torch.arange(images, device=owner.device)[:, None] * batch["box"].shape[1]
     of_regions = batch["edges"][(first + owner).flatten()]
-    box = found["box"][:, :slots].reshape(-1, 4)
+    box = sampled["box"][:, :slots].reshape(-1, 4)
     mask = mask_targets(box, of_regions, rules.mask_side).view(images, slots, rules.mask_side, rules.mask_side)
-    return {**found, "mask": mask * (found["label"][:, :slots, None, None] > 0)}
+    return {**sampled, "mask": mask * (sampled["label"][:, :slots, None, None] > 0)}

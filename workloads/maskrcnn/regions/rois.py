@@ -1,6 +1,6 @@
 """Which proposals are learned, and what: matched with objects, sampled by hash, in arrays of fixed size.
 
-The positives of an image come first, then background, then unused slots of weight 0: so the first `Rules.positives` slots
+The positives of an image come first, then background, then unused slots of weight 0: so the first `RegionRules.positives` slots
 hold everything that the mask head learns (reference modeling/roi_heads/).
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from workloads.common.randomness import bits, stream
 from workloads.maskrcnn import boxes
 from workloads.maskrcnn.regions.proposals import Proposals
-from workloads.maskrcnn.regions.rules import MATCH_IOU, Float32s, Int32s, Int64s, Rules
+from workloads.maskrcnn.regions.rules import MATCH_IOU, Float32s, Int32s, Int64s, RegionRules
 
 KEY = "regions"
 """Stream of the hash."""
@@ -45,7 +45,7 @@ class Regions:
 
 
 def sample(
-    proposals: list[Proposals], box: Float32s, label: Int32s, number: Int64s, epoch: int, seed: int, rules: Rules
+    proposals: list[Proposals], box: Float32s, label: Int32s, number: Int64s, epoch: int, seed: int, rules: RegionRules
 ) -> Regions:
     """The regions of a batch, from the proposals of each image and its objects.
 
@@ -54,7 +54,7 @@ def sample(
     slot: proposals that change places by rounding change nothing.
     """
     shape, key = (len(proposals), rules.regions), stream(seed, KEY, epoch)
-    found = Regions(
+    regions = Regions(
         np.zeros((*shape, 4), np.float32),
         np.zeros(shape, np.int32),
         np.zeros(shape, np.int32),
@@ -71,14 +71,14 @@ def sample(
         chosen = _drawn(positive, random, rules.positives)
         count = len(chosen)
         chosen = np.concatenate([chosen, _drawn(~positive, random, rules.regions - count)])
-        found.box[image, : len(chosen)] = candidates[chosen]
-        found.weight[image, : len(chosen)] = 1
+        regions.box[image, : len(chosen)] = candidates[chosen]
+        regions.weight[image, : len(chosen)] = 1
         objects = there[matched[chosen[:count]]]
-        found.object[image, :count] = objects
-        found.label[image, :count] = label[image, objects]
-        found.delta[image, :count] = boxes.encode(box[image, objects], candidates[chosen[:count]], boxes.ROI_WEIGHTS)
-    found.level[:] = rules.level(found.box)
-    return found
+        regions.object[image, :count] = objects
+        regions.label[image, :count] = label[image, objects]
+        regions.delta[image, :count] = boxes.encode(box[image, objects], candidates[chosen[:count]], boxes.ROI_WEIGHTS)
+    regions.level[:] = rules.level(regions.box)
+    return regions
 
 
 def match(candidates: Float32s, objects: Float32s) -> tuple[Int64s, np.ndarray]:

@@ -31,7 +31,7 @@ ROUNDING = np.float32(1e-6)
 
 
 @dataclass(frozen=True)
-class Rules:
+class RegionRules:
     """Counts of a model (reference config/defaults.py)."""
 
     before_nms: tuple[int, int]
@@ -57,7 +57,7 @@ class Rules:
     """Of a mask that the network gives."""
 
     @classmethod
-    def of(cls, model: Mapping[str, Json], of_batch: int) -> Rules:
+    def of(cls, model: Mapping[str, Json], of_batch: int) -> RegionRules:
         """Those of a `model`; `of_batch`: the hyperparameter `num_image_candidates`."""
         before, after, regions = model["proposals_before_nms"], model["proposals_after_nms"], int(model["rois"])
         return cls(

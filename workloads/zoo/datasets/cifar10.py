@@ -42,13 +42,13 @@ class Cifar10(arrays.ArrayDataset):
     def prepare(self, source: Path, destination: Path) -> list[str]:
         """Read the archive or folder `source`; see `workloads.api.Dataset`."""
         with opened(source) as (ending, read):
-            found = {split: split_of(split, ending, read) for split in FILES}
+            splits = {split: split_of(split, ending, read) for split in FILES}
         digest = hashlib.sha256()
-        for images, labels in found.values():
+        for images, labels in splits.values():
             digest.update(images.tobytes() + labels.tobytes())
-        counts = {split: len(labels) for split, (_, labels) in found.items()}
+        counts = {split: len(labels) for split, (_, labels) in splits.items()}
         complete = counts == PUBLISHED
-        size = sum(images.nbytes + labels.nbytes for images, labels in found.values())
+        size = sum(images.nbytes + labels.nbytes for images, labels in splits.values())
         manifest = Manifest(
             self.name,
             {"name": "cifar-10", "bytes": size, "sha256": digest.hexdigest()},
@@ -57,7 +57,7 @@ class Cifar10(arrays.ArrayDataset):
             notes=[*_archive_note(source), *([] if complete else [f"{counts['train']:,} training images, not 50,000"])],
             matches_published=complete,
         )
-        return self.published(found, manifest, destination)
+        return self.published(splits, manifest, destination)
 
     def how(self) -> str:
         """The command that prepares it."""
@@ -134,8 +134,8 @@ def _binary(content: bytes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pickled(content: bytes) -> tuple[np.ndarray, np.ndarray]:
-    found = caffe2_files.dictionary(content)
-    data, labels = found.get(b"data"), found.get(b"labels")
+    content_by_key = caffe2_files.dictionary(content)
+    data, labels = content_by_key.get(b"data"), content_by_key.get(b"labels")
     numbers = isinstance(labels, list) and all(isinstance(label, int) and 0 <= label < 256 for label in labels)
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != RECORD - 1:
         raise ValueError("holds no images of 3,072 bytes under `data`")

@@ -51,15 +51,15 @@ class FashionMNIST(arrays.ArrayDataset):
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
         """Read the folder of the four files; see `workloads.api.Dataset`."""
-        found, digest, size = {}, hashlib.sha256(), 0
+        splits, digest, size = {}, hashlib.sha256(), 0
         for split in SPLITS:
             images, labels = read_split(source, split)
             if images.shape[1:] != (SIDE, SIDE) or labels.max(initial=0) >= len(CLASSES):
                 raise ValueError(f"{source}: images or labels of another data set in {SPLITS[split]}")
-            found[split] = images[..., None], labels.astype(np.int32)
+            splits[split] = images[..., None], labels.astype(np.int32)
             digest.update(images.tobytes() + labels.tobytes())
             size += images.nbytes + labels.nbytes
-        counts = {split: len(labels) for split, (_, labels) in found.items()}
+        counts = {split: len(labels) for split, (_, labels) in splits.items()}
         manifest = Manifest(
             self.name,
             {"name": str(source), "bytes": size, "sha256": digest.hexdigest()},
@@ -68,7 +68,7 @@ class FashionMNIST(arrays.ArrayDataset):
             notes=[] if counts == PUBLISHED else [f"{counts['train']:,} training images, not 60,000"],
             matches_published=counts == PUBLISHED,
         )
-        return self.published(found, manifest, destination)
+        return self.published(splits, manifest, destination)
 
     def how(self) -> str:
         """The command that prepares it."""

@@ -28,9 +28,9 @@ class StockNetwork(Model):
         self.model = application(
             weights=None, input_shape=(image_size, image_size, 3), classes=network.classes, classifier_activation=None
         )
-        found = dict(self._named())
-        self.statistics = {name: value for name, value in found.items() if "running_" in name}
-        self.parameters = {name: value for name, value in found.items() if name not in self.statistics}
+        variables = dict(self._named())
+        self.statistics = {name: value for name, value in variables.items() if "running_" in name}
+        self.parameters = {name: value for name, value in variables.items() if name not in self.statistics}
         self.flattened = {layer.name for layer in layer_lists.linears(network)[:1] if network.name.startswith("vgg")}
 
     def __call__(self, images: tf.Tensor, training: bool) -> tf.Tensor:

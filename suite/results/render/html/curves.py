@@ -9,7 +9,7 @@ from typing import Any
 
 from suite.results.identity import Row
 from suite.results.logs.record import RunRecord
-from suite.results.logs.recorded_telemetry import Telemetry, telemetry
+from suite.results.logs.recorded_telemetry import RecordedTelemetry, telemetry
 from suite.results.names import workload_name
 from suite.results.render.html import plots
 from suite.results.scores import merged_labels
@@ -48,8 +48,8 @@ def table_charts(results: Sequence[Row], number: int, slots: Mapping[str, int]) 
 
 
 def _paths(row: Row, of: Callable[[RunRecord], Points]) -> list[plots.Points]:
-    found = (plots.finite_points(of(run.record)) for run in row.attempts if run.record)
-    return [tuple(plots.evenly(path, plots.MAX_POINTS)) for path in found if path]
+    points = (plots.finite_points(of(run.record)) for run in row.attempts if run.record)
+    return [tuple(plots.evenly(path, plots.MAX_POINTS)) for path in points if path]
 
 
 def _left_out(drawn: Iterable[Sequence[Any]], most: int) -> str:
@@ -125,19 +125,19 @@ def blocks(record: RunRecord) -> list[tuple[float, float | None, float | None]]:
 
 
 def _telemetry(results: Sequence[Row], unit: str, scale: float) -> Iterator[Quantity]:
-    recorded, several = dict[Path, Telemetry | None](), []
+    recorded, several = dict[Path, RecordedTelemetry | None](), []
     for row in results:
         records = [run.record for run in plots.evenly(row.attempts, _TELEMETRY_RUNS) if run.record]
-        found = {record.path: telemetry(record.path.parent) for record in records}
-        several += [row.attempts] if any(found.values()) else []
-        recorded |= found
+        by_path = {record.path: telemetry(record.path.parent) for record in records}
+        several += [row.attempts] if any(by_path.values()) else []
+        recorded |= by_path
     more = {"from_zero": True, "note": _left_out(several, _TELEMETRY_RUNS)}
     for sensor, (title, y_label) in _SENSORS.items():
         yield [title], title, unit, y_label, partial(_sampled, recorded, sensor, scale), more
 
 
-def _sampled(recorded: Mapping[Path, Telemetry | None], sensor: str, scale: float, record: RunRecord) -> Points:
-    found, size = recorded.get(record.path), 1e9 if sensor.endswith("_bytes") else 1.0
-    sampled = zip(found.seconds, found.series.get(sensor, ()), strict=False) if found is not None else ()
+def _sampled(recorded: Mapping[Path, RecordedTelemetry | None], sensor: str, scale: float, record: RunRecord) -> Points:
+    series, size = recorded.get(record.path), 1e9 if sensor.endswith("_bytes") else 1.0
+    sampled = zip(series.seconds, series.series.get(sensor, ()), strict=False) if series is not None else ()
     values = ((x / scale, None if y is None else y / size) for x, y in sampled)
     return plots.downsample_mean(plots.finite_points(values))

@@ -119,7 +119,7 @@ def _render(**context: Any) -> str:
 
 def _page(runs: pd.DataFrame, beside: Sequence[Row], prices: Prices | None, devices: Sequence[int]) -> dict[str, Any]:
     """What the template shows. `beside`: published results; `devices`: to predict for."""
-    view, results, found = report.report(runs, prices), result_rows(runs), list(rows(runs))
+    view, results, run_rows = report.report(runs, prices), result_rows(runs), list(rows(runs))
     trained = [row for row in results if not row.all_reduces]
     slots = plots.framework_slots(row.framework for row in results)
     theirs = [row for row in beside if row.workload in {one.workload for one in trained}]
@@ -143,14 +143,14 @@ def _page(runs: pd.DataFrame, beside: Sequence[Row], prices: Prices | None, devi
         (top if block["title"].startswith("Overview") else blocks).append(block)
     return {
         "title": "Training results",
-        "about": _run_counts(found),
+        "about": _run_counts(run_rows),
         "top": [*top, *_blocks(published_overview(theirs, prices), {})],
         "cards": headlines(trained, prices),
         "blocks": blocks,
         "undrawn": max(0, len(tables) - MAX_DRAWN_TABLES),
         "download": _download(view, "suite report"),
-        "runs": run_views(found),
-        "runs_left_out": max(0, len(found) - MAX_RUNS),
+        "runs": run_views(run_rows),
+        "runs_left_out": max(0, len(run_rows) - MAX_RUNS),
     }
 
 

@@ -74,12 +74,12 @@ class Series:
 
 def series_of(curves: Iterable[tuple[str, str, Iterable[Points]]], slots: Mapping[str, int]) -> list[Series]:
     """Of (label, framework, paths) each; one without points still has its place among those of its colour."""
-    found: list[Series] = []
+    listed: list[Series] = []
     for name, framework, paths in curves:
         slot = slots.get(framework, OTHER_SLOT)
-        style = sum(one.slot == slot for one in found)
-        found.append(Series(name, slot, tuple(filter(None, paths)), style=style))
-    return found
+        style = sum(one.slot == slot for one in listed)
+        listed.append(Series(name, slot, tuple(filter(None, paths)), style=style))
+    return listed
 
 
 @dataclass(frozen=True)

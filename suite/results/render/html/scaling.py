@@ -119,15 +119,15 @@ def workload_charts(results: Iterable[Row]) -> list[plots.Chart]:
 
 def forecast_charts(forecast: Forecast, number: int) -> list[plots.Chart]:
     """Time over devices with bounds, or the rate where there is no time; and what each device does over one of the fewest."""
-    found, first = [vars(row) for row in rows(forecast.table)], forecast.results[0]
-    timed = all(row["seconds_per_epoch"] is not None for row in found)
+    forecast_rows, first = [vars(row) for row in rows(forecast.table)], forecast.results[0]
+    timed = all(row["seconds_per_epoch"] is not None for row in forecast_rows)
     times = ("seconds_per_epoch", "seconds per epoch") if timed else ("training_samples_per_second", "samples/s")
     labels, note = [first.profile, *merged_labels(forecast.results)], " ".join([forecast.how, *forecast.notes[:1]])
     charts = []
     for name, y_label in (times, ("scaling_efficiency", "work of a device over the fewest")):
         series = []
         for kind, slot in ((MEASURED, plots.OTHER_SLOT), (PREDICTION, 0)):  # measured: grey and hollow, as published
-            points = [row for row in found if row["kind"] == kind and row[name]]
+            points = [row for row in forecast_rows if row["kind"] == kind and row[name]]
             path = plots.finite_points((float(row["devices"]), row[name]) for row in points)
             ends = ((float(row["devices"]), row.get(f"{name}_low"), row.get(f"{name}_high")) for row in points)
             ranges = tuple((x, low, high) for x, low, high in ends if low and high)

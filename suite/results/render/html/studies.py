@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from suite.results.identity import Row, label
-from suite.results.logs.all_reduce import AllReduce, bus_bandwidth
+from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
 from suite.results.logs.record import RunRecord
 from suite.results.render.html import plots
 from suite.results.render.tables import cell_text
@@ -47,10 +47,10 @@ def _charts(
 
 def _number(line: Line, key: str) -> float | None:
     """The value of an axis as a number: of a batch the samples of a device."""
-    found = re.search(r"(\d+(?:\.\d+)?)$", line.values[key])
-    if found is None:
+    number = re.search(r"(\d+(?:\.\d+)?)$", line.values[key])
+    if number is None:
         return None
-    return device_batch(line.row) if key == "batch" and line.row is not None else float(found[1])
+    return device_batch(line.row) if key == "batch" and line.row is not None else float(number[1])
 
 
 def _rest(line: Line, *keys: str) -> str:
@@ -78,7 +78,7 @@ def _lines(result: StudyResult, y: str, number: int, slots: Mapping[str, int]) -
     for line, row in zip(result.measured, result.rows, strict=True):
         name = _rest(line, x, *alike) or row.framework
         curves.setdefault((name, row.framework), []).append((_number(line, x), value(y, line, context)))
-    paths = ((*names, [tuple(sorted(plots.finite_points(found)))]) for names, found in curves.items())
+    paths = ((*names, [tuple(sorted(plots.finite_points(points)))]) for names, points in curves.items())
     x_label = "samples of a device" if x == "batch" else label(x.rpartition(".")[2])
     series, note = plots.series_of(paths, slots), _missing(result)
     return _charts(result, number, (x_label, y), "", series, note=note, from_zero=True)
@@ -95,11 +95,11 @@ def _bars(result: StudyResult, y: str, number: int, slots: Mapping[str, int]) ->
     for mode in dict.fromkeys(line.values.get("mode", "") for line in result.lines):
         bars = []
         for line in [line for line in result.lines if line.values.get("mode", "") == mode][:_MOST_BARS]:
-            found = value(y, line, context)
+            length = value(y, line, context)
             framework = line.values.get("framework") or (line.row.framework if line.row is not None else "")
-            text = line.shown if line.row is None else cell_text("", found)
+            text = line.shown if line.row is None else cell_text("", length)
             name = _rest(line, "mode", *alike) or framework
-            (bar,) = plots.series_of([(name, framework, [plots.finite_points([(found, 0.0)])])], slots)
+            (bar,) = plots.series_of([(name, framework, [plots.finite_points([(length, 0.0)])])], slots)
             bars.append(replace(bar, text=text))
         charts += _charts(result, number, ("", y), f", {label(mode)}" if mode else "", bars, kind="bars")
     return charts
@@ -131,6 +131,6 @@ def all_reduce_charts(results: Sequence[Row], slots: Mapping[str, int]) -> list[
     return plots.charts(["all-reduce", "bus bandwidth"], title, merged_labels(measured), axes, series, kind="powers")
 
 
-def _bandwidths(sums: AllReduce) -> plots.Points:
+def _bandwidths(sums: AllReduceTime) -> plots.Points:
     sizes = ((one.size_bytes, one.median_seconds) for one in sums.sizes)
     return plots.finite_points((size, bus_bandwidth(size, seconds, sums.devices) / 1e9) for size, seconds in sizes)

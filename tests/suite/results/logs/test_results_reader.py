@@ -246,10 +246,10 @@ def test_a_log_cut_anywhere_reads_as_a_prefix_of_itself(tmp_path, share):
     assert all("the last line is incomplete" in problem.text for problem in broken)
 
 
-@pytest.mark.parametrize("content", ["a hole of 100 megabytes", "400,000 lines"])
+@pytest.mark.parametrize("content", ["a hole of 100 megabytes", "100,000 lines"])
 def test_a_large_file_without_a_record_takes_little_memory(tmp_path, content):
     path = tmp_path / "result_0.txt"
-    path.write_bytes(b"loss 0.25\n" * 400_000 if content.endswith("lines") else b"")
+    path.write_bytes((b"loss 0.25" * 22 + b"\n") * 100_000 if content.endswith("lines") else b"")
     if not content.endswith("lines"):
         os.truncate(path, 100 << 20)
     tracemalloc.start()
@@ -258,7 +258,7 @@ def test_a_large_file_without_a_record_takes_little_memory(tmp_path, content):
     tracemalloc.stop()
     assert reading.record.status == "unreadable"
     assert texts(reading)[0].startswith("not a log: ")
-    assert peak < 16 << 20  # the lines kept would be 24 MB, the hole 100 MB
+    assert peak < 16 << 20  # the lines kept would be 23 MB, the hole 100 MB
 
 
 def foreign(benchmark="ncf", **options):

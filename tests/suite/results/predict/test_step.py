@@ -4,7 +4,7 @@ import pytest
 
 from suite.results.fits import StepFit
 from suite.results.predict.step import BACKWARD_SHARE, fit_step, step_time
-from suite.results.predict.systems import Link, System, Traffic, find_system, systems
+from suite.results.predict.systems import Interconnect, System, Traffic, find_system, systems
 from suite.results.published import csv_rows
 from workloads.api import GradientTraffic
 
@@ -16,7 +16,7 @@ def cost_of(t0, c):
 
 
 def ring(gb_per_second, latency=0.0, devices=8):
-    return System("ring", "ring", devices, Link(gb_per_second * GB, latency), None)
+    return System("ring", "ring", devices, Interconnect(gb_per_second * GB, latency), None)
 
 
 def printed(source, model, metric, batch=None, chips=None):
@@ -54,7 +54,7 @@ def test_leaving_one_gpu_is_a_cost_of_tensors_not_of_bytes():
     assert lost["VGG16"] == pytest.approx(31e-3, abs=1e-3)
     assert lost["ResNet-50"] / lost["VGG16"] > 1 > sizes["ResNet-50"][0] / sizes["VGG16"][0]
     per_tensor = 0.555e-3
-    host = System("keras", "", 8, Link(GB, 0.0), None, per_tensor, host=Link(2 * 43.0 * GB, 0.0))
+    host = System("keras", "", 8, Interconnect(GB, 0.0), None, per_tensor, host=Interconnect(2 * 43.0 * GB, 0.0))
     for name, (size, tensors) in sizes.items():
         assert host.all_reduce(2, GradientTraffic(size, tensors)).seconds == pytest.approx(lost[name], rel=0.02)
 
@@ -100,7 +100,7 @@ def test_larger_minibatches_that_cost_more_for_each_sample_are_named():
 
 
 def test_a_ring_against_its_closed_form():
-    system = System("two levels", "", 4, Link(100 * GB, 2e-6), Link(5 * GB, 9e-6, ports=2))
+    system = System("two levels", "", 4, Interconnect(100 * GB, 2e-6), Interconnect(5 * GB, 9e-6, ports=2))
     size, one = 1e9, system.all_reduce(4, GradientTraffic(1e9))
     assert one == Traffic(2 * 3 / 4 * size / 100e9, 0.0, 6 * 2e-6, 0.0)
     three = system.all_reduce(12, GradientTraffic(size))

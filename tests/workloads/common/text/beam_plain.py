@@ -58,7 +58,7 @@ class Rows:
 def total(beam: Beam, log_p, tokens, covered):
     """The score of a hypothesis, written out."""
     norm = ((5 + tokens + beam.counts_begin) / 6) ** beam.length_penalty
-    coverage = sum(math.log(min(max(float(place), 1e-9), 1.0)) for place in covered)
+    coverage = sum(math.log(min(float(place), 1.0)) for place in covered if place > 0)
     return log_p / norm + beam.coverage_penalty * coverage
 
 
@@ -78,30 +78,54 @@ def exhaustive(model, sentence, beam, longest):
 
 
 def one_sentence(model, sentence, beam, longest):
-    """(score, tokens) by beam search to the very end, without stopping early."""
-    alive = [(0.0, (), np.zeros(model.places[sentence]), False)]
+    """(score, tokens) by beam search to the very end, without stopping early; what ends lies aside."""
+    alive = [(0.0, (), np.zeros(model.places[sentence]))]
     best = (-math.inf, ())
     for _ in range(longest):
         offers = []
-        for number, (log_p, tokens, covered, ended) in enumerate(alive):
-            if ended:
-                offers.append((-log_p, number, END, tokens, covered, True))
-                continue
+        for number, (log_p, tokens, covered) in enumerate(alive):
             scores, attention = model.next(sentence, tokens)
             for token in range(model.words):
-                offer = (-(log_p + float(scores[token])), number, token, (*tokens, token), covered + attention, False)
+                offer = (-(log_p + float(scores[token])), number, token, (*tokens, token), covered + attention)
                 offers.append(offer)
         offers.sort(key=lambda offer: offer[:3])
         alive = []
-        for minus, _, token, tokens, covered, ended in offers[: 2 * beam.width]:
-            ends = token == END
-            if ends and not ended:
+        for minus, _, token, tokens, covered in offers[: 2 * beam.width]:
+            if token == END:
                 best = max(best, (total(beam, -minus, len(tokens), covered), tokens))
-            if (not ends or beam.keeps_finished) and len(alive) < beam.width:
-                alive.append((-minus, tokens, covered, ends))
+            elif len(alive) < beam.width:
+                alive.append((-minus, tokens, covered))
     if best[0] == -math.inf:
-        unfinished = [
-            (total(beam, log_p, len(tokens), covered), tokens) for log_p, tokens, covered, ended in alive if not ended
-        ]
-        return max(unfinished)
+        return max((total(beam, log_p, len(tokens), covered), tokens) for log_p, tokens, covered in alive)
     return best
+
+
+def reference_search(model, sentence, beam, longest):
+    """(score, tokens) as GNMT's reference finds them (mlcommons/training aa344c7, retired_benchmarks/gnmt, beam_search.py).
+
+    Places hold hypotheses, best first. Sums of attention belong to the places. When all have ended, a further step only finds
+    that out, and scores them; if there is no step left for it, the highest log p wins.
+    """
+    places, covered = [(0.0, ())], [np.zeros(model.places[sentence]) for _ in range(beam.width)]
+    for step in range(longest):
+        if all(tokens[-1:] == (END,) for _, tokens in places):
+            scored = [
+                (total(beam, log_p, len(tokens), sums), tokens)
+                for (log_p, tokens), sums in zip(places, covered, strict=True)
+            ]
+            return max(scored, key=lambda one: one[0])
+        offers = []
+        for place, (log_p, tokens) in enumerate(places):
+            if tokens[-1:] == (END,):
+                offers.append((-log_p, place, END, tokens))
+                continue
+            scores, attention = model.next(sentence, tokens)
+            for of in range(beam.width) if step == 0 else (place,):  # at first all places hold the same
+                covered[of] += attention
+            for token in range(model.words):
+                offers.append((-(log_p + float(scores[token])), place, token, (*tokens, token)))
+        offers = sorted(offers)[: beam.width]
+        places = [(-minus, tokens) for minus, *_, tokens in offers]
+        if beam.reorders_coverage:
+            covered = [covered[place].copy() for _, place, *_ in offers]
+    return max(places, key=lambda one: one[0])

@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import examples
-from tests.workloads.common.text.beam_plain import END, RandomModel, Rows, exhaustive, one_sentence
+from tests.workloads.common.text.beam_plain import END, RandomModel, Rows, exhaustive, one_sentence, reference_search
 from workloads.api import Batch
 from workloads.common.text.beam import Beam, Candidates, search, top
 
@@ -35,6 +36,11 @@ class Endless(RandomModel):
         return scores, attention
 
 
+def plainly(model, sentence, beam, longest):
+    """(score, tokens) by the plain search of the beam's kind."""
+    return (reference_search if beam.keeps_finished else one_sentence)(model, sentence, beam, longest)
+
+
 beams = st.builds(
     Beam,
     width=st.integers(1, 5),
@@ -42,14 +48,14 @@ beams = st.builds(
     coverage_penalty=st.sampled_from([0.0, 0.1, 0.7]),
     counts_begin=st.booleans(),
     keeps_finished=st.booleans(),
+    reorders_coverage=st.booleans(),
 )
 
 
-@pytest.mark.parametrize("keeps_finished", [True, False])
 @pytest.mark.parametrize("penalties", [(0.0, 0.0), (0.6, 0.1), (1.5, 0.7)])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_beam_as_wide_as_all_sentences_finds_the_best_of_all(seed, penalties, keeps_finished):
-    beam = Beam(80, *penalties, counts_begin=seed % 2 == 0, keeps_finished=keeps_finished)
+def test_a_beam_as_wide_as_all_sentences_finds_the_best_of_all(seed, penalties):
+    beam = Beam(80, *penalties, counts_begin=seed % 2 == 0)
     model = RandomModel(seed, words=4)
     results, _ = found(model, (0, 1, 2), beam, 4)
     for sentence, (score, tokens) in enumerate(results):
@@ -58,13 +64,14 @@ def test_a_beam_as_wide_as_all_sentences_finds_the_best_of_all(seed, penalties, 
         assert score == pytest.approx(expected[0], abs=1e-6)
 
 
-@given(seed=st.integers(0, 2**31), beam=beams, longest=st.integers(1, 8), sharpness=st.sampled_from([0.5, 2.0, 5.0]))
-@examples(60)
-def test_equal_to_a_search_of_each_sentence_that_never_stops_early(seed, beam, longest, sharpness):
+@given(seed=st.integers(0, 2**31), beam=beams, longest=st.integers(1, 12), sharpness=st.sampled_from([0.5, 2.0, 5.0]))
+@examples(100)
+def test_equal_to_a_plain_search_of_each_sentence(seed, beam, longest, sharpness):
+    beam = replace(beam, reorders_coverage=beam.reorders_coverage or not beam.keeps_finished)
     model = RandomModel(seed, sharpness=sharpness)
     results, _ = found(model, (0, 1, 2), beam, longest)
     for sentence, (score, tokens) in enumerate(results):
-        expected = one_sentence(model, sentence, beam, longest)
+        expected = plainly(model, sentence, beam, longest)
         assert (tokens, pytest.approx(score, abs=1e-6)) == (expected[1], expected[0])
 
 
@@ -91,10 +98,9 @@ def test_it_stops_when_nothing_can_win():
             probability[END if len(prefix) == 2 else 4] = 1 - 0.001 * (self.words - 1)
             return np.log(probability).astype(np.float32), np.full(self.places[sentence], 0.25, np.float32)
 
-    for keeps_finished in (True, False):
-        results, steps = found(SureOfTheEnd(1), (0, 1), Beam(4, keeps_finished=keeps_finished), 100)
-        assert [tokens for _, tokens in results] == [(4, 4, END)] * 2
-        assert steps == 3
+    results, steps = found(SureOfTheEnd(1), (0, 1), Beam(4), 100)
+    assert [tokens for _, tokens in results] == [(4, 4, END)] * 2
+    assert steps == 3
 
 
 def test_rows_that_are_not_live_are_left_empty_and_do_not_delay():
@@ -113,7 +119,7 @@ def test_the_longest_translation_is_unfinished_where_nothing_ends():
         results, _ = found(Endless(5), (0, 1, 2), beam, [6, 3, 4])
         assert [len(tokens) for _, tokens in results] == [6, 3, 4]
         for sentence, (score, tokens) in enumerate(results):
-            expected = one_sentence(Endless(5), sentence, beam, [6, 3, 4][sentence])
+            expected = plainly(Endless(5), sentence, beam, [6, 3, 4][sentence])
             assert (tokens, pytest.approx(score, abs=1e-6)) == (expected[1], expected[0])
 
 

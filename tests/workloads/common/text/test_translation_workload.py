@@ -1,13 +1,14 @@
 """What translation workloads share: facts, steps, shapes, scores, and what is refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.workloads.common.text.synthetic_translation import Shifted, Translation, data_of, make, settings
 from workloads.common import manifest as manifests
-from workloads.common.text import prepared
+from workloads.common.text import bleu, prepared
 from workloads.common.text.vocabulary import EOS
 
 
@@ -52,6 +53,25 @@ def test_points_or_a_fraction_as_the_rules_log_it(folder):
     results = results_of(points, folder, lambda number, ids: ids if number % 3 else [])
     assert points.score(results)["bleu"] == pytest.approx(100 * fraction.score(results)["bleu"])
     assert points.score(results)["bleu"] > 1
+
+
+def test_bleu_is_rounded_before_it_meets_a_target(folder, monkeypatch):
+    workload = make(folder, rules="v0.5")
+    results = results_of(workload, folder, lambda number, ids: ids if number % 3 else [])
+    exact = workload.score(results)["bleu"]
+    monkeypatch.setattr(type(workload), "bleu_digits", 2)
+    assert workload.score(results)["bleu"] == round(exact, 2) != exact
+
+
+@pytest.mark.parametrize(("dataset", "language"), [("wmt16-en-de", "en"), ("translation-demo", "de")])
+def test_wmt16_is_detokenised_as_the_reference_calls_it(folder, monkeypatch, dataset, language):
+    """inference.py runs `perl detokenizer.perl`, whose language is English where none is given."""
+    workload, asked = make(folder), []
+    monkeypatch.setattr(workload, "settings", replace(workload.settings, dataset=dataset))
+    results = results_of(workload, folder)
+    monkeypatch.setattr(bleu, "detokeniser", lambda name: asked.append(name) or str)
+    workload.translations(results)
+    assert asked == [language]
 
 
 def test_a_sentence_that_is_missing_or_there_twice_is_an_error(folder):

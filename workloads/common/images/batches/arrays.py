@@ -17,7 +17,7 @@ from workloads.api import Array, Dataset, Facts, Place, Settings
 from workloads.common import manifest as manifests
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.jpeg import Reader
-from workloads.common.images.sharded import Begun, ImageData, Int64s, Job, UInt8s
+from workloads.common.images.sharded import Begun, ImageData, ImageJob, Int64s, UInt8s
 from workloads.common.manifest import Manifest
 
 SPLITS = ("train", "val")
@@ -120,7 +120,7 @@ class ArrayData(ImageData):
         none = np.zeros(0, np.uint8), np.zeros(0, np.int64)
         return ImageIndex(root, *none, labels, sides, sides, np.zeros(count, np.int64))
 
-    def begin(self, job: Job) -> Begun:
+    def begin(self, job: ImageJob) -> Begun:
         pixels, images, out = self.pixels["train"], job.images.tolist(), self.take(len(job.images), job.shape)
         arrays: dict[str, Array] = {"image": out, "label": self.images.label[job.images]}
 

@@ -14,7 +14,7 @@ from workloads.api import Array, Facts, Place, Settings
 from workloads.common.images.batches.augment import crop_boxes, flips
 from workloads.common.images.jpeg import Reader
 from workloads.common.images.resize import central_into, resize_into
-from workloads.common.images.sharded import Begun, ImageData, Int64s, Job, UInt8s
+from workloads.common.images.sharded import Begun, ImageData, ImageJob, Int64s, UInt8s
 from workloads.common.images.synthetic import SyntheticData
 from workloads.common.randomness import bits, integers
 
@@ -31,7 +31,7 @@ class ImageNetData(ImageData):
         self.resize_size = int(settings.model["resize_size"])
         self.area_minimum = float(settings.model["area_minimum"])
 
-    def begin(self, job: Job) -> Begun:
+    def begin(self, job: ImageJob) -> Begun:
         images, epoch = job.images, job.epoch
         arrays: dict[str, Array] = {"image": self.take(len(images), job.shape), "label": self.images.label[images]}
         boxes, mirrored = self._boxes(images, epoch), flips(self.seed, epoch, images)

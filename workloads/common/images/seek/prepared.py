@@ -178,6 +178,6 @@ def records_of(task: Task) -> list[bytes]:
     for path, size, width, height in task:
         try:
             records.append(make_record(files.read(path, size), width, height, coefficients) if path else b"")
-        except (BadImage, NotBaseline, turbo.Complaint, MemoryError):
+        except (BadImage, NotBaseline, turbo.DecoderWarning, MemoryError):
             records.append(b"")
     return records

@@ -29,7 +29,7 @@ from workloads.common.images.seek.record import (
     assemble,
     segment_pieces,
 )
-from workloads.common.images.turbo import CoefficientReader, Complaint
+from workloads.common.images.turbo import CoefficientReader, DecoderWarning
 
 SEGMENT_PIXELS = 64
 """About so many pixels in a row lie between two points. With twice as many, random crops take an eighth more time; records
@@ -48,7 +48,7 @@ Bits = tuple[int, int]
 def make_record(data: bytes | memoryview, width: int, height: int, reader: CoefficientReader) -> bytes:
     """The seek points of a JPEG that is known to be `width` x `height`.
 
-    Raises NotBaseline where there can be none, `turbo.Complaint` for a damaged file.
+    Raises NotBaseline where there can be none, `turbo.DecoderWarning` for a damaged file.
     """
     jpeg = parse(data)
     if (jpeg.width, jpeg.height) != (width, height):
@@ -130,7 +130,7 @@ def _check(
         layout = replace(jpeg, width=size[0], height=size[1])
         try:
             again = in_order(layout, reader.read(joined, layout.blocks))
-        except Complaint as complaint:
+        except DecoderWarning as complaint:
             raise NotBaseline(f"codes that lead elsewhere ({complaint})") from None
         for mine, original in zip(again, coefficients, strict=True):
             shape = mine.shape[1:]

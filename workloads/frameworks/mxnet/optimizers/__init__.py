@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import mxnet as mx
 
 from workloads.api import OptimizerSettings
-from workloads.frameworks.mxnet.flat import Layout
+from workloads.frameworks.mxnet.flat import FlatLayout
 from workloads.frameworks.mxnet.optimizers.adam import Adam, SkippingAdam
 from workloads.frameworks.mxnet.optimizers.base import Optimizer
 from workloads.frameworks.mxnet.optimizers.momentum import Lars, LarsOutside, Sgd, SkippingSgd
@@ -24,7 +24,7 @@ _SKIPPING: Mapping[str, type[Optimizer]] = {**_KINDS, "sgd": SkippingSgd, "adam"
 
 
 def build_optimizer(
-    settings: OptimizerSettings, layout: Layout, weights: Sequence[mx.nd.NDArray], gradients: Sequence[mx.nd.NDArray],
+    settings: OptimizerSettings, layout: FlatLayout, weights: Sequence[mx.nd.NDArray], gradients: Sequence[mx.nd.NDArray],
     replicas: int = 1,
 ) -> Optimizer:  # fmt: skip
     """The optimizer that a workload names, on one flat vector of weights and one of gradients per context; `replicas`: of

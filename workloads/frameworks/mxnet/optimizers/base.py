@@ -8,7 +8,7 @@ from typing import ClassVar
 import mxnet as mx
 
 from workloads.api import Array, Arrays, OptimizerSettings
-from workloads.frameworks.mxnet.flat import Layout
+from workloads.frameworks.mxnet.flat import FlatLayout
 from workloads.frameworks.mxnet.optimizers.reduction import GradientSum
 from workloads.frameworks.mxnet.optimizers.scaling import LossScale
 
@@ -27,7 +27,7 @@ class Optimizer:
     def __init__(
         self,
         settings: OptimizerSettings,
-        layout: Layout,
+        layout: FlatLayout,
         weights: Sequence[mx.nd.NDArray],
         gradients: Sequence[mx.nd.NDArray],
         replicas: int,

@@ -29,8 +29,8 @@ class Momentum(Optimizer):
     def state(self) -> dict[str, Array]:
         """Velocities under `velocity.<parameter>`."""
         buffers = views(self.buffers[0].asnumpy(), self.layout.shapes)
-        found = {f"velocity.{name}": 0.0 - part / np.float32(self.scale(name)) for name, part in buffers.items()}
-        return {**found, **super().state()}
+        velocities = {f"velocity.{name}": 0.0 - part / np.float32(self.scale(name)) for name, part in buffers.items()}
+        return {**velocities, **super().state()}
 
     def load_state(self, state: Arrays) -> None:
         self.reset()

@@ -25,7 +25,7 @@ _FUSED = _find()
 _library = "onednn" if _FUSED is not None else "mkl"
 
 
-def choose(library: str) -> None:
+def use_library(library: str) -> None:
     """Take `mkl` or `onednn` from now on in this process; the empty text: oneDNN where this build has it.
 
     Raises ValueError for a library that it lacks.

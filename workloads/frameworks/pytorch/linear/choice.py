@@ -24,7 +24,7 @@ LEAST_GAIN = 0.95
 
 def step_seconds(library: str, x: torch.Tensor, weight: torch.Tensor) -> float:
     """CPU seconds of this thread for a layer's three products, x (rows, inputs), weight (outputs, inputs)."""
-    linear.choose(library)
+    linear.use_library(library)
     begin = time.thread_time()
     y = linear.linear(x, weight, None)
     torch.autograd.grad(y, (x, weight), y.detach())
@@ -35,7 +35,7 @@ def measure() -> dict[str, object]:
     """The faster library and by how much oneDNN is; MKL where this build has no oneDNN operator."""
     torch.set_num_threads(1)
     try:
-        linear.choose("onednn")
+        linear.use_library("onednn")
     except ValueError:
         return {"library": "mkl", "gain": 0.0}
     layers = [
@@ -47,7 +47,7 @@ def measure() -> dict[str, object]:
     for case in cases:
         step_seconds(*case)
     while math.inf in shortest or time.monotonic() < end:
-        shortest = [min(found, step_seconds(*case)) for found, case in zip(shortest, cases, strict=True)]
+        shortest = [min(seconds, step_seconds(*case)) for seconds, case in zip(shortest, cases, strict=True)]
     ratios = [mkl / onednn for mkl, onednn in zip(shortest[: len(layers)], shortest[len(layers) :], strict=True)]
     gain = math.exp(sum(map(math.log, ratios)) / len(ratios))
     return {"library": "onednn" if gain >= LEAST_GAIN else "mkl", "gain": round(gain, 2)}

@@ -15,12 +15,12 @@ class Optimizer(ABC):
     """Updates parameters from their `.grad`. Its state starts at 0 and is allocated by the constructor."""
 
     def __init__(self, parameters: Mapping[str, torch.Tensor], rules: Callable[[str], ParameterRule]) -> None:
-        found = {name: rules(name) for name in parameters}
-        self.parameters = {name: value for name, value in parameters.items() if not found[name].frozen}
+        rule_of = {name: rules(name) for name in parameters}
+        self.parameters = {name: value for name, value in parameters.items() if not rule_of[name].frozen}
         self.groups: dict[ParameterRule, list[str]] = {}
         """Names of the parameters that share a rule."""
         for name in self.parameters:
-            self.groups.setdefault(found[name], []).append(name)
+            self.groups.setdefault(rule_of[name], []).append(name)
 
     @abstractmethod
     def update(self, rate: float) -> None:

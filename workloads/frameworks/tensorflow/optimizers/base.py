@@ -69,7 +69,7 @@ class Optimizer:
         return gradient + decay * self.parameters[name] if decay else gradient
 
 
-def choose(taken: tf.Tensor | None, value: Any, otherwise: Any) -> Any:
+def where_taken(taken: tf.Tensor | None, value: Any, otherwise: Any) -> Any:
     """`value` where the step is taken, else `otherwise`, which must leave the state as it is.
 
     A selection, not a branch: a branch would have to bring the decision to the host.

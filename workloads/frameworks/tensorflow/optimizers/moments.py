@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from workloads.api import Array, Arrays, OptimizerSettings, ParameterRule
-from workloads.frameworks.tensorflow.optimizers.base import Optimizer, choose
+from workloads.frameworks.tensorflow.optimizers.base import Optimizer, where_taken
 from workloads.frameworks.tensorflow.variables import Model
 
 
@@ -50,9 +50,9 @@ class Adam(Optimizer):
             means, squares = (self.slots[kind][name] for kind in self.kinds)
             tf.raw_ops.ResourceApplyAdam(
                 var=self.parameters[name].handle, m=means.handle, v=squares.handle, beta1_power=0.0, beta2_power=0.0,
-                lr=choose(taken, self.rate_of(name, rate), 0.0), epsilon=epsilon,
-                beta1=choose(taken, self.betas[0], 1.0), beta2=choose(taken, self.betas[1], 1.0),
-                grad=choose(taken, self.decayed(name, gradient), 0.0),
+                lr=where_taken(taken, self.rate_of(name, rate), 0.0), epsilon=epsilon,
+                beta1=where_taken(taken, self.betas[0], 1.0), beta2=where_taken(taken, self.betas[1], 1.0),
+                grad=where_taken(taken, self.decayed(name, gradient), 0.0),
             )  # fmt: skip
 
     def _corrected(self, scalars: tf.Tensor, taken: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
@@ -63,7 +63,7 @@ class Adam(Optimizer):
         correction1, correction2 = (1.0 - tf.pow(tf.constant(beta, tf.float64), step) for beta in self.betas)
         root = tf.sqrt(correction2)
         rate, epsilon = tf.cast(scalars[0], tf.float64) * root / correction1, self.settings.epsilon * root
-        self.taken_steps.assign(choose(taken, step, self.taken_steps))
+        self.taken_steps.assign(where_taken(taken, step, self.taken_steps))
         return tf.cast(rate, tf.float32), tf.cast(epsilon, tf.float32)
 
     def reset(self) -> None:
@@ -77,12 +77,12 @@ class Adam(Optimizer):
 
     def state(self) -> dict[str, Array]:
         """`adam.exp_avg` and `adam.exp_avg_sq`, flat in the order of the trained parameters, and `adam.step` (1,)."""
-        found = {}
+        moments = {}
         for kind, slots in self.slots.items():
             flat = [self.model.outside(slot.numpy()).reshape(-1) for slot in slots.values()]
-            found[f"adam.{kind}"] = np.concatenate(flat)
+            moments[f"adam.{kind}"] = np.concatenate(flat)
         steps = self.steps if self.taken_steps is None else self.taken_steps.numpy()
-        return {**found, "adam.step": np.array([steps], np.float32)}
+        return {**moments, "adam.step": np.array([steps], np.float32)}
 
     def load_state(self, state: Arrays) -> None:
         shapes = [self.model.shapes[name] for name in self.parameters]
@@ -106,6 +106,6 @@ class Rmsprop(Optimizer):
             gradient, rate = self.decayed(name, bare), self.rate_of(name, scalars[0])
             slot = self.slots["square"][name]
             square = rho * slot + (1 - rho) * tf.square(gradient)
-            slot.assign(choose(taken, square, slot))
+            slot.assign(where_taken(taken, square, slot))
             update = rate * gradient / (tf.sqrt(square) + epsilon)
-            self.parameters[name].assign_sub(choose(taken, update, 0.0))
+            self.parameters[name].assign_sub(where_taken(taken, update, 0.0))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from workloads.api import ParameterRule
-from workloads.frameworks.tensorflow.optimizers.base import Optimizer, choose
+from workloads.frameworks.tensorflow.optimizers.base import Optimizer, where_taken
 
 
 class Sgd(Optimizer):
@@ -24,8 +24,8 @@ class Sgd(Optimizer):
         """v ← m·v + update, w ← w - rate·v, in one operator; a step that is not taken is one of v ← 1·v + 0, w ← w - 0·v."""
         weight, velocity = self.parameters[name], self.slots["velocity"][name]
         tf.raw_ops.ResourceApplyMomentum(
-            var=weight.handle, accum=velocity.handle, lr=choose(taken, rate, 0.0),
-            grad=choose(taken, update, 0.0), momentum=choose(taken, float(self.settings.momentum), 1.0),
+            var=weight.handle, accum=velocity.handle, lr=where_taken(taken, rate, 0.0),
+            grad=where_taken(taken, update, 0.0), momentum=where_taken(taken, float(self.settings.momentum), 1.0),
         )  # fmt: skip
 
 

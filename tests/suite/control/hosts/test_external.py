@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from suite.control.machines import external
-from suite.control.machines.external import Rank
+from suite.control.hosts import external
+from suite.control.hosts.external import Rank
 from suite.launch.network import free_ports
 from tests.helpers import wait_until
-from tests.suite.control.machines.test_launchers import LAUNCH
+from tests.suite.control.hosts.test_launchers import LAUNCH
 
 STRANGE = [
     b'{"proof":"\xc3\xa9"}',

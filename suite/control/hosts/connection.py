@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from suite.agent.wire import Message, Wire
-from suite.control.machines.base import Loss
+from suite.control.hosts.base import LostHost
 from suite.launch.children import exit_text
 
 LOOK_SECONDS = 0.2
@@ -22,7 +22,7 @@ CLIENT_SECONDS = 2.0
 """How long srun or ssh may take to leave after its agent."""
 
 
-class Gone(OSError):
+class ConnectionLost(OSError):
     """The machine does not answer any more."""
 
 
@@ -44,7 +44,7 @@ class Client:
         return self.errors.read().decode(errors="replace").strip().splitlines()
 
 
-class Link:
+class AgentConnection:
     """One agent."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Link:
         self._numbers = itertools.count()
         self._answers: dict[int, Message] = {}
         self._signal = ""
-        self._loss: Loss | None = None
+        self._loss: LostHost | None = None
         self._ended = False
 
     def ask(self, do: str, **order: Any) -> int:
@@ -78,14 +78,14 @@ class Link:
         deadline = time.monotonic() + seconds
         while number not in self._answers:
             if loss := self.lost():
-                raise Gone(loss.reason)
+                raise ConnectionLost(loss.reason)
             if time.monotonic() > deadline:
-                raise Gone(f"{self.name}: no answer within {seconds:g} s")
+                raise ConnectionLost(f"{self.name}: no answer within {seconds:g} s")
             self.listen(LOOK_SECONDS)
-        found = self._answers.pop(number)
-        if "error" in found:
-            raise ValueError(f"{self.name}: {found['error']}")
-        return found
+        answer = self._answers.pop(number)
+        if "error" in answer:
+            raise ValueError(f"{self.name}: {answer['error']}")
+        return answer
 
     def has_answered(self, number: int) -> bool:
         """Whether `answer` would return at once."""
@@ -107,19 +107,21 @@ class Link:
             else:
                 self.tell(message)
 
-    def lost(self) -> Loss | None:
+    def lost(self) -> LostHost | None:
         """Set once the machine is lost: its line has ended, it has been silent too long, or its scheduler ends it."""
         self.listen()
         if self._loss is None and self._signal:
-            self._loss = Loss("interrupted", f"machine {self.name} got {self._signal}: its scheduler ends the run")
+            self._loss = LostHost("interrupted", f"machine {self.name} got {self._signal}: its scheduler ends the run")
         elif self._loss is None and self.wire.ended.is_set():
             words = self._last_words()
             status = "interrupted" if ENDED_BY_SCHEDULER.search(words) else "rank_died"
-            self._loss = Loss(status, f"machine {self.name} is lost: {words}")
+            self._loss = LostHost(status, f"machine {self.name} is lost: {words}")
         elif self._loss is None and self.wire.silent_seconds > self._patience:
             key = "wait_seconds" if self.facts is None else "lease_seconds"
             silent = f"silent for {self.wire.silent_seconds:.0f} s (launch.{key}={self._patience:g})"
-            self._loss = Loss("rank_died", f"machine {self.name} is lost: {silent}; it or the network to it is down")
+            self._loss = LostHost(
+                "rank_died", f"machine {self.name} is lost: {silent}; it or the network to it is down"
+            )
         return self._loss
 
     @property
@@ -130,7 +132,7 @@ class Link:
     def close(self) -> None:
         """Let the agent leave; one that does not is left to its lease, its client is ended."""
         if self._loss is None:
-            with contextlib.suppress(Gone, ValueError):
+            with contextlib.suppress(ConnectionLost, ValueError):
                 self.call("leave", seconds=2.0)
         self.wire.close()
         if self._client is None:

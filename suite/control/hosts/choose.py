@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from suite.control.machines import launchers
-from suite.control.machines.external import external_fleet, refuse_ranks
-from suite.control.machines.fleet import Fleet, open_fleet
+from suite.control.hosts import launchers
+from suite.control.hosts.agents import Agents, open_agents
+from suite.control.hosts.external import external_agents, refuse_ranks
 
 Config = Mapping[str, Any]
 
@@ -30,7 +30,7 @@ def submits(configs: Sequence[Config], variables: Mapping[str, str] = os.environ
     return bool(launch_of(configs)["by"] == "slurm" and not launchers.in_allocation(variables))
 
 
-def fleet_of(configs: Sequence[Config], variables: Mapping[str, str] = os.environ) -> Fleet | None:
+def agents_of(configs: Sequence[Config], variables: Mapping[str, str] = os.environ) -> Agents | None:
     """The machines of a command with an agent on each; None where it runs on this one, as ever.
 
     Raises ValueError in one line; Elsewhere in a process that was an agent, or had nothing to do.
@@ -43,9 +43,9 @@ def fleet_of(configs: Sequence[Config], variables: Mapping[str, str] = os.enviro
             raise ValueError(f"nodes={count}: launch=local is this machine alone; type launch=slurm, ssh or external")
         return None
     if by == "external":
-        fleet = external_fleet(launch, count, variables)
-        if fleet is None:
+        agents = external_agents(launch, count, variables)
+        if agents is None:
             raise Elsewhere
-        return fleet
+        return agents
     refuse_ranks(variables)
-    return open_fleet(launch, count, variables)
+    return open_agents(launch, count, variables)

@@ -11,8 +11,8 @@ import pytest
 from suite.cli import main
 from suite.commands.arguments import add_machines, launch_of, without_machines
 from suite.config.options import LaunchConfig
-from suite.control.machines import launchers
-from suite.control.machines.everywhere import everywhere
+from suite.control.hosts import launchers
+from suite.control.hosts.commands import run_on_hosts
 from tests.helpers import PROJECT
 
 LAUNCH = asdict(LaunchConfig(by="ssh", hosts=["a,b"], wait_seconds=20.0))
@@ -76,7 +76,7 @@ def test_a_python_that_a_machine_lacks(monkeypatch, capsys):
 def test_a_machine_that_cannot_be_reached_is_one_line(monkeypatch):
     agents(monkeypatch, a=["sh", "-c", "echo 'ssh: connect to host a: No route to host' >&2; exit 255"])
     lines = []
-    assert everywhere(["--version"], LAUNCH, lines.append, {}) == 2
+    assert run_on_hosts(["--version"], LAUNCH, lines.append, {}) == 2
     assert lines[0].startswith("a: machine a is lost: sh ended with exit code 255: ssh: connect to host a: No route")
     assert [line[:9] for line in lines[1:]] == ["b: suite "]
 
@@ -84,7 +84,7 @@ def test_a_machine_that_cannot_be_reached_is_one_line(monkeypatch):
 def test_a_silent_machine_is_one_line(monkeypatch):
     agents(monkeypatch, b=["sleep", "60"])
     lines = []
-    assert everywhere(["--version"], {**LAUNCH, "wait_seconds": 2.0}, lines.append, {}) == 2
+    assert run_on_hosts(["--version"], {**LAUNCH, "wait_seconds": 2.0}, lines.append, {}) == 2
     assert lines[0].startswith("a: suite ")
     assert lines[1].startswith("b: machine b is lost: silent for 2 s (launch.wait_seconds=2)")
     assert len(lines) == 2

@@ -11,7 +11,7 @@ from suite.launch.hosts import Host
 
 
 @dataclass(frozen=True)
-class Loss:
+class LostHost:
     """Why nothing is to be expected of a machine any more."""
 
     status: str
@@ -19,7 +19,7 @@ class Loss:
     reason: str
 
 
-class Child(Protocol):
+class StartedCommand(Protocol):
     """A command that was started."""
 
     def poll(self) -> int | None:
@@ -27,7 +27,7 @@ class Child(Protocol):
         ...
 
 
-class Machine(Protocol):
+class HostControl(Protocol):
     """One machine during one run."""
 
     host: Host
@@ -38,7 +38,7 @@ class Machine(Protocol):
         """A free port for each replica, and one for a server. Raises ValueError."""
         ...
 
-    def start(self, name: str, arguments: Sequence[str], variables: Mapping[str, str]) -> Child:
+    def start(self, name: str, arguments: Sequence[str], variables: Mapping[str, str]) -> StartedCommand:
         """Start a command whose output goes to `name`.log. Raises OSError."""
         ...
 
@@ -58,7 +58,7 @@ class Machine(Protocol):
         """Why a run with these workers must end now for lack of memory, or nothing."""
         ...
 
-    def lost(self) -> Loss | None:
+    def lost(self) -> LostHost | None:
         """Set once nothing is to be expected of it any more."""
         ...
 

@@ -3,7 +3,7 @@
 import json
 from types import SimpleNamespace
 
-from suite.control.machines.remote import RemoteMachine
+from suite.control.hosts.remote_host import RemoteHost
 from suite.launch.hosts import Host
 
 
@@ -27,7 +27,7 @@ class Link:
 def machine_of(link, tmp_path):
     (tmp_path / "run.json").write_text(json.dumps({"settings": {"device": "cpu"}}))
     host = Host("b", "10.0.0.2", range(1, 2), (0,), (0,), SimpleNamespace(argv_prefix=()))
-    return RemoteMachine(link, host, tmp_path, tmp_path / "b")
+    return RemoteHost(link, host, tmp_path, tmp_path / "b")
 
 
 def test_a_run_that_exhausts_another_machine_is_ended_in_its_name(tmp_path):

@@ -21,9 +21,9 @@ from typing import IO, Any
 
 from suite.agent.agent import Agent
 from suite.agent.wire import Wire
-from suite.control.machines.fleet import Fleet
-from suite.control.machines.launchers import Launch, agent_words, expanded, line_of
-from suite.control.machines.link import Link
+from suite.control.hosts.agents import Agents
+from suite.control.hosts.connection import AgentConnection
+from suite.control.hosts.launchers import Launch, agent_words, expanded, line_of
 
 TOKEN = "SUITE_LAUNCH_TOKEN"
 PORT = 29400
@@ -52,15 +52,15 @@ class Rank:
 
 def rank_here(variables: Mapping[str, str] = os.environ) -> Rank | None:
     """None for a process that is alone. Raises ValueError where two launchers claim it, or one says half of it."""
-    found = {source: names for source, names in RANKS.items() if names[0] in variables and names[2] in variables}
-    if len(found) > 1:
-        said = ", ".join(f"{names[0]}={variables[names[0]]}" for names in found.values())
-        others = " ".join(f"-u {name}" for names in list(found.values())[1:] for name in names if name in variables)
+    sources = {source: names for source, names in RANKS.items() if names[0] in variables and names[2] in variables}
+    if len(sources) > 1:
+        said = ", ".join(f"{names[0]}={variables[names[0]]}" for names in sources.values())
+        others = " ".join(f"-u {name}" for names in list(sources.values())[1:] for name in names if name in variables)
         raise ValueError(
-            f"launch: {' and '.join(found)} both say which process this is ({said}); "
+            f"launch: {' and '.join(sources)} both say which process this is ({said}); "
             f"take away what does not hold, for example: env {others} python run_suite.py …"
         )
-    for source, (number, local, count) in found.items():
+    for source, (number, local, count) in sources.items():
         try:
             return Rank(int(variables[number]), int(variables.get(local, 0)), int(variables[count]), source)
         except ValueError:
@@ -78,7 +78,7 @@ def refuse_ranks(variables: Mapping[str, str] = os.environ) -> None:
         )
 
 
-def external_fleet(launch: Launch, count: int, variables: Mapping[str, str] = os.environ) -> Fleet | None:
+def external_agents(launch: Launch, count: int, variables: Mapping[str, str] = os.environ) -> Agents | None:
     """On the first process the machines, once all are there; elsewhere None, when the controller is done with this machine.
 
     Raises ValueError in one line.
@@ -111,33 +111,33 @@ def _first_machine(variables: Mapping[str, str]) -> str:
     return expanded([listed])[0]
 
 
-def _gathered(launch: Launch, count: int, port: int, token: str) -> Fleet:
+def _gathered(launch: Launch, count: int, port: int, token: str) -> Agents:
     """The fleet of this machine and those that connect within `launch.wait_seconds`."""
     deadline = time.monotonic() + launch["wait_seconds"]
-    found: dict[int, Link] = {}
+    connections: dict[int, AgentConnection] = {}
     try:
         listener = socket.create_server(("", port))
     except OSError as error:
         raise ValueError(f"port {port} cannot be listened on: {error.strerror}; type launch.port=N") from None
     with listener:
-        while len(found) < count - 1:
+        while len(connections) < count - 1:
             listener.settimeout(max(0.1, deadline - time.monotonic()))
             try:
                 connection, _ = listener.accept()
             except TimeoutError:
                 raise ValueError(
-                    f"nodes={count}: {len(found) + 1} machine(s) came within {launch['wait_seconds']:g} s "
-                    f"({', '.join([platform.node(), *(link.name for link in found.values())])}); "
+                    f"nodes={count}: {len(connections) + 1} machine(s) came within {launch['wait_seconds']:g} s "
+                    f"({', '.join([platform.node(), *(link.name for link in connections.values())])}); "
                     f"type launch.wait_seconds=N if the others start late"
                 ) from None
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 number, link = _welcome(connection, launch, token)
-                found[number] = link
+                connections[number] = link
     own = line_of(platform.node(), agent_words(launch["lease_seconds"]), launch)
-    return Fleet([own, *(found[number] for number in sorted(found))], launch)
+    return Agents([own, *(connections[number] for number in sorted(connections))], launch)
 
 
-def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int, Link]:
+def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int, AgentConnection]:
     """An agent's number and link. Raises OSError or ValueError for a stranger."""
     connection.settimeout(SHAKE_SECONDS)
     reader, writer = connection.makefile("rb"), connection.makefile("wb")
@@ -150,7 +150,7 @@ def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int
         raise ValueError("another token")
     _say(writer, {"proof": _proof(token, "controller", str(said["nonce"]))})
     connection.settimeout(None)
-    return int(said["rank"]), Link(
+    return int(said["rank"]), AgentConnection(
         str(said["name"]), Wire(reader, writer), launch["lease_seconds"], launch["wait_seconds"]
     )
 

@@ -13,7 +13,7 @@ from suite.common.run_folder import is_beat, is_temporary
 CHUNK_BYTES = 192 << 10
 
 
-class Shipment:
+class NewFiles:
     """Follows the files of a folder, whose names are flat."""
 
     def __init__(self, folder: Path) -> None:
@@ -42,26 +42,26 @@ class Shipment:
                 continue
 
     def _beat(self, name: str) -> Iterator[dict[str, Any]]:
-        found = os.stat(self.folder / name)
-        state = found.st_ino, found.st_mtime_ns
+        status = os.stat(self.folder / name)
+        state = status.st_ino, status.st_mtime_ns
         if self._sent.get(name) != state:
             data = (self.folder / name).read_bytes()
             self._sent[name] = state
             yield {"file": name, "whole": data.decode(errors="replace")}
 
     def _appended(self, name: str) -> Iterator[dict[str, Any]]:
-        found = os.stat(self.folder / name)
-        if self._sent.get(name) == (found.st_ino, found.st_size):
+        status = os.stat(self.folder / name)
+        if self._sent.get(name) == (status.st_ino, status.st_size):
             return
         with open(self.folder / name, "rb") as stream:
-            found = os.fstat(stream.fileno())
+            status = os.fstat(stream.fileno())
             inode, sent = self._sent.get(name, (None, 0))
-            whole = inode != found.st_ino or found.st_size < sent  # new, or another file of this name
+            whole = inode != status.st_ino or status.st_size < sent  # new, or another file of this name
             at = 0 if whole else sent
-            while whole or at < found.st_size:
+            while whole or at < status.st_size:
                 stream.seek(at)
-                data = stream.read(min(CHUNK_BYTES, found.st_size - at))
-                self._sent[name] = found.st_ino, at + len(data)
+                data = stream.read(min(CHUNK_BYTES, status.st_size - at))
+                self._sent[name] = status.st_ino, at + len(data)
                 yield {"file": name, "at": at, "data": packed(data)}
                 at, whole = at + len(data), False
                 if not data:  # cut off at this moment: the next look sends it again

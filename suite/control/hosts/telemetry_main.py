@@ -1,4 +1,4 @@
-"""Beside the workers on another machine: `python -m suite.control.machines.witness FOLDER DEVICE`, started by its agent.
+"""Beside the workers on another machine: `python -m suite.control.hosts.telemetry_main FOLDER DEVICE`, started by its agent.
 
 Writes what the machine is made of and samples it until it is ended; both files travel as all others do.
 """
@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from suite.control.telemetry import Telemetry
+from suite.control.telemetry import TelemetryRecorder
 from suite.machine import topology
 
 
@@ -18,7 +18,7 @@ def main() -> int:
     """Never returns by itself."""
     folder, device = Path(sys.argv[1]), sys.argv[2]
     topology.write(folder)
-    Telemetry(folder / "telemetry.jsonl", folder / "none", device == "cuda", root=os.getppid()).start()
+    TelemetryRecorder(folder / "telemetry.jsonl", folder / "none", device == "cuda", root=os.getppid()).start()
     while True:
         signal.pause()
 

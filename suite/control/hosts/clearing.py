@@ -1,4 +1,4 @@
-"""Clears the caches of another machine: `python -m suite.control.machines.clearing JSON`, asked for by the controller.
+"""Clears the caches of another machine: `python -m suite.control.hosts.clearing JSON`, asked for by the controller.
 
 `JSON`: what `clear` takes. Prints JSON: `cleared`, and the lines that were `said`. Exit code 1 where what was asked for does
 not work.

@@ -12,14 +12,14 @@ from suite import __version__
 from suite.agent.wire import Message, unpacked
 from suite.common.paths import env_root
 from suite.control.caches import COMMAND_SECONDS
-from suite.control.machines import launchers
-from suite.control.machines.launchers import Launch
-from suite.control.machines.link import Gone, Link
-from suite.control.machines.remote import carried_variables, own_variables
+from suite.control.hosts import launchers
+from suite.control.hosts.connection import AgentConnection, ConnectionLost
+from suite.control.hosts.launchers import Launch
+from suite.control.hosts.remote_host import carried_variables, own_variables
 from suite.environments.containers import last_line
 from suite.environments.environment import VERSIONS_SCRIPT, Environment
 from suite.environments.venvs import MARKER
-from suite.launch.hosts import Node
+from suite.launch.hosts import AvailableHost
 from suite.launch.network import LOOPBACK, is_loopback
 from suite.plan.jobs import Job
 
@@ -29,26 +29,28 @@ CLEAR_SECONDS = 2 * COMMAND_SECONDS
 """How long a machine may take to clear its caches: the command, and looking at a large data set before and after it."""
 
 
-class Fleet:
+class Agents:
     """The machines of a command, in the order of their devices."""
 
-    def __init__(self, links: Sequence[Link], launch: Launch, again: Callable[[str], Link] | None = None) -> None:
+    def __init__(
+        self, links: Sequence[AgentConnection], launch: Launch, again: Callable[[str], AgentConnection] | None = None
+    ) -> None:
         """`again` starts the agent of a machine anew. Raises ValueError in one line for machines that are not fit for a run."""
         self._links = list(links)
         self._launch = launch
         self._again = again
         try:
             self._greet(self._links)
-            self.nodes = self._described()
+            self.hosts = self._described()
         except (ValueError, OSError):
             self.close()
             raise
         self._meet_at_port()
 
     @property
-    def links(self) -> Mapping[str, Link]:
+    def links(self) -> Mapping[str, AgentConnection]:
         """Name of each machine to its agent."""
-        return {node.name: link for node, link in zip(self.nodes, self._links, strict=True)}
+        return {host.name: link for host, link in zip(self.hosts, self._links, strict=True)}
 
     def check(self, jobs: Sequence[Job]) -> None:
         """Raise ValueError, naming the machine, unless packages, locks and data of all jobs are the same everywhere."""
@@ -67,15 +69,15 @@ class Fleet:
         """
         settings = job.template.settings
         asked = {"system": dict(job.cache_clear), "dataset": settings.dataset, "data_dir": settings.data_dir}
-        words = [sys.executable, "-m", "suite.control.machines.clearing", json.dumps(asked)]
+        words = [sys.executable, "-m", "suite.control.hosts.clearing", json.dumps(asked)]
         order = {"command": words, "most_seconds": CLEAR_SECONDS, "variables": own_variables()}
         cleared, said = True, []
         for link, answer in _asked(self._links[: settings.nodes], "ask", CLEAR_SECONDS, **order):
             if answer["code"] != 0:
                 raise ValueError(f"machine {link.name}: {_last(answer)}")
-            found = json.loads(answer["output"])
-            cleared = cleared and bool(found["cleared"])
-            said += [f"machine {link.name}: {found['said']}"] if found["said"] else []
+            outcome = json.loads(answer["output"])
+            cleared = cleared and bool(outcome["cleared"])
+            said += [f"machine {link.name}: {outcome['said']}"] if outcome["said"] else []
         return cleared, said
 
     def ready(self) -> None:
@@ -102,7 +104,7 @@ class Fleet:
         for link in self._links:
             link.close()
 
-    def _greet(self, links: Sequence[Link]) -> None:
+    def _greet(self, links: Sequence[AgentConnection]) -> None:
         """Wait for every machine's first word."""
         for link in links:
             while link.facts is None:
@@ -111,23 +113,23 @@ class Fleet:
                 link.listen(0.2)
             refuse_other_version(link)
 
-    def _described(self) -> tuple[Node, ...]:
+    def _described(self) -> tuple[AvailableHost, ...]:
         places = _addressed(self._links, self._launch["interface"])
-        nodes = []
+        hosts = []
         for link, (address, interface) in zip(self._links, places, strict=True):
             assert link.facts is not None
             facts = link.facts
             cores, fault = tuple(facts["cores"]), facts.get("gpu_fault", "")
-            nodes.append(Node(facts["name"], address, interface, cores, facts["hardware"], fault))
-        names = [node.name for node in nodes]
+            hosts.append(AvailableHost(facts["name"], address, interface, cores, facts["hardware"], fault))
+        names = [host.name for host in hosts]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             asked = ", ".join(link.name for link, name in zip(self._links, names, strict=True) if name == twice)
             raise ValueError(f"launch: {asked} are one machine, which calls itself {twice}; name every machine once")
-        return tuple(nodes)
+        return tuple(hosts)
 
 
-def open_fleet(launch: Launch, count: int, variables: Mapping[str, str] = os.environ) -> Fleet:
+def open_agents(launch: Launch, count: int, variables: Mapping[str, str] = os.environ) -> Agents:
     """Agents on the first `count` machines. Raises ValueError in one line: what is missing, and what to type."""
     by = launchers.way(launch, variables)
     names = launchers.machine_names(launch, variables)
@@ -136,13 +138,13 @@ def open_fleet(launch: Launch, count: int, variables: Mapping[str, str] = os.env
         more = f"allocate more: salloc -N{count}" if by == "slurm" else "name more in launch.hosts"
         raise ValueError(f"nodes={count}: {where} ({', '.join(names)}); type nodes={len(names)} or less, or {more}")
 
-    def start(name: str) -> Link:
+    def start(name: str) -> AgentConnection:
         return launchers.started(name, by, launch)
 
-    return Fleet([start(name) for name in names[:count]], launch, start)
+    return Agents([start(name) for name in names[:count]], launch, start)
 
 
-def refuse_other_version(link: Link) -> None:
+def refuse_other_version(link: AgentConnection) -> None:
     """Raise ValueError unless a machine that has said its first word has this version of the suite."""
     assert link.facts is not None
     if link.facts["suite"] != __version__:
@@ -152,7 +154,7 @@ def refuse_other_version(link: Link) -> None:
         )
 
 
-def _addressed(links: Sequence[Link], interface: str | None) -> list[tuple[str, str]]:
+def _addressed(links: Sequence[AgentConnection], interface: str | None) -> list[tuple[str, str]]:
     """(address, interface) of each machine as the others reach it. Raises ValueError."""
     if interface:
         return [(_address_of(link, interface), interface) for link in links]
@@ -167,7 +169,7 @@ def _addressed(links: Sequence[Link], interface: str | None) -> list[tuple[str, 
             f"machine {first.name}: {second.name} reaches it as {address}, which none of its interfaces has "
             f"({', '.join(own) or 'none with an address'}); type launch.interface=NAME"
         )
-    found = [(address, own[address])]
+    addresses = [(address, own[address])]
     for link in links[1:]:
         there = link.call("route", to=address)
         if is_loopback(there["address"]) or not there["interface"]:
@@ -175,11 +177,11 @@ def _addressed(links: Sequence[Link], interface: str | None) -> list[tuple[str, 
                 f"machine {link.name} reaches {first.name} ({address}) from {there['address']}, which no other machine "
                 f"reaches; type launch.interface=NAME"
             )
-        found.append((there["address"], there["interface"]))
-    return found
+        addresses.append((there["address"], there["interface"]))
+    return addresses
 
 
-def _seen_from(second: Link, first: Link, own: Sequence[str]) -> str:
+def _seen_from(second: AgentConnection, first: AgentConnection, own: Sequence[str]) -> str:
     """Where a machine's name leads on another one; the only address that it has where the name says nothing there."""
     name = first.name.rpartition("@")[2]
     try:
@@ -196,7 +198,7 @@ def _seen_from(second: Link, first: Link, own: Sequence[str]) -> str:
     return address
 
 
-def _address_of(link: Link, interface: str) -> str:
+def _address_of(link: AgentConnection, interface: str) -> str:
     assert link.facts is not None
     addresses: Mapping[str, str] = link.facts["addresses"]
     if interface not in addresses:
@@ -213,12 +215,14 @@ def _needs(job: Job) -> tuple[str, ...]:
     return (env.name, env.python, *env.argv_prefix, settings.dataset, settings.data_dir, settings.framework)
 
 
-def _asked(links: Sequence[Link], do: str, seconds: float = ASK_SECONDS, **order: Any) -> list[tuple[Link, Message]]:
+def _asked(
+    links: Sequence[AgentConnection], do: str, seconds: float = ASK_SECONDS, **order: Any
+) -> list[tuple[AgentConnection, Message]]:
     """What each machine answers to one order, all at once. Raises ValueError with the machine's name."""
     numbers = [link.ask(do, **order) for link in links]
     try:
         return [(link, link.answer(number, seconds)) for link, number in zip(links, numbers, strict=True)]
-    except Gone as error:
+    except ConnectionLost as error:
         raise ValueError(str(error)) from None
 
 
@@ -228,7 +232,7 @@ def _last(answer: Message) -> str:
 
 
 def _same_versions(
-    links: Sequence[Link], environment: Environment, packages: Sequence[str], expected: Mapping[str, str]
+    links: Sequence[AgentConnection], environment: Environment, packages: Sequence[str], expected: Mapping[str, str]
 ) -> None:
     command = environment.command("-c", VERSIONS_SCRIPT, *packages)
     for link, answer in _asked(links, "ask", command=command, most_seconds=ASK_SECONDS, variables=carried_variables()):
@@ -236,16 +240,16 @@ def _same_versions(
             raise ValueError(
                 f"machine {link.name}: environment {environment.name} does not answer there: {_last(answer)}"
             )
-        found = json.loads(answer["output"].strip().splitlines()[-1])
+        installed = json.loads(answer["output"].strip().splitlines()[-1])
         for name in packages:
-            if found[name] != expected[name]:
+            if installed[name] != expected[name]:
                 raise ValueError(
-                    f"machine {link.name}: {name} is {found[name] or 'missing'} in environment {environment.name}, "
+                    f"machine {link.name}: {name} is {installed[name] or 'missing'} in environment {environment.name}, "
                     f"here it is {expected[name]}; make them equal: suite env create {environment.name}"
                 )
 
 
-def _same_lock(links: Sequence[Link], environment: Environment) -> None:
+def _same_lock(links: Sequence[AgentConnection], environment: Environment) -> None:
     """Environments that were made from locks were made from the same one."""
     path = env_root() / environment.name / MARKER
     digests = {}
@@ -259,7 +263,7 @@ def _same_lock(links: Sequence[Link], environment: Environment) -> None:
         )
 
 
-def _same_data(links: Sequence[Link], dataset: str, folder: str) -> None:
+def _same_data(links: Sequence[AgentConnection], dataset: str, folder: str) -> None:
     """The manifests of a prepared data set are equal."""
     path = os.path.join(folder, "manifest.json")
     with open(path, "rb") as stream:

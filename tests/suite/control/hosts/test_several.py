@@ -338,7 +338,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_is_refused_before_anything_starts(two, folder, kind):
-    """In one line, within 10 s."""
+    """In one line, within 10 s: of a machine so busy that a program needs longer to start, three of its starts more."""
     words, said = REFUSED[kind]
     others, before, machine = {}, (), two.hub
     if kind == "loopback":
@@ -353,6 +353,9 @@ def test_what_is_refused_before_anything_starts(two, folder, kind):
         two.unplug(two["node2"])
     try:
         begin = time.monotonic()
+        run(two, folder, "--version")
+        start_seconds = time.monotonic() - begin
+        begin += start_seconds
         done = run(two, folder, *TOY_RUN, "gpus=2", "nodes=2", *words, before=before, machine=machine, **others)
         seconds = time.monotonic() - begin
     finally:
@@ -364,7 +367,7 @@ def test_what_is_refused_before_anything_starts(two, folder, kind):
     assert len(lines) == (2 if kind == "one of several" else 1), done.stderr
     assert said in lines[0]
     assert "Traceback" not in done.stderr
-    assert seconds < 10 + 3 * (os.getloadavg()[0] > os.cpu_count())
+    assert seconds < 10 + 3 * start_seconds
     assert not list(folder.glob("logs/*/*/run_0"))
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.helpers import only
-from tests.suite.control.machines.test_several import WAYS, folder, run, two  # noqa: F401, its fixtures
+from tests.suite.control.hosts.test_several import WAYS, folder, run, two  # noqa: F401, its fixtures
 
 STEPS = 3
 

@@ -8,11 +8,11 @@ import pytest
 from suite import __version__
 from suite.agent.wire import packed
 from suite.control.caches import COMMAND_SECONDS
-from suite.control.machines import fleet
-from suite.control.machines.base import Loss
-from suite.control.machines.fleet import Fleet
+from suite.control.hosts import agents
+from suite.control.hosts.agents import Agents
+from suite.control.hosts.base import LostHost
 from suite.environments.environment import Environment
-from tests.suite.control.machines.test_launchers import LAUNCH
+from tests.suite.control.hosts.test_launchers import LAUNCH
 
 
 class FakeLink:
@@ -61,7 +61,7 @@ def route(address, interface, peer="10.0.0.1"):
 def test_machines_are_reached_by_the_interface_that_leads_to_the_first():
     first = FakeLink("a", {"eth0": "192.168.0.1", "ib0": "10.0.0.1"})
     second = FakeLink("b", {"eth1": "192.168.0.2", "ib1": "10.0.0.2"}, route("10.0.0.2", "ib1"))
-    nodes = Fleet([first, second], LAUNCH).nodes
+    nodes = Agents([first, second], LAUNCH).hosts
     assert [(node.name, node.address, node.interface) for node in nodes] == [
         *(("a", "10.0.0.1", "ib0"), ("b", "10.0.0.2", "ib1"))
     ]
@@ -70,12 +70,12 @@ def test_machines_are_reached_by_the_interface_that_leads_to_the_first():
 
 def test_why_gpus_of_a_machine_cannot_be_used_is_known_here():
     links = [FakeLink("a", {"eth0": "10.0.0.1"}, facts={"gpu_fault": "GPU 1 does not answer"})]
-    assert [node.gpu_fault for node in Fleet(links, LAUNCH).nodes] == ["GPU 1 does not answer"]
+    assert [node.gpu_fault for node in Agents(links, LAUNCH).hosts] == ["GPU 1 does not answer"]
 
 
 def test_an_interface_that_is_typed_wins():
     links = [FakeLink("a", {"eth0": "10.0.0.1", "x": "1.1.1.1"}), FakeLink("b", {"eth0": "10.0.0.2", "x": "1.1.1.2"})]
-    nodes = Fleet(links, {**LAUNCH, "interface": "x"}).nodes
+    nodes = Agents(links, {**LAUNCH, "interface": "x"}).hosts
     assert [(node.address, node.interface) for node in nodes] == [("1.1.1.1", "x"), ("1.1.1.2", "x")]
 
 
@@ -84,7 +84,7 @@ def test_a_name_that_says_nothing_over_there_leads_to_the_only_address():
         FakeLink("me@alias", {"eth0": "10.0.0.1"}),
         FakeLink("b", {"eth0": "10.0.0.2"}, {"route": lambda to: {"error": "unknown"} if to == "alias" else LEADS}),
     ]
-    assert [node.address for node in Fleet(links, LAUNCH).nodes] == ["10.0.0.1", "10.0.0.2"]
+    assert [node.address for node in Agents(links, LAUNCH).hosts] == ["10.0.0.1", "10.0.0.2"]
 
 
 LEADS = {"peer": "10.0.0.1", "address": "10.0.0.2", "interface": "eth0"}
@@ -117,16 +117,19 @@ def test_machines_that_are_not_fit_for_a_run(kind):
         FakeLink("b", {"eth0": "10.0.0.2"}, answers, facts),
     ]
     with pytest.raises(ValueError, match=r"^[^\n]+\Z") as error:
-        Fleet(links, LAUNCH)
+        Agents(links, LAUNCH)
     assert said in str(error.value)
     assert all(link.closed for link in links)
 
 
 def test_a_machine_that_does_not_come_is_named_with_the_reason():
     link = FakeLink("b", {})
-    link.facts, link.lost = None, lambda: Loss("rank_died", "machine b is lost: ssh ended with exit code 255: refused")
+    link.facts, link.lost = (
+        None,
+        lambda: LostHost("rank_died", "machine b is lost: ssh ended with exit code 255: refused"),
+    )
     with pytest.raises(ValueError, match="machine b is lost: ssh ended with exit code 255: refused"):
-        Fleet([link], LAUNCH)
+        Agents([link], LAUNCH)
 
 
 def test_packages_are_the_same_everywhere():
@@ -135,7 +138,7 @@ def test_packages_are_the_same_everywhere():
     broken = {"code": 127, "output": "", "errors": "sh: nothing\n"}
     environment = Environment("torch", (), "/python")
     here = {"torch": "2.0", "numpy": "1"}
-    fleet._same_versions([FakeLink("a", {}, {"ask": said})], environment, list(here), here)
+    agents._same_versions([FakeLink("a", {}, {"ask": said})], environment, list(here), here)
     for answer, text in (
         (
             other,
@@ -146,7 +149,7 @@ def test_packages_are_the_same_everywhere():
     ):
         links = [FakeLink("a", {}, {"ask": said}), FakeLink("b", {}, {"ask": answer})]
         with pytest.raises(ValueError, match=r"^[^\n]+\Z") as error:
-            fleet._same_versions(links, environment, list(here), here)
+            agents._same_versions(links, environment, list(here), here)
         assert str(error.value) == text
 
 
@@ -158,11 +161,11 @@ def test_locks_are_the_same_everywhere():
         ]
 
     environment = Environment("torch", (), "/python")
-    fleet._same_lock(links("x", "x"), environment)
-    fleet._same_lock(links(None, None), environment)
+    agents._same_lock(links("x", "x"), environment)
+    agents._same_lock(links(None, None), environment)
     for digests in (("x", "y"), ("x", None)):
         with pytest.raises(ValueError, match="environment torch was not made from the same lock on a, b"):
-            fleet._same_lock(links(*digests), environment)
+            agents._same_lock(links(*digests), environment)
 
 
 def test_data_are_the_same_everywhere(tmp_path):
@@ -171,11 +174,11 @@ def test_data_are_the_same_everywhere(tmp_path):
     def links(text):
         return [FakeLink("a", {}, {"read": {"data": None if text is None else packed(text.encode())}})]
 
-    fleet._same_data(links('{"fingerprint": "x", "source": "there"}'), "ncf-demo", str(tmp_path))
+    agents._same_data(links('{"fingerprint": "x", "source": "there"}'), "ncf-demo", str(tmp_path))
     with pytest.raises(ValueError, match="machine a: data set ncf-demo is not in "):
-        fleet._same_data(links(None), "ncf-demo", str(tmp_path))
+        agents._same_data(links(None), "ncf-demo", str(tmp_path))
     with pytest.raises(ValueError, match=r"machine a: data set ncf-demo in .* is not the one of this machine"):
-        fleet._same_data(links('{"fingerprint": "y"}'), "ncf-demo", str(tmp_path))
+        agents._same_data(links('{"fingerprint": "y"}'), "ncf-demo", str(tmp_path))
 
 
 def test_a_command_that_clears_caches_has_the_time_that_it_has_on_one_machine():
@@ -183,7 +186,7 @@ def test_a_command_that_clears_caches_has_the_time_that_it_has_on_one_machine():
     link = FakeLink("a", {"eth0": "10.0.0.1"}, answers)
     settings = SimpleNamespace(dataset="movielens", data_dir="", nodes=1)
     job = SimpleNamespace(template=SimpleNamespace(settings=settings), cache_clear={"cache_clear_command": ["sleep"]})
-    assert Fleet([link], LAUNCH).clear(job) == (True, [])
+    assert Agents([link], LAUNCH).clear(job) == (True, [])
     ((_, order),) = link.asked
     assert min(order["most_seconds"], link.waited) > COMMAND_SECONDS
 
@@ -193,4 +196,4 @@ def test_caches_that_cannot_be_cleared_as_asked_end_the_sweep_as_on_one_machine(
     settings = SimpleNamespace(dataset="movielens", data_dir="", nodes=1)
     job = SimpleNamespace(template=SimpleNamespace(settings=settings), cache_clear={"cache_clear_command": ["none"]})
     with pytest.raises(ValueError, match=r"^machine a: system\.cache_clear_command: no such file$"):
-        Fleet([FakeLink("a", {"eth0": "10.0.0.1"}, answers)], LAUNCH).clear(job)
+        Agents([FakeLink("a", {"eth0": "10.0.0.1"}, answers)], LAUNCH).clear(job)

@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from suite.control.machines import launchers
-from suite.control.machines.choose import fleet_of, submits
-from suite.control.machines.external import external_fleet, rank_here, refuse_ranks
-from suite.control.machines.submit import script
+from suite.control.hosts import launchers
+from suite.control.hosts.choose import agents_of, submits
+from suite.control.hosts.external import external_agents, rank_here, refuse_ranks
+from suite.control.hosts.submit import script
 from tests.helpers import composed
 
 LAUNCH = {
@@ -114,20 +114,20 @@ def test_more_machines_than_the_allocation_has():
     with pytest.raises(
         ValueError, match=r"^nodes=4: the allocation has 3 \(node1, node2, node4\); type nodes=3 or less"
     ):
-        fleet_of(configs, ALLOCATION)
+        agents_of(configs, ALLOCATION)
 
 
 def test_one_machine_stays_as_it_was():
-    assert fleet_of([composed("workload=ncf", "profile=demo")], {}) is None
-    assert fleet_of([composed("workload=ncf", "profile=demo")], ALLOCATION) is None
+    assert agents_of([composed("workload=ncf", "profile=demo")], {}) is None
+    assert agents_of([composed("workload=ncf", "profile=demo")], ALLOCATION) is None
     with pytest.raises(ValueError, match="nodes=2: launch=local is this machine alone"):
-        fleet_of([composed("workload=ncf", "profile=demo", "gpus=2", "nodes=2", "launch.by=local")], {})
+        agents_of([composed("workload=ncf", "profile=demo", "gpus=2", "nodes=2", "launch.by=local")], {})
 
 
 def test_one_launch_for_a_whole_command():
     configs = [composed("workload=ncf", "profile=demo", f"launch.by={by}") for by in ("slurm", "ssh")]
     with pytest.raises(ValueError, match="launch: one value of each of its keys"):
-        fleet_of(configs, {})
+        agents_of(configs, {})
 
 
 def test_which_process_this_is():
@@ -163,7 +163,7 @@ def test_one_of_several_processes_does_not_start_the_whole_run():
 )
 def test_an_external_launcher_that_says_too_little(variables, said):
     with pytest.raises(ValueError, match=r"^[^\n]+\Z") as error:
-        external_fleet({**LAUNCH, "by": "external"}, 2, variables)
+        external_agents({**LAUNCH, "by": "external"}, 2, variables)
     assert said in str(error.value)
 
 

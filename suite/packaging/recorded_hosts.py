@@ -22,7 +22,7 @@ _NODES_LIMIT = 10_000
 
 
 @dataclass(frozen=True)
-class Node:
+class RecordedHost:
     """One machine of a run; what was not recorded is empty."""
 
     name: str
@@ -33,25 +33,25 @@ class Node:
     hardware: Mapping[str, Json]
 
 
-def recorded_nodes(record: RunRecord) -> list[Node]:
+def recorded_hosts(record: RunRecord) -> list[RecordedHost]:
     """The nodes of a run in the order of their devices, at least one."""
     folder = record.path.parent
     run = json_file_object(folder / "run.json")
     hardware = as_object(run.get("hardware"))
     hosts = [as_object(host) for host in as_list(run.get("hosts"))[:_NODES_LIMIT]]
     if len(hosts) < 2:
-        return [Node("", "", json_file_object(folder / "topology.json"), hardware)]
+        return [RecordedHost("", "", json_file_object(folder / "topology.json"), hardware)]
     parts = [as_object(part) for part in as_list(hardware.get("nodes"))]
     parts += [{} for _ in hosts[len(parts) :]]
     nodes = []
     for host, part in zip(hosts, parts[: len(hosts)], strict=True):
         name = clean_text(host.get("name"))
         topology = json_file_object(machine_folder(folder, name, len(hosts)) / "topology.json")
-        nodes.append(Node(name, clean_text(host.get("interface")), topology, part))
+        nodes.append(RecordedHost(name, clean_text(host.get("interface")), topology, part))
     return nodes
 
 
-def nodes_note(nodes: Sequence[Node], device: str) -> str:
+def hosts_note(nodes: Sequence[RecordedHost], device: str) -> str:
     """`2 nodes: a (16 x CPU X, …), b (…)`; nodes that are alike are told once: `2 nodes (…): a, b`."""
     texts = [_hardware_text(node, device) for node in nodes]
     names = [node.name or "unnamed" for node in nodes]
@@ -61,11 +61,11 @@ def nodes_note(nodes: Sequence[Node], device: str) -> str:
     return f"{len(nodes)} nodes: {', '.join(each)}"
 
 
-def networking(node: Node) -> str:
+def networking(node: RecordedHost) -> str:
     """The interface that leads to the other nodes, `eth0, 25000 Mbit/s, driver mlx5_core`, and InfiniBand's ports."""
     network = as_object(node.topology.get("network"))
-    found = [as_object(item) for item in as_list(network.get("interfaces"))[:1000]]
-    own = next((item for item in found if node.interface and item.get("name") == node.interface), {})
+    interfaces = [as_object(item) for item in as_list(network.get("interfaces"))[:1000]]
+    own = next((item for item in interfaces if node.interface and item.get("name") == node.interface), {})
     speed, driver = as_count(own.get("megabits_per_second")), clean_text(own.get("driver"))
     parts = [node.interface] if node.interface else []
     parts += [f"{speed} Mbit/s"] if speed else []
@@ -76,7 +76,7 @@ def networking(node: Node) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _hardware_text(node: Node, device: str) -> str:
+def _hardware_text(node: RecordedHost, device: str) -> str:
     part = node.hardware
     cores = as_count(part.get("cpu_cores"))
     words = [clean_text(part.get("cpu_model"))] + ([f"{cores} cores"] if cores else [])

@@ -15,8 +15,8 @@ from suite.agent.wire import Message, packed, unpacked
 from suite.common.paths import PROJECT
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
 from suite.common.runspec import write_atomically
-from suite.control.machines.base import Loss
-from suite.control.machines.link import Gone, Link, nobody
+from suite.control.hosts.base import LostHost
+from suite.control.hosts.connection import AgentConnection, ConnectionLost, nobody
 from suite.launch.base import TUNING_VARIABLES
 from suite.launch.children import ENDING_SECONDS, GRACE_SECONDS
 from suite.launch.hosts import Host
@@ -47,10 +47,10 @@ def own_variables() -> dict[str, str]:
     return {**carried, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 
-class RemoteChild:
+class RemoteCommand:
     """A command on another machine."""
 
-    def __init__(self, machine: RemoteMachine, name: str) -> None:
+    def __init__(self, machine: RemoteHost, name: str) -> None:
         self._machine, self._name = machine, name
 
     def poll(self) -> int | None:
@@ -59,10 +59,10 @@ class RemoteChild:
         return self._machine.exits.get(self._name)
 
 
-class RemoteMachine:
+class RemoteHost:
     """One machine during one run. Its workers write into a folder of their machine; what appears there appears here."""
 
-    def __init__(self, link: Link, host: Host, folder: Path, own: Path) -> None:
+    def __init__(self, link: AgentConnection, host: Host, folder: Path, own: Path) -> None:
         """`folder`: the run's, here; `own`: what the machine says of itself comes there."""
         self.link, self.host, self._copy, self._own = link, host, folder, own
         self.exits: dict[str, int] = {}
@@ -81,7 +81,7 @@ class RemoteMachine:
 
     def _watch_machine(self, device: str) -> None:
         """Telemetry and topology, where the machine has this Python with its packages."""
-        words = [sys.executable, "-m", "suite.control.machines.witness", str(self.folder), device]
+        words = [sys.executable, "-m", "suite.control.hosts.telemetry_main", str(self.folder), device]
         with contextlib.suppress(ValueError):
             self.link.call("start", name=WITNESS, arguments=words, variables=own_variables())
 
@@ -90,10 +90,10 @@ class RemoteMachine:
         own = [] if self.link.port is None else [self.link.port]
         return [*own, *map(int, ports)][: len(ports)]
 
-    def start(self, name: str, arguments: Sequence[str], variables: Mapping[str, str]) -> RemoteChild:
+    def start(self, name: str, arguments: Sequence[str], variables: Mapping[str, str]) -> RemoteCommand:
         """With the machine's own variables, those that a user sets for workers, and these."""
         self.link.call("start", name=name, arguments=list(arguments), variables={**carried_variables(), **variables})
-        return RemoteChild(self, name)
+        return RemoteCommand(self, name)
 
     def alive(self, pid: int) -> bool:
         """False once the agent has missed it."""
@@ -103,7 +103,7 @@ class RemoteMachine:
     def stack(self, pid: int) -> bool:
         try:
             self.link.call("stack", seconds=self.link.lease_seconds, pid=pid, number=int(STACK_SIGNAL))
-        except (Gone, ValueError):
+        except (ConnectionLost, ValueError):
             return False
         return True
 
@@ -115,14 +115,14 @@ class RemoteMachine:
         """What the agent told, which looks at the workers that it knows."""
         return self._exhausts
 
-    def lost(self) -> Loss | None:
+    def lost(self) -> LostHost | None:
         return self.link.lost()
 
     def settle(self) -> None:
         """A question that is answered after a look: either it comes back, or the machine turns out to be lost."""
         try:
             self.link.call("ping", seconds=2 * self.link.lease_seconds)
-        except Gone:
+        except ConnectionLost:
             self.link.lost()
 
     def ask_to_end(self, pids: Iterable[int], ending: Sequence[str]) -> None:
@@ -134,7 +134,7 @@ class RemoteMachine:
 
     def end(self) -> None:
         if self._ending is not None:
-            with contextlib.suppress(Gone, ValueError):
+            with contextlib.suppress(ConnectionLost, ValueError):
                 self.link.answer(self._ending, END_SECONDS)
         self.link.listen()
         self.link.tell = nobody

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from suite.control.machines import launchers
-from suite.control.machines.fleet import refuse_other_version
-from suite.control.machines.link import LOOK_SECONDS, Link
-from suite.control.machines.remote import own_variables
+from suite.control.hosts import launchers
+from suite.control.hosts.agents import refuse_other_version
+from suite.control.hosts.connection import LOOK_SECONDS, AgentConnection
+from suite.control.hosts.remote_host import own_variables
 from suite.launch.children import exit_text
 
 MOST_SECONDS = 6 * 3600.0
@@ -19,7 +19,7 @@ NOT_CARRIED_OUT = 2
 """Exit code for a machine that cannot be reached or does not start the command, as for a user's mistake."""
 
 
-def everywhere(
+def run_on_hosts(
     words: Sequence[str],
     launch: launchers.Launch,
     say: Callable[[str], None],
@@ -30,7 +30,7 @@ def everywhere(
     `say` gets every line that a machine answers, with its name before it. A machine that cannot be reached is one such line.
     Raises ValueError where the machines are not named, or what reaches them is not installed here.
     """
-    by, links = launchers.way(launch, variables), list[Link]()
+    by, links = launchers.way(launch, variables), list[AgentConnection]()
     command = [sys.executable, "-m", "suite.cli", *words]
     try:
         for name in launchers.machine_names(launch, variables):
@@ -51,12 +51,12 @@ def everywhere(
 class _Answers:
     """What each machine answers: its exit code and lines."""
 
-    def __init__(self, links: Sequence[Link], command: Sequence[str]) -> None:
+    def __init__(self, links: Sequence[AgentConnection], command: Sequence[str]) -> None:
         self._links, self._command = links, command
-        self._numbers: dict[Link, int] = {}
-        self._known: dict[Link, tuple[int, list[str]]] = {}
+        self._numbers: dict[AgentConnection, int] = {}
+        self._known: dict[AgentConnection, tuple[int, list[str]]] = {}
 
-    def wait(self, link: Link) -> tuple[int, list[str]]:
+    def wait(self, link: AgentConnection) -> tuple[int, list[str]]:
         while link not in self._known:
             link.listen(LOOK_SECONDS)
             for one in self._links:
@@ -64,7 +64,7 @@ class _Answers:
                     self._look(one)
         return self._known[link]
 
-    def _look(self, link: Link) -> None:
+    def _look(self, link: AgentConnection) -> None:
         """Ask a machine that has come, and take its answer."""
         try:
             if loss := link.lost():

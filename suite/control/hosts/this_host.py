@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from suite.control.machines.base import Loss
+from suite.control.hosts.base import LostHost
 from suite.launch import children, processes
 from suite.launch.base import ports_here
 from suite.launch.hosts import Host
@@ -16,7 +16,7 @@ from suite.machine import cgroups, exhaustion
 from suite.worker.heartbeat import STACK_SIGNAL
 
 
-class Here:
+class ThisHost:
     """The machine that the controller runs on; workers write into the run's folder themselves."""
 
     def __init__(self, host: Host, folder: Path) -> None:
@@ -56,7 +56,7 @@ class Here:
         """By the memory that is left."""
         return exhaustion.exhausts(pid for pid in pids if self.host.shows_processes)
 
-    def lost(self) -> Loss | None:
+    def lost(self) -> LostHost | None:
         return None
 
     def settle(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from suite.agent.wire import Message, Wire
 from suite.common.paths import PROJECT
-from suite.control.machines.link import Client, Link
+from suite.control.hosts.connection import AgentConnection, Client
 from suite.launch.children import die_with_parent
 
 Launch = Mapping[str, Any]
@@ -47,11 +47,11 @@ def machine_names(launch: Launch, variables: Mapping[str, str] = os.environ) -> 
     given = launch["hosts"] or (_in_file(launch["hostfile"]) if launch["hostfile"] else [])
     if not given:
         raise ValueError("launch=ssh: which machines? type launch.hosts=[a,b] or launch.hostfile=FILE")
-    found = expanded([str(item) for item in ([given] if isinstance(given, str) else given)])
-    twice = next((name for name in found if found.count(name) > 1), None)
+    names = expanded([str(item) for item in ([given] if isinstance(given, str) else given)])
+    twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ValueError(f"launch: machine {twice} is named twice; name every machine once")
-    return found
+    return names
 
 
 def expanded(texts: Sequence[str]) -> list[str]:
@@ -59,15 +59,15 @@ def expanded(texts: Sequence[str]) -> list[str]:
     from ClusterShell.NodeSet import NodeSet, NodeSetException
 
     try:
-        found = [str(name) for text in texts for name in NodeSet(text)]
+        names = [str(name) for text in texts for name in NodeSet(text)]
     except NodeSetException as error:
         raise ValueError(
             f"{', '.join(texts)}: not a list of hosts ({error}); type for example node[1-4] or a,b"
         ) from None
-    strange = next((name for name in found if not _NAME.fullmatch(name)), None)
+    strange = next((name for name in names if not _NAME.fullmatch(name)), None)
     if strange is not None:  # `-oProxyCommand=…` would be an option of ssh
         raise ValueError(f"{strange}: not a name of a host; allowed: letters, digits, and . _ - @ : after the first")
-    return found
+    return names
 
 
 def _in_file(path: str) -> list[str]:
@@ -77,10 +77,10 @@ def _in_file(path: str) -> list[str]:
     except OSError as error:
         raise ValueError(f"launch.hostfile={path}: {error.strerror}") from None
     words = [line.partition("#")[0].split() for line in lines]
-    found = [line[0] for line in words if line]
-    if not found:
+    names = [line[0] for line in words if line]
+    if not names:
         raise ValueError(f"launch.hostfile={path} names no machine; write one a line")
-    return found
+    return names
 
 
 def agent_words(lease_seconds: float) -> list[str]:
@@ -117,7 +117,7 @@ def ssh_words(name: str, wait_seconds: float) -> list[str]:
     return ["ssh", "-T", *(word for option in options for word in ("-o", option)), name]
 
 
-def started(name: str, by: str, launch: Launch) -> Link:
+def started(name: str, by: str, launch: Launch) -> AgentConnection:
     """The link to an agent that starts now on a machine. Raises ValueError where srun or ssh are not here."""
     words = agent_words(launch["lease_seconds"])
     if by == "slurm":
@@ -128,7 +128,7 @@ def started(name: str, by: str, launch: Launch) -> Link:
 
 def line_of(
     name: str, words: Sequence[str], launch: Launch, ending: Callable[[Message], list[str]] = lambda facts: []
-) -> Link:
+) -> AgentConnection:
     """The link to the agent that a command starts on its own standard input and output; `ending` ends it from outside."""
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - read when the line has ended
     try:
@@ -145,7 +145,7 @@ def line_of(
     assert process.stdin is not None
     assert process.stdout is not None
     wire = Wire(process.stdout, process.stdin)
-    return Link(
+    return AgentConnection(
         name,
         wire,
         launch["lease_seconds"],

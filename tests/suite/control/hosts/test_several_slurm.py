@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from tests.helpers import TOY_RUN, only, status, wait_until
-from tests.suite.control.machines.test_several import (  # noqa: F401, its fixtures too
+from tests.suite.control.hosts.test_several import (  # noqa: F401, its fixtures too
     SLEEPING,
     clean,
     command,

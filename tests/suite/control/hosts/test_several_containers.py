@@ -9,7 +9,7 @@ import pytest
 from tests.helpers import TOY, TOY_RUN, only, status
 from tests.machines import needs
 from tests.machines.docker import IMAGE, daemon
-from tests.suite.control.machines.test_several import (
+from tests.suite.control.hosts.test_several import (
     CLEAN_SECONDS,
     SLEEPING,
     SSH,
