@@ -11,8 +11,12 @@ from suite.commands import check
 from suite.compliance.check import RULES_FOLDER, check_file, find_rule_file
 from suite.compliance.complaints import condition_text
 from suite.compliance.rulesets import installed
+from suite.plan.jobs import kinds
+from suite.plan.settings import resolve_settings
+from tests.helpers import composed
 from tests.suite.results.fake_logs import SUITE_RUN, demo_log, write
 from tests.suite.results.fake_logs import line as record_line
+from tests.workloads.closed_logs import changed, write_log
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "logs"
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -77,6 +81,41 @@ def test_demo_logs_pass_the_demo_rules(log):
     assert verdict.rules_name == "suite/compliance/rules/ncf_demo.yaml"
     assert verdict.text == "log format valid; demo target has no relation to MLPerf"
     assert stock(log, "--werror", "--config", str(RULES_FOLDER / "ncf_demo.yaml")) == 0
+
+
+V05_TARGETS = {
+    "resnet50": {"top1": 0.749},
+    "ssd": {"map": 0.212},
+    "maskrcnn": {"BBOX": 0.377, "SEGM": 0.339},
+    "gnmt": {"bleu": 21.8},
+    "transformer": {"bleu": 25.0},
+}
+
+
+@pytest.mark.parametrize("name", V05_TARGETS)
+def test_logs_of_v05_are_judged_by_that_rounds_clock_epochs_and_targets(tmp_path, name):
+    """The stock checker has no such round: it wants an init window, epochs from 1 and later targets."""
+    config = composed(f"workload={name}", "profile=synthetic", "device=cpu", "rules=v0.5")
+    workload, framework = kinds(config)
+    settings = resolve_settings(config, workload, framework)
+    facts = workload.read_facts(settings)
+
+    def verdict_of(**changes):
+        (tmp_path / "result_0.txt").unlink(missing_ok=True)
+        write_log(
+            tmp_path / "result_0.txt", workload(changed(settings, profile="reference", stop="target", **changes), facts)
+        )
+        return check_file(tmp_path / "result_0.txt")
+
+    verdict = verdict_of(targets=V05_TARGETS[name])
+    assert verdict.passed, verdict.complaints
+    assert verdict.rules_name == "suite/compliance/rules/v0.5.yaml"
+    lower = verdict_of(targets={metric: target - 0.001 for metric, target in V05_TARGETS[name].items()})
+    assert [complaint.key for complaint in lower.complaints] == ["eval_accuracy"]
+    later = verdict_of(targets=V05_TARGETS[name], clock="v0.7")
+    assert {"suite_run", "init_start"} == {complaint.key for complaint in later.complaints}
+    with pytest.raises(ValueError, match=r"--rules 0\.7\.0: .* is of rules=v0.5, .*leave --rules out"):
+        check_file(tmp_path / "result_0.txt", rules="0.7.0")
 
 
 def test_demo_log_fails_the_reference_rules_by_its_counts():

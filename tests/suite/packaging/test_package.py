@@ -436,7 +436,13 @@ def test_the_code_that_ran_is_in_the_package(ours):
 
 def test_runs_of_ours_that_the_package_checker_knows(tmp_path):
     """ResNet-50: all of mlperf-logging's rules hold for it, and all of our files are beside the logs."""
-    changed = {"workload": "resnet50", "rules": "v0.7", "targets": {"top1": 0.759}, "batch_size_global": 3264, "device": "cpu"}
+    changed = {
+        "workload": "resnet50",
+        "rules": "v0.7",
+        "targets": {"top1": 0.759},
+        "batch_size_global": 3264,
+        "device": "cpu",
+    }
     for index in range(5):
         our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, **changed}, source=DATA / "0.7.0" / "resnet.txt")
     aside = tmp_path / "logs" / "job" / "superseded" / "run_3-1"
