@@ -16,6 +16,7 @@ import yaml
 
 from suite.compliance import rule_files, rulesets
 from suite.compliance.complaints import MISSING, OF_TRAINING, Complaint, asked_otherwise, changed_target, explain
+from suite.compliance.equivalences import equivalences
 from suite.compliance.rulesets import RULES_FOLDER, Ruleset
 from suite.results.logs.collect import NOT_ENDED, RUNNING, filed_status
 from suite.results.logs.events import Event, Problem
@@ -93,6 +94,8 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
         needed = (item.needed.removeprefix("one evaluation with ") for item in missed)
         remarks += tuple(f"a {clean(profile, 20)} run need not reach MLPerf's target: {text}" for text in needed)
     passed = not any(werror or not complaint.warning for complaint in complaints)
+    if profile == "reference" and record.division == "closed":
+        remarks += tuple(equivalences(record))
     text = f"log format valid; {asked.do}" if passed and asked else _verdict_text(passed, record, complaints)
     return Verdict(path, passed, text, name, tuple(complaints), remarks, why_rules=chosen.remark)
 

@@ -42,6 +42,8 @@ class Workload(ABC):
     """Frameworks whose trainer, in fp32 on CPU cores, computes linear layers with the library that `Settings.linear` names."""
     rules: ClassVar[Mapping[str, Round]] = {}
     """Name of a round (`v0.5`, `v0.7`) to its closed rules. Under a round that is not here every run is open."""
+    stated_differences: ClassVar[tuple[str, ...]] = ()
+    """What closed runs compute otherwise than the reference in every setting: packages and verdicts state it."""
     official_runs: ClassVar[int] = 0
     """Runs that the rules ask for; 0: no rules know the workload."""
     measure_threads: int = 0
