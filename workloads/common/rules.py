@@ -42,7 +42,7 @@ def _of_every_workload(version: str, formats: tuple[str, ...], clock: str) -> tu
         Rule(("clock",), OneOf((version,)), f"{version}, Run Results: {clock}"),
         Rule(("seed_source",), OneOf(("system",)), f"{version}, Random numbers: clock, system or another generator"),
         Rule(("cache_clear",), OneOf((True,)), f"{version}, Data State at Start of Run: you must flush the cache"),
-        Rule(("left_out_samples",), OneOf((0,)), f"{version}, Training Data Order: each datum appears exactly once"),
+        Rule(("left_out_share",), OneOf((0.0,)), f"{version}, Training Data Order: each datum appears exactly once"),
         Rule(
             ("repeated_share",),
             AtMost(MOST_REPEATED),
