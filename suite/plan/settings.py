@@ -77,7 +77,7 @@ def resolve_settings(
     cores, config = cores_per_device(config, device, hosts, lacks)
     precision = _precision(config, workload, framework, device)
     _check_link(config["link"], device, framework)
-    values = _values(config, workload, defaults, options)
+    values = _values(config, workload, defaults, options, framework.name)
     dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]
     if dataset and dataset not in registry.names(registry.DATASETS):
         raise not_allowed("workload.dataset", dataset, registry.names(registry.DATASETS))
@@ -332,10 +332,12 @@ def _threads_per_device(config: Config, device: str, cores: int) -> str:
     return typed
 
 
-def _values(config: Config, workload: type[Workload], defaults: Defaults, options: Mapping[str, Json]) -> Values:
+def _values(
+    config: Config, workload: type[Workload], defaults: Defaults, options: Mapping[str, Json], framework: str
+) -> Values:
     """The set with the user's own values on top, at the batch size that was asked for."""
     name, sets = str(options.get("hyperparameter_set", "auto")), workload.named_sets()
-    name = defaults.hyperparameter_set if name == "auto" else name
+    name = defaults.set_for(framework) if name == "auto" else name
     if name not in sets and (name or sets):
         raise not_allowed("workload.hyperparameter_set", name, sets)
     chosen = sets[name] if name else {}
