@@ -109,13 +109,13 @@ def measure(folder: Path) -> dict[str, float]:
     """Open, plan an epoch, make batches."""
     start = time.perf_counter()
     found = facts.read_facts(folder)
-    lengths = facts.train_lengths(found)
     batching = Batching(GNMT, buckets_by_samples(equal_edges(50, 5), 128, 1), (256,), 64, False, 1)
-    counts = batches.count(lengths, batching)
+    counts = batches.count(facts.length_counts(found, found.train_samples), batching)
     splits = {
         split: prepared.read(folder, split, n)
         for split, n in (("train", found.train_samples), ("test", EVALUATION["test"]))
     }
+    lengths = splits["train"].lengths()
     opened = time.perf_counter()
     plan = batches.plan(lengths, batching, 1, 0)
     planned = time.perf_counter()

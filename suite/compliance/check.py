@@ -16,6 +16,7 @@ import yaml
 
 from suite.compliance import rule_files, rulesets
 from suite.compliance.complaints import MISSING, OF_TRAINING, Complaint, asked_otherwise, changed_target, explain
+from suite.compliance.equivalences import equivalences
 from suite.compliance.rulesets import RULES_FOLDER, Ruleset
 from suite.results.logs.collect import NOT_ENDED, RUNNING, filed_status
 from suite.results.logs.events import Event, Problem
@@ -62,6 +63,11 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if record.status == "truncated" and filed_status(path.with_name("status.json"))[0] == RUNNING:
         return not_ended(path)
     chosen = requested or rulesets.rules_of(record)
+    if requested is not None and requested.file is None and record.settings.profile and record.settings.rules == "v0.5":
+        raise ValueError(
+            f"--rules {rules}: {path} is of rules=v0.5, which no ruleset of mlperf-logging has; leave --rules out: there are "
+            f"rules of that round in suite/compliance/rules"
+        )
     read_by = "MLL" if chosen is not None and chosen.ruleset == "0.6.0" else "MLLOG"
     mllog_events = [event for event in events if event.format == read_by]
     if chosen is None or not mllog_events:
@@ -88,6 +94,8 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
         needed = (item.needed.removeprefix("one evaluation with ") for item in missed)
         remarks += tuple(f"a {clean(profile, 20)} run need not reach MLPerf's target: {text}" for text in needed)
     passed = not any(werror or not complaint.warning for complaint in complaints)
+    if profile == "reference" and record.division == "closed":
+        remarks += tuple(equivalences(record))
     text = f"log format valid; {asked.do}" if passed and asked else _verdict_text(passed, record, complaints)
     return Verdict(path, passed, text, name, tuple(complaints), remarks, why_rules=chosen.remark)
 

@@ -13,6 +13,8 @@ DEFAULT = "0.7.0"
 """The ruleset of this suite's own logs, and of logs that do not tell their round."""
 RULES_FOLDER = Path(__file__).resolve().parent / "rules"
 """Folder of the suite's own rule files."""
+OF_V05 = RULES_FOLDER / "v0.5.yaml"
+"""Of this suite's own logs of that round, which no ruleset has."""
 _ROUND = re.compile(r"(?:training_results_)?v?(\d\.\d)(?:\.0)?")
 
 
@@ -55,7 +57,7 @@ def rules_of(record: RunRecord) -> Ruleset | None:
         reference = record.settings.profile in ("", "reference")
         return Ruleset(DEFAULT, RULES_FOLDER / ("ncf_reference.yaml" if reference else "ncf_demo.yaml"))
     if record.settings.profile:
-        return Ruleset(DEFAULT)
+        return Ruleset(DEFAULT, OF_V05 if record.settings.rules == "v0.5" else None)
     for part in reversed(record.path.absolute().parent.parts):
         named = _ROUND.fullmatch(part)
         if named and f"{named[1]}.0" in installed() and f"{named[1]}.0" >= DEFAULT:

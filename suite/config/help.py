@@ -43,14 +43,14 @@ def help_text(words: Mapping[str, Sequence[str]]) -> str:
     lines += ["", "Set (default in brackets):", *own, "", *_shared_keys()]
     for name in words.get("workload", ()):
         if name in registry.names(registry.WORKLOADS):
-            profile = words.get("profile", ("reference",))[0]
-            lines += ["", *_workload_keys(name, profile, words.get("workload.hyperparameter_set", ("",))[0])]
+            profile, framework = (words.get(key, (defaults[key],))[0] for key in ("profile", "framework"))
+            lines += ["", *_workload_keys(name, profile, framework, words.get("workload.hyperparameter_set", ("",))[0])]
     if "workload" not in words:
         lines += ["", "The keys workload.* of a workload: workload=NAME --help"]
     return "\n".join([*lines, "", *_variables()])
 
 
-def _workload_keys(name: str, profile: str, typed_set: str) -> list[str]:
+def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> list[str]:
     """`workload.*` of one workload, with the values that a profile, or the typed set, gives them, its frameworks and sets.
 
     No framework has keys of its own: `framework=NAME` is all that there is of `framework.*`.
@@ -61,7 +61,7 @@ def _workload_keys(name: str, profile: str, typed_set: str) -> list[str]:
     except ValueError as error:
         return [f"workload={name}: {error}"]
     sets = kind.named_sets()
-    chosen_name = typed_set or defaults.hyperparameter_set
+    chosen_name = typed_set or defaults.set_for(framework)
     if chosen_name not in sets and chosen_name:
         return [str(not_allowed("workload.hyperparameter_set", chosen_name, sets))]
     chosen = sets.get(chosen_name)

@@ -70,7 +70,11 @@ def _machines(hosts: Sequence[AvailableHost], submits: bool, count: int) -> str:
 def _division(one: Plan) -> str:
     assert one.draft is not None
     reasons = one.job.template.deviations if one.job else one.draft.workload.deviations(one.draft.settings)
-    return f"open: {'; '.join(reasons)}" if reasons else "closed, if the caches are cleared before each run"
+    if reasons:
+        return f"open: {'; '.join(reasons)}"
+    return (
+        "closed, if the caches are cleared before each run; random numbers are the suite's own, as `suite check` states"
+    )
 
 
 def _time(job: Job | None) -> str:

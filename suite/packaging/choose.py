@@ -41,6 +41,12 @@ def choose_runs(runs: Sequence[Run]) -> list[ChosenRuns]:
     benchmarks: dict[str, list[RunRecord]] = {}
     for record in records:
         benchmarks.setdefault(validated_benchmark(record.benchmark), []).append(record)
+    for name, found in benchmarks.items():
+        if name != "ncf" and any(record.settings.profile and record.settings.rules == "v0.5" for record in found):
+            raise ValueError(
+                f"{name}: runs of rules=v0.5 cannot be packaged: the package checker of ruleset 0.7.0 has other targets and "
+                f"another clock; `suite check` judges their logs, and rules=v0.7 makes runs for a package"
+            )
     if not benchmarks:
         raise ValueError("no run is left to package: none has a log in which the clock started")
     chosen = [_choose_runs(name, of_benchmark) for name, of_benchmark in sorted(benchmarks.items())]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from suite.common import registry
 from suite.common.paths import IN_CHECKOUT, PROJECT, shipped
-from suite.packaging.equivalences import equivalences
+from suite.compliance.equivalences import equivalences
 from suite.packaging.layout import FILE_BYTES_LIMIT
 from suite.packaging.scripts import write_scripts
 from suite.results.logs.record import RunRecord, RunSettings

@@ -70,14 +70,14 @@ def resolve_settings(
     config = _checked_hosts(config, hosts, lacks)
     profile = config["profile"]["name"]
     rules = workload.default_rules if config["rules"]["name"] == "auto" else config["rules"]["name"]
-    clock = rules if config["rules"]["clock"] == "auto" else config["rules"]["clock"]
+    _check_clock(config, rules)
     options = typed_options(config, workload)
     defaults = workload.defaults(profile, rules, _set_by_user(workload, options))
     device, config = choose_device(config, profile, framework, hosts, lacks)
     cores, config = cores_per_device(config, device, hosts, lacks)
     precision = _precision(config, workload, framework, device)
     _check_link(config["link"], device, framework)
-    values = _values(config, workload, defaults, options)
+    values = _values(config, workload, defaults, options, framework.name)
     dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]
     if dataset and dataset not in registry.names(registry.DATASETS):
         raise not_allowed("workload.dataset", dataset, registry.names(registry.DATASETS))
@@ -90,7 +90,7 @@ def resolve_settings(
         "framework": framework.name,
         "profile": profile,
         "rules": rules,
-        "clock": clock,
+        "clock": rules,
         "device": device,
         "cores_per_device": cores,
         "threads_per_device": _threads_per_device(config, device, cores),
@@ -144,6 +144,15 @@ def _set_by_user(workload: type[Workload], options: Mapping[str, Json]) -> dict[
     """The options that differ from their defaults."""
     untouched = untyped(workload.Options)
     return {name: value for name, value in options.items() if value != untouched[name]}
+
+
+def _check_clock(config: Config, rules: str) -> None:
+    """Raises ValueError for the clock of another round: the checkers of either would refuse the log."""
+    if (typed := config["rules"]["clock"]) not in ("auto", rules):
+        raise ValueError(
+            f"rules.clock={typed}: logs of rules={rules} are checked for that round's own clock; type rules={typed}, "
+            f"or leave rules.clock out"
+        )
 
 
 def _check_link(link: str, device: str, framework: Framework) -> None:
@@ -323,10 +332,12 @@ def _threads_per_device(config: Config, device: str, cores: int) -> str:
     return typed
 
 
-def _values(config: Config, workload: type[Workload], defaults: Defaults, options: Mapping[str, Json]) -> Values:
+def _values(
+    config: Config, workload: type[Workload], defaults: Defaults, options: Mapping[str, Json], framework: str
+) -> Values:
     """The set with the user's own values on top, at the batch size that was asked for."""
     name, sets = str(options.get("hyperparameter_set", "auto")), workload.named_sets()
-    name = defaults.hyperparameter_set if name == "auto" else name
+    name = defaults.set_for(framework) if name == "auto" else name
     if name not in sets and (name or sets):
         raise not_allowed("workload.hyperparameter_set", name, sets)
     chosen = sets[name] if name else {}

@@ -208,19 +208,24 @@ class Loop:
         """Train and evaluate one block; True if every target is met."""
         block, epochs = self.block, self.workload.epochs
         first_epoch, last_epoch = epochs.of_step(block.first_step) + 1, epochs.of_step(block.stop_step - 1) + 1
-        self.log.start("block_start", first_epoch_num=first_epoch, epoch_count=last_epoch - first_epoch + 1)
+        number = self._epoch_num
+        self.log.start("block_start", first_epoch_num=number(first_epoch), epoch_count=last_epoch - first_epoch + 1)
         for epoch in range(first_epoch, last_epoch + 1):
             first = max(block.first_step, epochs.start(epoch - 1))
             stop = min(block.stop_step, epochs.start(epoch))
             if first == epochs.start(epoch - 1):
-                self.log.start("epoch_start", epoch_num=epoch)
+                self.log.start("epoch_start", epoch_num=number(epoch))
             self._step(steps, first, stop)
             if stop == epochs.start(epoch):
-                self.log.end("epoch_stop", epoch_num=epoch)
+                self.log.end("epoch_stop", epoch_num=number(epoch))
         reached = self._evaluate(data, last_epoch) if evaluates else False
         self._report_block(first_epoch, last_epoch)
-        self.log.end("block_stop", first_epoch_num=first_epoch)
+        self.log.end("block_stop", first_epoch_num=number(first_epoch))
         return reached
+
+    def _epoch_num(self, epoch: int) -> int:
+        """Of epoch 1, 2, … in the log: v0.5 says "always be numbered from 0" (Epoch numbering), later rounds from 1."""
+        return epoch - (self.settings.rules == "v0.5")
 
     def _step(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
         """A stretch of steps, of whatever kind the mode asks for; returns when the devices are done."""
@@ -286,7 +291,7 @@ class Loop:
 
     def _evaluate(self, data: Data, epoch: int) -> bool:
         self.heart.beat(phase="evaluate")
-        self.log.start("eval_start", epoch_num=epoch)
+        self.log.start("eval_start", epoch_num=self._epoch_num(epoch))
         begin = time.perf_counter()
         scores = evaluate(self.workload, self.trainer, data, self.heart, self.run_spec.setup_watchdog_seconds)
         self.scores = scores or {}
@@ -299,8 +304,8 @@ class Loop:
             reached = self.trainer.broadcast(float(met)) > 0.5
         self.block.evaluation_seconds += time.perf_counter() - begin
         value = self.workload.logged_quality(self.scores) if self.scores else None
-        self.log.event("eval_accuracy", value, epoch_num=epoch)
-        self.log.end("eval_stop", epoch_num=epoch)
+        self.log.event("eval_accuracy", value, epoch_num=self._epoch_num(epoch))
+        self.log.end("eval_stop", epoch_num=self._epoch_num(epoch))
         return reached
 
     def _report_block(self, first_epoch: int, last_epoch: int) -> None:

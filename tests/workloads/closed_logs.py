@@ -46,17 +46,22 @@ def write_log(path: Path, workload: Workload) -> None:
     )  # fmt: skip
     with RunLog(path) as log:
         log_identity(log, run, workload)
-        log.start("init_start")
-        log_settings(log, run, workload)
-        log.end("init_stop")
-        log.start("run_start")
-        log.start("block_start", first_epoch_num=1, epoch_count=1)
-        log.start("epoch_start", epoch_num=1)
-        log.end("epoch_stop", epoch_num=1)
-        log.start("eval_start", epoch_num=1)
-        log.event("eval_accuracy", workload.logged_quality(settings.targets), epoch_num=1)
-        log.end("eval_stop", epoch_num=1)
-        log.end("block_stop", first_epoch_num=1)
+        if settings.clock == "v0.5":
+            log.start("run_start")
+            log_settings(log, run, workload)
+        else:
+            log.start("init_start")
+            log_settings(log, run, workload)
+            log.end("init_stop")
+            log.start("run_start")
+        first = 0 if settings.rules == "v0.5" else 1
+        log.start("block_start", first_epoch_num=first, epoch_count=1)
+        log.start("epoch_start", epoch_num=first)
+        log.end("epoch_stop", epoch_num=first)
+        log.start("eval_start", epoch_num=first)
+        log.event("eval_accuracy", workload.logged_quality(settings.targets), epoch_num=first)
+        log.end("eval_stop", epoch_num=first)
+        log.end("block_stop", first_epoch_num=first)
         log.end("run_stop", status="success")
 
 

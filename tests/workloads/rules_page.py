@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.workloads.gnmt import test_gnmt_rules
-from tests.workloads.maskrcnn import test_maskrcnn_rules
+from tests.workloads.gnmt import test_gnmt_rules, test_gnmt_workload
+from tests.workloads.maskrcnn import test_maskrcnn_rules, test_maskrcnn_workload
 from tests.workloads.ncf import test_ncf_rules
-from tests.workloads.resnet50 import test_resnet_rules
-from tests.workloads.ssd import test_ssd_rules
-from tests.workloads.transformer import test_transformer_rules
-from workloads.api import Rule, Workload
+from tests.workloads.resnet50 import test_resnet_rules, test_resnet_workload
+from tests.workloads.ssd import test_ssd_rules, test_ssd_workload
+from tests.workloads.transformer import test_transformer_rules, test_transformer_workload
+from workloads.api import Facts, Rule, Settings, Workload
 from workloads.common import rules
 from workloads.gnmt.workload import GNMT
 from workloads.maskrcnn.workload import MaskRCNN
+from workloads.ncf.data import published_facts
 from workloads.ncf.workload import NCF
 from workloads.resnet50.workload import ResNet50
 from workloads.ssd.workload import SSD
@@ -30,6 +31,19 @@ WORKLOADS = {
     Transformer: test_transformer_rules.LAXER,
 }
 """Workload to what the checker does not see."""
+PUBLISHED: dict[type[Workload], Facts] = {
+    NCF: published_facts(),
+    ResNet50: test_resnet_workload.IMAGENET,
+    SSD: test_ssd_workload.COCO,
+    MaskRCNN: test_maskrcnn_workload.COCO,
+    GNMT: test_gnmt_workload.WMT,
+    Transformer: test_transformer_workload.WMT,
+}
+"""Counts of the published data sets."""
+SETS = (
+    "Of `profile=reference`; closed where nothing else is said. *: the round lists the optimizer for other frameworks."
+)
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 SHARED = (*rules.EVERY_V05, *rules.EVERY_V07, *rules.IMAGES)
 
 
@@ -78,10 +92,45 @@ def of_workload(workload: type[Workload], laxer: dict[str, str]) -> list[str]:
     return [*lines, *(f"- {', '.join(names)}: {why}" for why, names in reasons.items()), ""]
 
 
+def default_run(workload: type[Workload], rules: str, framework: str) -> tuple[str, list[str], bool]:
+    """The set of `profile=reference`, what makes a run with it on one device open, whether the round lists the optimizer."""
+    defaults = workload.defaults("reference", rules, {})
+    name = defaults.set_for(framework)
+    values = {key: item.value for key, item in workload.named_sets()[name].items()}
+    settings = Settings(
+        workload=workload.name, framework=framework, profile="reference", rules=rules, clock=rules, device="cuda",
+        devices=1, nodes=1, cores_per_device=1, precision="fp32", batch_size_global=values.pop("batch_size_global"),
+        batch_rule="set", lr_scaling=values.pop("lr_scaling"), dataset=defaults.dataset, model=defaults.model,
+        targets=dict(defaults.targets), hyperparameter_set=name, hyperparameters=values, max_epochs=values["max_epochs"],
+    )  # fmt: skip
+    run = workload(settings, PUBLISHED[workload])
+    open_by = [*workload.deviations(settings), *workload.deviations(settings, **run.circumstances())]
+    listed = workload.rules[rules].listed_optimizers if rules in workload.rules else {}
+    return name, open_by, not listed or framework in listed.get(run.optimizer().name, ())
+
+
+def sets() -> list[str]:
+    """The default set of each workload and round, framework by framework where they differ."""
+    lines = ["| workload | v0.5 | v0.7 |", "|---|---|---|"]
+    for workload in WORKLOADS:
+        cells = []
+        for name_of_rules in ("v0.5", "v0.7"):
+            names: dict[str, list[str]] = {}
+            for framework in FRAMEWORKS:
+                name, open_by, listed = default_run(workload, name_of_rules, framework)
+                said = f"`{name}`" + (f", open: {'; '.join(open_by)}" if open_by else "") + ("" if listed else "*")
+                names.setdefault(said, []).append(framework)
+            alone = len(names) == 1
+            cells.append("; ".join(name if alone else f"{name} ({', '.join(of)})" for name, of in names.items()))
+        lines.append(f"| `{workload.name}` | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
 def tables() -> str:
     """All of them."""
     every = {"v0.5": rules.EVERY_V05, "v0.7": rules.EVERY_V07}
-    lines = ["## Every workload", "", *table(every)]
+    lines = ["## The default sets", "", SETS, "", *sets()]
+    lines += ["## Every workload", "", *table(every)]
     lines += ["## Every workload that reads images", "", *table({"both rounds": rules.IMAGES})]
     for workload, laxer in WORKLOADS.items():
         lines += of_workload(workload, laxer)

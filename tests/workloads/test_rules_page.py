@@ -10,7 +10,7 @@ from workloads.api import Settings, hyperparameter, option
 from workloads.resnet50.workload import ResNet50
 
 OF_A_RUN = (
-    *("seed_source", "cache_clear", "repeated_share", "left_out_samples"),
+    *("seed_source", "cache_clear", "repeated_share", "left_out_share"),
     *("warm_up_samples", "first_decay_samples", "run_samples"),
 )
 """What rules ask of a run beside its settings."""

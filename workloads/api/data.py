@@ -29,8 +29,8 @@ class Facts:
     notes: tuple[str, ...] = ()
     """What a reader of the result must know: `counts differ from the published data set`, …"""
     arrays: Mapping[str, str] = field(default_factory=dict)
-    """Facts that are one number per sample (lengths of sentences): name to the path of a `.npy` file. The controller copies the
-    files beside `run.json`, so workers read them without touching the data."""
+    """Facts that are many numbers (how many sentences have each length): name to the path of a `.npy` file. The controller
+    copies the files beside `run.json`, so workers read them without touching the data."""
 
     def array(self, name: str) -> Array:
         """One of `arrays`, mapped into memory. Raises ValueError if the file is not there or holds no plain array."""

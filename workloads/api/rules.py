@@ -18,7 +18,7 @@ TOLERANCE = 1e-6
 
 _WORDS = {
     **{"dataset": "data set", "seed_source": "seed from", "batch_size_global": "global batch"},
-    **{"repeated_share": "repeated share of an epoch", "left_out_samples": "samples left out of an epoch"},
+    **{"repeated_share": "repeated share of an epoch", "left_out_share": "left-out share of an epoch"},
     **{"warm_up_samples": "samples of warm-up", "first_decay_samples": "those before the first decay"},
     **{"run_samples": "those of the run"},
 }

@@ -63,6 +63,12 @@ class Defaults:
     """Which of several networks a workload computes, in words that tables show; empty where there is one."""
     stop: str = "steps:50"
     """What `stop=auto` means for a run that goes to no target."""
+    sets_of_frameworks: Mapping[str, str] = field(default_factory=dict)
+    """Framework to its set, where that is another one: rounds list optimizers for some frameworks alone."""
+
+    def set_for(self, framework: str) -> str:
+        """The hyperparameter set of a run in a framework."""
+        return self.sets_of_frameworks.get(framework, self.hyperparameter_set)
 
 
 @dataclass(frozen=True, kw_only=True)

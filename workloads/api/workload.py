@@ -42,6 +42,8 @@ class Workload(ABC):
     """Frameworks whose trainer, in fp32 on CPU cores, computes linear layers with the library that `Settings.linear` names."""
     rules: ClassVar[Mapping[str, Round]] = {}
     """Name of a round (`v0.5`, `v0.7`) to its closed rules. Under a round that is not here every run is open."""
+    stated_differences: ClassVar[tuple[str, ...]] = ()
+    """What closed runs compute otherwise than the reference in every setting: packages and verdicts state it."""
     official_runs: ClassVar[int] = 0
     """Runs that the rules ask for; 0: no rules know the workload."""
     measure_threads: int = 0
@@ -165,7 +167,17 @@ class Workload(ABC):
     def repeated_share(self) -> float:
         """`repeated_samples_per_epoch` as a share of the training set, rounded up to a millionth: so it is never below a bound
         that the share itself misses."""
-        return -(-self.repeated_samples_per_epoch * 10**6 // self.facts.train_samples) / 10**6
+        return self._share(self.repeated_samples_per_epoch)
+
+    @final
+    @property
+    def left_out_share(self) -> float:
+        """`left_out_samples_per_epoch` in the same way."""
+        return self._share(self.left_out_samples_per_epoch)
+
+    @final
+    def _share(self, samples: int) -> float:
+        return -(-samples * 10**6 // self.facts.train_samples) / 10**6
 
     @final
     def circumstances(self) -> dict[str, Json]:
@@ -176,7 +188,7 @@ class Workload(ABC):
         batch, decay, most = self.settings.batch_size_global, self.first_decay_step, self.settings.max_epochs
         return {
             "repeated_share": self.repeated_share,
-            "left_out_samples": self.left_out_samples_per_epoch,
+            "left_out_share": self.left_out_share,
             "warm_up_samples": self.warm_up_steps * batch,
             "first_decay_samples": None if decay is None else decay * batch,
             "run_samples": None if most is None else most * self.steps_per_epoch * batch,

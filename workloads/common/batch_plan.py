@@ -51,10 +51,13 @@ def buckets_by_tokens(edges: Sequence[int], batch_tokens: int, replicas: int) ->
 class BatchPlan:
     """The batches of one epoch: buckets filled in a random order, then all batches in a random order.
 
-    Batches that a bucket's samples do not fill are left out (`samples_left_out`), as are samples longer than every bucket.
+    Samples that fill no batch of their bucket are left out. Where an epoch has `every` sample they go on to the next bucket,
+    and the last one fills up its last batch with samples that the epoch has already. Longer ones than any bucket are left out.
     """
 
-    def __init__(self, lengths: npt.NDArray[np.integer], buckets: Sequence[Bucket], seed: int, epoch: int) -> None:
+    def __init__(
+        self, lengths: npt.NDArray[np.integer], buckets: Sequence[Bucket], seed: int, epoch: int, every: bool = False
+    ) -> None:
         """`lengths` (N,): of each sample, in tokens. `buckets`: with rising edges."""
         self.buckets = tuple(buckets)
         edges = np.array([bucket.edge for bucket in buckets])
@@ -62,13 +65,20 @@ class BatchPlan:
         owner = np.searchsorted(edges, lengths)
         parts: list[Int64s] = []
         owners: list[Int64s] = []
+        rest, self.samples_repeated = np.zeros(0, np.int64), 0
         for number, bucket in enumerate(buckets):
-            members = np.flatnonzero(owner == number)
-            count = len(members) // bucket.batch_samples
-            if count:
-                permuted = Permutation(stream(seed, "bucket order", epoch, number), len(members))
-                parts.append(members[permuted(np.arange(count * bucket.batch_samples))])
-                owners.append(np.full(count, number))
+            members = np.concatenate([rest, np.flatnonzero(owner == number)])
+            if not len(members):
+                continue
+            permuted = Permutation(stream(seed, "bucket order", epoch, number), len(members))
+            members = members[permuted(np.arange(len(members)))]
+            count, remaining = divmod(len(members), bucket.batch_samples)
+            rest = members[len(members) - remaining :] if every else rest
+            if every and remaining and number == len(buckets) - 1:
+                count, self.samples_repeated = count + 1, bucket.batch_samples - remaining
+                members = np.resize(members, count * bucket.batch_samples)
+            parts.append(members[: count * bucket.batch_samples])
+            owners.append(np.full(count, number))
         self._samples = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         batch_owner = np.concatenate(owners) if owners else np.zeros(0, np.int64)
         sizes = np.array([bucket.batch_samples for bucket in buckets])[batch_owner]
@@ -77,7 +87,7 @@ class BatchPlan:
         if len(sizes):
             shuffled = Permutation(stream(seed, "batch order", epoch), len(sizes))(np.arange(len(sizes)))
         self._owner, self._start = batch_owner[shuffled], starts[shuffled]
-        self.samples_left_out = len(lengths) - len(self._samples)
+        self.samples_left_out = len(lengths) - len(self._samples) + self.samples_repeated
         padded = int((sizes * edges[batch_owner]).sum())
         self.fill = float(np.asarray(lengths)[self._samples].sum() / padded) if padded else 0.0
         """Tokens over tokens with padding."""

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from workloads.api.rules import Above, Free, OneOf, Reference, Round, Rule, Targets, Whole
-from workloads.common.rules import EVERY_V05, EVERY_V07, HYPERPARAMETERS_V05, HYPERPARAMETERS_V07, PEAK, RATE, warm_up
+from workloads.api.rules import Above, AtMost, Free, OneOf, Reference, Round, Rule, Targets, Whole
+from workloads.common.rules import (
+    EVERY_V05,
+    EVERY_V07,
+    HYPERPARAMETERS_V05,
+    HYPERPARAMETERS_V07,
+    MOST_REPEATED,
+    PEAK,
+    RATE,
+    warm_up,
+)
 from workloads.gnmt.settings import BEAM_WIDTH, REFERENCE_MODEL, TARGETS_BLEU
 
 _ROW_V05 = f"{HYPERPARAMETERS_V05}, GNMT"
@@ -21,6 +30,11 @@ _BOTH = (
     Rule(("dropout",), OneOf((0.2,)), _AS_REFERENCE),
     Rule(("label_smoothing",), OneOf((0.1,)), "Loss function: the same as the reference"),
     Rule(("buckets",), OneOf((5,)), "Training Data Order: the same conceptual order as the reference"),
+    Rule(
+        ("left_out_share",),
+        AtMost(MOST_REPEATED),
+        "Training Data Order: the reference leaves out what fills no batch of its bucket; how much is our reading",
+    ),
     Rule(("beam_width",), OneOf((BEAM_WIDTH,)), "Quality measure: the same as the reference"),
     Rule(("reorder_coverage",), OneOf((False,)), "Quality measure: the same as the reference; its beam_search.py"),
     Rule(("validation_loss",), Free(), "Quality measure: BLEU; the loss stands beside it"),

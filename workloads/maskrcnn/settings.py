@@ -82,7 +82,8 @@ def profile_defaults(profile: str, rules: str, options: Mapping[str, Json]) -> D
         return Defaults("coco-demo", "demo", with_shapes(DEMO_MODEL, given), DEMO_TARGETS)
     if profile in ("reference", "synthetic"):
         model = with_shapes(REFERENCE_MODEL, given)
-        return Defaults(DATASETS.get(rules, "coco2017"), "reference", model, TARGETS)
+        chosen = "reference_8gpu" if (profile, rules) == ("reference", "v0.7") else "reference"
+        return Defaults(DATASETS.get(rules, "coco2017"), chosen, model, TARGETS)
     raise ValueError(f"profile={profile}: maskrcnn has reference, demo, synthetic")
 
 

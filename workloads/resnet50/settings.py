@@ -38,10 +38,14 @@ def profile_defaults(profile: str, rules: str) -> Defaults:
     """What a profile means. Raises ValueError for one that there is not."""
     if profile == "demo":
         return Defaults("imagenet-demo", "demo", DEMO_MODEL, {"top1": DEMO_TARGET_TOP1})
-    if profile in ("reference", "synthetic"):
-        chosen = "reference_v0.5" if rules == "v0.5" else "reference"
-        chosen += "_1gpu" if profile == "synthetic" else ""
-        return Defaults("imagenet", chosen, REFERENCE_MODEL, {"top1": TARGETS_TOP1.get(rules, TARGETS_TOP1["v0.7"])})
+    targets = {"top1": TARGETS_TOP1.get(rules, TARGETS_TOP1["v0.7"])}
+    if profile == "synthetic":
+        chosen = "reference_v0.5_1gpu" if rules == "v0.5" else "reference_1gpu"
+        return Defaults("imagenet", chosen, REFERENCE_MODEL, targets)
+    if profile == "reference":
+        chosen = {"v0.5": "reference_v0.5", "v0.7": "closed_v0.7"}.get(rules, "reference")
+        by_lars = {"mxnet": "nvidia_v0.7_dgx1"} if rules == "v0.7" else {}
+        return Defaults("imagenet", chosen, REFERENCE_MODEL, targets, sets_of_frameworks=by_lars)
     raise ValueError(f"profile={profile}: resnet50 has reference, demo, synthetic")
 
 

@@ -34,6 +34,10 @@ class ResNet50(ClassifierWorkload):
     log_name = "resnet"
     default_rules = "v0.7"
     rules = ROUNDS
+    stated_differences = (
+        "images are resized with half-pixel centres, the TensorFlow reference's without (docs/resnet50.md)",
+        "the max pool pads on every side, as NVIDIA's; the TensorFlow reference's below and to the right (docs/resnet50.md)",
+    )
     official_runs = 5
     Options = ResNet50Options
     options: ResNet50Options

@@ -66,7 +66,8 @@ def profile_defaults(profile: str, rules: str) -> Defaults:
     if profile == "demo":
         return Defaults("coco-demo", "demo", DEMO_MODEL, {"map": DEMO_TARGET_MAP})
     if profile in ("reference", "synthetic"):
-        chosen = "reference_1gpu" if profile == "synthetic" else "reference"
+        of_rules = "reference_v0.5" if rules == "v0.5" else "reference"
+        chosen = "reference_1gpu" if profile == "synthetic" else of_rules
         return Defaults("coco2017", chosen, REFERENCE_MODEL, {"map": TARGETS_MAP.get(rules, TARGETS_MAP["v0.7"])})
     raise ValueError(f"profile={profile}: ssd has reference, demo, synthetic")
 

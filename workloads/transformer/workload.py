@@ -59,6 +59,7 @@ class Transformer(TranslationWorkload):
     """NVIDIA's entries, fairseq/fp16_trainer.py."""
     framing = SHIFTED
     weigh_tokens = True
+    every_pair = True
     data = WMT17
     Options = TransformerOptions
     options: TransformerOptions

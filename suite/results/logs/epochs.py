@@ -60,7 +60,7 @@ class _Signs:
     last_of_run: bool
     """True if no evaluation followed that which reached the target."""
     by_rules: bool
-    """True from v0.6 on, where the rules say 1; before, and in dated lines, programs label epochs from 0, 1 or -1."""
+    """True from v0.6 on, where the rules say 1; under v0.5 (0), and in dated lines, programs label epochs from 0, 1 or -1."""
     remarks: Remarks
 
     def remark(self, text: str) -> None:
@@ -82,10 +82,13 @@ class _Signs:
 
 
 def epochs_at(
-    reached: int, log_format: str, events: Sequence[Event], evaluations: Sequence[Evaluation], remarks: Remarks
+    reached: int, by_rules: bool, events: Sequence[Event], evaluations: Sequence[Evaluation], remarks: Remarks
 ) -> float | None:
-    """Epochs trained at evaluation number `reached` (from 0); None, with a remark, if the log contradicts itself."""
-    signs = _signs(reached, log_format not in ("MLPv0.5.0", "MLPerf"), events, evaluations, remarks)
+    """Epochs trained at evaluation number `reached` (from 0); None, with a remark, if the log contradicts itself.
+
+    `by_rules`: the log is of a round that numbers epochs from 1, and not in dated lines.
+    """
+    signs = _signs(reached, by_rules, events, evaluations, remarks)
     counted = None if signs.by_rules else _begun_epochs(signs)
     if counted is not None:
         return counted

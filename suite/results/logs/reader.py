@@ -82,7 +82,8 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     if status == "success" and reached is not None:
         if any(evaluations[reached].quality[metric] < target for metric, target in targets.items()):
             remarks.add(evaluations[reached].line, "reaches the target only up to float32 rounding")
-        epochs = epochs_at(reached, log_format, events, evaluations, remarks)
+        by_rules = log_format != "MLPerf" and settings.rules != "v0.5"
+        epochs = epochs_at(reached, by_rules, events, evaluations, remarks)
     batch, basis = settings.batch_size_global, "global"
     if batch is None:
         batch = whole_number(values.get("input_batch_size"))

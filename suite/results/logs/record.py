@@ -52,7 +52,7 @@ class Evaluation:
     seconds: float
     """Seconds since `run_start`."""
     epoch: float | None
-    """As the log labels it; from 1 in v0.6 and later, from 0, 1 or -1 in v0.5."""
+    """As the log labels it; from 1 in v0.6 and later, from 0, 1 or -1 under v0.5."""
     epochs_begun: int
     """Different epochs that the log had started by then."""
     quality: Mapping[str, float]
@@ -152,6 +152,10 @@ class RunRecord:
     """What the all-reduce of a step moves; None where the log does not tell."""
     staleness: Mapping[str, float] = field(default_factory=dict)
     """Of runs with `update=async` (`suite_staleness`, docs/logs.md): `updates`, `mean`, `most`; empty for others."""
+
+    def epochs_at(self, evaluation: Evaluation) -> float | None:
+        """Epochs trained by one of the evaluations: its label where the round counts from 1, else the epochs begun."""
+        return float(evaluation.epochs_begun) if self.settings.rules == "v0.5" else evaluation.epoch
 
     @property
     def timed_steps(self) -> int:

@@ -56,7 +56,10 @@ def our_run(job, index, suite_run=SUITE_RUN, machine=None, source=DATA / "custom
     folder = job / f"run_{index}"
     log = derived(source, folder / f"result_{index}.txt", index, 100 + index, **values)
     settings = {"git_commit": git_state()["commit"] or "", **suite_run, "run_index": index}
-    lines = log.read_text().splitlines()
+    text = log.read_text()
+    if settings["rules"] == "v0.5":  # epochs are numbered from 0; the source's from 1
+        text = re.sub(r'"((?:first_)?epoch_num)": (\d+)', lambda found: f'"{found[1]}": {int(found[2]) - 1}', text)
+    lines = text.splitlines()
     record = json.loads(_RECORD.search(lines[5])[1])
     lines.insert(6, ":::MLLOG " + json.dumps({**record, "key": "suite_run", "value": settings}))
     log.write_text("\n".join(lines) + "\n")

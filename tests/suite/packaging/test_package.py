@@ -436,7 +436,13 @@ def test_the_code_that_ran_is_in_the_package(ours):
 
 def test_runs_of_ours_that_the_package_checker_knows(tmp_path):
     """ResNet-50: all of mlperf-logging's rules hold for it, and all of our files are beside the logs."""
-    changed = {"workload": "resnet50", "targets": {"top1": 0.759}, "batch_size_global": 3264, "device": "cpu"}
+    changed = {
+        "workload": "resnet50",
+        "rules": "v0.7",
+        "targets": {"top1": 0.759},
+        "batch_size_global": 3264,
+        "device": "cpu",
+    }
     for index in range(5):
         our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, **changed}, source=DATA / "0.7.0" / "resnet.txt")
     aside = tmp_path / "logs" / "job" / "superseded" / "run_3-1"
@@ -452,7 +458,7 @@ def test_runs_of_ours_that_the_package_checker_knows(tmp_path):
 
 def test_code_of_other_commits(tmp_path):
     for index in range(5):
-        commit = {"git_commit": "0" * 40}
+        commit = {"git_commit": "0" * 40, "rules": "v0.7"}
         our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, **commit, "targets": {"top1": 0.759}},
                 source=DATA / "0.7.0" / "resnet.txt")  # fmt: skip
     packaged = package([tmp_path / "logs"], tmp_path / "out", PackageOptions())
@@ -467,7 +473,8 @@ def test_runs_of_commits_whose_code_differs_are_refused(tmp_path):
     if len(commits) < 2:
         pytest.skip("no git history")
     for index in range(5):
-        changed = {"git_commit": commits[0] if index < 4 else commits[1], "targets": {"top1": 0.759}}
+        commit = commits[0] if index < 4 else commits[1]
+        changed = {"git_commit": commit, "rules": "v0.7", "targets": {"top1": 0.759}}
         our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, **changed}, source=DATA / "0.7.0" / "resnet.txt")
     refused([tmp_path / "logs"], tmp_path / "out", "are of commits whose code differs", PackageOptions())
 

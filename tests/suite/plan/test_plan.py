@@ -83,7 +83,8 @@ def test_a_users_value_wins_and_says_so():
 
 def test_clock_follows_the_rules():
     assert settings_of("rules=v0.7").clock == "v0.7"
-    assert settings_of("rules=v0.7", "rules.clock=v0.5").clock == "v0.5"
+    with pytest.raises(ValueError, match=r"rules.clock=v0.5: .*type rules=v0.5, or leave rules.clock out"):
+        settings_of("rules=v0.7", "rules.clock=v0.5")
 
 
 def test_what_leaves_the_closed_rules():

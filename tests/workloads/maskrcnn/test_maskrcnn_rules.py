@@ -54,7 +54,7 @@ OTHER_SHAPES = with_shapes(REFERENCE_MODEL, "800x1344+1344x800")
             ["model with other image_size than the reference's but for padded_shapes"],
         ),
         (changed(V07, options={"evaluator": "faster-coco-eval", "backbone_allow_other": True}), []),
-        (changed(V07, clock="v0.5"), []),
+        (changed(V07, clock="v0.5"), ["clock v0.5, not v0.7"]),
         (changed(V07, rules="v0.5", clock="v0.5"), ["data set coco2017, not coco2014"]),
         (changed(V05, learning_rate=0.0225), []),
         (changed(V05, learning_rate=0.021), ["learning_rate 0.021, not 0.0025 · k"]),

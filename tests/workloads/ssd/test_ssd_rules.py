@@ -36,7 +36,7 @@ NOT_ITERATIONS = "decay_unit iterations_of_32, not epochs"
         (settings("nvidia_v0.5_dgx1", "v0.5", learning_rate=0.0955), ["learning_rate 0.0955, not 0.001 · k"]),
         (settings("nvidia_v0.5_dgx1", "v0.5", decay_boundaries=[176_000, 220_000]), []),
         (changed(V07, options={"evaluator": "faster-coco-eval", "backbone_allow_other": True}), []),
-        (changed(V07, clock="v0.5"), []),
+        (changed(V07, clock="v0.5"), ["clock v0.5, not v0.7"]),
     ],
 )
 def test_what_is_closed(found, phrases):

@@ -1,7 +1,8 @@
 """Batches of sentence pairs in a few padded shapes, and evaluation batches, for any number of replicas.
 
 A pair belongs to the bucket of its longer side; the plan of an epoch (workloads/common/batch_plan.py) comes from lengths and a
-hash alone, so every process has it. Global batches that a bucket's pairs do not fill are left out, as in GNMT's reference.
+hash alone, so every process has it. Pairs that fill no global batch of their bucket are left out, as in
+GNMT's reference, or go on to the next bucket (`Batching.every_pair`).
 
 Arrays of a training batch of B pairs whose bucket's edge is L, all int32, padded at the end with 0:
     source (B, L)   source_length (B,)   target (B, W): what a decoder is fed   label (B, W): what it is to say
@@ -47,6 +48,8 @@ class Batching:
     weigh_tokens: bool
     """What a batch's weight counts: target tokens, or sentences."""
     replicas: int
+    every_pair: bool = False
+    """Whether pairs that fill no batch of their bucket go on to the next, instead of being left out of the epoch."""
 
     def target_width(self, edge: int) -> int:
         """Columns of `target` and `label`."""
@@ -97,12 +100,12 @@ class Counts:
     """What follows from lengths and buckets alone, the same in every epoch."""
 
     bucket_steps: tuple[int, ...]
-    """Full batches of each bucket."""
-    pairs: int
-    """Of an epoch; what no batch takes up is left out."""
+    """Batches of each bucket, all of them full."""
     too_long: int
-    incomplete: int
-    """Pairs in batches that a bucket's pairs do not fill."""
+    left_out: int
+    """Pairs that are short enough and in no batch."""
+    repeated: int
+    """Pairs that fill up the last bucket's last batch for a second time."""
     fill: float
     """Tokens of both sides over places with padding."""
 
@@ -112,29 +115,29 @@ class Counts:
         return sum(self.bucket_steps)
 
 
-def count(lengths: npt.NDArray[np.uint16], batching: Batching) -> Counts:
-    """`lengths` (2, N): subwords of each pair's sides. Takes the fill of all pairs that are short enough."""
-    extra, buckets = batching.framing.extra, batching.buckets
-    longer = np.bincount(np.maximum(lengths[0], lengths[1]))
-    tokens = np.bincount(np.maximum(lengths[0], lengths[1]), weights=lengths[0].astype(np.float64) + lengths[1])
+def count(length_counts: Int64s, batching: Batching) -> Counts:
+    """`length_counts` (2, L): `prepared.length_counts`. The fill is of all pairs that are short enough, in their buckets."""
+    extra, (pairs, tokens) = batching.framing.extra, length_counts
     steps: list[int] = []
-    taken = short = places = first = 0
-    filled = 0.0
-    for bucket in buckets:
+    short = places = filled = first = left_out = rest = 0
+    for bucket in batching.buckets:
         stop = max(first, bucket.edge - extra + 1)
-        members = int(longer[first:stop].sum())
-        steps.append(members // bucket.batch_samples)
-        taken += steps[-1] * bucket.batch_samples
-        filled += float(tokens[first:stop].sum()) + 2 * extra * members
+        members = int(pairs[first:stop].sum())
+        full, remaining = divmod(rest + members, bucket.batch_samples)
+        steps.append(full)
+        left_out, rest = (left_out, remaining) if batching.every_pair else (left_out + remaining, 0)
+        filled += int(tokens[first:stop].sum()) + 2 * extra * members
         places += 2 * members * bucket.edge
         short, first = short + members, stop
-    return Counts(tuple(steps), taken, lengths.shape[1] - short, short - taken, filled / places if places else 0.0)
+    repeated = -rest % batching.buckets[-1].batch_samples
+    steps[-1] += rest > 0
+    return Counts(tuple(steps), int(pairs.sum()) - short, left_out, repeated, filled / places if places else 0.0)
 
 
 def plan(lengths: npt.NDArray[np.uint16], batching: Batching, seed: int, epoch: int) -> BatchPlan:
     """The batches of an epoch."""
     longer = np.maximum(lengths[0], lengths[1]).astype(np.int32) + batching.framing.extra
-    return BatchPlan(longer, batching.buckets, seed, epoch)
+    return BatchPlan(longer, batching.buckets, seed, epoch, batching.every_pair)
 
 
 class TranslationData:

@@ -1,4 +1,4 @@
-"""The counts of prepared or published data sets of sentence pairs, and the lengths that batches are planned from."""
+"""The counts of prepared or published data sets of sentence pairs, and of their lengths, from which epochs follow."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from workloads.common.data import downloads
 from workloads.common.randomness import bits, normal, stream
 from workloads.common.text import prepared
 
-TRAIN_LENGTHS = "train_lengths"
-"""Name of the array of facts: (2, N) uint16, subwords of each training pair's source and target."""
+LENGTH_COUNTS = "train_length_counts"
+"""Name of the array of facts that `prepared.length_counts` makes of the training pairs."""
 END = "end"
 """Of the sizes: the id of EOS, where it is not `vocabulary.EOS`."""
 COUNTS = ("train", "dev", "test", "vocabulary", "test_longest", "dev_longest")
 
+Int64s = npt.NDArray[np.int64]
 UInt16s = npt.NDArray[np.uint16]
 
 
@@ -73,10 +74,10 @@ def read_facts(folder: Path) -> Facts:
         raise ValueError(
             f"{folder / manifests.NAME} is not of a data set of sentence pairs ({manifest.dataset})"
         ) from None
-    lengths = folder / prepared.LENGTHS
+    lengths = folder / prepared.LENGTH_COUNTS
     if not lengths.is_file():
         raise ValueError(f"{lengths}: missing; remove {folder} and prepare the data again")
-    return _facts(counts, manifest.fingerprint, tuple(manifest.notes), {TRAIN_LENGTHS: str(lengths)})
+    return _facts(counts, manifest.fingerprint, tuple(manifest.notes), {LENGTH_COUNTS: str(lengths)})
 
 
 def _facts(
@@ -92,11 +93,11 @@ def _facts(
     )
 
 
-def train_lengths(facts: Facts) -> UInt16s:
-    """(2, N) subwords of each training pair's sides; of synthetic data as like WMT's as a formula makes them."""
-    if TRAIN_LENGTHS in facts.arrays:
-        return np.asarray(facts.array(TRAIN_LENGTHS))
-    return synthetic_lengths(facts.train_samples)
+def length_counts(facts: Facts, pairs: int) -> Int64s:
+    """(2, L) as `prepared.length_counts` makes them of all `pairs`; of synthetic data from a formula."""
+    if LENGTH_COUNTS in facts.arrays:
+        return np.asarray(facts.array(LENGTH_COUNTS))
+    return _synthetic_length_counts(pairs)
 
 
 SYNTHETIC_MEDIAN, SYNTHETIC_SPREAD, SYNTHETIC_RATIO = 23.0, 0.65, 0.2
@@ -109,6 +110,11 @@ def synthetic_lengths(pairs: int) -> UInt16s:
     """(2, pairs) lengths drawn by hash, 1 … `prepared.LONGEST`; the same in every process."""
     drawn = _drawn_lengths(min(pairs, SYNTHETIC_PAIRS))
     return np.ascontiguousarray(np.tile(drawn, -(-pairs // drawn.shape[1]))[:, :pairs])
+
+
+@functools.cache
+def _synthetic_length_counts(pairs: int) -> Int64s:
+    return prepared.length_counts(synthetic_lengths(pairs))
 
 
 @functools.cache

@@ -4,10 +4,10 @@ For each split (`train`, `dev`, `test`) and each side (`source`, `target`), with
 
     SPLIT_SIDE.npy            (T,) uint16, or int32 where the vocabulary is larger: ids of all sentences, one after the other
     SPLIT_SIDE_offsets.npy    (N + 1,) int64: sentence n is ids[offsets[n] : offsets[n + 1]]
-    train_lengths.npy         (2, N) uint16: subwords of each training pair's source and target
+    train_length_counts.npy   (2, L) int64: `length_counts` of the training pairs
 
 `vocabulary.txt` has a subword a line, or subtokens in quotes (`subtokens.py`); `references.txt` the raw translations of the
-test set, a line each. Batch plans need `train_lengths.npy` alone (`Facts.arrays`).
+test set, a line each. The counts of lengths alone are known before the clock (`Facts.arrays`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from workloads.common.text.vocabulary import Framing, Vocabulary
 
 SIDES = ("source", "target")
 SPLITS = ("train", "dev", "test")
-VOCABULARY, REFERENCES, LENGTHS = "vocabulary.txt", "references.txt", "train_lengths.npy"
+VOCABULARY, REFERENCES, LENGTH_COUNTS = "vocabulary.txt", "references.txt", "train_length_counts.npy"
 LONGEST = 254
 """Subwords of a training sentence; pairs with a longer one are dropped. 256 with BOS and EOS: the most that any published
 hyperparameter set trains on (Transformer reference, model_params.py)."""
@@ -42,6 +42,7 @@ UNKNOWN_SHARE = 0.01
 Ids = npt.NDArray[np.integer]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
+UInt16s = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,10 @@ class Parallel:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def lengths(self) -> UInt16s:
+        """(2, N) subwords of each training pair's source and target: at most `LONGEST`."""
+        return np.stack([np.diff(side.offsets).astype(np.uint16) for side in (self.source, self.target)])
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -178,8 +183,7 @@ def _write_split(
     """Arrays of a split from the raw ids, which are removed; its counts."""
     kept = int(keep.sum())
     counts = {split: kept, f"{split}_too_long": len(keep) - kept}
-    lengths = np.empty((2, kept), np.uint16)
-    for number, side in enumerate(SIDES):
+    for side in SIDES:
         raw, of_side = folder / f"{split}_{side}.ids", sides[side].lengths
         ids = np.fromfile(raw, id_type(vocabulary))
         raw.unlink()
@@ -189,12 +193,19 @@ def _write_split(
         np.cumsum(of_side[keep], out=offsets[1:])
         np.save(folder / f"{split}_{side}.npy", ids, allow_pickle=False)
         np.save(folder / f"{split}_{side}_offsets.npy", offsets, allow_pickle=False)
-        lengths[number] = np.minimum(of_side[keep], np.iinfo(np.uint16).max)
         counts[f"{split}_{side}_subwords"] = int(offsets[-1])
         counts[f"{split}_longest"] = max(counts.get(f"{split}_longest", 0), int(of_side[keep].max()))
     if split == "train":
-        np.save(folder / LENGTHS, lengths, allow_pickle=False)
+        lengths = np.stack([sides[side].lengths[keep] for side in SIDES])
+        np.save(folder / LENGTH_COUNTS, length_counts(lengths), allow_pickle=False)
     return counts
+
+
+def length_counts(lengths: npt.NDArray[np.integer]) -> Int64s:
+    """Of lengths (2, N): row 0 the pairs whose longer side has 0, 1, … subwords, row 1 the subwords of both sides of these."""
+    longer = np.maximum(lengths[0], lengths[1])
+    tokens = np.bincount(longer, weights=lengths[0].astype(np.float64) + lengths[1])
+    return np.stack([np.bincount(longer), tokens.astype(np.int64)])
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

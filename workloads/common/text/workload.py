@@ -89,6 +89,8 @@ class TranslationWorkload(Workload):
     framing: ClassVar[Framing] = GNMT
     weigh_tokens: ClassVar[bool] = False
     """Whether the loss is a mean over target tokens, instead of sentences."""
+    every_pair: ClassVar[bool] = False
+    """Whether an epoch has every pair, instead of those alone that fill a batch of their bucket."""
     data: ClassVar[TextFacts] = facts.WMT16
     bleu_digits: ClassVar[int] = 9
     """To which BLEU in points is rounded before it is compared with the target."""
@@ -116,10 +118,10 @@ class TranslationWorkload(Workload):
                 f"workload.dataset={settings.dataset}: its vocabulary has no beginning of a sentence, which {cls.name} needs; "
                 f"type workload.dataset={facts.WMT16.name}"
             )
-        lengths = facts.train_lengths(of_data)
+        pairs, _ = facts.length_counts(of_data, of_data.train_samples)
         most = cls.options_of(settings).max_sequence_length - cls.framing.extra
-        short = int((np.maximum(lengths[0], lengths[1]) <= most).sum())
-        of_data = replace(of_data, train_samples=short, sizes={**of_data.sizes, "pairs": lengths.shape[1]})
+        short = int(pairs[: most + 1].sum())
+        of_data = replace(of_data, train_samples=short, sizes={**of_data.sizes, "pairs": of_data.train_samples})
         cls(settings, of_data)  # what its batches refuse is refused before anything starts
         return of_data
 
@@ -154,13 +156,13 @@ class TranslationWorkload(Workload):
             evaluation_sentences=min(self.options.evaluation_batch_size, share),
             weigh_tokens=self.weigh_tokens,
             replicas=self.settings.devices,
+            every_pair=self.every_pair,
         )
 
     @cached_property
     def counts(self) -> batches.Counts:
         """Steps of an epoch, and what is left out of it."""
-        lengths = facts.train_lengths(replace(self.facts, train_samples=self.facts.sizes["pairs"]))
-        return batches.count(lengths, self.batching)
+        return batches.count(facts.length_counts(self.facts, self.facts.sizes["pairs"]), self.batching)
 
     @property
     def samples_per_epoch(self) -> int:
@@ -169,8 +171,18 @@ class TranslationWorkload(Workload):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Full batches of all buckets; the pairs of incomplete ones are left out, others in each epoch."""
+        """Batches of all buckets."""
         return self.counts.steps
+
+    @property
+    def left_out_samples_per_epoch(self) -> int:
+        """Pairs that fill no batch of their bucket, others in each epoch."""
+        return self.counts.left_out
+
+    @property
+    def repeated_samples_per_epoch(self) -> int:
+        """Pairs that fill up the last batch of the longest ones."""
+        return self.counts.repeated
 
     @property
     def warm_up_steps(self) -> int:
@@ -212,13 +224,14 @@ class TranslationWorkload(Workload):
 
     def open_data(self, place: Place, seed: int) -> Data:
         """Map the arrays; a synthetic corpus is drawn by hash."""
-        lengths = facts.train_lengths(replace(self.facts, train_samples=self.facts.sizes["pairs"]))
         splits = ("train", "test", "dev") if self.has_validation_loss else ("train", "test")
         if self.settings.profile == "synthetic":
             corpus = {split: self._synthetic(split) for split in splits}
+            lengths = facts.synthetic_lengths(self.facts.sizes["pairs"])
         else:
             sizes = self._prepared_sizes()
             corpus = {split: prepared.read(self.folder, split, sizes[split]) for split in splits}
+            lengths = corpus["train"].lengths()
         return TranslationData(self.batching, lengths, corpus, place, seed, self.steps_per_epoch)
 
     @property
@@ -327,7 +340,7 @@ class TranslationWorkload(Workload):
             "max_sequence_length": values.max_sequence_length,
             "input_vocabulary_size": self.vocabulary_size,
             "input_pairs_too_long": counts.too_long,
-            "input_pairs_left_out": counts.incomplete,
+            "input_pairs_left_out": counts.left_out,
             "input_fill": round(counts.fill, 4),
             "eval_hp_beam_size": self.beam.width,
             "eval_hp_len_norm_factor": self.beam.length_penalty,

@@ -78,8 +78,7 @@ def _quality(metric: str, scale: float | None, record: RunRecord) -> Points:
     target = _by_metric(record.targets, record.benchmark).get(metric)
     factor = bleu_scale(metric, target, [value for value in values if value is not None])
     for item, value in zip(record.evaluations, values, strict=True):
-        epoch = float(item.epochs_begun) if record.format == "MLPv0.5.0" else item.epoch
-        yield item.seconds / scale if scale else epoch, None if value is None else value * factor
+        yield item.seconds / scale if scale else record.epochs_at(item), None if value is None else value * factor
 
 
 def _by_metric(values: Mapping[str, float], workload: str) -> dict[str, float]:

@@ -118,7 +118,7 @@ def _over_time(result: StudyResult, number: int, slots: Mapping[str, int]) -> li
 
 def _path(record: RunRecord, x_label: str) -> plots.Points:
     losses = [next((one.values[name] for name in _LOSSES if name in one.values), None) for one in record.evaluations]
-    xs = [one.seconds if x_label == "seconds" else one.epoch for one in record.evaluations]
+    xs = [one.seconds if x_label == "seconds" else record.epochs_at(one) for one in record.evaluations]
     return plots.finite_points(zip(xs, losses, strict=True))
 
 

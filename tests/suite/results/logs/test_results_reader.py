@@ -38,7 +38,7 @@ def test_own_log_is_read_completely(tmp_path):
     assert (record.targets, record.targets_source) == ({"hr_at_10": 0.635}, "log")
     assert record.quality == {"hr_at_10": 0.65}
     found = [(one.quality, one.epoch, one.seconds) for one in record.evaluations]
-    assert found == [({"hr_at_10": 0.3}, 1, 1.999), ({"hr_at_10": 0.5}, 2, 3.999), ({"hr_at_10": 0.65}, 3, 5.999)]
+    assert found == [({"hr_at_10": 0.3}, 0, 1.999), ({"hr_at_10": 0.5}, 1, 3.999), ({"hr_at_10": 0.65}, 2, 5.999)]
     block = record.throughput[1]
     assert (block.step, block.samples, block.train_seconds, block.samples_per_second) == (202, 400_000, 1.0, 400_000)
     assert (block.evaluation_seconds, block.data_wait_seconds, block.loss) == (0.25, 0.5, 0.25)
@@ -331,7 +331,7 @@ def test_absurd_values_are_no_result(tmp_path, options, said):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('"epoch_num": 3', '"epoch_num": 5e15', "epoch_num = 5e+15"),
+        ('"epoch_num": 2', '"epoch_num": 5e15', "epoch_num = 5e+15"),
         ('"global_batch_size", "value": 4096', '"global_batch_size", "value": -1', "global_batch_size = -1"),
         ('"value": 0.65', '"value": 75.9', "top1 = 75.9"),
     ],

@@ -32,9 +32,9 @@ def with_further(lines):
 @pytest.fixture
 def folder(tmp_path):
     lines = demo_log([None, None], targets=TARGETS, sample_unit="sentences", status="success")
-    for epoch, (quality, _, _) in enumerate(EPOCHS, start=1):
+    for epoch, (quality, _, _) in enumerate(EPOCHS):
         place = next(n for n, text in enumerate(lines) if '"epoch_stop"' in text and f'"epoch_num": {epoch}' in text)
-        start, accuracy, stop = demo_log([0.0] * epoch)[-6:-3]
+        start, accuracy, stop = demo_log([0.0] * (epoch + 1))[-6:-3]
         accuracy = accuracy.replace('"value": 0.0', f'"value": {json.dumps(quality)}')
         lines[place + 1 : place + 1] = [start, accuracy, stop]
     write(tmp_path / "job" / "run_0" / "result_0.txt", list(with_further(lines)))

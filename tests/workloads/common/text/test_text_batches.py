@@ -36,10 +36,11 @@ def identify(split):
     share=st.integers(1, 4),
     framing=st.sampled_from([GNMT, SHIFTED]),
     by_tokens=st.booleans(),
+    every=st.booleans(),
     seed=st.integers(0, 2**31),
 )
 @examples(40)
-def test_each_pair_at_most_once_in_equal_steps_everywhere(lengths, replicas, share, framing, by_tokens, seed):
+def test_each_pair_once_in_equal_steps_everywhere(lengths, replicas, share, framing, by_tokens, every, seed):
     lengths = np.array(lengths, np.uint16).T
     edges = equal_edges(25, 4)
     chosen = (
@@ -47,10 +48,10 @@ def test_each_pair_at_most_once_in_equal_steps_everywhere(lengths, replicas, sha
         if by_tokens
         else buckets_by_samples(edges, share * replicas, replicas)
     )
-    batching = Batching(framing, chosen, (32,), 4, by_tokens, replicas)
+    batching = Batching(framing, chosen, (32,), 4, by_tokens, replicas, every)
     split = identify(numbered(lengths))
     seen = []
-    counts = batches.count(lengths, batching)
+    counts = batches.count(prepared.length_counts(lengths), batching)
     everybody = []
     for replica in range(replicas):
         here, splits = place(replica, range(replica, replica + 1), replicas), {"train": split, "test": split}
@@ -69,9 +70,16 @@ def test_each_pair_at_most_once_in_equal_steps_everywhere(lengths, replicas, sha
                 batch.arrays["source"]
             )
         assert tokens == step[0].counts_global["tokens"]
-    assert len(set(seen)) == len(seen) == counts.pairs
-    assert counts.pairs + counts.incomplete + counts.too_long == lengths.shape[1]
-    assert counts.too_long == int((lengths.max(0) + framing.extra > 25).sum())
+    short = lengths.max(0) + framing.extra <= 25
+    assert counts.too_long == int((~short).sum())
+    assert (len(seen), len(set(seen))) == (len(set(seen)) + counts.repeated, int(short.sum()) - counts.left_out)
+    most = chosen[-1].batch_samples - 1
+    if every:
+        assert (set(seen), counts.left_out) == (set(np.flatnonzero(short)), 0)
+        assert counts.repeated <= most
+    else:
+        assert counts.repeated == 0
+        assert counts.left_out <= sum(bucket.batch_samples - 1 for bucket in chosen)
 
 
 def check_row(batch, row, begin, framing, lengths):
@@ -111,11 +119,11 @@ def test_edges():
 def test_fill_of_lengths_like_wmts(count, lowest, highest):
     lengths = facts.synthetic_lengths(100_000)
     batching = Batching(GNMT, buckets_by_samples(equal_edges(50, count), 128, 1), (256,), 64, False, 1)
-    counts = batches.count(lengths, batching)
+    counts = batches.count(prepared.length_counts(lengths), batching)
     assert lowest < counts.fill < highest
     plan = batches.plan(lengths, batching, 1, 0)
     assert len(plan) == counts.steps
-    assert plan.samples_left_out == counts.too_long + counts.incomplete
+    assert plan.samples_left_out == counts.too_long + counts.left_out
     taken = sum(
         lengths[:, samples].sum(dtype=np.int64) + 4 * len(samples) for _, samples in map(plan.batch, range(len(plan)))
     )

@@ -46,12 +46,15 @@ def test_processed_files_become_arrays_that_hold_every_sentence(source, tmp_path
             assert [vocabulary.encode(line).tolist() for line in written] == [
                 read.sentence(n).tolist() for n in range(count)
             ]
-    lengths = np.load(tmp_path / "to" / prepared.LENGTHS)
+    lengths = prepared.read(tmp_path / "to", "train", 60).lengths()
     assert lengths[1].tolist() == [len(line.split()) for line in (source / TRAIN_DE).read_text().splitlines()]
     assert prepared.read_references(tmp_path / "to", 9)[3] == "Referenz 3."
     found = facts.read_facts(tmp_path / "to")
     assert (found.train_samples, found.evaluation_samples, found.sizes["vocabulary"]) == (60, 9, len(SUBWORDS) + 4)
-    np.testing.assert_array_equal(found.array("train_lengths"), lengths)
+    of_length, tokens = facts.length_counts(found, 60)
+    for longest in range(len(of_length)):
+        members = lengths[:, lengths.max(0) == longest]
+        assert (of_length[longest], tokens[longest]) == (members.shape[1], members.sum())
     assert WMT16EnDe().verify(tmp_path / "to")[-2].startswith("wmt16-en-de: sound")
     assert WMT16EnDe().prepare(source, tmp_path / "to") == [f"wmt16-en-de: already prepared in {tmp_path / 'to'}"]
 
@@ -90,7 +93,7 @@ def test_long_pairs_are_dropped_and_counted(source, tmp_path):
     assert "notice: dropped training pairs: 2 over 254 subwords" in told
     pairs = prepared.read(tmp_path / "to", "train", 58)
     assert len(pairs.target.sentence(6)) == 254
-    assert np.load(tmp_path / "to" / prepared.LENGTHS)[1, 6] == 254
+    assert np.load(tmp_path / "to" / prepared.LENGTH_COUNTS)[0, 254] == 1
     vocabulary = Vocabulary(SUBWORDS)
     english = (source / TRAIN_EN).read_text().splitlines()
     assert pairs.source.sentence(5).tolist() == vocabulary.encode(english[6]).tolist()

@@ -87,17 +87,16 @@ def test_a_sentence_that_is_missing_or_there_twice_is_an_error(folder):
 
 def test_facts_and_steps_follow_the_longest_pair(folder):
     short, long = make(folder, longest=15), make(folder, longest=60)
-    lengths = np.load(folder / prepared.LENGTHS)
+    lengths = prepared.read(folder, "train", 10_000).lengths()
     assert short.facts.train_samples == int((lengths.max(0) + 2 <= 15).sum()) < long.facts.train_samples
     for workload in (short, long):
         assert workload.facts.sizes["pairs"] == 10_000
         assert workload.counts.too_long + workload.facts.train_samples == 10_000
         assert workload.steps_per_epoch == workload.epochs.start(2) - workload.epochs.start(1)
-        assert workload.samples_per_epoch == workload.counts.pairs
     keys = short.log_keys()
     assert keys["max_sequence_length"] == 15
     assert keys["input_pairs_too_long"] == short.counts.too_long > 0
-    assert keys["input_pairs_left_out"] == short.counts.incomplete
+    assert keys["input_pairs_left_out"] == short.counts.left_out
     assert keys["eval_hp_beam_size"] == 4
     assert short.measured_by()["bleu"].startswith("nrefs:1|case:lc|eff:no|tok:intl")
 

@@ -13,7 +13,7 @@ from suite.results.text import clean
 from workloads.api import Round
 
 RANDOM_NUMBERS = (
-    "random numbers are an integer hash of their coordinates (SplitMix64, source/workloads/common/randomness.py), not the "
+    "random numbers are an integer hash of their coordinates (SplitMix64, workloads/common/randomness.py), not the "
     "framework's stock generator, which the closed rules ask for: state it; how it is tested: docs/packaging.md"
 )
 FROM_FLOAT64: Mapping[str, Mapping[str, float]] = {
@@ -27,26 +27,23 @@ momentum and outside of it among them; CPU, rounded up."""
 
 
 def equivalences(record: RunRecord) -> list[str]:
-    """Notes on the random numbers and the optimizer of our runs."""
+    """Notes on the random numbers, the workload and the optimizer of our runs."""
     settings, optimizer = record.settings, clean(str(record.hyperparameters.get("opt_name", "")), 20)
+    try:
+        workload = registry.load_workload(settings.workload)
+        stated, listed = workload.stated_differences, workload.rules.get(settings.rules, Round(())).listed_optimizers
+    except ValueError:  # not installed here
+        stated, listed = (), {}
+    notes = [RANDOM_NUMBERS, *stated]
     if not optimizer:
-        return [RANDOM_NUMBERS]
+        return notes
     framework = clean(settings.framework, 20)
     measured = FROM_FLOAT64.get(optimizer, {}).get(framework)
     figure = f"ten steps stay within {measured:.1e} of float64" if measured else "it was not measured here"
     note = (
-        f"optimizer {optimizer} is the suite's own in {framework}; its equation: source/workloads/common/optimizers.py; "
-        f"{figure} (docs/packaging.md){_unlisted(settings.workload, settings.rules, optimizer, framework)}"
+        f"optimizer {optimizer} is the suite's own in {framework}; its equation: workloads/common/optimizers.py; "
+        f"{figure} (docs/packaging.md)"
     )
-    return [RANDOM_NUMBERS, note]
-
-
-def _unlisted(workload: str, rules: str, optimizer: str, framework: str) -> str:
-    """That the round lists no implementation of the optimizer for this framework, if so."""
-    try:
-        listed = registry.load_workload(workload).rules.get(rules, Round(())).listed_optimizers
-    except ValueError:  # not installed here
-        return ""
-    if not listed or framework in listed.get(optimizer, frozenset()):
-        return ""
-    return f"; round {rules} lists none for {framework}: show the equivalence to the review"
+    if listed and framework not in listed.get(optimizer, frozenset()):
+        note += f"; round {settings.rules} lists none for {framework}: show the equivalence to the review"
+    return [*notes, note]

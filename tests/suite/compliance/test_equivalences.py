@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from suite.common.paths import PROJECT
-from suite.packaging.equivalences import FROM_FLOAT64, RANDOM_NUMBERS, equivalences
+from suite.compliance.check import check_file
+from suite.compliance.equivalences import FROM_FLOAT64, RANDOM_NUMBERS, equivalences
 from suite.packaging.write import PackageOptions, package
 from suite.results.logs.record import RunSettings
 from tests.suite.packaging.package_logs import SUITE_RUN, our_run
@@ -31,7 +32,8 @@ def notes(workload, framework, optimizer, rules="v0.7"):
     ],
 )
 def test_an_optimizer_that_the_round_lists_for_other_frameworks_is_named(workload, framework, optimizer, unlisted):
-    random_numbers, found = notes(workload, framework, optimizer)
+    random_numbers, *stated, found = notes(workload, framework, optimizer)
+    assert ["max pool" in text for text in stated] == ([False, True] if workload == "resnet50" else [])
     assert random_numbers == RANDOM_NUMBERS
     assert (f"{UNLISTED} {framework}" in found) == unlisted
     assert f"{FROM_FLOAT64[optimizer][framework]:.1e} of float64" in found
@@ -59,3 +61,13 @@ def test_packages_carry_both(tmp_path):
     for text in ("SplitMix64", "optimizer adam is the suite's own in mxnet", "within 3.2e-07 of float64"):
         assert text in readme
         assert any(text in note for note in packaged.notes)
+
+
+def test_a_verdict_on_a_closed_log_states_them(tmp_path):
+    path = our_run(tmp_path / "job", 0)
+    assert RANDOM_NUMBERS in check_file(path).remarks
+    text = path.read_text().replace(
+        '"submission_division", "value": "closed"', '"submission_division", "value": "open"'
+    )
+    path.write_text(text)
+    assert check_file(path).remarks == ()
