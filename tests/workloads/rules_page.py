@@ -85,6 +85,7 @@ def of_workload(workload: type[Workload], laxer: dict[str, str]) -> list[str]:
     for name, found in workload.rules.items():
         listed = [f"`{one}` in {', '.join(sorted(frameworks))}" for one, frameworks in found.listed_optimizers.items()]
         lines += [f"Implementations that {name} lists: {'; '.join(listed)}.", ""] if listed else []
+        lines += [f"Under {name} every run is open: {found.not_built}.", ""] if found.not_built else []
     lines += ["Open, though the checker passes it:", ""]
     reasons: dict[str, list[str]] = {}
     for name, why in laxer.items():

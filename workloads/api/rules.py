@@ -285,6 +285,8 @@ class Round:
     listed_optimizers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Optimizer to the frameworks for which the round lists an implementation; others must be shown to be equivalent, which
     packages say. Empty: the round has no such list."""
+    not_built: str = ""
+    """What of the round's reference the workload does not compute: every run under it is open for this reason."""
 
 
 def deviations(rows: Sequence[Rule], values: Values, judged: Iterable[str]) -> list[str]:

@@ -120,9 +120,11 @@ class Workload(ABC):
             return [] if circumstances else [f"rules {settings.rules}, whose round has no {cls.name}"]
         values = {**cls.decisive(settings), **circumstances}
         phrases = deviations(cls.rules[settings.rules].rows, values, circumstances or values)
-        name = settings.hyperparameter_set
-        own = not circumstances and cls.named_sets().is_own(name)
-        return [*([f"hyperparameter set {name}, a file of the user's"] if own else []), *phrases]
+        if circumstances:
+            return phrases
+        name, not_built = settings.hyperparameter_set, cls.rules[settings.rules].not_built
+        own = [f"hyperparameter set {name}, a file of the user's"] if cls.named_sets().is_own(name) else []
+        return [*own, *([not_built] if not_built else []), *phrases]
 
     @classmethod
     def decisive(cls, settings: Settings) -> dict[str, Json]:

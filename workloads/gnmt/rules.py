@@ -65,8 +65,12 @@ V05 = Round(
             Whole(1),
             "v0.5, Data Representation: a length N of the training set, longer examples thrown out",
         ),
-    )
+    ),
+    not_built="network and order of v0.6 on, not those of tag v0.5",
 )
+"""Tag v0.5 (rnn_translator) drops nothing before the first layer of encoder and decoder and no context, draws first weights as
+PyTorch does (LSTMs and linear layers in ±1/32, the embedding from N(0, 1)), sorts the pairs within shards of 80 batches, and
+doubles the scale of fp16 after 2,048 steps."""
 
 V07 = Round(
     (
