@@ -103,7 +103,7 @@ class TextDataset(Dataset):
             f"in {destination}"
         ]
         reasons = {
-            "train_not_clean": f"empty, over {sources.CLEAN_WORDS[1]} words or lopsided",
+            "train_not_clean": f"empty, over {sources.CLEAN_WORDS[1]} words, lopsided or with a word of over 1,000 characters",
             "train_not_latin1": "not in latin-1",
             "train_too_long": f"over {self.longest} subwords",
         }

@@ -26,6 +26,8 @@ from workloads.common.text.vocabulary import Vocabulary
 
 CLEAN_WORDS, CLEAN_RATIO = (1, 80), 9
 """Words of a side, and words of one side over those of the other (reference script; Moses' default)."""
+TOO_LONG_WORD = re.compile(r"[^\s|]{1001}")
+"""Moses drops pairs with a longer word than 1,000 characters ($max_word_length of clean-corpus-n.perl)."""
 WMT_TRAIN = ("europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v11.de-en")
 """Corpora in the order in which they are joined; a file for each language."""
 WMT_TESTS = {"newstest2014": ("test",), "newstest2015": ("dev",), "newstest2016": ("dev",)}
@@ -206,7 +208,8 @@ def clean(sides: Sequence[Path], out: Sequence[Path]) -> tuple[int, int]:
         for pair in zip(*(_lines(path) for path in sides), strict=True):
             words = [line.split() for line in pair]
             counts = sorted(len(each) for each in words)
-            if not (CLEAN_WORDS[0] <= counts[0] and counts[1] <= min(CLEAN_WORDS[1], CLEAN_RATIO * counts[0])):
+            fits = CLEAN_WORDS[0] <= counts[0] and counts[1] <= min(CLEAN_WORDS[1], CLEAN_RATIO * counts[0])
+            if not fits or any(map(TOO_LONG_WORD.search, pair)):
                 not_clean += 1
             elif not all(_is_latin1(line) for line in pair):
                 not_latin1 += 1

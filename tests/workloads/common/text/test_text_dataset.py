@@ -212,12 +212,12 @@ def test_plain_text_with_unequal_numbers_of_lines_or_without_a_file(tmp_path):
 
 def test_cleaning_as_the_reference_does(tmp_path):
     pairs = [("a b", "c d"), ("", "c"), ("a " * 81, "b " * 81), ("a " * 80, "b " * 80), ("a", "b " * 10), ("a", "b " * 9),
-             ("a", "č"), ("ä", "ß")]  # fmt: skip
+             ("a", "č"), ("ä", "ß"), ("a", "x" * 1_001), ("ö" * 1_000, "x" * 600 + "|" + "x" * 600)]  # fmt: skip
     for name, side in (("one", 0), ("other", 1)):
         write_lines(tmp_path / name, [pair[side] for pair in pairs])
     out = [tmp_path / "one.clean", tmp_path / "other.clean"]
-    assert sources.clean([tmp_path / "one", tmp_path / "other"], out) == (3, 1)
-    kept = [0, 3, 5, 7]
+    assert sources.clean([tmp_path / "one", tmp_path / "other"], out) == (4, 1)
+    kept = [0, 3, 5, 7, 9]
     assert out[0].read_text().splitlines() == [" ".join(pairs[n][0].split()) for n in kept]
     assert out[1].read_text().splitlines() == [" ".join(pairs[n][1].split()) for n in kept]
 
