@@ -25,6 +25,8 @@ from workloads.api import (
     Settings,
 )
 from workloads.common import schedules
+from workloads.common.images.counts import stream_steps
+from workloads.common.images.shape_groups import count_name
 from workloads.common.images.workload import ImageWorkload
 from workloads.common.networks import backbones
 from workloads.maskrcnn import backbone, network
@@ -93,6 +95,13 @@ class MaskRCNN(ImageWorkload):
     def activation_bytes(cls, settings: Settings) -> int:
         """Each value once: a frozen norm keeps nothing."""
         return cls.activation_values(settings) * (2 if settings.precision in ("bf16", "fp16") else 4)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Each device fills batches of one orientation from its own part of the images."""
+        orientations = sum(self.facts.sizes.get(count_name(shape), 0) > 0 for shape in self.image_shapes)
+        batch, devices = self.settings.batch_size_global, self.settings.devices
+        return stream_steps(self.facts.train_samples, batch, devices, max(orientations, 1))
 
     # -- schedule -------------------------------------------------------------------------------------------------
 

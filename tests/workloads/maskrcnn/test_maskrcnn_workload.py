@@ -105,14 +105,14 @@ def test_demo_schedule():
     assert list(itertools.islice(workload.evaluation_steps(), 3)) == [500, 1000, 1500]
 
 
-def test_an_evaluation_after_every_epoch_of_each_orientation():
-    """Images that lie fill batches of their own: at most one step more than the reference's floor(images / batch) + 1."""
+def test_an_evaluation_after_every_epoch_of_both_orientations():
+    """One step more than a device needs for its 14,659 images in sixes; the reference has floor(images / batch) + 1."""
     sizes = {**COCO.sizes, "train_800x1344": 87_266, "train_1344x800": 30_000}
     sizes |= {f"train_{h}x{w}": 0 for h, w in REFERENCE_MODEL["padded_shapes"] if 1344 not in (h, w)}
     workload = made("nvidia_v0.7_dgx1", dataclasses.replace(COCO, sizes=sizes))
-    assert workload.steps_per_epoch == 1_819 + 625
-    assert 117_266 // 48 + 1 == 2_444
-    assert list(itertools.islice(workload.evaluation_steps(), 2)) == [2_444, 4_888]
+    assert workload.steps_per_epoch == 2_444 + 1
+    assert workload.repeated_samples_per_epoch == 2_445 * 48 - 117_266
+    assert list(itertools.islice(workload.evaluation_steps(), 2)) == [2_445, 4_890]
 
 
 def test_profiles():

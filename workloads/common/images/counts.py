@@ -79,6 +79,13 @@ def check_batch(settings: Settings, facts: Facts) -> None:
         )
 
 
+def stream_steps(images: int, batch_size_global: int, replicas: int, groups: int) -> int:
+    """Steps in which each replica has every image of its part of an epoch, in batches of one of so many groups, wherever its
+    images fall."""
+    share = -(-images // replicas)
+    return -(-share * replicas // batch_size_global) + groups - 1
+
+
 def activation_bytes(values: int, precision: str) -> int:
     """Bytes kept for the backward pass of so many outputs of convolutions: each before and after its batch norm."""
     return 2 * values * (2 if precision in ("bf16", "fp16") else 4)

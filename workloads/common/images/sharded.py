@@ -6,7 +6,8 @@ r·G/R … (r + 1)·G/R - 1 of each. Validation images lie in contiguous shares,
 What happens to an image depends on (seed, epoch, image) alone, never on replica, process or thread.
 
 Where a model has several shapes of images (counts.py), each image belongs to the shape that is most like it, and all this holds
-for the images of each shape: a step has images of one shape, and steps of different shapes follow each other by chance.
+for the images of each shape: a step has images of one shape, and steps of different shapes follow each other by chance. Or each
+replica fills batches of one shape by itself (Mask R-CNN's `StreamOrder`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -55,12 +56,22 @@ class ImageJob(NamedTuple):
     shape: Shape
 
 
-class EpochOrder:
+class Order(Protocol):
     """Which images the steps of an epoch have."""
+
+    steps: int
+
+    def __call__(self, step: int, first: int, stop: int) -> tuple[Int64s, Shape]:
+        """Images first … stop - 1 of the global batch of a step, one replica's, and their shape."""
+
+
+class EpochOrder:
+    """Which images the steps of an epoch have, of one shape each."""
 
     def __init__(self, groups: Sequence[ShapeGroup], batch_size: int, seed: int, epoch: int) -> None:
         self.groups, self.batch_size = groups, batch_size
         steps = [steps_of(group.count, batch_size) for group in groups]
+        self.steps = sum(steps)
         shuffled = Permutation(stream(seed, "image step order", epoch), sum(steps))(np.arange(sum(steps)))
         self.group_of_step = np.repeat(np.arange(len(groups)), steps)[shuffled]
         self.step_in_group = np.empty(sum(steps), np.int64)
@@ -113,7 +124,7 @@ class ImageData(ABC):
         root = index.root(self.folder, manifest)
         self.images, self.evaluation_images = self.read_index("train", root), self.read_index("val", root)
         self.groups, self.evaluation_groups = self.grouped("train"), self.grouped("val")
-        self.steps_per_epoch = sum(steps_of(group.count, self.batch_size_global) for group in self.groups)
+        self.steps_per_epoch = self.order(0).steps
         self.points = seek.read_points(self.folder, manifest, len(self.images))
         self.pool = ReaderPool(options.data_threads or own_cores(place))
         self._running: weakref.WeakSet[BatchesAhead[list[Batch]]] = weakref.WeakSet()
@@ -128,6 +139,10 @@ class ImageData(ABC):
     def grouped(self, split: str) -> list[ShapeGroup]:
         """The images of a split by the shape of their batches."""
         return group_by_shape(self.images if split == "train" else self.evaluation_images, self.shapes)
+
+    def order(self, epoch: int) -> Order:
+        """Which images each step of an epoch has."""
+        return EpochOrder(self.groups, self.batch_size_global, self.seed, epoch)
 
     def batch_shape(self, split: str, images: Int64s, shape: Shape) -> Shape:
         """The shape of a replica's batch of some images of the group that has `shape`: that one, or a smaller one."""
@@ -208,12 +223,12 @@ class ImageData(ABC):
             ahead.close()
 
     def _train(self, first_step: int, stop_step: int) -> Iterator[Making]:
-        order: EpochOrder | None = None
+        order: Order | None = None
         weight = float(self.batch_size), float(self.batch_size_global), self.batch_size_global
         for step in range(first_step, stop_step):
             epoch, place = divmod(step, self.steps_per_epoch)
             if order is None or place == 0:
-                order = EpochOrder(self.groups, self.batch_size_global, self.seed, epoch)
+                order = self.order(epoch)
             batches, tasks = [], []
             for replica in self.place.replicas:
                 images, shape = order(place, replica * self.batch_size, (replica + 1) * self.batch_size)

@@ -28,6 +28,7 @@ from workloads.common.randomness import bits, fold, stream
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.input import facts as counted
 from workloads.maskrcnn.input import rpn_targets
+from workloads.maskrcnn.input.order import StreamOrder
 from workloads.maskrcnn.settings import MaskRCNNOptions
 
 Bools = npt.NDArray[np.bool_]
@@ -97,6 +98,9 @@ class SampleData(ImageData):
         if split == "train":
             return counted.training_groups(self.folder, self.images, self.shapes)
         return group_by_orientation(self.evaluation_images, self.shapes)
+
+    def order(self, epoch: int) -> StreamOrder:
+        return StreamOrder(self.groups, self.batch_size_global, self.place.replicas_total, self.seed, epoch)
 
     def batch_shape(self, split: str, images: Int64s, shape: Shape) -> Shape:
         """The smallest shape that holds the images."""

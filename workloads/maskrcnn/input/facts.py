@@ -18,8 +18,8 @@ from workloads.common.images.counts import Shape, image_shapes
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.resize import bounded_size
 from workloads.common.images.shape_groups import ShapeGroup, group_by_orientation, with_group_counts
-from workloads.common.images.sharded import EpochOrder
 from workloads.common.manifest import Manifest
+from workloads.maskrcnn.input.order import StreamOrder
 
 Int64s = npt.NDArray[np.int64]
 
@@ -105,9 +105,9 @@ def padding_fill(settings: Settings, images: ImageIndex, groups: list[ShapeGroup
     for group in groups:
         assert group.images is not None
         smallest(shapes, resized(images, group.images, settings.model))
-    order = EpochOrder(groups, settings.batch_size_global, settings.seed, 0)
+    order = StreamOrder(groups, settings.batch_size_global, settings.devices, settings.seed, 0)
     share, filled, padded = settings.batch_size_global // settings.devices, 0, 0
-    steps = min(len(order.group_of_step), max(1, BATCHES_LOOKED_AT // settings.devices))
+    steps = min(order.steps, max(1, BATCHES_LOOKED_AT // settings.devices))
     for step in range(steps):
         for replica in range(settings.devices):
             some, _ = order(step, replica * share, (replica + 1) * share)
