@@ -29,6 +29,7 @@ momentum and outside of it among them; CPU, rounded up."""
 def equivalences(record: RunRecord) -> list[str]:
     """Notes on the random numbers, the workload and the optimizer of our runs."""
     settings, optimizer = record.settings, clean(str(record.hyperparameters.get("opt_name", "")), 20)
+    optimizer = optimizer.removesuffix("_with_momentum")  # Mask R-CNN's logs
     try:
         workload = registry.load_workload(settings.workload)
         stated, listed = workload.stated_differences, workload.rules.get(settings.rules, Round(())).listed_optimizers

@@ -226,7 +226,7 @@ class MaskRCNN(ImageWorkload):
         """What the rules of v0.6 and v0.7 want."""
         values, model = self.options, self.settings.model
         keys = {
-            "opt_name": values.optimizer,
+            "opt_name": f"{values.optimizer}_with_momentum",
             "opt_base_learning_rate": values.learning_rate,
             "opt_momentum": values.momentum,
             "opt_weight_decay": values.weight_decay,

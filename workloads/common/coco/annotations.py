@@ -301,7 +301,7 @@ def _with_masks(
     size = np.array([images[each.image][1:] for each in usable], np.int64).reshape(-1, 2)
     kept_masks = [each.mask for each in usable if isinstance(each.mask, Mask)]
     crowd = np.array([each.crowd for each in usable], bool)
-    wrong = masks.problems(kept_masks, size[:, 0], size[:, 1], crowd, TOLERANCE_PIXELS)
+    wrong = masks.problems(kept_masks, size[:, 0], size[:, 1], crowd)
     for row, what in sorted(wrong.items()):
         problems.append(f"{path}: annotation {usable[row].number} (image {usable[row].image}): {what}")
     return [each for row, each in enumerate(usable) if row not in wrong]

@@ -128,17 +128,16 @@ def _decompressed(text: str) -> list[int] | None:
     return counts if not shift else None
 
 
-def problems(
-    masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: npt.NDArray[np.bool_], slack: float
-) -> dict[int, str]:
+def problems(masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: npt.NDArray[np.bool_]) -> dict[int, str]:
     """Number of each mask (of `masks`, in images of these sizes (M,) in pixels) with which something is wrong, and what.
 
-    Points may lie `slack` pixels outside their image: annotators round.
+    Polygons may leave their image, as in the reference, which looks at no border. Points further away than it is long are
+    damage.
     """
     problem_of: dict[int, str] = {}
     for first in range(0, len(masks), MASKS_AT_ONCE):
         some = range(first, min(first + MASKS_AT_ONCE, len(masks)))
-        problem_of |= _polygon_problems(masks, some, width, height, slack)
+        problem_of |= _polygon_problems(masks, some, width, height)
     for number, mask in enumerate(masks):
         if mask.runs and mask.size != (height[number], width[number]):
             problem_of[number] = (
@@ -149,9 +148,7 @@ def problems(
     return problem_of
 
 
-def _polygon_problems(
-    masks: Sequence[Mask], some: range, width: Int64s, height: Int64s, slack: float
-) -> dict[int, str]:
+def _polygon_problems(masks: Sequence[Mask], some: range, width: Int64s, height: Int64s) -> dict[int, str]:
     problem_of: dict[int, str] = {}
     full: list[int] = []
     for number in some:
@@ -173,7 +170,7 @@ def _polygon_problems(
     low, high = np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
     sizes = np.stack([width[numbers], height[numbers]], axis=1)
     beyond = np.maximum(-low, high - sizes).max(axis=1)
-    for row in np.flatnonzero(~(beyond <= slack)).tolist():
+    for row in np.flatnonzero(~(beyond <= sizes.max(axis=1))).tolist():
         across, down = sizes[row].tolist()
         what = f"its mask reaches {beyond[row]:g} pixels beyond its image of {across} x {down}"
         problem_of[full[row]] = what if np.isfinite(beyond[row]) else "its mask has a point that is not finite"

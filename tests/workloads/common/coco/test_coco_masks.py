@@ -109,7 +109,7 @@ BAD = {
     "two points": ([SQUARE, [1, 2, 3, 4]], "a polygon of its mask has 2 points, not 3 points or more"),
     "odd": ([[1, 2, 3, 4, 5, 6, 7]], "a polygon of its mask has 7 coordinates, not 3 points or more"),
     "outside": ([[1, 2, 3, 4, 5, 1000]], "its mask reaches "),
-    "left": ([SQUARE, [-1.5, 2, 3, 4, 5, 6]], "its mask reaches 1.5 pixels beyond its image of "),
+    "left": ([SQUARE, [-1500, 2, 3, 4, 5, 6]], "its mask reaches 1500 pixels beyond its image of "),
     "nan": ([[1, 2, 3, float("nan"), 5, 6]], "its mask has a point that is not finite"),
     "no size": (rle([5], None), "the run lengths of its mask have no size"),
     "counts": (rle([1, "x"], [2, 3]), "the run lengths of its mask are no whole numbers"),
@@ -149,10 +149,10 @@ def test_run_lengths_are_for_crowds(source, tmp_path):
     assert polygons.object_ends[0] == 0
 
 
-def test_a_point_a_pixel_beyond_its_image_is_fine(source, tmp_path):
-    synthetic.change(source, set_mask(1000, [[-0.75, 2, 3, 4, 5, 6]]))
+def test_points_beyond_their_image_stay_as_they_are(source, tmp_path):
+    synthetic.change(source, set_mask(1000, [[-5.75, 2, 3, 4, 5, 6]]))
     prepare(source, tmp_path / "p")
-    assert opened(tmp_path / "p")[1][0].points[0].tolist() == [-0.75, 2]
+    assert opened(tmp_path / "p")[1][0].points[0].tolist() == [-5.75, 2]
 
 
 @examples(60)
