@@ -93,21 +93,32 @@ def of_workload(workload: type[Workload], laxer: dict[str, str]) -> list[str]:
     return [*lines, *(f"- {', '.join(names)}: {why}" for why, names in reasons.items()), ""]
 
 
-def default_run(workload: type[Workload], rules: str, framework: str) -> tuple[str, list[str], bool]:
-    """The set of `profile=reference`, what makes a run with it on one device open, whether the round lists the optimizer."""
+def default_settings(workload: type[Workload], rules: str, framework: str) -> Settings:
+    """Of a run of `profile=reference` on one GPU with the default set."""
     defaults = workload.defaults("reference", rules, {})
     name = defaults.set_for(framework)
     values = {key: item.value for key, item in workload.named_sets()[name].items()}
-    settings = Settings(
+    return Settings(
         workload=workload.name, framework=framework, profile="reference", rules=rules, clock=rules, device="cuda",
         devices=1, nodes=1, cores_per_device=1, precision="fp32", batch_size_global=values.pop("batch_size_global"),
         batch_rule="set", lr_scaling=values.pop("lr_scaling"), dataset=defaults.dataset, model=defaults.model,
         targets=dict(defaults.targets), hyperparameter_set=name, hyperparameters=values, max_epochs=values["max_epochs"],
+        stop="target",
     )  # fmt: skip
-    run = workload(settings, PUBLISHED[workload])
-    open_by = [*workload.deviations(settings), *workload.deviations(settings, **run.circumstances())]
+
+
+def opened_by(run: Workload, **of_run: bool | str) -> list[str]:
+    """What makes a run open; `of_run`: `seed_source` and `cache_clear` where they are not as they should be."""
+    of_run = {"seed_source": "system", "cache_clear": True, **of_run}
+    return [*run.deviations(run.settings), *run.deviations(run.settings, **of_run, **run.circumstances())]
+
+
+def default_run(workload: type[Workload], rules: str, framework: str) -> tuple[str, list[str], bool]:
+    """The default set, what makes a run with it open, and whether the round lists its optimizer for the framework."""
+    run = workload(default_settings(workload, rules, framework), PUBLISHED[workload])
     listed = workload.rules[rules].listed_optimizers if rules in workload.rules else {}
-    return name, open_by, not listed or framework in listed.get(run.optimizer().name, ())
+    is_listed = not listed or framework in listed.get(run.optimizer().name, ())
+    return run.settings.hyperparameter_set, opened_by(run), is_listed
 
 
 def sets() -> list[str]:

@@ -1,0 +1,143 @@
+"""Settings that break a rule, and settings that break none, section by section of the rules' texts of v0.5 and v0.7."""
+
+import pytest
+
+from tests.workloads.closed_logs import changed
+from tests.workloads.rules_page import PUBLISHED, default_settings, opened_by
+from workloads.gnmt.workload import GNMT
+from workloads.maskrcnn.workload import MaskRCNN
+from workloads.ncf.workload import NCF
+from workloads.resnet50.workload import ResNet50
+from workloads.ssd.workload import SSD
+from workloads.transformer.workload import Transformer
+
+RUNS = [
+    *((NCF, "v0.5"), (ResNet50, "v0.5"), (SSD, "v0.5"), (MaskRCNN, "v0.5"), (Transformer, "v0.5")),
+    *((ResNet50, "v0.7"), (SSD, "v0.7"), (MaskRCNN, "v0.7"), (GNMT, "v0.7"), (Transformer, "v0.7")),
+]
+"""Those that can be closed."""
+OTHER = {"v0.5": "v0.7", "v0.7": "v0.5"}
+OF_EVERY = {
+    "Closed Division: profile": lambda run, _: changed(run, profile="demo"),
+    "Definitions: a run trains": lambda run, _: changed(run, mode="forward_backward"),
+    "Definitions: a run evaluates what it trained": lambda run, _: changed(run, mode="inference"),
+    "Quality measure: each run must reach the target": lambda run, _: changed(run, stop="epochs:1"),
+    "Benchmarks: target": lambda run, _: changed(
+        run, targets={name: 0.99 * value for name, value in run.targets.items()}
+    ),
+    "Benchmarks: data set": lambda run, _: changed(run, dataset="mine"),
+    "Run Results: the period has no gaps": lambda run, _: changed(run, timing_warmup_steps=5),
+    "Run Results: when the clock starts": lambda run, rules: changed(run, clock=OTHER[rules]),
+    "Optimizer: updates are by all gradients": lambda run, _: changed(run, update="async"),
+    "a device that sleeps": lambda run, _: changed(run, straggler_ms=50),
+    "Numerical formats": lambda run, _: changed(run, precision="int8"),
+    "Model": lambda run, _: changed(run, model={**run.model, "hidden": 7, "blocks": [1], "mlp_layer_sizes": [7]}),
+    "Hyperparameters: a rate of 0": lambda run, _: changed(run, learning_rate=0.0),
+}
+OPEN = {
+    ResNet50: {
+        "v0.5": [
+            {"momentum": 0.8}, {"weight_decay": 2e-4}, {"label_smoothing": 0.1}, {"decay_factor": 0.5}, {"optimizer": "lars"},
+            {"decay_epochs": [10, 20]}, {"momentum_rate": "sideways"}, {"initialisation": "gaussian_2"},
+            {"evaluation_interval_epochs": 5}, {"evaluation_offset_epochs": 5}, {"learning_rate": 0.12345},
+            {"decode": "scaled"}, {"skip_bad": True}, {"batch_size_global": 100_000}, {"warmup_epochs": 50},
+        ],
+        "v0.7": [
+            {"momentum": 0.8}, {"weight_decay": 3e-5}, {"label_smoothing": 0.2}, {"power": 1.0}, {"end_learning_rate": 1e-3},
+            {"decay": "steps"}, {"momentum_rate": "inside"}, {"initialisation": "gaussian_2_everywhere"}, {"warmup_epochs": 42},
+            {"evaluation_interval_epochs": 1}, {"evaluation_offset_epochs": 5}, {"learning_rate": 0.0005},
+            {"horizon_epochs": 1}, {"decode": "scaled"}, {"skip_bad": True}, {"batch_size_global": 100_000},
+        ],
+    },
+    SSD: {
+        "v0.5": [
+            {"momentum": 0.8}, {"decay_unit": "epochs"}, {"learning_rate": 0.00123}, {"decay_boundaries": [100_000, 200_000]},
+            {"skip_bad": True}, {"batch_size_global": 100_000}, {"warmup_steps": 10_000_000},
+        ],
+        "v0.7": [
+            {"momentum": 0.8}, {"decay_boundaries": [10, 20]}, {"max_samples": 3}, {"warmup_steps": 0},
+            {"decay_unit": "iterations_of_32"}, {"decode": "scaled"}, {"batch_size_global": 100_000}, {"warmup_steps": 9_000},
+        ],
+    },
+    MaskRCNN: {
+        "v0.5": [{"num_image_candidates": 1_500}, {"weight_decay": 1e-3}, {"momentum": 0.8}, {"warmup_steps": 479_999}],
+        "v0.7": [
+            {"learning_rate": 0.03}, {"num_image_candidates": 1_500}, {"weight_decay": 1e-3}, {"momentum": 0.8},
+            {"decay_factor": 0.5}, {"decay": "cosine"}, {"warmup_steps": 479_999}, {"decode": "scaled"},
+        ],
+    },
+    GNMT: {
+        "v0.7": [
+            {"beta1": 0.8}, {"beta2": 0.98}, {"epsilon": 1e-6}, {"clip_norm": 1.0}, {"dropout": 0.1}, {"label_smoothing": 0.0},
+            {"buckets": 4}, {"decay_factor": 0.6}, {"decay_steps": 3}, {"options": {"beam_width": 4}},
+            {"options": {"reorder_coverage": True}}, {"batch_size_global": 1_000_000}, {"warmup_steps": 99_999_999},
+        ],
+    },
+    Transformer: {
+        "v0.5": [{"beta2": 0.98}, {"dropout": 0.2}, {"label_smoothing": 0.0}, {"epsilon": 1e-8},
+                 {"options": {"beam_width": 5}}],
+        "v0.7": [
+            {"epsilon": 1e-8}, {"dropout": 0.2}, {"label_smoothing": 0.0}, {"options": {"beam_width": 5}},
+            {"warmup_steps": 999_999_999}, {"batch_size_global": 70_000_000},
+        ],
+    },
+    NCF: {"v0.5": [{"epsilon": 1e-7}]},
+}  # fmt: skip
+CLOSED = {
+    "Numerical formats": lambda run: changed(run, precision="fp16"),
+    "Numerical formats: bf16": lambda run: changed(run, precision="bf16"),
+    "Hardware: any number of devices": lambda run: changed(run, devices=2, nodes=2, cores_per_device=3),
+    "Graph Execution: evaluation": lambda run: changed(
+        run, options={**run.options, **EVALUATION.get(run.workload, {})}
+    ),
+    "Random numbers: any seed": lambda run: changed(run, seed=4711),
+    "Hyperparameters: batch size arbitrary": lambda run: changed(run, batch_size_global=run.batch_size_global // 2),
+}
+EVALUATION = {
+    "ncf": {"evaluation_users_per_batch": 7},
+    "ssd": {"evaluation_batch_size": 7},
+    "gnmt": {"evaluation_shapes": 7},
+}
+BREAKING = [
+    *((workload, rules, name, change) for workload, rules in RUNS for name, change in OF_EVERY.items()),
+    *(
+        (workload, rules, str(values), lambda run, _, values=values: changed(run, **values))
+        for workload, rounds in OPEN.items() for rules, cases in rounds.items() for values in cases
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("workload", "rules", "change"),
+    [
+        pytest.param(workload, rules, change, id=f"{workload.name}-{rules}-{name}")
+        for workload, rules, name, change in BREAKING
+    ],
+)
+def test_what_breaks_a_rule_is_open(workload, rules, change):
+    settings = default_settings(workload, rules, "tensorflow")
+    assert opened_by(workload(settings, PUBLISHED[workload])) == []
+    other = change(settings, rules)
+    try:
+        found = opened_by(workload(other, PUBLISHED[workload]))
+    except (AssertionError, ValueError, LookupError, TypeError):  # no network, or no plan, of such settings
+        found = workload.deviations(other)
+    assert found
+
+
+@pytest.mark.parametrize(("workload", "rules"), RUNS)
+@pytest.mark.parametrize("name", CLOSED)
+def test_what_breaks_none_is_closed(workload, rules, name):
+    settings = CLOSED[name](default_settings(workload, rules, "tensorflow"))
+    assert opened_by(workload(settings, PUBLISHED[workload])) == []
+
+
+@pytest.mark.parametrize(("workload", "rules"), RUNS)
+def test_a_typed_seed_and_caches_that_were_not_cleared_are_open(workload, rules):
+    run = workload(default_settings(workload, rules, "tensorflow"), PUBLISHED[workload])
+    assert len(opened_by(run, seed_source="user")) == len(opened_by(run, cache_clear=False)) == 1
+
+
+def test_the_tables_are_as_large_as_they_say():
+    assert len(BREAKING) >= 150
+    assert len(RUNS) * len(CLOSED) >= 50
