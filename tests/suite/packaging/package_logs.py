@@ -63,6 +63,12 @@ def our_run(job, index, suite_run=SUITE_RUN, machine=None, source=DATA / "custom
     record = json.loads(_RECORD.search(lines[5])[1])
     lines.insert(6, ":::MLLOG " + json.dumps({**record, "key": "suite_run", "value": settings}))
     log.write_text("\n".join(lines) + "\n")
+    write_beside(folder, machine)
+    return log
+
+
+def write_beside(folder, machine=None):
+    """What lies beside the log of a run of ours."""
     (folder / "topology.json").write_text(json.dumps(MACHINE if machine is None else machine))
     run = {
         "hardware": {"os": "Linux-6.8-glibc2.39"},
@@ -73,7 +79,6 @@ def our_run(job, index, suite_run=SUITE_RUN, machine=None, source=DATA / "custom
     }
     (folder / "run.json").write_text(json.dumps(run))
     (folder / "status.json").write_text(json.dumps({"status": "success", "reason": ""}))
-    return log
 
 
 MACHINE = {

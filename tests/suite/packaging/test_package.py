@@ -32,7 +32,9 @@ from suite.results.table import table
 from suite.worker.identity import log_identity
 from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, suite, suite_here
-from tests.suite.packaging.package_logs import COUNTS, DATA, MACHINE, SUITE_RUN, derived, log_set, our_run
+from tests.suite.packaging.package_logs import COUNTS, DATA, MACHINE, SUITE_RUN, derived, log_set, our_run, write_beside
+from tests.workloads import rules_page
+from tests.workloads.closed_logs import write_log
 from workloads.api import Facts
 
 PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "published" / "logs"
@@ -96,6 +98,30 @@ def test_five_benchmarks_pass_every_tool(tmp_path):
     again = suite_here(tmp_path, "package", tmp_path / "logs", out, "--system", "box", "--submitter", "EXAMPLE_ORG")
     assert again.returncode == 2
     assert "exists already; nothing is overwritten" in again.stderr
+
+
+def test_all_six_from_logs_of_our_own_writer(tmp_path):
+    """Closed, with the default sets: what the stock tools say of a submission of this suite."""
+    for kind in rules_page.WORKLOADS:
+        settings = rules_page.default_settings(kind, "v0.5" if kind.name == "ncf" else "v0.7", "pytorch")
+        first = tmp_path / f"{kind.name}.txt"
+        write_log(first, kind(settings, rules_page.PUBLISHED[kind]))
+        records = [json.loads(line.removeprefix(":::MLLOG ")) for line in first.read_text().splitlines()]
+        records[-1]["time_ms"] += 600_000  # of run_stop
+        first.write_text("".join(f":::MLLOG {json.dumps(record)}\n" for record in records))
+        (of_suite,) = [record["value"] for record in records if record["key"] == "suite_run"]
+        for index in range(kind.official_runs):
+            folder = tmp_path / "logs" / kind.name / f"run_{index}"
+            of_run = {**of_suite, "run_index": index, "seed": 100 + index}
+            derived(first, folder / f"result_{index}.txt", index, 100 + index, suite_run=of_run)
+            write_beside(folder)
+    packaged = package([tmp_path / "logs"], tmp_path / "out", PackageOptions(submitter="EXAMPLE_ORG"))
+    assert_passes_the_tools(tmp_path / "out", tmp_path)
+    (results,) = (tmp_path / "out" / "results").iterdir()
+    assert sorted(os.listdir(results)) == ["gnmt", "maskrcnn", "ncf", "resnet", "ssd", "transformer"]
+    assert len(list(results.rglob("result_*.txt"))) == 5 * 3 + 10 * 2 + 100
+    assert any("max pool" in note for note in packaged.notes)
+    assert suite_here(tmp_path, "check", tmp_path / "out").returncode == 0
 
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no published logs at {PUBLISHED}")
