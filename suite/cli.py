@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from suite import __version__
+from suite.common import process
 from suite.common.typed import as_typed
 
 COMMANDS = {
@@ -29,8 +30,14 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (2 for a user's mistake, with one line on standard error)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    process.prepare()
     try:
-        return _main(arguments)
+        code = _main(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        process.print_no_more()
+        return 0
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("suite", "workloads"):
             raise
@@ -68,6 +75,8 @@ def _main(arguments: list[str]) -> int:
     parsed = parser.parse_args(arguments)
     try:
         return _on_its_machines(parsed, arguments)
+    except BrokenPipeError:
+        raise
     except (ValueError, OSError) as error:
         from suite.results.text import clean
 
@@ -77,8 +86,6 @@ def _main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         print(f"suite {parsed.command}: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of a pipe has gone: `suite report … | head`
-        return 0
 
 
 def _on_its_machines(parsed: argparse.Namespace, arguments: Sequence[str]) -> int:

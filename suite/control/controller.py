@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from suite.common import process
 from suite.common.job_name import named
 from suite.common.output_lock import output_locked
 from suite.common.paths import PROJECT, data_root, log_root
@@ -56,6 +57,7 @@ class Ended:
 
 def main(arguments: Sequence[str]) -> int:
     """Exit code: 0 all runs succeeded, 1 some did not, 2 the command line is wrong, 130 interrupted."""
+    process.prepare()
     console = WholeLines(highlight=False)
     listen()
     ended: list[Ended] = []

@@ -34,7 +34,7 @@ ANSWER_SECONDS = 8.0
 RUN_LABEL, OWNER_LABEL = "suite.run", "suite.owner"
 PASSED_VARIABLES = ("CUDA_", "NVIDIA_", "DMLC_", *TUNING_VARIABLES)
 """Starts of the names of variables that reach a container from outside: what tunes devices, collectives and threads."""
-OWN_VARIABLES = {"HOME": "/tmp", "USER": "suite", "LOGNAME": "suite", "PYTHONNOUSERSITE": "1"}
+OWN_VARIABLES = {"HOME": "/tmp", "USER": "suite", "LOGNAME": "suite", "PYTHONNOUSERSITE": "1", "PYTHONSAFEPATH": "1"}
 """The user's id may have no name inside, and its home is not there: libraries ask for both."""
 
 

@@ -1,9 +1,16 @@
 """The `suite` command before any subcommand."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from tests.helpers import suite_here
+from tests.helpers import PROJECT, TOY_RUN, only, status, suite_here, variables
 from tests.suite.results.fake_logs import write_run
+
+SCRIPT = Path(sys.executable).parent / "suite"
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 
 def test_text_of_a_log_in_an_error_stays_one_printable_line(tmp_path):
@@ -21,3 +28,52 @@ def test_a_mistyped_command_names_the_nearest(tmp_path, typed, meant):
     assert done.returncode == 2
     assert done.stderr.startswith(f"suite {typed}: no such command; there are run, env, data, check, ")
     assert done.stderr.endswith(f"(did you mean '{meant}'?)\n")
+
+
+@pytest.mark.parametrize("words", [("published", "list"), ("data", "list"), ("check", "logs")])
+def test_a_reader_that_goes_ends_a_command_quietly(tmp_path, words):
+    for index in range(40):
+        write_run(tmp_path / "logs", f"job_{index}")
+    command = [sys.executable, "-m", "suite.cli", *words]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=variables(tmp_path)
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_a_terminal_without_our_characters_gets_others(tmp_path):
+    write_run(tmp_path / "logs", "a")
+    for command in (
+        [sys.executable, "-m", "suite.cli", "report", "logs"],
+        [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN],
+    ):
+        done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=variables(tmp_path, toy=True, **ASCII))
+        assert done.returncode == 0, done.stderr
+        assert b"codec" not in done.stdout + done.stderr
+        assert done.stdout.isascii()
+        assert b"samples/s" in done.stdout
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no PYTHONSAFEPATH")
+def test_python_files_in_the_current_folder_are_never_imported(tmp_path):
+    for name in ("json", "torch", "mxnet", "tensorflow", "numpy", "suite", "workloads", "yaml", "re"):
+        (tmp_path / f"{name}.py").write_text(
+            f"open({str(tmp_path / 'imported')!r}, 'a').write('{name} ')\nraise SystemExit(9)\n"
+        )
+    write_run(tmp_path / "logs", "a")
+    own = variables(tmp_path, toy=True)
+    run = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, f"output={tmp_path / 'ran'}"]
+    commands = [
+        run,
+        *(
+            [SCRIPT, *words]
+            for words in (("report", "logs"), ("check", "logs"), ("doctor",), ("env", "list"), ("data", "list"))
+        ),
+    ]
+    for command in commands:
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=own)
+        assert "Traceback" not in done.stderr, done.stderr
+        assert not (tmp_path / "imported").exists(), (command, (tmp_path / "imported").read_text())
+    assert status(only((tmp_path / "ran").glob("*/run_0")))["status"] == "success"

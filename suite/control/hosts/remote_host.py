@@ -22,7 +22,7 @@ from suite.launch.children import ENDING_SECONDS, GRACE_SECONDS
 from suite.launch.hosts import Host
 from suite.worker.heartbeat import STACK_SIGNAL
 
-CARRIED = ("SUITE_", "PYTHONPATH", *TUNING_VARIABLES, "NVIDIA_TF32_OVERRIDE")
+CARRIED = ("SUITE_", "PYTHONPATH", "PYTHONSAFEPATH", *TUNING_VARIABLES, "NVIDIA_TF32_OVERRIDE")
 """Beginnings of the variables that a user sets for workers where the command is typed. All others are the machine's own."""
 BEGIN_SECONDS = 60.0
 END_SECONDS = 2 * GRACE_SECONDS + ENDING_SECONDS + 4.0
