@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import mmap
 import os
+import random
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -94,21 +95,20 @@ def _drop_everything() -> None:
 
 @dataclass
 class CacheSample:
-    """At most `limit` of the paths that are added, at an even stride: it doubles, and every other path goes, when full."""
+    """At most `limit` of the paths that are added, each with the same chance (reservoir sampling), others in each run:
+    which files are looked at cannot be foreseen."""
 
     limit: int
     paths: list[str] = field(init=False, default_factory=list)
-    _stride: int = field(init=False, default=1)
     _seen: int = field(init=False, default=0)
 
     def add(self, path: str) -> None:
         """The next path of all."""
-        if self._seen % self._stride == 0:
-            if len(self.paths) == self.limit:
-                self.paths, self._stride = self.paths[::2], self._stride * 2
-            if self._seen % self._stride == 0:
-                self.paths.append(path)
         self._seen += 1
+        if len(self.paths) < self.limit:
+            self.paths.append(path)
+        elif (place := random.randrange(self._seen)) < self.limit:
+            self.paths[place] = path
 
 
 class Files:
