@@ -179,7 +179,7 @@ class Workload(ABC):
 
     @final
     def _share(self, samples: int) -> float:
-        return -(-samples * 10**6 // self.facts.train_samples) / 10**6
+        return -(-samples * 10**6 // self.facts.train_samples) / 10**6 if samples else 0.0
 
     @final
     def circumstances(self) -> dict[str, Json]:

@@ -92,3 +92,24 @@ def test_the_doctor_finds_what_planning_finds(tmp_path):
     done = suite_here(tmp_path, "doctor", "--device", "cpu", "--gpus", "4096", "--environment", "current")
     assert done.returncode == 1
     assert done.stdout.splitlines()[0] == f"impossible  devices: {planned}"
+
+
+SMALL = {"transformer": 512, "ncf": 4096, "allreduce": 1 << 20}
+"""Batches that fit any machine; 2 in others."""
+
+
+@pytest.mark.parametrize("workload", registry.names(registry.WORKLOADS))
+def test_every_workload_can_be_planned(tmp_path, workload):
+    """Also one whose runs have no samples."""
+    words = [f"batch=global:{SMALL.get(workload, 2)}", *(["timing=steps"] if workload == "allreduce" else [])]
+    fixed = (
+        "profile=synthetic",
+        "device=cpu",
+        "environment=current",
+        "gpus=2",
+        "oversubscribe=true",
+        "dry_run=true",
+    )
+    done = run_suite_here(tmp_path, f"workload={workload}", *words, *fixed)
+    assert done.returncode == 0, done.stderr
+    assert facts(done)["division"].startswith("open: ")
