@@ -92,6 +92,8 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
     try:
         if source.is_dir():
             raise ValueError(f"{source} is a folder; name the ratings file in it, or the zip")
+        if source.exists() and not source.is_file():
+            raise ValueError(f"{source}: no regular file; name the ratings file, or the zip")
         with source.open("rb") as file:
             if file.read(4) == b"PK\x03\x04" or source.suffix.lower() == ".zip":
                 with zipfile.ZipFile(source) as archive, archive.open(_member(archive, source)) as stream:

@@ -1,5 +1,6 @@
 import hashlib
 import io
+import os
 import zipfile
 from pathlib import Path
 
@@ -36,6 +37,11 @@ def refused(path: Path) -> str:
     assert "\n" not in message
     assert path.name in message or str(path) in message
     return message
+
+
+def test_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "ratings.csv")
+    assert "no regular file; name the ratings file, or the zip" in refused(tmp_path / "ratings.csv")
 
 
 @pytest.mark.parametrize("text", [CSV, CSV.replace("\n", "\r\n"), DAT, TAB])

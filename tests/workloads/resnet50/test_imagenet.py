@@ -198,6 +198,13 @@ BAD = {
 }
 
 
+def test_a_pipe_among_the_images_is_no_image(source, tmp_path):
+    path = replace(source, b"")
+    path.unlink()
+    os.mkfifo(path)
+    assert f"{path}: cannot be read (no regular file); repair it" in refused(source, tmp_path)
+
+
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_file_is_named_in_one_line_or_left_out(source, tmp_path, kind):
     content, what = BAD[kind]

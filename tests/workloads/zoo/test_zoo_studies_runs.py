@@ -47,7 +47,7 @@ def test_passes_time_each_step(tmp_path):
     _, _, section = study_of(tmp_path, "passes", "workload.model=littlecnn")
     (_, forward, *_), (_, both, *_) = ([cell[0], *cell[1:]] for cell in cells_of(section))
     assert (forward, both) == ("forward", "forward_backward")
-    mean = [float(cell[2].replace(",", "")) for cell in cells_of(section)]
+    mean = [float(cell[2].split()[0].replace(",", "")) for cell in cells_of(section)]  # a busy machine adds a footnote
     assert mean[1] > mean[0]
     assert "Each step was timed by itself, by a wait after each step." in section
 

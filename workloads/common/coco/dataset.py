@@ -24,6 +24,7 @@ from workloads.common.coco.facts import COCO2014, COCO2017, GROUND_TRUTH, PUBLIS
 from workloads.common.coco.merging import merge
 from workloads.common.images import index
 from workloads.common.images.dataset import ImageDataset, fill
+from workloads.common.images.files import open_regular
 from workloads.common.images.jpeg import Header
 from workloads.common.manifest import Manifest
 from workloads.common.networks.backbones import RESNET34 as BACKBONE
@@ -240,7 +241,8 @@ def _read(source: Path, name: str, folder: str, expected: str) -> tuple[str, Pat
     if not (source / folder).is_dir():
         raise ValueError(f"{source}: no folder {folder}; expected are {expected}, as downloaded")
     try:
-        return folder, path, path.read_bytes()
+        with open(open_regular(path), "rb") as file:
+            return folder, path, file.read()
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}; expected are {expected} below {source}, as downloaded") from None
 

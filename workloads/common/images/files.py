@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,15 @@ import numpy as np
 
 class BadImage(ValueError):
     """What is wrong with an image file, in one line without the file's name, which the caller adds."""
+
+
+def open_regular(path: str | Path) -> int:
+    """A file's descriptor, for reading; nobody waits for a pipe's writer. Raises OSError for what is no regular file."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    raise OSError(errno.EINVAL, "no regular file", os.fspath(path))
 
 
 class FileReader:
@@ -21,7 +32,7 @@ class FileReader:
     def read(self, path: str | Path, size: int | None = None) -> memoryview:
         """A file's content, valid until the next call. Raises BadImage if it cannot be read or is not `size` bytes long."""
         try:
-            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            file = open_regular(path)
         except OSError as error:
             raise BadImage(f"cannot be opened ({error.strerror})") from None
         try:

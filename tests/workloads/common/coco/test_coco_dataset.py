@@ -1,6 +1,7 @@
 """`suite data prepare coco2017`: what is written, what is refused or left out, and that nothing is done twice."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -255,6 +256,13 @@ def test_one_bad_entry_is_one_line_or_left_out(source, tmp_path, kind):
     assert lines[0].startswith(f"left out: {synthetic.path(source)}: {what}")
     assert lines[-1] == "notice: 1 images or annotations that cannot be used were left out"
     Folders().verify(tmp_path / "p")
+
+
+def test_a_pipe_in_the_place_of_annotations_is_refused_at_once(source, tmp_path):
+    path = synthetic.path(source)
+    path.unlink()
+    os.mkfifo(path)
+    assert f"{path}: no regular file; expected are " in refused(source, tmp_path)
 
 
 def test_a_box_a_pixel_beyond_its_image_is_fine(source, tmp_path):
