@@ -262,7 +262,7 @@ def _objects(
         if not isinstance(number, int) or isinstance(number, bool):
             problems.append(f"{path}: annotation without a usable id: {_text(entry)}")
             continue
-        image, category, box = entry.get("image_id"), entry.get("category_id"), entry.get("bbox")
+        image, category, box, area = (entry.get(name) for name in ("image_id", "category_id", "bbox", "area"))
         what = f"annotation {number}"
         if number in seen:
             problems.append(f"{path}: {what} stands there twice")
@@ -275,14 +275,13 @@ def _objects(
         if not isinstance(category, int) or category not in numbers:
             problems.append(f"{path}: {what}: unknown category {_text(category)}")
             continue
-        wrong = _wrong_box(box, *images[image][1:])
+        wrong = _wrong_box(box, *images[image][1:]) or _wrong_area(area)
         if wrong and KNOWN_EMPTY.get(number) == image and _is_flat(box):
             known.append(f"{path}: {what}: {wrong}, as in the published file")
         elif wrong:
             problems.append(f"{path}: {what}: {wrong}")
         else:
-            area = entry.get("area")
-            area = float(area) if _is_number(area) else box[2] * box[3]
+            area = box[2] * box[3] if area is None else float(area)
             floats, crowd = [float(value) for value in box], bool(entry.get("iscrowd"))
             usable.append(Usable(number, image, floats, numbers[category], area, crowd, entry.get("segmentation")))
     return usable
@@ -318,6 +317,13 @@ def _wrong_box(box: Any, width: int, height: int) -> str:
     if beyond > TOLERANCE_PIXELS:
         return f"box {_text(box)} reaches {beyond:g} pixels beyond its image of {width} x {height}"
     return ""
+
+
+def _wrong_area(area: Any) -> str:
+    """What is wrong with an area; empty: nothing, or there is none."""
+    return (
+        "" if area is None or (_is_number(area) and area >= 0) else f"area {_text(area)} is no finite number from 0 on"
+    )
 
 
 def _is_flat(box: Any) -> bool:

@@ -209,6 +209,13 @@ BAD = {
         set_box(1000, [float("nan"), 2, 3, 4]), "annotation 1000 (image 10): box [nan, 2, 3, 4] is not four finite numbers",
     ),
     "infinite": (set_box(1000, [1, 2, float("inf"), 4]), "annotation 1000 (image 10): box [1, 2, inf, 4] is not four"),
+    **{
+        name: (
+            lambda content, area=area: synthetic.annotation(content, 1000).update(area=area),
+            f"annotation 1000 (image 10): area {area} is no finite number from 0 on",
+        )
+        for name, area in (("area nan", float("nan")), ("area negative", -3), ("area text", "large"))
+    },
     "text": (set_box(1000, "1 2 3 4"), "annotation 1000 (image 10): box 1 2 3 4 is not four finite numbers"),
     "three": (set_box(1000, [1, 2, 3]), "annotation 1000 (image 10): box [1, 2, 3] is not four finite numbers"),
     "no box": (lambda c: synthetic.annotation(c, 1000).pop("bbox"), "annotation 1000 (image 10): box None is not four"),
