@@ -14,8 +14,10 @@ import os
 import platform
 import secrets
 import socket
+import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -28,7 +30,10 @@ from suite.control.hosts.launchers import Launch, agent_words, expanded, line_of
 TOKEN = "SUITE_LAUNCH_TOKEN"
 PORT = 29400
 """Where agents connect unless `launch.port` or MASTER_PORT says otherwise."""
-SHAKE_SECONDS = 5.0
+SHAKE_SECONDS = 2.0
+"""For the whole handshake of a connection, however slowly its bytes come."""
+SHAKES_AT_ONCE = 64
+"""Connections that are being asked who they are; further ones are closed, and agents come again."""
 LINE_BYTES = 4096
 RANKS = {
     "SLURM": ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),
@@ -96,7 +101,7 @@ def external_agents(launch: Launch, count: int, variables: Mapping[str, str] = o
         )
     port = int(launch["port"] or variables.get("MASTER_PORT") or PORT)
     if rank.number == 0:
-        return _gathered(launch, count, port, token)
+        return _gathered(launch, count, _own_address(variables), port, token)
     if rank.local == 0:
         _serve(launch, rank, (_first_machine(variables), port), token)
     return None
@@ -111,69 +116,105 @@ def _first_machine(variables: Mapping[str, str]) -> str:
     return expanded([listed])[0]
 
 
-def _gathered(launch: Launch, count: int, port: int, token: str) -> Agents:
-    """The fleet of this machine and those that connect within `launch.wait_seconds`."""
+def _own_address(variables: Mapping[str, str]) -> str:
+    """Where agents are told to connect, if that is an address of this machine; else empty: all of its interfaces."""
+    try:
+        address = _first_machine(variables)
+        with socket.create_server((address, 0)):
+            return address
+    except (OSError, ValueError):
+        return ""
+
+
+def _gathered(launch: Launch, count: int, address: str, port: int, token: str) -> Agents:
+    """The fleet of this machine and those that connect within `launch.wait_seconds`, whoever else connects."""
     deadline = time.monotonic() + launch["wait_seconds"]
     connections: dict[int, AgentConnection] = {}
+    shakes: set[Future[None]] = set()
+
+    def shake(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            number, link = _welcome(connection, launch, token)
+            connections.setdefault(number, link)
+
     try:
-        listener = socket.create_server(("", port))
+        listener = socket.create_server((address, port))
     except OSError as error:
         raise ValueError(f"port {port} cannot be listened on: {error.strerror}; type launch.port=N") from None
-    with listener:
+    with listener, ThreadPoolExecutor(SHAKES_AT_ONCE) as pool:
+        listener.settimeout(0.1)
         while len(connections) < count - 1:
-            listener.settimeout(max(0.1, deadline - time.monotonic()))
-            try:
-                connection, _ = listener.accept()
-            except TimeoutError:
+            if time.monotonic() > deadline:
                 raise ValueError(
                     f"nodes={count}: {len(connections) + 1} machine(s) came within {launch['wait_seconds']:g} s "
                     f"({', '.join([platform.node(), *(link.name for link in connections.values())])}); "
                     f"type launch.wait_seconds=N if the others start late"
-                ) from None
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                number, link = _welcome(connection, launch, token)
-                connections[number] = link
+                )
+            with contextlib.suppress(TimeoutError):
+                connection, _ = listener.accept()
+                shakes = {one for one in shakes if not one.done()}
+                if len(shakes) < SHAKES_AT_ONCE:
+                    shakes.add(pool.submit(shake, connection))
+                else:
+                    connection.close()
     own = line_of(platform.node(), agent_words(launch["lease_seconds"]), launch)
     return Agents([own, *(connections[number] for number in sorted(connections))], launch)
 
 
 def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int, AgentConnection]:
-    """An agent's number and link. Raises OSError or ValueError for a stranger."""
-    connection.settimeout(SHAKE_SECONDS)
-    reader, writer = connection.makefile("rb"), connection.makefile("wb")
-    nonce = secrets.token_hex(16)
-    _say(writer, {"nonce": nonce})
-    said = _hear(reader)
-    if not _same(said["proof"], _proof(token, "agent", nonce)):
-        _say(writer, {"refused": "token"})
+    """An agent's number, from 1, and link. Raises OSError or ValueError for a stranger, which is left after SHAKE_SECONDS."""
+    given_up = threading.Timer(SHAKE_SECONDS, connection.shutdown, [socket.SHUT_RDWR])
+    given_up.daemon = True
+    given_up.start()
+    try:
+        reader, writer = connection.makefile("rb"), connection.makefile("wb")
+        nonce = secrets.token_hex(16)
+        _say(writer, {"nonce": nonce})
+        said = _hear(reader)
+        rank, of_agent = int(said["rank"]), str(said["nonce"])
+        if rank < 1 or not _same(said["proof"], _proof(token, "agent", nonce, of_agent, rank)):
+            _say(writer, {"refused": "token"})
+            raise ValueError("another token, or the rank of this process")
+        _say(writer, {"proof": _proof(token, "controller", nonce, of_agent, rank)})
+    except BaseException:
         connection.close()
-        raise ValueError("another token")
-    _say(writer, {"proof": _proof(token, "controller", str(said["nonce"]))})
-    connection.settimeout(None)
-    return int(said["rank"]), AgentConnection(
-        str(said["name"]), Wire(reader, writer), launch["lease_seconds"], launch["wait_seconds"]
-    )
+        raise
+    finally:
+        given_up.cancel()
+    link = AgentConnection(str(said["name"]), Wire(reader, writer), launch["lease_seconds"], launch["wait_seconds"])
+    return rank, link
 
 
 def _serve(launch: Launch, rank: Rank, place: tuple[str, int], token: str) -> None:
     """Be the agent of this machine until the controller lets it go. Raises ValueError if there is none."""
-    connection = _connected(place, launch["wait_seconds"])
-    with connection:
-        connection.settimeout(SHAKE_SECONDS)
-        reader, writer = connection.makefile("rb"), connection.makefile("wb")
-        nonce = secrets.token_hex(16)
+    deadline = time.monotonic() + launch["wait_seconds"]
+    while True:
+        connection = _connected(place, max(0.0, deadline - time.monotonic()))
         try:
-            proof = _proof(token, "agent", str(_hear(reader)["nonce"]))
+            connection.settimeout(SHAKE_SECONDS)
+            reader, writer = connection.makefile("rb"), connection.makefile("wb")
+            challenge, nonce = str(_hear(reader)["nonce"]), secrets.token_hex(16)
+            proof = _proof(token, "agent", challenge, nonce, rank.number)
             _say(writer, {"rank": rank.number, "name": platform.node(), "nonce": nonce, "proof": proof})
             answered = str(_hear(reader).get("proof"))
+            break
+        except (EOFError, ConnectionError):  # too many others at the same time: again
+            connection.close()
+            if time.monotonic() > deadline:
+                raise ValueError(_stranger(place)) from None
+            time.sleep(0.2)
         except (OSError, ValueError, KeyError):
-            raise ValueError(
-                f"{place[0]}:{place[1]} does not speak as the first process does; type launch.port=N"
-            ) from None
-        if not _same(answered, _proof(token, "controller", nonce)):
+            connection.close()
+            raise ValueError(_stranger(place)) from None
+    with connection:
+        if not _same(answered, _proof(token, "controller", challenge, nonce, rank.number)):
             raise ValueError(f"{place[0]}:{place[1]} knows another {TOKEN}; set the same one for all processes")
         connection.settimeout(None)
         Agent(Wire(reader, writer), launch["lease_seconds"]).run()
+
+
+def _stranger(place: tuple[str, int]) -> str:
+    return f"{place[0]}:{place[1]} does not speak as the first process does; type launch.port=N"
 
 
 def _connected(place: tuple[str, int], wait_seconds: float) -> socket.socket:
@@ -190,8 +231,9 @@ def _connected(place: tuple[str, int], wait_seconds: float) -> socket.socket:
             time.sleep(0.2)
 
 
-def _proof(token: str, side: str, nonce: str) -> str:
-    return hmac.new(token.encode(), f"{side} {nonce}".encode(), hashlib.sha256).hexdigest()
+def _proof(token: str, side: str, challenge: str, nonce: str, rank: int) -> str:
+    """Of one connection alone: both sides' random words are in it, and which process the agent says it is."""
+    return hmac.new(token.encode(), json.dumps([side, challenge, nonce, rank]).encode(), hashlib.sha256).hexdigest()
 
 
 def _same(said: Any, proof: str) -> bool:
@@ -205,8 +247,11 @@ def _say(writer: IO[bytes], message: Mapping[str, Any]) -> None:
 
 
 def _hear(reader: IO[bytes]) -> Mapping[str, Any]:
+    line = reader.readline(LINE_BYTES)
+    if not line:
+        raise EOFError
     try:
-        message = json.loads(reader.readline(LINE_BYTES))
+        message = json.loads(line)
     except RecursionError:  # brackets alone
         message = None
     if not isinstance(message, dict):

@@ -84,12 +84,12 @@ def _in_file(path: str) -> list[str]:
 
 
 def agent_words(lease_seconds: float) -> list[str]:
-    """The command of an agent on a machine that has the suite where this one has it: this Python, or any."""
+    """The command of an agent on a machine that has the suite where this one has it: this Python, or any, from its folder."""
     project, python = shlex.quote(str(PROJECT)), shlex.quote(sys.executable)
     here = shlex.quote(f"the suite is not in {PROJECT} there: install it at the same place on every machine")
     text = (
         f"cd {project} 2>/dev/null && [ -d suite/agent ] || {{ echo {here} >&2; exit {NOT_THERE}; }}; "
-        f"p={python}; [ -x $p ] || p=python3; exec $p -m suite.agent --lease {lease_seconds:g}"
+        f"p={python}; [ -x $p ] || p=python3; PYTHONSAFEPATH= exec $p -m suite.agent --lease {lease_seconds:g}"
     )
     return ["sh", "-c", text]
 

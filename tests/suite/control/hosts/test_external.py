@@ -1,8 +1,10 @@
 """`launch=external`: strangers at the port of the first process, and a stranger in its place."""
 
+import contextlib
 import json
 import socket
 import threading
+import time
 
 import pytest
 
@@ -36,7 +38,7 @@ def test_strangers_do_not_end_the_wait_for_machines():
 
     def gather():
         with pytest.raises(ValueError, match=r"^nodes=2: 1 machine\(s\) came within 3 s") as error:
-            external._gathered({**LAUNCH, "wait_seconds": 3.0}, 2, port, "secret")
+            external._gathered({**LAUNCH, "wait_seconds": 3.0}, 2, "127.0.0.1", port, "secret")
         said.append(error)
 
     thread = threading.Thread(target=gather)
@@ -65,3 +67,74 @@ def test_a_stranger_in_the_place_of_the_first_process(line):
         with pytest.raises(ValueError, match=r"knows another SUITE_LAUNCH_TOKEN|does not speak as the first process"):
             external._serve(LAUNCH, Rank(1, 0, 2, "mpirun"), ("127.0.0.1", listener.getsockname()[1]), "secret")
         thread.join(5)
+
+
+def gathering(count, seconds, told):
+    """A first process that waits for `count` machines, at a port; what comes of it is appended to `told`."""
+    (port,) = free_ports(1, "127.0.0.1")
+
+    def gather():
+        try:
+            told.append(external._gathered({**LAUNCH, "wait_seconds": seconds}, count, "127.0.0.1", port, "secret"))
+        except ValueError as error:
+            told.append(error)
+
+    thread = threading.Thread(target=gather)
+    thread.start()
+    wait_until("the port", lambda: connected(port), 5).close()
+    return port, thread
+
+
+def shaken(port, rank=1, proof=None):
+    """An agent's side of the handshake: what it is answered, and the proof that it sent."""
+    with socket.create_connection(("127.0.0.1", port), 5) as agent:
+        reader, writer = agent.makefile("rb"), agent.makefile("wb")
+        challenge = json.loads(reader.readline())["nonce"]
+        proof = proof or external._proof("secret", "agent", challenge, "of the agent", rank)
+        external._say(writer, {"rank": rank, "name": "other", "nonce": "of the agent", "proof": proof})
+        return json.loads(reader.readline()), proof
+
+
+def test_silent_and_slow_strangers_hold_nobody_up():
+    """More than are asked at once, one of which sends a byte now and then; the wait is as long as it says."""
+    told = []
+    port, thread = gathering(2, 6.0, told)
+    begin = time.monotonic()
+    strangers = [socket.create_connection(("127.0.0.1", port), 5) for _ in range(external.SHAKES_AT_ONCE + 20)]
+    while thread.is_alive() and time.monotonic() - begin < 30:
+        with contextlib.suppress(OSError):
+            strangers[0].sendall(b" ")
+        time.sleep(0.2)
+    assert time.monotonic() - begin < 20
+    assert str(told[0]).startswith("nodes=2: 1 machine(s) came within 6 s")
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_an_agent_comes_through_beside_silent_strangers():
+    told = []
+    port, thread = gathering(2, 30.0, told)
+    strangers = [socket.create_connection(("127.0.0.1", port), 5) for _ in range(13)]
+    answer, _ = shaken(port)
+    assert set(answer) == {"proof"}
+    for stranger in strangers:
+        stranger.close()
+    thread.join(20)
+    assert "machine other is lost: its agent closed the line" in str(told[0]), "it was taken, and went"
+
+
+def test_a_proof_is_good_for_one_connection_and_one_rank():
+    told = []
+    port, thread = gathering(3, 4.0, told)
+    assert shaken(port, rank=0)[0] == {"refused": "token"}, "the rank of the first process"
+    answer, proof = shaken(port, rank=1)
+    assert set(answer) == {"proof"}
+    assert shaken(port, rank=2, proof=proof)[0] == {"refused": "token"}, "a replay"
+    thread.join(20)
+    assert str(told[0]).startswith("nodes=3: 2 machine(s) came")
+
+
+def test_only_the_interface_to_the_machines_is_listened_on():
+    assert external._own_address({"MASTER_ADDR": "127.0.0.1"}) == "127.0.0.1"
+    assert external._own_address({"MASTER_ADDR": "192.0.2.1"}) == "", "another machine's, behind which this one stands"
+    assert external._own_address({}) == ""
