@@ -94,6 +94,14 @@ def pytest_xdist_make_scheduler(config, log):
     return Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
+@pytest.fixture(autouse=True)
+def own_safe_path():
+    """Commands that tests call in their own process set it for good: what later tests start could not import `tests`."""
+    os.environ.pop("PYTHONSAFEPATH", None)
+    yield
+    os.environ.pop("PYTHONSAFEPATH", None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def session_data(tmp_path_factory):
     """Where all runs of a session find generated data, and make it if it is not there.
