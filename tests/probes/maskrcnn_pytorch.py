@@ -97,7 +97,7 @@ def pooled(side):
 def suppressed(count):
     """What `suppress` keeps of clustered boxes, and those boxes with their scores; many scores are equal."""
     box, score = synthetic.clustered(count)
-    on_device = on_gpu.kept(torch.from_numpy(box)[None], 0.7)[0].nonzero()[:, 0]
+    on_device = on_gpu.kept(torch.from_numpy(box)[None], torch.from_numpy(score)[None], 0.7)[0].nonzero()[:, 0]
     kept = rules.suppressed(regions.suppress, box, score, 0.7)
     return {"box": box, "score": score, "kept": kept, "on_device": on_device.numpy()}
 
@@ -144,15 +144,17 @@ def on_device(case, empty=False):
     there, found, losses = trainer.between(batch.arrays, arrays), {}, []
     for name, between in (("host", functools.partial(trainer.learned, batch.arrays)), ("device", there)):
         outputs = trainer.model(arrays["image"], arrays["size"], between)
+        outputs["mask"] = torch.from_numpy(on_gpu.Positives(outputs).masks(batch.arrays, trainer.rules.mask_side))
         losses.append([value.item() for value in module.losses(outputs, arrays).values()])
-        regions_found = {key: outputs[key].numpy() for key in ("box", "level", "label", "weight", "delta", "mask")}
-        found |= under(name, regions_found)
+        found |= under(
+            name, {key: outputs[key].numpy() for key in ("box", "level", "label", "weight", "delta", "mask")}
+        )
     trainer.close()
     return {**found, "losses": np.array(losses)}
 
 
 def waits(case):
-    """Whether anything between the halves, in pooling or in the losses looks at values: fake tensors have none."""
+    """Whether anything between the halves but suppression, or in pooling, looks at values: fake tensors have none."""
     workload, trainer = trainer_of(case)
     batch = synthetic.batch(workload, 1)
     names = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
@@ -161,7 +163,8 @@ def waits(case):
     with torch.no_grad():
         maps, objectness, deltas = trainer.model.first_half(arrays["image"], arrays["size"])
     found, strides = {}, trainer.model.strides
-    with FakeTensorMode() as mode:
+    every = mock.patch.object(on_gpu, "kept", lambda boxes, scores, most_iou: torch.ones_like(scores))
+    with every, FakeTensorMode() as mode:
         words = {
             name: torch.utils._pytree.tree_map(mode.from_tensor, between.keywords[name])
             for name in ("anchors", "batch")

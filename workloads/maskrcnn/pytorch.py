@@ -9,7 +9,7 @@ A, on the device. Images uint8 (B, H, W, 3) RGB to BGR float minus the means, 0 
    on all levels: logits (B, A) and deltas (B, A, 4), levels from the finest, cells row by row, anchors of a cell.
 B, on the host, from their values (no gradient flows through boxes): `regions.proposals.propose`; in training
    `regions.rois.sample` and `masks.targets`, cut to as many positive slots as the batch needs, rounded up (regions/host.py).
-   On a GPU the same on the device, with all slots: regions/pytorch.py, which says what differs.
+   On a GPU the same on the device, with all slots (regions/pytorch.py); mask targets on the host, while the device does C.
 C, on the device. Regions pooled to 7×7, box head, class logits (B, R, C + 1) and deltas (B, R, C + 1, 4). In training the
    first slots pooled to 14×14, mask head, the logits of each slot's own class (B, M, 28, 28).
 Losses, in fp32, each over its own count, at least 1, on *this device*: RPN's binary cross-entropy and smooth L1 (β = 1/9)
@@ -86,12 +86,12 @@ class Detector(Trunk):
         self.register_buffer("means", torch.tensor(network.BGR_MEANS).view(1, 3, 1, 1), persistent=False)
 
     def forward(self, images: torch.Tensor, sizes: torch.Tensor, between: Between) -> Tensors:
-        """Everything that losses need: `between`'s tensors, and `objectness`, `rpn_delta`, `logits`, `box_delta`,
+        """What losses need but targets of masks: `between`'s tensors, and `objectness`, `rpn_delta`, `logits`, `box_delta`,
         `mask_logits`."""
         maps, objectness, deltas = self.first_half(images, sizes)
         regions = between(objectness.detach(), deltas.detach())
         logits, box_deltas = self.boxes(maps, regions["box"], regions["level"])
-        slots = regions["mask"].shape[1]
+        slots = regions["object"].shape[1]
         label = regions["label"][:, :slots]
         of_masks = self.masks(maps, regions["box"][:, :slots], regions["level"][:, :slots], label)
         predicted = {"objectness": objectness, "rpn_delta": deltas, "logits": logits, "box_delta": box_deltas}
@@ -190,6 +190,8 @@ class MaskRCNNTrainer(ImageTrainer):
     def __init__(self, workload: MaskRCNN, place: Place) -> None:
         super().__init__(workload, place)
         self.rules = RegionRules.of(self.settings.model, workload.options.num_image_candidates)
+        self.positives: on_gpu.Positives
+        """Of the step that is computed."""
         self.anchors: dict[tuple[int, ...], list[torch.Tensor]] = {}
         """Padded shape to the anchors of its levels on the device; on a CPU none."""
 
@@ -212,16 +214,23 @@ class MaskRCNNTrainer(ImageTrainer):
         """The five losses of this device's batch by name."""
         names = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
         arrays = {name: self.to_device(batch.arrays[name]) for name in names}
-        between = (
+        decide = (
             self.between(batch.arrays, arrays) if self.device.type == "cuda" else partial(self.learned, batch.arrays)
         )
         with self.autocast():
-            outputs = self.called(arrays["image"], arrays["size"], between)
+            outputs = self.called(arrays["image"], arrays["size"], partial(self.decided, decide))
+        outputs["mask"] = self.to_device(self.positives.masks(batch.arrays, self.rules.mask_side))
         return losses(outputs, arrays)
+
+    def decided(self, decide: Between, objectness: torch.Tensor, deltas: torch.Tensor) -> Tensors:
+        """`decide`'s regions; what masks' targets are made from begins its way to the host."""
+        regions = decide(objectness, deltas)
+        self.positives = on_gpu.Positives(regions)
+        return regions
 
     def between(self, arrays: Arrays, on_device: Tensors) -> Between:
         """`learned` on the device; what it needs is on its way there before the network begins."""
-        values = {name: arrays[name] for name in ("box", "label")} | {"edges": on_gpu.edges(arrays)}
+        values = {name: arrays[name] for name in ("box", "label")}
         values["keys"] = on_gpu.keys(arrays["number"], int(arrays["epoch"][0]), self.settings.seed)
         batch = {name: self.to_device(value) for name, value in values.items()} | {"size": on_device["size"]}
         shape = arrays["image"].shape[1:3]
@@ -238,9 +247,9 @@ class MaskRCNNTrainer(ImageTrainer):
         return host.proposals(arrays, *on_host, self.settings.model, self.rules, suppress, training)
 
     def learned(self, arrays: Arrays, objectness: torch.Tensor, deltas: torch.Tensor) -> Tensors:
-        """The regions that a batch learns, on the device: the fields of `Regions`, and `mask` (B, M, 28, 28)."""
+        """The regions that a batch learns, on the device: the fields of `Regions`."""
         proposed = self.proposals(arrays, objectness, deltas, training=True)
-        made = host.learned(proposed, arrays, self.settings.seed, self.rules)
+        made = host.sampled(proposed, arrays, self.settings.seed, self.rules)
         return {name: self.to_device(array) for name, array in made.items()}
 
     def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:

@@ -119,7 +119,7 @@ def test_two_devices_take_the_mean_of_their_losses():
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("empty", [False, True])
 def test_a_gpu_decides_as_the_host_does(case, empty):
-    """The same regions in the same slots; masks differ on outlines alone."""
+    """The same regions in the same slots, and the same masks to learn."""
     arrays = probe("pytorch", "probes.maskrcnn_pytorch.on_device", case, empty)
     found, wanted = below(arrays, "device/"), below(arrays, "host/")
     for name in ("label", "weight", "level"):
@@ -128,17 +128,17 @@ def test_a_gpu_decides_as_the_host_does(case, empty):
         np.testing.assert_allclose(found[name], wanted[name], atol=1e-4)
     slots = wanted["mask"].shape[1]
     assert not found["mask"][:, slots:].any()
-    assert np.abs(found["mask"][:, :slots] - wanted["mask"]).mean() < 0.01
+    assert (found["mask"][:, :slots] != wanted["mask"]).mean() < 1e-4  # a box's last digit may move an outline
+    assert wanted["mask"].any() != empty
     assert (wanted["label"] > 0).any() != empty
     losses = arrays["losses"]
-    np.testing.assert_allclose(losses[1, :4], losses[0, :4], rtol=1e-5)
-    np.testing.assert_allclose(losses[1, 4], losses[0, 4], rtol=0.02)
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
 
 
-def test_nothing_of_a_gpus_step_asks_for_values():
+def test_nothing_of_a_gpus_step_but_suppression_and_masks_asks_for_values():
     found = probe("pytorch", "probes.maskrcnn_pytorch.waits", "frozen")
     assert found["noticed"]
     shapes = {name: tuple(shape) for name, shape in below(found, "shape/").items()}
     assert shapes["box"] == (2, 40, 4)
-    assert shapes["mask"] == (2, 10, 28, 28)
+    assert shapes["object"] == (2, 10)
     assert shapes["pooled"] == (80, 24, 7, 7)

@@ -33,19 +33,34 @@ def proposals(
 def learned(
     proposed: list[Proposals], arrays: Arrays, seed: int, rules: RegionRules, every_slot: bool = False
 ) -> dict[str, Array]:
-    """What a batch learns: the fields of `Regions` but `object`, and `mask` (B, M, 28, 28) of zeros and ones, float32.
+    """What a batch learns: `sampled` but for `object`, and `mask` (B, M, 28, 28) of zeros and ones, float32."""
+    made = sampled(proposed, arrays, seed, rules, every_slot)
+    mask = mask_targets(made["box"], made["label"], made.pop("object"), arrays, rules.mask_side)
+    return {**made, "mask": mask}
 
-    M is as many positive slots as the batch needs, rounded up (`slots`), or all of them with `every_slot`.
-    """
+
+def sampled(
+    proposed: list[Proposals], arrays: Arrays, seed: int, rules: RegionRules, every_slot: bool = False
+) -> dict[str, Array]:
+    """The fields of a batch's `Regions`; `object` (B, M) with M as many slots as the batch needs, rounded up (`slots`), or
+    all of them with `every_slot`."""
     coordinates = arrays["number"], int(arrays["epoch"][0]), seed
     regions = sample(proposed, arrays["box"], arrays["label"], *coordinates, rules)
-    image, slot = np.nonzero(regions.positive)
-    side, most = rules.mask_side, rules.positives if every_slot else slots(regions.positive)
-    mask = np.zeros((len(proposed), most, side, side), np.float32)
-    objects = image * arrays["box"].shape[1] + regions.object[image, slot]
+    most = rules.positives if every_slot else slots(regions.positive)
+    return {**vars(regions), "object": regions.object[:, :most]}
+
+
+def mask_targets(box: Float32s, label: Array, owner: Array, arrays: Arrays, side: int) -> Float32s:
+    """(B, M, side, side) zeros and ones: what the positives among regions (B, R, 4), with `label` (B, R), see of their object.
+
+    `owner` (B, M): its place among the image's.
+    """
+    image, slot = np.nonzero(label[:, : owner.shape[1]] > 0)
+    mask = np.zeros((*owner.shape, side, side), np.float32)
     polygons = masks.Polygons(arrays["points"], arrays["polygon_ends"], arrays["object_ends"])
-    mask[image, slot] = masks.targets(regions.box[image, slot], objects, polygons, side)
-    return {**{name: getattr(regions, name) for name in ("box", "level", "label", "weight", "delta")}, "mask": mask}
+    objects = image * arrays["box"].shape[1] + owner[image, slot]
+    mask[image, slot] = masks.targets(box[image, slot], objects, polygons, side)
+    return mask
 
 
 def slots(used: Array) -> int:

@@ -1,11 +1,8 @@
-"""The regions that a batch learns, decided on the device in PyTorch: for GPUs, where a look at values means to wait for them.
+"""The regions that a batch learns, decided on the device in PyTorch: for GPUs, so that no map is copied to the host.
 
 Proposals and samples are the host's (proposals.py, rois.py) up to rounding: the hash is computed here too. In place of
-selections there are fixed numbers with weights. What differs: - of equal scores any may come first; - suppression goes
-`ROUNDS` times over all pairs: wrong only for a box that hangs on a longer chain of boxes, each of which would drop the
-next one; - mask targets are even-odd tests of pixels' centres against all edges of an object, where COCO's tool draws
-each polygon on a grid five times finer and joins them: pixels on an outline may differ, and what two polygons of an
-object share is outside.
+selections there are fixed numbers with weights. Only suppression waits for the device, as the reference's does; of equal
+scores any may come first. Masks' targets are made on the host, while the device computes the heads (`Positives`).
 """
 
 from __future__ import annotations
@@ -15,19 +12,17 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import torch
+from torchvision.ops import nms
 
 from workloads.api import Arrays
 from workloads.common import randomness
-from workloads.common.coco.masks import Polygons
 from workloads.maskrcnn import boxes as conventions
+from workloads.maskrcnn.regions import host
 from workloads.maskrcnn.regions.rois import KEY, OF_ANCHORS, OF_OBJECTS
 from workloads.maskrcnn.regions.rules import MATCH_IOU, PROPOSAL_NMS_IOU, ROUNDING, RegionRules
 
 Tensors = dict[str, torch.Tensor]
 
-ROUNDS = 32
-EDGES_AT_ONCE = 1 << 26
-"""Tests of a pixel against an edge whose results lie in memory together, in bytes about eight times as many."""
 _LAST = torch.iinfo(torch.int64).max
 
 
@@ -62,12 +57,11 @@ def decode(deltas: torch.Tensor, references: torch.Tensor) -> torch.Tensor:
     return torch.cat([middle - half, middle + half - 1], -1)
 
 
-def kept(boxes: torch.Tensor, most_iou: float) -> torch.Tensor:
-    """(B, n) 1 or 0: which boxes (B, n, 4), best first, no better kept one overlaps by more."""
-    drops = (iou(boxes, boxes) > most_iou).triu(1).to(boxes.dtype)
-    keeps = torch.ones_like(boxes[..., 0])
-    for _ in range(ROUNDS):
-        keeps = (torch.bmm(keeps[:, None], drops)[:, 0] == 0).to(boxes.dtype)
+def kept(boxes: torch.Tensor, scores: torch.Tensor, most_iou: float) -> torch.Tensor:
+    """(B, n) 1 or 0: which boxes (B, n, 4) no better kept one overlaps by more, by torchvision's kernel: it waits."""
+    edges, keeps = torch.cat([boxes[..., :2], boxes[..., 2:] + 1], -1), torch.zeros_like(scores)
+    for keep, box, score in zip(keeps, edges, scores, strict=True):
+        keep[nms(box, score, most_iou)] = 1
     return keeps
 
 
@@ -88,7 +82,7 @@ def propose(
         score, best = objectness[:, first : first + len(of_level)].topk(min(rules.before_nms[0], len(of_level)), 1)
         moved = deltas.gather(1, (first + best)[..., None].expand(-1, -1, 4))
         box = torch.minimum(decode(moved, of_level[best]).clamp(min=0), limits)
-        keep = kept(box, PROPOSAL_NMS_IOU) * score.isfinite()
+        keep = kept(box, score, PROPOSAL_NMS_IOU) * score.isfinite()
         keep *= keep.cumsum(1) <= rules.after_nms[0]
         scores.append(torch.where(keep > 0, score, -torch.inf))
         boxes.append(box)
@@ -167,36 +161,19 @@ def keys(number: npt.NDArray[np.int64], epoch: int, seed: int) -> npt.NDArray[np
     return randomness.bits(randomness.stream(seed, KEY, epoch), number[:, None], kinds).view(np.int64)
 
 
-def edges(arrays: Arrays) -> npt.NDArray[np.float32]:
-    """(B·G, E, 4) the edges of each object's polygons, x y to x y, made on the host; filled up with ones of no length."""
-    polygons = Polygons(arrays["points"], arrays["polygon_ends"], arrays["object_ends"])
-    points, ends = polygons.points, np.asarray(polygons.polygon_ends)
-    starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)[: len(ends)]
-    following = np.arange(1, len(points) + 1)
-    following[ends - 1] = starts
-    per_object = np.diff(np.concatenate([[0], ends])[polygons.object_ends], prepend=0)
-    most = max(1, int(per_object.max(initial=0)))
-    lines = np.zeros((len(per_object), 1 << (most - 1).bit_length(), 4), np.float32)
-    inside = np.arange(lines.shape[1]) < per_object[:, None]
-    lines[inside] = np.concatenate([points, points[following]], axis=1)
-    return lines
+class Positives:
+    """Copies of what mask targets are made from, on their way to the host."""
 
+    def __init__(self, regions: Tensors) -> None:
+        self.copies = [regions[name].to("cpu", non_blocking=True) for name in ("box", "label", "object")]
+        self.arrived = torch.cuda.current_stream().record_event() if regions["box"].is_cuda else None
 
-def mask_targets(regions: torch.Tensor, of_regions: torch.Tensor, side: int) -> torch.Tensor:
-    """(n, side, side) 1 where a pixel's centre lies in the polygons with these edges (n, E, 4) cut out by regions (n, 4)."""
-    sizes = (regions[:, 2:] - regions[:, :2]).clamp(min=1)
-    moved = (of_regions - regions[:, None, :2].repeat(1, 1, 2)) * (side / sizes)[:, None].repeat(1, 1, 2)
-    centres = torch.arange(side, device=regions.device) + 0.5
-    blocks = []
-    for x, y, to_x, to_y in (
-        part.unbind(-1) for part in moved.split(max(1, EDGES_AT_ONCE // (side**2 * moved.shape[1])))
-    ):
-        # A pixel is inside if an odd number of edges cross its row to its right.
-        crosses = (y[..., None] > centres) != (to_y[..., None] > centres)
-        at = x[..., None] + (centres - y[..., None]) / (to_y - y)[..., None] * (to_x - x)[..., None]
-        right = crosses[..., None] & (at[..., None] > centres)
-        blocks.append(right.sum(1) % 2)
-    return torch.cat(blocks).to(regions.dtype)
+    def masks(self, arrays: Arrays, side: int) -> npt.NDArray[np.float32]:
+        """(B, M, side, side) as `host.mask_targets` makes them, once the copies are there."""
+        if self.arrived is not None:
+            self.arrived.synchronize()
+        box, label, owner = (one.numpy() for one in self.copies)
+        return host.mask_targets(box, label, owner, arrays, side)
 
 
 def learned(
@@ -206,16 +183,9 @@ def learned(
     batch: Tensors,
     rules: RegionRules,
 ) -> Tensors:
-    """What `Detector` pools and what is learned of it, without waiting for the device.
+    """What `Detector` pools and what is learned of it, but for masks.
 
-    `batch`: `size`, `box`, `label` as data.py has them, `keys` and `edges` as made above.
+    `batch`: `size`, `box`, `label` as data.py has them, and `keys` as made above.
     """
-    sampled = sample(
-        propose(objectness, deltas, anchors, batch["size"], rules), batch["box"], batch["label"], batch["keys"], rules
-    )
-    owner, (images, slots) = sampled.pop("object"), sampled["label"][:, : rules.positives].shape
-    first = torch.arange(images, device=owner.device)[:, None] * batch["box"].shape[1]
-    of_regions = batch["edges"][(first + owner).flatten()]
-    box = sampled["box"][:, :slots].reshape(-1, 4)
-    mask = mask_targets(box, of_regions, rules.mask_side).view(images, slots, rules.mask_side, rules.mask_side)
-    return {**sampled, "mask": mask * (sampled["label"][:, :slots, None, None] > 0)}
+    proposals = propose(objectness, deltas, anchors, batch["size"], rules)
+    return sample(proposals, batch["box"], batch["label"], batch["keys"], rules)
