@@ -12,10 +12,8 @@ import functools
 import json
 import math
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +26,7 @@ from suite.agent.new_files import NewFiles
 from suite.agent.wire import Message, Wire, packed, unpacked
 from suite.common.run_folder import RUN_FILE, is_beat
 from suite.launch import children, network
+from suite.launch.scratch import Scratch
 from suite.machine import cgroups, exhaustion
 
 TICK_SECONDS = 0.1
@@ -140,7 +139,9 @@ class Agent:
     def _begin(self, run: dict[str, Any], files: Mapping[str, str], watches_pids: bool) -> dict[str, Any]:
         """A folder for the run of its own, with run.json and the files beside it."""
         self._forget_run()
-        self.folder = Path(tempfile.mkdtemp(prefix="suite-run-"))
+        self._scratch = Scratch()
+        self.folder = self._scratch.path
+        (self.folder / "tmp").mkdir()
         for name, content in files.items():
             (self.folder / name).write_bytes(unpacked(content))
         run["folder"] = str(self.folder)
@@ -152,7 +153,8 @@ class Agent:
     def _start(self, name: str, arguments: list[str], variables: Mapping[str, str]) -> dict[str, Any]:
         assert self.folder is not None
         log = self.folder / f"{name}.log"
-        child = children.start(arguments, {**os.environ, **variables}, log, self.folder)
+        variables = {**os.environ, "TMPDIR": str(self.folder / "tmp"), **variables}
+        child = children.start(arguments, variables, log, self.folder)
         self.started[name] = child
         return {"pid": child.pid}
 
@@ -226,5 +228,5 @@ class Agent:
             child.poll()
         self.started, self._told_exits, self._pids, self._gone = {}, set(), {}, set()
         if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._scratch.end()
             self.folder = None

@@ -41,11 +41,6 @@ def is_beat(name: str) -> bool:
     return _BEAT.fullmatch(name) is not None
 
 
-def told_file(process: int) -> str:
-    """Name of the file in which worker `process` notes that it was told to leave."""
-    return f".told-{process}"
-
-
 def is_temporary(name: str) -> bool:
     """True for a file that is about to replace another (`suite.common.runspec.write_atomically`)."""
     return name.startswith(".") and name.endswith(".tmp")

@@ -62,6 +62,7 @@ def clear_files(system: Mapping[str, Any], dataset: str, folder: str, console: C
     """The same for the name of a data set and its folder, empty for synthetic data."""
     files = Files(folder, load_dataset(dataset).files(Path(folder)) if folder else iter(()))
     if folder:
+        load_dataset(dataset).check(Path(folder))
         os.sync()  # what is not on disk yet stays in memory, whoever asks
     if system.get("cache_clear_command"):
         files.look()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -21,8 +22,8 @@ from suite.control.watch import POLL_SECONDS, RunStatus, Watch
 from suite.environments.environment import Environment
 from suite.launch.base import Framework, meet, network_variables
 from suite.launch.hosts import Host, hosts_of, recorded
-from suite.machine import topology
-from suite.worker.heartbeat import Beat, beat_path, told_path
+from suite.machine import disks, topology
+from suite.worker.heartbeat import Beat, beat_path
 
 NO_LINKS: Mapping[str, AgentConnection] = {}
 WITHOUT_LINKS = {"NCCL_P2P_DISABLE": "1", "MXNET_ENABLE_GPU_P2P": "0"}
@@ -93,9 +94,12 @@ class Supervisor:
 
     def _end(self, status: RunStatus) -> RunStatus:
         """End all processes and file the reason, with what to do about it."""
+        full = disks.full((self.folder, tempfile.gettempdir(), "/dev/shm"))
         self._end_tree()
         if status.status == "oom":
             status = replace(status, reason=f"{status.reason}; {memory.batch_advice(self.run_spec)}")
+        if full and status.status in ("failed", "rank_died") and "no space left in" not in status.reason:
+            status = replace(status, reason=f"{status.reason}; {full}")
         self._file(status)
         beats = self.watch.beats()
         self._forget_beats()
@@ -173,4 +177,3 @@ class Supervisor:
     def _forget_beats(self) -> None:
         for process in range(len(self.process_hosts)):
             beat_path(self.folder, process).unlink(missing_ok=True)
-            told_path(self.folder, process).unlink(missing_ok=True)

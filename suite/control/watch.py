@@ -13,7 +13,7 @@ from suite.control import memory
 from suite.control.hosts.base import HostControl, StartedCommand
 from suite.launch.children import exit_text
 from suite.launch.hosts import Host
-from suite.worker.heartbeat import Beat, read_beat, was_told
+from suite.worker.heartbeat import Beat, read_beat
 
 POLL_SECONDS = 0.1
 STACK_SECONDS = 5.0
@@ -140,19 +140,16 @@ class Watch:
         return time.monotonic() - self._done_since > EXIT_SECONDS
 
     def died(self, beats: list[Beat | None]) -> RunStatus | None:
-        """A worker that is gone without having said how it ended; first one that no launcher had told to leave."""
-        silent = [
-            beat
-            for beat in beats
-            if beat is not None and not beat.status and not self._control_of(beat.process).alive(beat.pid)
-        ]
-        for beat in sorted(silent, key=lambda beat: was_told(self.folder, beat.process)):
+        """A worker that is gone without having said how it ended."""
+        for beat in beats:
+            if beat is None or beat.status or self._control_of(beat.process).alive(beat.pid):
+                continue
             # A worker that failed writes its reason last: look once more before calling it dead.
             again = read_beat(self.folder, beat.process)
             if again is None or not again.status:
-                log = memory.log_to_read(self.folder, f"worker-{beat.process}")
-                where = f"in phase '{beat.phase}' at step {beat.step}; see {log}"
-                how = self._how(f"worker-{beat.process}")
+                name = f"worker-{beat.process}"
+                where = f"in phase '{beat.phase}' at step {beat.step}: {self._last_line(name)}"
+                how = self._how(name)
                 if self._control_of(beat.process).oom_killed():
                     return self._of(beat.process, "oom", f" was killed by the kernel {where}")
                 return self._of(beat.process, "rank_died", f" died{how} {where}")

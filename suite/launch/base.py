@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from suite.common.runspec import RunSpec
 from suite.launch.hosts import Host, Rendezvous, hosts_of
-from suite.launch.network import free_ports
+from suite.launch.network import free_ports, is_loopback, loopback_interface
 from workloads.api import Place
 
 WORKER = ("-m", "suite.worker.main")
@@ -22,7 +22,7 @@ class Command:
     """One process to start on a host."""
 
     name: str
-    """`launcher` or `worker-R`, unlike any other of the run: also the name of its text log."""
+    """`server` or `worker-R`, unlike any other of the run: also the name of its text log."""
     arguments: tuple[str, ...]
     """What follows the host's Python on the command line."""
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -92,8 +92,9 @@ NETWORK_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "DMLC_INTERFACE
 
 
 def network_variables(host: Host) -> dict[str, str]:
-    """The interface of a host that is not alone."""
-    return dict.fromkeys(NETWORK_VARIABLES, host.interface) if host.interface else {}
+    """The interface by which the processes of a host meet others; of one that is alone the one that leads nowhere else."""
+    interface = host.interface or (loopback_interface() if is_loopback(host.address) else "")
+    return dict.fromkeys(NETWORK_VARIABLES, interface) if interface else {}
 
 
 WAITING_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
@@ -126,16 +127,16 @@ def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
     return {"GLIBC_TUNABLES": tunables}
 
 
+def worker(process: int, processes: int, run_file: str, variables: Mapping[str, str]) -> Command:
+    """The command of worker `process` of so many, which `place_from_environment` tells where it stands."""
+    place = {"RANK": str(process), "WORLD_SIZE": str(processes)}
+    return Command(f"worker-{process}", (*WORKER, run_file), {**variables, **place})
+
+
 def single_process(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
-    """The launcher of a framework whose worker holds every replica of a host."""
-    process = rendezvous.hosts.index(host)
-    variables = {
-        **thread_variables(run.settings.cores_per_device),
-        **waiting_variables(run),
-        "RANK": str(process),
-        "WORLD_SIZE": str(len(rendezvous.hosts)),
-    }
-    return [Command(f"worker-{process}", (*WORKER, run_file), variables)]
+    """The commands of a framework whose worker holds every replica of a host."""
+    variables = {**thread_variables(run.settings.cores_per_device), **waiting_variables(run)}
+    return [worker(rendezvous.hosts.index(host), len(rendezvous.hosts), run_file, variables)]
 
 
 def server_variables(run: RunSpec, rendezvous: Rendezvous) -> dict[str, str]:
@@ -189,6 +190,6 @@ def place_of(run: RunSpec, process: int, processes: int) -> Place:
 
 
 def place_from_environment(run: RunSpec) -> Place:
-    """This worker's place, from the variables that the launcher set (`RANK` and `WORLD_SIZE`)."""
+    """This worker's place, from the variables of its command (`worker`)."""
     place = place_of(run, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     return replace(place, server=os.environ.get(SERVER_VARIABLE, ""))

@@ -12,12 +12,12 @@ from suite.common.runspec import RunSpec
 from suite.launch.base import (
     SERVER,
     SERVER_VARIABLE,
-    WORKER,
     Command,
     Framework,
     malloc_variables,
     thread_variables,
     waiting_variables,
+    worker,
 )
 from suite.launch.hosts import Host, Rendezvous
 
@@ -68,13 +68,9 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
         **waiting_variables(run),
         **device_variables(run),
         **(store_variables(rendezvous, host, "worker", workers, servers) if servers else {}),
-        "WORLD_SIZE": str(workers),
     }
     first = sum(counts[:number])
-    started = [
-        Command(f"worker-{process}", (*WORKER, run_file), {**common, "RANK": str(process)})
-        for process in range(first, first + counts[number])
-    ]
+    started = [worker(process, workers, run_file, common) for process in range(first, first + counts[number])]
     return [*_serving(run_file, rendezvous, host, workers, servers), *started]
 
 

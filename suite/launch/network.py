@@ -27,6 +27,11 @@ def addresses() -> dict[str, str]:
     return address_by_name
 
 
+def loopback_interface() -> str:
+    """The name of the interface of LOOPBACK; empty where none is known by its usual name."""
+    return next((name for _, name in socket.if_nameindex() if name in ("lo", "lo0")), "")
+
+
 def resolved(name: str) -> str:
     """The IPv4 address that this machine knows a name by. Raises OSError."""
     return str(socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])

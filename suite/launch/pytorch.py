@@ -1,11 +1,11 @@
-"""PyTorch: one process per device, started by `torch.distributed.run` (torchrun)."""
+"""PyTorch: one process per device. They meet at a store of the first one (workloads/frameworks/pytorch/store.py).
+
+Not through torchrun: its store listens on all interfaces, its agents keep folders in TMPDIR, and who died is seen here too."""
 
 from __future__ import annotations
 
-from suite.common.run_folder import safe_name
 from suite.common.runspec import RunSpec
 from suite.launch.base import (
-    WORKER,
     Command,
     Framework,
     malloc_variables,
@@ -13,6 +13,7 @@ from suite.launch.base import (
     server_variables,
     thread_variables,
     waiting_variables,
+    worker,
 )
 from suite.launch.hosts import Host, Rendezvous
 
@@ -23,26 +24,16 @@ fresh pages for the next. With these it keeps them: ResNet-50 on two cores train
 
 
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
-    alone = len(rendezvous.hosts) == 1
-    arguments = (
-        *("-m", "torch.distributed.run"),
-        *("--nnodes", str(len(rendezvous.hosts))),
-        *(() if alone else ("--node-rank", str(rendezvous.hosts.index(host)))),
-        *("--nproc-per-node", str(len(host.replicas))),
-        *("--master-addr", rendezvous.master_address),
-        *("--master-port", str(rendezvous.master_port)),
-        *("--max-restarts", "0"),
-        *WORKER,
-        run_file,
-    )
     variables = {
         **thread_variables(run.settings.cores_per_device),
         **waiting_variables(run),
         **malloc_variables(run, MALLOC_TUNABLES),
         **server_variables(run, rendezvous),
+        "MASTER_ADDR": rendezvous.master_address,
+        "MASTER_PORT": str(rendezvous.master_port),
     }
-    launcher = Command("launcher" if alone else f"launcher-{safe_name(host.name)}", arguments, variables)
-    return [*server_commands(run, run_file, rendezvous, host), launcher]
+    started = [worker(process, run.settings.devices, run_file, variables) for process in host.replicas]
+    return [*server_commands(run, run_file, rendezvous, host), *started]
 
 
 PYTORCH = Framework(

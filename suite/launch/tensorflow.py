@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from suite.common.runspec import RunSpec
-from suite.launch.base import WORKER, Command, Framework, server_commands, server_variables, thread_variables
+from suite.launch.base import Command, Framework, server_commands, server_variables, thread_variables, worker
 from suite.launch.hosts import Host, Rendezvous
 
 
@@ -19,10 +19,8 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
             "TF_CONFIG": json.dumps(task),
             "TF_CPP_MIN_LOG_LEVEL": "1",
             **server_variables(run, rendezvous),
-            "RANK": str(process),
-            "WORLD_SIZE": str(len(endpoints)),
         }
-        commands.append(Command(f"worker-{process}", (*WORKER, run_file), variables))
+        commands.append(worker(process, len(endpoints), run_file, variables))
     return commands
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from suite.common.run_folder import beat_file, told_file
+from suite.common.run_folder import beat_file
 from suite.common.runspec import write_atomically
 from workloads.api import Json
 
@@ -37,19 +37,6 @@ class Beat:
     status: str = ""
     """Set once, at the end: a status of `status.json`."""
     reason: str = ""
-
-
-def told_path(folder: Path, process: int) -> Path:
-    """Where worker `process` notes that it was told to leave: empty until then, written in the signal handler itself."""
-    return folder / told_file(process)
-
-
-def was_told(folder: Path, process: int) -> bool:
-    """True if worker `process` got SIGTERM: a launcher sends it to the peers of a process that died."""
-    try:
-        return told_path(folder, process).stat().st_size > 0
-    except FileNotFoundError:
-        return False
 
 
 def beat_path(folder: Path, process: int) -> Path:

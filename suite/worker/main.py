@@ -1,24 +1,25 @@
-"""One worker process: `python -m suite.worker.main RUN_JSON`, started by a framework's launcher. No Hydra here."""
+"""One worker process: `python -m suite.worker.main RUN_JSON`, started by the controller or an agent. No Hydra here."""
 
 from __future__ import annotations
 
 import contextlib
 import faulthandler
 import os
-import signal
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 
 from suite.launch.children import die_with_parent
 
 if __name__ == "__main__":
-    die_with_parent()  # before imports that take long: a launcher that ends during them would leave this process behind
+    die_with_parent()  # before imports that take long: who ends during them would leave this process behind
 
 from suite.common.registry import load_trainer, load_workload
 from suite.common.runspec import RunSpec, read_run
 from suite.launch.base import place_from_environment, thread_variables
-from suite.worker.heartbeat import STACK_SIGNAL, Heart, told_path
+from suite.machine import disks
+from suite.worker.heartbeat import STACK_SIGNAL, Heart
 from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.threads import with_threads
@@ -58,6 +59,12 @@ def status_of(error: BaseException) -> str:
     return "oom" if any(words in text for words in _OUT_OF_MEMORY) else "failed"
 
 
+def reason_of(error: BaseException, run: RunSpec) -> str:
+    """One line: the exception, and the full disk that it may come from and not name."""
+    full = disks.full((run.folder, tempfile.gettempdir(), "/dev/shm", run.settings.data_dir))
+    return f"{one_line(error)}; {full}" if full else one_line(error)
+
+
 def work(run: RunSpec, place: Place, heart: Heart) -> None:
     """Run the loop in this process; how it ended goes into the heartbeat. Raises what the loop raises."""
     folder = Path(run.folder)
@@ -83,16 +90,13 @@ def main() -> int:
     redirect_output(Path(run.folder) / f"worker-{place.process}.log")
     faulthandler.enable()
     faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller asks where a hung process stands
-    stacks = open(told_path(Path(run.folder), place.process), "wb")  # noqa: SIM115 - the handler writes to it
-    # All threads: of one without Python nothing would be written, and after a stop any thread may get the signal.
-    faulthandler.register(signal.SIGTERM, file=stacks, all_threads=True, chain=True)
     pin(place)
     heart = Heart(Path(run.folder), place.process)
     try:
         work(run, place, heart)
     except Exception as error:
         if not heart.state.status:
-            heart.finish(status_of(error), one_line(error))
+            heart.finish(status_of(error), reason_of(error, run))
         with contextlib.suppress(OSError):  # on a full disk the text log cannot take it
             traceback.print_exc()
             sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""The parameter server of `update=async`: `python -m suite.worker.server RUN_JSON`, started by a framework's launcher.
+"""The parameter server of `update=async`: `python -m suite.worker.server RUN_JSON`, started by the controller or an agent.
 
 What it does is the trainer's (`Trainer.serve`). It has no heartbeat: the controller sees its process and ends it after the run.
 """

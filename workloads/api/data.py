@@ -107,6 +107,12 @@ class Dataset(ABC):
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared files with their manifest; returns lines to print. Raises ValueError naming the bad file."""
 
+    def check(self, destination: Path) -> None:  # noqa: B027 - a data set without a manifest has nothing to compare
+        """Raise ValueError, saying what to type, where the prepared files are not those that were prepared.
+
+        Called before every run on each machine, ahead of clearing caches: so what it reads is not in memory afterwards.
+        """
+
     def is_prepared(self, destination: Path) -> bool:
         """True if `destination` holds a finished preparation."""
         return (destination / "manifest.json").is_file()

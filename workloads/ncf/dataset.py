@@ -14,7 +14,6 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from workloads.api import Dataset
 from workloads.common import manifest as manifests
 from workloads.common.manifest import Manifest
 from workloads.ncf import ratings as files
@@ -139,7 +138,7 @@ def write(result: Split, folder: Path) -> None:
         np.save(folder / f"{name}.npy", getattr(result, name), allow_pickle=False)
 
 
-class MovieLens(Dataset):
+class MovieLens(manifests.Prepared):
     """A MovieLens data set; `minimum_ratings` may be set before `prepare`."""
 
     published: ClassVar[dict[str, int] | None] = None
@@ -211,7 +210,7 @@ class MovieLens(Dataset):
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared files with the manifest; see `workloads.api.Dataset`."""
         manifest = manifests.to_verify(destination, self.name, self.how())
-        lines = manifests.verify(destination, manifest)
+        lines = manifests.verify(destination, manifest, self.how())
         lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
         return lines + [f"notice: {note}" for note in manifest.notes]
 

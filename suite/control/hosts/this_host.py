@@ -12,6 +12,7 @@ from suite.control.hosts.base import LostHost
 from suite.launch import children, processes
 from suite.launch.base import ports_here
 from suite.launch.hosts import Host
+from suite.launch.scratch import Scratch
 from suite.machine import cgroups, exhaustion
 from suite.worker.heartbeat import STACK_SIGNAL
 
@@ -25,6 +26,7 @@ class ThisHost:
         self._pids: list[int] = []
         self._ending: list[str] = []
         self._oom_kills = cgroups.oom_kills()
+        self._scratch: Scratch | None = None
 
     def ports(self) -> list[int]:
         return ports_here(self.host)
@@ -32,7 +34,9 @@ class ThisHost:
     def start(self, name: str, arguments: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
         """A child of this process, with this process's variables."""
         log = self.folder / f"{name}.log"
-        child = children.start(arguments, {**os.environ, **variables}, log, self.folder)
+        self._scratch = self._scratch or Scratch()
+        variables = {**os.environ, "TMPDIR": str(self._scratch.path), **variables}
+        child = children.start(arguments, variables, log, self.folder)
         self._children.append(child)
         return child
 
@@ -72,3 +76,5 @@ class ThisHost:
         children.run_ending(self._ending)
         for child in self._children:
             child.poll()  # reap
+        if self._scratch is not None:
+            self._scratch.end()

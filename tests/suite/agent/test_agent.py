@@ -73,7 +73,7 @@ def test_files_come_as_they_are_written(tmp_path):
         assert {"exit": "worker-0", "code": 3} in taken
         with open(os.path.join(folder, ".worker-0.json"), "w") as beat:
             beat.write('{"pid": 1}')
-        with open(os.path.join(folder, ".told-0"), "w"):
+        with open(os.path.join(folder, ".note"), "w"):
             pass
         link.call("finish")
         assert not os.path.exists(folder)
@@ -81,7 +81,7 @@ def test_files_come_as_they_are_written(tmp_path):
     assert [message["at"] for message in parts] == [0, CHUNK_BYTES]
     assert b"".join(unpacked(message["data"]) for message in parts) == b"x" * 300_000 + b"\n"
     assert {"file": ".worker-0.json", "whole": '{"pid": 1}'} in taken
-    assert {"file": ".told-0", "at": 0, "data": ""} in taken
+    assert {"file": ".note", "at": 0, "data": ""} in taken
     assert taken.index(parts[-1]) < taken.index({"exit": "worker-0", "code": 3})
     assert not [message for message in taken if message.get("file") in ("run.json", "facts-x.npy")]
 

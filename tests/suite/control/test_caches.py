@@ -314,3 +314,12 @@ def test_the_log_says_what_was_seen(disk):
     found = [{key: value for key, value, _ in events(folder / "result_0.txt")}["cache_clear"] for folder in logs]
     assert found == [True, False]
     assert [json.loads((folder / "run.json").read_text())["cache_cleared"] for folder in logs] == found
+
+
+def test_data_that_changed_after_preparation_are_refused(images):
+    path = Path(images.data_dir) / "train_names.npy"
+    changed = bytearray(path.read_bytes())
+    changed[-1] ^= 1
+    path.write_bytes(changed)
+    with pytest.raises(ValueError, match=r"train_names\.npy: content differs .*: suite data prepare imagenet"):
+        cleared(images)

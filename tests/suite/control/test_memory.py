@@ -44,8 +44,8 @@ def test_an_exception_for_memory_names_the_batch_and_a_log_that_is_not_empty(tmp
 def test_the_log_that_is_not_empty_is_named(tmp_path):
     (tmp_path / "worker-1.log").touch()
     assert memory.log_to_read(tmp_path, "worker-1") == "worker-1.log, which is empty"
-    (tmp_path / "launcher.log").write_text("killed")
-    assert memory.log_to_read(tmp_path, "worker-1") == "launcher.log"
+    (tmp_path / "server.log").write_text("killed")
+    assert memory.log_to_read(tmp_path, "worker-1") == "server.log"
     (tmp_path / "worker-1.log").write_text("a line")
     assert memory.log_to_read(tmp_path, "worker-1") == "worker-1.log"
 

@@ -64,23 +64,14 @@ def test_tensorflow_has_threads_of_its_own():
     assert not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(variables(TENSORFLOW, profile="demo"))
 
 
-def test_pytorch_on_one_host():
-    ((command,),) = commands(PYTORCH, make_run(devices=2), (2000, 2001))
-    assert command.name == "launcher"
-    assert command.arguments == (
-        *("-m", "torch.distributed.run", "--nnodes", "1", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"),
-        *("--master-port", "2000", "--max-restarts", "0", *WORKER, "run.json"),
-    )
-
-
-def test_pytorch_on_two_hosts():
-    by_host = commands(PYTORCH, make_run(HOSTS, device="cuda", devices=8), PORTS)
-    assert [[command.name for command in host] for host in by_host] == [["launcher-node-a"], ["launcher-node-b"]]
-    for rank, (command,) in enumerate(by_host):
-        assert command.arguments == (
-            *("-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", str(rank), "--nproc-per-node", "4"),
-            *("--master-addr", "10.0.0.1", "--master-port", "2000", "--max-restarts", "0", *WORKER, "run.json"),
-        )
+@pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
+def test_pytorch_has_a_process_for_each_device_and_they_meet_at_the_first(hosts, devices):
+    by_host = commands(PYTORCH, make_run(hosts, device="cuda", devices=devices), PORTS[:devices])
+    for process, command in enumerate(itertools.chain(*by_host)):
+        assert (command.name, command.arguments) == (f"worker-{process}", (*WORKER, "run.json"))
+        assert (command.variables["RANK"], command.variables["WORLD_SIZE"]) == (str(process), str(devices))
+        meeting = command.variables["MASTER_ADDR"], command.variables["MASTER_PORT"]
+        assert meeting == ("10.0.0.1" if hosts else "127.0.0.1", "2000")
 
 
 def test_tensorflow_on_one_host():

@@ -1,4 +1,6 @@
+import contextlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,37 @@ def test_verify_names_the_bad_file(tmp_path, damage, message):
     damage(tmp_path / "toy")
     with pytest.raises(ValueError, match=message):
         manifests.verify(tmp_path / "toy", made)
+
+
+class Toy(manifests.Prepared):
+    name = "toy"
+    prepare = None
+
+    def how(self):
+        return "suite data make-demo toy"
+
+    def verify(self, destination):
+        return []
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_what_was_changed_after_preparation_is_refused_with_what_to_type(tmp_path, monkeypatch, large):
+    """Of large data sets only what is newer than the manifest is read."""
+    folder = tmp_path / "toy"
+    make(folder)
+    monkeypatch.setattr(manifests, "DIGESTED_BYTES", 0 if large else 2)
+    Toy().check(folder)
+    (folder / "a.bin").write_text("y")
+    written = (folder / manifests.NAME).stat().st_mtime_ns
+    os.utime(folder / "a.bin", ns=(written + 1, written + 1))
+    with pytest.raises(ValueError, match=r"a\.bin: content differs .*: suite data make-demo toy$"):
+        Toy().check(folder)
+    os.utime(folder / "a.bin", ns=(written - 1, written - 1))
+    with contextlib.nullcontext() if large else pytest.raises(ValueError, match="content differs"):
+        Toy().check(folder)
+    (folder / "a.bin").write_text("yy")
+    with pytest.raises(ValueError, match="2 bytes instead of 1"):
+        Toy().check(folder)
 
 
 @pytest.mark.parametrize(

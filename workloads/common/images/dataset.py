@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
-from workloads.api import Dataset
 from workloads.common import manifest as manifests
 from workloads.common.images import index, seek
 from workloads.common.images.index import ImageIndex
@@ -24,7 +23,7 @@ Content = TypeVar("Content")
 """What a look at a source finds, before any image is opened."""
 
 
-class ImageDataset(Dataset, Generic[Content]):
+class ImageDataset(manifests.Prepared, Generic[Content]):
     """A data set of image files; the attributes may be set before `prepare`."""
 
     published: ClassVar[Mapping[str, int] | None] = None
@@ -131,7 +130,7 @@ class ImageDataset(Dataset, Generic[Content]):
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared form with the manifest by content, and the images with the index by size in bytes."""
         manifest = manifests.to_verify(destination, self.name, self.how())
-        manifests.verify(destination, manifest)
+        manifests.verify(destination, manifest, self.how())
         root, lines = index.root(destination, manifest), []
         for split in self._indexed(manifest):
             images = index.read(destination, split, root, manifest.counts[split])

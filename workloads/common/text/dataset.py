@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar
 
-from workloads.api import Dataset, Json
+from workloads.api import Json
 from workloads.common import manifest as manifests
 from workloads.common.manifest import Manifest
 from workloads.common.text import prepared, sources, subtoken_learning
@@ -23,7 +23,7 @@ TOOLS = ("sacremoses", "subword-nmt")
 """What plain text is processed with."""
 
 
-class TextDataset(Dataset):
+class TextDataset(manifests.Prepared):
     """A data set of sentence pairs; subclasses say what they are made from."""
 
     languages: ClassVar[tuple[str, str]] = ("en", "de")
@@ -115,7 +115,7 @@ class TextDataset(Dataset):
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared files with the manifest; see `workloads.api.Dataset`."""
         manifest = manifests.to_verify(destination, self.name, self.how())
-        lines = manifests.verify(destination, manifest)
+        lines = manifests.verify(destination, manifest, self.how())
         for split in SPLITS:
             prepared.read(destination, split, manifest.counts[split])
         prepared.vocabulary_of(destination, manifest.options)

@@ -21,6 +21,7 @@ import torch.distributed as dist
 from workloads.api import Array, Workload, count_update, tail_size
 from workloads.frameworks.pytorch.gloo import polling_gives_way
 from workloads.frameworks.pytorch.optimizers import build_optimizer
+from workloads.frameworks.pytorch.store import meeting
 
 PUSH, PULL = 1, 2
 _HEAD, _VECTOR = 1, 2
@@ -37,9 +38,7 @@ class Group:
     def __init__(self, address: str, rank: int, workers: int) -> None:
         host, _, port = address.rpartition(":")
         self.server = workers
-        self.store = dist.TCPStore(
-            host, int(port), workers + 1, is_master=rank == workers, timeout=_PATIENCE, wait_for_workers=False
-        )
+        self.store = meeting(host, int(port), workers + 1, rank == workers, _PATIENCE)
         with polling_gives_way():
             self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("vectors", self.store), rank, workers + 1, _PATIENCE)
 

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainStats, Workload
 from workloads.frameworks.pytorch import linear
 from workloads.frameworks.pytorch.gloo import polling_gives_way
+from workloads.frameworks.pytorch.store import meeting
 from workloads.frameworks.pytorch.uploads import upload
 
 CHECK_STEPS = 50
@@ -34,9 +35,12 @@ class PyTorchTrainer(Trainer):
             torch.set_num_threads(place.threads_per_device)
         linear.use_library(self.settings.linear)
         if not dist.is_initialized():
-            os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+            rank, processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+            address, port = os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ["MASTER_PORT"])
+            store = meeting(address, port, processes, rank == 0, dist.default_pg_timeout)
             with polling_gives_way():
-                dist.init_process_group("cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo")
+                backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
+                dist.init_process_group(backend, store=store, rank=rank, world_size=processes)
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.api import Array, Dataset, Facts, Place, Settings
+from workloads.api import Array, Facts, Place, Settings
 from workloads.common import manifest as manifests
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.jpeg import Reader
@@ -57,7 +57,7 @@ def _open(path: Path) -> npt.NDArray[Any]:
     return np.asarray(array.view(np.ndarray))
 
 
-class ArrayDataset(Dataset):
+class ArrayDataset(manifests.Prepared):
     """A data set that is prepared as arrays."""
 
     image_size: int
@@ -90,7 +90,7 @@ class ArrayDataset(Dataset):
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared files with the manifest, and the arrays with its counts."""
         manifest = manifests.to_verify(destination, self.name, self.how())
-        manifests.verify(destination, manifest)
+        manifests.verify(destination, manifest, self.how())
         for split in SPLITS:
             _, labels = read(destination, split, manifest.counts[split])
             if labels.size and not 0 <= labels.min() <= labels.max() < manifest.counts["classes"]:
