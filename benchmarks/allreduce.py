@@ -5,7 +5,7 @@
 Both run in turn; printed as JSON with the median time of each and the ratio of bandwidths. The plain program stands in
 benchmarks/bare/allreduce_gloo.py. The suite's run goes through all smaller sizes too, which are not looked at here.
 
-Processes of both have sessions of their own, as torchrun starts them: where others use the machine too, Linux shares its cores
+Processes of both have sessions of their own, as the suite starts them: where others use the machine too, Linux shares its cores
 out by session (autogroup), and two processes that wait for each other are several times slower so than in one session.
 """
 

@@ -18,7 +18,7 @@ SSH = ("launch=ssh", "launch.hosts=[node1,node2]")
 SLEEPING = (*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=sleep", "stop=epochs:1000")
 NAMED_SECONDS, CLEAN_SECONDS = 10, 15
 """After a fault: until it stands in status.json, and until no process is left on any machine."""
-OURS = ("suite.agent", "suite.worker", "torch.distributed.run", "run_suite.py")
+OURS = ("suite.agent", "suite.worker", "run_suite.py")
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +91,14 @@ def ours(two):
             line = " ".join(process.cmdline())
             if any(word in line for word in OURS) and process.status() != psutil.STATUS_STOPPED:
                 found[process.pid] = line[:200]
+    return found
+
+
+def listening(two):
+    """The addresses that Python listens on, on all nodes."""
+    lines = [line.split() for node in two.nodes for line in node.run(["ss", "-Hltnp"]).stdout.splitlines()]
+    found = {line[3].rpartition(":")[0] for line in lines if "python" in line[-1]}
+    assert found
     return found
 
 
@@ -261,6 +269,7 @@ def test_a_survivor_that_fails_first_is_not_named(two, folder, kind):
     inflict, expected, reason = FAULTS[kind]
     words = ("workload=ncf", "profile=demo", "gpus=2", "nodes=2", "device=cpu", "stop=epochs:500")
     with started(two, folder, *words, before=WAYS["slurm"][0]) as (run_folder, _):
+        assert listening(two) <= {node.address for node in two.nodes}
         inflict(two)
         begin = time.monotonic()
         try:
