@@ -375,10 +375,10 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 def rows(frame: pd.DataFrame) -> Iterator[Row]:
     """The rows of any table as objects with its columns as attributes; what is not known is None."""
-    import pandas as pd
 
-    def plain(value: Any) -> Any:
-        return None if value is pd.NA or (isinstance(value, float) and math.isnan(value)) else value
+    def plain(column: Any) -> list[Any]:
+        missing, values = column.isna().to_numpy(), column.tolist()
+        return [None if gone else value for gone, value in zip(missing, values, strict=True)] if missing.any() else values
 
-    lists = {str(name): map(plain, frame[name].tolist()) for name in frame.columns}
+    lists = {str(name): plain(frame[name]) for name in frame.columns}
     return (SimpleNamespace(**dict(zip(lists, values, strict=True))) for values in zip(*lists.values(), strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import re
@@ -62,6 +63,7 @@ def collect(paths: Sequence[Path]) -> list[Run]:
     Raises ValueError for a path that does not exist, or below which there is neither. Bad files become failed runs.
     """
     unique: dict[Path, Run] = {}
+    _resolved_folder.cache_clear()
     for path in paths:
         runs = [_run(path, None, path.name)] if path.is_file() else list(_runs_below(path))
         if not runs:
@@ -70,8 +72,16 @@ def collect(paths: Sequence[Path]) -> list[Run]:
                 "give a folder that runs wrote, or run first: python run_suite.py workload=ncf profile=demo"
             )
         for run in runs:
-            unique.setdefault(run.path.resolve(), run)
+            unique.setdefault(_resolved(run.path), run)
     return _with_settings_of_job(list(unique.values()))
+
+
+def _resolved(path: Path) -> Path:
+    """`path.resolve()`; folders, which many logs share, are followed once."""
+    return path.resolve() if path.name in ("", "..") or path.is_symlink() else _resolved_folder(path.parent) / path.name
+
+
+_resolved_folder = functools.lru_cache(maxsize=1 << 16)(Path.resolve)
 
 
 def _runs_below(folder: Path) -> Iterator[Run]:
@@ -163,7 +173,7 @@ def _with_settings_of_job(runs: Sequence[Run]) -> list[Run]:
     """Runs without settings of their own get those of a run in the same job folder (`<job>/run_<N>`)."""
 
     def job(run: Run) -> Path | None:
-        folder = run.path.resolve() if run.path.is_dir() else run.path.resolve().parent
+        folder = _resolved(run.path) if run.reading is None and run.path.is_dir() else _resolved(run.path).parent
         return folder.parent if re.fullmatch(r"run_\d+", folder.name) else None
 
     jobs = {job(run): run.settings for run in reversed(runs) if run.settings is not None} | {None: None}
