@@ -32,8 +32,8 @@ OF_LINKS = {"auto": {}, "no_p2p": WITHOUT_LINKS, "network": {**WITHOUT_LINKS, "N
 """`link=network`: NCCL goes over sockets or InfiniBand within a machine too; processes on CPU cores always talk by TCP."""
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
+def _text(moment: datetime.datetime) -> str:
+    return moment.isoformat(timespec="milliseconds")
 
 
 class Supervisor:
@@ -54,7 +54,7 @@ class Supervisor:
         self.progress = progress
         self.hosts = hosts_of(self.run_spec, environment)
         self.process_hosts = framework.hosts_of_processes(self.hosts, run.settings.device, run.settings.update)
-        self.started = _now()
+        self.started, self._begin = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
         self.watch = Watch(self.run_spec, self.hosts, self.process_hosts, has_agents=bool(links))
         self._links = links
         if not links:
@@ -162,10 +162,13 @@ class Supervisor:
         how = asdict(status)
         if not status.node:
             del how["node"]
+        ended = self.started + datetime.timedelta(
+            seconds=time.monotonic() - self._begin
+        )  # whatever the wall clock does
         value = {
             **how,
-            "started": self.started,
-            "ended": None if status.status == "running" else _now(),
+            "started": _text(self.started),
+            "ended": None if status.status == "running" else _text(ended),
             "run_index": self.run_spec.run_index,
             "workload": settings.workload,
             "framework": settings.framework,

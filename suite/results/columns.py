@@ -378,7 +378,9 @@ def rows(frame: pd.DataFrame) -> Iterator[Row]:
 
     def plain(column: Any) -> list[Any]:
         missing, values = column.isna().to_numpy(), column.tolist()
-        return [None if gone else value for gone, value in zip(missing, values, strict=True)] if missing.any() else values
+        return (
+            [None if gone else value for gone, value in zip(missing, values, strict=True)] if missing.any() else values
+        )
 
     lists = {str(name): plain(frame[name]) for name in frame.columns}
     return (SimpleNamespace(**dict(zip(lists, values, strict=True))) for values in zip(*lists.values(), strict=True))

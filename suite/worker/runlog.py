@@ -9,6 +9,7 @@ import json
 import logging
 import math
 import os
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,9 @@ from mlperf_logging.mllog import mllog
 
 from suite.common.paths import PROJECT
 from workloads.api import Json
+
+LAST_BYTES = 1 << 16
+"""Of a log's end, which hold its last records."""
 
 
 class _LineHandler(logging.Handler):
@@ -50,7 +54,7 @@ class RunLog:
         """
         self._start_ms = time.time() * 1e3
         self._start = time.monotonic()
-        self._last_ms = 0
+        self._last_ms = _last_time(path) if append and path is not None else 0
         self._handler: _LineHandler | None = None
         if path is None:
             return
@@ -100,6 +104,14 @@ def _end_of(path: Path) -> IO[str]:
     if not whole:
         stream.write("\n")
     return stream
+
+
+def _last_time(path: Path) -> int:
+    """Milliseconds of the log's last record, which the clock may have been set back from since; 0: none is found."""
+    with open(path, "rb") as log:
+        log.seek(max(0, log.seek(0, os.SEEK_END) - LAST_BYTES))
+        times = re.findall(rb'"time_ms": (\d{1,15})', log.read())
+    return max(map(int, times), default=0)
 
 
 def finite(value: Json) -> Json:
