@@ -259,7 +259,7 @@ def _objects(
     seen: set[int] = set()
     for entry in entries:
         number = entry.get("id") if isinstance(entry, dict) else None
-        if not isinstance(number, int) or isinstance(number, bool):
+        if not isinstance(number, int) or isinstance(number, bool) or number.bit_length() > 63:  # crowds' are large
             problems.append(f"{path}: annotation without a usable id: {_text(entry)}")
             continue
         image, category, box, area = (entry.get(name) for name in ("image_id", "category_id", "bbox", "area"))
