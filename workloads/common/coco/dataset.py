@@ -22,9 +22,9 @@ from workloads.common.coco import masks, objects
 from workloads.common.coco.annotations import Annotations
 from workloads.common.coco.facts import COCO2014, COCO2017, GROUND_TRUTH, PUBLISHED_IMAGES
 from workloads.common.coco.merging import merge
+from workloads.common.data.regular import open_regular
 from workloads.common.images import index
 from workloads.common.images.dataset import ImageDataset, fill
-from workloads.common.images.files import open_regular
 from workloads.common.images.jpeg import Header
 from workloads.common.manifest import Manifest
 from workloads.common.networks.backbones import RESNET34 as BACKBONE

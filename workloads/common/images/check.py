@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import local
 
-from workloads.common.images.files import BadImage, open_regular
+from workloads.common.data.regular import open_regular
+from workloads.common.images.files import BadImage
 from workloads.common.images.jpeg import Header, Reader, read_header
 
 FILES_PER_TASK = 64

@@ -20,6 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import IO, Any
 
+from workloads.common.data.regular import open_regular
 from workloads.common.text.encoding import chunks, decode
 from workloads.common.text.prepared import SIDES, Processed, cores
 from workloads.common.text.vocabulary import Vocabulary
@@ -32,6 +33,8 @@ WMT_TRAIN = ("europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v11.de-e
 """Corpora in the order in which they are joined; a file for each language."""
 WMT_TESTS = {"newstest2014": ("test",), "newstest2015": ("dev",), "newstest2016": ("dev",)}
 """Their SGM files, German to English, to the split that they are part of."""
+BYTES_MAXIMUM = 1 << 32
+"""Of a file in an archive; the largest of WMT16's have 0.3 GB."""
 ARCHIVES = ("*.tgz", "*.tar.gz", "*.tar")
 POOLED_BYTES = 1 << 24
 """Texts below this are processed without starting processes."""
@@ -63,9 +66,11 @@ def find_members(source: Path, names: Sequence[str], expected: str) -> dict[str,
         if len(places) == len(wanted):
             break
         try:
-            with tarfile.open(archive) as tar:
+            with open(open_regular(archive), "rb") as file, tarfile.open(fileobj=file) as tar:
                 for member in tar:
                     name = Path(member.name).name
+                    if member.size > BYTES_MAXIMUM:
+                        raise OSError(f"{name} of {member.size:,} bytes is no file of WMT")
                     if member.isfile() and name in wanted:
                         places.setdefault(name, (archive, member.name))
         except (tarfile.TarError, OSError, EOFError) as error:

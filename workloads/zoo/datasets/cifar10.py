@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from workloads.common.data.regular import open_regular
 from workloads.common.images.batches import arrays
 from workloads.common.manifest import Manifest
 from workloads.common.networks import caffe2_files
@@ -96,7 +97,8 @@ def opened(source: Path) -> Iterator[tuple[str, Reader]]:
 
 def _from_folder(folder: Path, name: str) -> bytes:
     try:
-        return (folder / name).read_bytes()
+        with open(open_regular(folder / name), "rb") as file:
+            return file.read(MEMBER_BYTES_MAXIMUM)
     except OSError as error:
         raise ValueError(f"{folder / name}: {error.strerror}; CIFAR-10 has data_batch_1 … 5 and test_batch") from None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from workloads.common.data.regular import open_regular
 from workloads.common.images.batches import arrays
 from workloads.common.images.sharded import UInt8s
 from workloads.common.manifest import Manifest
@@ -19,12 +20,15 @@ IMAGES_MAGIC, LABELS_MAGIC = 0x803, 0x801
 CLASSES = ("T-shirt or top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 SIDE = 28
 PUBLISHED = {"train": 60_000, "val": 10_000}
+BYTES_MAXIMUM = 16 + PUBLISHED["train"] * SIDE**2
+"""Of an unpacked file."""
 
 
 def read_idx(path: Path, magic: int) -> UInt8s:
     """The array of a gzipped IDX file. Raises ValueError if the file is not what its header says."""
     try:
-        content = gzip.decompress(path.read_bytes())
+        with open(open_regular(path), "rb") as file, gzip.open(file) as unpacked:
+            content = unpacked.read(BYTES_MAXIMUM + 1)
     except (OSError, EOFError) as error:
         raise ValueError(f"{path}: cannot be read ({error}); type: apt-get install dataset-fashion-mnist") from None
     dimensions = magic & 0xFF

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import tarfile
 
 import numpy as np
@@ -273,3 +274,15 @@ def test_the_command_prepares_and_refuses(tmp_path, capsys):
     assert "--merges means nothing for ml-1m" in capsys.readouterr().err
     assert main([*arguments[:-1], str(tmp_path / "other"), "--merges", "0"]) == 2
     assert "--merges 0: at least 1" in capsys.readouterr().err
+
+
+def test_an_archive_that_unpacks_to_more_than_wmt_has_is_refused_before_that(tmp_path):
+    source = tmp_path / "from"
+    source.mkdir()
+    info = tarfile.TarInfo("training/europarl-v7.de-en.en")
+    info.size = sources.BYTES_MAXIMUM + 1
+    (source / "a.tar").write_bytes(info.tobuf() + bytes(10_240))
+    assert "a.tar: cannot be read (europarl-v7.de-en.en of 4,294,967,297 bytes" in refused(source, tmp_path)
+    (source / "a.tar").unlink()
+    os.mkfifo(source / "a.tar")
+    assert "no regular file" in refused(source, tmp_path)

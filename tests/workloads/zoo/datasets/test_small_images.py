@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import struct
 import tarfile
 
@@ -171,3 +172,19 @@ def test_batches_of_arrays(tmp_path):
 def test_images_of_another_size_are_refused():
     with pytest.raises(ValueError, match="images of cifar10 have 32 pixels a side and are not resized"):
         profile_defaults("reference", {"image_size": 64})
+
+
+def test_pipes_and_files_that_unpack_to_more_than_there_can_be_are_refused(tmp_path):
+    write_fashion(tmp_path / "fashion")
+    images = tmp_path / "fashion" / "train-images-idx3-ubyte.gz"
+    images.write_bytes(gzip.compress(bytes(fashion_mnist.BYTES_MAXIMUM + 1)))
+    with pytest.raises(ValueError, match="not an IDX file"):
+        FashionMNIST().prepare(tmp_path / "fashion", tmp_path / "to")
+    images.unlink()
+    (tmp_path / "cifar").mkdir()
+    for pipe in (images, tmp_path / "cifar" / "data_batch_1"):
+        os.mkfifo(pipe)
+    with pytest.raises(ValueError, match=r"train-images-idx3-ubyte\.gz: cannot be read .*no regular file"):
+        FashionMNIST().prepare(tmp_path / "fashion", tmp_path / "to")
+    with pytest.raises(ValueError, match=r"data_batch_1: no regular file"):
+        Cifar10().prepare(tmp_path / "cifar", tmp_path / "to")
