@@ -281,7 +281,7 @@ def choose_device(
             "for a small run without a data set type profile=demo"
         )
         lacks(Missing(line, device="cpu"))
-        return "cpu", config
+        return "cuda", config
     use_cuda = bool(visible) and (wanted == "cuda" or _has_cuda_environment(config, profile, framework))
     if use_cuda and count > machines * len(visible):
         most = machines * len(visible)
