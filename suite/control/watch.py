@@ -197,14 +197,15 @@ class Watch:
         return f" ({exit_text(code)})" if code is not None else ""
 
     def _last_line(self, name: str) -> str:
-        """The last line of a process's text log, for the reason."""
+        """The last line of a process's text log, for the reason; of a crash, the one before its stacks."""
         try:
             lines = (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
         except OSError:
             lines = []
-        return (
-            f"{lines[-1].strip()[:300]} (see {name}.log)" if lines else f"see {memory.log_to_read(self.folder, name)}"
-        )
+        if not lines:
+            return f"see {memory.log_to_read(self.folder, name)}"
+        crashes = [line for line in lines if line.startswith("Fatal Python error: ")]
+        return f"{[*lines, *crashes][-1].strip()[:300]} (see {name}.log)"
 
     def _hung(self, beats: list[Beat | None]) -> RunStatus | None:
         now = time.monotonic()

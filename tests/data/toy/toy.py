@@ -1,5 +1,6 @@
 """A workload and a framework from outside: straight lines in plain NumPy, with ways to misbehave for the tests."""
 
+import faulthandler
 import json
 import os
 import signal
@@ -42,7 +43,7 @@ ENDINGS = {
     "figure": {"y": "samples/s", "kind": "bars"},
 }
 MISBEHAVIOURS = (
-    *("no", "hang", "die", "oom", "raise", "diverge", "sleep"),
+    *("no", "hang", "die", "crash", "oom", "raise", "diverge", "sleep"),
     *("setup", "flaky", "big", "fill", "threads", "slow"),
 )
 
@@ -164,9 +165,12 @@ class ToyTrainer(Trainer):
             print(f"OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']} cores={len(os.sched_getaffinity(0))}")
         if step == 3 and kind == "flaky" and self.settings.seed % 2:
             raise RuntimeError("an odd seed")
-        if step == 3 and kind in ("hang", "die", "oom", "raise", "diverge"):
+        if step == 3 and kind in ("hang", "die", "crash", "oom", "raise", "diverge"):
             if kind == "hang":
                 time.sleep(600)
+            if kind == "crash":
+                print("the last words", flush=True)
+                faulthandler._sigsegv()
             if kind == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
             if kind == "diverge":

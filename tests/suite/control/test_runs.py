@@ -55,6 +55,7 @@ def test_a_run_leaves_what_docs_logs_says(tmp_path):
 ENDINGS = {
     "raise": ("failed", "process 0: RuntimeError: something broke"),
     "die": ("rank_died", "process 0 died (killed by SIGKILL)"),
+    "crash": ("rank_died", ": Fatal Python error: Segmentation fault (see worker-0.log)"),
     "oom": ("oom", "process 0: MemoryError: no more"),
     "diverge": ("failed", "the loss is nan"),
     "setup": ("failed", "setup went wrong | `badly`"),

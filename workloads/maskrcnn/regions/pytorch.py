@@ -35,7 +35,8 @@ def iou(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     """(B, n, m) of boxes (B, n, 4) and (B, m, 4)."""
     low = torch.maximum(first[:, :, None, :2], second[:, None, :, :2])
     high = torch.minimum(first[:, :, None, 2:], second[:, None, :, 2:])
-    shared = (high - low + 1).clamp(min=0).prod(-1)
+    width, height = (high - low + 1).clamp(min=0).unbind(-1)  # `prod` would be compiled at its first use
+    shared = width * height
     return shared / (area(first)[:, :, None] + area(second)[:, None] - shared)
 
 
