@@ -44,7 +44,9 @@ def all_at_once(request):
     begin_chosen(request, lambda workload, framework, case: (framework, TRAINED, workload, framework, case))
 
 
-@pytest.mark.parametrize(("workload", "case"), CASES)
+@pytest.mark.parametrize(
+    ("workload", "case"), [pytest.param(*one, marks=[pytest.mark.full] * ("full" in one)) for one in CASES]
+)
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_outputs_are_those_of_float64(workload, case, framework):
     found, wanted = (below(one, "outputs/") for one in (trained(workload, framework, case), reference(workload, case)))

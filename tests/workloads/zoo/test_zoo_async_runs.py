@@ -31,8 +31,8 @@ def left_of(folder):
 
 
 def all_slow_but(quick):
-    """The frameworks; each run takes ten seconds of CPU time."""
-    return [name if name == quick else pytest.param(name, marks=pytest.mark.slow) for name in FRAMEWORKS]
+    """The frameworks; each run takes ten seconds of CPU time, all but one with `make test-full`."""
+    return [name if name == quick else pytest.param(name, marks=pytest.mark.full) for name in FRAMEWORKS]
 
 
 @pytest.mark.parametrize("framework", all_slow_but("mxnet"))

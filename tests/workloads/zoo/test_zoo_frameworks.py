@@ -9,6 +9,7 @@ from workloads.common.networks import layer_lists
 from workloads.zoo import networks
 from workloads.zoo.stock import EQUAL
 
+MARK = pytest.mark
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 TRAINED, COMPARED = "probes.zoo_trainers.trained", "probes.zoo_trainers.compared"
 ASYNCHRONOUS = "probes.zoo_trainers.asynchronous"
@@ -20,7 +21,16 @@ DEEP = {"inception_bn": 64, "inception_v3": 75, "resnet50": 64, "resnet101": 64,
 OFF_FLOAT64 = {"inception_bn": 2e-5, "inception_v3": 5e-4, "resnet50": 4e-5, "resnet101": 3e-4, "resnet152": 2e-3}
 """Limit of a loss' distance from float64; 5e-6 for the others, so that two frameworks are within 1e-5 of each other. Already
 the first loss of the deep ones is 1e-5 away in float32: docs/zoo.md has what was measured."""
-STEPPED = [*CHEAP.items(), *(pytest.param(*item, marks=pytest.mark.slow) for item in SLOW.items())]
+LAYERS_AGAIN = ("vgg16", "vgg19", "resnet34", "resnet101", "resnet152", "inception_v3")
+"""More of the layers that another network has: with `make test-full`."""
+
+
+def marked(networks):
+    """(network, pixels) with their marks."""
+    return [pytest.param(*item, marks=MARK.full if item[0] in LAYERS_AGAIN else MARK.slow) for item in networks.items()]
+
+
+STEPPED = [*CHEAP.items(), *marked(SLOW)]
 PAIRS = [(framework, model) for framework, models in EQUAL.items() for model in models]
 HEAVY = ("alexnet", "vgg11", "vgg16", "vgg19", "resnet101", "resnet152")
 
@@ -62,8 +72,7 @@ def test_one_asynchronous_worker_computes_what_a_synchronous_one_does(framework)
     assert found["gathered/none"].shape == (0,)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("model", "image_size"), DEEP.items())
+@pytest.mark.parametrize(("model", "image_size"), marked(DEEP))
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_deep_networks_agree_in_outputs(framework, model, image_size):
     found, wanted = trained(framework, model, image_size), trained("pytorch", model, image_size)
@@ -80,7 +89,7 @@ def in_float64(model, image_size, *how):
     ("model", "image_size"),
     [
         *(("littlecnn", 32), ("googlenet", 64), pytest.param("resnet18", 64, marks=pytest.mark.slow)),
-        *(pytest.param(*item, marks=pytest.mark.slow) for item in {**SLOW, **DEEP}.items() if item[0] != "overfeat"),
+        *(one for one in marked({**SLOW, **DEEP}) if one.values[0] != "overfeat"),
     ],
 )
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -91,6 +100,7 @@ def test_five_steps_are_those_of_float64(framework, model, image_size):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(("rate", "least", "most"), [(1e-5, 1e-4, 1.0), (1e-7, 0.0, 1e-5)])
 def test_why_the_rate_is_low(rate, least, most):
     """In float64, weights as near as rounding to float32 puts them end up elsewhere if ResNet-50's rate is not low."""

@@ -243,8 +243,13 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("way", ["ssh", "slurm"])
-@pytest.mark.parametrize("kind", FAULTS)
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [
+        *((kind, "ssh") for kind in FAULTS),
+        *(pytest.param(kind, "slurm", marks=[] if kind == "cable" else pytest.mark.full) for kind in FAULTS),
+    ],
+)
 def test_a_fault_is_named_and_nothing_is_left(two, folder, way, kind):
     inflict, expected, reason = FAULTS[kind]
     before, words = WAYS[way]
@@ -301,7 +306,11 @@ def test_no_process_outlives_a_controller_that_is_killed(two, folder, way):
         clean(two)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, *(pytest.param(one, marks=pytest.mark.full) for one in (signal.SIGUSR1, signal.SIGUSR2))],
+    ids=lambda number: number.name,
+)
 def test_a_signal_interrupts_and_resuming_goes_on(two, folder, number):
     with started(two, folder, *SLEEPING, *SSH) as (run_folder, controller):
         process_on(two.hub, f"{sys.executable} {PROJECT / 'run_suite.py'}").send_signal(number)
