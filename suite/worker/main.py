@@ -95,11 +95,11 @@ def main() -> int:
     try:
         work(run, place, heart)
     except Exception as error:
-        if not heart.state.status:
-            heart.finish(status_of(error), reason_of(error, run))
         with contextlib.suppress(OSError):  # on a full disk the text log cannot take it
             traceback.print_exc()
             sys.stderr.flush()
+        if not heart.state.status:  # last: who reads it may look into the text log
+            heart.finish(status_of(error), reason_of(error, run))
         os._exit(1)  # a framework's exit handlers may wait for peers that are gone
     return 0
 
