@@ -38,7 +38,7 @@ check: lint ## while you work: lint, types, contracts, tests that start no frame
 	$(PLAIN_TESTS) --hypothesis-profile=check
 
 .PHONY: test
-test: environments lint docs ## before you push, and what .ci/run calls: make all environments, lint, all tests but the full demos
+test: environments lint docs ## before you push, and what .ci/run calls: make all environments, lint, all tests but the full ones
 	$(PLAIN_TESTS)
 	$(OTHER_TESTS) -m "(framework or slow) and not full"
 

@@ -60,10 +60,13 @@ def clear(system: Mapping[str, Any], settings: Settings, console: Console) -> bo
 
 def clear_files(system: Mapping[str, Any], dataset: str, folder: str, console: Console) -> bool:
     """The same for the name of a data set and its folder, empty for synthetic data."""
-    files = Files(folder, load_dataset(dataset).files(Path(folder)) if folder else iter(()))
+    paths: Iterator[str] = iter(())
     if folder:
-        load_dataset(dataset).check(Path(folder))
+        recipe = load_dataset(dataset)
+        recipe.check(Path(folder))
+        paths = recipe.files(Path(folder))
         os.sync()  # what is not on disk yet stays in memory, whoever asks
+    files = Files(folder, paths)
     if system.get("cache_clear_command"):
         files.look()
         _command(list(system["cache_clear_command"]))

@@ -52,9 +52,9 @@ def _facts(draft: Draft, submits: bool) -> Iterator[tuple[str, str]]:
         made if draft.generates else f"{settings.dataset} in {settings.data_dir}" if settings.data_dir else "none",
     )
     needed = draft.workload.activation_bytes(settings) * -(-settings.batch_size_global // settings.devices)
-    least = f"at least {needed / 2**30:.1f} GiB of activations on a device; " if needed else ""
+    least = f"at least {needed / 2**30:.1f} GiB of activations on a device" if needed else ""
     there = f"{available_bytes(limits()) / 2**30:.1f} GiB available on this machine" if settings.device == "cpu" else ""
-    yield "memory", "" if submits else f"{least}{there}".removesuffix("; ")
+    yield "memory", "" if submits else "; ".join(filter(None, (least, there)))
     yield "batch", f"{settings.batch_size_global} {draft.workload.batch_unit} in all, precision {settings.precision}"
     targets = " and ".join(f"{name} {value:g}" for name, value in settings.targets.items())
     yield "stop", f"{settings.stop}{f': {targets}' if settings.stop == 'target' else ''}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -94,11 +93,11 @@ class Supervisor:
 
     def _end(self, status: RunStatus) -> RunStatus:
         """End all processes and file the reason, with what to do about it."""
-        full = disks.full((self.folder, tempfile.gettempdir(), "/dev/shm"))
+        full = disks.full(self.folder) if status.status in ("failed", "rank_died") else ""  # before anything is removed
         self._end_tree()
         if status.status == "oom":
             status = replace(status, reason=f"{status.reason}; {memory.batch_advice(self.run_spec)}")
-        if full and status.status in ("failed", "rank_died") and "no space left in" not in status.reason:
+        if full and "no space left in" not in status.reason:
             status = replace(status, reason=f"{status.reason}; {full}")
         self._file(status)
         beats = self.watch.beats()
@@ -162,9 +161,8 @@ class Supervisor:
         how = asdict(status)
         if not status.node:
             del how["node"]
-        ended = self.started + datetime.timedelta(
-            seconds=time.monotonic() - self._begin
-        )  # whatever the wall clock does
+        # Whatever the wall clock does.
+        ended = self.started + datetime.timedelta(seconds=time.monotonic() - self._begin)
         value = {
             **how,
             "started": _text(self.started),

@@ -74,7 +74,7 @@ class Watch:
             assert first is not None
             return RunStatus(first.status, first.reason)
         left = None if all_done else self._left(beats, exits)
-        if left is not None and self._has_agents:  # a launcher may leave before what it left of is known here
+        if left is not None and self._has_agents:  # a process may leave before the reason is known here
             return self._first_of_all(self._failed(self.beats()) or left)
         return None if all_done else left or self._hung(beats)
 

@@ -75,7 +75,7 @@ class Container:
     run: str = ""
     """The run's folder: writable, the working directory, and what containers are found by. Empty: a question before any run."""
     process: str = ""
-    """Which process of the run: `launcher`, `worker-3`."""
+    """Which process of the run: `server`, `worker-3`."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """What the process is told."""
 

@@ -42,7 +42,9 @@ def route(address: str) -> tuple[str, str]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((address, 9))  # the discard protocol: any port would do
         own = str(probe.getsockname()[0])
-    return own, next((name for name, its in addresses().items() if its == own), "lo" if is_loopback(own) else "")
+    return own, next(
+        (name for name, its in addresses().items() if its == own), loopback_interface() if is_loopback(own) else ""
+    )
 
 
 def is_loopback(address: str) -> bool:

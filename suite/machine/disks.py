@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import tempfile
 
 FULL_BYTES = 1 << 20
 """Less than this left: a disk that refused a large block may keep some."""
 
 
-def full(places: Iterable[str | os.PathLike[str]]) -> str:
-    """`no space left in PLACE (N bytes free)` for the first such place that can be written, or files (inodes); else empty."""
-    for place in places:
+def full(*places: str | os.PathLike[str]) -> str:
+    """`no space left in PLACE (N bytes free)`, or none for a file (inodes); empty if there is room.
+
+    Looked at: `places`, temporary files and shared memory, where they can be written.
+    """
+    for place in (*places, tempfile.gettempdir(), "/dev/shm"):
         try:
             disk = os.statvfs(place)
         except OSError:

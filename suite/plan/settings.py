@@ -271,17 +271,15 @@ def choose_device(
     else:
         visible = devices.gpus() if wanted != "cpu" else []
     machines = max(1, len(hosts))
-    if wanted == "cuda" and not visible:
-        line = "device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?); type device=cpu"
-        lacks(Missing(line, device="cpu"))
-        return "cuda", config  # whatever else is said is about GPUs too
-    if wanted == "auto" and not visible and profile == "reference":
+    if not visible and (wanted == "cuda" or (wanted == "auto" and profile == "reference")):
         line = (
-            "profile=reference needs a GPU and none is visible here; to train on CPU cores type device=cpu, "
+            "device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?); type device=cpu"
+            if wanted == "cuda"
+            else "profile=reference needs a GPU and none is visible here; to train on CPU cores type device=cpu, "
             "for a small run without a data set type profile=demo"
         )
         lacks(Missing(line, device="cpu"))
-        return "cuda", config
+        return "cuda", config  # whatever else is said is about GPUs too
     use_cuda = bool(visible) and (wanted == "cuda" or _has_cuda_environment(config, profile, framework))
     if use_cuda and count > machines * len(visible):
         most = machines * len(visible)

@@ -6,14 +6,13 @@ import contextlib
 import faulthandler
 import os
 import sys
-import tempfile
 import traceback
 from pathlib import Path
 
 from suite.launch.children import die_with_parent
 
 if __name__ == "__main__":
-    die_with_parent()  # before imports that take long: who ends during them would leave this process behind
+    die_with_parent()  # before imports that take long: a parent that ends during them would leave it behind
 
 from suite.common.registry import load_trainer, load_workload
 from suite.common.runspec import RunSpec, read_run
@@ -61,7 +60,7 @@ def status_of(error: BaseException) -> str:
 
 def reason_of(error: BaseException, run: RunSpec) -> str:
     """One line: the exception, and the full disk that it may come from and not name."""
-    full = disks.full((run.folder, tempfile.gettempdir(), "/dev/shm", run.settings.data_dir))
+    full = disks.full(run.folder, run.settings.data_dir)
     return f"{one_line(error)}; {full}" if full else one_line(error)
 
 

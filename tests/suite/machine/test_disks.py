@@ -24,18 +24,18 @@ def small(tmp_path):
 
 def test_bytes(small, tmp_path):
     disk = small("size=2m")
-    assert not disks.full([tmp_path / "nowhere", disk])
+    assert not disks.full(tmp_path / "nowhere", disk)
     (disk / "large").write_bytes(bytes((2 << 20) - 8192))
-    assert disks.full([disk]) == f"no space left in {disk} (8192 bytes free)"
+    assert disks.full(disk) == f"no space left in {disk} (8192 bytes free)"
 
 
 def test_files(small):
     disk = small("size=2m,nr_inodes=4")
-    assert not disks.full([disk])
+    assert not disks.full(disk)
     for number in range(3):
         (disk / str(number)).touch()
-    assert disks.full([disk]) == f"no space left in {disk} (no file more fits: inodes)"
+    assert disks.full(disk) == f"no space left in {disk} (no file more fits: inodes)"
 
 
 def test_what_nobody_may_write_is_not_full(small):
-    assert not disks.full([small("size=64k,ro")])
+    assert not disks.full(small("size=64k,ro"))

@@ -132,7 +132,8 @@ def test_a_gpu_decides_as_the_host_does(case, empty):
     assert wanted["mask"].any() != empty
     assert (wanted["label"] > 0).any() != empty
     losses = arrays["losses"]
-    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
+    np.testing.assert_allclose(losses[1, :4], losses[0, :4], rtol=1e-5)
+    np.testing.assert_allclose(losses[1, 4], losses[0, 4], rtol=1e-4)
 
 
 def test_nothing_of_a_gpus_step_but_suppression_and_masks_asks_for_values():

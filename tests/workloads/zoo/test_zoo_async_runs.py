@@ -30,12 +30,12 @@ def left_of(folder):
     return found
 
 
-def all_slow_but(quick):
+def all_full_but(quick):
     """The frameworks; each run takes ten seconds of CPU time, all but one with `make test-full`."""
     return [name if name == quick else pytest.param(name, marks=pytest.mark.full) for name in FRAMEWORKS]
 
 
-@pytest.mark.parametrize("framework", all_slow_but("mxnet"))
+@pytest.mark.parametrize("framework", all_full_but("mxnet"))
 def test_a_straggler_makes_fewer_updates_and_nobody_waits_for_it(tmp_path, framework):
     output = tmp_path / "runs"
     done = run_suite(
@@ -61,7 +61,7 @@ def test_a_straggler_makes_fewer_updates_and_nobody_waits_for_it(tmp_path, frame
     wait_until("no process is left", lambda: not left_of(folder), 60)
 
 
-@pytest.mark.parametrize("framework", all_slow_but("pytorch"))
+@pytest.mark.parametrize("framework", all_full_but("pytorch"))
 def test_a_server_that_is_killed_is_named(tmp_path, framework):
     output = tmp_path / "runs"
     words = (*RUN, f"framework={framework}", "stop=steps:1000000", f"output={output}")

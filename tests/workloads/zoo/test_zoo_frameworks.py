@@ -99,7 +99,6 @@ def test_five_steps_are_those_of_float64(framework, model, image_size):
     np.testing.assert_allclose(found, wanted, rtol=OFF_FLOAT64.get(model, 5e-6))
 
 
-@pytest.mark.slow
 @pytest.mark.full
 @pytest.mark.parametrize(("rate", "least", "most"), [(1e-5, 1e-4, 1.0), (1e-7, 0.0, 1e-5)])
 def test_why_the_rate_is_low(rate, least, most):
