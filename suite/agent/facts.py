@@ -11,11 +11,11 @@ from typing import Any
 from suite import __version__
 from suite.launch import network
 from suite.machine.sysfiles import cpu_model
-from suite.machine.visible import chosen, no_answer
+from suite.machine.visible import IN_PARTS, chosen, no_answer, unusable
 
 GPU_SECONDS = 30.0
 """How long the driver may take to answer."""
-GPU_QUERY = ("--query-gpu=index,uuid,name,memory.total,compute_cap", "--format=csv,noheader,nounits")
+GPU_QUERY = ("--query-gpu=index,uuid,name,memory.total,compute_cap,mig.mode.current", "--format=csv,noheader,nounits")
 
 
 def facts() -> dict[str, Any]:
@@ -75,8 +75,10 @@ def gpus() -> list[dict[str, Any]]:
     numbers, kept = chosen(uuids), []
     for number in numbers:
         try:
-            _, name, memory_mib, capability = said[number]
+            _, name, memory_mib, capability, parts = said[number]
             kept.append({"name": name, "memory_bytes": int(memory_mib) << 20, "capability": capability})
         except ValueError:  # `[N/A]`, `[GPU is lost]`
             raise no_answer(number, numbers, ", ".join(said[number])) from None
+        if parts == "Enabled":
+            raise unusable(number, numbers, IN_PARTS)
     return kept

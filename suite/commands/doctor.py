@@ -47,7 +47,7 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
     from suite.common.paths import log_root
     from suite.environments import environment
     from suite.machine import devices
-    from suite.plan.settings import Impossible, choose_device, cores_per_device
+    from suite.plan.settings import Impossible, auto_environment, choose_device, cores_per_device
     from suite.preflight.doctor import Need
     from suite.preflight.findings import impossible, warning
 
@@ -65,11 +65,12 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
     for error in lacking:
         text, _, do = str(error).partition("; ")
         problems.append(impossible("devices", text, do))
+    count = args.gpus or gpu_count or 1
     try:
-        env = environment.resolve({"name": args.environment}, framework.environments[device])
+        env = environment.resolve({"name": args.environment}, auto_environment(framework, device, (), count))
     except ValueError as error:
         problems.append(warning("environment", str(error), "runs in it are refused until then"))
-    count, allowed = args.gpus or gpu_count or 1, devices.cpu_cores()
+    allowed = devices.cpu_cores()
     cores = allowed[:count] if device == "cpu" else allowed
     folder = args.output or log_root()
     return Need(device, count, framework.process_count(count, device), cores, folder, framework.name, env), problems

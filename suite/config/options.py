@@ -173,7 +173,11 @@ class SuiteConfig:
         choices=("auto", "no_p2p", "network"),
     )
     oversubscribe: bool = option(False, "allow more devices than there are; labels the result")
-    precision: str = option("fp32", "arithmetic of the model", choices=("fp32", "tf32", "bf16", "fp16"))
+    precision: str = option(
+        "auto",
+        "arithmetic of the model; auto: fp32 on CPU cores, on GPUs what the published entries use where the device has it",
+        choices=("auto", "fp32", "tf32", "bf16", "fp16"),
+    )
     batch: str = option(
         "set",
         "global batch size: the hyperparameter set's, or global:N, or per_device:N",

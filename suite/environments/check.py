@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from suite.common.paths import PROJECT
 from suite.environments import own_package, venvs
-from suite.environments.environment import Environment, installed_versions
+from suite.environments.environment import Environment, installed_versions, libraries_of
 from suite.environments.locks import Lock
 
 IMPORT_SECONDS = 300.0
@@ -44,7 +44,7 @@ def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
         if status.state == "ready"
         else CheckResult(False, f"{status.state} ({status.reason}); update it with: {create}")
     ]
-    environment = Environment(name, (), str(status.python))
+    environment = Environment(name, libraries_of(name, status.python), str(status.python))
     results.append(_check_versions(environment, status.lock, status.python_version))
     results += [_check_import(environment, module) for module in status.lock.imports]
     results.append(_check_entry_points(environment, project))

@@ -134,7 +134,17 @@ def resolve(config: Mapping[str, Any], framework_default_name: str, device: str 
         _check_name(name)
     if name == "current":
         return Environment(name, prefix, sys.executable, path_map)
-    return Environment(name, prefix, str(_venv_python(name)), path_map)
+    python = _venv_python(name)
+    return Environment(name, (*prefix, *libraries_of(name, python)), str(python), path_map)
+
+
+def libraries_of(name: str, python: Path) -> tuple[str, ...]:
+    """What stands before the Python of a venv whose framework does not find its libraries by itself: the lock says which."""
+    lock = locks.framework_locks().get(name)
+    if lock is None or not lock.libraries:
+        return ()
+    found = sorted(python.parent.parent.glob(f"lib/python3*/site-packages/{lock.libraries}"))
+    return ("env", f"LD_LIBRARY_PATH={':'.join(map(str, found))}") if found else ()
 
 
 def installed_versions(

@@ -7,10 +7,13 @@ nothing that it does not name can get in. Its head says in comments what pip has
     # python: 3.10-3.13                           Python versions, both ends included
     # framework: tensorflow-cpu                   the distribution that the environment is about (none: no framework)
     # imports: tensorflow                         modules whose import shows that it works
+    # cuda: 13.0 sm_75 sm_80 compute_90           what the framework was built for (none: for CPUs)
+    # libraries: nvidia/*/lib                     folders of packages that its shared libraries are looked for in
 """
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from packaging.utils import canonicalize_name
 
 from suite.common.paths import PROJECT, shipped
 from suite.environments import own_package
+from suite.environments.builds import Build
 
 Version = tuple[int, int]
 """A Python version: (3, 11)."""
@@ -39,6 +43,9 @@ class Lock:
     """Distribution name of the framework; empty for the controller's own locks."""
     imports: tuple[str, ...]
     requirements: tuple[Requirement, ...]
+    build: Build | None = None
+    libraries: str = ""
+    """A glob below site-packages; empty: the framework finds its libraries."""
 
     def pins(self, python: Version) -> dict[str, str]:
         """Canonical distribution name to version for a Python version."""
@@ -78,12 +85,15 @@ def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
 def read(path: Path) -> Lock:
     """Parse a lock file. Raises ValueError with file and line of what is no part of a lock."""
     text = path.read_text(encoding="utf-8")
-    head = dict(re.findall(r"^# (tried|not tried|python|framework|imports): (.+?)\s*$", text, re.MULTILINE))
+    head = dict(
+        re.findall(r"^# (tried|not tried|python|framework|imports|cuda|libraries): (.+?)\s*$", text, re.MULTILINE)
+    )
     versions = re.fullmatch(r"(\d+)\.(\d+)-(\d+)\.(\d+)", head.get("python", ""))
     if versions is None:
         raise ValueError(f"{path} does not say which Python it is for: it needs a line like '# python: 3.10-3.13'")
     first_major, first_minor, last_major, last_minor = map(int, versions.groups())
     tried = "not tried" not in head
+    cuda, *architectures = head.get("cuda", "").split(" ")
     return Lock(
         name=path.stem,
         path=path,
@@ -93,6 +103,8 @@ def read(path: Path) -> Lock:
         python_last=(last_major, last_minor),
         framework=head.get("framework", ""),
         imports=tuple(re.split(r",\s*", head["imports"])) if "imports" in head else (),
+        build=Build(cuda, tuple(architectures)) if cuda else None,
+        libraries=head.get("libraries", ""),
         requirements=tuple(_requirements(path, text)),
     )
 
@@ -114,6 +126,15 @@ def _requirements(path: Path, text: str) -> list[Requirement]:
             raise ValueError(f"{path}:{number}: every line must be name==version, found: {line}")
         requirements.append(requirement)
     return requirements
+
+
+def suiting(names: Sequence[str], capabilities: Sequence[str], driver_cuda: str | None) -> str:
+    """The first of these environments that suits GPUs and driver (`Build.why_not`); else the first of all, whose reason not to
+    is then said."""
+    known = framework_locks()
+    builds = {name: known[name].build for name in names if name in known}
+    fits = [name for name, build in builds.items() if build and not build.why_not(capabilities, driver_cuda)]
+    return next(iter(fits), names[0])
 
 
 def digest(lock: Lock, project: Path = PROJECT) -> str:

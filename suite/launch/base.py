@@ -46,6 +46,8 @@ class Framework:
     equal_shares: bool = False
     """On CPU cores an operator gives each thread an equal share of its work (OpenMP), so that it ends when the slowest core
     ends; a pool whose threads take what is left (Eigen) does not."""
+    other_gpu_environments: tuple[str, ...] = ()
+    """Taken instead where they suit the GPUs or their driver, and the one above does not."""
     linear_module: str = ""
     """Module that measures, in the framework's environment, which library multiplies matrices faster on this machine. It prints
     JSON: `library` (`mkl` or `onednn`) and `gain`. Empty: linear layers have one library."""
@@ -127,9 +129,13 @@ def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
     return {"GLIBC_TUNABLES": tunables}
 
 
+DEVICE_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+"""CUDA numbers devices as NVML does, which says what they are and samples them; its own order begins with the fastest."""
+
+
 def worker(process: int, processes: int, run_file: str, variables: Mapping[str, str]) -> Command:
     """The command of worker `process` of so many, which `place_from_environment` tells where it stands."""
-    place = {"RANK": str(process), "WORLD_SIZE": str(processes)}
+    place = {"RANK": str(process), "WORLD_SIZE": str(processes), **DEVICE_ORDER}
     return Command(f"worker-{process}", (*WORKER, run_file), {**variables, **place})
 
 

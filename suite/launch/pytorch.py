@@ -39,6 +39,7 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
 PYTORCH = Framework(
     name="pytorch",
     environments={"cpu": "torch", "cuda": "torch"},
+    other_gpu_environments=("torch-cu126",),
     packages=("torch",),
     processes=lambda devices, device: devices,
     commands=_commands,

@@ -56,6 +56,15 @@ def nvml() -> Iterator[Any]:
         pynvml.nvmlShutdown()
 
 
+def cuda_driver_version(library: Any) -> str | None:
+    """The newest CUDA version that the driver knows: `13.0`; None: it does not say."""
+    try:
+        version = library.nvmlSystemGetCudaDriverVersion()  # 1000 x major + 10 x minor
+    except library.NVMLError:
+        return None
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
 def decoded(name: str | bytes) -> str:
     """Bindings of NVML differ in whether they decode."""
     return name.decode() if isinstance(name, bytes) else name
@@ -76,9 +85,13 @@ def _of_each(library: Any, ask: Callable[[Any], T]) -> list[T]:
     numbers, answers = _visible_numbers(library), []
     for number in numbers:
         try:
-            answers.append(ask(library.nvmlDeviceGetHandleByIndex(number)))
+            handle = library.nvmlDeviceGetHandleByIndex(number)
+            answers.append(ask(handle))
         except library.NVMLError as error:
             raise visible.no_answer(number, numbers, str(error)) from None
+        with contextlib.suppress(library.NVMLError):  # one that cannot be cut does not know the question
+            if library.nvmlDeviceGetMigMode(handle)[0]:
+                raise visible.unusable(number, numbers, visible.IN_PARTS)
     return answers
 
 

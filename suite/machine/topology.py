@@ -159,17 +159,11 @@ def _gpus(root: Path) -> dict[str, Json]:
         handles = _ask(devices.visible_handles, nvml) or []
         return {
             "driver_version": _ask(nvml.nvmlSystemGetDriverVersion),
-            "cuda_driver_version": cuda_driver_version(nvml),
+            "cuda_driver_version": devices.cuda_driver_version(nvml),
             "gpus": [_gpu(nvml, handle, index, root) for index, handle in enumerate(handles)],
             "gpu_pcie": _matrix(handles, functools.partial(_pcie, nvml)),
             "gpu_nvlink": _matrix(handles, functools.partial(_nvlink, nvml)),
         }
-
-
-def cuda_driver_version(nvml: Any) -> str | None:
-    """The newest CUDA version that the driver knows: `13.0`."""
-    version = _ask(nvml.nvmlSystemGetCudaDriverVersion)  # 1000 x major + 10 x minor
-    return None if version is None else f"{version // 1000}.{version % 1000 // 10}"
 
 
 def _gpu(nvml: Any, handle: Any, index: int, root: Path) -> dict[str, Json]:

@@ -34,8 +34,16 @@ def chosen(uuids: Mapping[int, str]) -> list[int]:
     return numbers
 
 
+IN_PARTS = "is cut into parts (MIG), which are not supported"
+
+
 def no_answer(number: int, numbers: Sequence[int], why: str) -> ValueError:
     """What is said of a device among the chosen `numbers` that does not answer: lost, or its driver knows nothing of it."""
+    return unusable(number, numbers, f"does not answer ({why})")
+
+
+def unusable(number: int, numbers: Sequence[int], why: str) -> ValueError:
+    """What is said of a device among the chosen `numbers` on which nothing runs."""
     others = ",".join(str(other) for other in numbers if other != number)
     without = f"to leave it out: export {VARIABLE}={others}; " if others else ""
-    return ValueError(f"GPU {number} does not answer ({why}); {without}without GPUs: type device=cpu")
+    return ValueError(f"GPU {number} {why}; {without}without GPUs: type device=cpu")

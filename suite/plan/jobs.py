@@ -23,7 +23,7 @@ from suite.machine import devices
 from suite.plan.capacity import check_inputs, check_memory
 from suite.plan.linear import chosen_library
 from suite.plan.plausible import check_workload
-from suite.plan.settings import Config, Impossible, resolve_settings
+from suite.plan.settings import Config, Impossible, auto_environment, resolve_settings
 from workloads.api import Facts, Settings, Workload
 
 
@@ -125,7 +125,8 @@ def plan(
         settings = resolve_settings(config, workload, framework, taken, findings.append)
         draft = Draft(workload, framework, settings, tuple(plugin.name for plugin in plugins), taken)
         with findings:
-            env = environment.resolve(config["environment"], framework.environments[settings.device], settings.device)
+            auto = auto_environment(framework, settings.device, taken, settings.devices)
+            env = environment.resolve(config["environment"], auto, settings.device)
             draft = replace(draft, environment=with_plugins(env, plugins))
         with findings:
             draft = replace(draft, settings=workload.resolve(settings))

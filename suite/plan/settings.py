@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from suite.common import registry
 from suite.common.paths import data_root
 from suite.common.registry import not_allowed
-from suite.environments import environment
+from suite.environments import environment, locks
 from suite.launch.base import Framework
 from suite.launch.hosts import AvailableHost
 from suite.machine import devices
@@ -75,7 +75,7 @@ def resolve_settings(
     defaults = workload.defaults(profile, rules, _set_by_user(workload, options))
     device, config = choose_device(config, profile, framework, hosts, lacks)
     cores, config = cores_per_device(config, device, hosts, lacks)
-    precision = _precision(config, workload, framework, device)
+    precision = _precision(config, workload, framework, device, hosts)
     _check_link(config["link"], device, framework)
     values = _values(config, workload, defaults, options, framework.name)
     dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]
@@ -166,14 +166,60 @@ def _check_link(link: str, device: str, framework: Framework) -> None:
         )
 
 
-def _precision(config: Config, workload: type[Workload], framework: Framework, device: str) -> str:
-    precision = str(config["precision"])
-    allowed = workload.precisions.get(framework.name, ("fp32",))
+def _precision(
+    config: Config, workload: type[Workload], framework: Framework, device: str, hosts: Sequence[AvailableHost]
+) -> str:
+    """As typed; `auto` on GPUs: what the workload's published entries use, as far as trainer and devices have it."""
+    precision, allowed = str(config["precision"]), workload.precisions.get(framework.name, ("fp32",))
+    least = _least_capability(hosts, config["gpus"]) if device == "cuda" else (0, 0)
+    if precision == "auto":
+        refused = ("fp16",) if config["update"]["kind"] == "async" else ()
+        wanted = [one for one in workload.gpu_precisions if one in allowed and one not in refused]
+        offered = [one for one in wanted if least >= FIRST_WITH[one]]
+        return offered[0] if device == "cuda" and offered else "fp32"
     if precision not in allowed:
         raise Impossible(str(not_allowed(f"precision (for {workload.name} in {framework.name})", precision, allowed)))
     if device == "cpu" and precision in ("tf32", "fp16"):
         raise Impossible(f"precision={precision}: GPUs alone have it; type precision=fp32 or bf16, or device=cuda")
+    if device == "cuda" and least < FIRST_WITH[precision]:
+        have, needed = ("{}.{}".format(*one) for one in (least, FIRST_WITH[precision]))
+        raise Impossible(
+            f"precision={precision}: GPUs have it from compute capability {needed} on, {_where(hosts)} has one of {have}; "
+            f"type precision=auto or fp32"
+        )
     return precision
+
+
+FIRST_WITH = {"fp32": (0, 0), "fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}
+"""Compute capability of the first GPUs whose matrix units have a precision: Volta, Ampere."""
+
+
+def _visible_gpus(hosts: Sequence[AvailableHost]) -> list[list[Mapping[str, Any]]]:
+    """Of each host, or of this machine, its GPUs as `machine.devices.hardware` gives them."""
+    return [host.hardware["gpus"] for host in hosts] if hosts else [[asdict(gpu) for gpu in devices.gpus()]]
+
+
+def gpu_capabilities(hosts: Sequence[AvailableHost], count: int) -> list[str]:
+    """The compute capabilities of the GPUs that a run on `count` devices takes."""
+    each = count // max(1, len(hosts))
+    return sorted({str(gpu["capability"]) for gpus in _visible_gpus(hosts) for gpu in gpus[:each]})
+
+
+def _least_capability(hosts: Sequence[AvailableHost], count: int) -> tuple[int, int]:
+    found = [
+        (int(major), int(minor)) for major, _, minor in (one.partition(".") for one in gpu_capabilities(hosts, count))
+    ]
+    return min(found, default=(99, 0))  # none is seen, which is said elsewhere
+
+
+def auto_environment(framework: Framework, device: str, hosts: Sequence[AvailableHost], count: int) -> str:
+    """What `environment=auto` stands for: of a framework's environments the first that suits the GPUs and their driver."""
+    name, others = framework.environments[device], framework.other_gpu_environments
+    if device == "cpu" or not others:
+        return name
+    with devices.nvml() as library:
+        driver = None if library is None or hosts else devices.cuda_driver_version(library)
+    return locks.suiting([name, *others], gpu_capabilities(hosts, count), driver)
 
 
 def _linear(config: Config, workload: type[Workload], framework: Framework, device: str, precision: str) -> str:
@@ -266,10 +312,7 @@ def choose_device(
     for host in hosts:
         if host.gpu_fault and wanted != "cpu":
             raise ValueError(f"machine {host.name}: {host.gpu_fault}")
-    if hosts:
-        visible = min((host.hardware["gpus"] for host in hosts), key=len) if wanted != "cpu" else []
-    else:
-        visible = devices.gpus() if wanted != "cpu" else []
+    visible = min(_visible_gpus(hosts), key=len) if wanted != "cpu" else []
     machines = max(1, len(hosts))
     if not visible and (wanted == "cuda" or (wanted == "auto" and profile == "reference")):
         line = (
@@ -294,7 +337,7 @@ def _has_cuda_environment(config: Config, profile: str, framework: Framework) ->
     if profile == "reference":
         return True
     try:
-        environment.resolve(config["environment"], framework.environments["cuda"])
+        environment.resolve(config["environment"], auto_environment(framework, "cuda", (), config["gpus"]))
     except ValueError:
         return False
     return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from packaging.utils import canonicalize_name
 
+from suite.common import registry
+from suite.environments import locks
+from suite.environments.builds import Build
 from suite.environments.environment import Environment
-from suite.machine import devices, topology
+from suite.machine import devices
 from suite.machine.sysfiles import text
 from suite.preflight.findings import Finding, impossible, ok, warning
 
@@ -26,23 +29,22 @@ USED_BYTES = 1 << 30
 QUERIES = {
     "pytorch": """
 import json, torch
-print(json.dumps([torch.__version__, torch.version.cuda, torch.cuda.is_available(), torch.cuda.get_arch_list()]))
+built = torch._C._cuda_getArchFlags() or ""  # get_arch_list() has none where no GPU is seen
+print(json.dumps([torch.__version__, torch.version.cuda, torch.cuda.is_available(), built.split()]))
 """
 }
 """Framework to what its environment's Python is asked."""
 
 
 @dataclass(frozen=True)
-class Build:
-    """What a framework was built for."""
+class Answer:
+    """What a framework says of itself."""
 
     version: str
-    cuda: str | None
-    """CUDA version, `13.0`; None: a CPU build."""
+    build: Build | None
+    """None: for CPUs."""
     available: bool
     """Whether the framework itself sees a GPU."""
-    architectures: tuple[str, ...]
-    """`sm_90`: machine code; `compute_90`: code that the driver translates for any newer device."""
 
 
 def examine(count: int, framework: str, environment: Environment | None) -> list[Finding]:
@@ -52,7 +54,7 @@ def examine(count: int, framework: str, environment: Environment | None) -> list
             loaded = text(Path("/proc/driver/nvidia/version")) is not None
             do = "start the container with its GPUs (docker: --gpus all)" if loaded else "install the NVIDIA driver"
             return [warning("devices", "no GPU: NVML does not answer", f"{do}, or type device=cpu")]
-        driver_cuda = topology.cuda_driver_version(nvml)
+        driver_cuda = devices.cuda_driver_version(nvml)
         try:
             handles = devices.visible_handles(nvml)
             findings = [_present(count, driver_cuda)]
@@ -105,19 +107,28 @@ def _name(pid: int) -> str:
 
 
 def _fits(framework: str, environment: Environment, count: int, driver_cuda: str | None) -> list[Finding]:
-    if framework not in QUERIES:
-        return [ok("build", f"what {framework} was built for is not asked")]
-    try:
-        build = ask_build(tuple(environment.command("-c", QUERIES[framework])))
-    except ValueError as error:
-        do = f"type: suite env check {environment.name}"
-        return [warning("build", f"environment {environment.name} does not say what it was built for: {error}", do)]
+    """A framework that can be asked says what it was built for; of the others the lock of their environment does."""
+    lock = locks.framework_locks().get(environment.name)
+    if framework in QUERIES:
+        try:
+            answer = ask_build(tuple(environment.command("-c", QUERIES[framework])))
+        except ValueError as error:
+            do = f"type: suite env check {environment.name}"
+            return [warning("build", f"environment {environment.name} does not say what it was built for: {error}", do)]
+    elif lock is not None:
+        answer = Answer(lock.pins(lock.python_last)[canonicalize_name(lock.framework)], lock.build, True)
+    else:
+        return [ok("build", f"what {framework} was built for is not known")]
     capabilities = sorted({gpu.capability for gpu in devices.gpus()[:count]})
-    return judge(f"{framework} {build.version}", build, capabilities, driver_cuda)
+    kind = registry.load_framework(framework)
+    others = [environment.name, kind.environments["cuda"], *kind.other_gpu_environments]
+    other = locks.suiting(others, capabilities, driver_cuda)
+    instead = f"type environment={other}" if other != environment.name else ""
+    return [judge(f"{framework} {answer.version}", answer, capabilities, driver_cuda, instead)]
 
 
 @functools.cache
-def ask_build(command: tuple[str, ...]) -> Build:
+def ask_build(command: tuple[str, ...]) -> Answer:
     """What the framework that `command` starts was built for. Raises ValueError if it does not answer."""
     try:
         done = subprocess.run(
@@ -131,47 +142,19 @@ def ask_build(command: tuple[str, ...]) -> Build:
         raise ValueError(f"no answer within {BUILD_SECONDS:g} s") from error
     except (OSError, ValueError, IndexError) as error:
         raise ValueError(str(error)) from error
-    return Build(version, cuda, available, tuple(architectures))
+    return Answer(version, Build(cuda, tuple(architectures)) if cuda else None, available)
 
 
-def judge(name: str, build: Build, capabilities: Sequence[str], driver_cuda: str | None) -> list[Finding]:
-    """A build against the devices and the driver."""
-    if build.cuda is None:
-        return [
-            warning("build", f"{name} is a build for CPUs", "type environment=NAME with a CUDA build, or device=cpu")
-        ]
-    # A driver runs every minor version of the newest CUDA major version that it knows: CUDA Compatibility, section 2.
-    if driver_cuda is not None and int(driver_cuda.partition(".")[0]) < int(build.cuda.partition(".")[0]):
-        line = f"{name} is built for CUDA {build.cuda}, the driver ends at {driver_cuda}"
-        return [warning("build", line, "update the driver, or type environment=NAME with an older build (torch-cu126)")]
-    if not build.available:
-        return [
-            warning("build", f"{name} for CUDA {build.cuda} sees no GPU", "look at CUDA_VISIBLE_DEVICES and the driver")
-        ]
-    missing = [capability for capability in capabilities if not carries(build.architectures, capability)]
-    if missing:
-        line = (
-            f"{name} has no code for compute capability {', '.join(missing)} (it has {' '.join(build.architectures)})"
-        )
-        return [warning("build", line, "type environment=NAME with a build for it; torch-cu126 is one for 7.0")]
-    return [ok("build", f"{name} for CUDA {build.cuda} has code for {', '.join(capabilities)}")]
-
-
-def carries(architectures: Sequence[str], capability: str) -> bool:
-    """True if one of a build's targets runs on a device: machine code of its major version and no newer minor one, or
-    code to translate of no newer version (CUDA C++ Programming Guide, sections "Binary" and "PTX Compatibility")."""
-    major, minor = (int(part) for part in capability.split("."))
-    for target in architectures:
-        match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", target)
-        if match is None:
-            continue
-        version, exact = (int(match[2]), int(match[3])), match[4] == "a"
-        if exact:
-            fits = version == (major, minor)
-        elif match[1] == "compute" and not match[4]:
-            fits = version <= (major, minor)
-        else:
-            fits = version[0] == major and version[1] <= minor
-        if fits:
-            return True
-    return False
+def judge(
+    name: str, answer: Answer, capabilities: Sequence[str], driver_cuda: str | None, instead: str = ""
+) -> Finding:
+    """A build against the devices and the driver; `instead`: what to type for one that suits them."""
+    if answer.build is None:
+        return impossible("build", f"{name} is a build for CPUs", instead or "type device=cpu")
+    if why := answer.build.why_not(capabilities, driver_cuda):
+        old = "the driver ends" in why
+        return impossible("build", f"{name} {why}", instead or ("update the driver" if old else "type device=cpu"))
+    if not answer.available:
+        do = "look at CUDA_VISIBLE_DEVICES and the driver, or type device=cpu"
+        return impossible("build", f"{name} for CUDA {answer.build.cuda} sees no GPU", do)
+    return ok("build", f"{name} for CUDA {answer.build.cuda} has code for {', '.join(capabilities)}")

@@ -91,7 +91,8 @@ def next_command(row: Row) -> str:
 
 def _plain(row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
     """(what a plain command means anyway, the hyperparameters in the log that are not the set's), by key as typed."""
-    plain = {"batch": "set", "precision": "fp32", "nodes": 1, "cpu.cores_per_device": 1, "stop": "target"}
+    plain = {"batch": "set", "nodes": 1, "cpu.cores_per_device": 1, "stop": "target"}
+    plain |= {"precision": "fp32"} if row.device == "cpu" else {}
     try:
         workload = registry.load_workload(row.workload)
         defaults = workload.defaults(row.profile, row.rules, {})

@@ -360,6 +360,8 @@ def evaluated_again(data: Data) -> Iterator[list[Batch]]:
 
 
 def one_line(error: BaseException) -> str:
-    """An exception as one line: its type and the first line of its text."""
+    """An exception as one line: its type and the first line of its text, the last of one that is a trace (MXNet's are)."""
     lines = str(error).strip().splitlines()
+    if lines and lines[0].startswith("Traceback "):
+        lines = lines[-1:]
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -7,7 +7,7 @@ class NVMLError(Exception):
     pass
 
 
-def make(broken=(), running=(), used=1 << 20, driver=13000, capability=(9, 0), slow=0):
+def make(broken=(), running=(), used=1 << 20, driver=13000, capability=(9, 0), slow=0, parts=0):
     """The module, to be put into `sys.modules["pynvml"]`."""
     module = types.ModuleType("pynvml")
     memory = types.SimpleNamespace(total=80 << 30, used=used, free=(80 << 30) - used)
@@ -20,6 +20,7 @@ def make(broken=(), running=(), used=1 << 20, driver=13000, capability=(9, 0), s
         "nvmlDeviceGetUUID": lambda device: f"GPU-{device}".encode(),
         "nvmlDeviceGetPciInfo": lambda device: types.SimpleNamespace(busId=f"00000000:3{device}:00.0"),
         "nvmlDeviceGetCudaComputeCapability": lambda device: capability,
+        "nvmlDeviceGetMigMode": lambda device: (parts, parts),
         "nvmlDeviceGetMemoryInfo": lambda device: memory,
         "nvmlDeviceGetUtilizationRates": lambda device: types.SimpleNamespace(gpu=90 + device, memory=5),
         "nvmlDeviceGetPowerUsage": lambda device: 312_500,

@@ -69,6 +69,7 @@ class AllReduce(Workload):
     sample_unit = "bytes"
     batch_unit = "bytes"
     default_rules = "v0.7"
+    gpu_precisions = ()  # it is the type of what is summed
     precisions = {
         "pytorch": ("fp32", "bf16", "fp16"),
         "tensorflow": ("fp32", "bf16", "fp16"),

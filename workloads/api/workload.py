@@ -36,6 +36,8 @@ class Workload(ABC):
     default_rules: ClassVar[str]
     precisions: ClassVar[Mapping[str, tuple[str, ...]]]
     """Framework name to the precisions that its trainer offers."""
+    gpu_precisions: ClassVar[tuple[str, ...]] = ("bf16", "fp16", "tf32")
+    """What `precision=auto` means on GPUs, the first that trainer and device have: what published entries use. Else fp32."""
     fp16_scaling: ClassVar[LossScaling] = LossScaling("static", start=128.0)
     """Of the loss under fp16. Default: that of ResNet's reference (resnet_run_loop.py) and of NVIDIA's v0.5 entry of SSD."""
     linear_choice: ClassVar[tuple[str, ...]] = ()

@@ -40,6 +40,7 @@ class NCF(Workload):
     log_name = "ncf"
     sample_unit = "samples"
     default_rules = "v0.5"
+    gpu_precisions = ("tf32",)
     precisions = {
         "pytorch": ("fp32", "bf16", "tf32"),
         "tensorflow": ("fp32", "bf16"),

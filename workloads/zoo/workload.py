@@ -39,6 +39,7 @@ class Zoo(ClassifierWorkload):
     name = "zoo"
     log_name = "zoo"
     default_rules = "v0.7"
+    gpu_precisions = ()  # the article's measurements are in fp32
     asynchronous = ("pytorch", "tensorflow", "mxnet")
     Options = ZooOptions
     options: ZooOptions

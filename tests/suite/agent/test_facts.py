@@ -8,8 +8,8 @@ import pytest
 from suite.agent import facts
 from suite.machine.visible import VARIABLE
 
-FIRST = "0, GPU-aa11, NVIDIA Test, 81920, 9.0"
-SECOND = "1, GPU-bb22, NVIDIA Other, 40960, 8.0"
+FIRST = "0, GPU-aa11, NVIDIA Test, 81920, 9.0, Disabled"
+SECOND = "1, GPU-bb22, NVIDIA Other, 40960, 8.0, [N/A]"
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_devices_are_chosen_by_number_or_uuid(monkeypatch, driver, typed, names)
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("1, GPU-bb22, NVIDIA Other, [N/A], 8.0", "GPU-bb22, NVIDIA Other, [N/A], 8.0"),
+        ("1, GPU-bb22, NVIDIA Other, [N/A], 8.0, [N/A]", "GPU-bb22, NVIDIA Other, [N/A], 8.0, [N/A]"),
         ("1, [GPU is lost]", "[GPU is lost]"),
     ],
 )
@@ -53,6 +53,11 @@ def test_a_device_that_is_lost_is_told_and_can_be_left_out(monkeypatch, driver, 
     monkeypatch.setenv(VARIABLE, "0")
     found = facts.facts()
     assert ([gpu["name"] for gpu in found["hardware"]["gpus"]], found["gpu_fault"]) == (["NVIDIA Test"], "")
+
+
+def test_a_device_cut_into_parts_is_told(driver):
+    driver(FIRST.replace("Disabled", "Enabled"), SECOND)
+    assert facts.facts()["gpu_fault"].startswith("GPU 0 is cut into parts (MIG), which are not supported; ")
 
 
 def test_a_driver_that_does_not_answer_has_no_devices(driver):

@@ -5,18 +5,22 @@ import subprocess
 import sys
 import time
 from collections import namedtuple
+from dataclasses import replace
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from suite.common import registry
+from suite.environments.builds import Build
 from suite.environments.environment import Environment
 from suite.machine import cpu_load, devices, topology
 from suite.machine.cgroups import Limits
+from suite.plan.settings import auto_environment
 from suite.preflight import doctor
 from suite.preflight import gpus as gpucheck
 from suite.preflight.doctor import Need, preflight
-from suite.preflight.gpus import Build, carries, judge
+from suite.preflight.gpus import Answer, judge
 from tests.helpers import TOY_RUN, only, run_suite_here, suite, suite_here, wait_until
 from tests.suite import fake_nvml
 
@@ -171,44 +175,87 @@ def test_no_driver(tmp_path, quiet, monkeypatch):
     assert "NVML does not answer" in only(preflight(need(tmp_path, "cuda")))
 
 
-ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_90a", "sm_100", "compute_120")
-
-
 @pytest.mark.parametrize(
-    ("capability", "fits"),
+    ("answer", "driver", "expected"),
     [
-        *(("7.0", False), ("7.5", True), ("8.0", True), ("8.9", True), ("9.0", True), ("10.3", True)),
-        *(("11.0", False), ("12.0", True), ("12.1", True), ("13.0", True)),
+        (Answer("2.11", Build("13.0", ("sm_90",)), True), "13.0", "ok"),
+        (Answer("2.11", Build("13.0", ("sm_90",)), True), "12.8", "the driver ends at 12.8; type environment=other"),
+        (Answer("2.11", None, False), "13.0", "is a build for CPUs; type environment=other"),
+        (Answer("2.11", Build("13.0", ("sm_90",)), False), "13.0", "sees no GPU; look at CUDA_VISIBLE_DEVICES"),
     ],
 )
-def test_which_devices_a_build_carries(capability, fits):
-    assert carries(ARCHITECTURES, capability) is fits
+def test_what_a_framework_says_of_its_build(answer, driver, expected):
+    finding = judge("pytorch 2.11", answer, ["9.0"], driver, "type environment=other")
+    assert finding.level == ("ok" if expected == "ok" else "impossible")
+    assert expected == "ok" or expected in finding.line
 
 
-@pytest.mark.parametrize(
-    ("build", "driver", "expected"),
-    [
-        (Build("2.11", "13.0", True, ("sm_90",)), "13.0", "ok"),
-        (Build("2.11", "12.8", True, ("sm_90",)), "12.2", "ok"),
-        (Build("2.11", "12.6", True, ("sm_90",)), "13.0", "ok"),
-        (Build("2.11", "13.0", True, ("sm_90",)), "12.8", "is built for CUDA 13.0, the driver ends at 12.8"),
-        (Build("2.11", None, False, ()), "13.0", "is a build for CPUs"),
-        (Build("2.11", "13.0", False, ()), "13.0", "sees no GPU"),
-        (Build("2.11", "13.0", True, ("sm_75",)), "13.0", "has no code for compute capability 9.0 (it has sm_75)"),
-    ],
-)
-def test_a_build_against_devices_and_driver(build, driver, expected):
-    finding = only(judge("pytorch 2.11", build, ["9.0"], driver))
-    assert finding.level == "ok" if expected == "ok" else expected in finding.text
-
-
-def test_the_environment_is_asked_in_a_process_of_its_own(tmp_path, quiet, nvml):
-    nvml()
-    python = tmp_path / "python"
-    python.write_text('#!/bin/sh\necho noise\necho \'["2.11", "13.0", true, ["sm_75"]]\'\n')
+def asked(folder, answer):
+    """An environment whose Python answers so."""
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\necho noise\necho '{answer}'\n")
     python.chmod(0o755)
-    line = only(preflight(need(tmp_path, "cuda", Environment("fake", (), str(python)))))
-    assert line.startswith("build: pytorch 2.11 has no code for compute capability 9.0")
+    return Environment("fake", (), str(python))
+
+
+@pytest.mark.parametrize(
+    ("changes", "what", "do"),
+    [
+        ({"driver": 12080}, "is built for CUDA 13.0, the driver ends at 12.8", "type environment=torch-cu126"),
+        (
+            {"capability": (7, 0)},
+            "has no code for compute capability 7.0 (it has sm_75)",
+            "type environment=torch-cu126",
+        ),
+        (
+            {"capability": (12, 0), "driver": 12080},
+            "is built for CUDA 13.0, the driver ends at 12.8",
+            "update the driver",
+        ),
+        ({"capability": (3, 0)}, "has no code for compute capability 3.0 (it has sm_75)", "type device=cpu"),
+    ],
+)
+def test_a_build_that_does_not_suit_is_refused_before_a_run(tmp_path, quiet, nvml, changes, what, do):
+    """PyTorch itself dies minutes later: "ProcessGroupNCCL is only supported with GPUs"."""
+    nvml(**changes)
+    environment = asked(tmp_path, '["2.11", "13.0", false, ["sm_75"]]')
+    with pytest.raises(ValueError, match=r"^build: ") as error:
+        preflight(need(tmp_path, "cuda", environment))
+    assert str(error.value) == f"build: pytorch 2.11 {what}; {do}"
+
+
+def test_frameworks_that_are_not_asked_are_judged_by_the_lock(tmp_path, quiet, nvml):
+    """MXNet's build ends at sm_86 and has nothing that a driver could translate for Hopper."""
+    nvml()
+    of_mxnet = replace(need(tmp_path, "cuda", Environment("mxnet-cuda", (), "python")), framework="mxnet")
+    with pytest.raises(
+        ValueError, match=r"^build: mxnet 1\.9\.1 has no code for compute capability 9\.0 .*; type device=cpu"
+    ):
+        preflight(of_mxnet)
+    nvml(capability=(8, 0))
+    assert preflight(of_mxnet) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "torch"),
+        ({"capability": (7, 0)}, "torch-cu126"),
+        ({"driver": 12080}, "torch-cu126"),
+        ({"capability": (10, 0), "driver": 12080}, "torch"),  # none suits: preflight says why
+    ],
+)
+def test_the_environment_is_chosen_by_driver_and_capability(nvml, changes, expected):
+    nvml(**changes)
+    assert auto_environment(registry.load_framework("pytorch"), "cuda", (), 2) == expected
+
+
+def test_a_gpu_cut_into_parts_is_refused(nvml):
+    nvml(parts=1)
+    with pytest.raises(ValueError, match=r"GPU 0 is cut into parts \(MIG\).*type device=cpu$"):
+        devices.gpus()
+    nvml(parts=1, broken=("nvmlDeviceGetMigMode",))
+    assert len(devices.gpus()) == 2
 
 
 @pytest.mark.parametrize("script", ["echo broken >&2; exit 3", "echo nothing", "true"])

@@ -1,0 +1,61 @@
+"""Which arithmetic a run gets: on CPU cores fp32, on GPUs what published entries use, as far as trainer and device have it."""
+
+import sys
+
+import pytest
+
+from suite.common import registry
+from suite.plan.settings import Impossible, resolve_settings
+from tests.helpers import composed
+from tests.suite import fake_nvml
+
+HOPPER, VOLTA, PASCAL = (9, 0), (7, 0), (6, 1)
+
+
+def precision(monkeypatch, capability, workload, framework="pytorch", *words):
+    """Of a run on one fake GPU."""
+    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml.make(capability=capability))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    words = (f"workload={workload}", f"framework={framework}", "profile=synthetic", "device=cuda", *words)
+    kind = registry.load_workload(workload)
+    return resolve_settings(composed(*words), kind, registry.load_framework(framework)).precision
+
+
+@pytest.mark.parametrize(
+    ("workload", "framework", "capability", "expected"),
+    [
+        *(("resnet50", "pytorch", HOPPER, "bf16"), ("resnet50", "pytorch", VOLTA, "fp16")),
+        *(("ssd", "tensorflow", HOPPER, "bf16"), ("resnet50", "mxnet", HOPPER, "fp16")),
+        *(
+            ("gnmt", "pytorch", PASCAL, "fp32"),
+            ("gnmt", "tensorflow", HOPPER, "tf32"),
+            ("gnmt", "mxnet", HOPPER, "fp32"),
+        ),
+        *(("ncf", "pytorch", HOPPER, "tf32"), ("ncf", "pytorch", VOLTA, "fp32")),
+        *(("zoo", "pytorch", HOPPER, "fp32"), ("allreduce", "pytorch", HOPPER, "fp32")),
+    ],
+)
+def test_auto_on_gpus(monkeypatch, workload, framework, capability, expected):
+    assert precision(monkeypatch, capability, workload, framework) == expected
+
+
+def test_asynchronous_updates_have_no_fp16(monkeypatch):
+    assert precision(monkeypatch, VOLTA, "resnet50", "pytorch", "update=async") == "fp32"
+
+
+def test_what_is_typed_stays(monkeypatch):
+    assert precision(monkeypatch, HOPPER, "resnet50", "pytorch", "precision=fp32") == "fp32"
+
+
+@pytest.mark.parametrize("typed", ["bf16", "tf32"])
+def test_a_precision_that_the_devices_lack_is_refused(monkeypatch, typed):
+    with pytest.raises(
+        Impossible, match=r"from compute capability 8\.0 on, this machine has one of 7\.0; type precision=auto"
+    ):
+        precision(monkeypatch, VOLTA, "resnet50", "pytorch", f"precision={typed}")
+
+
+def test_on_cpu_cores_it_is_fp32():
+    words = ("workload=resnet50", "profile=demo", "device=cpu")
+    kind = registry.load_workload("resnet50")
+    assert resolve_settings(composed(*words), kind, registry.load_framework("pytorch")).precision == "fp32"
