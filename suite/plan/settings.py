@@ -173,9 +173,7 @@ def _precision(
     precision, allowed = str(config["precision"]), workload.precisions.get(framework.name, ("fp32",))
     least = _least_capability(hosts, config["gpus"]) if device == "cuda" else (0, 0)
     if precision == "auto":
-        refused = ("fp16",) if config["update"]["kind"] == "async" else ()
-        wanted = [one for one in workload.gpu_precisions if one in allowed and one not in refused]
-        offered = [one for one in wanted if least >= FIRST_WITH[one]]
+        offered = [one for one in workload.gpu_precisions if one in allowed and least >= FIRST_WITH[one]]
         return offered[0] if device == "cuda" and offered else "fp32"
     if precision not in allowed:
         raise Impossible(str(not_allowed(f"precision (for {workload.name} in {framework.name})", precision, allowed)))

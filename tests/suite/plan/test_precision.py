@@ -39,10 +39,6 @@ def test_auto_on_gpus(monkeypatch, workload, framework, capability, expected):
     assert precision(monkeypatch, capability, workload, framework) == expected
 
 
-def test_asynchronous_updates_have_no_fp16(monkeypatch):
-    assert precision(monkeypatch, VOLTA, "resnet50", "pytorch", "update=async") == "fp32"
-
-
 def test_what_is_typed_stays(monkeypatch):
     assert precision(monkeypatch, HOPPER, "resnet50", "pytorch", "precision=fp32") == "fp32"
 
