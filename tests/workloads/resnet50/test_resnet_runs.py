@@ -41,6 +41,7 @@ def test_frameworks_train_alike(epoch):
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two devices need two cores")
+@pytest.mark.full  # gradients of two replicas are held against float64 in test_image_trainers, runs of two in NCF's
 def test_two_processes_of_each_framework_train_alike(tmp_path):
     """Gradients go over gloo, gRPC or a KVStore. With half or twice the rate the loss differs by 1.1e-3 or 5e-3."""
     words = (f"framework={','.join(FRAMEWORKS)}", "gpus=2", "seed=1", "stop=steps:30")

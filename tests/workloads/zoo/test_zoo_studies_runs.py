@@ -52,6 +52,7 @@ def test_passes_time_each_step(tmp_path):
     assert "Each step was timed by itself, by a wait after each step." in section
 
 
+@pytest.mark.full
 def test_fixed_samples_on_one_core_and_on_all(tmp_path):
     _, plan, section = study_of(tmp_path, "fixed_samples")
     assert [cell["values"]["cpu.cores_per_device"] for cell in plan["cells"]] == ["1", "all"]

@@ -11,7 +11,7 @@ STEPS = 3
 
 
 @pytest.mark.framework
-@pytest.mark.parametrize("workload", ["resnet50", "ssd"])
+@pytest.mark.parametrize("workload", ["resnet50", pytest.param("ssd", marks=pytest.mark.full)])
 def test_two_machines_train_as_one_does(two, folder, workload):  # noqa: F811
     demo = (f"workload={workload}", "profile=demo", "gpus=2", "device=cpu", "seed=1", f"stop=steps:{STEPS}")
     before, over = WAYS["slurm"]
