@@ -75,7 +75,7 @@ def resolve_settings(
     defaults = workload.defaults(profile, rules, _set_by_user(workload, options))
     device, config = choose_device(config, profile, framework, hosts, lacks)
     cores, config = cores_per_device(config, device, hosts, lacks)
-    precision = _precision(config, workload, framework, device, hosts)
+    precision = _precision(config, workload, framework, device, rules, hosts)
     _check_link(config["link"], device, framework)
     values = _values(config, workload, defaults, options, framework.name)
     dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]
@@ -167,13 +167,21 @@ def _check_link(link: str, device: str, framework: Framework) -> None:
 
 
 def _precision(
-    config: Config, workload: type[Workload], framework: Framework, device: str, hosts: Sequence[AvailableHost]
+    config: Config,
+    workload: type[Workload],
+    framework: Framework,
+    device: str,
+    rules: str,
+    hosts: Sequence[AvailableHost],
 ) -> str:
-    """As typed; `auto` on GPUs: what the workload's published entries use, as far as trainer and devices have it."""
+    """As typed; `auto` on GPUs: what published entries use, as far as trainer and devices have it and the rules allow it."""
     precision, allowed = str(config["precision"]), workload.precisions.get(framework.name, ("fp32",))
     least = _least_capability(hosts, config["gpus"]) if device == "cuda" else (0, 0)
     if precision == "auto":
-        offered = [one for one in workload.gpu_precisions if one in allowed and least >= FIRST_WITH[one]]
+        rows = workload.rules[rules].rows if rules in workload.rules else ()
+        closed = [row.allowed for row in rows if "precision" in row.names]
+        usable = [one for one in workload.gpu_precisions if one in allowed and least >= FIRST_WITH[one]]
+        offered = [one for one in usable if all(allows.allows(one, {}) for allows in closed)]
         return offered[0] if device == "cuda" and offered else "fp32"
     if precision not in allowed:
         raise Impossible(str(not_allowed(f"precision (for {workload.name} in {framework.name})", precision, allowed)))

@@ -16,6 +16,7 @@ from torch import nn
 from workloads.api import Batch
 from workloads.common.text import beam
 from workloads.common.text.vocabulary import PAD
+from workloads.frameworks.pytorch.copies import download
 from workloads.frameworks.pytorch.dropout import multipliers
 from workloads.frameworks.pytorch.entropy import smoothed_entropy
 from workloads.frameworks.pytorch.linear import linear
@@ -132,8 +133,15 @@ class Translator(nn.Module):
 
     def run(self, lstm: network.Lstm, x: torch.Tensor) -> torch.Tensor:
         """One LSTM over a sequence (L, B, inputs), from zeros: (L, B, h)."""
-        outputs: torch.Tensor = getattr(self, lstm.name)(x)[0]
-        return outputs
+        module: nn.LSTM = getattr(self, lstm.name)
+        narrow = torch.get_autocast_dtype("cuda") if x.is_cuda and torch.is_autocast_enabled("cuda") else x.dtype
+        if narrow != torch.bfloat16:
+            outputs: torch.Tensor = module(x)[0]
+            return outputs
+        with torch.autocast("cuda", enabled=False):  # which makes fp16 of an LSTM's input, whatever was asked for
+            weights = [weight.to(narrow) for weight in module._flat_weights]
+            zeros = torch.zeros(1, x.shape[1], module.hidden_size, dtype=narrow, device=x.device)
+            return torch.lstm(x.to(narrow), (zeros, zeros), weights, True, 1, 0.0, self.training, False, False)[0]
 
 
 def dropped(x: torch.Tensor, mask: torch.Tensor | None, lstm: network.Lstm) -> torch.Tensor:
@@ -174,9 +182,9 @@ class Decoder:
         return State(memory, [zeros] * count, [zeros] * count)
 
     def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
-        model, rows = self.model, torch.from_numpy(parents).to(self.trainer.device)
+        model, rows = self.model, self.trainer.to_device(parents)
         hidden, cells = ([one[rows] for one in part] for part in (state.hidden, state.cells))
-        x = model.embedding(torch.from_numpy(tokens).to(self.trainer.device))
+        x = model.embedding(self.trainer.to_device(tokens))
         context = weights = x
         for number, lstm in enumerate(model.layers.decoder):
             given = torch.cat([x, context], 1) if number else x
@@ -189,8 +197,7 @@ class Decoder:
                 context, weights = context.flatten(0, 1), weights.flatten(0, 1)
         scores = F.log_softmax(linear(x, model.classifier.weight, model.classifier.bias).float(), -1)
         best = scores.topk(min(2 * self.width, scores.shape[1]))
-        arrays = (best.values, best.indices.int(), weights.float())
-        candidates = beam.Candidates(*(array.cpu().numpy() for array in arrays))
+        candidates = beam.Candidates(*download(best.values, best.indices.int(), weights.float()))
         return candidates, State(state.memory, hidden, cells)
 
 

@@ -26,6 +26,8 @@ from workloads.ncf import weights as neumf
 
 CPU_PIECE = 4_096
 """Samples whose activations fit a core's cache; larger pieces spend their time on fresh memory pages."""
+GPU_SCORES = 1 << 20
+"""Scores of a piece of an evaluation batch on a GPU."""
 EMBEDDINGS = ("gmf_user", "gmf_item", "mlp_user", "mlp_item")
 
 
@@ -219,7 +221,7 @@ class NCFTrainer(ModelTrainer):
             item_half = self._item_half()
             for (batch,) in batches:
                 user, item = self.to_device(batch.arrays["user"]), self.to_device(batch.arrays["item"])
-                step = max(1, (CPU_PIECE if self.device.type == "cpu" else self.piece) // item.shape[1])
+                step = max(1, (CPU_PIECE if self.device.type == "cpu" else GPU_SCORES) // item.shape[1])
                 pairs = list(zip(user.split(step), item.split(step), strict=True))
                 parts = self.side_by_side.map(lambda pair: self._score(*pair, item_half), pairs)
                 yield batch, {"logits": torch.cat(parts).cpu().numpy()}

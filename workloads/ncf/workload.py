@@ -40,7 +40,7 @@ class NCF(Workload):
     log_name = "ncf"
     sample_unit = "samples"
     default_rules = "v0.5"
-    gpu_precisions = ("tf32",)
+    gpu_precisions = ("tf32", "bf16")  # small matrices: more is bandwidth; the rules of v0.5 know no tf32
     precisions = {
         "pytorch": ("fp32", "bf16", "tf32"),
         "tensorflow": ("fp32", "bf16"),

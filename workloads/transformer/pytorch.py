@@ -17,6 +17,7 @@ from torch import nn
 from workloads.api import Batch
 from workloads.common.text import beam
 from workloads.common.text.vocabulary import PAD
+from workloads.frameworks.pytorch.copies import download
 from workloads.frameworks.pytorch.dropout import multipliers_at
 from workloads.frameworks.pytorch.entropy import smoothed_entropy
 from workloads.frameworks.pytorch.linear import linear
@@ -213,13 +214,13 @@ class Search:
     """`workloads.common.text.beam.Decoder` on a `Translator`; keys and values of what was said are kept."""
 
     def __init__(self, trainer: TransformerTrainer) -> None:
-        self.device, self.model = trainer.device, trainer.model
+        self.device, self.model, self.to_device = trainer.device, trainer.model, trainer.to_device
         self.width = trainer.workload.beam.width
 
     def start(self, batch: Batch) -> State:
         model, source = self.model, batch.arrays["source"]
         rows = Rows.of(batch.arrays["source_length"], source.shape[1], self.device)
-        words = torch.from_numpy(source[rows.sequence, rows.position]).to(self.device).long()
+        words = self.to_device(source[rows.sequence, rows.position]).long()
         memory = model.encode(model.placed(model.embed(words), rows, "source", None), rows, None)
         projected = [
             model.split(rows.padded(layer.cross_attention.linear("key_value", memory)), 2)
@@ -231,8 +232,8 @@ class Search:
     def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
         model = self.model
         count = 0 if state.said is None else state.said.shape[4]
-        before = None if state.said is None else state.said[:, :, torch.from_numpy(parents).to(self.device)]
-        x = model.embed(torch.from_numpy(tokens).to(self.device).long()) + model.positions[count]
+        before = None if state.said is None else state.said[:, :, self.to_device(parents)]
+        x = model.embed(self.to_device(tokens).long()) + model.positions[count]
         kept = []
         for number, (_, layer) in enumerate(model.layers("decoder")):
             part = layer.self_attention
@@ -252,7 +253,7 @@ class Search:
             x = x + part.linear("outer", part.linear("inner", part.norm(x), relu=True))
         scores = F.log_softmax(model.classify(x).float(), -1)
         best = scores.topk(min(2 * self.width, scores.shape[1]))
-        candidates = beam.Candidates(best.values.cpu().numpy(), best.indices.int().cpu().numpy())
+        candidates = beam.Candidates(*download(best.values, best.indices.int()))
         return candidates, State(state.memory, state.allowed, torch.stack(kept))
 
 
@@ -263,6 +264,7 @@ class TransformerTrainer(ModelTrainer):
 
     def build(self) -> nn.Module:
         """The workload's network. On a GPU the fused attention draws its masks itself: no fused kernel takes ours."""
+        torch.backends.cuda.enable_cudnn_sdp(self.workload.options.cudnn_attention)
         return Translator(self.workload.network, self.workload.longest, self.device.type == "cuda")
 
     def loss(self, batch: Batch) -> torch.Tensor:

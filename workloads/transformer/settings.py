@@ -44,6 +44,10 @@ class TransformerOptions(TranslationOptions):
     bucket_growth: float = hyperparameter("factor from one bucket's edge to the next, at least by 1", minimum=1.0)
     bucket_multiple: int = hyperparameter("edges of buckets are rounded up to multiples of this", minimum=1)
     max_sequence_length: int = hyperparameter("tokens of a side with EOS; longer pairs are left out", minimum=2)
+    cudnn_attention: bool = option(
+        False,
+        "PyTorch on GPUs: let attention choose cuDNN's kernels, which build a plan for each new length of a search",
+    )
     hidden: int | None = option(None, "values of a word, a multiple of twice the heads; null: the profile's", minimum=8)
     feed_forward: int | None = option(None, "values inside a feed-forward layer; null: the profile's", minimum=4)
     layers: int | None = option(None, "of encoder and of decoder; null: the profile's", minimum=1)

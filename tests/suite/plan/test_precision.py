@@ -31,12 +31,17 @@ def precision(monkeypatch, capability, workload, framework="pytorch", *words):
             ("gnmt", "tensorflow", HOPPER, "tf32"),
             ("gnmt", "mxnet", HOPPER, "fp32"),
         ),
-        *(("ncf", "pytorch", HOPPER, "tf32"), ("ncf", "pytorch", VOLTA, "fp32")),
+        *(("ncf", "pytorch", HOPPER, "bf16"), ("ncf", "pytorch", VOLTA, "fp32")),
         *(("zoo", "pytorch", HOPPER, "fp32"), ("allreduce", "pytorch", HOPPER, "fp32")),
     ],
 )
 def test_auto_on_gpus(monkeypatch, workload, framework, capability, expected):
     assert precision(monkeypatch, capability, workload, framework) == expected
+
+
+def test_auto_keeps_to_the_rounds_formats(monkeypatch):
+    """Those of v0.5 have no tf32, which otherwise comes first for NCF; a round without NCF has no formats for it."""
+    assert precision(monkeypatch, HOPPER, "ncf", "pytorch", "rules=v0.7") == "tf32"
 
 
 def test_what_is_typed_stays(monkeypatch):

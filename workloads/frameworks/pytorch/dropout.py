@@ -7,6 +7,7 @@ import torch
 
 from workloads.common import dropout
 from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2, stream
+from workloads.frameworks.pytorch import kernels
 
 
 def multipliers(keys: torch.Tensor, label: str, positions: int, width: int, rate: float) -> torch.Tensor:
@@ -19,7 +20,7 @@ def multipliers_at(keys: torch.Tensor, positions: torch.Tensor, label: str, widt
     """`workloads.common.dropout.multipliers_at` of int64 where the keys and positions are."""
     if keys.device.type == "cpu":
         return torch.from_numpy(dropout.multipliers_at(keys.numpy(), positions.numpy(), label, width, rate))
-    return hashed(keys, positions, label, width, rate)
+    return (kernels.draw if kernels.usable() else hashed)(keys, positions, label, width, rate)
 
 
 def hashed(keys: torch.Tensor, positions: torch.Tensor, label: str, width: int, rate: float) -> torch.Tensor:

@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, Place, TrainStats, Workload
 from workloads.common.randomness import stream
 from workloads.frameworks.pytorch import server
+from workloads.frameworks.pytorch.copies import download
 from workloads.frameworks.pytorch.optimizers import LossScaler, Optimizer, build_optimizer, clip
 from workloads.frameworks.pytorch.trainer import PyTorchTrainer
 
@@ -248,7 +249,8 @@ class ModelTrainer(PyTorchTrainer):
         try:
             with torch.inference_mode(), self.autocast():
                 for (batch,) in batches:
-                    yield batch, {name: value.cpu().numpy() for name, value in self.outputs(batch).items()}
+                    outputs = self.outputs(batch)
+                    yield batch, dict(zip(outputs, download(*outputs.values()), strict=True))
         finally:
             self.model.train()
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from workloads.api import Array
-from workloads.frameworks.pytorch.uploads import upload
+from workloads.frameworks.pytorch.copies import upload
 
 
 class _Padded(torch.autograd.Function):

@@ -13,9 +13,9 @@ import torch.distributed as dist
 
 from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainStats, Workload
 from workloads.frameworks.pytorch import linear
+from workloads.frameworks.pytorch.copies import upload
 from workloads.frameworks.pytorch.gloo import polling_gives_way
 from workloads.frameworks.pytorch.store import meeting
-from workloads.frameworks.pytorch.uploads import upload
 
 CHECK_STEPS = 50
 """Steps between two looks at the loss; the copy to the host is asynchronous and read one interval later."""

@@ -1,8 +1,8 @@
 """The regions that a batch learns, decided on the device in PyTorch: for GPUs, so that no map is copied to the host.
 
 Proposals and samples are the host's (proposals.py, rois.py) up to rounding: the hash is computed here too. In place of
-selections there are fixed numbers with weights. Only suppression waits for the device, as the reference's does; of equal
-scores any may come first. Masks' targets are made on the host, while the device computes the heads (`Positives`).
+selections there are fixed numbers with weights; of equal scores any may come first. Suppression waits for the device where
+the kernel of ours does not run. Masks' targets are made on the host, while the device computes the heads (`Positives`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torchvision.ops import nms
 
 from workloads.api import Arrays
 from workloads.common import randomness
+from workloads.frameworks.pytorch import kernels
 from workloads.maskrcnn import boxes as conventions
 from workloads.maskrcnn.regions import host
 from workloads.maskrcnn.regions.rois import KEY, OF_ANCHORS, OF_OBJECTS
@@ -59,10 +60,15 @@ def decode(deltas: torch.Tensor, references: torch.Tensor) -> torch.Tensor:
 
 
 def kept(boxes: torch.Tensor, scores: torch.Tensor, most_iou: float) -> torch.Tensor:
-    """(B, n) 1 or 0: which boxes (B, n, 4) no better kept one overlaps by more, by torchvision's kernel: it waits."""
+    """(B, n) 1 or 0: which boxes (B, n, 4), best first, no better kept one overlaps by more.
+
+    Without a kernel of ours by torchvision's, for each image by itself, which waits.
+    """
     edges, keeps = torch.cat([boxes[..., :2], boxes[..., 2:] + 1], -1), torch.zeros_like(scores)
+    if boxes.is_cuda and boxes.shape[1] <= kernels.BOXES_MOST and kernels.usable():
+        return kernels.suppress(edges, most_iou)
     for keep, box, score in zip(keeps, edges, scores, strict=True):
-        keep[nms(box, score, most_iou)] = 1
+        keep.index_fill_(0, nms(box, score, most_iou), 1)
     return keeps
 
 

@@ -1,0 +1,84 @@
+"""Builds the null device with gcc, and says which variables put it before a process's CUDA libraries."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from suite.environments.venvs import status
+
+HERE = Path(__file__).parent
+HEADERS = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda-13.0")) / "include"
+OF_CUDA = (
+    "cuda",
+    "__cuda",
+    "cublas",
+    "cudnn",
+    "nccl",
+    "cufft",
+    "curand",
+    "cusparse",
+    "cusolver",
+    "cupti",
+    "nvtx",
+    "cufile",
+)
+ASKING = ("torch/lib/libtorch_cuda.so", "torch/lib/libc10_cuda.so", "torch/lib/libtorch_cuda_linalg.so",
+          "torch/lib/libtorch_python.so", "torch/lib/libtorch_nvshmem.so", "torchvision/_C.so")  # fmt: skip
+"""Libraries whose undefined symbols the null device has to have."""
+
+
+def site_packages():
+    """Of PyTorch's environment."""
+    return next((status("torch").folder / "lib").glob("python3*/site-packages"))
+
+
+def missing():
+    """Why it cannot be built here; empty: it can."""
+    lacking = [program for program in ("gcc", "g++", "nm") if shutil.which(program) is None]
+    if lacking:
+        return f"no {', '.join(lacking)} here"
+    return "" if (HEADERS / "cuda_runtime_api.h").exists() else f"no headers of CUDA 13.0 in {HEADERS} (CUDA_HOME)"
+
+
+def run(*words):
+    """Stop with the compiler's words if it fails."""
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def undefined(*libraries):
+    """The symbols of CUDA's libraries that these do not define themselves."""
+    lines = run("nm", "-D", "--undefined-only", *map(str, libraries)).splitlines()
+    names = {line.split()[1].partition("@")[0] for line in lines if line.startswith(" ") and line.split()}
+    return {name for name in names if name.startswith(OF_CUDA)}
+
+
+def build(folder):
+    """The variables for a process that is to see the device; files lie in `folder`."""
+    packages = site_packages()
+    include = [f"-I{path}" for path in (HEADERS, HERE, *(packages / "nvidia").glob("*/include"))]
+    objects = []
+    for name in ("runtime.cpp", "libraries.cpp"):
+        objects.append(folder / f"{name}.o")
+        run("g++", "-O1", "-w", "-fPIC", "-std=c++17", *include, "-c", str(HERE / name), "-o", str(objects[-1]))
+    run("gcc", "-O1", "-w", "-fPIC", "-c", str(HERE / "driver.c"), "-o", str(folder / "driver.o"))
+    defined = {
+        line.split()[-1] for line in run("nm", "--defined-only", *map(str, objects)).splitlines() if " T " in line
+    }
+    rest = sorted(undefined(*(path for name in ASKING if (path := packages / name).exists())) - defined)
+    answers = [f'int {name}(void) {{ null_count("call {name}", 1); return 0; }}' for name in rest]
+    (folder / "rest.c").write_text("\n".join(["void null_count(const char *, long);", *answers]))
+    run("gcc", "-O1", "-w", "-fPIC", "-fno-builtin", "-c", str(folder / "rest.c"), "-o", str(folder / "rest.o"))
+    runtime = folder / "libnullcuda.so"
+    run("g++", "-shared", "-o", str(runtime), *map(str, objects), str(folder / "rest.o"), "-lpthread")
+    for name in ("libcuda.so.1", "libnvrtc.so.13"):
+        run("gcc", "-shared", "-o", str(folder / name), str(folder / "driver.o"))
+    run("gcc", "-O1", "-w", "-fPIC", "-shared", "-o", str(folder / "libnvidia-ml.so.1"), str(HERE / "nvml.c"))
+    return {
+        "LD_PRELOAD": f"{runtime}:{folder / 'libnvrtc.so.13'}",
+        "LD_LIBRARY_PATH": str(folder),
+        "TORCH_CUDNN_V8_API_DISABLED": "1",  # its graphs would be asked for plans
+        "CUDA_VISIBLE_DEVICES": None,
+    }

@@ -1,0 +1,4 @@
+#pragma once
+#define API extern "C" __attribute__((visibility("default")))
+API void null_count(const char *what, long times);
+API void *null_handle();
