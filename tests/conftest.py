@@ -19,6 +19,7 @@ RUNS_PATHS = ("workloads/*/test_*_runs.py",)
 """Files whose tests start whole runs."""
 FRAMEWORK_PATHS = (
     "frameworks/test_*.py",
+    "gpu_paths/test_*.py",
     "workloads/test_*_trainers.py",
     "workloads/frameworks/*/test_*.py",
     "workloads/*/test_*_frameworks.py",
@@ -26,6 +27,7 @@ FRAMEWORK_PATHS = (
 )
 """Files whose tests run in the frameworks' environments; single ones in other files are marked there."""
 SLOW_PATHS = (
+    "gpu_paths/test_*.py",
     "machines/test_*.py",
     "stress/test_*.py",
     "suite/common/test_wheel.py",

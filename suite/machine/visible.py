@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
+NULL_DEVICE = "null device"
+"""In the name of a GPU that computes nothing (tests/gpu_paths), and the label of its runs: their numbers mean nothing."""
 
 
 def chosen(uuids: Mapping[int, str]) -> list[int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from suite.common.job_name import is_in_name, named
 from suite.common.run_folder import safe_name
 from suite.compliance.check import check_file
+from suite.machine.visible import NULL_DEVICE
 from suite.packaging.layout import failed_allowed, validated_benchmark
 from suite.packaging.same_setup import difference, repeated
 from suite.results.logs.collect import Run
@@ -73,6 +74,8 @@ def _submittable_record(run: Run) -> RunRecord:
         raise ValueError(f"{name}: {clean(run.reason)}; give logs that can be read")
     record, problems = run.reading.record, run.reading.problems
     settings = record.settings
+    if NULL_DEVICE in settings.labels:
+        raise ValueError(f"{name} is of the {NULL_DEVICE}, which computes nothing; run it on GPUs")
     if settings.profile not in ("", "reference"):
         reasons = {"demo": "its target has no relation to MLPerf", "synthetic": "it learns nothing"}
         reason = reasons.get(settings.profile, "only reference runs can be submitted")

@@ -20,10 +20,11 @@ from suite.environments.plugins import Plugin, check_trainer, with_plugins
 from suite.launch.base import Framework
 from suite.launch.hosts import AvailableHost, spread
 from suite.machine import devices
+from suite.machine.visible import NULL_DEVICE
 from suite.plan.capacity import check_inputs, check_memory
 from suite.plan.linear import chosen_library
 from suite.plan.plausible import check_workload
-from suite.plan.settings import Config, Impossible, auto_environment, resolve_settings
+from suite.plan.settings import Config, Impossible, auto_environment, resolve_settings, visible_gpus
 from workloads.api import Facts, Settings, Workload
 
 
@@ -232,6 +233,8 @@ def _labels(
         least = min((len(host.cores) for host in hosts), default=len(cores))
         if settings.devices * settings.cores_per_device > least * max(1, len(hosts)):
             labels.append("oversubscribed")
+    if settings.device == "cuda" and any(NULL_DEVICE in gpu["name"] for gpus in visible_gpus(hosts) for gpu in gpus):
+        labels.append(NULL_DEVICE)
     if settings.asynchronous:
         labels.append("async")
     if settings.straggler_ms:

@@ -200,7 +200,7 @@ FIRST_WITH = {"fp32": (0, 0), "fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}
 """Compute capability of the first GPUs whose matrix units have a precision: Volta, Ampere."""
 
 
-def _visible_gpus(hosts: Sequence[AvailableHost]) -> list[list[Mapping[str, Any]]]:
+def visible_gpus(hosts: Sequence[AvailableHost]) -> list[list[Mapping[str, Any]]]:
     """Of each host, or of this machine, its GPUs as `machine.devices.hardware` gives them."""
     return [host.hardware["gpus"] for host in hosts] if hosts else [[asdict(gpu) for gpu in devices.gpus()]]
 
@@ -208,7 +208,7 @@ def _visible_gpus(hosts: Sequence[AvailableHost]) -> list[list[Mapping[str, Any]
 def gpu_capabilities(hosts: Sequence[AvailableHost], count: int) -> list[str]:
     """The compute capabilities of the GPUs that a run on `count` devices takes."""
     each = count // max(1, len(hosts))
-    return sorted({str(gpu["capability"]) for gpus in _visible_gpus(hosts) for gpu in gpus[:each]})
+    return sorted({str(gpu["capability"]) for gpus in visible_gpus(hosts) for gpu in gpus[:each]})
 
 
 def _least_capability(hosts: Sequence[AvailableHost], count: int) -> tuple[int, int]:
@@ -318,7 +318,7 @@ def choose_device(
     for host in hosts:
         if host.gpu_fault and wanted != "cpu":
             raise ValueError(f"machine {host.name}: {host.gpu_fault}")
-    visible = min(_visible_gpus(hosts), key=len) if wanted != "cpu" else []
+    visible = min(visible_gpus(hosts), key=len) if wanted != "cpu" else []
     machines = max(1, len(hosts))
     if not visible and (wanted == "cuda" or (wanted == "auto" and profile == "reference")):
         line = (

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.common.registry import not_allowed
+from suite.machine.visible import NULL_DEVICE
 from suite.results.identity import HYPERPARAMETERS, Row, differences, label, own_words, same, value_text
 from suite.results.names import workload_name
 from suite.results.ratios import SIGNIFICANCE, permutation_test, ratio, ratio_text
@@ -90,6 +91,10 @@ def logs_side(
         for one in (one for one in wanted if one not in there):
             raise not_allowed(f"{argument} {title}: --{column}", one, there)
         runs = runs[runs[column].isin(wanted)] if wanted else runs
+    if any(NULL_DEVICE in labels for labels in runs["labels"]):
+        raise ValueError(
+            f"{argument} {title}: runs of the {NULL_DEVICE}, which computes nothing: there is nothing to compare"
+        )
     with_runs = [row for row in result_rows(runs) if row.runs]
     profiles = sorted({clean(row.profile, 40) or "published" for row in with_runs})
     if len(profiles) > 1:

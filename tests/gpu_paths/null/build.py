@@ -80,5 +80,5 @@ def build(folder):
         "LD_PRELOAD": f"{runtime}:{folder / 'libnvrtc.so.13'}",
         "LD_LIBRARY_PATH": str(folder),
         "TORCH_CUDNN_V8_API_DISABLED": "1",  # its graphs would be asked for plans
-        "CUDA_VISIBLE_DEVICES": None,
+        "TRITON_LIBCUDA_PATH": str(folder),
     }

@@ -24,7 +24,7 @@ int nvmlShutdown(void) { return 0; }
 const char *nvmlErrorString(int error) {
   return error == 2 ? "Invalid Argument" : error == 3 ? "Not Supported" : error == 9 ? "Driver Not Loaded" : "GPU is lost";
 }
-int nvmlSystemGetDriverVersion(char *text, unsigned size) { return snprintf(text, size, "580.0 (null device)") < 0; }
+int nvmlSystemGetDriverVersion(char *text, unsigned size) { return snprintf(text, size, "580.0") < 0; }
 int nvmlSystemGetCudaDriverVersion(int *version) {
   *version = getenv("NULL_GPU_DRIVER") ? atoi(getenv("NULL_GPU_DRIVER")) : 13000;
   return 0;
@@ -43,7 +43,7 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *text, Device **device) {
 int nvmlDeviceGetUUID(Device *device, char *text, unsigned size) {
   return snprintf(text, size, "GPU-%08x-0000-0000-0000-000000000000", 0xa0000000u + device->number) < 0;
 }
-int nvmlDeviceGetName(Device *device, char *text, unsigned size) { return snprintf(text, size, "%s", card(device)->name) < 0; }
+int nvmlDeviceGetName(Device *device, char *text, unsigned size) { return snprintf(text, size, "%s (null device)", card(device)->name) < 0; }
 int nvmlDeviceGetCudaComputeCapability(Device *device, int *major, int *minor) {
   NEEDS(device);
   *major = card(device)->major, *minor = card(device)->minor;
@@ -80,9 +80,13 @@ int nvmlDeviceGetTemperature(Device *device, int kind, unsigned *degrees) {
 }
 int nvmlDeviceGetCurrentClocksThrottleReasons(Device *device, u64 *reasons) { return *reasons = 0, 0; }
 int nvmlDeviceGetComputeRunningProcesses_v3(Device *device, unsigned *count, void *processes) { return *count = 0, 0; }
+int nvmlDeviceGetComputeRunningProcesses(Device *device, unsigned *count, void *processes) { return *count = 0, 0; }
 int nvmlDeviceGetNvLinkState(Device *device, unsigned link, unsigned *state) {
   return (int)link >= card(device)->nvlinks ? 2 : (*state = 1, 0);
 }
+int nvmlDeviceGetNvLinkRemoteDeviceType(Device *device, unsigned link, int *type) { return *type = 0, 0; }
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(Device *device, unsigned link, void *info) { return memset(info, 0, 68), 0; }
+int nvmlDeviceGetGpuFabricInfoV(Device *device, void *info) { return 3; }
 int nvmlDeviceGetTopologyCommonAncestor(Device *a, Device *b, int *level) {
   return *level = a->number / 4 == b->number / 4 ? 40 : 50, 0;
 }

@@ -1,5 +1,6 @@
 // A CUDA runtime without a device, put before PyTorch by LD_PRELOAD: memory is the host's, copies are made, kernels do nothing,
-// streams and events are numbers. Every launch, wait, copy and collective is counted. A scalar that the host reads is 0.
+// streams and events are numbers. Every launch, wait, copy and collective is counted. A scalar that the host reads is 0, since
+// kernels would have made it, but for what the host or an all-gather brought there and nobody has read yet.
 #include <cuda_runtime_api.h>
 
 #include <sys/mman.h>
@@ -8,6 +9,7 @@
 #include <cstdio>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,10 @@ static std::map<char *, Range> &ranges() {
 }
 static std::map<const void *, std::string> &kernels() {
   static auto *one = new std::map<const void *, std::string>;
+  return *one;
+}
+static std::set<char *> &known() {
+  static auto *one = new std::set<char *>;
   return *one;
 }
 static const size_t DRIVER_BYTES = 600ull << 20;  // what a context takes of a card's memory
@@ -324,6 +330,10 @@ API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *of, const void *
   return cudaSuccess;
 }
 
+API void null_known(void *at, size_t size) {
+  LOCKED;
+  for (size_t byte = 0; byte < size; byte += 4) known().insert((char *)at + byte);
+}
 static cudaError_t copy(void *to, const void *from, size_t size) {
   LOCKED;
   auto target = range_of(to), source = range_of(from);
@@ -332,7 +342,8 @@ static cudaError_t copy(void *to, const void *from, size_t size) {
   if (to_device != from_device) way += (to_device ? source : target) ? ", pinned" : ", pageable";
   counts()["copy " + way]++;
   counts()["bytes " + way] += size;
-  if (from_device && !to_device && size <= 8)
+  if (to_device && size <= 4096 && (!from_device || known().count((char *)from))) null_known(to, size);
+  if (from_device && !to_device && size <= 8 && !known().erase((char *)from))
     memset(to, 0, size);
   else if (!(to_device && from_device) || size <= 1 << 20)
     memcpy(to, from, size);

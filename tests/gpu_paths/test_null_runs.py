@@ -1,0 +1,114 @@
+"""Whole runs on null devices: they go their way to the end, and every number of theirs says where it is from."""
+
+import json
+import time
+
+import pytest
+
+from tests.helpers import only
+
+SIX = {"ncf": "ml-demo", "resnet50": "imagenet-demo", "ssd": "coco-demo", "maskrcnn": "coco-demo",
+       "gnmt": "translation-demo", "transformer": "translation-demo"}  # fmt: skip
+NARROW = {"resnet50": "fp16", "ssd": "fp16", "maskrcnn": "fp16"}
+"""The null device's cuDNN has no bf16 convolutions."""
+
+
+def words(workload, devices, *more):
+    precision = [f"precision={NARROW[workload]}"] if workload in NARROW else []
+    return [f"workload={workload}", "profile=demo", f"gpus={devices}", "stop=steps:2", *precision, *more]
+
+
+def collectives(folder):
+    """Rank to the lines that its calls of NCCL left."""
+    return {path.suffix: path.read_text().splitlines() for path in folder.glob("nccl.*")}
+
+
+@pytest.mark.parametrize("workload", SIX)
+def test_two_devices_train_and_call_the_same_collectives(null, demo_data, workload):
+    demo_data(SIX[workload])
+    done = null.run(*words(workload, 2), cards=("h100", "h100"), NULL_NCCL=str(null.folder / "nccl"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, second = collectives(null.folder).values()
+    assert first == second
+    assert any(line.startswith("all-reduce") for line in first)
+
+
+def test_ssd_on_eight_devices(null, demo_data):
+    demo_data("coco-demo")
+    done = null.run(
+        *words("ssd", 8, "batch=per_device:2"), cards=("h100",) * 8, NULL_NCCL=str(null.folder / "nccl"),
+        SUITE_MINIMUM_DISK_MB="50",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len({tuple(lines) for lines in collectives(null.folder).values()}) == 1
+    assert len(collectives(null.folder)) == 8
+
+
+def test_numbers_are_labelled_and_go_nowhere(null, demo_data):
+    """Log, console, report, telemetry; neither compared nor packaged."""
+    demo_data("ml-demo")
+    done = null.run(*words("ncf", 1))
+    assert "null device" in done.stdout
+    (log,) = null.folder.glob("logs/**/result_0.txt")
+    settings = next(
+        json.loads(line.partition(" ")[2])["value"] for line in log.read_text().splitlines() if "suite_run" in line
+    )
+    assert settings["labels"] == ["demo", "null device"]
+    assert (settings["device_name"], settings["precision"]) == ("NVIDIA H100 80GB HBM3 (null device)", "bf16")
+    samples = [json.loads(line) for line in (log.parent / "telemetry.jsonl").read_text().splitlines()]
+    assert any("97" in json.dumps(one) for one in samples)  # percent in use, as NVML has it
+    topology = json.loads((log.parent / "topology.json").read_text())
+    assert only(topology["gpus"])["capability"] == "9.0"
+    assert "null device" in null.suite("report", "logs").stdout
+    compared = null.suite("compare", "logs")
+    assert compared.returncode == 2
+    assert "runs of the null device, which computes nothing" in compared.stderr
+    packaged = null.suite("package", "logs", "out", "--submitter", "x", "--system", "y")
+    assert packaged.returncode == 2
+    assert "computes nothing" in packaged.stderr
+
+
+def test_too_little_memory_is_filed_as_oom(null, demo_data):
+    demo_data("ml-demo")
+    done = null.run(*words("ncf", 1, "batch=global:4194304"), cards=("small",))
+    (status,) = null.folder.glob("logs/**/status.json")
+    assert json.loads(status.read_text())["status"] == "oom", done.stdout + done.stderr
+
+
+def test_a_rank_that_dies_in_a_collective_is_named(null, demo_data):
+    demo_data("ml-demo")
+    started = time.monotonic()
+    done = null.run(*words("ncf", 2), cards=("h100", "h100"), NULL_NCCL_DIES="2")
+    (status,) = null.folder.glob("logs/**/status.json")
+    filed = json.loads(status.read_text())
+    assert (filed["status"], done.returncode) == ("rank_died", 1), done.stdout + done.stderr
+    assert "worker-1" in filed["reason"] or "rank 1" in filed["reason"]
+    assert time.monotonic() - started < 60
+
+
+def test_a_card_that_vanishes_ends_no_run_and_is_refused_next_time(null, demo_data):
+    demo_data("ml-demo")
+    gone = null.folder / "gone"
+    gone.touch()
+    done = null.run(*words("ncf", 1), cards=("h100", "h100"), NULL_GPU_LOST=f"1:{gone}")
+    assert done.returncode == 2
+    assert "GPU 1 does not answer (GPU is lost)" in done.stderr
+    kept = null.run(*words("ncf", 1), cards=("h100", "h100"), NULL_GPU_LOST=f"1:{gone}", CUDA_VISIBLE_DEVICES="0")
+    assert kept.returncode == 0, kept.stdout + kept.stderr
+
+
+@pytest.mark.parametrize(
+    ("cards", "driver", "expected"),
+    [
+        (["v100"] * 8, "13000", "environment torch-cu126"),
+        (["a100"] * 8, "13000", "build: pytorch 2.11.0"),
+        (["h100"] * 8, "13000", "build: pytorch 2.11.0"),
+        (["h100"] * 8, "12080", "environment torch-cu126"),
+        (["h100", "v100"], "13000", "environment torch-cu126"),
+    ],
+)
+def test_the_doctor_on_machines_with_eight_gpus_and_on_a_mixed_one(null, cards, driver, expected):
+    """Which environment suits them; whether it is there is another matter."""
+    said = null.suite("doctor", cards=cards, NULL_GPU_DRIVER=driver).stdout
+    assert f"{len(cards)} visible GPU(s)" in said
+    assert expected in said

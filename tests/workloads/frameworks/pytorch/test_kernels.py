@@ -1,0 +1,31 @@
+"""Kernels for GPUs without one: Triton's interpreter says what they compute, its compiler that there is machine code of them."""
+
+import json
+import os
+import subprocess
+
+from suite.environments.venvs import status
+from tests.helpers import PROJECT
+
+
+def asked(tmp_path, what, **variables):
+    own = {"PYTHONPATH": str(PROJECT), "TRITON_CACHE_DIR": str(tmp_path), **variables}
+    done = subprocess.run(
+        [str(status("torch").python), "-m", "tests.probes.pytorch_kernels", what],
+        env={**os.environ, **own}, cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_kernels_give_what_the_host_gives_bit_for_bit(tmp_path):
+    found = asked(tmp_path, "agree", TRITON_INTERPRET="1")
+    assert len(found) == 15
+    assert all(found.values()), [name for name, agrees in found.items() if not agrees]
+
+
+def test_they_compile_for_every_generation(tmp_path):
+    sizes = asked(tmp_path, "compiled")
+    assert {name for name, size in sizes.items() if size > 1_000} == {
+        f"{capability} {kernel}" for capability in (75, 80, 90, 100) for kernel in ("draw", "suppress")
+    }
