@@ -47,7 +47,7 @@ def _of_both(version: str, as_reference: str) -> tuple[Rule, ...]:
         Rule(_BUCKETS, Free(), f"{version}, Training Data Order: arbitrary batching of data in random order"),
         Rule(("beam_width",), OneOf((BEAM_WIDTH,)), f"{version}, Quality measure: the same as the reference's"),
         Rule(
-            ("evaluation_batch_size", "evaluation_shapes"),
+            ("cudnn_attention", "evaluation_batch_size", "evaluation_shapes"),
             Free(),
             f"{version}, Graph Execution: any optimization that is mathematically equivalent",
         ),

@@ -1,4 +1,4 @@
-"""Kernels for GPUs without one: Triton's interpreter says what they compute, its compiler that there is machine code of them."""
+"""Kernels for GPUs without one: Triton's interpreter says what they compute; its compiler makes machine code of them."""
 
 import json
 import os

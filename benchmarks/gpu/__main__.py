@@ -1,0 +1,174 @@
+"""Four stages on a machine with a GPU, each below ten minutes; what is done is kept, so that it can be called again.
+
+    python -m benchmarks.gpu [right learns fast why] [--out build/gpu] [--minutes 10] [--workloads ssd,ncf]
+
+right: every trainer, CPU against GPU, in four precisions. learns: seven demos to their targets. fast: synthetic data at the
+published batches, 40 steps after 10. why: one change at a time. JSON in OUT/results.json, a page in OUT/report.md, logs beside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from suite.environments.environment import Environment, resolve
+from suite.machine import devices
+from suite.results.logs.collect import collect
+from tests.python_path import with_yaml
+
+PROJECT = Path(__file__).resolve().parents[2]
+STAGES = ("right", "learns", "fast", "why")
+PER_DEVICE = {"resnet50": 208, "ssd": 114, "maskrcnn": 8, "gnmt": 256, "transformer": 10_240, "ncf": 1_048_576}
+"""Batch of a GPU in NVIDIA's entries of v0.7, of v0.5 for NCF; the Transformer's counts tokens."""
+PRECISIONS = dict.fromkeys(PER_DEVICE, ("bf16", "fp16", "tf32", "fp32")) | {"ncf": ("bf16", "tf32", "fp32")}
+DEMOS = (*PER_DEVICE, "zoo")
+CASE_SECONDS = 300.0
+Results = dict[str, dict[str, Any]]
+
+
+def cases(stage: str, workloads: Sequence[str]) -> list[tuple[str, str, str]]:
+    """(name, workload, precision) of a stage's cases; the default precision comes first."""
+    if stage == "fast":
+        return [
+            (f"{one} {precision}", one, precision)
+            for one in workloads
+            if one in PER_DEVICE
+            for precision in PRECISIONS[one]
+        ]
+    every = DEMOS if stage == "learns" else ("kernels", *PER_DEVICE) if stage == "right" else tuple(PER_DEVICE)
+    return [(one, one, "auto") for one in every if one in (*workloads, "kernels")]
+
+
+def asked(environment: Environment, module: str, *words: str) -> dict[str, Any]:
+    """What a module prints as its last line, in PyTorch's environment."""
+    return _json(environment.command("-m", module, *words))
+
+
+def _json(command: Sequence[str]) -> dict[str, Any]:
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=CASE_SECONDS,
+            cwd=PROJECT,
+            env={**os.environ, "PYTHONPATH": f"{with_yaml()}:{os.environ.get('PYTHONPATH', '')}"},
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"no answer within {CASE_SECONDS:.0f} s"}
+    if done.returncode:
+        return {"error": (done.stderr.strip() or done.stdout.strip())[-600:]}
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def trained(out: Path, environment: Environment, *words: str) -> dict[str, Any]:
+    """A run of the suite, by its log."""
+    folder = out / "logs" / "-".join(word.partition("=")[2].replace(":", "_") for word in words[:3])
+    where = [f"output={folder}", "device=cuda", f"environment={environment.name}", "resume=true"]
+    command = [sys.executable, str(PROJECT / "run_suite.py"), *words, *where]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=CASE_SECONDS, cwd=PROJECT, check=False)
+        (run,) = collect([folder])
+    except (ValueError, subprocess.TimeoutExpired) as error:
+        said = f"{done.stdout}{done.stderr}".strip()[-600:] if isinstance(error, ValueError) else ""
+        return {"error": said or str(error)}
+    record = run.reading.record if run.reading else None
+    found: dict[str, Any] = {"status": run.status, "reason": run.reason, "run": str(run.path.parent)}
+    if record is not None:
+        blocks = [block for block in record.throughput if block.samples and block.train_seconds]
+        rate = sum(block.samples or 0 for block in blocks) / max(
+            sum(block.train_seconds or 0 for block in blocks), 1e-9
+        )
+        metrics = (run.path.parent / "metrics.jsonl").read_text().splitlines()
+        peak = max((json.loads(line).get("memory_peak_bytes") or 0 for line in metrics), default=0)
+        found |= {"seconds": record.seconds, "epochs": record.epochs_to_target, "quality": dict(record.quality)}
+        found |= {"samples_per_second": round(rate, 1), "peak_gib": round(peak / 2**30, 2)}
+        found |= {"precision": record.settings.precision, "labels": list(record.settings.labels)}
+    return found
+
+
+def result(
+    stage: str, workload: str, precision: str, out: Path, environment: Environment, done: Results
+) -> dict[str, Any]:
+    """Of one case."""
+    if stage == "right":
+        return asked(environment, "benchmarks.gpu.right", workload)
+    if stage == "learns":
+        return trained(out, environment, f"workload={workload}", "profile=demo", "gpus=1")
+    if stage == "fast":
+        typed = (f"workload={workload}", "profile=synthetic", f"precision={precision}")
+        batch = f"batch=per_device:{PER_DEVICE[workload]}"
+        return trained(out, environment, *typed, batch, "stop=steps:50", "timing.warmup_steps=10", "gpus=1")
+    runs = (done.get("fast", {}).get(f"{workload} {one}", {}).get("run") for one in PRECISIONS[workload])
+    run = next((one for one in runs if one), None)
+    return asked(environment, "benchmarks.gpu.why", run) if run else {"error": "stage fast has no run of it"}
+
+
+def report(found: Mapping[str, Mapping[str, Any]], hardware: Mapping[str, Any]) -> Iterator[str]:
+    """The page, line by line."""
+    gpus = ", ".join(dict.fromkeys(gpu["name"] for gpu in hardware["gpus"])) or "no GPU"
+    yield f"# First run on {len(hardware['gpus'])} x {gpus}\n"
+    for stage in STAGES:
+        yield f"\n## {stage}\n"
+        for case, one in found.get(stage, {}).items():
+            yield f"- **{case}**: {json.dumps(one, ensure_ascii=False)}"
+
+
+def main() -> int:
+    """Do what was asked, case by case."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"of {', '.join(STAGES)}; default: all")
+    parser.add_argument("--out", type=Path, default=PROJECT / "build" / "gpu")
+    parser.add_argument(
+        "--minutes", type=float, default=10.0, help="of each stage; cases that are left wait for the next call"
+    )
+    parser.add_argument("--workloads", default=",".join(DEMOS))
+    parser.add_argument(
+        "--environment", default="", help="of PyTorch; default: torch where it was made, else this Python"
+    )
+    args = parser.parse_args()
+    if unknown := [one for one in args.stages if one not in STAGES]:
+        parser.error(f"{unknown[0]}: allowed: {', '.join(STAGES)}")
+    try:
+        environment = resolve({"name": args.environment or "torch"}, "torch")
+    except ValueError:
+        environment = resolve({"name": args.environment or "current"}, "torch")
+    args.out.mkdir(parents=True, exist_ok=True)
+    path, hardware = args.out / "results.json", devices.hardware()
+    found: Results = json.loads(path.read_text()) if path.exists() else {}
+    for stage in args.stages or STAGES:
+        until = time.monotonic() + args.minutes * 60
+        for name, workload, precision in cases(stage, args.workloads.split(",")):
+            kept = found.setdefault(stage, {})
+            if "error" not in kept.get(name, {"error": ""}):
+                continue
+            if time.monotonic() > until:
+                print(f"{stage}: {args.minutes:g} minutes are over; type the same again for the rest")
+                break
+            started = time.monotonic()
+            kept[name] = result(stage, workload, precision, args.out, environment, found)
+            kept[name]["took_seconds"] = round(time.monotonic() - started, 1)
+            print(f"{stage} {name}: {json.dumps(kept[name], ensure_ascii=False)[:300]}", flush=True)
+            path.write_text(json.dumps({**found, "hardware": hardware}, indent=1, ensure_ascii=False) + "\n")
+            (args.out / "report.md").write_text("\n".join(report(found, hardware)) + "\n")
+    wrong = [name for name, one in found.get("right", {}).items() if not _as_expected(one)]
+    print(f"right: {'as expected' if not wrong else ', '.join(wrong) + ' not as expected'}; {args.out / 'report.md'}")
+    return 1 if wrong else 0
+
+
+def _as_expected(one: Mapping[str, Any]) -> bool:
+    parts = [part for part in one.values() if isinstance(part, dict)] or [one]
+    return "error" not in one and all(part.get("as_expected") for part in parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""Stage 1 for one workload: the GPU against the CPU, ten steps and outputs; narrow precisions; waits; kernels. Prints JSON.
+
+python -m benchmarks.gpu.right WORKLOAD [--device cuda:0]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.gpu.trainers import CASES, Case, case, far
+
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+MOST = {"fp32": 1e-3, "tf32": 2e-2, "bf16": 6e-2, "fp16": 2e-2}
+"""How far losses may be from the CPU's in fp32: ten steps let rounding grow. First guesses, never yet met by a GPU."""
+
+
+def trained(made: Case, device: str, precision: str) -> dict[str, Any]:
+    """Losses of the steps, `outputs` of the first evaluation batches before them, and what waited within a step."""
+    trainer: Any = made.trainer(device, precision)
+    outputs = {
+        f"{number}/{name}": np.array(value)
+        for number, batch in enumerate(made.evaluation[:2])
+        for _, found in trainer.predict([[batch]])
+        for name, value in found.items()
+    }
+    losses = np.array([trainer.train([[batch]], number).loss for number, batch in enumerate(made.batches)])
+    found = {"losses": losses, "outputs": outputs, "waits": _waits(trainer, made) if device != "cpu" else ""}
+    trainer.close()
+    return found
+
+
+def _waits(trainer: Any, made: Case) -> str:
+    """The first thing within a step that waits for the device; empty: nothing does."""
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        trainer.step(made.batches[0], 1e-4)
+    except RuntimeError as error:
+        return str(error).splitlines()[0]
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    return ""
+
+
+def compared(name: str, device: str) -> dict[str, Any]:
+    """Precision to how far the device is from the CPU in fp32, whether all is finite, and `as_expected`."""
+    made = case(name)
+    plain, found = trained(made, "cpu", "fp32"), dict[str, Any]()
+    for precision in (one for one in PRECISIONS if one in made.workload.precisions["pytorch"]):
+        here = dict[str, Any]()
+        try:
+            there = trained(made, device, precision)
+        except Exception as error:  # the other precisions are worth their answers
+            found[precision] = {"error": f"{type(error).__name__}: {str(error).strip()[:300]}", "as_expected": False}
+            continue
+        here["loss"] = far(there["losses"], plain["losses"])
+        here["outputs"] = {key: far(there["outputs"][key], value) for key, value in plain["outputs"].items()}
+        here["finite"] = bool(np.isfinite(there["losses"]).all())
+        here["waits"] = there["waits"]
+        here["as_expected"] = here["finite"] and here["loss"] < MOST[precision] and not here["waits"]
+        found[precision] = here
+    return found
+
+
+def kernels() -> dict[str, Any]:
+    """Whether the kernels of Triton run and agree, and the dropout hash bit for bit with the host's."""
+    from workloads.common import dropout as host
+    from workloads.frameworks.pytorch import dropout
+    from workloads.frameworks.pytorch import kernels as of_triton
+
+    keys = np.random.default_rng(0).integers(0, (1 << 63) - 1, 64)
+    wanted = host.multipliers_at(keys[:, None], np.arange(50), "x", 128, 0.1)
+    given = torch.from_numpy(keys).cuda()[:, None], torch.arange(50, device="cuda"), "x", 128, 0.1
+    agree = {"plain": bool(np.array_equal(dropout.hashed(*given).cpu().numpy(), wanted)), "usable": of_triton.usable()}
+    with contextlib.suppress(Exception):  # `usable` has said why
+        agree["kernel"] = bool(np.array_equal(of_triton.draw(*given).cpu().numpy(), wanted))
+    return {**agree, "as_expected": all(agree.values())}
+
+
+def main() -> None:
+    """Print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workload", choices=(*CASES, "kernels"))
+    parser.add_argument("--device", default="cuda:0")
+    args = parser.parse_args()
+    print(json.dumps(kernels() if args.workload == "kernels" else compared(args.workload, args.device)))
+
+
+if __name__ == "__main__":
+    main()

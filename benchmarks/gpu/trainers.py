@@ -1,0 +1,75 @@
+"""Trainers of the six workloads on small synthetic batches, as the tests have them, on any device and in any precision."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from suite.common.registry import load_trainer
+from workloads.api import Arrays, Batch, Place, Trainer, Workload
+
+CASES = {"resnet50": "uneven", "ssd": "uneven", "maskrcnn": "demo", "gnmt": "steps", "transformer": "steps", "ncf": ""}
+"""Workload to the case of its synthetic module below `tests/workloads`."""
+BATCHES = 10
+
+
+@dataclasses.dataclass
+class Case:
+    """A workload with its weights and batches."""
+
+    workload: Workload
+    weights_of: Callable[[Any], Arrays]
+    """Of the workload in any precision: in narrow ones vocabularies are filled up."""
+    batches: list[Batch]
+    evaluation: list[Batch]
+
+    def trainer(self, device: str, precision: str) -> Trainer:
+        """Set up on a device, warmed up there."""
+        settings = dataclasses.replace(self.workload.settings, precision=precision, device=device.partition(":")[0])
+        made = type(self.workload)(settings, self.workload.facts)
+        trainer = load_trainer(settings.workload, "pytorch")(made, Place(0, 1, range(1), 1, (device,)))
+        trainer.setup(self.weights_of(made).items(), True)
+        return trainer
+
+
+def case(name: str) -> Case:
+    """One of CASES."""
+    os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "1"})
+    if name == "ncf":
+        return _ncf()
+    module = importlib.import_module(f"tests.workloads.{name}.synthetic_{'resnet' if name == 'resnet50' else name}")
+    workload = module.workload(CASES[name], "pytorch")
+    batches = [module.batch(workload, number) for number in range(BATCHES)]
+    evaluation = module.evaluation(workload) if name in ("gnmt", "transformer") else batches[:1]
+    return Case(workload, module.weights, batches, evaluation)
+
+
+def _ncf() -> Case:
+    from tests.workloads.ncf import synthetic_ncf as synthetic
+    from workloads.ncf.settings import DEMO_MODEL
+    from workloads.ncf.workload import NCF
+
+    folder = Path(tempfile.mkdtemp())
+    values = {name: one.value for name, one in NCF.named_sets()["demo"].items()}
+    settings = dataclasses.replace(synthetic.settings(folder), model=DEMO_MODEL, devices=1, hyperparameters=values)
+    workload: Any = NCF(settings, synthetic.write(folder))
+    data = workload.open_data(synthetic.place(0, range(1), 1), 1)
+    batches = [batch for (batch,), _ in zip(data.train(0, BATCHES), range(BATCHES), strict=False)]
+    evaluation = [batch for (batch,) in data.evaluation()]
+    data.close()
+    return Case(workload, lambda made: dict(made.initial_weights(1)), batches, evaluation)
+
+
+def far(found: np.ndarray, wanted: np.ndarray) -> float:
+    """‖found − wanted‖ / ‖wanted‖ in float64; infinite for other shapes."""
+    if found.shape != wanted.shape:
+        return float("inf")
+    difference = np.linalg.norm(np.asarray(found, np.float64) - wanted)
+    return float(difference / max(float(np.linalg.norm(np.asarray(wanted, np.float64))), 1e-30))
