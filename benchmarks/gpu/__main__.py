@@ -21,6 +21,8 @@ from typing import Any
 from suite.environments.environment import Environment, resolve
 from suite.machine import devices
 from suite.results.logs.collect import collect
+from suite.results.logs.events import number
+from suite.results.logs.recorded_telemetry import json_lines
 from tests.python_path import with_yaml
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -88,8 +90,8 @@ def trained(out: Path, environment: Environment, *words: str) -> dict[str, Any]:
         rate = sum(block.samples or 0 for block in blocks) / max(
             sum(block.train_seconds or 0 for block in blocks), 1e-9
         )
-        metrics = (run.path.parent / "metrics.jsonl").read_text().splitlines()
-        peak = max((json.loads(line).get("memory_peak_bytes") or 0 for line in metrics), default=0)
+        metrics = json_lines(run.path.parent / "metrics.jsonl")
+        peak = max((number(line.get("memory_peak_bytes")) or 0 for line in metrics), default=0)
         found |= {"seconds": record.seconds, "epochs": record.epochs_to_target, "quality": dict(record.quality)}
         found |= {"samples_per_second": round(rate, 1), "peak_gib": round(peak / 2**30, 2)}
         found |= {"precision": record.settings.precision, "labels": list(record.settings.labels)}

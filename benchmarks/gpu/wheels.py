@@ -1,0 +1,53 @@
+"""Puts what a machine without an index needs beside PyTorch into a folder of wheels: this suite, and what images of PyTorch lack.
+
+    python -m benchmarks.gpu.wheels [--python 3.12] [--out build/gpu/wheels]
+
+There: python3 -m pip install --no-index --no-deps --target SITE wheels/*.whl, then PYTHONPATH=SITE python3 -m benchmarks.gpu
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from suite.environments import locks
+
+PROJECT = Path(__file__).resolve().parents[2]
+NEEDED = (
+    *("hydra-core", "omegaconf", "mlperf-logging", "clustershell", "simplejpeg", "pycocotools", "turbojpeg"),
+    *("sacremoses", "joblib", "subword-nmt", "mock"),
+)
+"""Beside PyTorch, NumPy, pandas, SciPy, rich, psutil, OpenCV, Pillow, sacreBLEU, PyYAML and NVML, which images tend to have."""
+MADE_HERE = ("antlr4-python3-runtime",)
+"""Without a wheel on the index."""
+PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64")
+
+
+def main() -> int:
+    """Download and build."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", default="3.12", help="of the other machine")
+    parser.add_argument("--out", type=Path, default=PROJECT / "build" / "gpu" / "wheels")
+    args = parser.parse_args()
+    major, minor = (int(part) for part in args.python.split("."))
+    pins = {}
+    for name in ("controller", "torch"):
+        pins |= locks.read(locks.folder() / f"{name}.txt").pins((major, minor))
+    pip, where = [sys.executable, "-m", "pip", "--quiet", "--no-input"], ["--no-deps", "--wheel-dir", str(args.out)]
+    target = [word for platform in PLATFORMS for word in ("--platform", platform)]
+    chosen = ["--no-deps", "--only-binary=:all:", "--python-version", args.python, *target, "--dest", str(args.out)]
+    for command in (
+        [*pip, "download", *chosen, *(f"{name}=={pins[name]}" for name in NEEDED)],
+        [*pip, "wheel", *where, *(f"{name}=={pins[name]}" for name in MADE_HERE), str(PROJECT)],
+    ):
+        if code := subprocess.run(command, check=False).returncode:
+            return code
+    size = sum(path.stat().st_size for path in args.out.glob("*.whl"))
+    print(f"{args.out}: {len(list(args.out.glob('*.whl')))} wheels, {size / 1e6:.1f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
