@@ -47,6 +47,14 @@ test-full: environments lint docs ## before a release: the same, train every dem
 	$(PLAIN_TESTS) --hypothesis-profile=search
 	$(OTHER_TESTS) -m "framework or slow or full" --hypothesis-profile=search
 
+.PHONY: gpu
+gpu: .venv/.ready env-torch ## on a machine with a GPU: right, learns, fast, why (docs/gpu.md)
+	$(RUN) -m benchmarks.gpu
+
+.PHONY: gpu-wheels
+gpu-wheels: .venv/.ready ## what a GPU machine without an index needs beside PyTorch, for Python 3.12
+	$(RUN) -m benchmarks.gpu.wheels
+
 # The theme announces a version 2 of MkDocs that is not out; pages are written as files, so that no server is needed to read them.
 .PHONY: docs
 docs: .venv/.ready-test ## the documentation as a site in build/site; a broken link fails

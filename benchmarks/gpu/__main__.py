@@ -163,7 +163,10 @@ def main() -> int:
             path.write_text(json.dumps({**found, "hardware": hardware}, indent=1, ensure_ascii=False) + "\n")
             (args.out / "report.md").write_text("\n".join(report(found, hardware)) + "\n")
     wrong = [name for name, one in found.get("right", {}).items() if not _as_expected(one)]
-    print(f"right: {'as expected' if not wrong else ', '.join(wrong) + ' not as expected'}; {args.out / 'report.md'}")
+    said = (
+        f"not as expected: {', '.join(wrong)}" if wrong else f"{len(found.get('right', {}))} cases of right as expected"
+    )
+    print(f"{said}; {args.out / 'report.md'}")
     return 1 if wrong else 0
 
 

@@ -1,4 +1,4 @@
-"""Puts what a machine without an index needs beside PyTorch into a folder of wheels: this suite, and what images of PyTorch lack.
+"""Wheels for a machine without an index: this suite, and what it needs that images of PyTorch lack.
 
     python -m benchmarks.gpu.wheels [--python 3.12] [--out build/gpu/wheels]
 

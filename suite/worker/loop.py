@@ -142,6 +142,7 @@ class Loop:
         self.heart.beat(phase="setup")
         # Under clock v0.5 setup is timed: compiling at the first step then costs the same, so nothing is warmed up.
         warm_up = self.settings.clock != "v0.5"
+        self.trainer.beat = self.heart.beat
         self.trainer.setup(self.workload.initial_weights(self.settings.seed), warm_up)
         log_settings(self.log, self.run_spec, self.workload)
         sums = self.settings.mode in ("train", "forward_backward") and self.settings.update == "sync"

@@ -77,11 +77,11 @@ def probed(folder, device, scratch):
     waits.clear()
     device.null_reset()
     evaluated = 0
-    for _ in trainer.predict(batches.evaluation()):
+    for _ in trainer.predict(batches.evaluation() if run.settings.profile != "synthetic" else ()):
         evaluated += 1
         if evaluated == 2:
             break
-    found["evaluation"] = summed(counts(device, scratch), evaluated) | {"waits": dict(waits)}
+    found["evaluation"] = summed(counts(device, scratch), max(evaluated, 1)) | {"waits": dict(waits)}
     torch.cuda.set_sync_debug_mode("default")
     batches.close()
     trainer.close()

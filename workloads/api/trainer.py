@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import resource
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from workloads.api.data import Batch
+from workloads.api.data import ArraySpec, Batch
 from workloads.api.exchange import Exchange
 from workloads.api.place import Place
 from workloads.api.values import Array, Arrays
@@ -51,6 +51,8 @@ class Trainer(ABC):
     """Under `update=async` what `setup` ended with: a step then pushes its gradients, and updates nothing itself."""
 
     def __init__(self, workload: Workload, place: Place) -> None:
+        self.beat: Callable[[], object] = lambda: None
+        """Tells the controller that `setup` goes on: all shapes together may take longer to compile than its patience."""
         self.workload = workload
         self.settings = workload.settings
         self.place = place
@@ -59,6 +61,11 @@ class Trainer(ABC):
     def threads_per_device(self) -> int:
         """Threads that compute a device's operators, on CPU cores."""
         return self.place.threads_per_device
+
+    def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
+        """The workload's, of the next shape to warm up."""
+        self.beat()
+        return self.workload.dummy_batch(specs)
 
     @abstractmethod
     def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:

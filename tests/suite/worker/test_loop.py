@@ -99,6 +99,22 @@ def test_order_under_clock_v05(tmp_path):
     assert keys(tmp_path) == [*IDENTITY, "run_start", *SETUP, *BLOCK, *BLOCK, "run_stop"]
 
 
+def test_a_warm_up_beats_before_every_shape(tmp_path):
+    """XLA takes minutes for some: the controller must not take that for a process that hangs."""
+    counts = []
+
+    class Compiling(toy.ToyTrainer):
+        def setup(self, weights, warm_up=True):
+            for specs in self.workload.shapes():
+                self.dummy_batch(specs)
+                counts.append(self.beat.__self__.state.count)
+            super().setup(weights, warm_up)
+
+    run_loop(tmp_path, trainer_type=Compiling)
+    assert counts
+    assert counts == list(range(counts[0], counts[0] + len(counts)))
+
+
 class Explained(toy.Toy):
     def measured_by(self):
         return {"fit": "one minus the error"}

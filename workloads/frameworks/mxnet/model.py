@@ -126,7 +126,7 @@ class ModelTrainer(MXNetTrainer):
 
     def _warm_up(self) -> None:
         """What the run's mode does, once for every shape: of training, and of evaluation on each context."""
-        mode, dummy = self.settings.mode, self.workload.dummy_batch
+        mode, dummy = self.settings.mode, self.dummy_batch
         for specs in self.workload.shapes() if mode != "inference" else ():
             batches = [dummy(specs)] * len(self.replicas)
             if mode == "train":

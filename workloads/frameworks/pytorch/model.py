@@ -120,7 +120,7 @@ class ModelTrainer(PyTorchTrainer):
         buffers = {name: value.clone() for name, value in self.model.named_buffers()}
         mode = self.settings.mode
         for specs in self.workload.shapes() if mode != "inference" else ():
-            batch = self.workload.dummy_batch(specs)
+            batch = self.dummy_batch(specs)
             if mode == "train":
                 self.step(batch, learning_rate=0.0)
             elif mode == "forward_backward":
@@ -128,7 +128,7 @@ class ModelTrainer(PyTorchTrainer):
             else:
                 self.loss_alone(batch)
         for specs in self.workload.evaluation_shapes() if mode in ("train", "inference") else ():
-            for _ in self.predict([[self.workload.dummy_batch(specs)]]):
+            for _ in self.predict([[self.dummy_batch(specs)]]):
                 pass
         for name, value in self.model.named_buffers():
             value.copy_(buffers[name])

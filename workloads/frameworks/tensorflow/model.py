@@ -150,9 +150,9 @@ class ModelTrainer(TensorFlowTrainer):
         }
         if self.settings.mode in passes:
             for specs in self.workload.shapes():
-                passes[self.settings.mode](self.workload.dummy_batch(specs))
+                passes[self.settings.mode](self.dummy_batch(specs))
         for specs in self.workload.evaluation_shapes():
-            self.outputs(self.workload.dummy_batch(specs))
+            self.outputs(self.dummy_batch(specs))
 
     # -- a step ---------------------------------------------------------------------------------------------------
 

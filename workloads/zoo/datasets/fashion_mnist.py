@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ def read_idx(path: Path, magic: int) -> UInt8s:
     try:
         with open(open_regular(path), "rb") as file, gzip.open(file) as unpacked:
             content = unpacked.read(BYTES_MAXIMUM + 1)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{path}: cannot be read ({error}); type: apt-get install dataset-fashion-mnist") from None
     dimensions = magic & 0xFF
     header = np.frombuffer(content[: 4 * (1 + dimensions)], ">u4").tolist()

@@ -1,5 +1,6 @@
 """CIFAR-10 in both forms, Fashion-MNIST, and batches of images that are kept as arrays; files are made here."""
 
+import contextlib
 import gzip
 import io
 import os
@@ -8,7 +9,10 @@ import tarfile
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.helpers import examples
 from tests.workloads import synthetic
 from tests.workloads.common.networks import synthetic_caffe2_files as python2
 from workloads.common import dropout, manifest
@@ -172,6 +176,20 @@ def test_batches_of_arrays(tmp_path):
 def test_images_of_another_size_are_refused():
     with pytest.raises(ValueError, match="images of cifar10 have 32 pixels a side and are not resized"):
         profile_defaults("reference", {"image_size": 64})
+
+
+@examples(60)
+@given(place=st.integers(0, 200), byte=st.integers(0, 255))
+def test_a_damaged_archive_is_refused_or_read(tmp_path_factory, place, byte):
+    """Wherever the damage is: in gzip's head, in what it packs, in its sums."""
+    folder = tmp_path_factory.mktemp("damaged") / "fashion"
+    write_fashion(folder, count=2)
+    path = folder / "train-labels-idx1-ubyte.gz"
+    content = bytearray(path.read_bytes())
+    content[place % len(content)] ^= byte
+    path.write_bytes(content)
+    with contextlib.suppress(ValueError):
+        assert len(fashion_mnist.read_idx(path, fashion_mnist.LABELS_MAGIC)) == 2
 
 
 def test_pipes_and_files_that_unpack_to_more_than_there_can_be_are_refused(tmp_path):

@@ -57,9 +57,7 @@ def usable() -> bool:
     try:
         places = torch.arange(50, device="cuda")
         keys = places[:, None] * 7_919 + 3
-        differ = (
-            draw(keys, places, "x", 36, 0.1) != hashed(keys, places, "x", 36, 0.1)
-        ).any()
+        differ = (draw(keys, places, "x", 36, 0.1) != hashed(keys, places, "x", 36, 0.1)).any()
         corners = (hashed(keys[:, 0], places, "y", 100, 0.5) * 20).view(1, -1, 2)[:, :600].cumsum(1) % 97
         boxes = torch.cat([corners, corners + 1 + corners.flip(2) % 31], -1)
         better = torch.arange(boxes.shape[1], 0, -1, device="cuda", dtype=torch.float32)
