@@ -144,7 +144,8 @@ def libraries_of(name: str, python: Path) -> tuple[str, ...]:
     if lock is None or not lock.libraries:
         return ()
     found = sorted(python.parent.parent.glob(f"lib/python3*/site-packages/{lock.libraries}"))
-    return ("env", f"LD_LIBRARY_PATH={':'.join(map(str, found))}") if found else ()
+    folders = [*map(str, found), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    return ("env", f"LD_LIBRARY_PATH={':'.join(folders)}") if found else ()
 
 
 def installed_versions(

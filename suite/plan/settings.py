@@ -18,6 +18,8 @@ from workloads.api import NOT_OPTIONS, OPTION_GROUPS, Defaults, Json, Settings, 
 
 Config = Mapping[str, Any]
 """The composed Hydra configuration as plain dicts and lists."""
+FIRST_WITH = {"fp32": (0, 0), "fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}
+"""Compute capability of the first GPUs whose matrix units have a precision: Volta, Ampere."""
 
 
 @dataclass(frozen=True)
@@ -194,10 +196,6 @@ def _precision(
             f"type precision=auto or fp32"
         )
     return precision
-
-
-FIRST_WITH = {"fp32": (0, 0), "fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}
-"""Compute capability of the first GPUs whose matrix units have a precision: Volta, Ampere."""
 
 
 def visible_gpus(hosts: Sequence[AvailableHost]) -> list[list[Mapping[str, Any]]]:

@@ -3,6 +3,7 @@
 import argparse
 import io
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from suite.commands import env
 from suite.common.paths import PROJECT, data_root, env_root, log_root
 from suite.environments import locks, venvs
 from suite.environments.check import damage
-from suite.environments.environment import Environment, installed_versions, resolve
+from suite.environments.environment import Environment, installed_versions, libraries_of, resolve
 
 
 @pytest.fixture
@@ -113,6 +114,22 @@ def test_an_environment_made_by_hand_is_used(root):
     (root / "mine" / "bin" / "python").symlink_to(sys.executable)
     (root / "mine" / "pyvenv.cfg").touch()
     assert resolve({"name": "mine"}, "torch").python == str(root / "mine" / "bin" / "python")
+
+
+def test_a_framework_that_does_not_find_its_libraries_gets_their_folders(root, monkeypatch):
+    """MXNet's CUDA build asks for libcudnn.so.8 by name; the packages that the lock has keep it in a folder of their own."""
+    python = root / "mxnet-cuda" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    assert libraries_of("mxnet-cuda", python) == libraries_of("torch", python) == ()
+    packages = root / "mxnet-cuda" / "lib" / "python3.11" / "site-packages" / "nvidia"
+    for name in ("cudnn", "cublas"):
+        (packages / name / "lib").mkdir(parents=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/own")
+    words = libraries_of("mxnet-cuda", python)
+    assert words == ("env", f"LD_LIBRARY_PATH={packages}/cublas/lib:{packages}/cudnn/lib:/own")
+    shown = subprocess.run([*words, "printenv", "LD_LIBRARY_PATH"], capture_output=True, text=True, check=True).stdout
+    assert shown.strip().endswith(":/own")
 
 
 # -- versions ---------------------------------------------------------------------------------------------------------
