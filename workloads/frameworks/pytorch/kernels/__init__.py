@@ -42,7 +42,7 @@ def suppress(boxes: torch.Tensor, most_iou: float) -> torch.Tensor:
     images, count = boxes.shape[:2]
     keeps = torch.empty((images, count), dtype=torch.float32, device=boxes.device)
     if keeps.numel():
-        size = 1 << (count - 1).bit_length()
+        size = max(16, 1 << (count - 1).bit_length())
         triton_kernels.suppress[(images,)](boxes.contiguous(), keeps, count, most_iou, SIZE=size, num_warps=8)
     return keeps
 
