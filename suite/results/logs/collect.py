@@ -131,8 +131,9 @@ def skipped(paths: Sequence[Path]) -> int:
     for place, files, logs, others in itertools.chain.from_iterable(_walk(path) for path in paths if path.is_dir()):
         if any(name in files for name in _OF_A_RUN) or place.resolve() == shipped("logs/published"):
             continue
-        rest = [name for name in files if name not in logs and not fnmatch(name, STUDY_FILES)]
-        count += sum(name not in others or _log_of_another_name(place / name, name) is None for name in rest)
+        rest = [name for name in set(files).difference(logs) if not fnmatch(name, STUDY_FILES)]
+        unnamed = set(others)
+        count += sum(name not in unnamed or _log_of_another_name(place / name, name) is None for name in rest)
     return count
 
 
