@@ -18,6 +18,7 @@ from suite.common.registry import load_trainer, load_workload
 from suite.common.runspec import RunSpec, read_run
 from suite.launch.base import place_from_environment, thread_variables
 from suite.machine import disks
+from suite.machine.near import near
 from suite.worker.heartbeat import STACK_SIGNAL, Heart
 from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
@@ -34,7 +35,11 @@ def redirect_output(path: Path) -> None:
 
 
 def pin(place: Place) -> None:
-    """Keep this process on its cores and the numerical libraries at that many threads; before any framework is imported."""
+    """Keep this process on its cores and the numerical libraries at that many threads, or near its GPUs; before any framework
+    is imported."""
+    gpus = [int(device.partition(":")[2]) for device in place.devices if device.startswith("cuda:")]
+    if gpus and (cores := near(gpus)):
+        os.sched_setaffinity(0, cores)
     if place.cores:
         os.sched_setaffinity(0, place.cores)
         os.environ.update(thread_variables(place.threads_per_device))

@@ -1,0 +1,46 @@
+"""Which cores are near which GPU, on a made-up server."""
+
+import os
+
+import pytest
+
+from suite.machine.near import near
+from suite.machine.visible import VARIABLE
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """Two sockets with a GPU each; the driver names places on the bus in upper case."""
+    for place, cores in (("0000:17:00.0", "0-3,8"), ("0000:CA:00.0", "4-7")):
+        (tmp_path / "proc/driver/nvidia/gpus" / place).mkdir(parents=True)
+        folder = tmp_path / "sys/bus/pci/devices" / place.lower()
+        folder.mkdir(parents=True)
+        (folder / "local_cpulist").write_text(f"{cores}\n")
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 4, 5, 8})
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("visible", "numbers", "expected"),
+    [
+        (None, [0], {0, 1, 2, 8}),
+        (None, [1], {4, 5}),
+        (None, [0, 1], {0, 1, 2, 4, 5, 8}),
+        ("1,0", [0], {4, 5}),
+        ("GPU-12ab", [0], set()),
+        ("7", [0], set()),
+        (None, [2], set()),
+    ],
+)
+def test_cores_of_the_gpus_socket(server, monkeypatch, visible, numbers, expected):
+    if visible is not None:
+        monkeypatch.setenv(VARIABLE, visible)
+    assert near(numbers, server) == expected
+
+
+@pytest.mark.parametrize("content", ["", "all", "0-x"])
+def test_what_the_system_does_not_tell_binds_nothing(server, content):
+    (server / "sys/bus/pci/devices/0000:17:00.0/local_cpulist").write_text(content)
+    assert near([0], server) == set()
+    assert near([0], server / "elsewhere") == set()
