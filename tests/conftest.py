@@ -19,6 +19,7 @@ RUNS_PATHS = ("workloads/*/test_*_runs.py",)
 """Files whose tests start whole runs."""
 FRAMEWORK_PATHS = (
     "frameworks/test_*.py",
+    "gpu/test_*.py",
     "gpu_paths/test_*.py",
     "workloads/test_*_trainers.py",
     "workloads/frameworks/*/test_*.py",

@@ -1,0 +1,26 @@
+"""The stages for the first GPU go their way on a null device, whose values are garbage: nothing is as expected there."""
+
+import json
+import os
+import subprocess
+import sys
+
+from tests.helpers import PROJECT
+
+
+def test_a_stage_is_kept_and_not_done_again(null_variables, tmp_path):
+    variables = {**os.environ, **null_variables, "NULL_GPU": "h200"}
+    command = [sys.executable, "-m", "benchmarks.gpu", "right", "--workloads", "ncf", "--out", str(tmp_path)]
+    done = [
+        subprocess.run(command, env=variables, cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False)
+        for _ in range(2)
+    ]
+    assert [one.returncode for one in done] == [1, 1], done[0].stderr
+    found = json.loads((tmp_path / "results.json").read_text())["right"]
+    assert set(found) == {"kernels", "ncf"}
+    assert set(found["ncf"]) == {"fp32", "tf32", "bf16", "took_seconds"}
+    assert all(part["waits"] == "" and part["finite"] for name, part in found["ncf"].items() if name != "took_seconds")
+    assert found["kernels"]["usable"]
+    assert "right ncf" in done[0].stdout
+    assert "right ncf" not in done[1].stdout
+    assert "NVIDIA H200 (null device)" in (tmp_path / "report.md").read_text()
