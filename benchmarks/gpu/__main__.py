@@ -9,17 +9,19 @@ published batches, 40 steps after 10. why: one change at a time. JSON in OUT/res
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from suite.environments.environment import Environment, resolve
 from suite.machine import devices
+from suite.results import table
 from suite.results.logs.collect import collect
 from suite.results.logs.events import number
 from suite.results.logs.recorded_telemetry import json_lines
@@ -115,14 +117,57 @@ def result(
     return asked(environment, "benchmarks.gpu.why", run) if run else {"error": "stage fast has no run of it"}
 
 
+@functools.cache
+def published(workload: str) -> str:
+    """Samples/s of a GPU in the published entries on eight: median, for A100 and H100."""
+    rows = table(published=True)
+    rows = rows[(rows["workload"] == workload) & (rows["devices"] == 8) & rows["published_rate"].notna()]
+    rates = {
+        card: rows[rows["device_name"].str.contains(card)]["published_rate"].median() / 8 for card in ("A100", "H100")
+    }
+    return ", ".join(f"{card} {rate:,.0f}" for card, rate in rates.items() if rate == rate) or "–"
+
+
 def report(found: Mapping[str, Mapping[str, Any]], hardware: Mapping[str, Any]) -> Iterator[str]:
-    """The page, line by line."""
+    """The page, line by line: a table for each stage."""
     gpus = ", ".join(dict.fromkeys(gpu["name"] for gpu in hardware["gpus"])) or "no GPU"
-    yield f"# First run on {len(hardware['gpus'])} x {gpus}\n"
-    for stage in STAGES:
-        yield f"\n## {stage}\n"
-        for case, one in found.get(stage, {}).items():
-            yield f"- **{case}**: {json.dumps(one, ensure_ascii=False)}"
+    yield f"# First run on {len(hardware['gpus'])} × {gpus}"
+    heads = {
+        "right": ("workload", "precision", "losses: distance from the CPU's", "waits in a step", "as expected"),
+        "learns": ("demo", "precision", "status", "seconds", "epochs"),
+        "fast": ("workload, precision", "samples/s", "published, one GPU of eight", "peak GiB", "status"),
+        "why": ("workload", "changed", "ms a step", "peak GiB", "longest kernels, ms"),
+    }
+    for stage, head in heads.items():
+        rows = [row for case, one in found.get(stage, {}).items() for row in _rows(stage, case, one)]
+        yield from ("", f"## {stage}", "", _line(head), _line("---" for _ in head), *map(_line, rows))
+
+
+def _rows(stage: str, case: str, one: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
+    """Of one case; of one that failed its error."""
+    if "error" in one:
+        yield case, one["error"].splitlines()[-1]
+    elif stage == "learns":
+        yield case, *(one.get(name) for name in ("precision", "status", "seconds", "epochs"))
+    elif stage == "fast":
+        rate, peak, status = (one.get(name) for name in ("samples_per_second", "peak_gib", "status"))
+        yield case, f"{rate or 0:,.0f}", published(case.partition(" ")[0]), peak, status
+    for name, part in (
+        (name, part) for name, part in one.items() if isinstance(part, dict) and stage in ("right", "why")
+    ):
+        if "error" in part:
+            yield case, name, part["error"].splitlines()[-1]
+        elif stage == "right":
+            yield case, name, f"{part['loss']:.1e}", part["waits"] or "none", part["as_expected"]
+        else:
+            slowest = "; ".join(f"{kernel[:60]} {ms}" for kernel, ms in part.get("kernels", {}).items())
+            yield case, name, part["step_ms"], part["peak_gib"], slowest
+    if stage == "right" and case == "kernels":
+        yield case, "", *(f"{name}: {one[name]}" for name in ("plain", "usable")), one.get("as_expected")
+
+
+def _line(cells: Iterable[Any]) -> str:
+    return f"| {' | '.join(str(cell).replace('|', '/') for cell in cells)} |"
 
 
 def main() -> int:
