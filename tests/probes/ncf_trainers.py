@@ -64,6 +64,25 @@ def trained(run_path):
     }
 
 
+def summed_by_table(run_path):
+    """PyTorch's flat gradient of a step, summed over processes `at once` and `by_table`, as on GPUs."""
+    run, found = read_run(Path(run_path)), {}
+    place = place_from_environment(run)
+    workload = load_workload("ncf")(run.settings, run.facts)
+    trainer = load_trainer("ncf", "pytorch")(workload, place)
+    trainer.setup(list(workload.initial_weights(run.settings.seed)), False)
+    data = workload.open_data(place, run.settings.seed)
+    (batch,) = next(data.train(0, 1))
+    for name, by_table in (("at_once", False), ("by_table", True)):
+        trainer.sums_by_table = by_table
+        trainer.backward(batch)
+        found[name] = trainer.gradient.numpy().copy()
+        trainer.clear_gradients()
+    data.close()
+    trainer.close()
+    return found
+
+
 def in_tensorflow(precision):
     """NeuMF on synthetic data: `graph/…`, and if there is one process `compiled/…` in pieces; then collectives.
 

@@ -1,9 +1,9 @@
 """NeuMF in PyTorch.
 
 Shapes: B samples of a piece, F = GMF factors, E = MLP embedding, U users and C candidates of an evaluation batch.
-All parameters are views of one flat vector, all gradients of another: one fused Adam update, one all-reduce. Embedding
+All parameters are views of one flat vector, all gradients of another: one fused Adam update, on cores one all-reduce. Embedding
 rows are gathered, differentiated as leaves and scatter-added into the dense gradient, so no dense gradient is allocated
-per step. On a CPU the batch is cut into pieces that stay in the cache.
+per step. On a CPU the batch is cut into pieces that stay in the cache; on GPUs each table's sum begins when it is complete.
 """
 
 from __future__ import annotations
@@ -87,6 +87,8 @@ class NCFTrainer(ModelTrainer):
         threads = place.cores_per_device if chosen else place.threads_per_device
         self.side_by_side = SideBySide(threads if on_cpu else 1)
         self.piece = self._piece_size() if on_cpu else self.settings.batch_size_global
+        self.sums_by_table = not on_cpu and place.processes > 1
+        """Sums over GPUs begin while other tables' gradients are added up. On cores it would take them from that."""
 
     @property
     def threads_per_device(self) -> int:
@@ -161,12 +163,18 @@ class NCFTrainer(ModelTrainer):
             Piece(user.long(), item.long(), label, weight, batch.weight_global)
             for user, item, label, weight in zip(*cut, strict=True)
         ]
+        under_way: list[dist.Work] = []
         for first in range(0, len(pieces), self.side_by_side.count):
             group = pieces[first : first + self.side_by_side.count]
-            for loss in self._add(group, self.side_by_side.map(self._differentiate, group)):
+            last = self.sums_by_table and first + len(group) == len(pieces)
+            for loss in self._add(
+                group, self.side_by_side.map(self._differentiate, group), under_way if last else None
+            ):
                 total += loss
-        if self.place.processes > 1:
+        if self.place.processes > 1 and not self.sums_by_table:
             dist.all_reduce(self.gradient)
+        for work in under_way:
+            work.wait()
         return total
 
     def _differentiate(self, piece: Piece) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
@@ -180,9 +188,19 @@ class NCFTrainer(ModelTrainer):
         return loss.detach(), gradients
 
     def _add(
-        self, pieces: Sequence[Piece], done: Sequence[tuple[torch.Tensor, tuple[torch.Tensor, ...]]]
+        self,
+        pieces: Sequence[Piece],
+        done: Sequence[tuple[torch.Tensor, tuple[torch.Tensor, ...]]],
+        under_way: list[dist.Work] | None,
     ) -> list[torch.Tensor]:
-        """Add the gradients of pieces to the flat one, in order: every thread has tables of its own. Returns the losses."""
+        """Add the gradients of pieces to the flat one, in order: every thread has tables of its own. Returns the losses.
+
+        `under_way`: begin the sum over replicas of each part as soon as it is complete, and put it there.
+        """
+
+        def complete(part: torch.Tensor) -> None:
+            if under_way is not None:
+                under_way.append(dist.all_reduce(part, async_op=True))
 
         def scatter(number: int) -> None:
             name = EMBEDDINGS[number]
@@ -190,12 +208,14 @@ class NCFTrainer(ModelTrainer):
                 ids = piece.user if name.endswith("user") else piece.item
                 index = ids.unsqueeze(1).expand_as(gradients[number])
                 self.by_name[name].scatter_add_(0, index, gradients[number])
+            complete(self.by_name[name])
 
-        self.side_by_side.map(scatter, range(len(EMBEDDINGS)))
         for _, gradients in done:
             for parameter, gradient in zip(self.layer_parameters, gradients[len(EMBEDDINGS) :], strict=True):
                 assert parameter.grad is not None
                 parameter.grad += gradient
+        complete(self.gradient[sum(self.by_name[name].numel() for name in EMBEDDINGS) :])  # the tables come first
+        self.side_by_side.map(scatter, range(len(EMBEDDINGS)))
         return [loss for loss, _ in done]
 
     def gradients(self) -> list[torch.Tensor]:
@@ -206,8 +226,9 @@ class NCFTrainer(ModelTrainer):
         self.gradient.zero_()
 
     def gradient_traffic(self) -> GradientTraffic:
-        """The flat gradient, tables included, is summed at once."""
-        return GradientTraffic(self.gradient.numel() * self.gradient.element_size(), len(self.by_name))
+        """The flat gradient, tables included, is summed at once, or layers and each table by themselves."""
+        size = self.gradient.numel() * self.gradient.element_size()
+        return GradientTraffic(size, len(self.by_name), 1 + len(EMBEDDINGS) if self.sums_by_table else 1)
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 

@@ -99,6 +99,15 @@ def test_one_device_computes_what_two_compute(framework, folder):
     assert two[:EPOCH].mean() == pytest.approx(one[:EPOCH].mean(), rel=1e-6)
 
 
+def test_sums_of_each_table_are_those_of_the_whole_gradient(folder):
+    """On GPUs they begin one by one while other tables' gradients are added up; forced here on two processes of cores."""
+    found = probe_together("pytorch", 2, "probes.ncf_trainers.summed_by_table", make_run("pytorch", folder, 2)[1])
+    for one in found:
+        assert np.count_nonzero(one["at_once"]) > 1_000
+        np.testing.assert_array_equal(one["by_table"], one["at_once"])
+    np.testing.assert_array_equal(found[0]["by_table"], found[1]["by_table"])
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_the_frameworks_compute_one_loss(framework, folder):
     wanted = trained("pytorch", folder)["losses"][:EPOCH].mean()
