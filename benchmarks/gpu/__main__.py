@@ -189,8 +189,11 @@ def main() -> int:
         environment = resolve({"name": args.environment or "torch"}, "torch")
     except ValueError:
         environment = resolve({"name": args.environment or "current"}, "torch")
+    hardware = devices.hardware()
+    if not hardware["gpus"]:
+        parser.error("no GPU answers here; look with nvidia-smi, and at CUDA_VISIBLE_DEVICES")
     args.out.mkdir(parents=True, exist_ok=True)
-    path, hardware = args.out / "results.json", devices.hardware()
+    path = args.out / "results.json"
     found: Results = json.loads(path.read_text()) if path.exists() else {}
     for stage in args.stages or STAGES:
         until = time.monotonic() + args.minutes * 60
