@@ -64,3 +64,10 @@ def test_a_search_waits_once_a_word(counted, workload):
 
 def test_ncf_scores_an_evaluation_batch_in_few_pieces(counted):
     assert counted["ncf"]["evaluation"]["launches"] < 60
+
+
+def test_mask_rcnn_evaluates_without_a_look_at_what_it_computed(counted):
+    """But for the copies of what it detected, all at once: neither proposals nor detections are decided on the host."""
+    found = counted["maskrcnn"]["evaluation"]
+    assert found["wait"] == 1
+    assert not [what for what in found if "pageable" in what]

@@ -153,6 +153,18 @@ def on_device(case, empty=False):
     return {**found, "losses": np.array(losses)}
 
 
+def detected(case):
+    """`host/NAME` and `device/NAME` of what is detected in a batch, decided on the host and as on a GPU."""
+    workload, trainer = trainer_of(case)
+    trainer.load_state({**trainer.state(), **synthetic.statistics(workload)})
+    batch = synthetic.batch(workload, 0)
+    trainer.model.eval()
+    with torch.no_grad():
+        host, device = trainer.outputs(batch), trainer.outputs_on_device(batch)
+    trainer.close()
+    return {f"{name}/{key}": value.numpy() for name, one in (("host", host), ("device", device)) for key, value in one.items()}
+
+
 def waits(case):
     """Whether anything between the halves but suppression, or in pooling, looks at values: fake tensors have none."""
     workload, trainer = trainer_of(case)

@@ -19,7 +19,7 @@ Losses, in fp32, each over its own count, at least 1, on *this device*: RPN's bi
    a positive all gradients of the mask head are there, and 0.
 
 In evaluation: A, `propose`, box head, softmax, `regions.detections.detect`, mask head on the detections, sigmoid of their
-own class.
+own class. On a GPU all of it on the device, where the kernel of suppression runs; else B on the host.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from workloads.api import Arrays, Batch, Place
+from workloads.frameworks.pytorch import kernels
 from workloads.frameworks.pytorch.images import ImageTrainer
 from workloads.frameworks.pytorch.linear import linear
 from workloads.frameworks.pytorch.regions import pool, suppress
@@ -233,11 +234,15 @@ class MaskRCNNTrainer(ImageTrainer):
         values = {name: arrays[name] for name in ("box", "label")}
         values["keys"] = on_gpu.keys(arrays["number"], int(arrays["epoch"][0]), self.settings.seed)
         batch = {name: self.to_device(value) for name, value in values.items()} | {"size": on_device["size"]}
+        return partial(on_gpu.learned, anchors=self.anchors_on_device(arrays), batch=batch, rules=self.rules)
+
+    def anchors_on_device(self, arrays: Arrays) -> list[torch.Tensor]:
+        """(A_l, 4) of each level, for a batch's padded images."""
         shape = arrays["image"].shape[1:3]
         if shape not in self.anchors:
             levels = anchors.level_anchors(self.settings.model, *shape)
             self.anchors[shape] = [self.to_device(level.copy()) for level in levels]
-        return partial(on_gpu.learned, anchors=self.anchors[shape], batch=batch, rules=self.rules)
+        return self.anchors[shape]
 
     def proposals(
         self, arrays: Arrays, objectness: torch.Tensor, deltas: torch.Tensor, training: bool
@@ -254,6 +259,8 @@ class MaskRCNNTrainer(ImageTrainer):
 
     def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
         """`box` (B, D, 4), `score`, `label` (B, D), 0 where there is none, and `mask` (B, D, 28, 28) probabilities."""
+        if self.device.type == "cuda" and kernels.usable():
+            return self.outputs_on_device(batch)
         arrays, model = batch.arrays, self.model
         maps, objectness, deltas = model.first_half(self.to_device(arrays["image"]), self.to_device(arrays["size"]))
         proposed = [one.box for one in self.proposals(arrays, objectness, deltas, training=False)]
@@ -267,3 +274,14 @@ class MaskRCNNTrainer(ImageTrainer):
         mask = of_masks.new_zeros((*detected.label.shape, *of_masks.shape[2:]))
         mask[:, :slots] = of_masks
         return {**{name: torch.from_numpy(getattr(detected, name)) for name in ("box", "score", "label")}, "mask": mask}
+
+    def outputs_on_device(self, batch: Batch) -> Tensors:
+        """`outputs` where nothing is decided on the host; every image has as many masks as there may be detections."""
+        image, size = (self.to_device(batch.arrays[name]) for name in ("image", "size"))
+        maps, objectness, deltas = self.model.first_half(image, size)
+        levels = self.anchors_on_device(batch.arrays)
+        box, _, there = on_gpu.propose(objectness, deltas, levels, size, self.rules, training=False)
+        logits, deltas = self.model.boxes(maps, box, on_gpu.level(box, self.rules))
+        detected = on_gpu.detect(box, there, logits.softmax(-1), deltas, size, self.rules)
+        mask = self.model.masks(maps, detected["box"], detected.pop("level"), detected["label"]).sigmoid()
+        return {**detected, "mask": mask}

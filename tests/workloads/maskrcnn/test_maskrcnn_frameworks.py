@@ -136,6 +136,18 @@ def test_a_gpu_decides_as_the_host_does(case, empty):
     np.testing.assert_allclose(losses[1, 4], losses[0, 4], rtol=1e-4)
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_a_gpu_detects_what_the_host_does(case):
+    arrays = probe("pytorch", "probes.maskrcnn_pytorch.detected", case)
+    found, wanted = below(arrays, "device/"), below(arrays, "host/")
+    np.testing.assert_array_equal(found["label"], wanted["label"])
+    assert (wanted["label"] > 0).sum(1).min() > 5
+    np.testing.assert_allclose(found["box"], wanted["box"], atol=1e-3)
+    np.testing.assert_allclose(found["score"], wanted["score"], atol=1e-5)
+    there = wanted["label"] > 0
+    np.testing.assert_allclose(found["mask"][there], wanted["mask"][there], atol=1e-4)
+
+
 def test_nothing_of_a_gpus_step_but_suppression_and_masks_asks_for_values():
     found = probe("pytorch", "probes.maskrcnn_pytorch.waits", "frozen")
     assert found["noticed"]

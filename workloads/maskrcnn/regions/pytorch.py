@@ -1,6 +1,6 @@
-"""The regions that a batch learns, decided on the device in PyTorch: for GPUs, so that no map is copied to the host.
+"""What a batch learns and what it detects, decided on the device in PyTorch: for GPUs, so that no map is copied to the host.
 
-Proposals and samples are the host's (proposals.py, rois.py) up to rounding: the hash is computed here too. In place of
+Proposals, samples and detections are the host's (proposals.py, rois.py, detections.py) up to rounding: the hash is here too. In place of
 selections there are fixed numbers with weights; of equal scores any may come first. Suppression waits for the device where
 the kernel of ours does not run. Masks' targets are made on the host, while the device computes the heads (`Positives`).
 """
@@ -20,7 +20,14 @@ from workloads.frameworks.pytorch import kernels
 from workloads.maskrcnn import boxes as conventions
 from workloads.maskrcnn.regions import host
 from workloads.maskrcnn.regions.rois import KEY, OF_ANCHORS, OF_OBJECTS
-from workloads.maskrcnn.regions.rules import MATCH_IOU, PROPOSAL_NMS_IOU, ROUNDING, RegionRules
+from workloads.maskrcnn.regions.rules import (
+    DETECTION_NMS_IOU,
+    MATCH_IOU,
+    PROPOSAL_NMS_IOU,
+    ROUNDING,
+    SCORE_MINIMUM,
+    RegionRules,
+)
 
 Tensors = dict[str, torch.Tensor]
 
@@ -42,21 +49,28 @@ def iou(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
 
 
 def encode(boxes: torch.Tensor, references: torch.Tensor, weights: Sequence[float]) -> torch.Tensor:
-    """Deltas (…, 4) that turn references into boxes. Weights as in boxes.py: x and y share one, width and height another."""
-    of_moves, of_sizes = weights[0], weights[2]
-    assert (of_moves, of_moves, of_sizes, of_sizes) == tuple(weights), "a tensor of weights would be a copy to wait for"
+    """Deltas (…, 4) that turn references into boxes."""
+    of_moves, of_sizes = _factors(weights)
     size, of_size = (one[..., 2:] - one[..., :2] + 1 for one in (boxes, references))
     moves = (boxes[..., :2] + size / 2 - references[..., :2] - of_size / 2) / of_size
     return torch.cat([moves * of_moves, (size / of_size).log() * of_sizes], -1)
 
 
-def decode(deltas: torch.Tensor, references: torch.Tensor) -> torch.Tensor:
-    """Boxes (…, 4) from anchors (…, 4); deltas that are no numbers become 0."""
+def decode(deltas: torch.Tensor, references: torch.Tensor, weights: Sequence[float]) -> torch.Tensor:
+    """Boxes (…, 4) from references (…, 4); deltas that are no numbers become 0."""
+    of_moves, of_sizes = _factors(weights)
     moved = deltas.nan_to_num(0.0, 1e6, -1e6)
     of_size = references[..., 2:] - references[..., :2] + 1
-    middle = references[..., :2] + of_size / 2 + moved[..., :2] * of_size
-    half = moved[..., 2:].clamp(max=conventions.SIZE_DELTA_MOST).exp() * of_size / 2
+    middle = references[..., :2] + of_size / 2 + moved[..., :2] / of_moves * of_size
+    half = (moved[..., 2:] / of_sizes).clamp(max=conventions.SIZE_DELTA_MOST).exp() * of_size / 2
     return torch.cat([middle - half, middle + half - 1], -1)
+
+
+def _factors(weights: Sequence[float]) -> tuple[float, float]:
+    """Of x and y, and of width and height: as numbers, since a tensor of weights would be a copy to wait for."""
+    assert weights[0] == weights[1], "x and y share a weight"
+    assert weights[2] == weights[3], "width and height share a weight"
+    return weights[0], weights[2]
 
 
 def kept(boxes: torch.Tensor, scores: torch.Tensor, most_iou: float) -> torch.Tensor:
@@ -78,27 +92,67 @@ def propose(
     anchors: Sequence[torch.Tensor],
     sizes: torch.Tensor,
     rules: RegionRules,
+    training: bool = True,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Boxes (B, K, 4), anchors (B, K) and whether each is a proposal (B, K), for training.
+    """Boxes (B, K, 4), anchors (B, K) and whether each is a proposal (B, K).
 
-    Arguments as `proposals.propose` has them; K is the sum over levels of what is decoded.
+    Arguments as `proposals.propose` has them; K is the sum over levels of what is decoded, in evaluation at most
+    `rules.of_image`, best first.
     """
-    limits = (sizes.flip(1).repeat(1, 2) - 1).to(objectness.dtype)[:, None]
+    before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
+    limits = edges(sizes, objectness)[:, None]
     scores, boxes, places, first = [], [], [], 0
     for of_level in anchors:
-        score, best = objectness[:, first : first + len(of_level)].topk(min(rules.before_nms[0], len(of_level)), 1)
+        score, best = objectness[:, first : first + len(of_level)].topk(min(before, len(of_level)), 1)
         moved = deltas.gather(1, (first + best)[..., None].expand(-1, -1, 4))
-        box = torch.minimum(decode(moved, of_level[best]).clamp(min=0), limits)
+        box = torch.minimum(decode(moved, of_level[best], conventions.RPN_WEIGHTS).clamp(min=0), limits)
         keep = kept(box, score, PROPOSAL_NMS_IOU) * score.isfinite()
-        keep *= keep.cumsum(1) <= rules.after_nms[0]
+        keep *= keep.cumsum(1) <= after
         scores.append(torch.where(keep > 0, score, -torch.inf))
         boxes.append(box)
         places.append(first + best)
         first += len(of_level)
     score = torch.cat(scores, 1)
+    if not training:
+        score, chosen = score.topk(min(rules.of_image, score.shape[1]), 1)
+        return _rows(torch.cat(boxes, 1), chosen), torch.cat(places, 1).gather(1, chosen), score.isfinite()
     chosen = score.flatten().topk(min(rules.of_batch, score.numel())).indices
     is_best = torch.zeros_like(score, dtype=torch.bool).flatten().scatter(0, chosen, True).view(score.shape)
     return torch.cat(boxes, 1), torch.cat(places, 1), is_best & score.isfinite()
+
+
+def edges(sizes: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """(B, 4) the largest coordinates of boxes within images of `sizes` (B, 2), height and width."""
+    return (sizes.flip(1).repeat(1, 2) - 1).to(like.dtype)
+
+
+def detect(
+    proposals: torch.Tensor,
+    there: torch.Tensor,
+    probabilities: torch.Tensor,
+    deltas: torch.Tensor,
+    sizes: torch.Tensor,
+    rules: RegionRules,
+) -> Tensors:
+    """The fields of `detections.Detections`: `box` (B, D, 4), `score`, `label`, `level` (B, D).
+
+    `proposals` (B, R, 4) of which some are `there` (B, R), `probabilities` (B, R, C + 1), `deltas` (B, R, C + 1, 4). Images
+    and classes are suppressed side by side, each class over all R regions.
+    """
+    images, regions, classes = len(proposals), proposals.shape[1], probabilities.shape[2] - 1
+    moved = decode(deltas[:, :, 1:].transpose(1, 2), proposals[:, None], conventions.ROI_WEIGHTS)
+    box = torch.minimum(moved.clamp(min=0), edges(sizes, moved)[:, None, None])
+    score = probabilities[:, :, 1:].transpose(1, 2)
+    score = torch.where((score > SCORE_MINIMUM) & there[:, None], score, -torch.inf)
+    score, order = score.sort(stable=True, dim=2, descending=True)
+    box = box.gather(2, order[..., None].expand(-1, -1, -1, 4)).flatten(0, 1)
+    keep = kept(box, score.flatten(0, 1), DETECTION_NMS_IOU).view(score.shape)
+    score = torch.where(keep > 0, score, -torch.inf).flatten(1)
+    score, chosen = score.topk(min(rules.detections, classes * regions), 1)
+    found = score.isfinite()
+    box = torch.where(found[..., None], _rows(box.view(images, -1, 4), chosen), 0)
+    label = torch.where(found, chosen // regions + 1, 0).to(torch.int32)
+    return {"box": box, "score": torch.where(found, score, 0), "label": label, "level": level(box, rules)}
 
 
 def sample(
