@@ -162,7 +162,11 @@ def detected(case):
     with torch.no_grad():
         host, device = trainer.outputs(batch), trainer.outputs_on_device(batch)
     trainer.close()
-    return {f"{name}/{key}": value.numpy() for name, one in (("host", host), ("device", device)) for key, value in one.items()}
+    return {
+        f"{name}/{key}": value.numpy()
+        for name, one in (("host", host), ("device", device))
+        for key, value in one.items()
+    }
 
 
 def waits(case):

@@ -1,8 +1,9 @@
 """What a batch learns and what it detects, decided on the device in PyTorch: for GPUs, so that no map is copied to the host.
 
-Proposals, samples and detections are the host's (proposals.py, rois.py, detections.py) up to rounding: the hash is here too. In place of
-selections there are fixed numbers with weights; of equal scores any may come first. Suppression waits for the device where
-the kernel of ours does not run. Masks' targets are made on the host, while the device computes the heads (`Positives`).
+Proposals, samples and detections are the host's (proposals.py, rois.py, detections.py) up to rounding: the hash is here too.
+In place of selections there are fixed numbers with weights; of equal scores any may come first. Suppression waits for the
+device where the kernel of ours does not run. Masks' targets are made on the host, while the device computes the heads
+(`Positives`).
 """
 
 from __future__ import annotations
