@@ -84,7 +84,7 @@ def _html(args: argparse.Namespace) -> int:
         raise ValueError(
             "--html writes a page of its own: leave out --format, --output and --baseline, or call suite report twice"
         )
-    from suite.results.render.html.page import write_html  # matplotlib: only here
+    from suite.results.render.html.page import write_html  # vl-convert: only here
     from suite.results.scores import find_published
     from suite.results.table import table
 

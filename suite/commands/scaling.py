@@ -83,8 +83,8 @@ def run(args: argparse.Namespace) -> int:
     )
     made = forecasts(results, wanted)
     if args.figures is not None:
-        from suite.results.render.html.figures import write_figures  # matplotlib: only here
         from suite.results.render.html.scaling import forecast_charts
+        from suite.results.render.html.vega import write_figures  # vl-convert: only here
 
         charts = [chart for at, one in enumerate(made, start=1) for chart in forecast_charts(one, at)]
         write_figures(charts, args.figures)

@@ -27,6 +27,11 @@ WORKLOAD_TITLES: Mapping[str, str] = {
 }
 
 
+def short_title(workload: str) -> str:
+    """`Mask R-CNN`: what a workload is called in a sentence; an unknown one as it is."""
+    return WORKLOAD_TITLES.get(workload, workload).partition(" (")[0]
+
+
 def workload_name(name: str) -> str:
     """The suite's name of a workload; an unknown name is returned in lower case."""
     lower = name.strip().lower()

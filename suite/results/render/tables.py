@@ -110,6 +110,7 @@ class Table:
     body: tuple[tuple[str, ...], ...]
     right_aligned: tuple[bool, ...]  # True for columns of numbers
     footnotes: tuple[str, ...] = ()
+    numbers: tuple[tuple[float | None, ...], ...] = ()  # What columns of numbers are sorted by
 
 
 def text_table(table: pd.DataFrame, keys: int = 1) -> Table:
@@ -128,7 +129,11 @@ def text_table(table: pd.DataFrame, keys: int = 1) -> Table:
     kinds = ({type(getattr(row, name)) for row in listed} - {type(None)} for name in names)
     right = tuple(bool(kind) and all(issubclass(one, int | float) for one in kind) for kind in kinds)
     marked = tuple(f"({_letter(place)}) {text}" for place, text in enumerate(footnotes))
-    return Table(tuple(map(heading, names)), tuple(body), right, marked)
+    numbers = tuple(
+        tuple(getattr(row, name) if is_number else None for name, is_number in zip(names, right, strict=True))
+        for row in listed
+    )
+    return Table(tuple(map(heading, names)), tuple(body), right, marked, numbers)
 
 
 def _with_spread(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,63 +1,79 @@
-"""The cards of the page: one figure for each workload and profile."""
+"""What the runs show, in a sentence for each workload of a profile, made of results that may be compared."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from suite.results.identity import Row
-from suite.results.names import WORKLOAD_TITLES, workload_name
+from suite.results.names import short_title, workload_name
 from suite.results.price import Prices
-from suite.results.scores import figure, labels, merged_labels
+from suite.results.ratios import ratio, times_text
+from suite.results.scores import figure, labels
 from suite.results.targets import targets_text
 from suite.results.text import clean, devices_text, figure_text, time_text
-from suite.results.views.overview import chosen, hardness, place_of, series
+from suite.results.views.overview import chosen, hardness, order_of, place_of, series
 from suite.results.views.section import grouped
 
-
-@dataclass(frozen=True)
-class Headline:
-    """The figure of a workload."""
-
-    title: str
-    labels: tuple[str, ...]
-    value: str
-    unit: str
-    text: str
-    """One sentence or two."""
+_FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet"}
 
 
-def headlines(results: Sequence[Row], prices: Prices | None = None) -> list[Headline]:
-    """One for each workload of each profile: the fastest to its hardest target, never to an easier one."""
-    kinds = grouped(results, lambda row: (row.profile, workload_name(row.workload)))
-    return [_headline(members, prices) for members in kinds.values()]
+def headlines(results: Sequence[Row], prices: Prices | None = None) -> list[str]:
+    """One sentence for each workload of each profile, on CPUs or not: times to the hardest target before throughput."""
+    kinds = grouped(results, lambda row: (not row.to_target, order_of(row), workload_name(row.workload)))
+    listed = sorted(kinds.items(), key=lambda item: (all(figure(row) is None for row in item[1]), item[0]))
+    return [_sentence(members, prices) for _, members in listed]
 
 
-def _headline(members: Sequence[Row], prices: Prices | None) -> Headline:
-    name = workload_name(members[0].workload)
-    title = WORKLOAD_TITLES.get(name, clean(name, 60) or "unknown workload")
-    attempts, failed = sum(len(row.attempts) for row in members), sum(row.runs_failed for row in members)
-    runs = f" {attempts:,} run{'' if attempts == 1 else 's'}{f', {failed:,} without success' if failed else ''}."
+def _sentence(members: Sequence[Row], prices: Prices | None) -> str:
+    first, name = members[0], workload_name(members[0].workload)
+    title = short_title(clean(name, 60)) or "unknown workload"
     measured = [row for row in members if figure(row) is not None]
-    measured = [row for row in measured if row.to_target] or measured
     if not measured:
-        return Headline(title, merged_labels(members), "–", "", f"No run did what was asked.{runs}")
-    chosen_series = [chosen(chains) for chains in grouped(series(measured), lambda chain: place_of(chain[0])).values()]
-    hardest = max(hardness(chain[0]) for chain in chosen_series)
-    shown = [row for chain in chosen_series if hardness(chain[0]) == hardest for row in chain]
-    if measured[0].to_target:
-        best = min(shown, key=lambda row: row.seconds)
-        value, unit = time_text(best.seconds).split(" ")
-        what = f"Fastest to {targets_text(best.targets, name) or 'the target'}"
-    else:
-        best = max(shown, key=lambda row: row.samples_per_second)
-        value, unit = figure_text(best.samples_per_second), f"{clean(best.sample_unit or 'samples', 30)}/s"
-        what = "Best throughput"
+        count = sum(len(row.attempts) for row in members)
+        did = "reached the target" if first.to_target else "did what was asked"
+        return (
+            f"{title} ({_told(first)}): none of {count:,} runs {did}."
+            if count > 1
+            else f"{title} ({_told(first)}): no run {did}."
+        )
+    # Of each place one series; of these the ones with the hardest target; the best of all, then others beside it.
+    of_places = [chosen(chains) for chains in grouped(series(measured), lambda chain: place_of(chain[0])).values()]
+    hardest = max(hardness(chain[0]) for chain in of_places)
+    shown = [chain for chain in of_places if hardness(chain[0]) == hardest]
+    chain, best = min(((chain, row) for chain in shown for row in chain), key=lambda pair: _order(pair[1]))
+    others = [row for chain in shown for row in chain if row is not best and _beside(row, best)]
+    beside = "".join(f"; {_framework(row)} {_value(row)}" for row in sorted(others, key=_order))
+    target = f"reaches {targets_text(best.targets, name) or 'its target'} in" if best.to_target else "does"
+    where = f"on {devices_text(best.devices or 0, best.nodes)} in {_framework(best)}"
     cost = prices.cost(best) if prices is not None else None
-    where = f"{best.framework} on {devices_text(best.devices or 0, best.nodes)} ({mean_text(best) or 'one run'})"
-    text = f"{clean(what, 100)}: {where}.{'' if cost is None else f' Cost {figure_text(cost)}.'}{runs}"
-    text += "" if len(shown) == len(measured) else " Other settings: see the tables."
-    return Headline(title, (*(() if best.profile else ("logs of other programs",)), *labels(best)), value, unit, text)
+    over = ""
+    if best is not chain[0] and (value := ratio(chain[0], best, intervals=False).value) is not None:
+        over = f", {times_text(value)} than on {chain[0].devices}"
+    text = f"{title} ({_told(best)}) {target} {_value(best)} {where}{over}{beside}"
+    return clean(text + ("" if cost is None else f"; cost {figure_text(cost)}") + ".", 600)
+
+
+def _told(row: Row) -> str:
+    return clean(", ".join(labels(row)) or row.profile or "logs of other programs", 120)
+
+
+def _framework(row: Row) -> str:
+    return _FRAMEWORKS.get(row.framework, clean(row.framework, 40))
+
+
+def _order(row: Row) -> float:
+    return float(row.seconds if row.to_target else -row.samples_per_second)
+
+
+def _value(row: Row) -> str:
+    unit = clean(row.sample_unit or "samples", 30)
+    return time_text(row.seconds) if row.to_target else f"{figure_text(row.samples_per_second)} {unit}/s"
+
+
+def _beside(row: Row, best: Row) -> bool:
+    """Whether a result of another framework may be named beside the best one: on the same machine and number of devices."""
+    same = ("system", "device", "device_name", "devices", "nodes", "mode", "update", "sample_unit")
+    return row.framework != best.framework and all(getattr(row, name) == getattr(best, name) for name in same)
 
 
 def mean_text(row: Row) -> str:

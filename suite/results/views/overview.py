@@ -22,6 +22,18 @@ from suite.results.views.section import Section, frame_of, grouped
 
 PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 """Their order in documents."""
+
+
+def order_of(row: Row) -> tuple[int, str, bool]:
+    """Reference runs stand before demos, on GPUs before those on CPUs."""
+    return PROFILES.get(row.profile, 3), row.profile, "cpu" in row.labels
+
+
+def is_reference(row: Row) -> bool:
+    """Whether a result of ours may stand on one pair of axes with published ones."""
+    return row.profile == "reference" and "cpu" not in row.labels
+
+
 _USUAL_COUNT = 8
 """Accelerators of one node: what published results are compared on if nothing else was chosen."""
 _OVER_FEWEST = "Speedup over the fewest devices of the same settings"
@@ -226,8 +238,11 @@ def _matrix(
     for heading, text, ending, numbers in tables:
         known = [(cell, number) for cell, number in zip(cells, numbers, strict=True) if number is not None]
         if known:
-            table = frame_of(_table(known, kept, ending, shared))
-            made.append(Section(heading, (text,), table, below=below if heading else (), keys=len(kept)))
+            lines = list(_table(known, kept, ending, shared))
+            of = tuple(line.pop("of") for line in lines)
+            made.append(
+                Section(heading, (text,), frame_of(lines), below=below if heading else (), keys=len(kept), of=of)
+            )
     return made
 
 
@@ -241,7 +256,8 @@ def _table(
         shown = {cell.column: number for cell, number in members}
         notes = tuple(_notes([cell for cell, _ in members], shared)) if ending != "cost" else ()
         row = dict(zip(kept, names, strict=True))
-        yield {**row, **{f"{name}, {ending}": shown.get(name) for name in columns}, "notes": notes}
+        numbers = {f"{name}, {ending}": shown.get(name) for name in columns}
+        yield {**row, **numbers, "notes": notes, "of": tuple(cell.row for cell, _ in members)}
 
 
 def _notes(members: Sequence[OverviewCell], shared: Sequence[str]) -> list[str]:

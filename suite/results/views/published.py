@@ -127,7 +127,8 @@ def _section(listed: Sequence[Mapping[str, Any]], columns: Sequence[str], said: 
     fewer = f"Left out, as the table is wide: {', '.join(map(label, left_out))}; --format csv has them."
     below = (f"{len(table)} row{'' if len(table) == 1 else 's'}.", fewer if left_out else "")
     keys = sum(name in ("round", "submitter", "source", "system", "benchmark") for name in list(table)[:3])
-    return Section("", (said, common), table, below=below, keys=max(1, keys))
+    of = tuple((row["row"],) for row in listed if "row" in row)
+    return Section("", (said, common), table, below=below, keys=max(1, keys), of=of)
 
 
 def _width(name: str, values: Sequence[Any]) -> int:

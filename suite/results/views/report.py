@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import OURS
+from suite.results.columns import OURS, rows
 from suite.results.identity import HYPERPARAMETERS, Row, facts, label, told_apart, usual_words, value_text
 from suite.results.logs.record import RunSettings
 from suite.results.names import workload_name
@@ -16,7 +16,7 @@ from suite.results.text import clean, percent_text
 from suite.results.views.all_reduce import all_reduce_sections
 from suite.results.views.baseline import Baseline, baseline_section
 from suite.results.views.headlines import mean_text
-from suite.results.views.overview import division, hardness, overview, several_nodes
+from suite.results.views.overview import division, hardness, order_of, overview, several_nodes
 from suite.results.views.section import Section, View, frame_of, grouped, named_apart, without_empty
 from suite.results.views.study import sections as studies
 
@@ -36,6 +36,7 @@ _SHOWN_ELSEWHERE = (
 _NO_COLUMN = ("linear", "thread_waiting", "batch_unit", "sample_unit")
 """What follows from the framework or the workload: named above a table, where its rows agree."""
 _MOST_FILES, _MOST_PROBLEMS = 30, 5
+FAILED = "Runs without success"
 
 
 def report(runs: pd.DataFrame, prices: Prices | None = None, against: Baseline | None = None) -> View:
@@ -77,13 +78,17 @@ def data(results: Sequence[Row], prices: Prices | None = None) -> pd.DataFrame:
 
 
 def together(results: Sequence[Row]) -> list[list[Row]]:
-    """The results that stand in one table: of one workload, profile and system; of other programs all of one workload."""
+    """The results that stand in one table: of one workload, profile and system; of other programs all of one workload.
+
+    Times to target come before throughput, reference runs before demos.
+    """
 
     def kind(row: Row) -> tuple[Any, ...]:
         where = (row.system, row.device, row.device_name, row.sample_unit) if row.profile else ()
         return row.profile, workload_name(row.workload), row.to_target, row.mode, row.update, *where
 
-    return [sorted(table, key=_order) for table in grouped(results, kind).values()]
+    tables = [sorted(table, key=_order) for table in grouped(results, kind).values()]
+    return sorted(tables, key=lambda table: (not table[0].to_target, order_of(table[0])))
 
 
 def _order(row: Row) -> tuple[Any, ...]:
@@ -141,7 +146,8 @@ def results_section(
     above += [f"labels {', '.join(shared)}"] if shared else []
     cost = "cost of one result = devices × hours to target × price of a device for an hour."
     below = (*of_all, *_sentences(table), *([cost] if "cost" in shown else []), *_verdicts(table, over))
-    return Section(title, (NOTICES.get(first.profile, ""), " · ".join(above)), shown, below=below, keys=keys)
+    notices, of = (NOTICES.get(first.profile, ""), " · ".join(above)), tuple((row,) for row in table)
+    return Section(title, notices, shown, below=below, keys=keys, of=of)
 
 
 def _fields(table: Sequence[Row], kin: Sequence[Row], leaves: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -228,9 +234,10 @@ def _no_results(runs: pd.DataFrame) -> Iterator[Section]:
     """Runs without success, runs that nobody can call failed yet, copies, and lines that could not be read."""
     copies = runs["copy_of"] != ""
     failed = ~runs["succeeded"] & ~runs["running"] & ~copies
-    for title, which in (("Runs without success", failed), ("Runs that have not ended", runs["running"])):
+    for title, which in ((FAILED, failed), ("Runs that have not ended", runs["running"])):
         if which.any():
-            yield Section(title, table=runs.loc[which, ["run", "status", "reason"]])
+            of = tuple((row,) for row in rows(runs[which]))
+            yield Section(title, table=runs.loc[which, ["run", "status", "reason"]], of=of)
     same = [f"{clean(path)}: the same as {clean(one)}" for path, one in runs.loc[copies, ["path", "copy_of"]].values]
     if same:
         are = (

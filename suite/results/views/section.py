@@ -32,6 +32,8 @@ class Section:
     """Bullets at the end."""
     keys: int = 1
     """So many first columns name a row: a table that is too wide repeats them."""
+    of: tuple[tuple[Row, ...], ...] = ()
+    """Of each row of the table the runs or results that it tells of: filters of a page go by them."""
 
 
 @dataclass(frozen=True)

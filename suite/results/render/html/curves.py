@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 from suite.results.identity import Row
 from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import RecordedTelemetry, telemetry
-from suite.results.names import workload_name
-from suite.results.render.html import plots
+from suite.results.names import short_title, workload_name
+from suite.results.render.html import charts
 from suite.results.scores import merged_labels
 from suite.results.targets import bleu_scale, metric_name
 from suite.results.text import clean
@@ -29,27 +30,40 @@ Quantity = tuple[Sequence[str], str, str, str, Callable[[RunRecord], Points], di
 """Names for the file, title, labels of x and y, points of a run, further fields of the chart."""
 
 
-def table_charts(results: Sequence[Row], number: int, slots: Mapping[str, int]) -> list[plots.Chart]:
-    """All charts of one table; what was not recorded has none. `number`: makes names of files unique."""
+@dataclass(frozen=True)
+class TableCharts:
+    """The charts of one table; what was not recorded has none."""
+
+    quality: list[charts.Chart]
+    """Over epochs and over time."""
+    rates: list[charts.Chart]
+    """Throughput, waiting for data, telemetry."""
+
+
+def table_charts(results: Sequence[Row], number: int, slots: Mapping[str, int]) -> TableCharts:
+    """All charts of one table. `number`: makes names of files unique."""
     longest = max((item.seconds for record in _records(results) for item in record.evaluations), default=0.0)
-    time, names, labels = plots.time_unit(longest), plots.result_names(results), merged_labels(results)
-    workload, charts = clean(workload_name(results[0].workload) or "unknown workload", 40), []
-    for words, title, x_label, y_label, of, more in (
-        *_qualities(results, *time),
-        *_rates(clean(results[0].sample_unit or "samples", 30), *time),
-        *_telemetry(results, *time),
-    ):
-        drawn = [_paths(row, of) for row in results]
-        kept = (plots.evenly(paths, plots.MAX_PATHS) for paths in drawn)
-        series = plots.series_of(zip(names, (row.framework for row in results), kept, strict=True), slots)
-        stem, more = (f"{number:02d}", workload, *words), {"note": _left_out(drawn, plots.MAX_PATHS), **more}
-        charts += plots.charts(stem, f"{workload}: {title}", labels, (x_label, y_label), series, **more)
-    return charts
+    time, names, labels = charts.time_unit(longest), charts.result_names(results), merged_labels(results)
+    workload = clean(workload_name(results[0].workload) or "unknown workload", 40)
+    shown = short_title(workload)
+
+    def made(quantities: Iterable[Quantity]) -> list[charts.Chart]:
+        found = []
+        for words, title, x_label, y_label, of, more in quantities:
+            drawn = [_paths(row, of) for row in results]
+            kept = (charts.evenly(paths, charts.MAX_PATHS) for paths in drawn)
+            series = charts.series_of(zip(names, (row.framework for row in results), kept, strict=True), slots)
+            stem, options = (f"{number:02d}", workload, *words), {"note": _left_out(drawn, charts.MAX_PATHS), **more}
+            found += charts.charts(stem, f"{shown}: {title}", labels, (x_label, y_label), series, **options)
+        return found
+
+    unit = clean(results[0].sample_unit or "samples", 30)
+    return TableCharts(made(_qualities(results, *time)), made((*_rates(unit, *time), *_telemetry(results, *time))))
 
 
-def _paths(row: Row, of: Callable[[RunRecord], Points]) -> list[plots.Points]:
-    points = (plots.finite_points(of(run.record)) for run in row.attempts if run.record)
-    return [tuple(plots.evenly(path, plots.MAX_POINTS)) for path in points if path]
+def _paths(row: Row, of: Callable[[RunRecord], Points]) -> list[charts.Points]:
+    points = (charts.finite_points(of(run.record), run) for run in row.attempts if run.record)
+    return [tuple(charts.evenly(path, charts.MAX_POINTS)) for path in points if path]
 
 
 def _left_out(drawn: Iterable[Sequence[Any]], most: int) -> str:
@@ -65,8 +79,8 @@ def _qualities(results: Sequence[Row], unit: str, scale: float) -> Iterator[Quan
     for number, metric in enumerate(_metrics(results), start=1):
         logged = [_by_metric(row.targets, row.workload).get(metric) for row in results]
         targets = {None if value is None else value * bleu_scale(metric, value) for value in logged}
-        known = plots.finite_points([(0.0, value) for value in targets]) if len(targets) == 1 else ()
-        target, shown = known[0][1] if known else None, clean(metric, 30)
+        known = charts.finite_points([(0.0, value) for value in targets]) if len(targets) == 1 else ()
+        target, shown = known[0].y if known else None, clean(metric, 30)
         for what, x_label, divisor in (("epochs", "epochs", None), ("time", unit, scale)):
             names, of = (shown, str(number) if number > 1 else "", "over", x_label), partial(_quality, metric, divisor)
             yield names, f"{shown} over {what}", x_label, shown, of, {"target": target}
@@ -127,7 +141,7 @@ def blocks(record: RunRecord) -> list[tuple[float, float | None, float | None]]:
 def _telemetry(results: Sequence[Row], unit: str, scale: float) -> Iterator[Quantity]:
     recorded, several = dict[Path, RecordedTelemetry | None](), []
     for row in results:
-        records = [run.record for run in plots.evenly(row.attempts, _TELEMETRY_RUNS) if run.record]
+        records = [run.record for run in charts.evenly(row.attempts, _TELEMETRY_RUNS) if run.record]
         by_path = {record.path: telemetry(record.path.parent) for record in records}
         several += [row.attempts] if any(by_path.values()) else []
         recorded |= by_path
@@ -140,4 +154,4 @@ def _sampled(recorded: Mapping[Path, RecordedTelemetry | None], sensor: str, sca
     series, size = recorded.get(record.path), 1e9 if sensor.endswith("_bytes") else 1.0
     sampled = zip(series.seconds, series.series.get(sensor, ()), strict=False) if series is not None else ()
     values = ((x / scale, None if y is None else y / size) for x, y in sampled)
-    return plots.downsample_mean(plots.finite_points(values))
+    return ((point.x, point.y) for point in charts.downsample_mean(charts.finite_points(values)))

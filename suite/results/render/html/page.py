@@ -1,10 +1,13 @@
-"""Writes results as one HTML file: the sections of a view with figures. No script, no external resource, all text escaped."""
+"""Writes results as one HTML file: the sections of a view, with interactive figures. No request leaves it; all is escaped."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,20 +23,20 @@ from suite.results.predict.systems import measured_links
 from suite.results.price import Prices
 from suite.results.ratios import pairs
 from suite.results.render.document import document
-from suite.results.render.html import plots
-from suite.results.render.html.curves import table_charts
-from suite.results.render.html.figures import draw, inline_svg, matplotlib_settings, refuse_full, write_figures
+from suite.results.render.html import charts, scaling, vega
+from suite.results.render.html.curves import TableCharts, table_charts
 from suite.results.render.html.runs import MAX_RUNS, run_views
-from suite.results.render.html.scaling import forecast_charts, scaling_charts, workload_charts
 from suite.results.render.html.studies import all_reduce_charts, study_charts
+from suite.results.render.html.told import FACETS, Told
 from suite.results.render.tables import text_table
 from suite.results.scores import figure, labels, result_rows, shared_labels
 from suite.results.targets import targets_text
 from suite.results.text import clean
-from suite.results.views import report, scaling, study
+from suite.results.views import report, study
+from suite.results.views import scaling as predictions
 from suite.results.views.all_reduce import TITLE as ALL_REDUCE
 from suite.results.views.headlines import headlines
-from suite.results.views.overview import published_overview
+from suite.results.views.overview import is_reference, published_overview
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ _MAX_ROWS = 2_000  # Rows of one table
 # Differences from a published result that are named.
 _FOOTNOTES = ("profile", "targets", "clock", "precision", "device_name", "framework", "stop", "mode", "round")
 _YEAR_3000_MS = 32_503_680_000_000.0
+FOLLOW_SECONDS = 10.0  # How often a page that follows runs is written and looked at again
 Block = dict[str, Any]  # A part of the page with a heading, for the template
 
 
@@ -57,31 +61,54 @@ def write_html(
     figures: Path | None = None,
     prices: Prices | None = None,
     predicted: Sequence[int] = (),
+    follow: bool = False,
 ) -> None:
     """The report on the runs as the new file `out`; its figures also as SVG and PNG in the folder `figures`.
 
-    `published`: results to show beside; `prices`: what each result costs; `predicted`: what so many devices would bring.
+    `published`: results to show beside; `prices`: what each result costs; `predicted`: what so many devices would bring;
+    `follow`: a page that says how old it is, and looks for a newer one.
     Raises ValueError, before anything is written, for an `out` that exists, or a folder that is not empty.
     """
     refuse_unwritable(out, figures)
-    context = _page(runs, published, prices, predicted)
-    page = _render(**context)
+    results = result_rows(runs)
+    told = Told(results)
+    context = _page(runs, results, told, published, prices, predicted)
+    follows = {"written": int(time.time()), "every": FOLLOW_SECONDS} if follow else {}
+    page = _render(told, **context, more={"counted": "#runs > details", "what": "runs", **follows})
     if figures is not None:
-        write_figures([chart for block in context["blocks"] for chart in block["charts"]], figures)
+        vega.write_figures(_charts(context["blocks"]), figures)
     _write(out, page)
 
 
-def write_published_html(view: View, out: Path) -> None:
-    """A list of published results: the overview, a figure for each workload, every column. Raises as `write_html`."""
+def write_published_html(view: View, out: Path, own: Sequence[Row] = ()) -> None:
+    """A list of published results: the overview, a figure for each workload with `own` reference results over it, every
+    column. Raises as `write_html`."""
     refuse_unwritable(out)
-    every = Section("All results with every column", table=without_empty(view.data), keys=3)
-    blocks, results = _blocks([*view.sections[:-1], every], {}), list(rows(view.data))
-    points = _block(Section("Time to target over accelerators"), workload_charts(results), "points")
-    blocks.insert(min(1, len(blocks)), points)
+    *overview, listed = view.sections
+    results = [row for of in listed.of for row in of]
+    told, every = (
+        Told(own),
+        Section("All results with every column", table=without_empty(view.data), keys=3, of=listed.of),
+    )
+    points = _block(told, Section("Time to target over accelerators"), scaling.workload_charts(results, own), "points")
+    blocks = [points, *_blocks(told, [*overview, every], {})]
     rounds, submitters = sorted({row.round for row in results}), len({row.submitter for row in results})
     about = [_count(len(results), "result"), ", ".join(rounds), _count(submitters, "submitter")]
+    left_out = sum(not is_reference(row) for row in own)
+    about += [f"{_count(left_out, 'result')} of ours not drawn: demo, synthetic or on CPUs"] if left_out else []
+    counted = f"#section-{len(blocks)} tbody tr"
+    start = (
+        {"workload": max((one.workload for one in results), key=[one.workload for one in results].count)}
+        if results
+        else {}
+    )
+    more = {"counted": counted, "what": "results", "start": start}
     download = _download(view, "suite published list")
-    _write(out, _render(title=view.title, about=about, blocks=blocks, download=download))
+    _write(out, _render(told, title=view.title, about=about, blocks=blocks, download=download, more=more))
+
+
+def _charts(blocks: Iterable[Block]) -> list[charts.Chart]:
+    return [chart for block in blocks for chart in block["charts"]]
 
 
 def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
@@ -91,7 +118,7 @@ def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
     if not (folder := out.absolute().parent).is_dir():
         raise ValueError(f"--html {out}: the folder {folder} does not exist; make it or give another place")
     if figures is not None:
-        refuse_full(figures)
+        vega.refuse_full(figures)
 
 
 def _write(out: Path, page: str) -> None:
@@ -107,90 +134,149 @@ def _write(out: Path, page: str) -> None:
         raise ValueError(f"{out} cannot be written ({error.strerror}); give another place") from error
 
 
-def _render(**context: Any) -> str:
-    """The page, which escapes everything it is given."""
-    loader, strict = jinja2.FileSystemLoader(Path(__file__).parent / "templates"), jinja2.StrictUndefined
+def _render(told: Told, more: Mapping[str, Any], **context: Any) -> str:
+    """The page, which escapes everything it is given. `more`: of its script's data."""
+    folder = Path(__file__).parent / "templates"
+    loader, strict = jinja2.FileSystemLoader(folder), jinja2.StrictUndefined
     known = jinja2.Environment(loader=loader, autoescape=True, undefined=strict, trim_blocks=True, lstrip_blocks=True)
     known.filters["line"] = lambda text: clean(str(text), 4000)
-    usual = {"top": [], "cards": [], "runs": [], "runs_left_out": 0, "undrawn": 0}
-    page = known.get_template("page.html.j2")
-    return page.render(usual | context, version=__version__, not_verified=NOT_VERIFIED)
+    figures = [_figure(chart, told) for chart in _charts(context["blocks"])]
+    data = {"facets": [*FACETS[:-1], FACETS[-1]], "figures": figures, "rows": told.facts(), "step": vega.STEP, **more}
+    scripts = [_script(text) for text in (vega.scripts(), (folder / "page.js").read_text(encoding="utf-8"))]
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
+    usual: Block = {"headlines": [], "failures": None, "runs": [], "runs_left_out": 0, "undrawn": 0}
+    return known.get_template("page.html.j2").render(
+        usual | context,
+        version=__version__,
+        not_verified=NOT_VERIFIED,
+        choices=told.choices(),
+        sources=Markup(" ".join(f"'sha256-{digest}'" for digest in digests)),
+        data=Markup(_json(data)),
+        library=Markup(scripts[0]),
+        script=Markup(scripts[1]),
+    )
 
 
-def _page(runs: pd.DataFrame, beside: Sequence[Row], prices: Prices | None, devices: Sequence[int]) -> dict[str, Any]:
+def _json(data: Any) -> str:
+    """JSON that no HTML parser finds a tag in."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _script(text: str) -> str:
+    """A script of ours or of a library, which may hold the end of its own element in a string."""
+    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _figure(chart: charts.Chart, told: Told) -> dict[str, Any]:
+    kinds = {"bars": chart.kind in vega.CATEGORIES, "logarithmic": chart.kind in ("scaling", "powers", "points")}
+    drawn = {"marks": vega.marks(chart, told.number), "legend": vega.look(chart), "kinds": kinds}
+    return {**drawn, "spec": vega.spec(chart, on_page=True), "x": chart.x_label, "y": chart.y_label}
+
+
+def _page(
+    runs: pd.DataFrame,
+    results: list[Row],
+    told: Told,
+    beside: Sequence[Row],
+    prices: Prices | None,
+    devices: Sequence[int],
+) -> dict[str, Any]:
     """What the template shows. `beside`: published results; `devices`: to predict for."""
-    view, results, run_rows = report.report(runs, prices), result_rows(runs), list(rows(runs))
+    view, run_rows = report.report(runs, prices), list(rows(runs))
     trained = [row for row in results if not row.all_reduces]
-    slots = plots.framework_slots(row.framework for row in results)
+    slots = charts.framework_slots(row.framework for row in results)
     theirs = [row for row in beside if row.workload in {one.workload for one in trained}]
     tables = dict(zip(report.titles(listed := report.together(trained)), listed, strict=True))
-    curves, over_devices = scaling_charts(trained, theirs, slots), Section("Time to target over devices")
-    blocks = [_block(over_devices, curves, "scaling")] if curves else []
-    blocks += [_block(_beside(trained, theirs), (), "beside" if theirs else "nothing beside")] if beside else []
+    drawn = [table_charts(table, at, slots) for at, table in enumerate(listed[:MAX_DRAWN_TABLES], start=1)]
+    blocks = _questions(told, trained, theirs, drawn, slots, prices)
+    if beside:
+        blocks.append(_block(told, _beside(trained, theirs), (), "beside" if theirs else "nothing beside"))
     if devices:
         links = tuple(measured_links(results))
-        made = scaling.forecasts(trained, scaling.Wanted(tuple(devices), prices=prices, links=links))
-        for at, (section, one) in enumerate(zip(scaling.view(made).sections, made, strict=True), start=1):
-            blocks.append(_block(replace(section, title=f"Prediction: {section.title}"), forecast_charts(one, at)))
-    drawn = enumerate(list(tables.items())[:MAX_DRAWN_TABLES], start=1)
-    charts_of = {title: table_charts(table, number, slots) for number, (title, table) in drawn}
+        made = predictions.forecasts(trained, predictions.Wanted(tuple(devices), prices=prices, links=links))
+        for at, (section, one) in enumerate(zip(predictions.view(made).sections, made, strict=True), start=1):
+            titled = replace(section, title=f"Prediction: {section.title}")
+            blocks.append(_block(told, titled, scaling.forecast_charts(one, at)))
     studied = zip(study.sections(runs), study.studies(runs), strict=True)
-    charts_of |= {part.title: study_charts(one, at, slots) for at, (part, one) in enumerate(studied, start=1)}
+    charts_of = {part.title: study_charts(one, at, slots) for at, (part, one) in enumerate(studied, start=1)}
     charts_of[ALL_REDUCE] = all_reduce_charts(results, slots)
-    top: list[Block] = []
-    for block in _blocks(view.sections, charts_of):
-        block["speedups"] = _speedups(tables.get(block["title"], ()))
-        (top if block["title"].startswith("Overview") else blocks).append(block)
+    blocks += _blocks(told, published_overview(theirs, prices), {})
+    for block in _blocks(told, view.sections, charts_of):
+        block["speedups"] = _speedups(told, tables.get(block["title"], ()))
+        blocks.append(block)
+    if rates := [chart for one in drawn for chart in one.rates]:
+        blocks.append(_block(told, Section("While they ran"), rates))
+    titles = [block["title"] for block in blocks]
+    failed = titles.index(report.FAILED) + 1 if report.FAILED in titles else 0
+    count = sum(not (row.succeeded or row.running or row.copy_of) for row in run_rows)
     return {
         "title": "Training results",
         "about": _run_counts(run_rows),
-        "top": [*top, *_blocks(published_overview(theirs, prices), {})],
-        "cards": headlines(trained, prices),
+        "headlines": headlines(trained, prices),
+        "failures": {"anchor": failed, "text": f"{_count(count, 'run')} without success"} if failed else None,
         "blocks": blocks,
         "undrawn": max(0, len(tables) - MAX_DRAWN_TABLES),
         "download": _download(view, "suite report"),
-        "runs": run_views(run_rows),
+        "runs": [{**one, "of": told.number(row)} for one, row in zip(run_views(run_rows), run_rows, strict=False)],
         "runs_left_out": max(0, len(run_rows) - MAX_RUNS),
     }
 
 
-def _blocks(sections: Sequence[Section], charts_of: Mapping[str, Sequence[plots.Chart]]) -> list[Block]:
+def _questions(
+    told: Told,
+    results: Sequence[Row],
+    published: Sequence[Row],
+    drawn: Sequence[TableCharts],
+    slots: Mapping[str, int],
+    prices: Prices | None,
+) -> list[Block]:
+    """A block of figures for each question that the results answer."""
+    asked = (
+        ("Time to target over devices", "scaling", scaling.scaling_charts(results, published, slots)),
+        ("What the speedup is made of", "ratios", scaling.speedup_charts(results)),
+        ("Quality over time", "", [chart for one in drawn for chart in one.quality]),
+        ("Where the time goes", "parts", scaling.parts_charts(results)),
+        ("What a result costs", "", [] if prices is None else scaling.cost_charts(results, prices, slots)),
+    )
+    return [_block(told, Section(title), found, about) for title, about, found in asked if found]
+
+
+def _blocks(told: Told, sections: Iterable[Section], charts_of: Mapping[str, Sequence[charts.Chart]]) -> list[Block]:
     """The sections as blocks of the page; those without a title go on with the one before."""
     made: list[Block] = []
     for section in sections:
         if section.title or not made:
-            made.append(_block(section, charts_of.get(section.title, ())))
+            made.append(_block(told, section, charts_of.get(section.title, ())))
         else:
-            made[-1]["parts"].append(_part(section))
+            made[-1]["parts"].append(_part(told, section))
     return made
 
 
-def _block(section: Section, charts: Sequence[plots.Chart] = (), about: str = "") -> Block:
+def _block(told: Told, section: Section, drawn: Sequence[charts.Chart] = (), about: str = "") -> Block:
     """A section with a heading and figures, to which further ones without may be added; `about`: its words in the template."""
-    with matplotlib_settings():
-        drawn = [(Markup(inline_svg(draw(one, on_page=True), one.name, one.title)), one.note) for one in charts]
-    figures = [{"svg": svg, "caption": note} for svg, note in drawn]
-    shown = {"title": section.title, "about": about, "parts": [_part(section)], "figures": figures}
-    return shown | {"charts": charts, "speedups": None}
+    parts = [_part(told, section)]
+    return {"title": section.title, "about": about, "parts": parts, "charts": drawn, "speedups": None}
 
 
-def _part(section: Section) -> dict[str, Any]:
+def _part(told: Told, section: Section) -> dict[str, Any]:
     table = section.table if section.table is not None and len(section.table) else None
     more = 0 if table is None else max(0, len(table) - _MAX_ROWS)
     return {
         "above": section.above,
         "table": None if table is None else text_table(table.head(_MAX_ROWS), section.keys),
+        "of": [told.numbers(of) for of in section.of[:_MAX_ROWS]],
         "commands": section.commands,
         "below": (*section.below, *([f"and {more} more rows"] if more else [])),
     }
 
 
-def _speedups(table: Sequence[Row]) -> dict[str, Any] | None:
+def _speedups(told: Told, table: Sequence[Row]) -> dict[str, Any] | None:
     """The ratio of every pair of device counts within a series; None if there is none."""
     known = [pair for pair in pairs(table, intervals=len(table) <= _MAX_INTERVALS) if pair.value is not None]
     if not known:
         return None
-    lines, names = list[dict[str, Any]](), plots.result_names([pair.before for pair in known])
+    lines, names = list[dict[str, Any]](), charts.result_names([pair.before for pair in known])
     shared = shared_labels(table)
     for name, pair in zip(names[:MAX_PAIRS], known, strict=False):
         row: dict[str, Any] = {"series": name, "devices": pair.places}
@@ -203,7 +289,9 @@ def _speedups(table: Sequence[Row]) -> dict[str, Any] | None:
         why = f"no interval: {pair.no_interval}" if pair.no_interval else ""
         lines.append({**row, "notes": (why, *pair.flags, *own)})
     more = (f"and {len(known) - MAX_PAIRS} more pairs",) if len(known) > MAX_PAIRS else ()
-    return _part(Section("Speedups decomposed", table=without_empty(frame_of(lines), ("devices",)), below=more))
+    of = tuple((pair.before, pair.after) for pair in known[:MAX_PAIRS])
+    shown = without_empty(frame_of(lines), ("devices",))
+    return _part(told, Section("Speedups decomposed", table=shown, below=more, of=of))
 
 
 def _beside(ours: Sequence[Row], theirs: Sequence[Row]) -> Section:
@@ -213,7 +301,7 @@ def _beside(ours: Sequence[Row], theirs: Sequence[Row]) -> Section:
         published = [row for row in theirs if row.workload == workload]
         mine = [row for row in ours if row.workload == workload and figure(row) is not None]
         listed += [(row, f"{row.round} {row.submitter} {row.system}", ()) for row in published]
-        for row, name in zip(mine, plots.result_names(mine), strict=True):
+        for row, name in zip(mine, charts.result_names(mine), strict=True):
             nearest = min(published, key=lambda one: abs(math.log((one.devices or 1) / (row.devices or 1))))
             texts = (
                 f"{label(key)} {value_text(key, one, row)}, theirs {value_text(key, other, nearest)}"

@@ -1,91 +1,102 @@
-"""The charts of time to target against devices: measured, published and predicted."""
+"""The charts over devices: time to target, what a speedup is made of, where the time goes, cost; published, predicted."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from suite.results.columns import rows
 from suite.results.identity import Row
-from suite.results.names import WORKLOAD_TITLES
+from suite.results.names import accelerator_name, short_title
+from suite.results.price import Prices
 from suite.results.published import ARTICLE
 from suite.results.ratios import chains, families, ratio
-from suite.results.render.html import plots
+from suite.results.render.html import charts
+from suite.results.render.html.charts import Point
 from suite.results.scores import merged_labels
 from suite.results.text import clean
-from suite.results.views.overview import PROFILES
+from suite.results.views.overview import is_reference, order_of
 from suite.results.views.scaling import MEASURED, PREDICTION, Forecast
+from suite.results.views.section import grouped
 
-MAX_TOGETHER = 6  # Curves of all workloads in one figure: more would tangle
 _MAX_CURVES = 12  # Curves of ours, and as many published ones, of one figure
+_MAX_BARS = 40
+Curve = list[Row]  # The results of one experiment on several numbers of devices
+
+
+def groups(results: Iterable[Row]) -> list[list[Row]]:
+    """Results that may share axes: of one workload and profile, on CPUs or not; reference runs first."""
+
+    kinds = grouped(results, lambda row: (order_of(row), row.workload))
+    return [members for _, members in sorted(kinds.items(), key=lambda item: item[0])]
 
 
 def scaling_charts(
     ours: Sequence[Row], published: Sequence[Row] = (), slots: Mapping[str, int] | None = None
-) -> list[plots.Chart]:
-    """One chart for each profile (they never mix) that has results on several numbers of devices.
+) -> list[charts.Chart]:
+    """Time to target over devices, one chart for each group with several numbers of devices.
 
-    `published` results of the same workloads are drawn too; with them one number of devices is enough. More than MAX_TOGETHER
-    curves are spread over one chart for each workload. `slots`: the colour of each framework on the page.
+    `published` results of the same workload are drawn beside reference runs on GPUs; with them one number of devices is enough.
+    `slots`: the colour of each framework on the page.
     """
-    slots = plots.framework_slots(row.framework for row in ours) if slots is None else slots
-    charts = []
-    for profile in sorted({row.profile for row in ours}, key=lambda name: (PROFILES.get(name, 3), name)):
-        mine = _curves(row for row in ours if row.profile == profile)
-        workloads = sorted({curve[0].workload for curve in mine})
-        theirs = _curves(row for row in published if row.workload in workloads)
-        together = len(mine) + len(theirs) <= MAX_TOGETHER
-        for members in [workloads] if together else [[name] for name in workloads]:
-            drawn, beside = ([one for one in each if one[0].workload in members] for each in (mine, theirs))
-            if drawn and (beside or any(len(curve) > 1 for curve in drawn)):
-                charts += _scaling_chart(profile, drawn, beside, slots)
-    return charts
+    slots = charts.framework_slots(row.framework for row in ours) if slots is None else slots
+    made = []
+    for members in groups(ours):
+        drawn = _curves(members)
+        beside = _curves(row for row in published if row.workload == members[0].workload and is_reference(members[0]))
+        if drawn and (beside or any(len(curve) > 1 for curve in drawn)):
+            made += _scaling_chart(drawn, beside, slots)
+    return made
 
 
-def _curves(results: Iterable[Row]) -> list[list[Row]]:
+def _curves(results: Iterable[Row]) -> list[Curve]:
     """Results with times, one on each number of devices of a curve; those of several first."""
     timed = [row for row in results if row.to_target and row.seconds and row.devices]
     return sorted((chain for family in families(timed) for chain in chains(family)), key=len, reverse=True)
 
 
-def _scaling_chart(
-    profile: str, mine: Sequence[Sequence[Row]], beside: Sequence[Sequence[Row]], slots: Mapping[str, int]
-) -> list[plots.Chart]:
+def _scaling_chart(mine: list[Curve], beside: list[Curve], slots: Mapping[str, int]) -> list[charts.Chart]:
     drawn, ours = mine[:_MAX_CURVES], [row.devices for curve in mine for row in curve]
 
-    def distance(curve: Sequence[Row]) -> float:
+    def distance(curve: Curve) -> float:
         return min(abs(math.log(row.devices / count)) for row in curve for count in ours)
 
     curves = [*drawn, *sorted(beside, key=distance)[:_MAX_CURVES]]  # of many those on numbers of devices like ours
-    firsts, workloads = [curve[0] for curve in curves], list(dict.fromkeys(curve[0].workload for curve in curves))
-    unit, scale = plots.time_unit(max(row.seconds_maximum or row.seconds for curve in curves for row in curve))
-    paths = ([plots.finite_points((float(row.devices), row.seconds / scale) for row in curve)] for curve in curves)
-    frameworks = [row.framework if place < len(drawn) else "" for place, row in enumerate(firsts)]
-    plain = plots.series_of(zip(_names(firsts, len(workloads) > 1), frameworks, paths, strict=True), slots)
-    times, speedups = list[plots.Series](), list[plots.Series]()
-    for curve, one in zip(curves, plain, strict=True):
-        several = [row for row in curve if row.runs_successful > 1 and row.seconds_minimum]
-        ends = ((row.devices, row.seconds_minimum / scale, row.seconds_maximum / scale) for row in several)
-        times.append(replace(one, published=len(times) >= len(drawn), ranges=tuple(ends)))
-        ratios = ((row.devices / curve[0].devices, ratio(curve[0], row, intervals=False).total) for row in curve)
-        if len(curve) > 1:
-            speedups.append(replace(times[-1], paths=(plots.finite_points(ratios),), ranges=()))
-    left_out, whose = len(mine) + len(beside) - len(curves), workloads if len(workloads) == 1 else []
-    return plots.charts(
-        ("00", profile, "time to target over devices", *whose),
-        f"Time to target, {clean(whose[0], 40) if whose else 'all workloads'}",
-        merged_labels(row for curve in drawn for row in curve),
+    unit, scale = charts.time_unit(max(row.seconds_maximum or row.seconds for curve in curves for row in curve))
+    frameworks = [curve[0].framework if place < len(drawn) else "" for place, curve in enumerate(curves)]
+    paths = ([tuple(_time(row, scale) for row in curve)] for curve in curves)
+    series = charts.series_of(zip(_names(curves), frameworks, paths, strict=True), slots)
+    left_out = len(mine) + len(beside) - len(curves)
+    return _chart(
+        "time to target over devices",
+        drawn,
         ("devices", f"{unit} to target (dotted: ideal)"),
-        times,
+        (replace(one, published=place >= len(drawn)) for place, one in enumerate(series)),
         note=f"{left_out:,} more curves are not drawn; the tables have them" if left_out else "",
         kind="scaling",
-        inset=tuple(speedups),
     )
 
 
-def _names(firsts: Sequence[Row], several: bool) -> list[str]:
+def _time(row: Row, scale: float) -> Point:
+    several = row.runs_successful > 1 and row.seconds_minimum
+    ends = (row.seconds_minimum / scale, row.seconds_maximum / scale) if several else (None, None)
+    return Point(float(row.devices), row.seconds / scale, row, *ends)
+
+
+def _chart(
+    what: str, curves: list[Curve], axes: tuple[str, str], series: Iterable[charts.Series], **more: Any
+) -> list[charts.Chart]:
+    """The chart of curves of one group."""
+    first, labels = curves[0][0], merged_labels(row for curve in curves for row in curve)
+    stem = ("00", first.profile, "cpu" if "cpu" in first.labels else "", what, first.workload)
+    return charts.charts(stem, f"{short_title(clean(first.workload, 40))}: {what}", labels, axes, series, **more)
+
+
+def _names(curves: Sequence[Curve]) -> list[str]:
     """A different name for each curve: frameworks, of others who submitted it; then in what else they differ."""
+    firsts = [curve[0] for curve in curves]
     rounds, frameworks = ({getattr(row, name) for row in firsts} for name in ("round", "framework"))
     names = []
     for row in firsts:
@@ -93,45 +104,112 @@ def _names(firsts: Sequence[Row], several: bool) -> list[str]:
         if not row.profile:
             whose = (row.round if len(rounds) > 1 else "", row.submitter, row.system)
             who = "DGX-1 article" if row.round == ARTICLE else " ".join(filter(None, whose))
-        names.append(clean(", ".join(filter(None, (row.workload if several else "", who))), 200))
-    named = zip(plots.distinct(names, firsts, ("devices", "nodes")), firsts, strict=True)
+        names.append(clean(who, 200))
+    named = zip(charts.distinct(names, firsts, ("devices", "nodes")), firsts, strict=True)
     return [name or row.framework for name, row in named]
 
 
-def workload_charts(results: Iterable[Row]) -> list[plots.Chart]:
-    """Time to target of published results over accelerators as points, one chart for each workload."""
-    slots, of_workload = plots.framework_slots(()), dict[str, list[Row]]()
-    for row in results:
-        of_workload.setdefault(row.benchmark, []).extend([row] if row.chips and row.minutes else [])
-    charts = []
-    for workload, members in of_workload.items():
-        points: dict[str, list[plots.Points]] = {}
-        for row in sorted(members, key=lambda row: (row.chips, row.minutes)):
-            name = row.framework if row.framework in slots else "other frameworks"
-            points.setdefault(name, []).append(((float(row.chips), row.minutes),))
-        curves = plots.series_of(((name, name, paths) for name, paths in sorted(points.items())), slots)
-        series = [replace(one, style=slots.get(one.label, len(slots))) for one in curves]  # no two have one marker
+def speedup_charts(results: Sequence[Row]) -> list[charts.Chart]:
+    """What speedups over the fewest devices are made of: faster epochs, and fewer or more of them."""
+    made, parts = [], ("speedup", "from faster epochs", "from fewer epochs")
+    for members in groups(results):
+        curves = [curve for curve in _curves(members) if len(curve) > 1]
+        found: list[tuple[str, Row, tuple[float | None, ...]]] = []
+        for name, curve in zip(_names(curves), curves, strict=True):
+            for row in curve[1:]:
+                one = ratio(curve[0], row, intervals=False)
+                found.append((f"{name}, {one.places} devices", row, (one.total, one.throughput, one.efficiency)))
+        kept = [one for one in found if None not in one[2]][:_MAX_BARS]
+        series = [
+            charts.Series(part, slot, tuple(charts.finite_points([(of[at], 0.0)], row) for _, row, of in kept),
+                          names=tuple(name for name, _, _ in kept))
+            for at, (part, slot) in enumerate(zip(parts, (2, 0, 1), strict=True))
+        ]  # fmt: skip
+        axes = ("", "times, over the fewest devices")
+        made += _chart("what the speedup is made of", curves, axes, series, kind="ratios") if kept else []
+    return made
+
+
+def parts_charts(results: Sequence[Row]) -> list[charts.Chart]:
+    """Where the time of a run goes, the mean of each result's runs."""
+    made, parts = [], {"training": 2, "waiting for data": 1, "evaluation": 0, "the rest": charts.OTHER_SLOT}
+    for members in groups(row for row in results if row.to_target and row.run_seconds and row.timed_seconds):
+        shown = members[:_MAX_BARS]
+        unit, scale = charts.time_unit(max(row.run_seconds for row in shown))
+        values = [[one / len(row.runs) / scale for one in _parts(row)] for row in shown]
+        names = tuple(charts.result_names(shown))
+        series = []
+        for at, (part, slot) in enumerate(parts.items()):
+            points = (charts.finite_points([(of[at], 0.0)], row) for of, row in zip(values, shown, strict=True))
+            series.append(charts.Series(part, slot, tuple(points), names=names))
+        more = f"{len(members) - len(shown):,} more results are not drawn" if len(members) > len(shown) else ""
+        made += _chart("where the time goes", [shown], ("", f"{unit} of a run"), series, kind="parts", note=more)
+    return made
+
+
+def _parts(row: Row) -> tuple[float, float, float, float]:
+    """Seconds of all runs: in steps, waiting for data, in evaluations, elsewhere."""
+    waits, evaluates = row.data_wait_seconds or 0.0, row.evaluation_seconds or 0.0
+    rest = max(0.0, row.run_seconds * len(row.runs) - row.timed_seconds - evaluates)
+    return row.timed_seconds - waits, waits, evaluates, rest
+
+
+def cost_charts(results: Sequence[Row], prices: Prices, slots: Mapping[str, int]) -> list[charts.Chart]:
+    """What a result costs over devices."""
+    made = []
+    for members in groups(results):
+        curves = _curves(row for row in members if prices.cost(row) is not None)[:_MAX_CURVES]
+        paths = [[tuple(Point(float(row.devices), prices.cost(row) or 0.0, row) for row in curve)] for curve in curves]
+        frameworks = [curve[0].framework for curve in curves]
+        series = charts.series_of(zip(_names(curves), frameworks, paths, strict=True), slots)
+        made += _chart("cost of a result", curves, ("devices", "cost"), series, kind="powers") if curves else []
+    return made
+
+
+def workload_charts(published: Iterable[Row], own: Sequence[Row] = ()) -> list[charts.Chart]:
+    """Time to target of published results over accelerators as points, one chart for each workload; `own` reference results
+    over them."""
+    timed, made = [row for row in (*published, *filter(is_reference, own)) if row.devices and row.seconds], []
+    for workload, members in grouped(timed, lambda row: row.workload).items():
+        ours = [row for row in members if row.profile]
+        kinds = grouped((row for row in members if not row.profile), lambda row: accelerator_name(row.device_name))
+        named = sorted(kinds, key=lambda name: -len(kinds[name]))[: charts.COLOURS - 1]
+        others = [row for name in kinds if name not in named for row in kinds[name]]
+        listed = [*((clean(name, 30), kinds[name]) for name in named), ("other accelerators", others), ("ours", ours)]
+        slots = [*range(len(named)), charts.OTHER_SLOT, charts.COLOURS - 1]
+        series = [
+            charts.Series(
+                name, slot, tuple((Point(float(row.devices), row.seconds / 60, row),) for row in rows), style=slot
+            )
+            for (name, rows), slot in zip(listed, slots, strict=True)
+            if rows
+        ]
         if len(members) > 1:
-            title, axes = WORKLOAD_TITLES.get(workload, clean(workload, 40)), ("accelerators", "minutes to target")
-            charts += plots.charts(("00", workload), title, ["published"], axes, series, kind="powers")
-    return charts
+            axes = ("accelerators", "minutes to target")
+            labels = ["published", *(f"ours: {label}" for label in merged_labels(ours))]
+            made += charts.charts(
+                ("00", workload), short_title(clean(workload, 40)), labels, axes, series, kind="points"
+            )
+    return made
 
 
-def forecast_charts(forecast: Forecast, number: int) -> list[plots.Chart]:
+def forecast_charts(forecast: Forecast, number: int) -> list[charts.Chart]:
     """Time over devices with bounds, or the rate where there is no time; and what each device does over one of the fewest."""
     forecast_rows, first = [vars(row) for row in rows(forecast.table)], forecast.results[0]
     timed = all(row["seconds_per_epoch"] is not None for row in forecast_rows)
     times = ("seconds_per_epoch", "seconds per epoch") if timed else ("training_samples_per_second", "samples/s")
     labels, note = [first.profile, *merged_labels(forecast.results)], " ".join([forecast.how, *forecast.notes[:1]])
-    charts = []
+    made = []
     for name, y_label in (times, ("scaling_efficiency", "work of a device over the fewest")):
         series = []
-        for kind, slot in ((MEASURED, plots.OTHER_SLOT), (PREDICTION, 0)):  # measured: grey and hollow, as published
-            points = [row for row in forecast_rows if row["kind"] == kind and row[name]]
-            path = plots.finite_points((float(row["devices"]), row[name]) for row in points)
-            ends = ((float(row["devices"]), row.get(f"{name}_low"), row.get(f"{name}_high")) for row in points)
-            ranges = tuple((x, low, high) for x, low, high in ends if low and high)
-            series += [plots.Series(kind, slot, (path,), kind == MEASURED, ranges)] if path else []
+        for kind, slot in ((MEASURED, charts.OTHER_SLOT), (PREDICTION, 0)):  # measured: grey and hollow, as published
+            known = [row for row in forecast_rows if row["kind"] == kind and row[name]]
+            ends = ((row.get(f"{name}_low") or None, row.get(f"{name}_high") or None) for row in known)
+            path = tuple(
+                Point(float(row["devices"]), row[name], None, *(end if None not in end else (None, None)))
+                for row, end in zip(known, ends, strict=True)
+            )
+            series += [charts.Series(kind, slot, (path,), kind == MEASURED)] if path else []
         stem, axes = (f"forecast-{number:02d}", first.workload, y_label), ("devices", y_label)
-        charts += plots.charts(stem, forecast.title, ["prediction", *labels], axes, series, note=note, kind="powers")
-    return charts
+        made += charts.charts(stem, forecast.title, ["prediction", *labels], axes, series, note=note, kind="powers")
+    return made

@@ -10,7 +10,7 @@ from typing import Any
 from suite.results.identity import Row, label
 from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
 from suite.results.logs.record import RunRecord
-from suite.results.render.html import plots
+from suite.results.render.html import charts
 from suite.results.render.tables import cell_text
 from suite.results.scores import merged_labels
 from suite.results.text import clean, devices_text
@@ -22,7 +22,7 @@ _MOST_BARS = 40
 _LOSSES = ("eval_loss", "loss")
 
 
-def study_charts(result: StudyResult, number: int, slots: Mapping[str, int]) -> list[plots.Chart]:
+def study_charts(result: StudyResult, number: int, slots: Mapping[str, int]) -> list[charts.Chart]:
     """The figures of one study; none where nothing was measured. `number` makes file names unique."""
     if not result.measured or not result.keys:
         return []
@@ -37,12 +37,12 @@ def study_charts(result: StudyResult, number: int, slots: Mapping[str, int]) -> 
 
 
 def _charts(
-    result: StudyResult, number: int, axes: tuple[str, str], further: str, series: Sequence[plots.Series], **more: Any
-) -> list[plots.Chart]:
+    result: StudyResult, number: int, axes: tuple[str, str], further: str, series: Sequence[charts.Series], **more: Any
+) -> list[charts.Chart]:
     """The chart of one quantity of a study; `further`: what its title goes on with."""
     labels = [*merged_labels(result.rows), *(["small version"] if result.size == "ci" else [])]
     stem, title = (f"study-{number:02d}", result.name, axes[1], further), f"{result.name}: {axes[1]}{further}"
-    return plots.charts(stem, title, labels, axes, series, **more)
+    return charts.charts(stem, title, labels, axes, series, **more)
 
 
 def _number(line: Line, key: str) -> float | None:
@@ -71,16 +71,17 @@ def _alike(result: StudyResult) -> list[str]:
     return [key for key in result.keys if several and len({line.values[key] for line in result.lines}) == 1]
 
 
-def _lines(result: StudyResult, y: str, number: int, slots: Mapping[str, int]) -> list[plots.Chart]:
+def _lines(result: StudyResult, y: str, number: int, slots: Mapping[str, int]) -> list[charts.Chart]:
     """One curve for each combination of the other keys."""
     context, x, alike = Context(result.measured), result.keys[0], _alike(result)
-    curves: dict[tuple[str, str], list[tuple[float | None, float | None]]] = {}
+    curves: dict[tuple[str, str], list[charts.Point]] = {}
     for line, row in zip(result.measured, result.rows, strict=True):
         name = _rest(line, x, *alike) or row.framework
-        curves.setdefault((name, row.framework), []).append((_number(line, x), value(y, line, context)))
-    paths = ((*names, [tuple(sorted(plots.finite_points(points)))]) for names, points in curves.items())
+        place = _number(line, x), value(y, line, context)
+        curves.setdefault((name, row.framework), []).extend(charts.finite_points([place], row))
+    paths = ((*names, [tuple(sorted(points, key=lambda point: point[:2]))]) for names, points in curves.items())
     x_label = "samples of a device" if x == "batch" else label(x.rpartition(".")[2])
-    series, note = plots.series_of(paths, slots), _missing(result)
+    series, note = charts.series_of(paths, slots), _missing(result)
     return _charts(result, number, (x_label, y), "", series, note=note, from_zero=True)
 
 
@@ -89,9 +90,9 @@ def _missing(result: StudyResult) -> str:
     return f"Not drawn: {'; '.join(missing[:12])}{' …' if len(missing) > 12 else ''}" if missing else ""
 
 
-def _bars(result: StudyResult, y: str, number: int, slots: Mapping[str, int]) -> list[plots.Chart]:
+def _bars(result: StudyResult, y: str, number: int, slots: Mapping[str, int]) -> list[charts.Chart]:
     """One chart, of studies over modes one for each mode."""
-    charts, alike, context = [], _alike(result), Context(result.measured)
+    made, alike, context = [], _alike(result), Context(result.measured)
     for mode in dict.fromkeys(line.values.get("mode", "") for line in result.lines):
         bars = []
         for line in [line for line in result.lines if line.values.get("mode", "") == mode][:_MOST_BARS]:
@@ -99,38 +100,41 @@ def _bars(result: StudyResult, y: str, number: int, slots: Mapping[str, int]) ->
             framework = line.values.get("framework") or (line.row.framework if line.row is not None else "")
             text = line.shown if line.row is None else cell_text("", length)
             name = _rest(line, "mode", *alike) or framework
-            (bar,) = plots.series_of([(name, framework, [plots.finite_points([(length, 0.0)])])], slots)
+            (bar,) = charts.series_of([(name, framework, [charts.finite_points([(length, 0.0)], line.row)])], slots)
             bars.append(replace(bar, text=text))
-        charts += _charts(result, number, ("", y), f", {label(mode)}" if mode else "", bars, kind="bars")
-    return charts
+        made += _charts(result, number, ("", y), f", {label(mode)}" if mode else "", bars, kind="bars")
+    return made
 
 
-def _over_time(result: StudyResult, number: int, slots: Mapping[str, int]) -> list[plots.Chart]:
+def _over_time(result: StudyResult, number: int, slots: Mapping[str, int]) -> list[charts.Chart]:
     """Validation loss over epochs and over seconds, one curve for each line; empty where it was not measured."""
-    names = plots.distinct([_rest(line, *_alike(result)) for line in result.measured], result.rows)
-    charts, frameworks = [], [row.framework for row in result.rows]
+    names = charts.distinct([_rest(line, *_alike(result)) for line in result.measured], result.rows)
+    made, frameworks = [], [row.framework for row in result.rows]
     for x in ("epochs", "seconds"):
-        paths = ([_path(run.record, x) for run in row.runs if run.record] for row in result.rows)
-        series = plots.series_of(zip(names, frameworks, paths, strict=True), slots)
-        charts += _charts(result, number, (x, "validation loss"), f" over {x}", series, note=_missing(result))
-    return charts
+        paths = ([_path(run, x) for run in row.runs if run.record] for row in result.rows)
+        series = charts.series_of(zip(names, frameworks, paths, strict=True), slots)
+        made += _charts(result, number, (x, "validation loss"), f" over {x}", series, note=_missing(result))
+    return made
 
 
-def _path(record: RunRecord, x_label: str) -> plots.Points:
+def _path(run: Row, x_label: str) -> charts.Points:
+    record: RunRecord = run.record
     losses = [next((one.values[name] for name in _LOSSES if name in one.values), None) for one in record.evaluations]
     xs = [one.seconds if x_label == "seconds" else record.epochs_at(one) for one in record.evaluations]
-    return plots.finite_points(zip(xs, losses, strict=True))
+    return charts.finite_points(zip(xs, losses, strict=True), run)
 
 
-def all_reduce_charts(results: Sequence[Row], slots: Mapping[str, int]) -> list[plots.Chart]:
+def all_reduce_charts(results: Sequence[Row], slots: Mapping[str, int]) -> list[charts.Chart]:
     """Bus bandwidth of all-reduces over their size, a curve for each framework, number of devices and link."""
     measured = [row for row in results if row.all_reduces]
     named = zip(measured, row_names(measured), strict=True)
-    series = plots.series_of(((name, row.framework, map(_bandwidths, row.all_reduces)) for row, name in named), slots)
+    paths = ((name, row.framework, [_bandwidths(row, one) for one in row.all_reduces]) for row, name in named)
+    series = charts.series_of(paths, slots)
     title, axes = "All-reduce: bus bandwidth over size", ("bytes", "bus bandwidth, GB/s")
-    return plots.charts(["all-reduce", "bus bandwidth"], title, merged_labels(measured), axes, series, kind="powers")
+    return charts.charts(["all-reduce", "bus bandwidth"], title, merged_labels(measured), axes, series, kind="powers")
 
 
-def _bandwidths(sums: AllReduceTime) -> plots.Points:
+def _bandwidths(row: Row, sums: AllReduceTime) -> charts.Points:
     sizes = ((one.size_bytes, one.median_seconds) for one in sums.sizes)
-    return plots.finite_points((size, bus_bandwidth(size, seconds, sums.devices) / 1e9) for size, seconds in sizes)
+    rates = ((size, bus_bandwidth(size, seconds, sums.devices) / 1e9) for size, seconds in sizes)
+    return charts.finite_points(rates, row)

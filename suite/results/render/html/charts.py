@@ -1,4 +1,4 @@
-"""The data of the figures, without drawing: every text is clean, every number finite. Colours, sizes and markers too."""
+"""The data of the figures, without drawing: every text is clean, every number finite."""
 
 from __future__ import annotations
 
@@ -7,69 +7,55 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from suite.results.identity import Row, told_apart
-from suite.results.text import clean, devices_text
+from suite.results.text import clean, devices_text, shortened
 
-# Okabe and Ito's hues (distinct for colour-blind readers), darkened until text in them has a contrast of 4.5 : 1 on white;
-# the style sheet has light counterparts for a dark page.
-SERIES_COLOURS = ("#0a62a4", "#b0440c", "#00705a", "#8c3a7c", "#755c00", "#1a7f9c")
-INK, MUTED, GRID, PAPER = "#1d2530", "#5a6573", "#dfe3e8", "#ffffff"
-_MARKERS, _LINES = "os^DvPX", ("-", (0.0, (6.0, 2.0)), (0.0, (2.0, 1.5)), (0.0, (6.0, 1.5, 1.5, 1.5)))
-WIDTH, HEIGHT = 400.0, 290.0  # Of a figure in CSS pixels; on the page it is scaled to the available width
-TEXT_SIZE = 12.0  # Font size in CSS pixels at that width
-CSS_VARIABLES: Mapping[str, str] = {
-    **{colour: f"--c{slot}" for slot, colour in enumerate(SERIES_COLOURS)},
-    **{INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"},
-}
-"""Colour to the CSS variable that replaces it on the page; files use the light theme."""
 _KNOWN_FRAMEWORKS: Mapping[str, int] = {"mxnet": 0, "pytorch": 1, "tensorflow": 2}
+COLOURS = 6
 OTHER_SLOT = -1  # Slot of results whose colour says nothing: grey
-
-
-def framework_slots(names: Iterable[str]) -> dict[str, int]:
-    """The colour of each framework, the same in every figure of a page; more than three others share grey."""
-    others = sorted({name for name in names if name and name not in _KNOWN_FRAMEWORKS})
-    free = range(len(_KNOWN_FRAMEWORKS), len(SERIES_COLOURS))
-    return {**_KNOWN_FRAMEWORKS, **dict(zip(others, free, strict=False))}
-
-
-Item = TypeVar("Item")
-Point = tuple[float, float]
-Points = tuple[Point, ...]  # The points of one curve in order
 MAX_POINTS = 120  # Points of one curve that are drawn: more cannot be distinguished at the width of a figure
 MAX_PATHS = 40  # Runs of one series that are drawn
 _LARGEST = 1e15  # Larger values are not drawn: axes would lose their ticks
 _FIRST = ("demo", "synthetic", "cpu")  # Labels that no number may stand without
 _MOST = 6  # Labels that are shown one by one
+_NAME_WORDS = 5  # Of a line's name
+
+
+def framework_slots(names: Iterable[str]) -> dict[str, int]:
+    """The colour of each framework, the same in every figure of a page; more than three others share grey."""
+    others = sorted({name for name in names if name and name not in _KNOWN_FRAMEWORKS})
+    return {**_KNOWN_FRAMEWORKS, **dict(zip(others, range(len(_KNOWN_FRAMEWORKS), COLOURS), strict=False))}
+
+
+Item = TypeVar("Item")
+
+
+class Point(NamedTuple):
+    """A place in a figure."""
+
+    x: float
+    y: float
+    row: Row | None = None  # The run or result that a pointer over it tells of
+    low: float | None = None  # Least and most of several runs, or bounds of a prediction
+    high: float | None = None
+
+
+Points = tuple[Point, ...]  # The points of one curve in order
 
 
 @dataclass(frozen=True)
 class Series:
-    """Curves with one colour and label: the runs of one result, or one scaling curve."""
+    """Curves with one colour and name: the runs of one result, or one scaling curve; or the bars of one kind."""
 
     label: str
-    slot: int  # Selects the colour of its framework
+    slot: int  # Selects the colour
     paths: tuple[Points, ...]
-    published: bool = False  # Not ours: drawn dashed and in grey
-    ranges: tuple[tuple[float, float, float], ...] = ()  # (x, lowest, highest) of points with several runs
+    published: bool = False  # Not ours: dashed, hollow and grey
     style: int = 0  # Selects marker and dashes: curves of one colour differ in them
-    text: str = ""  # Of a bar: its value, or why it has no path
-
-    @property
-    def colour(self) -> str:
-        """Grey for what is not ours and for frameworks without a slot."""
-        grey = self.published or self.slot == OTHER_SLOT
-        return MUTED if grey else SERIES_COLOURS[self.slot % len(SERIES_COLOURS)]
-
-    @property
-    def look(self) -> dict[str, Any]:
-        """Line and marker, as matplotlib names them."""
-        look = {"color": self.colour, "marker": _MARKERS[self.style % len(_MARKERS)]}
-        if self.published:
-            return look | {"markerfacecolor": PAPER, "markeredgewidth": 1.0, "linestyle": (0, (4, 2.5)), "zorder": 2.5}
-        return look | {"markeredgewidth": 0.0, "linestyle": _LINES[self.style % len(_LINES)], "zorder": 3}
+    text: str = ""  # Of a bar: its value, or why there is none
+    names: tuple[str, ...] = ()  # Of parts of bars: the bar that each path is in
 
 
 def series_of(curves: Iterable[tuple[str, str, Iterable[Points]]], slots: Mapping[str, int]) -> list[Series]:
@@ -94,11 +80,11 @@ class Chart:
     series: tuple[Series, ...]
     note: str = ""  # Caption: which curves were left out
     kind: str = "lines"
-    """`lines`: linear axes; `powers`: logarithmic ones; `scaling`: these with ideal scaling dotted and `inset`; `bars`: each
-    series is one, its value the x of its point."""
+    """`lines`: linear axes; `powers`: logarithmic ones; `scaling`: these, with ideal scaling dotted; `points`: these without
+    lines; `bars`: each series is one, its value the x of its point; `parts`: series stacked in named bars; `ratios`: points on
+    a logarithmic axis, in a line for each name."""
     target: float | None = None  # A horizontal line
     from_zero: bool = False
-    inset: tuple[Series, ...] = ()  # Total speedup over devices on linear axes
 
 
 def charts(
@@ -120,18 +106,17 @@ def time_unit(longest_seconds: float) -> tuple[str, float]:
     return ("seconds", 1.0) if longest_seconds < 120 else ("minutes", 60.0)
 
 
-def finite_points(points: Iterable[tuple[float | None, float | None]]) -> Points:
-    """The points whose coordinates are known and small enough to be drawn."""
-    return tuple(
-        (x, y) for x, y in points if x is not None and y is not None and abs(x) < _LARGEST and abs(y) < _LARGEST
-    )
+def finite_points(points: Iterable[tuple[float | None, float | None]], row: Row | None = None) -> Points:
+    """The points of a `row` whose coordinates are known and small enough to be drawn."""
+    known = ((x, y) for x, y in points if x is not None and y is not None)
+    return tuple(Point(x, y, row) for x, y in known if abs(x) < _LARGEST and abs(y) < _LARGEST)
 
 
 def downsample_mean(points: Points) -> Points:
     """At most MAX_POINTS points, each the mean of neighbours: for telemetry, which has more samples than can be drawn."""
     size = math.ceil(len(points) / MAX_POINTS) or 1
     pieces = (points[begin : begin + size] for begin in range(0, len(points), size))
-    return tuple((fmean(x for x, _ in piece), fmean(y for _, y in piece)) for piece in pieces)
+    return tuple(Point(fmean(p.x for p in piece), fmean(p.y for p in piece), piece[0].row) for piece in pieces)
 
 
 def evenly(items: Sequence[Item], limit: int) -> Sequence[Item]:
@@ -151,13 +136,28 @@ def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
 def distinct(names: Sequence[str], rows: Sequence[Row], shown: Sequence[str] = ()) -> list[str]:
     """The names; those that several rows have with the fewest words that tell these rows apart, the columns `shown` aside."""
     words = told_apart(rows, names, shown, fewest=True)
-    return [", ".join(filter(None, pair)) for pair in zip(names, words, strict=True)]
+    return few_words([", ".join(filter(None, pair)) for pair in zip(names, words, strict=True)])
+
+
+def few_words(names: Sequence[str]) -> list[str]:
+    """Each name in at most five words; different ones stay different, by a number where words do not do it."""
+    cut = [" ".join(name.split()[:_NAME_WORDS]).rstrip(",;:") for name in names]
+    cut = shortened(cut, 60)
+    seen: dict[str, dict[str, int]] = {}
+    for name, short in zip(names, cut, strict=True):
+        seen.setdefault(short, {}).setdefault(name, len(seen.get(short, ())) + 1)
+    numbered = (f"{short} ({seen[short][name]})" for name, short in zip(names, cut, strict=True))
+    return [short if len(seen[short]) == 1 else text for short, text in zip(cut, numbered, strict=True)]
 
 
 def result_names(rows: Sequence[Row]) -> list[str]:
-    """One name for each result of a table: `pytorch, 2 devices`; of other programs the system."""
-    parts = (
-        (row.framework, devices_text(row.devices, row.nodes) if row.devices else "") if row.profile else (row.system,)
-        for row in rows
-    )
-    return distinct([clean(", ".join(filter(None, each)), 120) or "runs" for each in parts], rows)
+    """One name for each result of a table, of what not all have: `pytorch, 2 devices`; of other programs the system."""
+    several = {name: len({getattr(row, name) for row in rows}) > 1 for name in ("framework", "devices", "nodes")}
+
+    def parts(row: Row) -> tuple[str, ...]:
+        if not row.profile:
+            return (row.system,)
+        place = devices_text(row.devices, row.nodes) if row.devices and several["devices"] | several["nodes"] else ""
+        return (row.framework if several["framework"] or not place else "", place)
+
+    return distinct([clean(", ".join(filter(None, parts(row))), 120) or "runs" for row in rows], rows)

@@ -1,0 +1,82 @@
+"""The runs and results that a page tells of, each once: what its filters go by, and what a pointer over a point shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from suite.results.columns import OURS
+from suite.results.identity import Row, told_apart
+from suite.results.scores import labels
+from suite.results.text import clean, devices_text, figure_text, percent_text, time_text
+
+FACETS = ("workload", "framework", "devices", "system", "profile", "round", "label")
+"""What can be chosen on a page; a row may have several labels."""
+
+
+class Told:
+    """Numbers of rows, in the order in which they are asked for."""
+
+    def __init__(self, results: Sequence[Row]) -> None:
+        self.rows: list[Row] = []
+        self._numbers: dict[int, int] = {}
+        ours = [row for row in results if row.profile]
+        words = told_apart(ours, [(row.workload, row.profile, row.framework, row.devices, row.system) for row in ours])
+        self._words = {id(one): text for row, text in zip(ours, words, strict=True) for one in (row, *row.attempts)}
+
+    def number(self, row: Row) -> int:
+        """The place of a row in `facts`."""
+        if id(row) not in self._numbers:
+            self._numbers[id(row)] = len(self.rows)
+            self.rows.append(row)
+        return self._numbers[id(row)]
+
+    def numbers(self, rows: Sequence[Row]) -> str:
+        """Places of several rows, as the page's attributes have them."""
+        return " ".join(str(self.number(row)) for row in rows)
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Of each row what filters go by, in the order of FACETS, and lines of (what, text)."""
+        return [
+            {"facets": _facets(row), "lines": [[name, text] for name, text in self._lines(row) if text]}
+            for row in self.rows
+        ]
+
+    def choices(self) -> dict[str, list[str]]:
+        """What can be chosen of each facet, where there is a choice."""
+        columns = zip(*(_facets(row) for row in self.rows), strict=True) if self.rows else ()
+        values: dict[str, list[str]] = {name: list(column) for name, column in zip(FACETS, columns, strict=False)}
+        values["label"] = [label for several in values.get("label", ()) for label in several]
+        known = {name: sorted({*column} - {""}, key=_by_number) for name, column in values.items()}
+        return {name: column for name, column in known.items() if len(column) > 1}
+
+    def _lines(self, row: Row) -> Iterator[tuple[str, str]]:
+        yield "", clean(", ".join(filter(None, (row.workload, row.framework, _devices(row)))), 120)
+        yield "settings", clean(self._words.get(id(row), ""), 200)
+        yield "system", clean(" ".join(filter(None, (row.submitter, row.system or row.device_name))), 80)
+        yield "time", "" if row.seconds is None else time_text(row.seconds)
+        yield "epochs", "" if row.epochs is None else figure_text(row.epochs)
+        rate, unit = getattr(row, "samples_per_second", None), clean(row.sample_unit or "samples", 30)
+        yield f"{unit}/s", "" if rate is None else figure_text(rate)
+        yield "waiting for data", "" if not row.data_wait_share else percent_text(row.data_wait_share)
+        yield "labels", clean(", ".join(labels(row) if hasattr(row, "machine_condition") else row.labels), 200)
+        runs = getattr(row, "runs", (row,)) or (row,)
+        more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
+        yield "log", clean(runs[0].run[-120:], 120) + more
+
+
+def _devices(row: Row) -> str:
+    return devices_text(row.devices, row.nodes) if row.devices else ""
+
+
+def _facets(row: Row) -> tuple[Any, ...]:
+    named = [clean(text, 60) for text in (row.workload, row.framework)]
+    where = [
+        clean(text, 60)
+        for text in (row.system or row.device_name, row.profile, row.round if row.round != OURS else "ours")
+    ]
+    return *named, str(row.devices or ""), *where, [clean(label, 60) for label in row.labels]
+
+
+def _by_number(text: str) -> tuple[float, str]:
+    return (float(text) if text.isdigit() else -1.0), text
