@@ -30,6 +30,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listed.add_argument(
         "--html", type=Path, metavar="OUT", help="one page with an overview and every column, readable offline"
     )
+    listed.add_argument(
+        "--own",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="DIR",
+        help="with --html: reference results of ours over them",
+    )
     add_format(listed)
     add_price(listed)
 
@@ -43,11 +51,14 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--html is a page of results: leave out --kind and --format")
     filters = {name: getattr(args, name) for name in OPTIONS["results"]}
     view = published_list(args.kind, filters, prices(args))
+    if args.own and args.html is None:
+        raise ValueError("--own needs --html OUT; tables of ours beside published ones: suite compare")
     if args.html is None:
         write(view, args)
         return 0
     from suite.results.render.html.page import write_published_html
+    from suite.results.scores import measured
 
-    write_published_html(view, args.html)
+    write_published_html(view, args.html, measured(args.own) if args.own else ())
     print(args.html)
     return 0

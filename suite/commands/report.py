@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--figures", type=Path, metavar="FOLDER", help="with --html: the figures as SVG and PNG in a new folder"
     )
     parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="with --html: write the page again every 10 s until Ctrl-C, and it loads itself",
+    )
+    parser.add_argument(
         "--predict",
         type=counts,
         metavar="N,N,…",
@@ -54,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
     _look_at(args.paths)
     if args.html is not None:
         return _html(args)
-    if args.to is not None or args.figures is not None or args.predict is not None:
-        raise ValueError("--to, --figures and --predict need --html OUT")
+    if args.to is not None or args.figures is not None or args.predict is not None or args.follow:
+        raise ValueError("--to, --figures, --predict and --follow need --html OUT")
     from suite.results.table import table
     from suite.results.views.baseline import parse_baseline
     from suite.results.views.report import report
@@ -84,14 +90,27 @@ def _html(args: argparse.Namespace) -> int:
         raise ValueError(
             "--html writes a page of its own: leave out --format, --output and --baseline, or call suite report twice"
         )
-    from suite.results.render.html.page import write_html  # vl-convert: only here
+    if args.follow and args.figures is not None:
+        raise ValueError("--follow writes a page again and again, and figures only once: leave out one of the two")
+    from suite.results.render.html.page import FOLLOW_SECONDS, write_html  # vl-convert: only here
     from suite.results.scores import find_published
     from suite.results.table import table
 
     published = [] if args.to is None else find_published(args.to)
-    with _in_place_of_an_older_page(args.html) as out:
-        write_html(table(args.paths), out, published, args.figures, prices(args), args.predict or ())
-    print(args.html)
+
+    def written(follow: bool) -> None:
+        with _in_place_of_an_older_page(args.html) as out:
+            write_html(table(args.paths), out, published, args.figures, prices(args), args.predict or (), follow)
+
+    written(args.follow)
+    print(args.html, flush=True)
+    if not args.follow:
+        return 0
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(FOLLOW_SECONDS)
+            written(follow=True)
+    written(follow=False)  # the last state, which loads nothing anew
     return 0
 
 

@@ -1,4 +1,4 @@
 """What runs inside a framework's environment: the loop, its log, its heartbeat.
 
-Never Hydra, pandas, rich or matplotlib.
+Never Hydra, pandas, rich or vl_convert.
 """

@@ -54,7 +54,8 @@ def _sentence(members: Sequence[Row], prices: Prices | None) -> str:
 
 
 def _told(row: Row) -> str:
-    return clean(", ".join(labels(row)) or row.profile or "logs of other programs", 120)
+    every = sorted(labels(row), key=lambda label: label != row.profile)
+    return clean(", ".join(every) or row.profile or "logs of other programs", 120)
 
 
 def _framework(row: Row) -> str:

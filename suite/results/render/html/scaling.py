@@ -106,7 +106,7 @@ def _names(curves: Sequence[Curve]) -> list[str]:
             who = "DGX-1 article" if row.round == ARTICLE else " ".join(filter(None, whose))
         names.append(clean(who, 200))
     named = zip(charts.distinct(names, firsts, ("devices", "nodes")), firsts, strict=True)
-    return [name or row.framework for name, row in named]
+    return [name or clean(row.framework, 120) for name, row in named]
 
 
 def speedup_charts(results: Sequence[Row]) -> list[charts.Chart]:

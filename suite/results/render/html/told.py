@@ -7,10 +7,11 @@ from typing import Any
 
 from suite.results.columns import OURS
 from suite.results.identity import Row, told_apart
+from suite.results.names import accelerator_name
 from suite.results.scores import labels
 from suite.results.text import clean, devices_text, figure_text, percent_text, time_text
 
-FACETS = ("workload", "framework", "devices", "system", "profile", "round", "label")
+FACETS = ("workload", "framework", "accelerator", "devices", "system", "profile", "round", "label")
 """What can be chosen on a page; a row may have several labels."""
 
 
@@ -70,12 +71,15 @@ def _devices(row: Row) -> str:
 
 
 def _facets(row: Row) -> tuple[Any, ...]:
-    named = [clean(text, 60) for text in (row.workload, row.framework)]
-    where = [
-        clean(text, 60)
-        for text in (row.system or row.device_name, row.profile, row.round if row.round != OURS else "ours")
-    ]
-    return *named, str(row.devices or ""), *where, [clean(label, 60) for label in row.labels]
+    round = "ours" if row.round == OURS else row.round
+    before = (
+        row.workload,
+        row.framework,
+        accelerator_name(row.device_name or row.device or ""),
+        str(row.devices or ""),
+    )
+    texts = (*before, row.system or row.device_name or "", row.profile, round)
+    return *(clean(text, 60) for text in texts), [clean(label, 60) for label in row.labels]
 
 
 def _by_number(text: str) -> tuple[float, str]:

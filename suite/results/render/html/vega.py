@@ -30,7 +30,7 @@ CSS_VARIABLES: Mapping[str, str] = {
 """Colour to the CSS variable that replaces it on the page; files use the light theme."""
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 _DASHES: tuple[list[int], ...] = ([], [6, 2], [2, 2], [6, 2, 2, 2])
-CATEGORIES = ("bars", "parts", "ratios")
+CATEGORIES, _JOINED = ("bars", "parts", "ratios"), ("lines", "powers", "scaling")
 _FONT = "DejaVu Sans, Verdana, Arial, sans-serif"
 _WIDTH, _HEIGHT = 420, 260
 STEP = 22
@@ -39,6 +39,8 @@ _POINT = 40.0
 _FOR_SCREENS = 2.0
 """Pixels of a PNG to one of the SVG."""
 Json = Any
+Paint = Callable[[str], str]
+"""A colour of a file to that of the place that it is drawn at."""
 
 
 @functools.cache
@@ -76,23 +78,27 @@ def _rounded(value: float) -> float:
 
 def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
     """The specification of a chart. `on_page`: without data, title and legend, which the page has itself, in its colours."""
-    colour = _by_series(chart, [_colour(one) for one in chart.series], on_page)
-    layers = _bars(chart, colour) if chart.kind in CATEGORIES else _curves(chart, colour)
+    paint: Paint = _of_the_page if on_page else str
+    colour = _by_series(chart, [paint(_colour(one)) for one in chart.series], on_page)
     made: dict[str, Json] = {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "data": {"name": "marks"} if on_page else {"values": _as_rows(marks(chart))},
         "width": "container" if on_page else _WIDTH,
         "height": STEP * len(_bar_names(chart)) if chart.kind in CATEGORIES else _HEIGHT,
-        "layer": layers,
-        "config": _config(on_page),
+        "layer": (_bars if chart.kind in CATEGORIES else _curves)(chart, colour, paint),
+        "config": _config(paint, on_page),
     }
     if on_page:
-        return dict(json.loads(_with_variables(json.dumps(made))))
+        return made
     below = [", ".join(chart.labels), NOT_VERIFIED.rstrip("."), clean(chart.note, 120)]
     return made | {
         "title": {"text": clean(chart.title, 90), "subtitle": [line for line in below if line]},
         "padding": 12,
     }
+
+
+def _of_the_page(colour: str) -> str:
+    return f"var({CSS_VARIABLES[colour]})"
 
 
 def _bar_names(chart: Chart) -> set[str]:
@@ -103,24 +109,18 @@ def _as_rows(columns: Mapping[str, list[Json]]) -> list[dict[str, Json]]:
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
-def _with_variables(text: str) -> str:
-    for colour, variable in CSS_VARIABLES.items():
-        text = text.replace(f'"{colour}"', f'"var({variable})"')
-    return text
-
-
 def _colour(one: Series) -> str:
     return MUTED if one.published or one.slot == OTHER_SLOT else SERIES_COLOURS[one.slot % len(SERIES_COLOURS)]
 
 
 def look(chart: Chart) -> list[dict[str, str]]:
     """Each series of a chart for the legend of the page: its name, its colour, and how its line is drawn."""
-    lines = ("solid", "dashed", "dotted", "double")
+    lines = ("solid", "dashed", "dotted", "double") if chart.kind in _JOINED else ("solid",)
     return [
         {
             "name": one.label,
-            "colour": f"var({CSS_VARIABLES[_colour(one)]})",
-            "line": "dashed" if one.published else lines[one.style % 4],
+            "colour": _of_the_page(_colour(one)),
+            "line": "dashed" if one.published else lines[one.style % len(lines)],
         }
         for one in (() if chart.kind == "bars" else chart.series)
     ]
@@ -145,7 +145,7 @@ def _axis(field: str, title: str, values: Iterable[float], *, logarithmic: bool,
     return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 
-def _curves(chart: Chart, colour: dict[str, Json]) -> list[dict[str, Json]]:
+def _curves(chart: Chart, colour: dict[str, Json], paint: Paint) -> list[dict[str, Json]]:
     points = [point for one in chart.series for path in one.paths for point in path]
     logarithmic = chart.kind != "lines"
     x = _axis("x", chart.x_label, (point[0] for point in points), logarithmic=logarithmic)
@@ -159,7 +159,7 @@ def _curves(chart: Chart, colour: dict[str, Json]) -> list[dict[str, Json]]:
     layers: list[dict[str, Json]] = []
     if chart.kind == "scaling":
         ideal = {**place, "detail": [{"field": "s"}, {"field": "p"}]}
-        dotted = {"type": "line", "strokeDash": [1, 3], "color": MUTED, "strokeWidth": 1}
+        dotted = {"type": "line", "strokeDash": [1, 3], "color": paint(MUTED), "strokeWidth": 1}
         layers.append({"transform": [{"filter": "datum.ideal === 1"}], "mark": dotted, "encoding": ideal})
     if any(point[3] is not None for point in points):
         ends = {**place, "y": y | {"field": "low"}, "y2": {"field": "high"}, "color": colour}
@@ -173,19 +173,22 @@ def _curves(chart: Chart, colour: dict[str, Json]) -> list[dict[str, Json]]:
     if chart.kind != "points":
         lines = {**place, "color": colour, "strokeDash": dash, "detail": {"field": "p"}, "order": {"field": "x"}}
         layers.append({"transform": only, "mark": {"type": "line", "strokeWidth": 2}, "encoding": lines})
-    hollow = {"fillOpacity": 0.25} if chart.kind == "points" else {}
+    hollow = {"fillOpacity": 0.5} if chart.kind == "points" else {}
     size = {"value": _POINT if len(points) < 400 else _POINT / 4}
     dots = {**place, "color": colour, "shape": shape, "size": size}
     filled = {"type": "point", "filled": True, "opacity": 1, "tooltip": {"content": "data"}, **hollow}
     layers.append({"transform": only, "mark": filled, "encoding": dots})
     if chart.target is not None:
         layers.append(
-            {"mark": {"type": "rule", "strokeDash": [5, 3], "color": INK}, "encoding": {"y": {"datum": chart.target}}}
+            {
+                "mark": {"type": "rule", "strokeDash": [5, 3], "color": paint(INK)},
+                "encoding": {"y": {"datum": chart.target}},
+            }
         )
     return layers
 
 
-def _bars(chart: Chart, colour: dict[str, Json]) -> list[dict[str, Json]]:
+def _bars(chart: Chart, colour: dict[str, Json], paint: Paint) -> list[dict[str, Json]]:
     field, limit = (
         ("s" if chart.kind == "bars" else "name"),
         {"labelLimit": 260, "ticks": False, "grid": False, "domain": False},
@@ -196,11 +199,10 @@ def _bars(chart: Chart, colour: dict[str, Json]) -> list[dict[str, Json]]:
     told = {"tooltip": {"content": "data"}}
     if chart.kind == "ratios":
         x["axis"].pop("values", None)
-        one = {"mark": {"type": "rule", "color": MUTED, "strokeDash": [2, 2]}, "encoding": {"x": {"datum": 1}}}
+        one = {"mark": {"type": "rule", "color": paint(MUTED), "strokeDash": [2, 2]}, "encoding": {"x": {"datum": 1}}}
         shape = colour | {"scale": colour["scale"] | {"range": list(_SHAPES[: len(chart.series)])}}
-        size = colour | {
-            "scale": colour["scale"] | {"range": [200, 60, 60]}
-        }  # the product lies around its larger factor
+        product = {"test": f"datum.s === {json.dumps(chart.series[0].label)}", "value": 200}  # around its larger factor
+        size = {"condition": product, "value": 60}
         point = {"type": "point", "filled": False, "strokeWidth": 2.5, "opacity": 1, **told}
         return [one, {"mark": point, "encoding": {"y": y, "x": x, "color": colour, "shape": shape, "size": size}}]
     order = {"order": {"field": "order"}} if chart.kind == "parts" else {}
@@ -208,18 +210,24 @@ def _bars(chart: Chart, colour: dict[str, Json]) -> list[dict[str, Json]]:
     if chart.kind == "parts":
         places = [one.label for one in chart.series]
         return [bar | {"transform": [{"calculate": f"indexof({json.dumps(places)}, datum.s)", "as": "order"}]}]
-    text = {"type": "text", "align": "left", "dx": 5, "color": INK}
+    text = {"type": "text", "align": "left", "dx": 5, "color": paint(INK)}
     return [bar, {"mark": text, "encoding": {"y": y, "x": x, "text": {"field": "text"}}}]
 
 
-def _config(on_page: bool) -> dict[str, Json]:
-    text = {"labelColor": MUTED, "titleColor": MUTED, "titleFontWeight": "normal"}
-    axis = {**text, "gridColor": GRID, "domainColor": MUTED, "tickColor": MUTED, "labelOverlap": True}
-    title = {"anchor": "start", "color": INK, "subtitleColor": MUTED, "fontSize": 14}
+def _config(paint: Paint, on_page: bool) -> dict[str, Json]:
+    text = {"labelColor": paint(MUTED), "titleColor": paint(MUTED), "titleFontWeight": "normal"}
+    axis = {
+        **text,
+        "gridColor": paint(GRID),
+        "domainColor": paint(MUTED),
+        "tickColor": paint(MUTED),
+        "labelOverlap": True,
+    }
+    title = {"anchor": "start", "color": paint(INK), "subtitleColor": paint(MUTED), "fontSize": 14}
     config = {
         "axis": axis,
         "axisX": {"grid": False},
-        "legend": {"labelColor": INK},
+        "legend": {"labelColor": paint(INK)},
         "title": title,
         "view": {"stroke": None},
     }

@@ -3,27 +3,26 @@
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from suite.results import table
 from suite.results.columns import rows
-from suite.results.render.html import plots
-from suite.results.render.html.curves import blocks, table_charts
-from suite.results.render.html.figures import (
-    draw,
-    inline_svg,
-    matplotlib_settings,
-    number_text,
-    spread_labels,
-    write_figures,
+from suite.results.price import Prices
+from suite.results.render.html import charts, scaling, vega
+from suite.results.render.html.charts import (
+    Chart,
+    Point,
+    Series,
+    file_name,
+    finite_points,
+    framework_slots,
+    result_names,
 )
-from suite.results.render.html.plots import Chart, Series, file_name, finite_points, framework_slots, result_names
+from suite.results.render.html.curves import blocks, table_charts
 from suite.results.render.html.scaling import forecast_charts, scaling_charts
 from suite.results.render.html.studies import study_charts
 from suite.results.scores import find_published, result_rows
@@ -36,9 +35,11 @@ from tests.suite.results.rows import make_result
 
 HOSTILE = "$\\frac{1$ <b>&\"' --> ]]> 字 \u0301"
 NUMBERS = st.floats(-1e14, 1e14, allow_nan=False)
-POINTS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=300).map(tuple)
-LINE = (((1.0, 1.0), (2.0, 2.0)),)
-SHEET = (Path(plots.__file__).parent / "templates" / "page.css").read_text()
+POINTS = st.lists(st.builds(Point, NUMBERS, NUMBERS, st.none(), st.none(), st.none()), min_size=1, max_size=300).map(
+    tuple
+)
+LINE = ((Point(1.0, 1.0), Point(2.0, 2.0)),)
+SHEET = (Path(vega.__file__).parent / "templates" / "page.css").read_text()
 
 
 def chart(*series, **options):
@@ -48,12 +49,12 @@ def chart(*series, **options):
 
 def charts_of(root):
     (found,) = together(result_rows(table(root)))
-    return table_charts(found, 1, framework_slots([]))
+    made = table_charts(found, 1, framework_slots([]))
+    return [*made.quality, *made.rates]
 
 
-def svg(shown, name="f"):
-    with matplotlib_settings():
-        return inline_svg(draw(shown), name, shown.title)
+def places(path):
+    return tuple((point.x, point.y) for point in path)
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------------
@@ -63,21 +64,23 @@ def test_curves_hold_the_evaluations_of_the_log(tmp_path):
     for index in range(2):
         write_run(tmp_path, "a", index, qualities=(0.3, 0.5, 0.65), seconds_per_epoch=2.0 + index)
     over_epochs, over_time, *_ = charts_of(tmp_path)
-    assert over_epochs.series[0].paths == (((1.0, 0.3), (2.0, 0.5), (3.0, 0.65)),) * 2
+    paths = over_epochs.series[0].paths
+    assert [places(path) for path in paths] == [((1.0, 0.3), (2.0, 0.5), (3.0, 0.65))] * 2
+    assert [path[0].row.run for path in paths] == ["a/run_0", "a/run_1"]
     assert (over_epochs.target, over_epochs.labels) == (0.635, ("demo", "cpu"))
     assert over_time.x_label == "seconds"
     for path, seconds in zip(over_time.series[0].paths, ([2, 4, 6], [3, 6, 9]), strict=True):
-        assert [x for x, _ in path] == pytest.approx(seconds, abs=0.01)
+        assert [point.x for point in path] == pytest.approx(seconds, abs=0.01)
 
 
 def test_throughput_and_data_wait_of_each_block(tmp_path):
     write_run(tmp_path, "a", samples=300, train_seconds=1.5)
     *_, throughput, data_wait = charts_of(tmp_path)
     (rates,), (waits,) = throughput.series, data_wait.series
-    assert [one.title for one in (throughput, data_wait)] == ["ncf: throughput over time", "ncf: data wait over time"]
-    assert [y for _, y in rates.paths[0]] == [200.0] * 3
-    assert [y for _, y in waits.paths[0]] == pytest.approx([100 / 3] * 3)  # 0.5 of 1.5 s
-    assert [x for x, _ in rates.paths[0]] == pytest.approx([2, 4, 6], abs=0.01)
+    assert [one.title for one in (throughput, data_wait)] == ["NCF: throughput over time", "NCF: data wait over time"]
+    assert [point.y for point in rates.paths[0]] == [200.0] * 3
+    assert [point.y for point in waits.paths[0]] == pytest.approx([100 / 3] * 3)  # 0.5 of 1.5 s
+    assert [point.x for point in rates.paths[0]] == pytest.approx([2, 4, 6], abs=0.01)
 
 
 def test_blocks_without_an_evaluation_lie_at_the_seconds_worked_so_far(tmp_path):
@@ -91,7 +94,7 @@ def test_bleu_is_drawn_in_points_whatever_the_log_has(tmp_path):
     over_epochs, *_ = charts_of(tmp_path)
     assert over_epochs.x_label == "epochs"
     assert over_epochs.target == pytest.approx(63.5)
-    assert [y for _, y in over_epochs.series[0].paths[0]] == pytest.approx([20.0, 65.0])
+    assert [point.y for point in over_epochs.series[0].paths[0]] == pytest.approx([20.0, 65.0])
 
 
 # --- names --------------------------------------------------------------------------------------------------------------
@@ -101,13 +104,23 @@ def test_names_say_in_words_what_tells_results_apart():
     slow, fast = ({"opt_base_learning_rate": rate, "opt_name": "adam"} for rate in (0.002, 0.006))
     results = [make_result(devices, hyperparameters=keys) for devices, keys in ((1, slow), (2, slow), (2, fast))]
     results.append(make_result(2, hyperparameters=slow, targets={"hr_at_10": 0.5}))
-    assert result_names(results[:2]) == ["pytorch, 1 device", "pytorch, 2 devices"]
+    assert result_names(results[:2]) == ["1 device", "2 devices"]
     assert result_names(results) == [
-        "pytorch, 1 device",
-        "pytorch, 2 devices",
-        "pytorch, 2 devices, learning rate 0.006",
-        "pytorch, 2 devices, target hr_at_10 0.5",
+        "1 device",
+        "2 devices",
+        "2 devices, learning rate 0.006",
+        "2 devices, target hr_at_10 0.5",
     ]
+    others = [*results[:2], make_result(2, framework="mxnet", hyperparameters=slow)]
+    assert result_names(others) == ["pytorch, 1 device", "pytorch, 2 devices", "mxnet, 2 devices"]
+
+
+@given(st.lists(st.text("ab ,1", max_size=40), max_size=12))
+def test_names_have_five_words_at_most_and_different_ones_stay_different(names):
+    short = charts.few_words(names)
+    assert all(len(re.sub(r" \(\d+\)$", "", name).split()) <= 5 for name in short)
+    assert len(set(short)) == len(set(names))
+    assert charts.few_words(["a", "a"]) == ["a", "a"]
 
 
 def test_curves_over_devices_are_named_by_their_targets():
@@ -121,15 +134,9 @@ def test_curves_over_devices_are_named_by_their_targets():
 
 
 def test_labels_that_must_not_be_missed_come_first_and_others_are_counted():
-    assert plots.shown_labels(["straggler 5 ms", "cpu", "async", "synthetic"])[:2] == ("synthetic", "cpu")
+    assert charts.shown_labels(["straggler 5 ms", "cpu", "async", "synthetic"])[:2] == ("synthetic", "cpu")
     several = [f"a label {number}" for number in range(8)]
-    assert plots.shown_labels([*several, "cpu", "demo"]) == ("demo", "cpu", *several[:4], "and 4 more")
-
-
-def test_labels_that_differ_at_their_ends_differ_in_the_figure():
-    names = [f"{'a long name of a system ' * 5}{end}" for end in ("pytorch", "mxnet")]
-    text = svg(chart(*(Series(name, 0, LINE, style=at) for at, name in enumerate(names))))
-    assert all(re.search(rf">[^<]*{end}</text>", text) for end in ("pytorch", "mxnet"))
+    assert charts.shown_labels([*several, "cpu", "demo"]) == ("demo", "cpu", *several[:4], "and 4 more")
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b\\c\0", "", "é ü", "x" * 500, "CON", HOSTILE])
@@ -140,42 +147,77 @@ def test_file_names_hold_letters_digits_and_dashes_alone(name):
 # --- time over devices --------------------------------------------------------------------------------------------------
 
 
-def test_time_over_devices_and_speedup():
+REFERENCE = {"profile": "reference", "labels": ()}
+
+
+def test_time_over_devices():
     times = ((1, 8.0), (2, 4.0), (4, 2.5))
     (found,) = scaling_charts([make_result(devices, ((time, 1.0),)) for devices, time in times])
     assert found.y_label.startswith("seconds")
-    assert found.series[0].paths[0] == ((1.0, 8.0), (2.0, 4.0), (4.0, 2.5))
-    assert found.inset[0].paths[0] == ((1.0, 1.0), (2.0, 2.0), (4.0, 3.2))
+    assert places(found.series[0].paths[0]) == ((1.0, 8.0), (2.0, 4.0), (4.0, 2.5))
     assert found.series[0].label == "pytorch"
 
 
-def test_one_number_of_devices_is_no_curve_but_stands_beside_published_ones():
-    ours = [make_result(2)]
-    assert scaling_charts(ours) == []
-    (found,) = scaling_charts(ours, find_published("dgx1-article"))
+def test_published_results_stand_beside_reference_runs_on_gpus_alone():
+    article = find_published("dgx1-article")
+    for profile, labels in (("demo", ("demo",)), ("reference", ("cpu",)), ("synthetic", ("synthetic",))):
+        assert scaling_charts([make_result(2, profile=profile, labels=labels)], article) == []
+    (found,) = scaling_charts([make_result(2, **REFERENCE)], article)
     assert [(one.published, len(one.paths[0])) for one in found.series] == [(False, 1), (True, 3)]
     assert [one.label for one in found.series] == ["pytorch", "DGX-1 article"]
 
 
-def test_the_article_has_its_own_speedups():
-    (found,) = scaling_charts(find_published("dgx1-article"))
-    ends = {one.label: one.paths[0][-1] for one in found.inset}
-    assert len(ends) == 6
-    assert ends["transformer, DGX-1 article"] == (8.0, pytest.approx(15.78, abs=0.01))  # table 7: 15.8
-    assert ends["ncf, DGX-1 article"] == (8.0, pytest.approx(2.8, abs=0.02))
-
-
-def test_many_curves_have_a_figure_for_each_workload():
+def test_profiles_cpus_and_workloads_have_axes_of_their_own_reference_first():
+    kinds = [("demo", ("cpu", "demo")), ("demo", ("demo",)), ("reference", ("cpu",)), ("reference", ())]
     results = [
-        make_result(devices, workload=workload, framework=framework)
-        for workload in ("ncf", "ssd", "gnmt")
-        for framework in ("pytorch", "mxnet", "tensorflow")
-        for devices in (1, 2)
-    ]
+        make_result(devices, profile=profile, labels=labels, workload=workload)
+        for profile, labels in kinds for workload in ("ssd", "ncf") for devices in (1, 2)
+    ]  # fmt: skip
     found = scaling_charts(results)
-    assert [one.title for one in found] == [f"Time to target, {name}" for name in ("gnmt", "ncf", "ssd")]
-    assert [sorted(series.label for series in one.series) for one in found] == [["mxnet", "pytorch", "tensorflow"]] * 3
-    assert len({one.name for one in found}) == 3
+    assert [one.labels for one in found] == [
+        labels for labels in [(), ("cpu",), ("demo",), ("demo", "cpu")] for _ in "ab"
+    ]
+    assert [one.title.partition(":")[0] for one in found] == ["NCF", "SSD"] * 4
+    assert len({one.name for one in found}) == 8
+
+
+def test_speedups_are_the_product_of_their_parts():
+    """Table 7 of the article: Transformer 15.8, NCF 2.8 times on 8 devices."""
+    found = {one.title.partition(":")[0]: one for one in scaling.speedup_charts(find_published("dgx1-article"))}
+    assert len(found) == 6
+    for name, speedup in (("Transformer", 15.78), ("NCF", 2.8)):
+        values = [[path[0].x for path in one.paths] for one in found[name].series]
+        place = found[name].series[0].names.index("DGX-1 article, 1 → 8 devices")
+        assert values[0][place] == pytest.approx(speedup, abs=0.02)
+        for total, throughput, efficiency in zip(*values, strict=True):
+            assert total == pytest.approx(throughput * efficiency)
+
+
+def test_parts_of_the_time_add_up_to_a_run(tmp_path):
+    for index in range(2):
+        write_run(tmp_path, "a", index, samples=300, train_seconds=1.5)
+    (found,) = scaling.parts_charts(result_rows(table(tmp_path)))
+    parts = {one.label: one.paths[0][0].x for one in found.series}
+    assert parts == {
+        "training": 3.0, "waiting for data": 1.5, "evaluation": pytest.approx(0.75), "the rest": pytest.approx(0.75, abs=0.02)
+    }  # fmt: skip
+    assert [one.names for one in found.series] == [("pytorch",)] * 4
+
+
+def test_costs_are_those_of_the_price():
+    results = [make_result(devices, ((seconds, 1.0),)) for devices, seconds in ((1, 3600.0), (2, 3000.0))]
+    (found,) = scaling.cost_charts(results, Prices(2.0), framework_slots([]))
+    assert places(found.series[0].paths[0]) == ((1.0, 2.0), (2.0, pytest.approx(10 / 3)))
+
+
+def test_own_reference_results_lie_over_published_ones_and_no_others():
+    ours = [make_result(8, **REFERENCE), make_result(4, profile="demo", labels=("demo",))]
+    found = scaling.workload_charts(find_published("v0.5"), ours)
+    (ncf,) = [one for one in found if one.title == "NCF"]
+    assert [[point.x for path in one.paths for point in path] for one in ncf.series if one.label == "ours"] == [[8.0]]
+    points = sum(len(one.paths) for one in ncf.series)
+    assert points == 1 + len([row for row in find_published("v0.5") if row.workload == "ncf" and row.devices])
+    assert all("ours" not in [one.label for one in other.series] for other in found if other is not ncf)
 
 
 def test_predictions_have_bounds_and_measured_points_none():
@@ -183,10 +225,10 @@ def test_predictions_have_bounds_and_measured_points_none():
     time, work = forecast_charts(made, 1)
     assert (time.y_label, work.y_label) == ("seconds per epoch", "work of a device over the fewest")
     assert [(one.label, one.published) for one in time.series] == [("measured", True), ("prediction", False)]
-    assert time.series[0].ranges == ()
-    ((x, low, high),) = time.series[1].ranges
-    assert x == 64
-    assert low < time.series[1].paths[0][0][1] < high
+    assert {point.low for point in time.series[0].paths[0]} == {None}
+    ((predicted,),) = time.series[1].paths
+    assert predicted.x == 64
+    assert predicted.low < predicted.y < predicted.high
 
 
 # --- studies ------------------------------------------------------------------------------------------------------------
@@ -208,7 +250,7 @@ def test_studies_are_curves_over_numbers_or_bars_with_a_place_for_what_could_not
     (curve,), (bars,) = study(*lines, kind="lines"), study(*lines)
     assert [curve.x_label, curve.y_label] == ["samples of a device", "samples/s"]
     assert curve.note == "Not drawn: batch 4096: OOM"
-    assert curve.series[0].paths == (((64.0, 1600.0), (64.0, 3200.0)),)  # as the results have it
+    assert places(curve.series[0].paths[0]) == ((64.0, 1600.0), (64.0, 3200.0))  # as the results have it
     assert {bar.label: bar.text for bar in bars.series} == {
         "batch 16": "1,600",
         "batch 64": "3,200",
@@ -244,8 +286,8 @@ def test_losses_of_a_study_over_epochs_and_seconds(tmp_path):
     write(tmp_path / "one" / "run_0" / "result_0.txt", lines)
     (row,) = result_rows(table(tmp_path))
     over_epochs, over_seconds = study(Line({"gpus": "1"}, row), kind="curves")
-    assert over_epochs.series[0].paths == (((1.0, 2.0), (2.0, 1.5)),)
-    assert [x for x, _ in over_seconds.series[0].paths[0]] == pytest.approx([2.0, 4.0], abs=0.01)
+    assert places(over_epochs.series[0].paths[0]) == ((1.0, 2.0), (2.0, 1.5))
+    assert [point.x for point in over_seconds.series[0].paths[0]] == pytest.approx([2.0, 4.0], abs=0.01)
 
 
 # --- bounds -------------------------------------------------------------------------------------------------------------
@@ -253,58 +295,47 @@ def test_losses_of_a_study_over_epochs_and_seconds(tmp_path):
 
 @given(POINTS)
 def test_thinned_curves_keep_ends_and_means(points):
-    kept = plots.evenly(points, plots.MAX_POINTS)
-    assert len(kept) == min(len(points), plots.MAX_POINTS)
+    kept = charts.evenly(points, charts.MAX_POINTS)
+    assert len(kept) == min(len(points), charts.MAX_POINTS)
     assert (kept[0], kept[-1]) == (points[0], points[-1])
-    means = plots.downsample_mean(points)
-    assert len(means) <= plots.MAX_POINTS
-    assert finite_points([(1, 2), (None, 2), (1, None), (math.inf, 1), (1, math.nan), (1e300, 1)]) == ((1, 2),)
-    if len(points) % (math.ceil(len(points) / plots.MAX_POINTS)) == 0:
-        mean = math.fsum(y for _, y in points) / len(points)
-        assert math.fsum(y for _, y in means) / len(means) == pytest.approx(mean, rel=1e-6, abs=1e-3)
-
-
-@given(st.lists(st.floats(0, 200), min_size=1, max_size=12), st.floats(1, 15))
-def test_labels_are_spread_without_overlap(heights, gap):
-    placed = spread_labels(sorted(heights), gap, 200)
-    assert all(after - before >= gap - 1e-6 for before, after in pairwise(placed))
-    assert max(placed) <= 200
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.05, "0.05"), (250, "250"), (1.5e6, "1.5M"), (20000, "20k"), (0, "0"), (-3e9, "-3G"), (5000, "5000")],
-)
-def test_ticks(value, text):
-    assert number_text(value) == text
+    means = charts.downsample_mean(points)
+    assert len(means) <= charts.MAX_POINTS
+    assert places(finite_points([(1, 2), (None, 2), (1, None), (math.inf, 1), (1, math.nan), (1e300, 1)])) == ((1, 2),)
+    if len(points) % (math.ceil(len(points) / charts.MAX_POINTS)) == 0:
+        mean = math.fsum(point.y for point in points) / len(points)
+        assert math.fsum(point.y for point in means) / len(means) == pytest.approx(mean, rel=1e-6, abs=1e-3)
 
 
 # --- drawing ------------------------------------------------------------------------------------------------------------
 
 
+def parsed(shown):
+    """A figure as a file, which must be well-formed and hold no script."""
+    tree = ElementTree.fromstring(vega.svg(shown))
+    kinds = {element.tag.partition("}")[2] for element in tree.iter()}
+    assert kinds <= {"svg", "g", "path", "text", "defs", "clipPath", "rect", "line", "tspan"}
+    return tree, [("".join(one.itertext())) for one in tree.iter() if one.tag.endswith("}text")]
+
+
 def test_hostile_text_is_drawn_as_it_is(tmp_path):
-    shown = chart(Series(HOSTILE, 0, LINE), title=HOSTILE, labels=(HOSTILE,), y_label="$x", target=1.5)
-    tree = ElementTree.fromstring(svg(shown))
-    texts = ["".join(element.itertext()) for element in tree.iter("text")]
-    assert HOSTILE[:20] in " ".join(texts)
-    assert "$x (dashed: target 1.5)" in texts
-    assert {element.tag for element in tree.iter()} <= {"svg", "g", "path", "text", "defs", "use", "clipPath", "rect"}
-    write_figures([shown], tmp_path / "new")
+    shown = chart(
+        Series(HOSTILE, 0, LINE), Series("b", 1, LINE), title=HOSTILE, labels=(HOSTILE,), y_label="$x", target=1.5
+    )
+    _, texts = parsed(shown)
+    assert sum(HOSTILE[:20] in text for text in texts) == 3  # the title, the labels, the legend
+    assert "$x" in texts
+    assert "Not verified by MLCommons Association" in " ".join(texts)
+    vega.write_figures([shown], tmp_path / "new")
+    with pytest.raises(ValueError, match="not an empty folder"):
+        vega.write_figures([shown], tmp_path / "new")
 
 
 @pytest.mark.parametrize("values", [(1.0, 2.0), (0.0, None), (None,), (1e14, 1e-9, 3.0)])
-def test_bar_charts_are_valid_svg_whatever_their_texts(values):
-    paths = [() if value is None else (((value, 0.0),),) for value in values]
-    bars = [Series(f"{HOSTILE} {at}", at, path, text=HOSTILE) for at, path in enumerate(paths)]
-    ElementTree.fromstring(svg(chart(*bars, title=HOSTILE, kind="bars")))
-
-
-def test_what_stands_below_a_figure_is_not_cut():
-    labels = ("busy machine", "cpu", "small version", "synthetic")
-    with matplotlib_settings():
-        figure = draw(chart(Series("a", 0, (((1.0, 0.0),),), text="1"), labels=labels, kind="bars"))
-        (below,) = [text for text in figure.texts if "Not verified" in text.get_text()]
-        assert below.get_window_extent(FigureCanvasAgg(figure).get_renderer()).x1 <= figure.bbox.x1
+def test_bar_charts_show_their_texts_whatever_they_are(values):
+    paths = [() if value is None else ((Point(value, 0.0),),) for value in values]
+    bars = [Series(f"{HOSTILE} {at}", at, path, text=f"{HOSTILE}{at}") for at, path in enumerate(paths)]
+    _, texts = parsed(chart(*bars, title="a", kind="bars"))
+    assert {f"{HOSTILE}{at}" for at in range(len(values))} <= {*texts}
 
 
 ODD = (((1.0, 1e14), (2.0, -1e14)), ((1.0, 1e-300), (2.0, 2e-300)), ((-5.0, 3.0), (1e14, 3.0)))
@@ -312,38 +343,33 @@ ODD = (((1.0, 1e14), (2.0, -1e14)), ((1.0, 1e-300), (2.0, 2e-300)), ((-5.0, 3.0)
 
 @pytest.mark.parametrize("points", [((1.0, 1.0),), ((0.0, 0.0),) * 2, *ODD])
 def test_odd_numbers_are_drawn(points):
-    ElementTree.fromstring(svg(chart(Series("a", 0, (points,)))))
-    positive = tuple((max(abs(x), 1.0), max(abs(y), 1e-300)) for x, y in points)
-    ElementTree.fromstring(svg(chart(Series("a", 0, (positive,)), kind="scaling")))
+    path = tuple(Point(*point) for point in points)
+    parsed(chart(Series("a", 0, (path,))))
+    positive = tuple(Point(max(abs(x), 1.0), max(abs(y), 1e-300)) for x, y in points)
+    parsed(chart(Series("a", 0, (positive,)), kind="scaling"))
 
 
-def test_the_figure_grows_with_its_labels_up_to_a_bound():
-    def drawn(count):
-        return svg(chart(*(Series(f"run {index}", index, (((1.0, index), (2.0, index)),)) for index in range(count))))
-
-    assert set(re.findall(r">(run \d+)<", drawn(30))) == {f"run {index}" for index in range(30)}
-    named, (more,) = set(re.findall(r">(run \d+)<", drawn(60))), re.findall(r">and (\d+) more<", drawn(60))
-    assert len(named) + int(more) == 60
-    assert len(named) >= 30
-
-
-def test_a_hundred_runs_are_one_element():
-    text = svg(chart(Series("a", 0, tuple(((1.0, 0.1), (2.0, index / 100)) for index in range(100)))))
-    assert text.count("stroke: var(--c0); stroke-opacity: 0.65") == 1
+def test_a_series_has_its_colour_in_files_and_the_pages_on_the_page():
+    shown = chart(Series("#0a62a4", 1, LINE), Series("var(--c0)", vega.OTHER_SLOT, LINE))
+    text = vega.svg(shown)
+    assert vega.SERIES_COLOURS[1] in text
+    assert "var(" not in text.replace(">var(--c0)<", "")
+    on_page = vega.spec(shown, on_page=True)
+    (scale,) = {str(layer["encoding"]["color"]["scale"]) for layer in on_page["layer"]}
+    assert scale == str({"domain": ["#0a62a4", "var(--c0)"], "range": ["var(--c1)", "var(--muted)"]})
+    assert "#" not in str(on_page["config"])
 
 
-def test_page_figures_take_their_colours_from_the_page_and_files_have_their_own(tmp_path):
-    shown = chart(Series("var(--c0) #0a62a4", 0, LINE))
-    text = svg(shown)
-    assert not re.search(r"#[0-9a-f]{6}", re.sub(r">[^<]*<", "><", text))
-    assert {"--c0", "--ink", "--muted", "--grid"} <= set(re.findall(r"var\((--[a-z0-9]+)\)", text))
-    assert "#0a62a4" in text  # a name is left as it is
-    write_figures([shown], tmp_path / "new")
-    written = (tmp_path / "new" / "a.svg").read_text()
-    assert "stroke: #0a62a4" in written
-    assert "stroke: var(" not in written
-    with pytest.raises(ValueError, match="not an empty folder"):
-        write_figures([shown], tmp_path / "new")
+def test_marks_are_the_points_and_ideal_lines_begin_at_the_fewest():
+    result = make_result(2)
+    path = (Point(2.0, 8.0), Point(8.0, 3.0, result, 2.5, 3.5))
+    columns = vega.marks(chart(Series("a", 0, (path,)), kind="scaling"), [result].index)
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    assert [(one["x"], one["y"]) for one in rows if one["ideal"] is None] == [(2.0, 8.0), (8.0, 3.0)]
+    assert [(one["x"], one["y"]) for one in rows if one["ideal"]] == [(2.0, 8.0), (8.0, 2.0)]
+    assert [one["row"] for one in rows][:2] == [None, 0]
+    assert (columns["low"][1], columns["high"][1]) == (2.5, 3.5)
+    assert "text" not in columns
 
 
 # --- the look -----------------------------------------------------------------------------------------------------------
@@ -351,14 +377,13 @@ def test_page_figures_take_their_colours_from_the_page_and_files_have_their_own(
 
 def test_a_colour_is_one_framework_and_its_curves_differ_in_line_and_marker():
     slots = framework_slots(["pytorch", "jax", "mxnet"])
-    curves = [("a", name, ()) for name in ("pytorch", "jax", "pytorch", "mxnet", "pytorch")]
-    looks = [one.look for one in plots.series_of(curves, slots)]
-    assert len({one["color"] for one in looks}) == 3
-    assert len({one["color"] for one in looks[::2]}) == 1
-    assert len({one["marker"] for one in looks[::2]}) == len({one["linestyle"] for one in looks[::2]}) == 3
+    curves = [(str(at), name, LINE) for at, name in enumerate(("pytorch", "jax", "pytorch", "mxnet", "pytorch"))]
+    looks = vega.look(chart(*charts.series_of(curves, slots)))
+    assert len({one["colour"] for one in looks}) == 3
+    assert len({one["colour"] for one in looks[::2]}) == 1
+    assert len({one["line"] for one in looks[::2]}) == 3
     many = framework_slots(f"other {index}" for index in range(9))
-    assert sorted(many.values()) == list(range(len(plots.SERIES_COLOURS)))
-    assert Series("a", plots.OTHER_SLOT, ()).colour == plots.MUTED
+    assert sorted(many.values()) == list(range(charts.COLOURS)) == list(range(len(vega.SERIES_COLOURS)))
 
 
 def luminance(colour):
@@ -368,19 +393,17 @@ def luminance(colour):
 
 
 def test_every_colour_of_the_figures_is_in_the_style_sheet_twice_with_enough_contrast():
-    for colour, name in plots.CSS_VARIABLES.items():
+    for colour, name in vega.CSS_VARIABLES.items():
         assert re.findall(rf"{name}: (#[0-9a-f]{{6}})", SHEET)[0] == colour
     for index in range(2):  # light and dark
-        paper = luminance(re.findall(r"--paper: (#[0-9a-f]{6})", SHEET)[index])
-        for name in ("ink", "muted", "bad", "link", *(f"c{slot}" for slot in range(len(plots.SERIES_COLOURS)))):
-            text = luminance(re.findall(rf"--{name}: (#[0-9a-f]{{6}})", SHEET)[index])
-            assert (max(paper, text) + 0.05) / (min(paper, text) + 0.05) >= 4.5, (name, index)
-
-
-def test_settings_of_matplotlib_are_put_back():
-    import matplotlib
-
-    matplotlib.rcParams["font.size"] = 31.0
-    svg(chart(Series("a", 0, (((1.0, 1.0),),))))
-    assert matplotlib.rcParams["font.size"] == 31.0
-    matplotlib.rcdefaults()
+        for ground in ("paper", "ground"):
+            paper = luminance(re.findall(rf"--{ground}: (#[0-9a-f]{{6}})", SHEET)[index])
+            for name in (
+                "ink",
+                "muted",
+                "bad",
+                "link",
+                *(f"c{slot}" for slot in range(charts.COLOURS if ground == "paper" else 0)),
+            ):
+                text = luminance(re.findall(rf"--{name}: (#[0-9a-f]{{6}})", SHEET)[index])
+                assert (max(paper, text) + 0.05) / (min(paper, text) + 0.05) >= 4.5, (name, ground, index)
