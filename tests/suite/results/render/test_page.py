@@ -184,7 +184,7 @@ def test_the_reservation_stands_once_on_the_page_and_once_in_each_file(tmp_path)
     assert found.source.count('<span class="badge">oversubscribed</span>') == len(found.figures)
     files = list((tmp_path / "figures").glob("*.svg"))
     assert len(files) == len(found.figures)
-    assert {path.read_text().count(NOT_VERIFIED) for path in files} == {1}
+    assert {path.read_text().count(f">{NOT_VERIFIED}<") for path in files} == {1}
     assert all("demo, cpu, oversubscribed" in path.read_text() for path in files)
     assert "ours (cpu, demo, oversubscribed): " in found.text
     assert not re.search(r"<td[^>]*>\s*(\([a-z]\)\s*)+</td>", found.source)  # a cell of marks alone

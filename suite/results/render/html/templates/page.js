@@ -95,6 +95,7 @@
       return this.drawn;
     }
     update() {
+      if (this.element.hidden) return;
       if (this.view && this.kinds.bars) this.view.height(this.height);
       if (this.view) this.view.data("marks", this.marks).resize().runAsync();
       else if (this.element.dataset.drawn) this.draw();

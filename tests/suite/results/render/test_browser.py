@@ -1,0 +1,157 @@
+"""Pages in Chromium: they load without a request or an error; filters, legends, sorting, hover and addresses work."""
+
+import shutil
+
+import pytest
+
+from suite.cli import main
+from tests.suite.results.fake_logs import write_run
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium"),
+]
+WIDTHS = (400, 800, 1280, 2560)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """The page of two workloads on several devices, in two frameworks, with a failed run and a hostile name."""
+    folder = tmp_path_factory.mktemp("page")
+    for workload, seconds in (("ncf", 2.0), ("ssd", 3.0)):
+        for framework in ("pytorch", "mxnet"):
+            for devices in (1, 2):
+                named = {"workload": workload, "framework": framework, "devices": devices}
+                targets = {"hr_at_10" if workload == "ncf" else "map": 0.635}
+                name = f"{workload}-{framework}-{devices}"
+                write_run(folder / "logs", name, seconds_per_epoch=seconds / devices, targets=targets, **named)
+    write_run(
+        folder / "logs", "bad", log=False, status={"status": "oom", "reason": "</script><script>alert(1)</script>"}
+    )
+    assert main(["report", str(folder / "logs"), "--html", str(folder / "page.html")]) == 0
+    return folder / "page.html"
+
+
+def opened(browser, path, address="", **options):
+    """A page, and what went wrong on it or left it so far."""
+    context = browser.new_context(**options)
+    page, noticed = context.new_page(), []
+    page.on("console", lambda message: noticed.append(message.text))
+    page.on("pageerror", lambda error: noticed.append(str(error)))
+    page.on("dialog", lambda dialog: noticed.append(dialog.message))
+    page.on("request", lambda request: None if request.url[:5] in ("file:", "data:") else noticed.append(request.url))
+    page.goto(f"file://{path}{address}")
+    page.wait_for_selector("figure[data-drawn]")
+    return page, noticed
+
+
+def shown(page, selector):
+    return page.eval_on_selector_all(
+        selector, "all => all.filter(one => one.checkVisibility()).map(one => one.innerText)"
+    )
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_page_fits_its_window_and_asks_for_nothing(browser, report, width, theme):
+    page, noticed = opened(browser, report, viewport={"width": width, "height": 900}, color_scheme=theme)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_function("document.querySelectorAll('figure:not([data-drawn])').length === 0")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert noticed == []
+    used = page.evaluate(
+        "Math.max(...[...document.querySelectorAll('figure')].map(one => one.getBoundingClientRect().right))"
+    )
+    assert used > min(width, 1800) * 0.9
+    page.context.close()
+
+
+def test_filters_act_on_tables_and_figures_and_stand_in_the_address(browser, report):
+    page, noticed = opened(browser, report)
+    everything = len(shown(page, "figure"))
+    page.select_option("select[name=workload]", "ssd")
+    page.select_option("select[name=framework]", "mxnet")
+    assert page.evaluate("location.hash") == "#workload=ssd&framework=mxnet"
+    assert page.inner_text("#count") == "2 of 9 runs"
+    assert len(shown(page, "figure")) == everything / 2
+    assert all(text.startswith("SSD") for text in shown(page, "figcaption b"))
+    assert all(text.startswith("mxnet") for text in shown(page, "#section-1 ~ section tbody tr"))
+    assert shown(page, "#section-1 .legend button") == ["mxnet"]
+    other, _ = opened(browser, report, "#workload=ssd&framework=mxnet")
+    assert other.inner_text("#count") == "2 of 9 runs"
+    page.click("button[type=reset]")
+    page.wait_for_function("document.getElementById('count').textContent === '9 of 9 runs'")
+    assert page.evaluate("location.hash") == ""
+    assert noticed == []
+    page.context.close()
+
+
+def test_a_pointer_shows_the_run_and_a_legend_hides_a_series(browser, report):
+    page, noticed = opened(browser, report, "#workload=ncf", viewport={"width": 1280, "height": 900})
+    points = page.locator("#section-1 figure:visible").first.locator(".mark-symbol path")
+    count = points.count()
+    assert count == 4
+    points.last.hover()
+    tip = page.inner_text("#tip")
+    assert "ncf, " in tip
+    assert "/run_0" in tip
+    page.locator("#section-1 .legend button:visible").first.click()
+    page.wait_for_function(
+        "document.querySelector('#section-1 figure .mark-symbol').querySelectorAll('path').length === 2"
+    )
+    page.locator("#section-1 summary:visible").first.click()
+    page.wait_for_function("document.querySelectorAll('#section-1 figure:not([hidden]) details tbody tr').length === 2")
+    assert noticed == []
+    page.context.close()
+
+
+def test_tables_sort_by_numbers_and_axes_turn_linear(browser, report):
+    page, noticed = opened(browser, report, "#workload=ncf")
+    section = page.locator("section", has=page.locator("h2", has_text="ncf on laptop"))
+    head = section.locator("th", has_text="time").first
+    place = head.evaluate("one => one.cellIndex")
+    for order in ("ascending", "descending"):
+        head.locator("button").click()
+        assert head.get_attribute("aria-sort") == order
+        cells = section.locator("table").first.locator("tbody tr")
+        values = [
+            float(cells.nth(at).locator("td").nth(place).get_attribute("data-value")) for at in range(cells.count())
+        ]
+        assert values == sorted(values, reverse=order == "descending")
+    before = page.locator("#section-1 figure .plot").first.inner_html()
+    page.select_option("select[name=axes]", "linear")
+    page.wait_for_function("text => document.querySelector('#section-1 figure .plot').innerHTML !== text", arg=before)
+    assert noticed == []
+    page.context.close()
+
+
+def test_a_page_that_follows_says_how_old_it_is(browser, report, tmp_path):
+    from suite.results import table
+    from suite.results.render.html.page import write_html
+
+    write_html(table(report.parent / "logs"), tmp_path / "page.html", follow=True)
+    page, _ = opened(browser, tmp_path / "page.html")
+    page.wait_for_function("/^Written \\d+ s ago/.test(document.getElementById('age').textContent)")
+    page.context.close()
+
+
+def test_published_results_begin_with_one_workload(browser, tmp_path):
+    assert main(["published", "list", "--html", str(tmp_path / "page.html")]) == 0
+    assert (tmp_path / "page.html").stat().st_size < 3 << 20
+    page, noticed = opened(browser, tmp_path / "page.html")
+    assert shown(page, "figcaption b") == ["ResNet-50"]
+    page.select_option("select[name=accelerator]", "V100")
+    assert shown(page, "#section-1 .legend button") == ["V100"]
+    assert noticed == []
+    page.context.close()
