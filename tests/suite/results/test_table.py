@@ -149,10 +149,12 @@ def test_the_page_for_notebooks_lists_every_column():
 
 
 def test_the_page_s_ten_lines_end_in_a_plot(logs, tmp_path):
-    code = next(part for part in PAGE.read_text().split("```python\n")[1:] if "savefig" in part).partition("```")[0]
+    code = next(part for part in PAGE.read_text().split("```python\n")[1:] if "vegalite_to_png" in part).partition(
+        "```"
+    )[0]
     assert len(code.splitlines()) <= 12
     write_run(tmp_path / "logs", "good")
-    environment = {"PYTHONPATH": str(PROJECT), "MPLBACKEND": "agg"}
+    environment = {"PYTHONPATH": str(PROJECT)}
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, env=environment)
     assert (tmp_path / "time_to_target.png").read_bytes().startswith(b"\x89PNG")
 

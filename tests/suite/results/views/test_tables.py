@@ -177,7 +177,7 @@ def test_figure_6_from_the_tables_alone(tmp_path):
     for code in (0, 2):  # never over others
         assert suite("--article", "--figures", tmp_path / "figures").returncode == code
     drawn = "".join(path.read_text() for path in (tmp_path / "figures").glob("*.svg"))
-    assert all(name in drawn for name in ("resnet50", "maskrcnn", "ssd", "gnmt", "ncf"))
+    assert all(name in drawn for name in ("ResNet-50", "Mask R-CNN", "SSD", "GNMT", "NCF"))
 
 
 def test_mistakes_are_one_line_and_exit_2(tmp_path):
