@@ -51,9 +51,10 @@ def table_charts(results: Sequence[Row], number: int, slots: Mapping[str, int]) 
         found = []
         for words, title, x_label, y_label, of, more in quantities:
             drawn = [_paths(row, of) for row in results]
-            kept = (charts.evenly(paths, charts.MAX_PATHS) for paths in drawn)
+            most = max(2, charts.MAX_PATHS // len(drawn))
+            kept = (charts.evenly(paths, most) for paths in drawn)
             series = charts.series_of(zip(names, (row.framework for row in results), kept, strict=True), slots)
-            stem, options = (f"{number:02d}", workload, *words), {"note": _left_out(drawn, charts.MAX_PATHS), **more}
+            stem, options = (f"{number:02d}", workload, *words), {"note": _left_out(drawn, most), **more}
             found += charts.charts(stem, f"{shown}: {title}", labels, (x_label, y_label), series, **options)
         return found
 

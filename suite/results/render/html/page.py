@@ -170,7 +170,9 @@ def _script(text: str) -> str:
 
 def _figure(chart: charts.Chart, told: Told) -> dict[str, Any]:
     kinds = {"bars": chart.kind in vega.CATEGORIES, "logarithmic": chart.kind in ("scaling", "powers", "points")}
-    drawn = {"marks": vega.marks(chart, told.number), "legend": vega.look(chart), "kinds": kinds}
+    marks, names = vega.marks(chart, told.number), [one.label for one in chart.series]
+    marks["s"] = [names.index(name) for name in marks["s"]]  # a hundred times the same name would be most of the page
+    drawn = {"marks": marks, "names": names, "legend": vega.look(chart), "kinds": kinds}
     return {**drawn, "spec": vega.spec(chart, on_page=True), "x": chart.x_label, "y": chart.y_label}
 
 

@@ -15,7 +15,7 @@ from suite.results.targets import bleu_scale
 from suite.results.text import clean, devices_text, figure_text, time_text
 from workloads.api import Json
 
-MAX_RUNS = 400  # Runs shown with their settings; the tables count all
+MAX_RUNS = 200  # Runs shown with their settings; the tables count all
 _MAX_LINES = 80  # Lines of one list: a log may hold any number of keys
 _ENVIRONMENT = ("environment", "versions", "hardware", "git", "cores", "cache_cleared")  # of run.json, docs/logs.md
 Lines = Iterable[tuple[str, Any]]

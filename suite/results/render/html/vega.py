@@ -62,7 +62,7 @@ def marks(chart: Chart, number_of: Callable[[Row], int] | None = None) -> dict[s
     for one in chart.series:
         paths = one.paths or (((Point(0.0, 0.0),),) if chart.kind == "bars" else ())
         for number, path in enumerate(paths):
-            name = one.names[number] if one.names else one.label
+            name = one.names[number] if one.names else one.label if chart.kind == "bars" else ""
             for x, y, row, low, high in path:
                 place = None if row is None or number_of is None else number_of(row)
                 add(one.label, number, x, y, low, high, name, one.text, place, None)

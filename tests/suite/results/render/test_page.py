@@ -16,6 +16,7 @@ import pytest
 from suite.cli import main
 from suite.results import table
 from suite.results.published import FOLDER_VARIABLE
+from suite.results.render.html import charts
 from suite.results.render.html import page as pages
 from suite.results.render.html.page import write_html
 from suite.results.scores import find_published
@@ -416,6 +417,7 @@ def test_mistakes_are_one_line(tmp_path, capsys, monkeypatch, arguments, said):
 
 def test_a_page_of_many_runs_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "MAX_DRAWN_TABLES", 2)
+    monkeypatch.setattr(charts, "MAX_PATHS", 40)
     for index in range(60):
         write_run(tmp_path / "logs", "ncf-1", index, seconds_per_epoch=1 + index / 100)
     for index in range(4):

@@ -53,6 +53,7 @@
   class Figure {
     constructor(element, given) {
       const { marks, ...rest } = given;
+      marks.s = marks.s.map((place) => given.names[place]);
       Object.assign(this, rest, { element, hidden: new Set(), drawn: null });
       const names = Object.keys(marks);
       this.all = marks.x.map((_, place) => Object.fromEntries(names.map((name) => [name, marks[name][place]])));
