@@ -1,4 +1,4 @@
-"""A few rounds of kill.py by default, all fifty with `make test-full`."""
+"""A round of kill.py for each kind of victim by default, fifty in all with `make test-full`."""
 
 import json
 import subprocess
@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from tests.helpers import PROJECT
+
+pytestmark = pytest.mark.waits
 
 
 @pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.full)])

@@ -33,14 +33,6 @@ def test_such_a_run_ends_as_oom_with_the_batch_that_fits(tmp_path, monkeypatch):
     assert ended["reason"].endswith("; a batch that should fit: batch=global:32 (it was 64)")
 
 
-def test_an_exception_for_memory_names_the_batch_and_a_log_that_is_not_empty(tmp_path):
-    run_suite_here(tmp_path, *TOY_RUN, "workload.misbehave=oom", toy=True)
-    folder = only((tmp_path / "logs").glob("*/*/run_0"))
-    reason = status(folder)["reason"]
-    assert "MemoryError: no more; see worker-0.log; a batch that should fit: batch=global:32" in reason
-    assert (folder / "worker-0.log").stat().st_size
-
-
 def test_the_log_that_is_not_empty_is_named(tmp_path):
     (tmp_path / "worker-1.log").touch()
     assert memory.log_to_read(tmp_path, "worker-1") == "worker-1.log, which is empty"

@@ -217,10 +217,17 @@ def test_a_diverged_loss_aborts(tmp_path):
     assert keys(tmp_path)[-1] == "run_stop"
 
 
-def test_a_fixed_length_goes_past_the_target(tmp_path):
-    outcome = run_loop(tmp_path, stop="epochs:4")
+@pytest.mark.parametrize(
+    ("stop", "steps", "evaluations"),
+    [("epochs:4", 64, 4), ("samples:640", 10, 0), ("samples:641", 11, 0), ("samples:1", 1, 0), ("steps:33", 33, 2)],
+)
+def test_a_fixed_length_goes_past_the_target_and_trains_no_sample_less(tmp_path, stop, steps, evaluations):
+    """16 steps of 64 samples are an epoch."""
+    outcome = run_loop(tmp_path, stop=stop)
     assert outcome.status == "success"
-    assert keys(tmp_path).count("eval_accuracy") == 4
+    assert keys(tmp_path).count("eval_accuracy") == evaluations
+    logged = events(tmp_path / "result_0.txt")
+    assert [metadata["step"] for key, _, metadata in logged if key == "tracked_stats"][-1] == steps
 
 
 def test_metrics_are_consistent(tmp_path):
