@@ -3,6 +3,7 @@
 import os
 import signal
 from dataclasses import replace
+from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
@@ -61,6 +62,7 @@ def unreadable(_):
 )
 def test_runs_without_a_table_are_named_and_kept(tmp_path, monkeypatch, capsys, listening, made, code, said):  # noqa: F811
     monkeypatch.setattr(report, "report", made)
+    monkeypatch.setattr(import_module("suite.results.table"), "table", lambda folders: folders)
     job = SimpleNamespace(name="job", folder=tmp_path / "my runs" / "job")
     (job.folder / "run_0").mkdir(parents=True)
     ended = [controller.Ended(job, 0, RunStatus("success"))]

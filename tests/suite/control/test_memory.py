@@ -111,10 +111,10 @@ def test_a_rate_counts_from_the_line_of_a_block_too(tmp_path, monkeypatch):
     with Progress(run, "job/run_0", Console(file=stream, width=100)) as shown:
         for now[0] in range(0, 91, 5):
             if now[0] == 30:
-                row = {**block, "data_wait_seconds": 0.0, "train_seconds": 30.0}
+                row = {**block, "data_wait_seconds": 3.0, "train_seconds": 30.0}
                 (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
             shown.update([Beat(0, 1, "train", step=int(now[0]), samples=int(32 * now[0]))])
     assert stream.getvalue().splitlines() == [
-        "  epoch 1  32 images/s  data wait 0 %  30.0 s since launch",
+        "  epoch 1  32 images/s  data wait 10 %  30.0 s since launch",
         "  train  step 90  32 images/s since the last line  90 s since launch",
     ]

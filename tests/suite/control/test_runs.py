@@ -211,6 +211,7 @@ def test_a_full_disk_ends_the_run_with_that_reason(tmp_path, small_disk):
     folder = only((small_disk / "out").glob("*/run_0"))
     assert status(folder)["status"] == "failed"
     assert "No space left on device" in status(folder)["reason"]
+    assert f"no space left in {small_disk}" in status(folder)["reason"]
     lines = (folder / "result_0.txt").read_text().splitlines()
     assert len(lines) > 50
     assert all(json.loads(line.partition(":::MLLOG ")[2]) for line in lines[:-1])
