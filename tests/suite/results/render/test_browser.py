@@ -98,6 +98,8 @@ def test_filters_act_on_tables_and_figures_and_stand_in_the_address(browser, rep
 
 
 def test_a_pointer_shows_the_run_and_a_legend_hides_a_series(browser, report):
+    from playwright.sync_api import expect
+
     page, noticed = opened(browser, report, "#workload=ncf", viewport={"width": 1280, "height": 900})
     points = page.locator("#section-1 figure:visible").first.locator(".mark-symbol path")
     count = points.count()
@@ -107,11 +109,9 @@ def test_a_pointer_shows_the_run_and_a_legend_hides_a_series(browser, report):
     assert "ncf, " in tip
     assert "/run_0" in tip
     page.locator("#section-1 .legend button:visible").first.click()
-    page.wait_for_function(
-        "document.querySelector('#section-1 figure .mark-symbol').querySelectorAll('path').length === 2"
-    )
+    expect(page.locator("#section-1 figure").first.locator(".mark-symbol path")).to_have_count(2)
     page.locator("#section-1 summary:visible").first.click()
-    page.wait_for_function("document.querySelectorAll('#section-1 figure:not([hidden]) details tbody tr').length === 2")
+    expect(page.locator("#section-1 figure:not([hidden]) details tbody tr")).to_have_count(2)
     assert noticed == []
     page.context.close()
 
