@@ -8,8 +8,6 @@ import pytest
 
 from tests.helpers import PROJECT
 
-pytestmark = pytest.mark.waits
-
 
 @pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.full)])
 def test_nothing_is_lost(rounds):

@@ -16,8 +16,6 @@ import pytest
 from suite.control.interrupts import SIGNALS, WholeLines, listen, resuming_command, signals_held
 from tests.helpers import PROJECT, TOY_RUN, alive, only, status, suite_here, variables, wait_until
 
-pytestmark = pytest.mark.waits
-
 
 def started(tmp_path, *words, **streams):
     """A controller, and the folder of its run once that trains."""

@@ -17,8 +17,6 @@ from tests.helpers import TOY, TOY_RUN, run_events, run_suite, status, variables
 from tests.machines import needs
 from tests.machines.docker import IMAGE, MARK, daemon
 
-pytestmark = pytest.mark.waits
-
 SEEN = """
 import json, os, sys
 def writable(folder):

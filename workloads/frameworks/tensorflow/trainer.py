@@ -6,6 +6,7 @@ are; variables are plain local ones, equal in every process because all start fr
 
 from __future__ import annotations
 
+import functools
 import io
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.protobuf import coordination_config_pb2
 from tensorflow.python.eager import context
 
 from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainStats, Workload
@@ -23,8 +23,6 @@ CHECK_STEPS = 50
 """Steps between two looks at the loss; a thread reads it, and the result is looked at one interval later."""
 SILENCE_SECONDS = 300
 """After which its peers count a process as lost, as the watchdog does; a connection that breaks ends them at once."""
-LEADER = "/job:worker/replica:0/task:0"
-"""The process that counts them: of TF_CONFIG's workers the first."""
 CHUNK_ELEMENTS = 1 << 22
 """Elements that one collective sums: on two CPU processes eight rings of 16 MiB take 0.4 of the time of one of 127 MB."""
 
@@ -50,7 +48,7 @@ class TensorFlowTrainer(Trainer):
                 else tf.distribute.experimental.CommunicationImplementation.RING
             )
             handler = signal.getsignal(signal.SIGTERM)
-            _bear_silence(place.processes)
+            _bear_silence()
             self.strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
             signal.signal(signal.SIGTERM, handler)  # TensorFlow only notes the signal; a worker shall end by it
         self._sum = self.new_sum()
@@ -201,15 +199,12 @@ class TensorFlowTrainer(Trainer):
         self.broadcast(0.0)
 
 
-def _bear_silence(processes: int) -> None:
+def _bear_silence() -> None:
     """Processes of a busy machine may say nothing for longer than TensorFlow's own 10 s, after which their peers end."""
     runtime = context.context()
-    if runtime.coordination_service is None:
-        jobs = [coordination_config_pb2.CoordinatedJob(name="worker", num_tasks=processes)]
-        milliseconds = SILENCE_SECONDS * 1000
-        runtime.configure_coordination_service(
-            "standalone", LEADER, heartbeat_timeout_in_ms=milliseconds, coordinated_jobs=jobs
-        )
+    configure = runtime.configure_coordination_service
+    milliseconds = SILENCE_SECONDS * 1000
+    runtime.configure_coordination_service = functools.partial(configure, heartbeat_timeout_in_ms=milliseconds)
 
 
 def _all_reduce(context: Any, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:

@@ -20,8 +20,6 @@ from tests.suite.control.hosts.test_several import (  # noqa: F401, its fixtures
     two,
 )
 
-pytestmark = pytest.mark.waits
-
 USER = "nobody"
 
 
