@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,11 @@ import numpy.typing as npt
 
 from workloads.api import Facts, Place, Settings
 from workloads.common.randomness import bits, stream, uniform
+from workloads.ncf.settings import DEMO_MODEL
+from workloads.ncf.workload import NCF
 
 USERS, ITEMS = 501, 333
+ADAM = {"learning_rate": 0.003, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "max_epochs": 1}
 
 
 def pairs() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
@@ -38,6 +42,19 @@ def settings(folder: Path | str, batch_size_global: int = 4001, **options: objec
         data_dir=str(folder), model={}, targets={}, hyperparameter_set="demo", hyperparameters={},
         hyperparameter_sources={}, options=options,
     )  # fmt: skip
+
+
+def workload(
+    folder: Path, framework: str = "pytorch", devices: int = 1, precision: str = "fp32", **changes: object
+) -> NCF:
+    """The demo's model on the data set, which is written to `folder`; batches of a size that leaves one sample to an epoch's last
+    step."""
+    folder.mkdir(exist_ok=True)
+    facts = write(folder)
+    samples = 5 * facts.train_samples
+    batch = next(size for size in range(samples // 12, samples) if samples % size == 1)
+    values = {"framework": framework, "devices": devices, "precision": precision, "model": DEMO_MODEL, **changes}
+    return NCF(dataclasses.replace(settings(folder, batch), hyperparameters=ADAM, **values), facts)
 
 
 def place(process: int, replicas: range, total: int) -> Place:

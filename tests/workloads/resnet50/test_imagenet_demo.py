@@ -1,5 +1,4 @@
 import hashlib
-import multiprocessing
 import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +8,6 @@ import cv2
 import numpy as np
 import pytest
 
-from tests.helpers import written
 from workloads.common import manifest as manifests
 from workloads.common.images import index
 from workloads.common.images.counts import IMAGENET
@@ -33,12 +31,6 @@ def prepared(demo_data) -> Path:
 @pytest.fixture(scope="module")
 def root(prepared) -> Path:
     return prepared / "images"
-
-
-@pytest.fixture
-def few(monkeypatch):
-    """A data set of 60 + 20 images."""
-    monkeypatch.setattr(demo, "SIZES", {"train": 60, "val": 20})
 
 
 def files(root: Path, split: str) -> list[Path]:
@@ -166,60 +158,3 @@ def test_it_is_prepared_as_the_real_data_set_is(prepared, root):
             assert path.is_relative_to(root)
             assert path.parent.name == demo.wnid(int(images.label[number]))
     assert ImageNetDemo().verify(prepared)[-1].startswith("imagenet-demo: sound")
-
-
-def test_generating_again_leaves_it(prepared):
-    before = written(prepared)
-    assert ImageNetDemo().make_demo(prepared) == [f"imagenet-demo: already generated in {prepared}"]
-    assert written(prepared) == before
-
-
-def test_it_can_be_moved(few, tmp_path):
-    ImageNetDemo().make_demo(tmp_path / "a")
-    (tmp_path / "a").rename(tmp_path / "b")
-    assert "sound" in ImageNetDemo().verify(tmp_path / "b")[-1]
-
-
-def test_a_changed_image_is_found(few, tmp_path):
-    ImageNetDemo().make_demo(tmp_path / "a")
-    victim = tmp_path / "a" / "images" / demo.relative_path("val", 3)
-    content = bytearray(victim.read_bytes())
-    content[-100] ^= 1
-    victim.write_bytes(content)
-    with pytest.raises(ValueError, match=victim.name):
-        ImageNetDemo().verify(tmp_path / "a")
-
-
-def test_a_folder_of_another_data_set_is_refused(tmp_path):
-    made = tmp_path / "made"
-    made.mkdir()
-    (made / "x").write_text("x")
-    manifests.publish(made, tmp_path / "ml", manifests.Manifest("ml-demo", {}, {}, {}))
-    with pytest.raises(ValueError, match="holds ml-demo; name another folder"):
-        ImageNetDemo().make_demo(tmp_path / "ml")
-
-
-def test_processes_at_the_same_time_agree(tmp_path):
-    destination = tmp_path / "data" / "imagenet-demo"
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=make_few, args=(destination,)) for _ in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert [worker.exitcode for worker in workers] == [0, 0, 0]
-    ImageNetDemo().verify(destination)
-    assert [path.name for path in destination.parent.iterdir()] == ["imagenet-demo"]
-
-
-def make_few(destination: Path) -> None:
-    demo.SIZES = {"train": 60, "val": 20}
-    ImageNetDemo().make_demo(destination)
-
-
-def test_it_is_generated_and_not_read(tmp_path):
-    assert ImageNetDemo.generated
-    with pytest.raises(ValueError, match="type: suite data make-demo imagenet-demo"):
-        ImageNetDemo().prepare(tmp_path / "x", tmp_path / "y")
-    with pytest.raises(ValueError, match="type: suite data make-demo imagenet-demo"):
-        ImageNetDemo().verify(tmp_path / "y")
