@@ -47,8 +47,7 @@ def settings(folder: Path | str, batch_size_global: int = 4001, **options: objec
 def workload(
     folder: Path, framework: str = "pytorch", devices: int = 1, precision: str = "fp32", **changes: object
 ) -> NCF:
-    """The demo's model on the data set, which is written to `folder`; batches of a size that leaves one sample to an epoch's last
-    step."""
+    """The demo's model on the data set, which is written to `folder`; an epoch's last step has one sample."""
     folder.mkdir(exist_ok=True)
     facts = write(folder)
     samples = 5 * facts.train_samples
