@@ -73,7 +73,7 @@ def test_split_equals_the_slow_version(rows, minimum):
     ("rows", "test", "train", "duplicates"),
     [
         ([(1, 5, 7), (1, 6, 7), (1, 4, 7), (1, 3, 2)], [2], [0, 1, 3], 0),  # of equal times the last in the file
-        ([(1, 5, 9), (1, 6, 3), (1, 5, 1), (1, 7, 4)], [0], [1, 2], 1),  # a repeated rating counts once, at its latest time
+        ([(1, 5, 9), (1, 6, 3), (1, 5, 1), (1, 7, 4)], [0], [1, 2], 1),  # a repeated rating counts once, the latest
     ],
 )
 def test_which_rating_is_the_test_item(rows, test, train, duplicates):

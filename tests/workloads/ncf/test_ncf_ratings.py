@@ -31,7 +31,7 @@ def write_zip(folder: Path, members: dict[str, str], name: str = "ml.zip") -> Pa
 
 
 NO_ZIPS = {"empty": b"", "begun": b"PK\3\4" + b"x" * 100, "text": b"not a zip\n"}
-DAMAGES = ("cut", "stream", "sum", *NO_ZIPS)
+DAMAGED = ("cut", "stream", "sum", *NO_ZIPS)
 
 
 def damaged(how: str) -> bytes:
@@ -157,8 +157,11 @@ def test_a_bad_line_beyond_the_first_chunk_is_named(tmp_path, monkeypatch, rows_
         (lambda folder: folder, "is a folder"),
         (lambda folder: pipe(folder / "ratings.csv"), "no regular file; name the ratings file, or the zip"),
         (lambda folder: write_zip(folder, {"a.csv": CSV}), "holds no ratings file (looked for ratings.csv"),
-        (lambda folder: write_zip(folder, {"ml/ratings.csv": CSV + "1,2\n"}), "ml.zip:ml/ratings.csv, line 89: 2 fields"),
-        *((lambda folder, how=how: write(folder, damaged(how), "ml.zip"), "the zip file is damaged") for how in DAMAGES),
+        (lambda folder: write_zip(folder, {"ml/ratings.csv": CSV + "1,2\n"}), "ml.zip:ml/ratings.csv, line 89: "),
+        *(
+            (lambda folder, how=how: write(folder, damaged(how), "ml.zip"), "the zip file is damaged")
+            for how in DAMAGED
+        ),
     ],
 )
 def test_what_holds_no_ratings(tmp_path, make, what):
