@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from tests.workloads import synthetic
 from tests.workloads.resnet50 import synthetic_resnet
-from workloads.api import Batch, Facts, ParameterRule, Settings
+from workloads.api import Batch, Facts, ParameterRule
 from workloads.resnet50.settings import REFERENCE_MODEL
 from workloads.resnet50.workload import ResNet50
 
@@ -17,15 +18,11 @@ IMAGENET = Facts(1_281_167, 50_000, {"classes": 1000}, "published")
 
 def made(set_name, facts=IMAGENET, rules="v0.7", **changes):
     """The full workload with one of the sets."""
-    values = {name: setting.value for name, setting in SETS[set_name].items()}
-    batch = values.pop("batch_size_global")
-    values.pop("lr_scaling")
-    settings = Settings(
-        workload="resnet50", framework="pytorch", profile="reference", rules=rules, clock="v0.7", device="cuda",
-        devices=8, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch,
-        batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train", dataset="imagenet", data_dir="",
-        model=REFERENCE_MODEL, targets={"top1": 0.759}, hyperparameter_set=set_name, hyperparameters=values,
-        hyperparameter_sources={}, options={},
+    chosen = SETS[set_name]
+    settings = synthetic.settings(
+        "resnet50", profile="reference", rules=rules, device="cuda", devices=8, dataset="imagenet", model=REFERENCE_MODEL,
+        batch_size_global=chosen["batch_size_global"].value, targets={"top1": 0.759}, hyperparameter_set=set_name,
+        hyperparameters=chosen.plain,
     )  # fmt: skip
     return ResNet50(dataclasses.replace(settings, **changes), facts)
 
