@@ -166,6 +166,7 @@ def listening(pid):
     return [one.laddr.ip for one in sockets if one.status == psutil.CONN_LISTEN]
 
 
+@pytest.mark.full  # its sizes and batches: test_ncf_workload, test_ncf_data; a synthetic run: test_zoo_async_runs
 def test_reference_run_on_synthetic_tensors(tmp_path):
     """The full model: 31,832,577 parameters, throughput only."""
     arguments = ("workload=ncf", "profile=synthetic", "device=cpu", "batch=global:4096", "stop=steps:2")
