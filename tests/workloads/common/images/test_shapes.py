@@ -139,14 +139,6 @@ def test_evaluation_sees_each_image_once(prepared, replicas):
     assert set(shapes) == {LYING, STANDING}
 
 
-def test_the_shapes_share_their_memory(prepared):
-    data = opened(prepared)
-    for _ in data.train(0, 60):
-        pass
-    assert data._buffers[G].allocated <= 4 + 3 + 2
-    data.close()
-
-
 # -- groups and orders ------------------------------------------------------------------------------------------------
 
 

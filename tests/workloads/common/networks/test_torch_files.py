@@ -336,7 +336,7 @@ def test_a_tensor_in_a_tar_that_claims_other_dimensions(dimensions):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@examples(150)
+@examples(50)
 @given(share=st.floats(0, 1, exclude_max=True))
 def test_truncated_files(form, share):
     data = FORMS[form]
@@ -348,7 +348,7 @@ def test_truncated_files(form, share):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@examples(300)
+@examples(80)
 @given(changes=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=6))
 def test_damaged_files(form, changes):
     data = bytearray(FORMS[form])
@@ -357,7 +357,7 @@ def test_damaged_files(form, changes):
     attempt(bytes(data))
 
 
-@examples(300)
+@examples(80)
 @given(st.binary(max_size=200), st.sampled_from(["pickles", "zip", "tar", "none"]))
 def test_any_bytes(content, form):
     write = {

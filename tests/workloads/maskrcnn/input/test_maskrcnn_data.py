@@ -8,11 +8,11 @@ from pycocotools import mask as tool
 
 from tests.workloads import synthetic as common
 from tests.workloads.common.coco import synthetic_coco as synthetic
+from tests.workloads.common.coco.synthetic_coco import blank, copies, prepare
 from tests.workloads.maskrcnn import synthetic_masks
 from tests.workloads.maskrcnn.input import rpn_plain
 from tests.workloads.resnet50.synthetic_images import place
 from workloads.common.coco import annotations as coco
-from workloads.common.coco.dataset import CocoFolders
 from workloads.common.images.files import BadImage
 from workloads.common.images.resize import bounded_size
 from workloads.maskrcnn.input.data import SampleData
@@ -25,10 +25,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:Depreca
 MODEL = {**DEMO_MODEL, "classes": 3, "padded_shapes": [[96, 160], [64, 160], [160, 96], [160, 64]]}
 IMAGES, WITH_OBJECTS, UNUSED = 25, 23, (5, 110)
 """Of training; ids of two whose objects are a crowd, or a pixel wide."""
-
-
-class Folders(CocoFolders):
-    name = "dummy"
 
 
 def write(root):
@@ -61,11 +57,8 @@ def source(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def prepared(source, tmp_path_factory):
-    return prepare(source, tmp_path_factory.mktemp("prepared") / "p")
-
-
-def prepare(source, folder):
-    Folders().prepare(source, folder)
+    folder = tmp_path_factory.mktemp("prepared") / "p"
+    prepare(source, folder)
     return folder
 
 
@@ -81,14 +74,6 @@ def settings(folder, batch=6, devices=1, model=MODEL, **options):
 def opened(folder, where=None, batch=6, **options):
     chosen = where or place(0, range(1), 1)
     return SampleData(*settings(folder, batch, chosen.replicas_total, **options), chosen, seed=4)
-
-
-def copies(data, first, stop):
-    """Arrays of training batches, one list per step."""
-    return [
-        [{name: value.copy() for name, value in batch.arrays.items()} for batch in step]
-        for step in data.train(first, stop)
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -300,15 +285,13 @@ def test_every_validation_image_once_and_padding_marked(prepared):
 
 
 def test_a_damaged_image_ends_the_run_or_is_replaced_with_its_targets(source, tmp_path):
-    folder = prepare(write(tmp_path / "images"), tmp_path / "p")
+    folder = tmp_path / "p"
+    prepare(write(tmp_path / "images"), folder)
     data = opened(folder, skip_bad=True)
     ((before,),) = copies(data, 0, 1)
     broken = int(before["number"][3])
     path = data.images.path(broken)
-    with open(path, "r+b") as file:
-        size = len(file.read())
-        file.seek(0)
-        file.write(b"\0" * size)
+    blank(path)
     ((after,),) = copies(data, 0, 1)
     others = [0, 1, 2, 4, 5]
     for name in ("image", "size", "number", "box", "label", "anchor", "anchor_offset", "anchor_weight"):
