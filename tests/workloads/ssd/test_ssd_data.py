@@ -118,12 +118,11 @@ def test_scaled_decoding_changes_the_crops_that_are_larger_than_the_target(prepa
     scaled.close()
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_replicas_share_the_batches_of_one(prepared, threads):
+def test_replicas_share_the_batches_of_one(prepared):
     alone = opened(prepared)
     expected = copies(alone, 1, 6)
     alone.close()
-    parts = [opened(prepared, place(0, range(2), 3), data_threads=threads), opened(prepared, place(1, range(2, 3), 3))]
+    parts = [opened(prepared, place(0, range(2), 3), data_threads=3), opened(prepared, place(1, range(2, 3), 3))]
     steps = [copies(data, 1, 6) for data in parts]
     for step in range(5):
         shares = steps[0][step] + steps[1][step]

@@ -245,13 +245,13 @@ def test_decoding_lets_other_threads_run():
             call()
             return counted[0] - before
 
-        # the median of five: on a busy machine the other thread may not get a turn within a single call
-        part = [within(lambda: reader.decode_part(data, (0, 0, 3200, 2400), 3200, 2400)) for _ in range(5)]
-        whole = [within(lambda: reader.decode(data)) for _ in range(5)]
+        # the median of three: on a busy machine the other thread may not get a turn within a single call
+        part = [within(lambda: reader.decode_part(data, (0, 0, 3200, 2400), 3200, 2400)) for _ in range(3)]
+        whole = [within(lambda: reader.decode(data)) for _ in range(3)]
     finally:
         stop.set()
         thread.join()
-    assert min(sorted(part)[2], sorted(whole)[2]) > 10
+    assert min(sorted(part)[1], sorted(whole)[1]) > 10
 
 
 def test_a_file_without_tables_does_not_get_those_of_the_file_before():
