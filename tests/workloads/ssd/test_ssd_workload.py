@@ -106,14 +106,37 @@ def test_demo_schedule():
     assert list(itertools.islice(workload.evaluation_steps(), 3)) == [250, 500, 750]
 
 
-@pytest.mark.parametrize(
-    ("rules", "epochs"),
-    [("v0.5", [33, 44, 49, 55, 60, 66, 71, 76]), ("v0.7", [40, 50, 55, 60, 65, 70, 75, 80, 85, 90])],
-)
-def test_evaluations_are_those_of_the_rules(rules, epochs):
-    workload = made("nvidia_v0.5_dgx1", rules=rules)
+def test_evaluations_are_those_of_the_rules():
+    workload, epochs = made("nvidia_v0.7_dgx1"), [40, 50, 55, 60, 65, 70, 75, 80, 85, 90]
     steps = list(itertools.islice(workload.evaluation_steps(), len(epochs)))
     assert [step / workload.steps_per_epoch for step in steps] == epochs
+
+
+def evaluations_of_the_reference(batch, steps):
+    """The loop of v0.5's train.py: steps done at each evaluation, and its epoch, from 0."""
+    wanted, iteration, found = (
+        [int(n * 32 / batch) for n in (120_000, 160_000, 180_000, 200_000, 220_000, 240_000)],
+        0,
+        [],
+    )
+    for epoch in range(66):
+        for done in range(epoch * steps + 1, epoch * steps + steps + 1):
+            if iteration in wanted:
+                found.append((done, epoch))
+            iteration += 1
+    return found
+
+
+@pytest.mark.parametrize(("batch", "first"), [(32, 120_001), (1_216, 3_158), (1_024, 3_751)])
+def test_evaluations_of_v05_come_after_the_references_iterations(batch, first):
+    """Within epochs: NVIDIA's logs, at batch 1,216, call them 32, 43, 48, 54, 59, 65."""
+    workload = made("reference_v0.5", rules="v0.5", batch_size_global=batch)
+    steps = list(itertools.islice(workload.evaluation_steps(), 8))
+    found = [(step, workload.epochs.of_step(step - 1)) for step in steps]
+    assert found[:6] == evaluations_of_the_reference(batch, workload.steps_per_epoch)
+    assert steps[0] == first
+    assert batch != 1_216 or [epoch for _, epoch in found[:6]] == [32, 43, 48, 54, 59, 65]
+    assert steps[6:] == [count * 32 // batch + 1 for count in (260_000, 280_000)]
 
 
 def test_targets_follow_the_rules():
@@ -207,16 +230,20 @@ def test_an_evaluation_holds_no_more_than_two_batches_of_outputs():
     logits[4, 1472] = 20
     size = images * (11 + 4) * 1488 * 4
 
-    def predict(_):
-        for first in range(0, 12 * images, images):
+    def predict(batches):
+        for first in range(0, len(batches) * images, images):
             arrays = {"number": np.arange(first, first + images), "valid": np.ones(images, bool)}
             arrays |= {name: np.full(images, 100) for name in ("width", "height")}
             outputs = {"logits": np.tile(logits, (images, 1, 1)), "offsets": np.zeros((images, 4, 1488), np.float32)}
             yield Batch(arrays, images, images, images), outputs
 
-    trainer, heart = SimpleNamespace(predict=predict), SimpleNamespace(beat=lambda: None)
+    def evaluated(batches):
+        data, heart = SimpleNamespace(evaluation=lambda: range(batches)), SimpleNamespace(beat=lambda: None)
+        return merge(measured(workload, SimpleNamespace(predict=predict), data, heart))
+
+    evaluated(1)  # what is imported and kept at the first call is not counted
     tracemalloc.start()
-    found = merge(measured(workload, trainer, SimpleNamespace(evaluation=lambda: None), heart))
+    found = evaluated(12)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(found["score"]) == len(found["seen"]) == 12 * images
