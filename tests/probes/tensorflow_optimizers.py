@@ -22,18 +22,6 @@ class LinearTrainer(ModelTrainer):
         )
 
 
-def join_once():
-    """Trainers of one process share the strategy: TensorFlow joins a cluster at its start alone."""
-    join, joined = tf.distribute.MultiWorkerMirroredStrategy, []
-
-    def shared(**options):
-        if not joined:
-            joined.append(join(**options))
-        return joined[0]
-
-    tf.distribute.MultiWorkerMirroredStrategy = shared
-
-
 def states(case):
     """After setup, and after the steps."""
     optimizer, variant, *compiled = case.split("-")
@@ -59,6 +47,4 @@ def computed(*cases):
     """Under `CASE/…` (OPTIMIZER-VARIANT or OPTIMIZER-VARIANT-compiled): what `state()` gives after the steps; in the middle the
     state is saved, everything set up again, and the state loaded. `CASE/fresh/…`: the state after setup with warm-up.
     """
-    if place_here().processes > 1:
-        join_once()
     return {f"{case}/{name}": value for case in cases for name, value in states(case).items()}

@@ -2,15 +2,14 @@
 
 import pytest
 
-from tests.frameworks_probe import below, probe_together
+from tests.frameworks_probe import below, probe_alone
 
 WORKLOADS = ("ncf", "resnet50", "ssd")
 
 
 @pytest.fixture(scope="module")
 def holdings():
-    (found,) = probe_together("tensorflow", 1, "probes.tensorflow_setup.holdings", *WORKLOADS)
-    return found
+    return probe_alone("tensorflow", "probes.tensorflow_setup.holdings", *WORKLOADS)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
