@@ -102,13 +102,6 @@ def resolved(data, path, *overrides):
 # -- the published file -------------------------------------------------------------------------------------------
 
 
-def test_shapes_are_those_of_the_trunk():
-    assert len([name for name in SHAPES if "running" in name]) == 2 * 29
-    assert sum(np.prod(shape) for name, shape in SHAPES.items() if "running" not in name) == 8_170_304
-    assert SHAPES["layer3.0.downsample.0.weight"] == (256, 128, 1, 1)
-    assert not [name for name in SHAPES if name.startswith(("layer4", "fc", "extra", "box", "class"))]
-
-
 @pytest.mark.parametrize(
     ("published", "name"),
     [(backbone.PUBLISHED, "resnet34-333f7ec4.pth"), (backbones.RESNET34.resaved, "resnet34-b627a593.pth")],
@@ -119,94 +112,37 @@ def test_names_carry_the_digests(published, name):
     assert len(published.sha256) == 64
 
 
-def test_the_published_file_is_no_deviation(tmp_path, few, monkeypatch):
-    mine = dataclasses.replace(backbone.PUBLISHED, sha256=digest_of(few))
-    monkeypatch.setattr(backbone, "PUBLISHED", mine)
-    settings = SSD.resolve(settings_of(tmp_path, weights=few))
-    assert settings.options["backbone"] == {"file": "synthetic.pth", "sha256": digest_of(few)}
-    assert backbones.notes(settings, mine) == ()
-    assert backbones.described(settings) == f"synthetic.pth sha256:{digest_of(few)}"
-
-
 def test_another_file_is_noted(tmp_path, few):
     settings = resolved(tmp_path, few)
     note = f"backbone {digest_of(few)[:8]} instead of resnet34-333f7ec4.pth"
     assert backbones.notes(settings, backbone.PUBLISHED) == (note,)
 
 
-# -- the file that torchvision saved again ------------------------------------------------------------------------
+UNPROVEN = "backbone resnet34-b627a593.pth, not shown to hold the weights of resnet34-333f7ec4.pth"
+"""Of the file that torchvision saved again."""
 
 
-@pytest.fixture
-def resaved(tmp_path, few, monkeypatch):
-    """The published file and another form of it, as if their digests were those that are pinned; settings of a run from it."""
-    path = tmp_path / "resaved.pth"
-    path.write_bytes(zipped())
-    pin(monkeypatch, few, path)
-    return path
-
-
-def pin(monkeypatch, file, path):
-    again = dataclasses.replace(backbones.RESNET34.resaved, sha256=digest_of(path))
-    mine = dataclasses.replace(backbones.RESNET34, sha256=digest_of(file), resaved=again)
-    monkeypatch.setattr(backbone, "PUBLISHED", mine)
-
-
-def resolved_closed(data, path):
-    """Settings without `backbone.allow_other`, and the notes that make a run open."""
-    settings = SSD.resolve(settings_of(data, weights=path))
-    return settings, backbones.notes(settings, backbone.PUBLISHED)
-
-
-UNPROVEN = ("backbone resnet34-b627a593.pth, not shown to hold the weights of resnet34-333f7ec4.pth",)
-
-
-def test_the_newer_file_is_taken_and_open(tmp_path, resaved):
-    settings, notes = resolved_closed(tmp_path, resaved)
-    assert notes == UNPROVEN
-    assert settings.options["backbone"] == {"file": "resaved.pth", "sha256": digest_of(resaved)}
-    found = backbones.load(settings, FEW)
-    assert all(np.array_equal(found[name], FEW_ARRAYS[name]) for name in FEW)
-
-
-def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(tmp_path, few, resaved):
-    assert resolved_closed(tmp_path, few)[1] == ()
-    settings, notes = resolved_closed(tmp_path, resaved)
-    assert notes == ()
-    assert settings.options["backbone"] == {
-        "file": "resaved.pth", "sha256": digest_of(resaved), "weights_of": digest_of(few),
-    }  # fmt: skip
-    facts = dataclasses.replace(settings, data_dir="")
-    assert not SSD.read_facts(facts).notes
-    assert backbones.described(settings) == f"resaved.pth sha256:{digest_of(resaved)}"
-
-
-def test_the_newer_file_stays_open_if_one_number_differs(tmp_path, few, resaved, monkeypatch):
+@pytest.mark.parametrize("proof", ["none", "the published file", "one that differs in a last digit"])
+def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(tmp_path, few, monkeypatch, proof):
+    """Both files as if their digests were those that are pinned."""
     values = {**FEW_ARRAYS, "bn1.bias": FEW_ARRAYS["bn1.bias"].copy()}
-    values["bn1.bias"][5] = np.nextafter(values["bn1.bias"][5], np.float32(1))
+    if "differs" in proof:
+        values["bn1.bias"][5] = np.nextafter(values["bn1.bias"][5], np.float32(1))
+    resaved = tmp_path / "resaved.pth"
     resaved.write_bytes(zipped(values))
-    pin(monkeypatch, few, resaved)
-    resolved_closed(tmp_path, few)
-    settings, notes = resolved_closed(tmp_path, resaved)
-    assert notes == UNPROVEN
-    assert "weights_of" not in settings.options["backbone"]
-
-
-def test_a_proof_that_is_damaged_is_named(tmp_path, few, resaved):
-    folder = backbones.folder(resolved_closed(tmp_path, few)[0])
-    (folder / "weights.npz").write_bytes(b"x")
-    with pytest.raises(ValueError, match=rf"^backbone\.weights={resaved}: {folder}/weights\.npz: 1 bytes instead of"):
-        resolved_closed(tmp_path, resaved)
-
-
-def test_other_files_are_not_shown_to_be_equal(tmp_path, few):
-    """`allow_other` is open whatever the file holds."""
-    path = tmp_path / "other.pth"
-    path.write_bytes(zipped())
-    resolved(tmp_path, few)
-    settings = resolved(tmp_path, path)
-    assert "weights_of" not in settings.options["backbone"]
-    assert backbones.notes(settings, backbone.PUBLISHED)[0].startswith(f"backbone {digest_of(path)[:8]} instead of")
+    again = dataclasses.replace(backbones.RESNET34.resaved, sha256=digest_of(resaved))
+    mine = dataclasses.replace(backbones.RESNET34, sha256=digest_of(few), resaved=again)
+    monkeypatch.setattr(backbone, "PUBLISHED", mine)
+    if proof != "none":
+        published = SSD.resolve(settings_of(tmp_path, weights=few))
+        assert backbones.notes(published, mine) == ()
+        assert backbones.described(published) == f"synthetic.pth sha256:{digest_of(few)}"
+    settings = SSD.resolve(settings_of(tmp_path, weights=resaved))
+    shown = {"weights_of": digest_of(few)} if proof == "the published file" else {}
+    assert settings.options["backbone"] == {"file": "resaved.pth", "sha256": digest_of(resaved), **shown}
+    assert SSD.read_facts(dataclasses.replace(settings, data_dir="")).notes == (() if shown else (UNPROVEN,))
+    found = backbones.load(settings, FEW)
+    assert all(np.array_equal(found[name], values[name]) for name in FEW)
 
 
 # -- what is refused ----------------------------------------------------------------------------------------------

@@ -3,8 +3,7 @@
 import cv2
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw
-from pycocotools import mask as tool
+from PIL import Image
 
 from tests.workloads import synthetic as common
 from tests.workloads.common.coco import synthetic_coco as synthetic
@@ -312,23 +311,6 @@ def test_a_damaged_image_ends_the_run_or_is_replaced_with_its_targets(source, tm
     strict.close()
 
 
-def test_polygons_still_cover_their_objects(epoch):
-    """A mask drawn from the batch lies in the batch's box."""
-    _, steps = epoch
-    arrays = steps[0]
-    starts, objects = [0, *arrays["polygon_ends"].tolist()], [0, *arrays["object_ends"].tolist()]
-    height, width = arrays["image"].shape[1:3]
-    for flat in np.flatnonzero(arrays["label"].reshape(-1)):
-        canvas = Image.new("1", (width, height))
-        for polygon in range(objects[flat], objects[flat + 1]):
-            points = arrays["points"][starts[polygon] : starts[polygon + 1]]
-            ImageDraw.Draw(canvas).polygon([tuple(point) for point in points.tolist()], fill=1)
-        left, top, right, bottom = canvas.getbbox()
-        # Corners of boxes lie within three resized pixels of the polygons', whose last pixel is not counted twice.
-        box = arrays["box"].reshape(-1, 4)[flat]
-        assert np.abs(np.array([left, top, right - 1, bottom - 1]) - box).max() < 4.5
-
-
 def test_an_image_that_fits_no_shape_is_refused_in_one_line(prepared):
     model = {**MODEL, "padded_shapes": [[64, 96], [96, 64]]}
     with pytest.raises(
@@ -372,10 +354,3 @@ def test_synthetic_batches_have_the_real_shapes(prepared, model, most):
             assert arrays["box"].max(axis=(0, 1))[3] < height
             assert arrays["points"].min() >= 0
     assert list(data.evaluation()) == []
-
-
-def test_the_shortest_run_lengths_are_read(source):
-    """COCO's compressed form, as other tools write crowds, is the same mask."""
-    counts = synthetic_masks.crowd(60, 70)
-    packed = tool.frPyObjects(counts, 60, 70)
-    assert coco.masks.compact({"size": [60, 70], "counts": packed["counts"].decode()}) == coco.masks.compact(counts)

@@ -81,12 +81,6 @@ def test_they_are_no_part_of_the_data_sets_identity(original, tmp_path, small):
     assert len({manifests.read(folder).fingerprint for folder in folders}) == 1
 
 
-def test_small_images_have_none(original, tmp_path):
-    folder, lines = prepare(original, tmp_path / "p")
-    assert not any("seek" in line for line in lines)
-    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == []
-
-
 def test_preparing_again_adds_them(original, tmp_path, small):
     folder, _ = prepare(original, tmp_path / "p", seek_points=False)
     _, lines = prepare(original, folder)
