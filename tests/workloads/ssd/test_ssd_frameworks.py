@@ -39,8 +39,8 @@ def test_first_step_has_the_gradients_of_float64(framework):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_outputs_become_detections(framework):
     """`measure` of the float64 outputs finds what it finds in the trainer's."""
-    found, wanted = trained("ssd", framework, "full"), reference("ssd", "full")
-    made = synthetic_ssd.workload("full", framework)
+    found, wanted = trained("ssd", framework, "steps"), reference("ssd", "steps")
+    made = synthetic_ssd.workload("steps", framework)
     outputs = {name: value.astype(np.float32) for name, value in below(wanted, "outputs/").items()}
     detections = made.measure(synthetic_ssd.batch(made, 0), outputs)
     assert len(detections["score"]) > 0
