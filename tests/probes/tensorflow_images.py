@@ -27,13 +27,13 @@ class TwoSizes(ResNet50):
     image_sizes = SIZES
 
 
-def trainer_of(kind, compiled="off", pieces=1):
+def trainer_of(kind, pieces=1):
     """A trainer of the `uneven` case that is set up."""
-    made = synthetic_resnet.workload("uneven", "tensorflow", compile=compiled)
+    made = synthetic_resnet.workload("uneven", "tensorflow")
     workload = kind(made.settings, made.facts)
     workload.pieces = pieces
     trainer = ResNetTrainer(workload, Place(0, 1, range(1), 1, ("cpu",)))
-    trainer.setup(synthetic_resnet.weights(workload).items())
+    trainer.setup(synthetic_resnet.weights(workload).items(), warm_up=False)
     return trainer
 
 
@@ -50,20 +50,18 @@ def half(batch, first):
 
 
 def in_pieces():
-    """`pieces/KIND` for `plain` and `compiled`: running statistics, flat, after a step at rate 0 in two pieces of three
-    images; `halves`: after passes over both halves, one after the other. `gradient/pieces KIND`, `gradient/halves`: the
-    stem's, likewise.
+    """`statistics/…`: running statistics, flat, after a pass in two pieces of three images (`pieces`), and after passes over
+    both halves, one after the other (`halves`). `gradient/…`: the stem's, likewise.
     """
-    found = {}
-    for name, compiled in (("plain", "off"), ("compiled", "on")):
-        trainer = trainer_of(InPieces, compiled, pieces=2)
-        batch = synthetic_resnet.batch(trainer.workload, 0)
-        trainer.step(batch, 0.0)
-        found[f"pieces/{name}"] = statistics(trainer)
-        found[f"gradient/pieces {name}"] = trainer.backward(batch)["conv1.weight"].numpy()
+    trainer = trainer_of(InPieces, pieces=2)
+    batch = synthetic_resnet.batch(trainer.workload, 0)
+    found = {
+        "gradient/pieces": trainer.backward(batch)["conv1.weight"].numpy(),
+        "statistics/pieces": statistics(trainer),
+    }
     trainer = trainer_of(ResNet50)
     gradients = [trainer.backward(half(batch, first))["conv1.weight"].numpy() for first in (0, 3)]
-    return {**found, "halves": statistics(trainer), "gradient/halves": sum(gradients)}
+    return {**found, "gradient/halves": sum(gradients), "statistics/halves": statistics(trainer)}
 
 
 def of_two_sizes():
