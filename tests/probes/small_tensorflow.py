@@ -61,15 +61,3 @@ def gradients(trainer, batches):
 def traces(trainer):
     """Of a training step."""
     return trainer.traces
-
-
-def join_once():
-    """Trainers of one process share the strategy: TensorFlow joins a cluster at its start alone."""
-    join, joined = tf.distribute.MultiWorkerMirroredStrategy, []
-
-    def shared(**options):
-        if not joined:
-            joined.append(join(**options))
-        return joined[0]
-
-    tf.distribute.MultiWorkerMirroredStrategy = shared

@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from tests.frameworks_probe import probe, probe_together
+from tests.frameworks_probe import probe, probe_alone
 
 LEAST = {"pytorch": 1_000, "tensorflow": 20, "mxnet": 100}
 """Made by setup, which shows that it is counted: values of a tensor; variables; arrays."""
@@ -14,8 +14,8 @@ WORKLOADS = ("gnmt", "maskrcnn", "ncf", "resnet50", "ssd", "transformer")
 @functools.cache
 def held(framework):
     """TensorFlow's runtime starts once: in a process of its own."""
-    arguments = ("probes.constructors.held", framework, 2 if framework == "mxnet" else 1)
-    return probe_together(framework, 1, *arguments)[0] if framework == "tensorflow" else probe(framework, *arguments)
+    asked = probe_alone if framework == "tensorflow" else probe
+    return asked(framework, "probes.constructors.held", framework, 2 if framework == "mxnet" else 1)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
