@@ -5,7 +5,6 @@ import pytest
 
 from tests.frameworks_probe import below, probe, relative
 from tests.workloads import test_image_trainers as image_trainers
-from tests.workloads.ssd import ssd_loss_numpy, synthetic_ssd
 
 COMPUTED = [
     ("resnet50", "convolutions"),
@@ -61,13 +60,3 @@ def test_a_step_without_positives_has_no_loss_and_breaks_nothing(variant):
     found = trained("ssd", variant)
     assert found["empty"] == 0
     assert np.isfinite(found["after_empty"])
-
-
-@pytest.mark.parametrize("static", [False, True])
-def test_of_equal_negatives_the_lower_priors_count(static):
-    made = synthetic_ssd.outputs()
-    arrays = (np.zeros_like(made["logits"]), made["offsets"], made["labels"], made["wanted"])
-    _, by_logits, _ = ssd_loss_numpy.loss_and_gradients(*arrays)
-    found = probe("tensorflow", "probes.tensorflow_variants.gradient_of_equal_logits", static)["gradient"]
-    np.testing.assert_array_equal(found != 0, by_logits != 0)
-    assert relative(found, by_logits) <= 1e-6

@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+import torch._inductor.config as inductor
 import torch.nn.functional as F
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
@@ -12,6 +13,7 @@ from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.synthetic_tokens import SHORT, WIDTH, WORDS, Tokens
 from workloads.frameworks.pytorch.model import ModelTrainer
 
+inductor.cpp.vec_isa_ok = True  # what the CPU says is not tried out, which takes an import of PyTorch each
 PASSES = ("step", "gradients_alone", "loss_alone", "outputs")
 """The trainer's methods for a step, gradients, a loss, outputs."""
 

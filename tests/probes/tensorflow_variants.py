@@ -4,11 +4,9 @@ import dataclasses
 import importlib
 
 import numpy as np
-import tensorflow as tf
 
 from suite.common.registry import load_trainer
 from tests.probes.image_trainers import SYNTHETIC, place_here, under
-from tests.workloads.ssd import synthetic_ssd
 
 VARIANTS = {
     "compiled": ("fp32", "on"),
@@ -51,16 +49,3 @@ def without_positives(batch):
     """The batch with nothing but background."""
     nothing = {name: np.zeros_like(batch.arrays[name]) for name in ("offset", "label")}
     return dataclasses.replace(batch, arrays={**batch.arrays, **nothing})
-
-
-def gradient_of_equal_logits(static):
-    """`gradient` of SSD's loss by logits (B, C + 1, P), all of them 0."""
-    from workloads.ssd.tensorflow import detection_loss
-
-    made = synthetic_ssd.outputs()
-    offsets, wanted, labels = (tf.constant(made[name]) for name in ("offsets", "wanted", "labels"))
-    logits = tf.zeros_like(tf.transpose(made["logits"], [0, 2, 1]))
-    with tf.GradientTape() as tape:
-        tape.watch(logits)
-        loss = detection_loss(offsets, logits, wanted, labels, static) / len(labels)
-    return {"gradient": tf.transpose(tape.gradient(loss, logits), [0, 2, 1]).numpy()}
