@@ -1,6 +1,4 @@
-"""Image models on ModelTrainer: batch norm where gradients are accumulated, images of several sizes."""
-
-import numpy as np
+"""Image models on TensorFlow's ModelTrainer: batch norm where gradients are accumulated."""
 
 from tests.frameworks_probe import probe, relative
 
@@ -10,12 +8,3 @@ def test_pieces_move_running_statistics_one_after_the_other():
     found = probe("tensorflow", "probes.tensorflow_images.in_pieces")
     for name, limit in (("statistics", 1e-5), ("gradient", 1e-3)):
         assert relative(found[f"{name}/pieces"], found[f"{name}/halves"]) < limit
-
-
-def test_images_of_two_sizes_train():
-    found = probe("tensorflow", "probes.tensorflow_images.of_two_sizes")
-    losses = found["losses"]
-    assert np.isfinite(losses).all()
-    assert found["traces"] == 2
-    assert losses[2] < losses[0]
-    assert losses[3] < losses[1]
