@@ -118,7 +118,7 @@ def _required(row: Row, attempts: int) -> int | None:
     """Runs that a result needs; no rule asks for a number of demo or synthetic runs, or of runs of fixed length."""
     if not row.to_target or row.profile in ("demo", "synthetic") or row.single_figure:
         return None
-    return attempts if row.published else row.runs_required or RUNS_REQUIRED.get(row.benchmark)
+    return attempts if row.published else row.runs_required or RUNS_REQUIRED.get(row.workload)
 
 
 def first_converged(row: Row) -> int | None:
