@@ -49,8 +49,9 @@ VARIANTS = {
     "everything": ({"loss_scaling": DYNAMIC, "clip_norm": 4.0, "accumulation_steps": 2}, {**RULES, **FROZEN}),
 }
 """Name to changes of the optimizer's settings, and rules by parameter."""
-FEWER = {"sgdinside": ("rules", "everything"), "larsoutside": ("rules", "everything")}
-"""Optimizers that share all but their arithmetic with another one, and their variants."""
+OWN = ("rules", "static", "everything")
+FEWER = {"sgdinside": OWN, "larsoutside": OWN, **dict.fromkeys(("lars", "adam", "rmsprop"), ("plain", *OWN))}
+"""Variants of optimizers beside SGD, which show their own arithmetic: `everything` clips, scales, freezes and adds pieces."""
 CASES = [f"{name}-{variant}" for name in OPTIMIZERS for variant in FEWER.get(name, VARIANTS)]
 """Names of workloads."""
 

@@ -16,7 +16,7 @@ ANY_SHAPE = ("any shape", "any shape in pieces")
 RUNS = {
     ("pytorch", 1): (*PLAIN, "compiled") if shutil.which("g++") else PLAIN,
     ("pytorch", 2): PLAIN,
-    ("tensorflow", 1): (*PLAIN, "compiled", *ANY_SHAPE),
+    ("tensorflow", 1): ("plain", "unused pieces", "compiled", *ANY_SHAPE),
     ("tensorflow", 2): ("plain",),
     ("mxnet", 1): (*PLAIN, *COMPILED),
     ("mxnet", 2): (*PLAIN, *COMPILED),

@@ -9,20 +9,19 @@ import pytest
 from tests.frameworks_probe import below, probe, probe_together
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.devices import on_devices
-from tests.workloads.frameworks.synthetic_updates import CASES, FEWER, OPTIMIZERS, OVERFLOW, SHAPES, STEPS, Updates
+from tests.workloads.frameworks.synthetic_updates import CASES, OPTIMIZERS, OVERFLOW, SHAPES, STEPS, Updates
 
-COMPILED = [f"{optimizer}-everything-compiled" for optimizer in OPTIMIZERS]
-ON_TWO = [f"{optimizer}-{variant}" for optimizer in ("sgd", "adam") for variant in ("plain", "dynamic", "everything")]
-ON_TWO_MORE = [*ON_TWO, "sgd-pieces", "lars-everything", "rmsprop-everything"]
+COMPILED = [f"{optimizer}-everything-compiled" for optimizer in ("sgd", "lars", "adam", "rmsprop")]
+ON_TWO = ["sgd-plain", "sgd-pieces", "sgd-dynamic", "adam-everything"]
 RUNS = {
     ("pytorch", 1): CASES,
-    ("pytorch", 2): ON_TWO_MORE,
+    ("pytorch", 2): ON_TWO,
     ("tensorflow", 1): [*CASES, *COMPILED],
     ("tensorflow", 2): ON_TWO,
-    ("mxnet", 1): [*CASES, *COMPILED],
-    ("mxnet", 2): [*CASES, *COMPILED],
+    ("mxnet", 1): CASES,
+    ("mxnet", 2): CASES,
 }
-"""Framework and devices to what is computed: TensorFlow traces each case anew."""
+"""Framework and devices to what is computed. On two devices MXNet shares the work in its optimizers, the others before them."""
 TOLERANCE = 3e-6
 """Of the largest value of an array: fp32 rounds to 6e-8, ten steps of sums over samples, norms and velocities add up."""
 
@@ -121,11 +120,10 @@ def test_what_fp16_holds_does_not_shrink_with_mxnets_contexts():
 def test_cases_clip_overflow_and_grow():
     """What the cases are made for happens in them."""
     state = expected("sgd", "dynamic", 1)
-    assert expected("adam", "dynamic", 1)["adam.step"] == STEPS - 1
+    assert expected("adam", "everything", 1)["adam.step"] == STEPS - 1
     assert 0 < OVERFLOW < STEPS - 1
     # Grown to the maximum after step 2, halved by step 4, grown after 7; two clean steps since.
     assert (state["loss_scale"], state["loss_scale.clean_steps"]) == (2.0**11, 2)
-    assert [name for name in OPTIMIZERS if f"{name}-frozen" not in CASES] == [*FEWER]
     clip = Updates("sgd", "clip")
     means = [[value.mean(0).reshape(-1) for value in clip.batch(step, 0).arrays.values()] for step in range(STEPS)]
     norms = [np.linalg.norm(np.concatenate(arrays)) for arrays in means]
