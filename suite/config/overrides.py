@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 import re
 from collections.abc import Sequence
@@ -76,6 +77,7 @@ def check_form(arguments: Sequence[str]) -> None:
             raise ValueError(f"{argument}: settings are typed without dashes; type {key}={typed}")
 
 
+@functools.cache  # each word is looked at again for every question about it
 def parse(argument: str) -> Override:
     """Hydra's parser. Raises ValueError, with what to type, for what is no override."""
     try:

@@ -13,7 +13,7 @@ from suite.results.table import table
 from suite.results.views import report as views
 from suite.results.views.headlines import headlines
 from suite.results.views.report import report
-from tests.suite.results.fake_logs import demo_log, write, write_run
+from tests.suite.results.fake_logs import demo_log, line, write, write_run
 
 FAILED = {"status": "oom", "reason": "process 0: out of memory", "workload": "ncf", "devices": 1}
 RATE = "opt_base_learning_rate"
@@ -148,6 +148,14 @@ def test_failures_are_counted_and_listed_once(tmp_path):
     assert sections(tmp_path)["Runs that have not ended"].table["run"].tolist() == ["ncf-3/run_0"]
 
 
+def test_versions_of_the_suite_that_are_averaged_are_named(tmp_path):
+    for index in range(3):
+        write_run(tmp_path, "a", index, start=1000 * index, git_commit=f"{min(index, 1)}", suite_version="0.1.0")
+    (row,) = rows(report(table(tmp_path)).data)
+    assert (row.runs_successful, row.suite_version, row.git_commit) == (3, "0.1.0", "mixed")
+    assert "runs of 2 versions of the suite: 0.1.0 (0), 0.1.0 (1)" in text_of(tmp_path)
+
+
 def test_copies_count_once_and_are_named(tmp_path):
     folder = write_run(tmp_path, "a")
     for name in ("b", "c"):
@@ -159,18 +167,33 @@ def test_copies_count_once_and_are_named(tmp_path):
     assert len(copies.below) == 2
 
 
-def foreign(path, platform="placeholder", seconds=60):
-    """A log of another program, two epochs long."""
-    lines = ["submission_benchmark resnet", f"submission_platform {platform}", "submission_org Somebody"]
-    events = [tuple(text.split(" ", 1)) for text in lines] + [("global_batch_size", 256), ("run_start", None)]
-    events += [("eval_accuracy", 0.76), ("run_stop", None)]
-    made = []
-    for key, value in events:
-        ms = 1_700_000_000_000 + (seconds * 1000 if key in ("eval_accuracy", "run_stop") else 0)
-        metadata = {"status": "success"} if key == "run_stop" else {"epoch_num": 2} if key == "eval_accuracy" else {}
-        event = {"namespace": "", "time_ms": ms, "event_type": "POINT_IN_TIME", "key": key, "value": value}
-        made.append(":::MLLOG " + json.dumps({**event, "metadata": {"file": "a", "lineno": 1, **metadata}}))
-    return write(path, made)
+def foreign(path, platform="placeholder", seconds=60, benchmark="resnet", **more):
+    """A log of another program, two epochs long; `more` keys stand beside those that it needs."""
+    events = {"submission_benchmark": benchmark, "submission_platform": platform, "submission_org": "Somebody"}
+    events |= {"global_batch_size": 256, **more, "run_start": None, "eval_accuracy": 0.76, "run_stop": None}
+    own = {"eval_accuracy": {"epoch_num": 2}, "run_stop": {"status": "success"}}
+    at = {"eval_accuracy": 1000 * seconds - 1, "run_stop": 1000 * seconds}
+    return write(path, [line(at.get(key, 0), key, value, **own.get(key, {})) for key, value in events.items()])
+
+
+MEASURED = ("throughput", "train_loss", "train_samples", "trained_samples", "loss", "data_file", "checkpoint")
+
+
+def test_a_folder_of_a_submission_is_one_row_whatever_its_runs_measured_and_says_in_which_hyperparameter_they_differ(
+    tmp_path,
+):
+    """As v3.1/GigaComputing/G593-ZD2_pytorch/maskrcnn, and v2.1/Dell/32xXE8545x4A100-SXM-40GB/maskrcnn."""
+    for index in range(5):
+        own = {name: f"{index}" if name in MEASURED[-2:] else 100.5 + index for name in MEASURED}
+        rate = {"opt_base_learning_rate": 0.16 if index else 0.24, "global_batch_size": 256 if index else 128}
+        foreign(tmp_path / "one" / "resnet" / f"result_{index}.txt", seconds=60 + index, **own)
+        foreign(tmp_path / "two" / "resnet" / f"result_{index}.txt", seconds=60 + index, **own, **rate)
+    one, two = only_table(tmp_path)
+    assert [(row.runs, row.seconds) for row in (one, two)] == [(5, pytest.approx(62.0))] * 2
+    said = "its runs differ in global batch 128 and 256, learning rate 0.24 and 0.16"
+    assert [note for note in two.notes if "differ" in note] == [said]
+    assert not any("differ" in note for note in one.notes)
+    assert [row.batch_size_global for row in rows(report(table(tmp_path)).data)] == [256, None]
 
 
 def test_systems_that_log_one_name_stay_two_rows(tmp_path):
