@@ -1,7 +1,6 @@
 """Whole runs on null devices: they go their way to the end, and every number of theirs says where it is from."""
 
 import json
-import time
 
 import pytest
 
@@ -85,13 +84,11 @@ def test_too_little_memory_is_filed_as_oom(null, demo_data):
 
 def test_a_rank_that_dies_in_a_collective_is_named(null, demo_data):
     demo_data("ml-demo")
-    started = time.monotonic()
     done = null.run(*words("ncf", 2), cards=("h100", "h100"), NULL_NCCL_DIES="2")
     (status,) = null.folder.glob("logs/**/status.json")
     filed = json.loads(status.read_text())
     assert (filed["status"], done.returncode) == ("rank_died", 1), done.stdout + done.stderr
     assert "worker-1" in filed["reason"] or "rank 1" in filed["reason"]
-    assert time.monotonic() - started < 60
 
 
 def test_a_card_that_vanishes_ends_no_run_and_is_refused_next_time(null, demo_data):
@@ -108,15 +105,12 @@ def test_a_card_that_vanishes_ends_no_run_and_is_refused_next_time(null, demo_da
 @pytest.mark.parametrize(
     ("cards", "driver", "expected"),
     [
-        (["v100"] * 8, "13000", "environment torch-cu126"),
         (["a100"] * 8, "13000", "build: pytorch 2.11.0"),
-        (["h100"] * 8, "13000", "build: pytorch 2.11.0"),
-        (["h100"] * 8, "12080", "environment torch-cu126"),
         (["h100", "v100"], "13000", "environment torch-cu126"),
     ],
 )
 def test_the_doctor_on_machines_with_eight_gpus_and_on_a_mixed_one(null, cards, driver, expected):
-    """Which environment suits them; whether it is there is another matter."""
+    """Which environment suits them; whether it is there is another matter. More in test_doctor.py, with a pretended driver."""
     said = null.suite("doctor", cards=cards, NULL_GPU_DRIVER=driver).stdout
     assert f"{len(cards)} visible GPU(s)" in said
     assert expected in said
