@@ -39,7 +39,7 @@ def lines(plans: Sequence[tuple[str, Plan]], output: Path, submits: bool, full: 
     """
     count = sum(one.draft.run_count if one.draft is not None else 1 for _, one in plans)
     yield f"dry run, nothing is started: {count} run(s) would go into {output}"
-    earlier = list(_earlier())
+    earlier = list(_earlier()) if any(one.job is not None for _, one in plans) else []
     if len(plans) > 1:
         yield from _table(plans, earlier, submits)
         if not full:
@@ -124,7 +124,9 @@ def _machines(hosts: Sequence[AvailableHost], submits: bool, count: int) -> str:
 
 def _division(draft: Draft, job: Job | None, submits: bool) -> tuple[str, str]:
     """(`open`, `closed` or `not known`, why). Closed is a job alone, of which all is known; a draft may be open for what is."""
-    reasons = job.template.deviations if job is not None else draft.deviations()
+    fewer = draft.settings.batch_rule.startswith("per_device") and draft.settings.devices < draft.devices
+    of_draft = () if fewer else draft.deviations()  # a batch of fewer devices would be judged
+    reasons = job.template.deviations if job is not None else of_draft
     if reasons:
         return "open", f": {'; '.join(reasons)}"
     if job is None:

@@ -116,6 +116,10 @@ def test_the_doctor_finds_what_planning_finds(tmp_path):
         (("workload=resnet50", "workload.warmup_epochs=42"), "not known before what is in the way is gone"),
         (("workload=ssd", "backbone.allow_other=true"), "not known before what is in the way is gone"),
         (("workload=resnet50",), "not known before what is in the way is gone"),
+        (
+            ("workload=resnet50", "device=cpu", "gpus=4096", "batch=per_device:1", "seed=1"),
+            "not known before what is in the way is gone",
+        ),
     ],
 )
 def test_nothing_is_closed_of_which_not_all_is_known(tmp_path, words, division):
