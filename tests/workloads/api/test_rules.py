@@ -92,3 +92,9 @@ def test_phrases_name_what_differs():
         "targets top1 0.7, not top1 0.759 or above",
         "cache_clear false, not true",
     ]
+
+
+def test_an_empty_value_has_a_word():
+    assert deviations([Rule(("unit",), OneOf(("epochs",)), "a source")], {"unit": ""}, ["unit"]) == [
+        "unit none, not epochs"
+    ]
