@@ -69,7 +69,7 @@ def marks(chart: Chart, number_of: Callable[[Row], int] | None = None) -> dict[s
             if chart.kind == "scaling" and len(path) > 1:
                 for point in (path[0], path[-1]):
                     add(one.label, number, point.x, path[0].y * path[0].x / point.x, None, None, name, "", place, 1)
-    return {name: values for name, values in columns.items() if any(value not in (None, "") for value in values)}
+    return {name: values for name, values in columns.items() if name == "s" or any(v not in (None, "") for v in values)}
 
 
 def _rounded(value: float) -> float:

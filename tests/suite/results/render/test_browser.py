@@ -1,10 +1,13 @@
 """Pages in Chromium: they load without a request or an error; filters, legends, sorting, hover and addresses work."""
 
+import re
 import shutil
 
 import pytest
+from playwright.sync_api import expect
 
 from suite.cli import main
+from tests.helpers import wait_until
 from tests.suite.results.fake_logs import write_run
 
 CHROMIUM = shutil.which("chromium")
@@ -67,7 +70,7 @@ def shown(page, selector):
 def test_a_page_fits_its_window_and_asks_for_nothing(browser, report, width, theme):
     page, noticed = opened(browser, report, viewport={"width": width, "height": 900}, color_scheme=theme)
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    page.wait_for_function("document.querySelectorAll('figure:not([data-drawn])').length === 0")
+    expect(page.locator("figure:not([data-drawn])")).to_have_count(0)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert noticed == []
     used = page.evaluate(
@@ -91,7 +94,7 @@ def test_filters_act_on_tables_and_figures_and_stand_in_the_address(browser, rep
     other, _ = opened(browser, report, "#workload=ssd&framework=mxnet")
     assert other.inner_text("#count") == "2 of 9 runs"
     page.click("button[type=reset]")
-    page.wait_for_function("document.getElementById('count').textContent === '9 of 9 runs'")
+    expect(page.locator("#count")).to_have_text("9 of 9 runs")
     assert page.evaluate("location.hash") == ""
     assert noticed == []
     page.context.close()
@@ -107,11 +110,9 @@ def test_a_pointer_shows_the_run_and_a_legend_hides_a_series(browser, report):
     assert "ncf, " in tip
     assert "/run_0" in tip
     page.locator("#section-1 .legend button:visible").first.click()
-    page.wait_for_function(
-        "document.querySelector('#section-1 figure .mark-symbol').querySelectorAll('path').length === 2"
-    )
+    expect(page.locator("#section-1 figure").first.locator(".mark-symbol path")).to_have_count(2)
     page.locator("#section-1 summary:visible").first.click()
-    page.wait_for_function("document.querySelectorAll('#section-1 figure:not([hidden]) details tbody tr').length === 2")
+    expect(page.locator("#section-1 figure:not([hidden]) details tbody tr")).to_have_count(2)
     assert noticed == []
     page.context.close()
 
@@ -131,7 +132,7 @@ def test_tables_sort_by_numbers_and_axes_turn_linear(browser, report):
         assert values == sorted(values, reverse=order == "descending")
     before = page.locator("#section-1 figure .plot").first.inner_html()
     page.select_option("select[name=axes]", "linear")
-    page.wait_for_function("text => document.querySelector('#section-1 figure .plot').innerHTML !== text", arg=before)
+    wait_until("linear axes", lambda: page.inner_html("#section-1 figure .plot") != before)
     assert noticed == []
     page.context.close()
 
@@ -142,7 +143,7 @@ def test_a_page_that_follows_says_how_old_it_is(browser, report, tmp_path):
 
     write_html(table(report.parent / "logs"), tmp_path / "page.html", follow=True)
     page, _ = opened(browser, tmp_path / "page.html")
-    page.wait_for_function("/^Written \\d+ s ago/.test(document.getElementById('age').textContent)")
+    expect(page.locator("#age")).to_have_text(re.compile(r"^Written \d+ s ago"))
     page.context.close()
 
 
