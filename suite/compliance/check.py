@@ -78,6 +78,9 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     last_of_each_line = list({event.line: event for event in mllog_events}.values())
     counts = Counter(event.line for event in mllog_events)
     complaints += [_joined_records(line) for line, count in counts.items() if count > 1][:20]
+    if early := _counts_from_1(last_of_each_line, record):
+        complaints.append(early)
+        last_of_each_line = [_counted_from_0(event) for event in last_of_each_line]
     complaints += _run_checker(last_of_each_line, chosen, werror)
     if record.status == "truncated":  # what else is missing follows from the cut
         complaints = [item for item in complaints if item.found != MISSING or item.key == "run_stop"]
@@ -164,6 +167,22 @@ def _joined_records(line: int) -> Complaint:
     problem = "several records on one line, of which the checker reads only the last"
     do = "log from one process, and end each record with a new line"
     return Complaint("", line, problem, "one record a line", do, warning=True)
+
+
+def _counts_from_1(events: Sequence[Event], record: RunRecord) -> Complaint | None:
+    """The complaint on a log of this suite under round v0.5 whose first epoch is 1, as before the suite followed that round."""
+    first = next((event for event in events if event.key == "epoch_start"), None)
+    ours = bool(record.settings.profile) and record.settings.rules == "v0.5"
+    if not ours or first is None or first.metadata.get("epoch_num") != 1:
+        return None
+    do = "an older version of the suite wrote it: nothing but the numbers differs, which were read as one less"
+    return Complaint("epoch_start", first.line, "epochs from 1", "epochs from 0 (rules=v0.5)", do, warning=True)
+
+
+def _counted_from_0(event: Event) -> Event:
+    less = {name: event.metadata[name] for name in ("epoch_num", "first_epoch_num") if name in event.metadata}
+    numbers = {name: value - 1 for name, value in less.items() if type(value) is int}
+    return event._replace(metadata={**event.metadata, **numbers}) if numbers else event
 
 
 def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complaint]) -> str:

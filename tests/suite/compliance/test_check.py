@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -241,6 +242,20 @@ def test_leniency_that_the_stock_checker_shares_is_a_remark_and_fails_nothing(tm
     assert run(log, *(["--werror"] if werror else [])) == (0 if passed else 1)
     shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  remark: ")]
     assert shown == [f"  remark: {text}" for text in verdict.remarks]
+
+
+@pytest.mark.parametrize("key", [None, "epoch_stop", "eval_accuracy"])
+def test_epochs_from_1_under_v05_are_one_warning_and_a_gap_among_them_fails(tmp_path, key):
+    """As older versions of the suite wrote them."""
+    lines = re.sub(r'(epoch_num": )(\d+)', lambda found: f"{found[1]}{int(found[2]) + 1}", DEMO.read_text())
+    log = write(tmp_path / "result_0.txt", lines.encode())
+    if key:
+        log = edited(tmp_path, log, key, lambda record: {**record, "metadata": {"epoch_num": 7}})
+    verdict = check_file(log)
+    assert verdict.passed == (key is None)
+    assert (verdict.complaints[0].warning, verdict.complaints[0].found) == (True, "epochs from 1")
+    assert len(verdict.complaints) == 1 or not verdict.passed
+    assert not check_file(log, werror=True).passed
 
 
 def test_truncated_log_says_so_and_no_more(tmp_path):

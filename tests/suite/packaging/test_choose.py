@@ -1,4 +1,4 @@
-"""What is typed for the runs that a result lacks."""
+"""Which runs make a result, and what is typed for those that it lacks."""
 
 import shlex
 
@@ -7,8 +7,10 @@ import pytest
 from suite.config.compose import compose
 from suite.control.controller import job_name
 from suite.packaging.choose import choose_runs
+from suite.packaging.same_setup import repeated
 from suite.results.logs.collect import collect
-from tests.suite.packaging.package_logs import our_run
+from suite.results.logs.reader import read
+from tests.suite.packaging.package_logs import derived, log_set, our_run
 
 TYPED = (
     (),
@@ -35,3 +37,11 @@ def test_missing_runs_come_into_the_folder_that_is_there(tmp_path, typed):
         assert job_name(again) == job_name(job)
     else:
         assert {"batch=global:1048576", "device=cuda", "workload.learning_rate=0.0045"} <= set(words)
+
+
+def test_runs_that_began_and_ended_together_are_two_by_their_seeds(tmp_path):
+    logs = log_set(tmp_path, "ssd")
+    derived(logs[1], logs[4], seed=999)
+    assert repeated([read(log).record for log in logs]) == ""
+    derived(logs[1], logs[4], seed=101)
+    assert "result_1.txt" in repeated([read(log).record for log in logs])
