@@ -222,9 +222,9 @@ def _run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[
 
 
 def _log_line(event: Event, ruleset: str) -> Any:
-    """A line as the ruleset's parser gives it: v0.6 counts seconds."""
-    from mlperf_logging.compliance_checker.mlp_parser.ruleset_070 import LogLine
-
+    """A line as the ruleset's parser gives it, of that parser's own type (rule code copies and changes some): v0.6 counts
+    seconds."""
     value = {"value": event.value, "metadata": dict(event.metadata)}
     time = event.time_ms / 1000 if ruleset == "0.6.0" else event.time_ms
-    return LogLine(full_string="", timestamp=time, key=event.key, value=value, lineno=event.line)
+    line = rule_files.line_type(ruleset)
+    return line(full_string="", timestamp=time, key=event.key, value=value, lineno=event.line)

@@ -452,9 +452,56 @@ def test_every_ruleset_of_the_installed_checker_can_be_chosen():
 
 @pytest.mark.parametrize(
     ("folder", "ruleset"),
-    [("v1.1", "1.1.0"), ("training_results_v1.0", "1.0.0"), ("v9.9", "0.7.0"), ("any", "0.7.0")],
+    [
+        ("v1.1", "1.1.0"),
+        ("v1.0/of/v1.1", "1.1.0"),
+        ("training_results_v1.0", "1.0.0"),
+        ("v9.9", "0.7.0"),
+        ("any", "0.7.0"),
+    ],
 )
 def test_the_folder_of_a_round_names_its_rules(tmp_path, folder, ruleset):
     verdict = check_file(write(tmp_path / folder / "results" / "result_0.txt", SSD.read_bytes()))
     assert verdict.rules_name == f"{STOCK}{ruleset}"
     assert ("does not name its round" in verdict.why_rules) == (ruleset == "0.7.0")
+
+
+def stable_diffusion(fid, clip=0.16):
+    """A log of round v4.1 whose two metrics are computed and logged one by one."""
+    settings = {
+        **{"submission_benchmark": "stable_diffusion", "submission_org": "o", "submission_division": "closed"},
+        **{
+            "submission_status": "onprem",
+            "submission_platform": "p",
+            "cache_clear": True,
+            "init_start": None,
+            "seed": 1,
+        },
+        **{"global_batch_size": 1024, "opt_name": "adamw", "opt_adamw_beta_1": 0.9, "opt_adamw_beta_2": 0.999},
+        **{"opt_adamw_epsilon": 1e-08, "opt_adamw_weight_decay": 0.01, "opt_base_learning_rate": 1e-4},
+        **{
+            "opt_learning_rate_warmup_steps": 1000,
+            "gradient_accumulation_steps": 1,
+            "init_stop": None,
+            "run_start": None,
+        },
+        **{"train_samples": 6_513_144, "eval_samples": 30_000},
+    }
+    lines = [record_line(time, key, value) for time, (key, value) in enumerate(settings.items())]
+    for count in (512_000, 1_024_000):
+        of_block = {"first_epoch_num": 1, "epoch_count": 1, "epoch_num": 1, "samples_count": count}
+        lines += [record_line(count, key, **of_block) for key in ("block_start", "block_stop", "eval_start")]
+        lines += [record_line(count, "eval_accuracy", fid, metric="FID", **of_block)]
+        lines += [record_line(count, "eval_accuracy", clip, metric="CLIP", **of_block)]
+        lines += [record_line(count, "eval_stop", **of_block)]
+    return [*lines, record_line(2_000_000, "run_stop", status="success")]
+
+
+@pytest.mark.parametrize("ruleset", ["3.1.0", "4.0.0", "4.1.0", "5.0.0"])
+def test_lines_are_of_the_type_that_the_rulesets_code_copies(tmp_path, ruleset):
+    folder = tmp_path / f"v{ruleset[:3]}"
+    verdict = check_file(write(folder / "good.txt", stable_diffusion(fid=89.0)))
+    assert verdict.rules_name == f"{STOCK}{ruleset}"
+    assert verdict.passed, verdict.complaints
+    (complaint,) = check_file(write(folder / "missed.txt", stable_diffusion(fid=95.5))).complaints
+    assert (complaint.key, complaint.found) == ("eval_accuracy", "FID 95.5, CLIP 0.16")

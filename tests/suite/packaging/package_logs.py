@@ -67,14 +67,14 @@ def our_run(job, index, suite_run=SUITE_RUN, machine=None, source=DATA / "custom
     return log
 
 
-def write_beside(folder, machine=None):
+def write_beside(folder, machine=None, dirty=False):
     """What lies beside the log of a run of ours."""
     (folder / "topology.json").write_text(json.dumps(MACHINE if machine is None else machine))
     run = {
         "hardware": {"os": "Linux-6.8-glibc2.39"},
         "versions": {"suite": "0.1.0", "torch": "2.11.0", "hydra-core": None},
         "environment": {"name": "torch", "argv_prefix": ["secret"]},
-        "git": {"dirty": False},
+        "git": {"dirty": dirty},
         "settings": {"hyperparameter_sources": {"learning_rate": "user"}, "hyperparameters": {"learning_rate": 0.0045}},
     }
     (folder / "run.json").write_text(json.dumps(run))

@@ -126,7 +126,7 @@ def ours(tmp_path_factory):
             folder = tmp_path / "logs" / kind.name / f"run_{index}"
             of_run = {**of_suite, "run_index": index, "seed": 100 + index}
             derived(first, folder / f"result_{index}.txt", index, 100 + index, suite_run=of_run)
-            write_beside(folder)
+            write_beside(folder, dirty=(kind.name, index) == ("ssd", 3))
     return package([tmp_path / "logs"], tmp_path / "out", PackageOptions(submitter="EXAMPLE_ORG"))
 
 
@@ -145,6 +145,8 @@ def test_packages_state_what_is_the_suites_own(ours):
         assert text in readme
         assert any(text in note for note in ours.notes)
     assert any("max pool" in note for note in ours.notes)
+    if git_state()["commit"]:
+        assert [note[:25] for note in ours.notes if "files differed" in note] == ["ssd: files differed from "]
 
 
 @needs_published
