@@ -489,7 +489,7 @@ def stable_diffusion(fid, clip=0.16):
     }
     lines = [record_line(time, key, value) for time, (key, value) in enumerate(settings.items())]
     for count in (512_000, 1_024_000):
-        of_block = {"first_epoch_num": 1, "epoch_count": 1, "epoch_num": 1, "samples_count": count}
+        of_block = {"first_epoch_num": 1, "epoch_count": 1, "epoch_num": 1, "samples_count": count, "step_num": count}
         lines += [record_line(count, key, **of_block) for key in ("block_start", "block_stop", "eval_start")]
         lines += [record_line(count, "eval_accuracy", fid, metric="FID", **of_block)]
         lines += [record_line(count, "eval_accuracy", clip, metric="CLIP", **of_block)]

@@ -42,6 +42,10 @@ def test_what_makes_a_run_open(job, words, cleared, deviations):
     assert (run.division, run.deviations) == ("open" if deviations else "closed", deviations)
 
 
+def test_each_run_of_a_job_has_a_seed_of_its_own(job):
+    assert [job("seed=5").run(index, cache_cleared=True).settings.seed for index in (0, 2)] == [5, 7]
+
+
 @pytest.mark.parametrize("status", ["success", "target_missed", "interrupted", None])
 def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job, tmp_path, status):
     run = job().run(0, cache_cleared=True)
