@@ -115,7 +115,7 @@ def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
         )
     if text := repeated(records):
         raise ValueError(f"{benchmark}: {text} are one run (same start and seed); give each run once")
-    required = RUNS_REQUIRED[benchmark]
+    required = RUNS_REQUIRED[workload_name(benchmark)]
     if len(records) < required:
         raise ValueError(
             f"{benchmark}: {len(records)} of {required} runs, {required - len(records)} are missing; "

@@ -122,7 +122,7 @@ def _log(name: str) -> Value:
     return lambda run, log: getattr(log, name)
 
 
-def _entry(name: str, of: str = "hyperparameters") -> Value:
+def _entry(name: str, of: str = "logged") -> Value:
     return lambda run, log: number(getattr(log, of).get(name))
 
 
@@ -183,7 +183,7 @@ def _mean_rates(rows: Sequence[Row], name: str) -> dict[str, float]:
 
 
 def _hyperparameters(run: Run, log: RunRecord) -> dict[str, Any]:
-    """Every logged key that holds a plain value, but for the seed and what is a column of its own."""
+    """But for the seed and what is a column of its own."""
     return {name: value for name, value in log.hyperparameters.items() if name not in BOOKKEEPING}
 
 
@@ -249,7 +249,7 @@ COLUMNS: Mapping[str, Column] = {
     "copy_of": Column("The log with the same content that counts in its place", "text", _always("")),
     **_SETTINGS,
     "targets": Column("Metric to the value that must be reached", "object", _targets),
-    "hyperparameters": Column("Every other logged key with a plain value, the seed aside", "object", _hyperparameters),
+    "hyperparameters": Column("Logged hyperparameters, as the rules use the word", "object", _hyperparameters),
     "to_target": Column("It was to end at the target", "flag", lambda run, log: _settings(run).to_target),
     "seed": Column("Seed, as logged", "object", _log("seed")),
     "start_ms": Column("`run_start`, milliseconds since 1970", "number", _log("start_ms")),

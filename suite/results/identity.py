@@ -101,6 +101,19 @@ def key(row: Row, *aside: str) -> tuple[Any, ...]:
     return tuple((name, _plain(value)) for name, value in sorted(facts(row).items()) if not _is_out(name, out))
 
 
+def experiment(row: Row) -> tuple[Any, ...]:
+    """Equal in runs that make one result: `key`, but that a folder of a submission is one experiment whatever its runs log."""
+    return key(row, "batch") if row.folder else key(row)
+
+
+def varying(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """In what rows differ: name as in `facts` to the distinct values, None for what a row does not say."""
+    every = [facts(row) for row in rows]
+    names = dict.fromkeys(name for one in every for name in one)
+    values = {name: {_plain(one.get(name)): one.get(name) for one in every} for name in names}
+    return {name: list(distinct.values()) for name, distinct in values.items() if len(distinct) > 1}
+
+
 def same(one: Row, other: Row, *aside: str) -> bool:
     """Whether two rows are the same experiment, but for what is left `aside`."""
     return key(one, *aside) == key(other, *aside)

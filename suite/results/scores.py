@@ -20,8 +20,11 @@ from suite.results.identity import (
     HYPERPARAMETERS,
     Row,
     differences,
-    key,
+    experiment,
+    label,
     told_apart,
+    value_text,
+    varying,
 )
 from suite.results.logs.record import RunSettings
 from suite.results.names import workload_name
@@ -34,13 +37,15 @@ from workloads.api import field_names
 FIRST_CONVERGED = 50
 """NCF: of 100 runs the first 50 that reached the target, by start time, are scored (v0.5 rules)."""
 BUSY, QUIET = "busy machine", "not busy"
+MIXED = "mixed"
+"""In place of the version of the suite, where the runs of a result are of several."""
 SCORE_COLUMNS: Mapping[str, str] = {
     "runs_successful": "Runs that did what was asked",
     "runs_failed": "Runs that did not",
     "runs_required": "Runs that the rules ask for; missing where none do",
     "runs_retained": "Runs that the means are taken over",
     "score_method": "`olympic mean` (fastest and slowest dropped), `plain mean` (fewer than three runs), `single figure`",
-    "score_notes": "Why it is not the official score, or how a failed run was counted",
+    "score_notes": "Why it is not the official score, how a failed run was counted, in what its runs differ",
     "seconds": "Mean time to target of the retained runs",
     "epochs": "Mean epochs to target of the same runs",
     "seconds_per_epoch": "One over the other, evaluation included",
@@ -79,12 +84,12 @@ def results_of(runs: Iterable[Row]) -> list[Row]:
     usable = (row for row in runs if row.workload and not (row.running or row.copy_of or row.status == "interrupted"))
     gathered: dict[Any, list[Row]] = {}
     for row in sorted(usable, key=lambda row: not row.succeeded):
-        experiment = key(row)
-        if experiment not in gathered and not row.succeeded and not (row.hyperparameters and row.targets):
+        kind = experiment(row)
+        if kind not in gathered and not row.succeeded and not (row.hyperparameters and row.targets):
             successes = [(one, members[0]) for one, members in gathered.items() if members[0].succeeded]
             fitting = [one for one, success in successes if not differences(row, success, known=True)]
-            experiment = fitting[0] if len(fitting) == 1 else experiment
-        gathered.setdefault(experiment, []).append(row)
+            kind = fitting[0] if len(fitting) == 1 else kind
+        gathered.setdefault(kind, []).append(row)
     return [SimpleNamespace(**_result(members)) for members in gathered.values()]
 
 
@@ -94,10 +99,13 @@ def _result(members: Sequence[Row]) -> dict[str, Any]:
     combined = {name: column.combine(runs, name) for name, column in COLUMNS.items() if column.combine is not None}
     samples, seconds = combined["samples"], combined["train_seconds"]
     scored = score(runs, len(members) - len(runs), _required(shown, len(members)), first_converged(shown))
+    mixed, notes = _mixed(runs)
     return {
         **{name: getattr(shown, name) for name in (*FIELDS, *_NOT_COMBINED)},
         **combined,
+        **mixed,
         **scored,
+        "score_notes": (*scored["score_notes"], *notes),
         **({} if shown.to_target else dict.fromkeys(("seconds", "epochs", "seconds_per_epoch"))),
         "samples_per_second": samples / seconds if samples and seconds else first(runs, "published_rate"),
         "run_seconds": mean(runs, "seconds"),
@@ -108,6 +116,29 @@ def _result(members: Sequence[Row]) -> dict[str, Any]:
     }
 
 
+def _mixed(runs: Sequence[Row]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """(columns in which the runs of a result differ, as the result has them; that in words).
+
+    Averaged are runs of several versions of the suite, and runs of one folder of a submission whatever they log.
+    """
+    versions = dict.fromkeys(f"{run.suite_version} ({run.git_commit})" for run in runs if run.profile)
+    columns: dict[str, Any] = {name: MIXED for name in _VERSION if len({getattr(run, name) for run in runs}) > 1}
+    notes = (
+        [f"runs of {len(versions)} versions of the suite: {clean(', '.join(versions))}"] if len(versions) > 1 else []
+    )
+    if not (differing := varying(runs)):
+        return columns, tuple(notes)
+    columns |= {name: None for name in differing if not name.startswith(HYPERPARAMETERS)}
+    out = {name.partition(".")[2] for name in differing}
+    columns[HYPERPARAMETERS] = {name: value for name, value in runs[0].hyperparameters.items() if name not in out}
+    texts = [
+        f"{label(name)} {' and '.join(value_text(name, one, runs[0], 30) for one in values)}"
+        for name, values in differing.items()
+    ]
+    return columns, (*notes, clean(f"its runs differ in {', '.join(texts)}", 300))
+
+
+_VERSION = ("suite_version", "git_commit")
 _NOT_COMBINED = (
     *("run", "path", "benchmark", "published", "single_figure", "to_target", HYPERPARAMETERS),
     *field_names(RunSettings, row=False),
@@ -118,7 +149,7 @@ def _required(row: Row, attempts: int) -> int | None:
     """Runs that a result needs; no rule asks for a number of demo or synthetic runs, or of runs of fixed length."""
     if not row.to_target or row.profile in ("demo", "synthetic") or row.single_figure:
         return None
-    return attempts if row.published else row.runs_required or RUNS_REQUIRED.get(row.benchmark)
+    return attempts if row.published else row.runs_required or RUNS_REQUIRED.get(row.workload)
 
 
 def first_converged(row: Row) -> int | None:

@@ -13,6 +13,7 @@ from suite.results.logs.all_reduce import all_reduce, gradient_traffic
 from suite.results.logs.epochs import epochs_at
 from suite.results.logs.events import Event, Problem, Remarks, number, numbers, whole_number
 from suite.results.logs.fields import run_settings
+from suite.results.logs.keys import STRUCTURAL
 from suite.results.logs.lines import read_file
 from suite.results.logs.plausible import NOT_PLAUSIBLE, first_odd_value, odd_value
 from suite.results.logs.record import NO_FIGURES, Condition, Evaluation, Reading, RunRecord, RunSettings, Throughput
@@ -20,14 +21,6 @@ from suite.results.names import workload_name
 from suite.results.text import clean
 from workloads.api import Json
 
-_STRUCTURAL_KEYS = {
-    *(f"submission_{what}" for what in ("benchmark", "org", "division", "status", "platform")),
-    *("suite_run", "suite_condition", "suite_step_times", "suite_staleness", "suite_all_reduce", "suite_gradients"),
-    *(f"{part}_{edge}" for part in ("init", "run", "block", "epoch", "eval") for edge in ("start", "stop")),
-    *("cache_clear", "seed", "run_set_random_seed", "run_final", "train_loop", "tracked_stats"),
-    *("eval_accuracy", "eval_result", "quality_target"),
-}
-"""Keys with a meaning of their own; all others are hyperparameters."""
 ENDS_HERE = "the log ends here"
 """How the problem of a log without an end begins."""
 LATER_ROUNDS = "v0.7 or later"
@@ -108,7 +101,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         epochs_to_target=epochs,
         quality=evaluations[-1].quality if evaluations else {},
         throughput=throughput,
-        hyperparameters={key: it for key, it in values.items() if key not in _STRUCTURAL_KEYS and _is_flat(it)},
+        logged={key: it for key, it in values.items() if key not in STRUCTURAL and _is_flat(it)},
         batch_logged=batch,
         batch_basis=basis,
         digest=digest,

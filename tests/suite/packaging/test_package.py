@@ -460,6 +460,7 @@ def test_runs_of_ours_whose_commit_is_not_known(tmp_path):
     named = {"framework": hostile, "dataset": hostile, "workload": hostile}
     resnet_runs(tmp_path / "logs", device="cpu", system="../../up", git_commit="--output=x", **named)
     (tmp_path / "logs" / "job" / "superseded" / "run_3-1").mkdir(parents=True)
+    (tmp_path / "logs" / "job" / "superseded" / "a note").touch()  # which is no attempt
     packaged = package([tmp_path / "logs"], tmp_path / "out", PackageOptions(code=tmp_path))
     assert sorted(os.listdir(tmp_path)) == ["logs", "out"]
     assert_passes_the_tools(tmp_path / "out", tmp_path)

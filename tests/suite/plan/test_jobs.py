@@ -43,6 +43,8 @@ def test_what_makes_a_run_open(job, words, cleared, deviations):
 
 
 def test_each_run_of_a_job_has_a_seed_of_its_own(job):
+    made = job()
+    assert made.run(0, cache_cleared=True).settings.seed != made.run(1, cache_cleared=True).settings.seed
     assert [job("seed=5").run(index, cache_cleared=True).settings.seed for index in (0, 2)] == [5, 7]
 
 

@@ -1,6 +1,5 @@
 """Comparison: matching, differences, refusals, ratios, words, formats and the command, on small logs and on published ones."""
 
-import json
 import shutil
 from itertools import combinations
 from pathlib import Path
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.results.ratios import permutation_test
-from suite.results.render.document import document, markdown
+from suite.results.render.document import markdown
 from suite.results.scores import published_results
 from suite.results.targets import same_targets
 from suite.results.views.compare import EPOCH_TIME, EPOCHS, TIME, comparable, compare, logs_side, published_side
@@ -250,17 +249,6 @@ def test_permutation_test_draws_the_same_each_time_and_refuses_what_is_no_number
     assert permutation_test([], [1.0]) is None
 
 
-def test_formats_hold_the_same_and_text_of_logs_is_escaped(tmp_path):
-    one = runs(tmp_path / "a", [12.0], system="<script>|x\x1b[2J", framework_version="=1+1")
-    for name, value in (("system", "y"), ("dataset", "\x1b[2J<b>")):
-        view = two(one, runs(tmp_path / name, [6.0], **{name: value}))
-        assert not any(mark in markdown(view) for mark in ("\x1b", "<b>", "<script>"))
-        assert "\x1b" not in document(view, "csv")
-    view = two(one, runs(tmp_path / "c", [6.0]))
-    whole = json.loads(document(view, "json"))
-    assert next(row["ratio"] for row in whole["rows"] if row["quantity"] == TIME) == pytest.approx(0.5)
-
-
 def test_the_whole_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # names of any length would break lines elsewhere
     one, other = runs(Path("a"), [12.0, 12.1, 12.2, 12.3, 12.4]), Path("b")
@@ -280,26 +268,3 @@ def test_two_folders_are_compared(tmp_path):
     assert done.stdout == suite(one, "--to-logs", other).stdout == suite(one, "--to", other).stdout
     assert suite(one, "v0.5/NVIDIA/dgx1").returncode == 1  # a demo
     assert suite(one).returncode == 1  # convergence alone: nothing could be judged
-
-
-def test_command_says_what_is_wrong_in_one_line(tmp_path):
-    demo, reference = runs(tmp_path / "demo", [12.0]), runs(tmp_path / "reference", [12.0], **REFERENCE)
-    (tmp_path / "empty").mkdir()
-    write_run(tmp_path / "failed", "job", qualities=(0.1, 0.2))
-    (tmp_path / "there.md").touch()
-    cases = {
-        (tmp_path / "empty",): "holds no log",
-        (tmp_path / "none",): "does not exist",
-        (demo, demo, demo): "which against which? type ",
-        (tmp_path,): "runs of several profiles (demo, reference)",
-        (demo, "--to", "v0.5/NVIDA/dgx1"): "nearest: v0.5/NVIDIA/dgx1",
-        (demo, "--workload", "ssd"): "--workload=ssd: allowed: ncf",
-        (demo, "--profile", "refrence"): "--profile=refrence: allowed: demo",
-        (tmp_path / "failed",): "1 of 1 runs did not succeed (suite report lists them): none succeeded",
-        (demo, "--to-logs", tmp_path / "empty"): "holds no log",
-        (demo, reference, "--output", tmp_path / "there.md"): "exists and is not overwritten",
-    }
-    for arguments, words in cases.items():
-        result = suite(*arguments)
-        assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1), arguments
-        assert words in result.stderr

@@ -21,7 +21,7 @@ from suite.results.scores import find_published, published_results, result_rows
 from suite.results.table import table
 from suite.results.views.scaling import Wanted, comparable, forecast, forecasts, prediction_note, samples_of_epoch, view
 from tests.helpers import composed, suite_here
-from tests.suite.results.fake_logs import demo_log, write, write_run
+from tests.suite.results.fake_logs import write_run
 from workloads.api import GradientTraffic
 from workloads.ncf import weights
 
@@ -133,15 +133,6 @@ def test_times_made_of_rates_say_so(tmp_path):
     assert_rates_and_times_agree(unknown)
     assert unknown.table["seconds_per_epoch"].isna().all()
     assert last(unknown).training_samples_per_second > 0
-
-
-@pytest.mark.parametrize("missing", ["run_start", "run_stop", "suite_run"])
-def test_a_log_without_one_of_its_events_ends_nothing(batch_study, missing):
-    lines = [line for line in demo_log(batch_size_global=512) if f'"key": "{missing}"' not in line]
-    write(batch_study / "logs" / "cut" / "run_0" / "result_0.txt", lines)
-    done = suite_here(batch_study, "scaling", "logs", "--devices", "4", "--system", "pcie")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "prediction" in done.stdout
 
 
 # --- by the law ---------------------------------------------------------------------------------------------------------
@@ -348,23 +339,6 @@ def test_the_command_prints_what_the_files_hold(batch_study):
     drawn = suite_here(batch_study, *arguments, "--figures", "figures")
     assert drawn.returncode == 0, drawn.stderr
     assert sorted(path.suffix for path in (batch_study / "figures").iterdir()) == [".png", ".png", ".svg", ".svg"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "--devices 16,64,512"),
-        (("logs", "--devices", "8"), "give --system NAME or FILE"),
-        (("logs", "--devices", "8", "--system", "dgx3"), "neither a file nor one of dgx1"),
-        (("--devices", "8"), "give a folder with runs (suite scaling logs/)"),
-        (("logs", "--validate"), "give no DIR"),
-        (("logs", "--devices", "8", "--workload", "bert"), "--workload"),
-    ],
-)
-def test_mistakes_are_one_line(batch_study, arguments, message):
-    done = suite_here(batch_study, "scaling", *arguments)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert message in done.stderr
 
 
 def test_the_validation_is_printed(tmp_path):

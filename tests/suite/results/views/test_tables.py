@@ -7,7 +7,6 @@ import pytest
 
 from suite.results.render.document import document
 from suite.results.scores import measured
-from suite.results.views.section import NOT_VERIFIED
 from suite.results.views.tables import tables
 from tests.helpers import PROJECT, suite_here
 from tests.suite.results.fake_logs import write_run
@@ -138,27 +137,6 @@ def test_profiles_never_mix_and_runs_of_fixed_length_are_left_out(tmp_path):
     assert view.data["notes"].to_list() == [(), ("fewer runs than the rules ask (1 of 100)",)]
 
 
-def test_a_log_without_a_start_ends_nothing_and_the_page_is_not_verified_once(tmp_path):
-    log = sweep(tmp_path) / "ncf-2" / "run_0" / "result_0.txt"
-    log.write_text("".join(line for line in log.read_text().splitlines(True) if '"run_start"' not in line))
-    done = suite(tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "1 → 4: 3.00 times faster" in done.stdout
-    assert done.stdout.count(NOT_VERIFIED) == 1
-
-
-def test_hostile_text_stays_in_its_cell(tmp_path):
-    evil = "a|b`c\x1b[31m\n## <script>x</script>[x](y)\u202e"
-    for devices in (1, 2):
-        named = dict.fromkeys(("framework", "system", "workload", "precision"), evil)
-        write_run(tmp_path, f"{devices}", devices=devices, labels=[evil], **named)
-    page = document(tables(measured([tmp_path])))
-    assert not any(text in page for text in ("<script>", "\x1b", "\u202e"))
-    blocks = [part.replace("\\|", "").splitlines() for part in page.split("\n\n") if part.startswith("|")]
-    assert len(blocks) >= 3
-    assert all(len({line.count("|") for line in block if line.startswith("|")}) == 1 for block in blocks)
-
-
 def test_files_are_written_once_and_never_over_others(tmp_path):
     logs, out = sweep(tmp_path / "logs"), tmp_path / "out" / "deeper"
     for _ in range(2):  # the same again is fine
@@ -178,10 +156,3 @@ def test_figure_6_from_the_tables_alone(tmp_path):
         assert suite("--article", "--figures", tmp_path / "figures").returncode == code
     drawn = "".join(path.read_text() for path in (tmp_path / "figures").glob("*.svg"))
     assert all(name in drawn for name in ("ResNet-50", "Mask R-CNN", "SSD", "GNMT", "NCF"))
-
-
-def test_mistakes_are_one_line_and_exit_2(tmp_path):
-    write_run(tmp_path, "a", stop="epochs:3")
-    for arguments, words in [((), "give a folder with runs"), ((tmp_path,), "no run was trained to a target")]:
-        done = suite(*arguments)
-        assert (done.returncode, len(done.stderr.splitlines()), words in done.stderr) == (2, 1, True)
