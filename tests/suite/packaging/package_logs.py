@@ -49,6 +49,7 @@ SUITE_RUN = {
     "labels": [], "deviations": [], "suite_version": "0.1.0", "sample_unit": "samples",
 }  # fmt: skip
 """`suite_run` of a run that could be submitted."""
+RESNET = {**SUITE_RUN, "workload": "resnet50", "rules": "v0.7", "targets": {"top1": 0.759}, "batch_size_global": 3264}
 
 
 def our_run(job, index, suite_run=SUITE_RUN, machine=None, source=DATA / "custom_ncf" / "ncf_mllog.txt", **values):

@@ -8,9 +8,10 @@ from suite.config.compose import compose
 from suite.control.controller import job_name
 from suite.packaging.choose import choose_runs
 from suite.packaging.same_setup import repeated
+from suite.packaging.write import PackageOptions, package
 from suite.results.logs.collect import collect
 from suite.results.logs.reader import read
-from tests.suite.packaging.package_logs import derived, log_set, our_run
+from tests.suite.packaging.package_logs import DATA, RESNET, derived, log_set, our_run
 
 TYPED = (
     (),
@@ -45,3 +46,28 @@ def test_runs_that_began_and_ended_together_are_two_by_their_seeds(tmp_path):
     assert repeated([read(log).record for log in logs]) == ""
     derived(logs[1], logs[4], seed=101)
     assert "result_1.txt" in repeated([read(log).record for log in logs])
+
+
+@pytest.mark.parametrize("without_log", [False, True], ids=["all have logs", "one never started"])
+def test_runs_that_are_missing_among_others_are_explained_or_refused(tmp_path, without_log):
+    """Nine runs, of which the slow ones were deleted."""
+    for index in (0, 2, 4, 6, 8):
+        our_run(tmp_path / "logs" / "job", index, RESNET, source=DATA / "0.7.0" / "resnet.txt")
+    if without_log:
+        folder = tmp_path / "logs" / "job" / "run_3"
+        folder.mkdir()
+        (folder / "status.json").write_text('{"status": "oom", "reason": "out of memory"}')
+    missing = "1, 5, 7" if without_log else "1, 3, 5, 7"
+    with pytest.raises(ValueError, match=rf'^job: runs {missing} missing: .* --explain "…"'):
+        package([tmp_path / "logs"], tmp_path / "out", PackageOptions())
+    packaged = package([tmp_path / "logs"], tmp_path / "out", PackageOptions(explanation="the disk was lost"))
+    said = f"job: runs {missing} missing: the disk was lost"
+    assert said in packaged.notes
+    (readme,) = (packaged.folder / "benchmarks").rglob("implementations/*/README.md")
+    assert said in readme.read_text(encoding="utf-8")
+
+
+def test_an_explanation_of_nothing_is_refused(tmp_path):
+    log_set(tmp_path / "logs", "ssd")
+    with pytest.raises(ValueError, match=r"no run is missing .*leave it out"):
+        package([tmp_path / "logs"], tmp_path / "out", PackageOptions(system="box", explanation="why"))

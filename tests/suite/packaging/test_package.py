@@ -33,7 +33,17 @@ from suite.results.table import table
 from suite.worker.identity import log_identity
 from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, examples, suite, suite_here
-from tests.suite.packaging.package_logs import COUNTS, DATA, MACHINE, SUITE_RUN, derived, log_set, our_run, write_beside
+from tests.suite.packaging.package_logs import (
+    COUNTS,
+    DATA,
+    MACHINE,
+    RESNET,
+    SUITE_RUN,
+    derived,
+    log_set,
+    our_run,
+    write_beside,
+)
 from tests.workloads import rules_page
 from tests.workloads.closed_logs import write_log
 from workloads.api import Facts
@@ -79,9 +89,6 @@ def refused(logs, out, text, options=OPTIONS):
     assert len(str(error.value)) < 1000
     assert sorted(os.listdir(out.parent)) == before
     return str(error.value)
-
-
-RESNET = {**SUITE_RUN, "workload": "resnet50", "rules": "v0.7", "targets": {"top1": 0.759}, "batch_size_global": 3264}
 
 
 def resnet_runs(folder, **changes):
@@ -315,8 +322,8 @@ def test_mixed_runs_are_refused_with_both_values(tmp_path, key, value):
 def test_a_log_that_grows_meanwhile_is_refused(tmp_path, monkeypatch):
     logs = log_set(tmp_path / "logs", "ssd")
 
-    def grow(runs):
-        chosen = choose_runs(runs)
+    def grow(*arguments):
+        chosen = choose_runs(*arguments)
         with open(logs[3], "a") as stream:
             stream.write("one more line\n")
         return chosen
@@ -327,12 +334,12 @@ def test_a_log_that_grows_meanwhile_is_refused(tmp_path, monkeypatch):
 
 def test_a_run_without_a_log_is_left_out_and_another_submitter_is_said(tmp_path):
     log_set(tmp_path / "logs", "ssd")
-    folder = tmp_path / "logs" / "job" / "run_9"
+    folder = tmp_path / "logs" / "job" / "run_0"
     folder.mkdir(parents=True)
     (folder / "status.json").write_text('{"status": "oom", "reason": "out of memory"}')
     options = PackageOptions(system="box", submitter="US", status="cloud")
     notes = package([tmp_path / "logs"], tmp_path / "out", options).notes
-    assert "left out: job/run_9 has no log in which the clock started (oom)" in notes
+    assert "left out: job/run_0 has no log in which the clock started (oom)" in notes
     assert "systems/box.json says submitter US, the logs say EXAMPLE_ORG: logs are not edited" in notes
     assert "systems/box.json says status cloud, the logs say onprem: logs are not edited" in notes
 
