@@ -508,6 +508,14 @@ def test_different_machines_are_refused(tmp_path):
         description_fields([read(one).record, read(other).record])
 
 
+def test_cores_that_sockets_do_not_share_evenly_are_not_told(tmp_path):
+    fields = description_fields(
+        [read(our_run(tmp_path, 0, machine={**MACHINE, "cpu": {**MACHINE["cpu"], "sockets": 3}})).record]
+    )
+    named = ("host_processors_per_node", "host_processor_core_count", "host_processor_vcpu_count")
+    assert [fields[name] for name in named] == ["3", "", ""]
+
+
 def over_nodes(job, *nodes, index=0):
     """A run over several nodes: (name, topology, hardware) of each."""
     log = our_run(job, index, {**SUITE_RUN, "nodes": len(nodes), "devices": 2 * len(nodes)})

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from suite.common import registry
+from suite.common.run_folder import SUPERSEDED
 from suite.plan.jobs import plan
-from suite.plan.resume import FINISHED, finished_status
+from suite.plan.resume import FINISHED, finished_status, set_aside
 from tests.helpers import TOY, TOY_RUN, composed, run_suite_here
 from workloads.ncf.data import published_facts
 from workloads.ncf.workload import NCF
@@ -65,6 +66,15 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
     for other in others if status is not None else ():
         with pytest.raises(ValueError, match="holds a run of other settings or data"):
             finished_status(tmp_path, other)
+
+
+def test_every_unfinished_attempt_is_kept(tmp_path):
+    for attempt in range(3):
+        (tmp_path / "run_0").mkdir()
+        (tmp_path / "run_0" / "log").write_text(str(attempt))
+        set_aside(tmp_path / "run_0")
+    kept = {path.name: (path / "log").read_text() for path in (tmp_path / SUPERSEDED).iterdir()}
+    assert kept == {"run_0-1": "0", "run_0-2": "1", "run_0-3": "2"}
 
 
 @pytest.fixture
