@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from suite.compliance import rule_files, rulesets
+from suite.compliance import claims, rule_files, rulesets
 from suite.compliance.complaints import MISSING, OF_TRAINING, Complaint, asked_otherwise, changed_target, explain
 from suite.compliance.equivalences import equivalences
 from suite.compliance.rulesets import RULES_FOLDER, Ruleset
@@ -24,6 +24,7 @@ from suite.results.logs.lines import read_file
 from suite.results.logs.reader import interpret
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
+from workloads.api import ROUNDS
 
 RULESET = rulesets.DEFAULT
 
@@ -63,10 +64,11 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if record.status == "truncated" and filed_status(path.with_name("status.json"))[0] == RUNNING:
         return not_ended(path)
     chosen = requested or rulesets.rules_of(record)
-    if requested is not None and requested.file is None and record.settings.profile and record.settings.rules == "v0.5":
+    of_ours = ROUNDS.get(record.settings.rules) if record.settings.profile else None
+    if requested is not None and requested.file is None and of_ours is not None and not of_ours.ruleset:
         raise ValueError(
-            f"--rules {rules}: {path} is of rules=v0.5, which no ruleset of mlperf-logging has; leave --rules out: there are "
-            f"rules of that round in suite/compliance/rules"
+            f"--rules {rules}: {path} is of rules={of_ours.name}, which no ruleset of mlperf-logging has; leave --rules out: "
+            f"there are rules of that round in suite/compliance/rules"
         )
     read_by = "MLL" if chosen is not None and chosen.ruleset == "0.6.0" else "MLLOG"
     mllog_events = [event for event in events if event.format == read_by]
@@ -81,7 +83,9 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if early := _counts_from_1(last_of_each_line, record):
         complaints.append(early)
         last_of_each_line = [_counted_from_0(event) for event in last_of_each_line]
-    complaints += _run_checker(last_of_each_line, chosen, werror)
+    by_rules = _run_checker(last_of_each_line, chosen, werror)
+    told = {item.key for item in by_rules}
+    complaints += [*by_rules, *(item for item in claims.complaints(record, mllog_events) if item.key not in told)]
     if record.status == "truncated":  # what else is missing follows from the cut
         complaints = [item for item in complaints if item.found != MISSING or item.key == "run_stop"]
     profile = record.settings.profile
@@ -116,7 +120,11 @@ def not_ended(path: Path) -> Verdict:
 def _not_judged(path: Path, record: RunRecord, rules: Ruleset | None) -> Verdict:
     """The verdict on a log whose lines no ruleset reads, or not the one that was asked for."""
     name, why = "none", "of round v0.5, for which mlperf-logging has no rules"
-    if rules is not None:
+    if record.settings.profile and record.settings.rules not in ROUNDS:
+        why = (
+            f"of rules={clean(record.settings.rules, 40)}, a round that the suite lacks: what it followed is not known"
+        )
+    elif rules is not None:
         other = "0.6.0" if record.format == "MLL" else RULESET
         name, why = rules.name, f"which ruleset {rules.ruleset} does not read; type --rules {other}"
     text = f"holds :::{record.format} lines{', ' if rules else ' '}{why}"
@@ -172,11 +180,13 @@ def _joined_records(line: int) -> Complaint:
 def _counts_from_1(events: Sequence[Event], record: RunRecord) -> Complaint | None:
     """The complaint on a log of this suite under round v0.5 whose first epoch is 1, as before the suite followed that round."""
     first = next((event for event in events if event.key == "epoch_start"), None)
-    ours = bool(record.settings.profile) and record.settings.rules == "v0.5"
-    if not ours or first is None or first.metadata.get("epoch_num") != 1:
+    of_round = ROUNDS.get(record.settings.rules) if record.settings.profile else None
+    if of_round is None or of_round.first_epoch != 0 or first is None or first.metadata.get("epoch_num") != 1:
         return None
     do = "an older version of the suite wrote it: nothing but the numbers differs, which were read as one less"
-    return Complaint("epoch_start", first.line, "epochs from 1", "epochs from 0 (rules=v0.5)", do, warning=True)
+    return Complaint(
+        "epoch_start", first.line, "epochs from 1", f"epochs from 0 (rules={of_round.name})", do, warning=True
+    )
 
 
 def _counted_from_0(event: Event) -> Event:

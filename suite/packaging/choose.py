@@ -20,6 +20,7 @@ from suite.results.names import workload_name
 from suite.results.repeat import recorded_machine, typed_words
 from suite.results.targets import RUNS_REQUIRED
 from suite.results.text import clean
+from workloads.api import ROUNDS
 
 _TARGET_KEYS = ("eval_accuracy", "run_stop")
 """Keys that the checker complains about in a run that missed the target."""
@@ -48,10 +49,12 @@ def choose_runs(runs: Sequence[Run], explanation: str = "") -> list[ChosenRuns]:
     for record in records:
         benchmarks.setdefault(validated_benchmark(record.benchmark), []).append(record)
     for name, found in benchmarks.items():
-        if name != "ncf" and any(record.settings.profile and record.settings.rules == "v0.5" for record in found):
+        rounds = {record.settings.rules for record in found if record.settings.profile}
+        others = [rules for rules in sorted(rounds) if rules not in ROUNDS or not ROUNDS[rules].ruleset]
+        if name != "ncf" and others:
             raise ValueError(
-                f"{name}: runs of rules=v0.5 cannot be packaged: the package checker of ruleset 0.7.0 has other targets and "
-                f"another clock; `suite check` judges their logs, and rules=v0.7 makes runs for a package"
+                f"{name}: runs of rules={clean(others[0], 40)} cannot be packaged: the package checker of ruleset 0.7.0 has "
+                f"other targets and another clock; `suite check` judges their logs, and rules=v0.7 makes runs for a package"
             )
     if not benchmarks:
         raise ValueError("no run is left to package: none has a log in which the clock started")

@@ -176,8 +176,6 @@ def _description(name: str, records: Sequence[RunRecord], options: PackageOption
         raise ValueError(
             f"--division {options.division}: the logs say {division}{why}; the division follows from them, leave the option out"
         )
-    if division == "closed" and any(record.settings.deviations for record in records):
-        raise ValueError("the logs say closed and name deviations from the rules; such logs cannot be submitted")
     if not options.submitter and organizations == _NO_ORG:
         raise ValueError(
             "the runs name no organization; give --submitter ORG (for later runs: profile.submission_org=ORG)"

@@ -46,7 +46,7 @@ def write_log(path: Path, workload: Workload) -> None:
     )  # fmt: skip
     with RunLog(path) as log:
         log_identity(log, run, workload)
-        if settings.clock == "v0.5":
+        if workload.round.setup_is_timed:
             log.start("run_start")
             log_settings(log, run, workload)
         else:
@@ -54,7 +54,7 @@ def write_log(path: Path, workload: Workload) -> None:
             log_settings(log, run, workload)
             log.end("init_stop")
             log.start("run_start")
-        first = 0 if settings.rules == "v0.5" else 1
+        first = workload.round.first_epoch
         log.start("block_start", first_epoch_num=first, epoch_count=1)
         log.start("epoch_start", epoch_num=first)
         log.end("epoch_stop", epoch_num=first)

@@ -55,12 +55,20 @@ def edited(folder, source, key, edit):
     return write(folder / "result_0.txt", lines)
 
 
+def as_line(record):
+    return f":::MLLOG {json.dumps(record)}"
+
+
 def value(of_key):
     return lambda record: {**record, "value": of_key}
 
 
 def metadata(**of_key):
     return lambda record: {**record, "metadata": {**record["metadata"], **of_key}}
+
+
+def with_init_window(record):
+    return "\n".join(as_line({**record, "key": key}) for key in ("init_start", "init_stop", "run_start"))
 
 
 def gone(record):
@@ -109,7 +117,7 @@ def log_of_v05(folder, name, **changes):
     settings = rules_page.default_settings(kind, "v0.5", "pytorch")
     (folder / "result_0.txt").unlink(missing_ok=True)
     write_log(folder / "result_0.txt", kind(changed(settings, **changes), rules_page.PUBLISHED[kind]))
-    return folder / "result_0.txt"
+    return edited(folder, folder / "result_0.txt", "submission_division", value("open"))
 
 
 @pytest.mark.parametrize("name", V05_TARGETS)
@@ -120,8 +128,8 @@ def test_logs_of_v05_are_judged_by_that_rounds_clock_epochs_and_targets(tmp_path
     assert verdict.rules_name == f"{OURS}v0.5.yaml"
     lower = {metric: target - 0.001 for metric, target in V05_TARGETS[name].items()}
     assert [item.key for item in check_file(log_of_v05(tmp_path, name, targets=lower)).complaints] == ["eval_accuracy"]
-    later = check_file(log := log_of_v05(tmp_path, name, targets=V05_TARGETS[name], clock="v0.7"))
-    assert {item.key for item in later.complaints} == {"suite_run", "init_start"}
+    log = edited(tmp_path, log_of_v05(tmp_path, name, targets=V05_TARGETS[name]), "run_start", with_init_window)
+    assert {item.key for item in check_file(log).complaints} == {"init_start"}
     with pytest.raises(ValueError, match="leave --rules out"):
         check_file(log, rules="0.7.0")
 
@@ -206,10 +214,6 @@ def test_what_is_no_log_is_one_line(tmp_path, content, text):
     assert len(check.lines(verdict)) == 1
 
 
-def as_line(record):
-    return f":::MLLOG {json.dumps(record)}"
-
-
 LENIENCIES = {
     "zero time": (lambda record: {**record, "time_ms": 0}, "time stamp 0"),
     "time as text": (lambda record: {**record, "time_ms": str(record["time_ms"])}, "time as text"),
@@ -269,9 +273,10 @@ def test_truncated_log_says_so_and_no_more(tmp_path):
 
 @pytest.mark.parametrize(("profile", "status"), [("demo", "success"), ("reference", "success"), ("demo", "aborted")])
 def test_a_demo_that_reached_its_own_target_needs_no_other(tmp_path, profile, status):
-    settings = {**SUITE_RUN, "workload": "ssd", "profile": profile, "rules": "v0.7", "targets": {"map": 0.1}}
-    of_suite = record_line(0, "suite_run", settings)
+    of_ssd = {"workload": "ssd", "profile": profile, "rules": "v0.7", "targets": {"map": 0.1}, "batch_size_global": 912}
+    of_suite = record_line(0, "suite_run", {**SUITE_RUN, **of_ssd})
     log = edited(tmp_path, SSD, "eval_accuracy", value(0.2))
+    log = edited(tmp_path, log, "submission_division", value("open"))
     log = edited(tmp_path, log, "run_start", lambda record: f"{of_suite}\n{as_line(record)}")
     verdict = check_file(edited(tmp_path, log, "run_stop", metadata(status=status)))
     assert verdict.passed == (profile == "demo" and status == "success")
@@ -448,6 +453,15 @@ def test_every_ruleset_of_the_installed_checker_can_be_chosen():
         verdict = check_file(SSD, rules=ruleset)
         assert verdict.rules_name == f"{STOCK}{ruleset}"
         assert verdict.judged == (ruleset != "0.6.0")
+
+
+@pytest.mark.parametrize("workload", ["ncf", "ssd"])
+def test_a_log_of_a_round_that_the_suite_lacks_is_not_judged(tmp_path, workload):
+    """It ran with another round's targets, and passed by that round's rules."""
+    lines = demo_log(rules="v4.1", workload=workload)
+    verdict = check_file(write(tmp_path / "result_0.txt", [line.replace('"ncf"', f'"{workload}"') for line in lines]))
+    assert not verdict.judged
+    assert "rules=v4.1" in verdict.text
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from suite.packaging.same_setup import repeated
 from suite.packaging.write import PackageOptions, package
 from suite.results.logs.collect import collect
 from suite.results.logs.reader import read
-from tests.suite.packaging.package_logs import DATA, RESNET, derived, log_set, our_run
+from tests.suite.packaging.package_logs import derived, log_set, our_run
 
 TYPED = (
     (),
@@ -52,7 +52,7 @@ def test_runs_that_began_and_ended_together_are_two_by_their_seeds(tmp_path):
 def test_runs_that_are_missing_among_others_are_explained_or_refused(tmp_path, without_log):
     """Nine runs, of which the slow ones were deleted."""
     for index in (0, 2, 4, 6, 8):
-        our_run(tmp_path / "logs" / "job", index, RESNET, source=DATA / "0.7.0" / "resnet.txt")
+        our_run(tmp_path / "logs" / "job", index, "resnet50")
     if without_log:
         folder = tmp_path / "logs" / "job" / "run_3"
         folder.mkdir()

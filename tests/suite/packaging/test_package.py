@@ -37,16 +37,12 @@ from tests.suite.packaging.package_logs import (
     COUNTS,
     DATA,
     MACHINE,
-    RESNET,
-    SUITE_RUN,
     derived,
     log_set,
     our_run,
-    write_beside,
 )
 from tests.workloads import rules_page
-from tests.workloads.closed_logs import write_log
-from workloads.api import Facts
+from workloads.api import ROUNDS, Facts
 
 PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "published" / "logs"
 OPTIONS = PackageOptions(submitter="EXAMPLE_ORG", system="box")
@@ -94,7 +90,7 @@ def refused(logs, out, text, options=OPTIONS):
 def resnet_runs(folder, **changes):
     """Five runs of ours, a benchmark that the package checker knows."""
     for index in range(5):
-        our_run(folder / "job", index, {**RESNET, **changes}, source=DATA / "0.7.0" / "resnet.txt")
+        our_run(folder / "job", index, "resnet50", suite_run=changes)
 
 
 def test_the_command_writes_a_tree_and_overwrites_nothing(tmp_path):
@@ -121,20 +117,9 @@ def ours(tmp_path_factory):
     """The package of runs of all six with the default sets, as our own writer logs them: closed, on one machine."""
     tmp_path = tmp_path_factory.mktemp("ours")
     for kind in rules_page.WORKLOADS:
-        settings = rules_page.default_settings(kind, "v0.5" if kind.name == "ncf" else "v0.7", "pytorch")
-        first = tmp_path / f"{kind.name}.txt"
-        write_log(first, kind(replace(settings, devices=2), rules_page.PUBLISHED[kind]))
-        records = [json.loads(line.removeprefix(":::MLLOG ")) for line in first.read_text().splitlines()]
-        records[-1]["time_ms"] += 600_000  # of run_stop
-        first.write_text("".join(f":::MLLOG {json.dumps(record)}\n" for record in records))
-        (of_suite,) = [record["value"] for record in records if record["key"] == "suite_run"]
-        of_suite |= {"system": "our box", "framework_version": "2.11.0", "git_commit": git_state()["commit"] or ""}
         for index in range(kind.official_runs):
-            folder = tmp_path / "logs" / kind.name / f"run_{index}"
-            of_run = {**of_suite, "run_index": index, "seed": 100 + index}
-            derived(first, folder / f"result_{index}.txt", index, 100 + index, suite_run=of_run)
-            write_beside(folder, dirty=(kind.name, index) == ("ssd", 3))
-    return package([tmp_path / "logs"], tmp_path / "out", PackageOptions(submitter="EXAMPLE_ORG"))
+            our_run(tmp_path / "logs" / kind.name, index, kind.name, dirty=(kind.name, index) == ("ssd", 3))
+    return package([tmp_path / "logs"], tmp_path / "out", PackageOptions())
 
 
 def test_our_runs_of_all_six_pass_every_tool(ours, tmp_path):
@@ -206,7 +191,7 @@ def test_of_more_runs_the_first_by_start_are_taken(tmp_path):
 
 
 def ours_of(**changes):
-    return lambda logs: our_run(logs / "job", 0, {**SUITE_RUN, **changes})
+    return lambda logs: our_run(logs / "job", 0, suite_run=changes)
 
 
 def running(logs):
@@ -314,7 +299,7 @@ def test_what_cannot_be_packaged_is_refused(tmp_path, what):
 )
 def test_mixed_runs_are_refused_with_both_values(tmp_path, key, value):
     our_run(tmp_path / "logs" / "job", 0)
-    our_run(tmp_path / "logs" / "job", 1, {**SUITE_RUN, key: value})
+    our_run(tmp_path / "logs" / "job", 1, suite_run={key: value})
     text = refused([tmp_path / "logs"], tmp_path / "out", f"{key}: .*package them separately")
     assert f", {value_text(key, value)} in " in text
 
@@ -368,7 +353,12 @@ def test_system_and_division_of_logs_of_others(tmp_path):
 
 def test_closed_with_deviations_is_refused(tmp_path):
     resnet_runs(tmp_path / "logs", deviations=["learning_rate set by the user"])
-    refused([tmp_path / "logs"], tmp_path / "out", "say closed and name deviations", PackageOptions())
+    refused(
+        [tmp_path / "logs"],
+        tmp_path / "out",
+        "fails the rules .*submission_division: learning_rate set by the user, needed",
+        PackageOptions(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -451,7 +441,7 @@ def test_the_code_that_ran_is_in_the_package(ours):
             assert (place / "source" / path).read_bytes() == committed.stdout
         assert (place / "source" / path).stat().st_size > 0
     script = (place / "run_and_time.sh").read_text()
-    for word in ("workload=ncf", "gpus=2", "batch=set", "workload.learning_rate=0.0045", "runs=official"):
+    for word in ("workload=ncf", "gpus=2", "batch=global:1048576", "workload.learning_rate=0.0045", "runs=official"):
         assert f"  {word} \\\n" in script
     for name in ("setup.sh", "run_and_time.sh"):
         assert os.access(place / name, os.X_OK)
@@ -464,8 +454,7 @@ def test_the_code_that_ran_is_in_the_package(ours):
 def test_runs_of_ours_whose_commit_is_not_known(tmp_path):
     """On CPU cores, one attempt set aside, a folder of code that is not wanted, and hostile text: no command, no path."""
     hostile = "$(touch ran); `touch ran` \n../../x \x1b[2J<script>"
-    named = {"framework": hostile, "dataset": hostile, "workload": hostile}
-    resnet_runs(tmp_path / "logs", device="cpu", system="../../up", git_commit="--output=x", **named)
+    resnet_runs(tmp_path / "logs", device="cpu", system="../../up", git_commit="--output=x", framework=hostile)
     (tmp_path / "logs" / "job" / "superseded" / "run_3-1").mkdir(parents=True)
     (tmp_path / "logs" / "job" / "superseded" / "a note").touch()  # which is no attempt
     packaged = package([tmp_path / "logs"], tmp_path / "out", PackageOptions(code=tmp_path))
@@ -497,7 +486,7 @@ def test_runs_of_commits_whose_code_differs_are_refused(tmp_path):
     if len(commits) < 2:
         pytest.skip("no git history")
     resnet_runs(tmp_path / "logs", git_commit=commits[0])
-    our_run(tmp_path / "logs" / "job", 4, {**RESNET, "git_commit": commits[1]}, source=DATA / "0.7.0" / "resnet.txt")
+    our_run(tmp_path / "logs" / "job", 4, "resnet50", suite_run={"git_commit": commits[1]})
     refused([tmp_path / "logs"], tmp_path / "out", "are of commits whose code differs", PackageOptions())
 
 
@@ -518,7 +507,7 @@ def test_cores_that_sockets_do_not_share_evenly_are_not_told(tmp_path):
 
 def over_nodes(job, *nodes, index=0):
     """A run over several nodes: (name, topology, hardware) of each."""
-    log = our_run(job, index, {**SUITE_RUN, "nodes": len(nodes), "devices": 2 * len(nodes)})
+    log = our_run(job, index, suite_run={"nodes": len(nodes), "devices": 2 * len(nodes)})
     path = log.parent / "run.json"
     run = json.loads(path.read_text())
     run["hosts"] = [{"name": name, "address": "10.0.0.1", "interface": "eth0"} for name, _, _ in nodes]
@@ -602,7 +591,8 @@ def recorded(folder, settings):
     )  # fmt: skip
     spec.write(folder / "run.json")
     with RunLog(folder / "result_0.txt") as log:
-        log_identity(log, spec, SimpleNamespace(measured_by=dict, repeated_samples_per_epoch=0, repeated_share=0.0))
+        shares = {"repeated_samples_per_epoch": 0, "repeated_share": 0.0, "left_out_share": 0.0}
+        log_identity(log, spec, SimpleNamespace(measured_by=dict, round=ROUNDS[settings.rules], **shares))
     return read(folder / "result_0.txt").record
 
 

@@ -24,8 +24,7 @@ def test_reference_defaults():
     assert settings.profile == "reference"
     assert (settings.batch_size_global, settings.hyperparameters["learning_rate"]) == (2048, 5e-4)
     assert settings.targets == {"hr_at_10": 0.635}
-    assert (settings.rules, settings.clock) == ("v0.5", "v0.5")
-    assert (settings.dataset, settings.threads_per_device) == ("ml-20m", "auto")
+    assert (settings.rules, settings.dataset, settings.threads_per_device) == ("v0.5", "ml-20m", "auto")
 
 
 def test_named_sets_match_the_published_ones():
@@ -73,7 +72,7 @@ def test_a_users_value_wins_and_says_so():
     ("words", "message"),
     [
         (("workload.evaluation_users_per_batch=0",), r"^workload\.evaluation_users_per_batch=0: .*at least 1"),
-        (("rules=v0.7", "rules.clock=v0.5"), r"^rules.clock=v0.5: .*type rules=v0.5, or leave rules.clock out"),
+        (("rules=v0.7",), r"^rules=v0\.7: ncf has no such round.*; type rules=v0\.5, and workload\.target=X "),
         (
             ("cpu.threads_per_device=2",),
             r"^cpu\.threads_per_device=2: a device has 1 core\(s\); type 1 to 1, or auto; cpu\.",

@@ -23,7 +23,7 @@ sys.path.insert(0, str(TOY))
 import toy
 
 SETTINGS = {
-    **{"workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "clock": "v0.7", "device": "cpu"},
+    **{"workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "device": "cpu"},
     **{"devices": 1, "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32"},
     **{
         "batch_size_global": 64,
@@ -95,7 +95,7 @@ def test_order_under_clock_v07(tmp_path):
 
 
 def test_order_under_clock_v05(tmp_path):
-    run_loop(tmp_path, clock="v0.5")
+    run_loop(tmp_path, rules="v0.5")
     assert keys(tmp_path) == [*IDENTITY, "run_start", *SETUP, *BLOCK, *BLOCK, "run_stop"]
 
 
