@@ -167,8 +167,8 @@ def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
     taken, rest = ordered[:required], ordered[required:]
     notes = [f"{benchmark}: {required} of {len(records)} runs taken, in order of start, never by speed"] if rest else []
     if rest:
-        named = ", ".join(clean("/".join(record.path.parts[-2:]), 120) for record in rest[:20])
-        notes.append(f"left out: {named}{f' and {len(rest) - 20} more' if len(rest) > 20 else ''}")
+        named = ", ".join(clean("/".join(record.path.parts[-2:]), 120) for record in rest[:10])
+        notes.append(f"left out: {named}{f' and {len(rest) - 10} more' if len(rest) > 10 else ''}")
     _check_logs(benchmark, taken)
     return ChosenRuns(benchmark, tuple(taken), tuple(notes))
 
