@@ -83,7 +83,7 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if early := _counts_from_1(last_of_each_line, record):
         complaints.append(early)
         last_of_each_line = [_counted_from_0(event) for event in last_of_each_line]
-    by_rules = _run_checker(last_of_each_line, chosen, werror)
+    by_rules = run_checker(last_of_each_line, chosen, werror)
     told = {item.key for item in by_rules}
     complaints += [*by_rules, *(item for item in claims.complaints(record, mllog_events) if item.key not in told)]
     if record.status == "truncated":  # what else is missing follows from the cut
@@ -206,7 +206,7 @@ def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complain
     return f"cut off: the log has no run_stop; {count}" if record.status == "truncated" else count
 
 
-def _run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[Complaint]:
+def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[Complaint]:
     """Run the checker in this process on the records that were read; its messages as complaints."""
     rule_file = rules.file
     folders = (RULES_FOLDER, *([rule_file.parent] if rule_file else []))

@@ -17,7 +17,7 @@ from suite.results.logs.events import Event, number
 from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.text import clean
-from workloads.api import Json, Settings, Workload, field_names, untyped
+from workloads.api import Json, Settings, Workload, field_names
 
 _AGAIN = "a log is never edited: run again, and give the log as it was written"
 _BY_ANY_NAME = ("backbone_weights",)
@@ -88,13 +88,13 @@ def _closed(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
 
 
 def _decided(record: RunRecord, events: Sequence[Event]) -> Mapping[str, Json] | None:
-    """Hyperparameters, options and shares of the run, from `suite_run` or, where an older one lacks them, from `run.json`."""
+    """Model, hyperparameters, options and shares of the run, from `suite_run` or, where an older one lacks them, `run.json`."""
     said = next((event.value for event in events if event.key == "suite_run" and isinstance(event.value, dict)), {})
-    names = ("hyperparameters", "options", "repeated_share", "left_out_share")
+    names = ("model", "hyperparameters", "options", "repeated_share", "left_out_share")
     of_run = json_object(record.path.with_name("run.json")).get("settings")
-    beside = {name: of_run.get(name) for name in names[:2]} if isinstance(of_run, dict) else {}
+    beside = {name: of_run.get(name) for name in names[:3]} if isinstance(of_run, dict) else {}
     found = {**beside, **{name: said[name] for name in names if said.get(name) is not None}}
-    return found if all(isinstance(found.get(name), dict) for name in names[:2]) else None
+    return found if all(isinstance(found.get(name), dict) for name in names[:3]) else None
 
 
 class Judged(NamedTuple):
@@ -113,11 +113,7 @@ def _as_judged(logged: str, decided: str) -> Judged:
     """`logged`: the settings in the log, `decided`: what `_decided` gives, as JSON."""
     of_log, of_run = json.loads(logged), json.loads(decided)
     workload: type[Workload] = registry.load_workload(of_log["workload"])
-    options = of_run["options"]
-    untouched = untyped(workload.Options)
-    by_user = {name: value for name, value in options.items() if name in untouched and value != untouched[name]}
-    model = workload.defaults(of_log["profile"], of_log["rules"], by_user).model
-    settings = Settings(**of_log, hyperparameters=of_run["hyperparameters"], options=options, model=model)
+    settings = Settings(**of_log, **{name: of_run[name] for name in ("model", "hyperparameters", "options")})
     facts = workload.read_facts(settings)  # without a folder of data: the published counts
     run = workload(settings, facts)
     shares = {name: of_run[name] for name in ("repeated_share", "left_out_share") if name in of_run}

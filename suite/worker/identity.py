@@ -39,6 +39,7 @@ def log_identity(log: RunLog, run: RunSpec, workload: Workload) -> None:
             "repeated_samples_per_epoch": workload.repeated_samples_per_epoch,
             "repeated_share": workload.repeated_share,
             "left_out_share": workload.left_out_share,
+            "model": dict(settings.model),
             "hyperparameters": dict(settings.hyperparameters),
             "options": {name: value for name, value in settings.options.items() if name not in PATHS},
             "run_index": run.run_index,

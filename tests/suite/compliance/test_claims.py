@@ -9,6 +9,7 @@ from tests.suite.packaging.package_logs import derived, our_run, written
 
 SIX = ("ncf", "resnet50", "ssd", "maskrcnn", "gnmt", "transformer")
 SAMPLES, HYPERPARAMETERS = "train_samples", "hyperparameters"
+PARTS = ("model", HYPERPARAMETERS, "options")
 
 
 def of_suite(name):
@@ -55,6 +56,9 @@ EDITS = [
     ("resnet50", "devices", None, "suite_run"),
     ("resnet50", "repeated_share", 0.5, "submission_division"),
     ("resnet50", "options", {"decode": "scaled"}, "submission_division"),
+    ("ssd", "options", {"backbone": {"file": "mine.pth", "sha256": 64 * "a"}}, "submission_division"),
+    ("resnet50", "model", {"area_minimum": 0.5}, "submission_division"),
+    ("transformer", "model", {"layers": 2}, "model_hp_num_layers"),
     ("resnet50", HYPERPARAMETERS, {"momentum": 0.5}, "submission_division"),
     ("resnet50", HYPERPARAMETERS, {"label_smoothing": 0.2}, "submission_division"),
     ("resnet50", HYPERPARAMETERS, {"learning_rate": 0.0}, "submission_division"),
@@ -65,7 +69,7 @@ EDITS = [
 def test_one_edited_line_fails(tmp_path, name, key, value, complained):
     run = of_suite(name)
     if key in run:
-        value = {**run[key], **value} if key in (HYPERPARAMETERS, "options") else value
+        value = {**run[key], **value} if key in PARTS else value
         path = our_run(tmp_path / "job", 0, name, suite_run={key: value})
     else:
         path = our_run(tmp_path / "job", 0, name, **{key: value})
@@ -87,12 +91,19 @@ def test_a_line_that_the_writer_always_writes_is_missed(tmp_path):
     assert found(path) == {"opt_label_smoothing"}
 
 
+def test_caches_that_were_not_cleared_once_are_not_cleared(tmp_path):
+    path = our_run(tmp_path / "job", 0)
+    line = next(line for line in path.read_text().splitlines() if '"cache_clear"' in line)
+    path.write_text(path.read_text().replace(line, f"{line}\n{line.replace('true', 'false')}"))
+    assert "submission_division" in found(path)
+
+
 @pytest.mark.parametrize("beside", [True, False])
 def test_an_older_log_is_judged_by_its_run_json_or_not_called_closed(tmp_path, beside):
     run = of_suite("resnet50")
-    path = our_run(tmp_path / "job", 0, "resnet50", suite_run=dict.fromkeys((HYPERPARAMETERS, "options")))
+    path = our_run(tmp_path / "job", 0, "resnet50", suite_run=dict.fromkeys(PARTS))
     if beside:
-        of_run = {"settings": {name: run[name] for name in (HYPERPARAMETERS, "options")}}
+        of_run = {"settings": {name: run[name] for name in PARTS}}
         path.with_name("run.json").write_text(json.dumps(of_run))
     assert found(path) == (set() if beside else {"suite_run"})
 
@@ -107,3 +118,10 @@ def test_the_controllers_own_verdict_counts(tmp_path, filed, complained):
     if filed is not None:
         path.with_name("status.json").write_text(json.dumps({"status": filed, "reason": "why"}))
     assert found(path) == complained
+
+
+def test_a_run_that_ended_before_its_controller_was_killed_has_one_end(tmp_path, monkeypatch):
+    path = our_run(tmp_path / "job", 0)
+    path.with_name("status.json").write_text('{"status": "running"}')
+    monkeypatch.setattr("suite.results.logs.collect.holder_was_killed", lambda output: True)
+    assert found(path) == set()
