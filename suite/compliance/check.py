@@ -74,20 +74,8 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     mllog_events = [event for event in events if event.format == read_by]
     if chosen is None or not mllog_events:
         return _not_judged(path, record, chosen)
-    name = chosen.name
+    complaints = _complaints(mllog_events, problems, record, chosen, werror)
     remarks = tuple(str(problem) for problem in problems if problem.checker_reads)
-    complaints = [_unreadable_line(problem) for problem in problems if not problem.checker_reads]
-    last_of_each_line = list({event.line: event for event in mllog_events}.values())
-    counts = Counter(event.line for event in mllog_events)
-    complaints += [_joined_records(line) for line, count in counts.items() if count > 1][:20]
-    if early := _counts_from_1(last_of_each_line, record):
-        complaints.append(early)
-        last_of_each_line = [_counted_from_0(event) for event in last_of_each_line]
-    by_rules = run_checker(last_of_each_line, chosen, werror)
-    told = {item.key for item in by_rules}
-    complaints += [*by_rules, *(item for item in claims.complaints(record, mllog_events) if item.key not in told)]
-    if record.status == "truncated":  # what else is missing follows from the cut
-        complaints = [item for item in complaints if item.found != MISSING or item.key == "run_stop"]
     profile = record.settings.profile
     if asked := asked_otherwise(record):
         kept = [item for item in complaints if item.key not in OF_TRAINING]
@@ -104,7 +92,26 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if profile == "reference" and record.division == "closed":
         remarks += tuple(equivalences(record))
     text = f"log format valid; {asked.do}" if passed and asked else _verdict_text(passed, record, complaints)
-    return Verdict(path, passed, text, name, tuple(complaints), remarks, why_rules=chosen.remark)
+    return Verdict(path, passed, text, chosen.name, tuple(complaints), remarks, why_rules=chosen.remark)
+
+
+def _complaints(
+    events: Sequence[Event], problems: Sequence[Problem], record: RunRecord, rules: Ruleset, werror: bool
+) -> list[Complaint]:
+    """On lines that the checker cannot read, by the rules, and by what the log claims."""
+    complaints = [_unreadable_line(problem) for problem in problems if not problem.checker_reads]
+    last_of_each_line = list({event.line: event for event in events}.values())
+    counts = Counter(event.line for event in events)
+    complaints += [_joined_records(line) for line, count in counts.items() if count > 1][:20]
+    if early := _counts_from_1(last_of_each_line, record):
+        complaints.append(early)
+        last_of_each_line = [_counted_from_0(event) for event in last_of_each_line]
+    by_rules = run_checker(last_of_each_line, rules, werror)
+    told = {item.key for item in by_rules}
+    complaints += [*by_rules, *(item for item in claims.complaints(record, events) if item.key not in told)]
+    if record.status == "truncated":  # what else is missing follows from the cut
+        complaints = [item for item in complaints if item.found != MISSING or item.key == "run_stop"]
+    return complaints
 
 
 def _of_target(complaint: Complaint) -> bool:

@@ -20,6 +20,9 @@ from suite.results.text import clean
 from workloads.api import Json, Settings, Workload, field_names
 
 _AGAIN = "a log is never edited: run again, and give the log as it was written"
+_PARTS = ("model", "hyperparameters", "options")
+_SHARES = ("repeated_share", "left_out_share")
+"""Circumstances that follow from the lengths and shapes of the samples, so that the log says them."""
 _BY_ANY_NAME = ("backbone_weights",)
 """Keys that hold a path or a digest of a file: its contents are judged by the notes of the data."""
 
@@ -28,13 +31,14 @@ def complaints(record: RunRecord, events: Sequence[Event]) -> list[Complaint]:
     """What a log of this suite says that cannot be, or that its division does not allow. No content of the log raises."""
     if not record.settings.profile:
         return []
-    found = [*_status(record), *_batches(record, events)]
-    if record.division == "closed":
-        try:
+    found: list[Complaint] = []
+    try:
+        found += [*_status(record), *_batches(record, events)]
+        if record.division == "closed":
             found += _closed(record, events)
-        except Exception as error:  # settings that no run has, in whatever way
-            problem = f"settings that no run can have ({type(error).__name__}: {clean(str(error), 120)})"
-            found.append(Complaint("suite_run", _line(events, "suite_run"), problem, "those of a run", _AGAIN))
+    except Exception as error:  # settings that no run has, in whatever way
+        problem = f"settings that no run can have ({type(error).__name__}: {clean(str(error), 120)})"
+        found.append(Complaint("suite_run", _line(events, "suite_run"), problem, "those of a run", _AGAIN))
     return found
 
 
@@ -72,14 +76,17 @@ def _closed(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
     for reason in dict.fromkeys(reasons):
         do = "only an open run may have that: run again without it"
         yield Complaint("submission_division", line, clean(reason, 200), needed, do)
+    yield from _keys(judged, events)
+
+
+def _keys(judged: Judged, events: Sequence[Event]) -> Iterator[Complaint]:
     for key, value in judged.keys.items():
         needed = f"{_text(value)}, by the settings of the run"
         of_key = [event for event in events if event.key == key]
         if not of_key:
             yield Complaint(key, 0, MISSING, needed, _AGAIN)
-        yield from (
-            Complaint(key, event.line, _text(event.value), needed, _AGAIN) for event in of_key if event.value != value
-        )
+        others = (event for event in of_key if event.value != value)
+        yield from (Complaint(key, event.line, _text(event.value), needed, _AGAIN) for event in others)
     for event in events:
         count = number(event.value) if event.key == "train_samples" and judged.about else None
         if count is not None and not judged.about / 2 <= count <= judged.about * 2:
@@ -90,11 +97,10 @@ def _closed(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
 def _decided(record: RunRecord, events: Sequence[Event]) -> Mapping[str, Json] | None:
     """Model, hyperparameters, options and shares of the run, from `suite_run` or, where an older one lacks them, `run.json`."""
     said = next((event.value for event in events if event.key == "suite_run" and isinstance(event.value, dict)), {})
-    names = ("model", "hyperparameters", "options", "repeated_share", "left_out_share")
     of_run = json_object(record.path.with_name("run.json")).get("settings")
-    beside = {name: of_run.get(name) for name in names[:3]} if isinstance(of_run, dict) else {}
-    found = {**beside, **{name: said[name] for name in names if said.get(name) is not None}}
-    return found if all(isinstance(found.get(name), dict) for name in names[:3]) else None
+    beside = {name: of_run.get(name) for name in _PARTS} if isinstance(of_run, dict) else {}
+    found = {**beside, **{name: said[name] for name in (*_PARTS, *_SHARES) if said.get(name) is not None}}
+    return found if all(isinstance(found.get(name), dict) for name in _PARTS) else None
 
 
 class Judged(NamedTuple):
@@ -113,28 +119,19 @@ def _as_judged(logged: str, decided: str) -> Judged:
     """`logged`: the settings in the log, `decided`: what `_decided` gives, as JSON."""
     of_log, of_run = json.loads(logged), json.loads(decided)
     workload: type[Workload] = registry.load_workload(of_log["workload"])
-    settings = Settings(**of_log, **{name: of_run[name] for name in ("model", "hyperparameters", "options")})
+    settings = Settings(**of_log, **{name: of_run[name] for name in _PARTS})
     facts = workload.read_facts(settings)  # without a folder of data: the published counts
     run = workload(settings, facts)
-    shares = {name: of_run[name] for name in ("repeated_share", "left_out_share") if name in of_run}
-    ends = {
-        name: value for name, value in run.circumstances().items() if name not in ("repeated_share", "left_out_share")
-    }
-    own = settings.hyperparameter_set
-    unknown = (
-        () if own in workload.named_sets() else (f"hyperparameter set {clean(own, 60)}, which is not the suite's",)
-    )
-    reasons = (
-        *unknown,
-        *workload.deviations(settings),
-        *workload.deviations(settings, **ends, **shares),
-        *facts.notes,
-    )
+    shares = {name: of_run[name] for name in _SHARES if name in of_run}
+    ends = {name: value for name, value in run.circumstances().items() if name not in _SHARES}
+    of_set = settings.hyperparameter_set
+    reasons = [] if of_set in workload.named_sets() else [f"hyperparameter set {clean(of_set, 60)}, not the suite's"]
+    reasons += [*workload.deviations(settings), *workload.deviations(settings, **ends, **shares), *facts.notes]
     counts = {"train_samples": facts.train_samples, "eval_samples": facts.evaluation_samples}
     of_lengths = {*_BY_ANY_NAME, *workload.keys_of_lengths}
     keys = {key: value for key, value in {**run.log_keys(), **counts}.items() if key not in of_lengths}
     about = facts.train_samples if "train_samples" in of_lengths else 0
-    return Judged(reasons, json.loads(json.dumps(keys)), about)
+    return Judged(tuple(reasons), json.loads(json.dumps(keys)), about)
 
 
 def _line(events: Sequence[Event], key: str) -> int:

@@ -3,8 +3,11 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from suite.compliance.check import check_file
+from tests.helpers import examples
 from tests.suite.packaging.package_logs import derived, our_run, written
 
 SIX = ("ncf", "resnet50", "ssd", "maskrcnn", "gnmt", "transformer")
@@ -20,7 +23,7 @@ def of_suite(name):
 def found(path):
     """Keys that are complained of."""
     verdict = check_file(path)
-    assert verdict.passed == (not verdict.complaints)
+    assert verdict.passed == (verdict.judged and not verdict.complaints)
     assert all(item.found and item.needed and item.do for item in verdict.complaints)
     return {item.key for item in verdict.complaints}
 
@@ -125,3 +128,16 @@ def test_a_run_that_ended_before_its_controller_was_killed_has_one_end(tmp_path,
     path.with_name("status.json").write_text('{"status": "running"}')
     monkeypatch.setattr("suite.results.logs.collect.holder_was_killed", lambda output: True)
     assert found(path) == set()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@examples(60)
+@given(st.sampled_from(sorted(of_suite("ssd"))), JSON)
+def test_no_content_of_suite_run_raises(tmp_path_factory, key, value):
+    found(our_run(tmp_path_factory.mktemp("job"), 0, "ssd", suite_run={key: value}))
