@@ -1,4 +1,4 @@
-"""Run inside a framework's environment: what GNMT's and the Transformer's trainers compute from synthetic weights and batches."""
+"""Run inside a framework's environment: what the trainers of GNMT and Transformer compute from synthetic weights."""
 
 import functools
 import importlib

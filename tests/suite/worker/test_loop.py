@@ -23,7 +23,7 @@ sys.path.insert(0, str(TOY))
 import toy
 
 SETTINGS = {
-    **{"workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "clock": "v0.7", "device": "cpu"},
+    **{"workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "device": "cpu"},
     **{"devices": 1, "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32"},
     **{
         "batch_size_global": 64,
@@ -90,10 +90,10 @@ BLOCK = [
 HEADS = {"v0.7": ["init_start", *SETUP, "init_stop", "run_start"], "v0.5": ["run_start", *SETUP]}
 
 
-@pytest.mark.parametrize("clock", HEADS)
-def test_the_order_under_each_clock(tmp_path, clock):
-    assert run_loop(tmp_path, clock=clock).status == "success"
-    assert keys(tmp_path) == [*IDENTITY, *HEADS[clock], *BLOCK, *BLOCK, "run_stop"]
+@pytest.mark.parametrize("rules", HEADS)
+def test_the_order_under_each_round(tmp_path, rules):
+    assert run_loop(tmp_path, rules=rules).status == "success"
+    assert keys(tmp_path) == [*IDENTITY, *HEADS[rules], *BLOCK, *BLOCK, "run_stop"]
 
 
 def test_a_warm_up_beats_before_every_shape(tmp_path):

@@ -1,4 +1,4 @@
-"""What the plain float64 models of translation share: sentences without padding, leaves, Adam's steps. None of the suite's code.
+"""What the plain float64 models of translation share: sentences without padding, leaves, Adam's steps. None of our code.
 
 The reference of the parity tests.
 """
