@@ -232,7 +232,7 @@ COLUMNS: Mapping[str, Column] = {
     "run": Column("Name of the run below the folder that was given", "text", lambda run, log: run.name),
     "path": Column("Its log, or its folder where there is none", "text", lambda run, log: str(run.path)),
     "round": Column(
-        "`ours`, a published round (`v0.7`), or `dgx1-article`",
+        "`ours`, a published round (`v0.7`), `not known`, or `dgx1-article`",
         "text",
         lambda run, log: OURS if _is_ours(run) else _settings(run).rules,
     ),

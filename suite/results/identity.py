@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from suite.results.logs.record import RunSettings
-from suite.results.names import workload_name
+from suite.results.names import UNKNOWN_ROUND, workload_name
 from suite.results.targets import targets_text
 from suite.results.text import clean, shortened
 from workloads.api import LoggedSettings, field_names
@@ -244,8 +244,10 @@ def follows(aside: Iterable[str]) -> set[str]:
 
 
 def _left_out(row: Row, aside: Collection[str]) -> set[str]:
-    of_size = _OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ()
-    return {*follows(aside), *of_size}
+    of_size = set(_OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ())
+    if row.round == UNKNOWN_ROUND:  # which other folders then need not share
+        of_size.discard("folder")
+    return follows(aside) | of_size
 
 
 def _is_out(name: str, out: Collection[str]) -> bool:

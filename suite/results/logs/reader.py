@@ -17,15 +17,13 @@ from suite.results.logs.keys import STRUCTURAL
 from suite.results.logs.lines import read_file
 from suite.results.logs.plausible import NOT_PLAUSIBLE, first_odd_value, odd_value
 from suite.results.logs.record import NO_FIGURES, Condition, Evaluation, Reading, RunRecord, RunSettings, Throughput
-from suite.results.names import workload_name
+from suite.results.names import UNKNOWN_ROUND, workload_name
 from suite.results.text import clean
 from workloads.api import Json
 
 ENDS_HERE = "the log ends here"
 """How the problem of a log without an end begins."""
-LATER_ROUNDS = "v0.7 or later"
-"""The rules of a log whose format several rounds used: it does not say which."""
-_RULES_BY_FORMAT = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": LATER_ROUNDS}
+_RULES_BY_FORMAT = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": UNKNOWN_ROUND}
 
 
 def read(path: str | Path) -> Reading:

@@ -11,7 +11,7 @@ from typing import Any
 from suite.common.registry import not_allowed
 from suite.machine.visible import NULL_DEVICE
 from suite.results.identity import HYPERPARAMETERS, Row, differences, label, own_words, same, value_text
-from suite.results.names import workload_name
+from suite.results.names import UNKNOWN_ROUND, workload_name
 from suite.results.ratios import SIGNIFICANCE, permutation_test, ratio, ratio_text
 from suite.results.scores import find_published, labels, result_rows
 from suite.results.table import table
@@ -199,7 +199,11 @@ def _differing(one: Row, other: Row) -> tuple[list[tuple[str, str, str]], list[t
         for name, (first, second) in pairs.items()
         if first != second and name.partition(".")[0] not in aside
     ]
-    partly = [item for item in shown if {"none", "unknown"} & {*item[1:]} and (not ours or item[0] == "machine")]
+    partly = [
+        item
+        for item in shown
+        if {"none", "unknown", UNKNOWN_ROUND} & {*item[1:]} and (not ours or item[0] == "machine")
+    ]
     return [item for item in shown if item not in partly], partly
 
 
@@ -313,6 +317,8 @@ def _caveats(row: Row, other: Row, names: Sequence[str]) -> Iterator[str]:
     if row.to_target and other.to_target and same_targets(row.targets, other.targets, row.workload) is None:
         without = names[1] if row.targets else names[0]
         yield f"The target of {without} is not known: ratios of time and epochs hold only if it is the same."
+    if unknown := [name for name, one in zip(names, (row, other), strict=True) if one.rules == UNKNOWN_ROUND]:
+        yield f"The round of {' and of '.join(unknown)} is not known: whether both followed the same rules is open."
     if run_keys(row.runs) & run_keys(other.runs):
         yield "The same runs are on both sides."
     if "tpu" in (row.device_name + other.device_name).lower() and row.rules != other.rules:

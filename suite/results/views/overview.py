@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.results.identity import Row, label, told_apart, value_text
-from suite.results.names import accelerator_name
+from suite.results.names import UNKNOWN_ROUND, accelerator_name
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
 from suite.results.ratios import chains, families, place, ratio
@@ -192,15 +192,18 @@ def published_overview(results: Sequence[Row], prices: Prices | None = None) -> 
 
 
 def _against_slowest(cells: Sequence[OverviewCell]) -> list[OverviewCell]:
-    """With how many times as fast each is as the slowest of its kind; what is not known to be of equal size has no ratio."""
+    """With how many times as fast each is as the slowest of its kind; none where size or round is not known."""
 
     def kind(row: Row) -> tuple[Any, ...]:
         return row.workload, row.round, row.division == "open", row.devices, tuple(sorted((row.targets or {}).items()))
 
+    def known(row: Row) -> bool:
+        return bool(row.devices) and row.round != UNKNOWN_ROUND
+
     alike = grouped((cell.row for cell in cells), kind)
     slowest = {one: max(members, key=lambda row: row.seconds) for one, members in alike.items()}
     return [
-        replace(cell, ratio=_over(slowest[kind(cell.row)], cell.row)) if cell.row.devices else cell for cell in cells
+        replace(cell, ratio=_over(slowest[kind(cell.row)], cell.row)) if known(cell.row) else cell for cell in cells
     ]
 
 

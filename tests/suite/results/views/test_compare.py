@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.results.ratios import permutation_test
+from suite.results.ratios import permutation_test, speedups
 from suite.results.render.document import markdown
-from suite.results.scores import published_results
+from suite.results.scores import published_results, result_rows
+from suite.results.table import table
 from suite.results.targets import same_targets
 from suite.results.views.compare import EPOCH_TIME, EPOCHS, TIME, comparable, compare, logs_side, published_side
 from tests.helpers import PROJECT, examples, suite_here
-from tests.suite.results.fake_logs import write_run
+from tests.suite.results.fake_logs import foreign, write_run
 
 LOGS = Path(__file__).resolve().parents[5] / "shared" / "published" / "logs"
 needs_logs = pytest.mark.skipif(not LOGS.is_dir(), reason=f"no published logs at {LOGS}")
@@ -215,6 +216,19 @@ def test_settings_and_hyperparameters_that_differ_are_listed(tmp_path):
         "version": ("2.11.0", "2.12.0"),
         "learning rate": ("0.003", "0.004"),
     }
+
+
+@pytest.mark.parametrize(
+    ("folders", "said"), [(("x", "y"), "A and of B"), (("v4.1", "y"), "B"), (("v4.1", "v5.0"), "")]
+)
+def test_rounds_that_are_not_known_are_not_called_one(tmp_path, folders, said):
+    for name in folders:
+        foreign(tmp_path / name / "box" / "resnet" / "result_0.txt", seconds=60 + len(name))
+        (tmp_path / name / "box" / "system.json").write_text('{"number_of_nodes": 1, "accelerators_per_node": 8}')
+    view = two(*(tmp_path / name for name in folders))
+    assert (f"The round of {said} is not known" in page(view)) == bool(said)
+    assert ("round" in differing(view)) == (not said)
+    assert len(speedups(result_rows(table([tmp_path])))) == 0
 
 
 def test_throughput_of_two_fixed_length_sets(tmp_path):

@@ -13,7 +13,7 @@ from suite.results.table import table
 from suite.results.views import report as views
 from suite.results.views.headlines import headlines
 from suite.results.views.report import report
-from tests.suite.results.fake_logs import demo_log, line, write, write_run
+from tests.suite.results.fake_logs import demo_log, foreign, write, write_run
 
 FAILED = {"status": "oom", "reason": "process 0: out of memory", "workload": "ncf", "devices": 1}
 RATE = "opt_base_learning_rate"
@@ -165,15 +165,6 @@ def test_copies_count_once_and_are_named(tmp_path):
     copies = sections(tmp_path)["Copies"]
     assert copies.above == ("2 logs are copies of others and do not count:",)
     assert len(copies.below) == 2
-
-
-def foreign(path, platform="placeholder", seconds=60, benchmark="resnet", **more):
-    """A log of another program, two epochs long; `more` keys stand beside those that it needs."""
-    events = {"submission_benchmark": benchmark, "submission_platform": platform, "submission_org": "Somebody"}
-    events |= {"global_batch_size": 256, **more, "run_start": None, "eval_accuracy": 0.76, "run_stop": None}
-    own = {"eval_accuracy": {"epoch_num": 2}, "run_stop": {"status": "success"}}
-    at = {"eval_accuracy": 1000 * seconds - 1, "run_stop": 1000 * seconds}
-    return write(path, [line(at.get(key, 0), key, value, **own.get(key, {})) for key, value in events.items()])
 
 
 MEASURED = ("throughput", "train_loss", "train_samples", "trained_samples", "loss", "data_file", "checkpoint")
