@@ -100,8 +100,9 @@ def logs_side(
     if len(profiles) > 1:
         several = f"runs of several profiles ({', '.join(profiles)}), which have no relation to each other"
         raise ValueError(f"{argument} {title}: {several}; give --profile {profiles[0]}, or folders of one profile")
-    failed, copies, of = ~runs["succeeded"] & ~runs["running"], runs["copy_of"].ne(""), f"of {len(runs)} runs"
-    counts = {"have not ended": runs["running"], "did not succeed": failed, "are copies of others": copies}
+    copies, running, of = runs["copy_of"].ne(""), runs["running"], f"of {len(runs)} runs"
+    counts = {"have not ended": running & ~copies, "did not succeed": ~(runs["succeeded"] | running | copies)}
+    counts["are copies of others"] = copies
     listed = "(suite report lists them)"
     left_out = [f"{title}: {some.sum()} {of} {text} {listed}" for text, some in counts.items() if some.any()]
     if not with_runs:

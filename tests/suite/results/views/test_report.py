@@ -167,6 +167,26 @@ def test_copies_count_once_and_are_named(tmp_path):
     assert len(copies.below) == 2
 
 
+@pytest.mark.parametrize("lines", [-1, -2, 22])
+@pytest.mark.parametrize("logs", [lambda folder: folder, lambda folder: sorted(folder.iterdir(), reverse=True)])
+def test_a_copy_taken_while_a_run_was_written_is_no_further_run(tmp_path, lines, logs):
+    """Nor a failed one: the longer log stands, wherever it lies; another seed or setting is another run."""
+    whole, options = write_run(tmp_path, "m") / "result_0.txt", {"start": 1000, "qualities": (0.2, 0.5, 0.65)}
+    for name in ("a", "z"):
+        write(tmp_path / name / "run_0" / "result_0.txt", whole.read_text().splitlines()[:lines])
+    write_run(tmp_path, "b", keys={"seed": 7}, **options)
+    write_run(tmp_path, "c", keys={"seed": 8}, **options)
+    found = table(logs(tmp_path))
+    (row,) = result_rows(found)
+    assert (row.runs_successful, row.runs_failed) == (3, 0)
+    assert [Path(path).parts[-3] for path in found.loc[found["copy_of"] == str(whole), "path"]] in (
+        ["a", "z"],
+        ["z", "a"],
+    )
+    (listed,) = (one for one in report(found).sections if one.title == "Copies")
+    assert all("an earlier state of" in line for line in listed.below)
+
+
 MEASURED = ("throughput", "train_loss", "train_samples", "trained_samples", "loss", "data_file", "checkpoint")
 
 
