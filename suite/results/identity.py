@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
 
 from suite.results.logs.record import RunSettings
 from suite.results.names import UNKNOWN_ROUND, workload_name
-from suite.results.targets import targets_text
+from suite.results.targets import same_targets, targets_text
 from suite.results.text import clean, shortened
 from workloads.api import LoggedSettings, field_names
 
@@ -136,6 +136,29 @@ def differences(one: Row, other: Row, *aside: str, known: bool = False) -> dict[
     if known:
         pairs = {name: pair for name, pair in pairs.items() if not any(value in (None, "", (), {}) for value in pair)}
     return {name: pair for name, pair in pairs.items() if name not in _DERIVED} or pairs
+
+
+TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = "time to target", "time per epoch", "epochs to target", "throughput"
+"""What two results may be compared in."""
+
+
+def refusals(row: Row, other: Row) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Quantities whose ratio of two results would be meaningless, and why; the most important reason first."""
+    training = (TIME, EPOCHS, EPOCH_TIME)
+    if row.mode != other.mode:
+        yield (*training, THROUGHPUT), f"mode {row.mode} does other work than mode {other.mode}"
+    if not (row.to_target and other.to_target):
+        fixed = "theirs is a run" if row.to_target else "ours is a run" if other.to_target else "both are runs"
+        yield training, f"{fixed} of fixed length: there is a throughput only"
+    deviates = any(text.startswith("data set") for one in (row, other) for text in one.deviations)
+    if row.dataset != other.dataset and (deviates or (row.dataset and other.dataset)):
+        both = " against ".join(one.dataset or "that of the rules" for one in (row, other))
+        yield training, f"trained on another data set: {both}"
+    if same_targets(row.targets, other.targets, row.workload) is False:
+        both = " against ".join(value_text("targets", one.targets, one) for one in (row, other))
+        yield (TIME, EPOCHS), f"trained to another target: {both}"
+    if ("token" in row.sample_unit) != ("token" in other.sample_unit):
+        yield (THROUGHPUT,), f"samples are {row.sample_unit} against {other.sample_unit}"
 
 
 def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool = False) -> list[str]:

@@ -10,7 +10,20 @@ from typing import Any
 
 from suite.common.registry import not_allowed
 from suite.machine.visible import NULL_DEVICE
-from suite.results.identity import HYPERPARAMETERS, Row, differences, label, own_words, same, value_text
+from suite.results.identity import (
+    EPOCH_TIME,
+    EPOCHS,
+    HYPERPARAMETERS,
+    THROUGHPUT,
+    TIME,
+    Row,
+    differences,
+    label,
+    own_words,
+    refusals,
+    same,
+    value_text,
+)
 from suite.results.names import UNKNOWN_ROUND, workload_name
 from suite.results.ratios import SIGNIFICANCE, permutation_test, ratio, ratio_text
 from suite.results.scores import find_published, labels, result_rows
@@ -20,7 +33,6 @@ from suite.results.text import clean, devices_text, rate_text, time_text
 from suite.results.views.convergence import convergence, run_keys
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
 
-TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = "time to target", "time per epoch", "epochs to target", "throughput"
 _QUANTITIES = {
     TIME: ("seconds", "total", "s", "took", "{better} is {times} faster"),
     EPOCH_TIME: ("seconds_per_epoch", "throughput", "s", "took", "{better} is {times} faster in each epoch"),
@@ -210,8 +222,8 @@ def _differing(one: Row, other: Row) -> tuple[list[tuple[str, str, str]], list[t
 
 def _lines(row: Row, other: Row, names: tuple[str, str]) -> Iterator[_Line]:
     """A line for each quantity: its ratio, or why there is none."""
-    measured, refusals = ratio(other, row), reversed([*_refusals(row, other)])
-    refused = {quantity: clean(reason, 300) for quantities, reason in refusals for quantity in quantities}
+    measured, meaningless = ratio(other, row), reversed([*refusals(row, other)])
+    refused = {quantity: clean(reason, 300) for quantities, reason in meaningless for quantity in quantities}
     intervals = (*measured.intervals, None if measured.total is not None else measured.intervals[1])
     differ = "; ".join(f"{name}: {one} | {two}" for name, one, two in _differing(row, other)[0])
     about = {"workload": row.workload, "devices": row.devices, "ours": _name(row), "theirs": _name(other)}
@@ -230,25 +242,6 @@ def _lines(row: Row, other: Row, names: tuple[str, str]) -> Iterator[_Line]:
         elif quantity != THROUGHPUT:
             unknown = " and ".join(_name(one) for one in (row, other) if not getattr(one, column))
             yield line | {"verdict": f"not known of {unknown}"}
-
-
-def _refusals(row: Row, other: Row) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Quantities whose ratio would be meaningless, the most important reason first."""
-    training = (TIME, EPOCHS, EPOCH_TIME)
-    if row.mode != other.mode:
-        yield (*training, THROUGHPUT), f"mode {row.mode} does other work than mode {other.mode}"
-    if not (row.to_target and other.to_target):
-        fixed = "theirs is a run" if row.to_target else "ours is a run" if other.to_target else "both are runs"
-        yield training, f"{fixed} of fixed length: there is a throughput only"
-    deviates = any(text.startswith("data set") for one in (row, other) for text in one.deviations)
-    if row.dataset != other.dataset and (deviates or (row.dataset and other.dataset)):
-        both = " against ".join(one.dataset or "that of the rules" for one in (row, other))
-        yield training, f"trained on another data set: {both}"
-    if same_targets(row.targets, other.targets, row.workload) is False:
-        both = " against ".join(value_text("targets", one.targets, one) for one in (row, other))
-        yield (TIME, EPOCHS), f"trained to another target: {both}"
-    if ("token" in row.sample_unit) != ("token" in other.sample_unit):
-        yield (THROUGHPUT,), f"samples are {row.sample_unit} against {other.sample_unit}"
 
 
 def _of_run(column: str, run: Row) -> float | None:

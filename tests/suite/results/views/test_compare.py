@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.results.identity import EPOCH_TIME, EPOCHS, TIME
 from suite.results.ratios import permutation_test, speedups
 from suite.results.render.document import markdown
 from suite.results.scores import published_results, result_rows
 from suite.results.table import table
 from suite.results.targets import same_targets
-from suite.results.views.compare import EPOCH_TIME, EPOCHS, TIME, comparable, compare, logs_side, published_side
+from suite.results.views.compare import comparable, compare, logs_side, published_side
 from tests.helpers import PROJECT, examples, suite_here
 from tests.suite.results.fake_logs import foreign, write_run
 
