@@ -161,11 +161,13 @@ def refusals(row: Row, other: Row) -> Iterator[tuple[tuple[str, ...], str]]:
         yield (THROUGHPUT,), f"samples are {row.sample_unit} against {other.sample_unit}"
 
 
-def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool = False) -> list[str]:
+def own_words(
+    rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool = False, always: Collection[str] = ()
+) -> list[str]:
     """For each row in what it differs from the others: `learning rate 0.01, global batch 512`; empty where nothing does.
 
-    What more rows have than anything else is not named: the usual rows have no words. `fewest`: leave out what is not needed to
-    tell the rows apart, for legends.
+    What more rows have than anything else is not named: the usual rows have no words, but of fields that are named `always`.
+    `fewest`: leave out what is not needed to tell the rows apart, for legends.
     """
     every = [facts(row) for row in rows]
     out = set().union(*(_left_out(row, aside) for row in rows))
@@ -186,7 +188,7 @@ def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool =
         if rest and len(set(zip(*(texts[other] for other in rest), strict=True))) == len(rows):
             varying = rest
     short = {name: shortened(values, 40) for name, values in texts.items()}
-    usual = {name: _usual(short[name]) for name in varying}
+    usual = {name: None if name in always else _usual(short[name]) for name in varying}
     named = (
         [f"{label(name)} {short[name][place]}" for name in varying if short[name][place] != usual[name]]
         for place in range(len(rows))
