@@ -26,7 +26,7 @@ from suite.results.identity import (
 )
 from suite.results.names import UNKNOWN_ROUND, workload_name
 from suite.results.ratios import SIGNIFICANCE, permutation_test, ratio, ratio_text
-from suite.results.scores import find_published, labels, result_rows
+from suite.results.scores import failures, find_published, labels, result_rows
 from suite.results.table import table
 from suite.results.targets import same_targets
 from suite.results.text import clean, devices_text, rate_text, time_text
@@ -42,7 +42,8 @@ _QUANTITIES = {
 """Quantity to its column, its name in a Ratio, its unit, and how it is told."""
 _COLUMNS = (
     *("kind", "workload", "devices", "ours", "theirs", "quantity", "unit", "ours_value", "theirs_value", "ratio"),
-    *("ratio_low", "ratio_high", "p", "runs_ours", "runs_theirs", "verdict", "differences"),
+    *("ratio_low", "ratio_high", "p", "runs_ours", "runs_theirs", "failed_ours", "failed_theirs"),
+    *("verdict", "differences"),
 )
 _NO_RELATION = {
     "demo": "a demo's target has no relation to MLPerf (generated data, small model)",
@@ -237,8 +238,12 @@ def _lines(row: Row, other: Row, names: tuple[str, str]) -> Iterator[_Line]:
             line |= {} if interval is None else {"ratio_low": interval.low, "ratio_high": interval.high}
             runs = [[_of_run(column, run) for run in one.runs if not one.single_figure] for one in (row, other)]
             line |= {"runs_ours": len(runs[0]) or None, "runs_theirs": len(runs[1]) or None}
+            line |= {"failed_ours": row.runs_failed or None, "failed_theirs": other.runs_failed or None}
             p, smallest = permutation_test(*runs) or (None, 1.0)
-            yield line | {"p": p, "verdict": _verdict(line, names, p, smallest)}
+            yield line | {
+                "p": p,
+                "verdict": _with_failures(_verdict(line, names, p, smallest), line, names, (row, other)),
+            }
         elif quantity != THROUGHPUT:
             unknown = " and ".join(_name(one) for one in (row, other) if not getattr(one, column))
             yield line | {"verdict": f"not known of {unknown}"}
@@ -250,31 +255,52 @@ def _of_run(column: str, run: Row) -> float | None:
     return above / below if above and below else None
 
 
+def _p_text(p: float) -> str:
+    return "p < 0.001" if p < 0.0005 else f"p = {p:.3f}"
+
+
 def _text(unit: str, value: float) -> str:
     return time_text(value) if unit == "s" else f"{value:,.1f}" if unit == "epochs" else f"{rate_text(value)} {unit}"
 
 
-def _verdict(line: _Line, names: tuple[str, str], p: float | None, smallest: float) -> str:
-    """A ratio in words, which claim a difference only where runs show one."""
-    value, runs = line["ratio"], (line["runs_ours"], line["runs_theirs"])
-    _, _, unit, verb, claim = _QUANTITIES[line["quantity"]]
+def _with_failures(verdict: str, line: _Line, names: tuple[str, str], rows: tuple[Row, Row]) -> str:
+    """A verdict with the failed runs, which no p counts; where they leave no score, the figures and no verdict."""
+    failed = [(name, *failures(row)) for name, row in zip(names, rows, strict=True) if row.runs_failed]
+    if not failed or line["quantity"] == THROUGHPUT:
+        return verdict
+    told = " and ".join(f"{runs} of {name}" for name, runs, _ in failed)
+    if all(scored for *_, scored in failed):
+        return f"{verdict}; {told} failed{'' if line['p'] is None else ' and are in no p'}"
+    return f"{_figures(line, names)[0]}; {told} failed: without an official score nothing is called better"
+
+
+def _figures(line: _Line, names: tuple[str, str]) -> tuple[str, str, str, bool]:
+    """(both figures in words, who is better, who is worse, whether they are equal)."""
+    value, (_, _, unit, verb, _) = line["ratio"], _QUANTITIES[line["quantity"]]
     texts = [_text(unit, line[name]) for name in ("ours_value", "theirs_value")]
     (better, good), (worse, bad) = list(zip(names, texts, strict=True))[:: 1 if value >= 1 else -1]
     equal = good == bad and ratio_text(value) == "1.00"
     said = f"no difference ({good} each)" if equal else f"{better} {verb} {good}, {worse} {bad}"
+    return said, better, worse, equal
+
+
+def _verdict(line: _Line, names: tuple[str, str], p: float | None, smallest: float) -> str:
+    """A ratio in words, which claim a difference only where runs show one."""
+    value, runs, claim = line["ratio"], (line["runs_ours"], line["runs_theirs"]), _QUANTITIES[line["quantity"]][-1]
+    said, better, worse, equal = _figures(line, names)
     if 1 in runs and None not in runs:
         return f"{said}; one run {'a side' if runs == (1, 1) else f'against {max(runs)}'} is too few to judge"
     if p is None:
         return f"{said}; single runs are not known"
     ends = sorted(end if value >= 1 else 1 / end for end in (line.get("ratio_low"), line.get("ratio_high")) if end)
     between = f" (95 %: {ratio_text(ends[0])} to {ratio_text(ends[1])})" if ends else ""
-    chance = f"more than run-to-run variation (p = {p:.3f}, {runs[0]} against {runs[1]} runs)"
+    chance = f"more than run-to-run variation ({_p_text(p)}, {runs[0]} against {runs[1]} runs)"
     if p < SIGNIFICANCE and not (ends and ends[0] <= 1):
         times = f"{ratio_text(max(value, 1 / value))} times"
         return f"{claim.format(better=better, worse=worse, times=times)}{between}, {chance}"
     if equal:
         return said
-    why = f"not {chance}" if p >= SIGNIFICANCE else f"p = {p:.3f}, but the interval includes 1"
+    why = f"not {chance}" if p >= SIGNIFICANCE else f"{_p_text(p)}, but the interval includes 1"
     if smallest >= SIGNIFICANCE:
         why = f"{runs[0]} against {runs[1]} runs are too few to judge (the smallest p that they allow: {smallest:.2g})"
     return f"no difference shown: {said}{between}; {why}"
@@ -297,7 +323,7 @@ def _sections(row: Row, other: Row, picked: str, lines: Sequence[_Line], sides: 
     ratios = frame_of(
         {"quantity": line["quantity"], one: _text(line["unit"], line["ours_value"])}
         | {two: _text(line["unit"], line["theirs_value"]), "ratio": line["ratio"]}
-        | {"interval_low": line.get("ratio_low"), "interval_high": line.get("ratio_high"), "p": line["p"]}
+        | {"ratio_low": line.get("ratio_low"), "ratio_high": line.get("ratio_high"), "p": line["p"]}
         for line in shown
     )
     below = [f"{line['quantity']}: {line['verdict']}" for line in shown[1:] if (line["p"] or 1) < SIGNIFICANCE]

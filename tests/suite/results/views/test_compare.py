@@ -107,7 +107,7 @@ def test_the_article_against_the_round_s_entry_of_the_same_machine(workload, per
     assert 100 * (time.ours_value / time.theirs_value - 1) == pytest.approx(percent, abs=0.06)
     assert "target" not in time.differences
     assert pd.isna(time.p)
-    assert time.verdict.endswith("single runs are not known")
+    assert "single runs are not known" in time.verdict
 
 
 def test_total_is_exactly_the_product(tmp_path):
@@ -178,6 +178,26 @@ def test_what_runs_do_not_show_is_not_claimed(tmp_path, ours, theirs, words):
     assert words in ratios(view)[TIME].verdict
     assert "faster" not in "".join(line.verdict for line in ratios(view).values())
     assert page(view).count("too few to judge") == words.count("too few to judge")  # once, and of no quantity again
+
+
+@pytest.mark.parametrize(
+    ("failed", "own", "verdict"),
+    [
+        (2, {}, "B took 10.7 s, A 12.2 s; 2 of 7 runs of B failed: without an official score nothing is called better"),
+        (1, {}, "B took 10.7 s, A 12.2 s; 1 of 6 runs of B failed: without an official score nothing is called better"),
+        (1, {**REFERENCE, "runs_required": 6}, "more than run-to-run variation (p = 0.008, 5 against 5 runs); 1 of 6 runs of B "
+         "failed and are in no p"),
+        (2, {**REFERENCE, "runs_required": 6}, "without an official score nothing is called better"),
+    ],
+)  # fmt: skip
+def test_failed_runs_stand_in_the_sentence_and_without_a_score_nothing_is_better(tmp_path, failed, own, verdict):
+    runs(tmp_path / "a", [12.0, 12.1, 12.2, 12.3, 12.4], **own)
+    runs(tmp_path / "b", [10.5, 10.6, 10.7, 10.8, 10.9], **own)
+    for index in range(failed):
+        write_run(tmp_path / "b", "job", 5 + index, qualities=(0.1, 0.2), start=9000 * (1 + index), **own)
+    time = ratios(two(tmp_path / "a", tmp_path / "b"))[TIME]
+    assert time.verdict.endswith(verdict)
+    assert (time.runs_theirs, time.failed_theirs, time.ratio < 1) == (5, failed, True)
 
 
 def test_of_several_candidates_the_usual_one_has_words_too(tmp_path):
