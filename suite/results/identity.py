@@ -183,9 +183,13 @@ def own_words(
         ]
         for name in varying
     }
-    for name in varying[::-1] if fewest else ():  # hyperparameters first: some follow from the batch
+    for name in varying[::-1] if fewest else ():  # some hyperparameters follow from the batch, which is what was typed
         rest = [other for other in varying if other != name]
-        if rest and len(set(zip(*(texts[other] for other in rest), strict=True))) == len(rows):
+        if (
+            not name.startswith("batch")
+            and rest
+            and len(set(zip(*(texts[other] for other in rest), strict=True))) == len(rows)
+        ):
             varying = rest
     short = {name: shortened(values, 40) for name, values in texts.items()}
     usual = {name: None if name in always else _usual(short[name]) for name in varying}

@@ -21,8 +21,8 @@ from suite.results.names import UNKNOWN_ROUND, workload_name
 from suite.results.text import clean
 from workloads.api import Json
 
-ENDS_HERE = "the log ends here"
-"""How the problem of a log without an end begins."""
+ENDS_HERE, NO_START = "the log ends here", "no run_start"
+"""How the problems of a log without an end and without a start begin."""
 _RULES_BY_FORMAT = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": UNKNOWN_ROUND}
 
 
@@ -178,7 +178,7 @@ def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: l
             several = f"{len(same_key)} different {same_key[0].key}"
             problems.append(Problem(same_key[1].line, f"{several}; {which} is used"))
     if events and start is None:
-        problems.append(Problem(0, "no run_start"))
+        problems.append(Problem(0, NO_START))
     other = next((event for event, status in claims if status != claimed), None)
     if other is not None:
         problems.append(Problem(other.line, "run_stop contradicts another one about success; the first is used"))

@@ -240,10 +240,8 @@ def _lines(row: Row, other: Row, names: tuple[str, str]) -> Iterator[_Line]:
             line |= {"runs_ours": len(runs[0]) or None, "runs_theirs": len(runs[1]) or None}
             line |= {"failed_ours": row.runs_failed or None, "failed_theirs": other.runs_failed or None}
             p, smallest = permutation_test(*runs) or (None, 1.0)
-            yield line | {
-                "p": p,
-                "verdict": _with_failures(_verdict(line, names, p, smallest), line, names, (row, other)),
-            }
+            line |= {"p": p}
+            yield line | {"verdict": _with_failures(_verdict(line, names, p, smallest), line, names, (row, other))}
         elif quantity != THROUGHPUT:
             unknown = " and ".join(_name(one) for one in (row, other) if not getattr(one, column))
             yield line | {"verdict": f"not known of {unknown}"}

@@ -79,6 +79,19 @@ def test_words_never_print_what_a_program_would():
     assert "{" not in "".join(value_text(name, getattr(every[0], name), every[0]) for name in FIELDS)
 
 
+def test_runs_of_another_batch_are_called_by_it_and_not_by_the_rate_that_follows_from_it():
+    settings = ((4096, 0.004), (4096, 0.008), (512, 0.0005))
+    rows = [
+        make_runs(batch_size_global=batch, hyperparameters={"opt_base_learning_rate": rate})[0]
+        for batch, rate in settings
+    ]
+    assert own_words(rows, fewest=True) == [
+        "learning rate 0.004",
+        "learning rate 0.008",
+        "global batch 512, learning rate 0.0005",
+    ]
+
+
 @pytest.mark.parametrize(
     ("hyperparameters", "targets", "results"),
     [({}, {}, 1), ({"opt_base_learning_rate": 0.5}, {"hr_at_10": 0.635}, 2)],

@@ -305,6 +305,14 @@ def test_nodes_are_rows_of_their_own_and_said(tmp_path):
     assert "the network between them counts" in text
 
 
+@pytest.mark.parametrize("share", [0.0, 0.04, 0.3, 0.95])
+def test_a_log_that_is_being_written_has_no_lines_that_could_not_be_read(tmp_path, share):
+    folder = write_run(tmp_path, "a", status={"status": "running"})
+    text = (folder / "result_0.txt").read_text()
+    (folder / "result_0.txt").write_text(text[: int(share * len(text))])
+    assert list(sections(tmp_path)) == ["Runs that have not ended"]
+
+
 def test_problems_are_listed_with_lines(tmp_path):
     write_run(tmp_path, "a")
     write(tmp_path / "d" / "run_0" / "result_0.txt", b":::MLLOG {\n")
