@@ -64,7 +64,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     status, reason = "unreadable", problems[0].text if problems else "the file holds no record"
     if log_format:
         status, reason = quality.run_status(clock, settings, bool(targets), reached is not None, problems)
-    throughput = tuple(_throughput(event) for event in events if event.key == "tracked_stats")
+    throughput = tuple(_throughput(event, clock.start) for event in events if event.key == "tracked_stats")
     problems += first_odd_value(clock, evaluations, throughput, workload_name(benchmark))
     implausible = [problem.text for problem in problems if problem.text.startswith(NOT_PLAUSIBLE)]
     if implausible:
@@ -212,11 +212,12 @@ def _minigo_clock(results: Sequence[Event], clock: quality.RunClock, problems: l
     return clock
 
 
-def _throughput(event: Event) -> Throughput:
+def _throughput(event: Event, start: Event | None) -> Throughput:
     stats, step = _object(event.value), number(event.metadata.get("step"))
     names = ("samples", "train_seconds", "evaluation_seconds", "data_wait_seconds", "loss", "data_bytes")
     return Throughput(
         line=event.line,
+        seconds=None if start is None else (event.time_ms - start.time_ms) / 1000.0,
         step=int(step) if step is not None else None,
         samples_per_second=number(stats.get("throughput")),
         rates=_numbers(stats.get("rates")),
