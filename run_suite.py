@@ -3,7 +3,7 @@
 import sys
 
 try:
-    from suite.control.controller import main
+    from suite.control.start import main
 except ModuleNotFoundError as error:
     sys.exit(
         f"run_suite.py: {error.name} is not installed for {sys.executable}; "

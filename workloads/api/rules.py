@@ -315,6 +315,8 @@ def _phrase(name: str, value: Json, allowed: Sequence[Allowed]) -> str:
 
 def shown(value: Json) -> str:
     """A value in a phrase or a table."""
+    if value == "":
+        return "none"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

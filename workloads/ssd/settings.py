@@ -14,16 +14,12 @@ TARGETS_MAP = {"v0.5": 0.212, "v0.7": 0.230}
 """Rules to COCO box AP (rules texts of the rounds; v0.6 and later ask for 0.230)."""
 DEMO_TARGET_MAP = 0.23
 
-EVALUATION_EPOCHS = {
-    "v0.5": (33, 44, 49, 55, 60, 66),
-    "v0.7": (40, 50, 55, 60, 65, 70, 75, 80),
-}
-"""Rules to epochs after which AP is measured, counted from 1.
+EVALUATION_ITERATIONS = (120_000, 160_000, 180_000, 200_000, 220_000, 240_000)
+"""Of 32 images, counted from 0: AP is measured after each under v0.5 (reference and NVIDIA's train.py, `--evaluation`).
 
-v0.5: about 120,000, 160,000, 180,000, 200,000, 220,000 and 240,000 steps of 32 images; the published schedule calls these
-epochs 32, 43, 48, 54, 59, 65, counted from 0."""
-EVALUATION_INTERVAL_EPOCHS = 5
-"""Behind the last epoch of a schedule."""
+They lie within epochs: in NVIDIA's logs 32, 43, 48, 54, 59 and 65, counted from 0."""
+EVALUATION_EPOCHS = (40, 50, 55, 60, 65, 70, 75, 80)
+"""Counted from 1: AP is measured after each under v0.7 (rules, Quality measure)."""
 
 REFERENCE_MODEL: Mapping[str, Json] = {
     "blocks": [3, 4, 6],

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from suite.control import watch
 from suite.control.supervise import Supervisor
 from suite.environments.environment import Environment
 from suite.launch.mxnet import MXNET
@@ -106,3 +107,22 @@ def test_a_server_that_ends_after_the_last_worker_is_done_changes_nothing(superv
     supervisor.watch.children = {"server": ended(1), "worker-0": lasting}
     say(supervisor, "success", phase="done")
     assert look(supervisor) is None  # a worker is about to leave
+
+
+def test_a_worker_that_is_done_and_does_not_leave_holds_nobody_up(supervisor, lasting, monkeypatch):
+    monkeypatch.setattr(watch, "EXIT_SECONDS", 0.0)
+    supervisor.watch.children = {"worker-0": lasting, "worker-1": ended(0)}
+    say(supervisor, "success", phase="done")
+    assert wait_until("the result stands", lambda: look(supervisor)).status == "success"
+
+
+@pytest.mark.parametrize(
+    ("phase", "hangs"), [("setup", False), ("open data", False), ("train", True), ("evaluate", True)]
+)
+def test_setting_up_and_opening_data_may_take_longer_than_training(supervisor, lasting, phase, hangs):
+    supervisor.watch.servers = set()
+    supervisor.watch.run_spec = replace(supervisor.run_spec, watchdog_seconds=0.0)
+    supervisor.watch.children = {"worker-0": lasting, "worker-1": lasting}
+    say(supervisor, phase=phase)
+    found = look(supervisor) or look(supervisor)
+    assert (found and found.status) == ("hung" if hangs else None)

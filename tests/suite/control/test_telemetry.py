@@ -13,7 +13,7 @@ from suite.control import telemetry
 from suite.control.telemetry import GPU_SENSORS, ProcessTree, Sensors, TelemetryRecorder, cut
 from suite.machine import devices
 from tests import frameworks_probe
-from tests.helpers import TOY_RUN, events, only, run_suite
+from tests.helpers import TOY_RUN, events, only, run_suite_here
 from tests.suite import fake_nvml
 
 BURN = "while True: pass"
@@ -256,7 +256,7 @@ def test_samples_are_cut_to_the_run(tmp_path, logged, kept, window):
 
 @pytest.mark.slow
 def test_a_whole_run_keeps_its_window(tmp_path):
-    done = run_suite(tmp_path, *TOY_RUN, "workload.misbehave=sleep", "stop=steps:16", toy=True)
+    done = run_suite_here(tmp_path, *TOY_RUN, "workload.misbehave=sleep", "stop=steps:16", toy=True)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = only((tmp_path / "logs").glob("*/*/run_0"))
     head, *samples = rows(folder / "telemetry.jsonl")

@@ -2,10 +2,11 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
 
-from suite.launch.base import SERVER, SERVER_VARIABLE, WORKER, meet, place_of
+from suite.launch.base import SERVER, SERVER_VARIABLE, WORKER, meet, network_variables, place_of
 from suite.launch.hosts import Rendezvous, hosts_of
 from suite.launch.mxnet import MXNET, ROLE_VARIABLE
 from suite.launch.network import LOOPBACK
@@ -176,10 +177,22 @@ def test_cores_are_those_of_the_host():
     assert place_of(run, 1, 2).devices == ("cpu",) * 4
 
 
+def test_more_devices_than_cores_share_them_in_turn():
+    run = make_run(cores=(2, 5), devices=4, cores_per_device=1)
+    assert [place_of(run, process, 4).cores for process in range(4)] == [(2,), (5,), (2,), (5,)]
+
+
 def test_a_single_machine_is_numbered_as_ever():
     run = make_run(device="cuda", devices=4)
     assert [place_of(run, process, 4).devices for process in range(4)] == [(f"cuda:{number}",) for number in range(4)]
     assert place_of(run, 0, 1).devices == ("cuda:0", "cuda:1", "cuda:2", "cuda:3")
+
+
+def test_processes_of_a_machine_that_is_alone_meet_inside_it():
+    alone, far = (*hosts_of(make_run(devices=2)), hosts_of(make_run(HOSTS, devices=8))[0])
+    assert set(network_variables(alone).values()) == {"lo"}
+    assert network_variables(far) == {}
+    assert set(network_variables(replace(far, interface="ib0")).values()) == {"ib0"}
 
 
 def test_ports_are_free_and_distinct():

@@ -26,8 +26,10 @@ def job(monkeypatch, tmp_path):
 
 
 def test_a_run_is_closed_with_its_own_seed_and_cleared_caches(job):
-    run = job().run(0, cache_cleared=True)
+    made = job()
+    run = made.run(0, cache_cleared=True)
     assert (run.division, run.deviations) == ("closed", ())
+    assert run.settings.seed != made.run(1, cache_cleared=True).settings.seed
 
 
 def test_a_run_whose_caches_were_not_cleared_is_open(job):

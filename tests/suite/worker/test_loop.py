@@ -133,12 +133,13 @@ def test_how_a_metric_is_measured_stands_in_suite_run_where_the_workload_says_it
     assert said == [None, {"fit": "one minus the error"}]
 
 
-def test_epoch_numbers_count_from_one(tmp_path):
-    run_loop(tmp_path)
+@pytest.mark.parametrize(("rules", "first"), [("v0.7", 1), ("v0.5", 0)])
+def test_epoch_numbers_count_from_one_and_in_the_first_round_from_zero(tmp_path, rules, first):
+    run_loop(tmp_path, rules=rules)
     found = events(tmp_path / "result_0.txt")
     numbers = {key: [m["epoch_num"] for k, _, m in found if k == key] for key in ("epoch_start", "eval_accuracy")}
-    assert numbers == {"epoch_start": [1, 2], "eval_accuracy": [1, 2]}
-    assert [m["first_epoch_num"] for k, _, m in found if k == "block_start"] == [1, 2]
+    assert numbers == {"epoch_start": [first, first + 1], "eval_accuracy": [first, first + 1]}
+    assert [m["first_epoch_num"] for k, _, m in found if k == "block_start"] == [first, first + 1]
 
 
 class Filled(toy.Toy):
@@ -165,6 +166,17 @@ def test_an_evaluation_inside_an_epoch(tmp_path):
     assert [m["epoch_num"] for k, _, m in found if k == "epoch_start"] == [1, 2, 3, 4, 5]
     assert [m["epoch_num"] for k, _, m in found if k == "epoch_stop"] == [1, 2, 3, 4, 5]
     assert [m["epoch_num"] for k, _, m in found if k == "eval_accuracy"] == [2, 3, 5]
+
+
+def test_an_evaluation_at_the_end_of_the_warm_up_is_left_out(tmp_path):
+    """Of one epoch: there is no block before the second."""
+    run_loop(tmp_path, stop="steps:16", timing_warmup_steps=16)
+    blocks = [
+        (m["first_epoch_num"], m["epoch_count"])
+        for key, _, m in events(tmp_path / "result_0.txt")
+        if key == "block_start"
+    ]
+    assert blocks == [(2, 1)]
 
 
 def test_no_byte_of_the_data_is_touched_before_run_start(tmp_path):
@@ -217,10 +229,17 @@ def test_a_diverged_loss_aborts(tmp_path):
     assert keys(tmp_path)[-1] == "run_stop"
 
 
-def test_a_fixed_length_goes_past_the_target(tmp_path):
-    outcome = run_loop(tmp_path, stop="epochs:4")
+@pytest.mark.parametrize(
+    ("stop", "steps", "evaluations"),
+    [("epochs:4", 64, 4), ("samples:640", 10, 0), ("samples:641", 11, 0), ("samples:1", 1, 0), ("steps:33", 33, 2)],
+)
+def test_a_fixed_length_goes_past_the_target_and_trains_no_sample_less(tmp_path, stop, steps, evaluations):
+    """16 steps of 64 samples are an epoch."""
+    outcome = run_loop(tmp_path, stop=stop)
     assert outcome.status == "success"
-    assert keys(tmp_path).count("eval_accuracy") == 4
+    assert keys(tmp_path).count("eval_accuracy") == evaluations
+    logged = events(tmp_path / "result_0.txt")
+    assert [metadata["step"] for key, _, metadata in logged if key == "tracked_stats"][-1] == steps
 
 
 def test_metrics_are_consistent(tmp_path):
@@ -228,6 +247,7 @@ def test_metrics_are_consistent(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     stats = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "tracked_stats"]
     assert [row["samples"] for row in rows] == [1000, 1000]
+    assert read_beat(tmp_path, 0).samples == 2000
     for row, stat in zip(rows, stats, strict=True):
         assert row["samples_per_second"] == pytest.approx(row["samples"] / row["train_seconds"], rel=1e-3)
         assert row["data_wait_seconds"] <= row["train_seconds"]

@@ -44,10 +44,7 @@ OTHER_SHAPES = with_shapes(REFERENCE_MODEL, "800x1344+1344x800")
             changed(V07, num_image_candidates=1_500),
             ["num_image_candidates 1500, not 1000 or 2000 or 1000 · global batch / devices"],
         ),
-        (
-            changed(V07, devices=4),
-            ["num_image_candidates 6000, not 1000 or 2000 or 1000 · global batch / devices"],
-        ),
+        (changed(V07, devices=4), ["num_image_candidates 6000, not 1000 or 2000 or 1000 · global batch / devices"]),
         (changed(V07, model=OTHER_SHAPES, options={"padded_shapes": "800x1344+1344x800"}), []),
         (
             changed(V07, model={**OTHER_SHAPES, "image_size": 640}),

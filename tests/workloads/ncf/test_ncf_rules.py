@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
+from tests.workloads import synthetic
 from tests.workloads.closed_logs import changed, disagreements, varied
-from workloads.api import Settings
 from workloads.ncf.data import published_facts
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ncf.workload import NCF
@@ -15,14 +15,11 @@ SETS = NCF.named_sets()
 
 def settings(set_name, **changes):
     """The full workload's with one of the sets."""
-    values = {name: setting.value for name, setting in SETS[set_name].items()}
-    batch = values.pop("batch_size_global")
-    values.pop("lr_scaling")
-    base = Settings(
-        workload="ncf", framework="pytorch", profile="reference", rules="v0.5", clock="v0.5", device="cuda", devices=1,
-        nodes=1, cores_per_device=1, precision="fp32", batch_size_global=batch, batch_rule="set", lr_scaling="none",
-        dataset="ml-20m", model=REFERENCE_MODEL, targets={"hr_at_10": 0.635}, hyperparameter_set=set_name,
-        hyperparameters=values,
+    chosen = SETS[set_name]
+    base = synthetic.settings(
+        "ncf", profile="reference", rules="v0.5", clock="v0.5", device="cuda", dataset="ml-20m", model=REFERENCE_MODEL,
+        batch_size_global=chosen["batch_size_global"].value, targets={"hr_at_10": 0.635}, hyperparameter_set=set_name,
+        hyperparameters=chosen.plain,
     )  # fmt: skip
     return changed(base, **changes)
 
