@@ -169,6 +169,11 @@ def test_difference_larger_than_run_to_run_variation(tmp_path):
             [6.0, 6.1, 6.2],
             "3 against 3 runs are too few to judge (the smallest p that they allow: 0.1)",
         ),
+        (
+            [11.9, 10.2, 11.9, 10.5, 10.6, 12.1, 12.4, 10.4],
+            [18.1, 11.2, 11.1, 11.5, 11.2, 14.4, 14.3, 13.7],
+            ", but the interval includes 1",
+        ),
         ([12.0, 12.9, 11.4, 12.3, 12.4], [11.9, 12.6, 11.5, 12.2, 12.1], "not more than run-to-run variation (p = 0."),
     ],
 )
@@ -250,6 +255,16 @@ def test_rounds_that_are_not_known_are_not_called_one(tmp_path, folders, said):
     assert (f"The round of {said} is not known" in page(view)) == bool(said)
     assert ("round" in differing(view)) == (not said)
     assert len(speedups(result_rows(table([tmp_path])))) == 0
+
+
+def test_what_a_ratio_rests_on_is_said(tmp_path):
+    one = runs(tmp_path / "a", [10.0])
+    assert "The same runs are on both sides." in page(two(one, one))
+    sides = (published_side(name, side, ["gnmt"]) for name, side in (("v0.5/Google", "A"), ("v0.7/Google", "B")))
+    assert "TPUs are counted in cores in v0.5 and in chips" in page(compare(*sides, ()))
+    foreign(tmp_path / "x" / "resnet" / "result_0.txt")
+    side = logs_side([tmp_path / "x"], "A")
+    assert (side.results, "do not say on how many devices" in side.left_out[0]) == ((), True)
 
 
 def test_throughput_of_two_fixed_length_sets(tmp_path):
