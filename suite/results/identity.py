@@ -183,13 +183,12 @@ def own_words(
         ]
         for name in varying
     }
-    for name in varying[::-1] if fewest else ():  # some hyperparameters follow from the batch, which is what was typed
+    for name in varying[::-1] if fewest else ():  # hyperparameters first
         rest = [other for other in varying if other != name]
-        if (
-            not name.startswith("batch")
-            and rest
-            and len(set(zip(*(texts[other] for other in rest), strict=True))) == len(rows)
-        ):
+        telling = rest
+        if name.startswith("batch"):  # which was typed, and hyperparameters may follow from it
+            telling = [other for other in rest if not other.startswith(HYPERPARAMETERS)]
+        if telling and len(set(zip(*(texts[other] for other in telling), strict=True))) == len(rows):
             varying = rest
     short = {name: shortened(values, 40) for name, values in texts.items()}
     usual = {name: None if name in always else _usual(short[name]) for name in varying}
