@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.results.identity import BOOKKEEPING, Row
 from suite.results.logs.collect import Run
+from suite.results.logs.copies import mark_copies
 from suite.results.logs.events import number
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import RecordedTelemetry, json_lines, telemetry
@@ -360,44 +361,13 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
     table_rows = [dict(row) for row in rows]
-    _mark_copies(table_rows)
+    mark_copies(table_rows)
     return pd.DataFrame(
         {
             name: pd.Series([row[name] for row in table_rows], dtype=TYPES[column.kind])
             for name, column in COLUMNS.items()
         }
     )
-
-
-def _mark_copies(table_rows: Iterable[dict[str, Any]]) -> None:
-    """Of several logs of one run the longest counts; the others are copies of it, whole or taken while it was written."""
-    logged = [row for row in table_rows if row["record"] is not None and row["record"].digest]
-    kept: dict[Any, list[dict[str, Any]]] = {}
-    for row in sorted(logged, key=lambda row: (*_length(row["record"]), row["running"]), reverse=True):
-        alike = kept.setdefault((row["workload"], row["start_ms"], row["seed"]), [])
-        whole = next((one for one in alike if _is_same_run(one, row)), None)
-        if whole is None:
-            alike.append(row)
-        else:
-            row["copy_of"] = whole["path"]
-
-
-def _length(log: RunRecord) -> tuple[int, ...]:
-    return log.status != "truncated", len(log.evaluations), len(log.throughput), len(log.logged)
-
-
-def _is_same_run(whole: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Whether two logs of equal start and seed hold one run: their records are equal, or what the shorter says of itself is.
-
-    A start in whole seconds without a seed may be that of several runs which were started together.
-    """
-    if whole["record"].digest == row["record"].digest:
-        return True
-    if not row["start_ms"] or (row["seed"] is None and row["start_ms"] % 1000 == 0):
-        return False
-    one, other = whole["record"], row["record"]
-    logged = all(one.logged.get(name) == value for name, value in other.logged.items())
-    return logged and (one.settings, one.platform) == (other.settings, other.platform)
 
 
 def rows(frame: pd.DataFrame) -> Iterator[Row]:

@@ -11,11 +11,9 @@ from typing import Any
 from suite.common.registry import not_allowed
 from suite.machine.visible import NULL_DEVICE
 from suite.results.identity import (
-    EPOCH_TIME,
     EPOCHS,
     HYPERPARAMETERS,
     THROUGHPUT,
-    TIME,
     Row,
     differences,
     label,
@@ -26,20 +24,14 @@ from suite.results.identity import (
 )
 from suite.results.names import UNKNOWN_ROUND, workload_name
 from suite.results.ratios import SIGNIFICANCE, permutation_test, ratio, ratio_text
-from suite.results.scores import failures, find_published, labels, result_rows
+from suite.results.scores import find_published, labels, result_rows
 from suite.results.table import table
 from suite.results.targets import same_targets
-from suite.results.text import clean, devices_text, rate_text, time_text
+from suite.results.text import clean, devices_text
 from suite.results.views.convergence import convergence, run_keys
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
+from suite.results.views.verdict import QUANTITIES, Line, figure_in, verdict
 
-_QUANTITIES = {
-    TIME: ("seconds", "total", "s", "took", "{better} is {times} faster"),
-    EPOCH_TIME: ("seconds_per_epoch", "throughput", "s", "took", "{better} is {times} faster in each epoch"),
-    EPOCHS: ("epochs", "efficiency", "epochs", "needed", "{worse} needs {times} as many epochs"),
-    THROUGHPUT: ("samples_per_second", "rate", "samples/s", "trained", "{better} trains {times} as many samples/s"),
-}
-"""Quantity to its column, its name in a Ratio, its unit, and how it is told."""
 _COLUMNS = (
     *("kind", "workload", "devices", "ours", "theirs", "quantity", "unit", "ours_value", "theirs_value", "ratio"),
     *("ratio_low", "ratio_high", "p", "runs_ours", "runs_theirs", "failed_ours", "failed_theirs"),
@@ -49,7 +41,6 @@ _NO_RELATION = {
     "demo": "a demo's target has no relation to MLPerf (generated data, small model)",
     "synthetic": "synthetic data have no relation to MLPerf results",
 }
-_Line = dict[str, Any]  # a row of the data
 
 
 @dataclass(frozen=True)
@@ -127,7 +118,7 @@ def logs_side(
 
 def compare(ours: Side, theirs: Side | None, published: Sequence[Row]) -> View:
     """Each result of ours with the one of theirs that agrees in most, and the convergence of all against `published`."""
-    sections, lines, refused = list[Section](), list[_Line](), list[tuple[str, str]]()
+    sections, lines, refused = list[Section](), list[Line](), list[tuple[str, str]]()
     above, left_out, met = [NOT_VERIFIED], [*ours.left_out], set[int]()
     if theirs is not None:
         above.append(f"{ours.name} is {clean(ours.title, 400)}. {theirs.name} is {clean(theirs.title, 400)}.")
@@ -221,14 +212,14 @@ def _differing(one: Row, other: Row) -> tuple[list[tuple[str, str, str]], list[t
     return [item for item in shown if item not in partly], partly
 
 
-def _lines(row: Row, other: Row, names: tuple[str, str]) -> Iterator[_Line]:
+def _lines(row: Row, other: Row, names: tuple[str, str]) -> Iterator[Line]:
     """A line for each quantity: its ratio, or why there is none."""
     measured, meaningless = ratio(other, row), reversed([*refusals(row, other)])
     refused = {quantity: clean(reason, 300) for quantities, reason in meaningless for quantity in quantities}
     intervals = (*measured.intervals, None if measured.total is not None else measured.intervals[1])
     differ = "; ".join(f"{name}: {one} | {two}" for name, one, two in _differing(row, other)[0])
     about = {"workload": row.workload, "devices": row.devices, "ours": _name(row), "theirs": _name(other)}
-    for interval, (quantity, (column, name, unit, *_)) in zip(intervals, _QUANTITIES.items(), strict=True):
+    for interval, (quantity, (column, name, unit, *_)) in zip(intervals, QUANTITIES.items(), strict=True):
         value, line = getattr(measured, name), {"kind": "refused", "quantity": quantity, **about}
         if quantity in refused:
             yield line | {"verdict": refused[quantity]}
@@ -241,7 +232,7 @@ def _lines(row: Row, other: Row, names: tuple[str, str]) -> Iterator[_Line]:
             line |= {"failed_ours": row.runs_failed or None, "failed_theirs": other.runs_failed or None}
             p, smallest = permutation_test(*runs) or (None, 1.0)
             line |= {"p": p}
-            yield line | {"verdict": _with_failures(_verdict(line, names, p, smallest), line, names, (row, other))}
+            yield line | {"verdict": verdict(line, names, (row, other), smallest)}
         elif quantity != THROUGHPUT:
             unknown = " and ".join(_name(one) for one in (row, other) if not getattr(one, column))
             yield line | {"verdict": f"not known of {unknown}"}
@@ -253,58 +244,7 @@ def _of_run(column: str, run: Row) -> float | None:
     return above / below if above and below else None
 
 
-def _p_text(p: float) -> str:
-    return "p < 0.001" if p < 0.0005 else f"p = {p:.3f}"
-
-
-def _text(unit: str, value: float) -> str:
-    return time_text(value) if unit == "s" else f"{value:,.1f}" if unit == "epochs" else f"{rate_text(value)} {unit}"
-
-
-def _with_failures(verdict: str, line: _Line, names: tuple[str, str], rows: tuple[Row, Row]) -> str:
-    """A verdict with the failed runs, which no p counts; where they leave no score, the figures and no verdict."""
-    failed = [(name, *failures(row)) for name, row in zip(names, rows, strict=True) if row.runs_failed]
-    if not failed or line["quantity"] == THROUGHPUT:
-        return verdict
-    told = " and ".join(f"{runs} of {name}" for name, runs, _ in failed)
-    if all(scored for *_, scored in failed):
-        return f"{verdict}; {told} failed{'' if line['p'] is None else ' and are in no p'}"
-    return f"{_figures(line, names)[0]}; {told} failed: without an official score nothing is called better"
-
-
-def _figures(line: _Line, names: tuple[str, str]) -> tuple[str, str, str, bool]:
-    """(both figures in words, who is better, who is worse, whether they are equal)."""
-    value, (_, _, unit, verb, _) = line["ratio"], _QUANTITIES[line["quantity"]]
-    texts = [_text(unit, line[name]) for name in ("ours_value", "theirs_value")]
-    (better, good), (worse, bad) = list(zip(names, texts, strict=True))[:: 1 if value >= 1 else -1]
-    equal = good == bad and ratio_text(value) == "1.00"
-    said = f"no difference ({good} each)" if equal else f"{better} {verb} {good}, {worse} {bad}"
-    return said, better, worse, equal
-
-
-def _verdict(line: _Line, names: tuple[str, str], p: float | None, smallest: float) -> str:
-    """A ratio in words, which claim a difference only where runs show one."""
-    value, runs, claim = line["ratio"], (line["runs_ours"], line["runs_theirs"]), _QUANTITIES[line["quantity"]][-1]
-    said, better, worse, equal = _figures(line, names)
-    if 1 in runs and None not in runs:
-        return f"{said}; one run {'a side' if runs == (1, 1) else f'against {max(runs)}'} is too few to judge"
-    if p is None:
-        return f"{said}; single runs are not known"
-    ends = sorted(end if value >= 1 else 1 / end for end in (line.get("ratio_low"), line.get("ratio_high")) if end)
-    between = f" (95 %: {ratio_text(ends[0])} to {ratio_text(ends[1])})" if ends else ""
-    chance = f"more than run-to-run variation ({_p_text(p)}, {runs[0]} against {runs[1]} runs)"
-    if p < SIGNIFICANCE and not (ends and ends[0] <= 1):
-        times = f"{ratio_text(max(value, 1 / value))} times"
-        return f"{claim.format(better=better, worse=worse, times=times)}{between}, {chance}"
-    if equal:
-        return said
-    why = f"not {chance}" if p >= SIGNIFICANCE else f"{_p_text(p)}, but the interval includes 1"
-    if smallest >= SIGNIFICANCE:
-        why = f"{runs[0]} against {runs[1]} runs are too few to judge (the smallest p that they allow: {smallest:.2g})"
-    return f"no difference shown: {said}{between}; {why}"
-
-
-def _sections(row: Row, other: Row, picked: str, lines: Sequence[_Line], sides: tuple[Side, Side]) -> list[Section]:
+def _sections(row: Row, other: Row, picked: str, lines: Sequence[Line], sides: tuple[Side, Side]) -> list[Section]:
     """Verdict and differences; then the ratios. What the verdict says of all is not said of each quantity again."""
     one, two = (side.name for side in sides)
     shown = [line for line in lines if line["kind"] == "ratio"]
@@ -319,8 +259,8 @@ def _sections(row: Row, other: Row, picked: str, lines: Sequence[_Line], sides: 
     title = f"{_where(row)}{f' ({row.profile})' if relation else ''}: {names}"
     first = Section(title, tuple(above), differ, below=(f"only one side says: {only}",) if only else ())
     ratios = frame_of(
-        {"quantity": line["quantity"], one: _text(line["unit"], line["ours_value"])}
-        | {two: _text(line["unit"], line["theirs_value"]), "ratio": line["ratio"]}
+        {"quantity": line["quantity"], one: figure_in(line["unit"], line["ours_value"])}
+        | {two: figure_in(line["unit"], line["theirs_value"]), "ratio": line["ratio"]}
         | {"ratio_low": line.get("ratio_low"), "ratio_high": line.get("ratio_high"), "p": line["p"]}
         for line in shown
     )
@@ -356,8 +296,8 @@ def _by_reason(refused: Iterable[tuple[str, str]], prefix: str = "") -> tuple[st
     return tuple(f"{prefix}{', '.join(dict.fromkeys(listed))}: {reason}" for reason, listed in things.items())
 
 
-def _convergence(sides: Sequence[Side], published: Sequence[Row]) -> tuple[Section, list[_Line]]:
-    lines, judged, missing = list[_Line](), list[_Line](), list[tuple[str, str]]()
+def _convergence(sides: Sequence[Side], published: Sequence[Row]) -> tuple[Section, list[Line]]:
+    lines, judged, missing = list[Line](), list[Line](), list[tuple[str, str]]()
     for side, one in ((owner, one) for owner in sides for one in convergence(owner.results, published)):
         row, point, name = one.row, one.reference, f"{side.name}: {side.described(one.row)}"
         line = {"kind": "convergence", "workload": row.workload, "devices": row.devices, "ours": name}
