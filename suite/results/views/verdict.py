@@ -39,9 +39,9 @@ def verdict(line: Line, names: tuple[str, str], rows: tuple[Row, Row], smallest:
     if not failed or line["quantity"] == THROUGHPUT:
         return said
     told = " and ".join(f"{runs} of {name}" for name, runs, _ in failed)
-    if all(scored for *_, scored in failed):
+    if not (without := " and ".join(name for name, _, scored in failed if not scored)):
         return f"{said}; {told} failed{'' if line['p'] is None else ' and are in no p'}"
-    return f"{_figures(line, names)[0]}; {told} failed: without an official score nothing is called better"
+    return f"{_figures(line, names)[0]}; {told} failed: without an official score of {without} nothing is called better"
 
 
 def _figures(line: Line, names: tuple[str, str]) -> tuple[str, str, str, bool]:

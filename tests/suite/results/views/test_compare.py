@@ -194,11 +194,11 @@ def test_what_runs_do_not_show_is_not_claimed(tmp_path, ours, theirs, words):
 @pytest.mark.parametrize(
     ("failed", "own", "verdict"),
     [
-        (2, {}, "B took 10.7 s, A 12.2 s; 2 of 7 runs of B failed: without an official score nothing is called better"),
-        (1, {}, "B took 10.7 s, A 12.2 s; 1 of 6 runs of B failed: without an official score nothing is called better"),
+        (2, {}, "B took 10.7 s, A 12.2 s; 2 of 7 runs of B failed: without an official score of B nothing is called better"),
+        (1, {}, "B took 10.7 s, A 12.2 s; 1 of 6 runs of B failed: without an official score of B nothing is called better"),
         (1, {**REFERENCE, "runs_required": 6}, "more than run-to-run variation (p = 0.008, 5 against 5 runs); 1 of 6 runs of B "
          "failed and are in no p"),
-        (2, {**REFERENCE, "runs_required": 6}, "without an official score nothing is called better"),
+        (2, {**REFERENCE, "runs_required": 6}, "without an official score of B nothing is called better"),
     ],
 )  # fmt: skip
 def test_failed_runs_stand_in_the_sentence_and_without_a_score_nothing_is_better(tmp_path, failed, own, verdict):
