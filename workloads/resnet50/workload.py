@@ -92,7 +92,7 @@ class ResNet50(ClassifierWorkload):
 
     @property
     def decay_boundaries(self) -> list[int]:
-        """The first steps with lower rates (reference resnet_run_loop.py: its piecewise constant keeps a rate at a boundary)."""
+        """The first steps with lower rates (reference resnet_run_loop.py: at a boundary the rate before still holds)."""
         return [self._reference_steps(epoch) + 1 for epoch in self.options.decay_epochs]
 
     def _reference_steps(self, epochs: int) -> int:
