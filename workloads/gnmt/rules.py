@@ -10,6 +10,7 @@ from workloads.common.rules import (
     EVERY_V07,
     HYPERPARAMETERS_V05,
     HYPERPARAMETERS_V07,
+    ORDER,
     MOST_REPEATED,
     PEAK,
     RATE,
@@ -31,7 +32,7 @@ _BOTH = (
     Rule(("clip_norm",), OneOf((5.0,)), _AS_REFERENCE),
     Rule(("dropout",), OneOf((0.2,)), _AS_REFERENCE),
     Rule(("label_smoothing",), OneOf((0.1,)), "Loss function: the same as the reference"),
-    Rule(("buckets",), OneOf((5,)), "Training Data Order: the same conceptual order as the reference"),
+    Rule(("buckets",), OneOf((5,)), ORDER),
     Rule(
         ("left_out_share",),
         AtMost(MOST_REPEATED),
