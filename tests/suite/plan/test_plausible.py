@@ -1,7 +1,10 @@
 """What cannot have been meant is one line before anything starts: a batch above an epoch, a plugin's forgotten half."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from suite.plan.plausible import _check_batch
 from tests.helpers import TOY, TOY_RUN, run_suite_here
 
 
@@ -19,6 +22,10 @@ def test_a_batch_above_an_epoch(tmp_path):
     assert f"at learning rate {0.2 * 1001 / 64:g}" in line
     assert "type batch=global:100 or less" in line
     assert run_suite_here(tmp_path, *TOY_RUN, "batch=global:1001", "stop=steps:2", toy=True).returncode == 0
+
+
+def test_a_batch_of_a_whole_epoch_is_allowed():
+    _check_batch(SimpleNamespace(settings=SimpleNamespace(batch_size_global=1000), samples_per_epoch=1000))
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def made(set_name, rules="v0.7", facts=WMT, **changes):
     batch = values.pop("batch_size_global")
     values.pop("lr_scaling")
     settings = Settings(
-        workload="gnmt", framework="pytorch", profile="reference", rules=rules, clock="v0.7", device="cuda",
+        workload="gnmt", framework="pytorch", profile="reference", rules=rules, device="cuda",
         devices=8, nodes=1, cores_per_device=1, precision="fp32", batch_size_global=batch, batch_rule="set",
         lr_scaling="none", dataset="wmt16-en-de", model=REFERENCE_MODEL,
         targets=dict(GNMT.defaults("reference", rules, {}).targets), hyperparameter_set=set_name, hyperparameters=values,
