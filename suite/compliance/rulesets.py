@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.results.logs.record import RunRecord
+from suite.results.names import round_of_folder
 from workloads.api import ROUNDS
 
 DEFAULT = "0.7.0"
@@ -16,7 +17,6 @@ RULES_FOLDER = Path(__file__).resolve().parent / "rules"
 """Folder of the suite's own rule files."""
 OF_V05 = RULES_FOLDER / "v0.5.yaml"
 """Of this suite's own logs of that round, which no ruleset has."""
-_ROUND = re.compile(r"(?:training_results_)?v?(\d\.\d)(?:\.0)?")
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,9 @@ def rules_of(record: RunRecord) -> Ruleset | None:
     if record.settings.profile:
         ruleset = ROUNDS[record.settings.rules].ruleset
         return Ruleset(ruleset or DEFAULT, None if ruleset else OF_V05)
-    for part in reversed(record.path.absolute().parent.parts):
-        named = _ROUND.fullmatch(part)
-        if named and f"{named[1]}.0" in installed() and f"{named[1]}.0" >= DEFAULT:
-            return Ruleset(f"{named[1]}.0", None, f"round v{named[1]} by the name of its folder")
+    named = round_of_folder(record.path)
+    if DEFAULT <= f"{named[1:]}.0" in installed():
+        return Ruleset(f"{named[1:]}.0", None, f"round {named} by the name of its folder")
     having = [name for name in installed() if name >= DEFAULT and _has(name, record.benchmark)]
     ruleset = DEFAULT if DEFAULT in having or not having else having[0]
     return Ruleset(

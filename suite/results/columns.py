@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.results.identity import BOOKKEEPING, Row
 from suite.results.logs.collect import Run
+from suite.results.logs.copies import mark_copies
 from suite.results.logs.events import number
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import RecordedTelemetry, json_lines, telemetry
@@ -232,7 +233,7 @@ COLUMNS: Mapping[str, Column] = {
     "run": Column("Name of the run below the folder that was given", "text", lambda run, log: run.name),
     "path": Column("Its log, or its folder where there is none", "text", lambda run, log: str(run.path)),
     "round": Column(
-        "`ours`, a published round (`v0.7`), or `dgx1-article`",
+        "`ours`, a published round (`v0.7`), `not known`, or `dgx1-article`",
         "text",
         lambda run, log: OURS if _is_ours(run) else _settings(run).rules,
     ),
@@ -246,7 +247,7 @@ COLUMNS: Mapping[str, Column] = {
     "reason": Column("Why it is no success", "text", lambda run, log: run.reason),
     "succeeded": Column("It did what was asked", "flag", lambda run, log: run.succeeded),
     "running": Column("It has not ended", "flag", lambda run, log: run.running),
-    "copy_of": Column("The log with the same content that counts in its place", "text", _always("")),
+    "copy_of": Column("The log of the same run, as long or longer, that counts in its place", "text", _always("")),
     **_SETTINGS,
     "targets": Column("Metric to the value that must be reached", "object", _targets),
     "hyperparameters": Column("Logged hyperparameters, as the rules use the word", "object", _hyperparameters),
@@ -360,11 +361,7 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
     table_rows = [dict(row) for row in rows]
-    seen: dict[str, str] = {}
-    for row in table_rows:
-        digest = getattr(row["record"], "digest", "")
-        if digest and seen.setdefault(digest, row["path"]) != row["path"]:
-            row["copy_of"] = seen[digest]
+    mark_copies(table_rows)
     return pd.DataFrame(
         {
             name: pd.Series([row[name] for row in table_rows], dtype=TYPES[column.kind])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer", "ncf")
 """The suite's names of the workloads."""
@@ -25,6 +26,17 @@ WORKLOAD_TITLES: Mapping[str, str] = {
     "transformer": "Transformer (translation)",
     "ncf": "NCF (recommendation)",
 }
+
+
+UNKNOWN_ROUND = "not known"
+"""Round of a log whose format several rounds used, where neither a published run nor its folder's name says which."""
+_ROUND = re.compile(r"(?:training_results_)?v?(\d\.\d)(?:\.0)?")
+
+
+def round_of_folder(path: Path) -> str:
+    """`v3.1` of a log below a folder called `v3.1` or `training_results_v3.1`, the nearest that is; empty without one."""
+    named = filter(None, map(_ROUND.fullmatch, reversed(path.absolute().parent.parts)))
+    return next((f"v{match[1]}" for match in named), "")
 
 
 def short_title(workload: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -209,6 +210,17 @@ def counted_runs(
             "the failed run counts as the slowest" if failed == 1 else f"no official score: {failed} runs failed"
         )
     return runs, 1, 0 if complete and failed == 1 else 1, tuple(notes)
+
+
+def failures(row: Row) -> tuple[str, bool]:
+    """(`2 of 5 runs`, those of a result that failed and that its score does not count; whether it has a score all the same).
+
+    With failed runs there is a score where the rules say how they count: one in a complete set, or any beside NCF's first 50.
+    """
+    failed, attempts = row.runs_failed, row.runs_failed + row.runs_successful
+    complete = row.runs_required is not None and attempts >= row.runs_required
+    enough = row.runs_successful >= (first_converged(row) or math.inf)
+    return f"{failed} of {attempts} runs" if failed else "", not failed or (complete and (failed == 1 or enough))
 
 
 def _condition(runs: Sequence[Row]) -> str:

@@ -34,7 +34,7 @@ class GNMTOptions(TranslationOptions):
     name: str = "gnmt"
     warmup_steps: int = hyperparameter("steps of warm-up, from a hundredth of the rate, exponentially", minimum=0)
     remain_steps: float = hyperparameter(
-        "step from which on the rate is halved; below 1: share of the steps of max_epochs; 0: constant", minimum=0.0
+        "step from which on the rate is halved; up to 1: share of the steps of max_epochs; 0: constant", minimum=0.0
     )
     decay_interval: int = hyperparameter("steps between two halvings; 0: the rest in decay_steps parts", minimum=0)
     decay_steps: int = hyperparameter("decays in all", minimum=0, typed=False)

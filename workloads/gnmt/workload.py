@@ -107,9 +107,9 @@ class GNMT(TranslationWorkload):
 
     @property
     def remain_steps(self) -> int:
-        """The position from which on the rate is lower; 0: it never is."""
+        """The position from which on the rate is lower; 0: it never is. 1.0 is all steps, as in the reference."""
         values = self.options
-        share = 0 < values.remain_steps < 1
+        share = 0 < values.remain_steps <= 1
         return int(values.remain_steps * (values.max_epochs * self.steps_per_epoch if share else 1))
 
     @property

@@ -75,6 +75,8 @@ class Throughput:
     """`tracked_stats` of one evaluation block."""
 
     line: int
+    seconds: float | None
+    """Seconds since `run_start`; None without one."""
     step: int | None
     """Optimizer steps done at the end of the block."""
     samples_per_second: float | None

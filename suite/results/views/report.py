@@ -238,7 +238,11 @@ def _no_results(runs: pd.DataFrame) -> Iterator[Section]:
         if which.any():
             of = tuple((row,) for row in rows(runs[which]))
             yield Section(title, table=runs.loc[which, ["run", "status", "reason"]], of=of)
-    same = [f"{clean(path)}: the same as {clean(one)}" for path, one in runs.loc[copies, ["path", "copy_of"]].values]
+    logs = dict(zip(runs["path"], runs["record"], strict=True))
+    same = [
+        f"{clean(path)}: {'the same as' if logs[path].digest == logs[one].digest else 'an earlier state of'} {clean(one)}"
+        for path, one in runs.loc[copies, ["path", "copy_of"]].values
+    ]
     if same:
         are = (
             "1 log is a copy of another and does" if len(same) == 1 else f"{len(same)} logs are copies of others and do"

@@ -82,6 +82,8 @@ def test_spread_is_over_all_successful_runs_and_time_per_epoch_over_the_retained
     assert score(runs(10))["seconds_standard_deviation"] is None
     timed = make_result(1, [(10.0, 1.0), (20.0, 2.0), (40.0, 3.0), (60.0, 5.0), (90.0, 6.0)])
     assert (timed.epochs, timed.seconds_per_epoch) == pytest.approx((10 / 3, 120 / 10))
+    unknown = make_result(1, [(10.0, 1.0), (20.0, None), (40.0, 3.0), (60.0, 4.0)])
+    assert (unknown.epochs, unknown.seconds_per_epoch) == (None, None)  # never the mean of some of them
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=3, max_size=20), st.floats(0.5, 100))

@@ -91,7 +91,7 @@ HEADS = {"v0.7": ["init_start", *SETUP, "init_stop", "run_start"], "v0.5": ["run
 
 
 @pytest.mark.parametrize("rules", HEADS)
-def test_the_order_under_each_rounds_clock(tmp_path, rules):
+def test_the_order_under_each_round(tmp_path, rules):
     assert run_loop(tmp_path, rules=rules).status == "success"
     assert keys(tmp_path) == [*IDENTITY, *HEADS[rules], *BLOCK, *BLOCK, "run_stop"]
 

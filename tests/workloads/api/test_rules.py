@@ -96,6 +96,12 @@ def test_phrases_name_what_differs():
     ]
 
 
+def test_an_empty_value_has_a_word():
+    assert deviations([Rule(("unit",), OneOf(("epochs",)), "a source")], {"unit": ""}, ["unit"]) == [
+        "unit none, not epochs"
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "rules", "profile", "framework", "found"),
     [
@@ -121,9 +127,3 @@ def test_a_workload_of_no_round_follows_the_conventions_of_each_and_is_open():
     assert all((found.targets, found.dataset, found.rows) == ({}, "", ()) for found in ROUNDS.values())
     settings = Settings(workload="zoo", rules="v0.5")
     assert registry.load_workload("zoo").deviations(settings) == ["rules v0.5, whose round has no zoo"]
-
-
-def test_an_empty_value_has_a_word():
-    assert deviations([Rule(("unit",), OneOf(("epochs",)), "a source")], {"unit": ""}, ["unit"]) == [
-        "unit none, not epochs"
-    ]

@@ -53,12 +53,14 @@ COUNTS = {
 """Model, image size, padding to trained values, tensors, 10^9 multiply-adds, 10^6 outputs of convolutions and linear layers."""
 
 
-IN_SHORT = {"littlecnn": 32, "googlenet": 64, "resnet18": 64, "mixture": 64}
+IN_SHORT = {"littlecnn": 32, "googlenet": 64, "mixture": 64}
 """Networks that every framework trains in `make test`, to pixels of a side; together they have every kind of layer."""
 
 
 def mixture(net: Builder, classes: int) -> None:
-    """Narrow layers of every kind that a network of the zoo has and LittleCNN, GoogLeNet and ResNet-18 have not."""
+    """Narrow layers of every kind that a network of the zoo has and LittleCNN and GoogLeNet have not."""
+    basic = residual.build_trunk("basic", (0, 0, 1, 1), (8, 8, 8, 8), (1, 1, 1, 2)).blocks
+    bottlenecks = residual.build_trunk("bottleneck", (1, 2), (8, 8), (1, 2)).blocks
 
     def normed(b: Builder, name: str, *shape: object, bias: bool = False) -> Builder:
         return b.conv(f"{name}.conv", 8, *shape, norm=f"{name}.bn", bias=bias)
@@ -67,6 +69,7 @@ def mixture(net: Builder, classes: int) -> None:
         lambda b: b.conv("alexnet", 8, 11, 4, 2).conv("overfeat", 8, 5).conv("valid1", 8, 3).conv("valid2", 8, 3),
         lambda b: b.conv("overfeat1", 8, 11, 4).pool("max", 2, 2),
         lambda b: normed(normed(b, "bn7", 7, 2, 3, bias=True).pool("max", 3, 2), "v3_3", 3, 2),
+        lambda b: normed(normed(b, "resnet7", 7, 2, 3).pool("max", 3, 2), "v3_0", 3, 2),
         lambda b: normed(normed(b, "v3_1", 3, 2), "v3_2", 3).pool("max", 3, 2).pool("max", 2, 2),
     )
     net.fork(
@@ -77,9 +80,13 @@ def mixture(net: Builder, classes: int) -> None:
             lambda c: normed(c, "row3", (1, 3), 1, (0, 1)), lambda c: normed(c, "column3", (3, 1), 1, (1, 0))
         ),
     )
-    net.fork(lambda b: normed(b, "bn3_2", 3, 2, 1, bias=True), lambda b: b.pool("max", 3, 2, 1))
-    normed(net, "narrow", 1)
-    for block in residual.build_trunk("bottleneck", (1, 2), (8, 8), (1, 2)).blocks:
+    net.fork(
+        lambda b: normed(b, "bn3_2", 3, 2, 1, bias=True),
+        lambda b: b.pool("max", 3, 2, 1),
+        lambda b: normed(b, "narrow", 1).residual(basic[0]).residual(basic[1]),
+    )
+    normed(net, "narrow_too", 1)
+    for block in bottlenecks:
         net.residual(block)
     net.global_pool().linear("fc", classes)
 
