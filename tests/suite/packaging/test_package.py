@@ -32,7 +32,7 @@ from suite.results.scores import result_rows
 from suite.results.table import table
 from suite.worker.identity import log_identity
 from suite.worker.runlog import RunLog
-from tests.helpers import called_here, composed, examples, suite, suite_here
+from tests.helpers import called_here, composed, examples, suite_here
 from tests.suite.packaging.package_logs import (
     COUNTS,
     DATA,
@@ -97,7 +97,7 @@ def test_the_command_writes_a_tree_and_overwrites_nothing(tmp_path):
     logs = {name: log_set(tmp_path / "logs" / name, name) for name in ("ssd", "gnmt")}
     out = tmp_path / "out"
     words = ("package", tmp_path / "logs", out, "--system", "box", "--submitter", "EXAMPLE_ORG")
-    done = suite(tmp_path, *words)
+    done = suite_here(tmp_path, *words)
     assert done.returncode == 0, done.stderr
     assert "Not verified by MLCommons Association" in done.stdout
     for name, of_benchmark in logs.items():

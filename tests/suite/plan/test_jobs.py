@@ -1,16 +1,14 @@
-"""Jobs: what makes a division open beside the settings, and runs that would end before their first evaluation."""
+"""Jobs: what makes a division open beside the settings, and which runs are taken up again."""
 
-import itertools
 import json
 from dataclasses import replace
 
 import pytest
 
-from suite.common import registry
 from suite.common.run_folder import SUPERSEDED
 from suite.plan.jobs import plan
 from suite.plan.resume import FINISHED, finished_status, set_aside
-from tests.helpers import TOY, TOY_RUN, composed, run_suite_here
+from tests.helpers import composed
 from workloads.ncf.data import published_facts
 from workloads.ncf.workload import NCF
 
@@ -49,23 +47,18 @@ def test_each_run_of_a_job_has_a_seed_of_its_own(job):
     assert [job("seed=5").run(index, cache_cleared=True).settings.seed for index in (0, 2)] == [5, 7]
 
 
-@pytest.mark.parametrize("status", ["success", "target_missed", "interrupted", None])
-def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job, tmp_path, status):
-    run = job().run(0, cache_cleared=True)
+def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job, tmp_path):
+    made = job()
+    run, again = made.run(0, cache_cleared=True), made.run(1, cache_cleared=False)
     run.write(tmp_path / "run.json")
-    assert finished_status(tmp_path, run) == ""  # its controller was killed
-    if status is not None:
+    assert finished_status(tmp_path, again) == ""  # its controller was killed
+    of_other_data = replace(run, facts=replace(run.facts, fingerprint="of other data"))
+    for status in ("success", "target_missed", "interrupted"):
         (tmp_path / "status.json").write_text(json.dumps({"status": status}))
-    again = job().run(0, cache_cleared=False)
-    assert again.settings.seed != run.settings.seed
-    assert finished_status(tmp_path, again) == (status if status in FINISHED else "")
-    others = [
-        replace(run, facts=replace(run.facts, fingerprint="of other data")),
-        job("batch=global:4096").run(0, True),
-    ]
-    for other in others if status is not None else ():
-        with pytest.raises(ValueError, match="holds a run of other settings or data"):
-            finished_status(tmp_path, other)
+        assert finished_status(tmp_path, again) == (status if status in FINISHED else "")
+        for other in (of_other_data, replace(run, settings=replace(run.settings, batch_size_global=4096))):
+            with pytest.raises(ValueError, match="holds a run of other settings or data"):
+                finished_status(tmp_path, other)
 
 
 def test_every_unfinished_attempt_is_kept(tmp_path):
@@ -75,32 +68,3 @@ def test_every_unfinished_attempt_is_kept(tmp_path):
         set_aside(tmp_path / "run_0")
     kept = {path.name: (path / "log").read_text() for path in (tmp_path / SUPERSEDED).iterdir()}
     assert kept == {"run_0-1": "0", "run_0-2": "1", "run_0-3": "2"}
-
-
-@pytest.fixture
-def late(monkeypatch):
-    """The toy, evaluated after step 40, which is in its third epoch, and every 40 from there on."""
-    monkeypatch.syspath_prepend(TOY)
-    import toy
-
-    monkeypatch.setattr(toy.Toy, "evaluation_steps", lambda self: itertools.count(40, 40))
-    registry.refresh()
-    yield
-    registry.refresh()
-
-
-def test_a_run_that_gives_up_before_its_first_evaluation_is_refused(late, tmp_path):
-    done = run_suite_here(tmp_path, *TOY_RUN, "workload.max_epochs=2", toy=True)
-    assert done.returncode == 2
-    assert done.stderr == (
-        "run_suite.py: workload.max_epochs=2: toy is first evaluated in epoch 3; "
-        "type workload.max_epochs=3 or more, or stop=epochs:2 to train without a target\n"
-    )
-    assert not (tmp_path / "logs").exists()
-
-
-@pytest.mark.parametrize("words", [("workload.max_epochs=3",), ("workload.max_epochs=2", "stop=epochs:2")])
-def test_what_the_refusal_says_to_type_is_accepted(late, monkeypatch, tmp_path, words):
-    monkeypatch.setenv("SUITE_DATA_DIR", str(tmp_path))
-    registry.load_dataset("toy-demo").make_demo(tmp_path / "toy-demo")
-    assert plan(composed(*TOY_RUN, "device=cpu", *words), "job", tmp_path).job.run_count == 1
