@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import examples, written
+from workloads.common.data.published import COUNTS
 from workloads.ncf.data import read_facts
 from workloads.ncf.dataset import ML1M, ML20M, ML100K, MovieLens, split
 from workloads.ncf.ratings import Ratings
@@ -127,7 +128,7 @@ def test_prepare_writes_arrays_and_manifest(tmp_path):
 
 def test_the_published_file_is_told_by_its_counts_and_its_digest(tmp_path, monkeypatch):
     source = write_source(tmp_path)
-    monkeypatch.setattr(ML100K, "published", {"ratings": 125, "users": 5, "items": 29})
+    monkeypatch.setitem(COUNTS, "ml-100k", {"ratings": 125, "users": 5, "items": 29})
     lines = ML100K().prepare(source, tmp_path / "invented")
     assert lines[1:] == [
         "notice: content not known to be the published ml-100k's: prepare it from ml-100k.zip, "
@@ -141,19 +142,13 @@ def test_the_published_file_is_told_by_its_counts_and_its_digest(tmp_path, monke
     assert read_facts(tmp_path / "published").notes == ()
 
 
-def test_what_was_prepared_before_contents_were_compared_is_open(tmp_path):
+def test_what_was_prepared_before_contents_were_compared_is_open(tmp_path, monkeypatch):
+    monkeypatch.setitem(COUNTS, "ml-1m", {"ratings": 125, "users": 5, "items": 29})
     ML1M().prepare(write_source(tmp_path), tmp_path / "p")
     manifest = json.loads((tmp_path / "p" / "manifest.json").read_text())
     del manifest["compared"]
     (tmp_path / "p" / "manifest.json").write_text(json.dumps({**manifest, "notes": [], "matches_published": True}))
     assert read_facts(tmp_path / "p").notes == ("prepared before ml-1m's content was compared",)
-
-
-def test_published_counts():
-    # ncf.md section 1 and the data sets' README files.
-    assert ML20M.published == {"ratings": 20_000_263, "users": 138_493, "items": 26_744}
-    assert ML1M.published == {"ratings": 1_000_209, "users": 6_040, "items": 3_706}
-    assert ML100K.published == {"ratings": 100_000, "users": 943, "items": 1_682}
 
 
 def test_what_is_dropped_is_said(tmp_path):
