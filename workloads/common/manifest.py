@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.api import Dataset
+from workloads.common.data import published
 
 SCHEMA = 1
 NAME = "manifest.json"
@@ -66,16 +67,29 @@ def sha256(path: Path, algorithm: str = "sha256") -> str:
 def notes(manifest: Manifest) -> tuple[str, ...]:
     """What a reader of a result must know; each keeps it open."""
     old = bool(manifest.matches_published) and not manifest.compared
-    return (*manifest.notes, *([f"prepared before {manifest.dataset}'s content was compared"] if old else []))
+    return (*named_so(manifest), *([f"prepared before {manifest.dataset}'s content was compared"] if old else []))
 
 
-def unlike(dataset: str, counts: str, compared: str, how: str) -> list[str]:
-    """The note of a data set that is not known to be the published one, or none.
-
-    `counts`: how its counts differ. `compared`: what of its content is the published one's. `how`: what would tell.
+def named_so(manifest: Manifest) -> tuple[str, ...]:
+    """The manifest's notes; if there are none, one for what has a public data set's name, but not its counts, or does not say
+    that it is that one: another preparation's manifest with the name changed.
     """
-    if counts:
-        return [f"counts differ from the published {dataset}: {counts}"]
+    dataset = manifest.dataset
+    if manifest.notes or dataset not in published.COUNTS:
+        return tuple(manifest.notes)
+    looked_at = "yes" if manifest.matches_published else ""
+    return tuple(unlike(dataset, manifest.counts, looked_at, "its manifest does not say so; prepare it again"))
+
+
+def unlike(dataset: str, counts: Mapping[str, int], compared: str, how: str) -> list[str]:
+    """The note of a data set that is not known to be the public one whose name it has, or none.
+
+    `compared`: what of its content is the published one's. `how`: what would tell.
+    """
+    if dataset not in published.COUNTS:
+        return []
+    if wrong := published.differences(dataset, counts):
+        return [f"counts differ from the published {dataset}: {wrong}"]
     return [] if compared else [f"content not known to be the published {dataset}'s: {how}"]
 
 

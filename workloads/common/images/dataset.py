@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from workloads.common import manifest as manifests
+from workloads.common.data.published import COUNTS
 from workloads.common.images import index, seek
 from workloads.common.images.index import ImageIndex
 from workloads.common.manifest import Manifest
@@ -26,8 +27,6 @@ Content = TypeVar("Content")
 class ImageDataset(manifests.Prepared, Generic[Content]):
     """A data set of image files; the attributes may be set before `prepare`."""
 
-    published: ClassVar[Mapping[str, int] | None] = None
-    """Counts of the published data set."""
     content: ClassVar[str] = ""
     """What of the content is compared with the published one's, in words."""
     things: ClassVar[str]
@@ -109,22 +108,16 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         self,
         manifest: Manifest,
         counts: Mapping[str, int],
-        published: Mapping[str, int],
         compared: str,
         other: Sequence[str] = (),
     ) -> Manifest:
         """The manifest with counts, notes and whether this is the published data set.
 
-        `published`: all counts to compare. `compared`: what of the content is the published one's. `other`: further notes.
+        `compared`: what of the content is the published one's. `other`: further notes.
         """
-        wrong = [
-            f"{counts[key]:,} {key.replace('_', ' ')} instead of {number:,}"
-            for key, number in published.items()
-            if counts[key] != number
-        ]
-        unlike = manifests.unlike(self.name, ", ".join(wrong), compared, self.content) if self.published else []
+        unlike = manifests.unlike(self.name, counts, compared, self.content)
         notes = [*self.notes(counts), *other, *(unlike if self.subset is None else [])]
-        matches = None if self.published is None else not unlike
+        matches = not unlike if self.name in COUNTS else None
         return replace(manifest, counts=counts, notes=notes, matches_published=matches, compared=compared)
 
     def verify(self, destination: Path) -> list[str]:
