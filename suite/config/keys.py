@@ -61,7 +61,7 @@ def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
     if key == "study.size":
         return list(SIZES)
     if key == "workload.dataset":
-        return registry.names(registry.DATASETS)
+        return registry.dataset_names()
     if key == "workload.hyperparameter_set" and workload:
         return sorted(registry.load_workload(workload).named_sets())
     kind = kind_of(item) if item is not None else ""

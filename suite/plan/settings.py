@@ -81,8 +81,8 @@ def resolve_settings(
     _check_link(config["link"], device, framework)
     values = _values(config, workload, defaults, options, framework.name)
     dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]
-    if dataset and dataset not in registry.names(registry.DATASETS):
-        raise not_allowed("workload.dataset", dataset, registry.names(registry.DATASETS))
+    if dataset and dataset not in (known := registry.dataset_names()):
+        raise not_allowed("workload.dataset", dataset, known)
     targets = _targets(workload, defaults, options)
     if config["update"]["kind"] == "async":
         _check_asynchronous(config, workload, framework, precision)

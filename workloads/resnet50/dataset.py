@@ -131,3 +131,9 @@ def _spread(listing: Listing, count: int) -> Listing:
 def _first(listing: Listing) -> str:
     """The first problem in words."""
     return ": ".join(listing.problems[0]) if listing.problems else ""
+
+
+class OwnImages(ImageFolders):
+    """Folders of the user's own: train/CLASS/ and val/CLASS/."""
+
+    name = kind = "images"

@@ -161,6 +161,12 @@ class CocoFolders(ImageDataset[Content]):
                 masks.read(destination, split, len(kept_objects.label))
 
 
+class OwnCoco(CocoFolders):
+    """Folders of the user's own, laid out as COCO 2017's."""
+
+    name = kind = "coco"
+
+
 class Coco2017(CocoFolders):
     """COCO 2017: what the targets of SSD and of Mask R-CNN are about."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
@@ -21,12 +22,15 @@ MOST_NAMED = 20
 SPLITS = ("train", "val")
 
 Content = TypeVar("Content")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 """What a look at a source finds, before any image is opened."""
 
 
 class ImageDataset(manifests.Prepared, Generic[Content]):
     """A data set of image files; the attributes may be set before `prepare`."""
 
+    kind: ClassVar[str] = ""
+    """Of folders of the user's own the name under which they are registered; empty: a data set that has one name."""
     content: ClassVar[str] = ""
     """What of the content is compared with the published one's, in words."""
     things: ClassVar[str]
@@ -71,6 +75,8 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         present = manifests.read(destination)
         content = self.look(source)
         manifest = self.manifest(str(source), content)
+        if self.kind:
+            manifest = replace(manifest, options={**manifest.options, "kind": self.kind})
         if present is not None:
             if not present.same_origin(manifest):
                 raise ValueError(
@@ -155,7 +161,18 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
 
     def how(self) -> str:
         """The command that prepares this data set."""
-        return f"suite data prepare {self.name} --from FOLDER"
+        return f"suite data prepare {f'{self.kind} --name {self.name}' if self.kind else self.name} --from FOLDER"
+
+    def called(self, name: str) -> ImageDataset[Content]:
+        """See `workloads.api.Dataset`."""
+        if not self.kind:
+            super().called(name)
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                f"--name {name}: letters, digits, `-`, `_` and `.` make a name; type for example --name my-{self.kind}"
+            )
+        self.name = name  # type: ignore[misc]  # of this instance alone
+        return self
 
     def named(self, bad: Sequence[str]) -> list[str]:
         """A line for each of the first problems, and one that counts the others."""
