@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
                 f"--name {own}: that is a data set of the suite; type another name, for example my-{args.name}"
             )
         dataset = dataset.called(own)
-    destination: Path = data_root() / dataset.name if args.to is None else args.to
+    destination: Path = data_root() / (own or args.name) if args.to is None else args.to
     try:
         lines = _carry_out(args, dataset, destination)
     except OSError as error:

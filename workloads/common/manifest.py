@@ -146,12 +146,11 @@ def to_verify(folder: Path, dataset: str, how: str) -> Manifest:
 
 
 def verify(
-    folder: Path, manifest: Manifest, how: str = "", digested: Callable[[Path], bool] | None = None
+    folder: Path, manifest: Manifest, how: str = "", digested: Callable[[Path], bool] = lambda path: True
 ) -> list[str]:
-    """Compare every file with the manifest, its content where `digested` says so (None: all); returns a line each.
+    """Compare every file with the manifest, its content where `digested` says so; returns a line each.
 
-    All that was found whole makes the manifest the newest file, as after the preparation. `how`: the command that prepares the
-    data set. Raises ValueError naming the first bad file.
+    Raises ValueError naming the first bad file. `how`: the command that prepares the data set.
     """
     lines, again = [], f"remove {folder} and prepare the data again" + (f": {how}" if how else "")
     for name, entry in sorted(manifest.files.items()):
@@ -161,12 +160,17 @@ def verify(
         size = path.stat().st_size
         if size != entry["bytes"]:
             raise ValueError(f"{path}: {size:,} bytes instead of {entry['bytes']:,}; {again}")
-        if (digested is None or digested(path)) and sha256(path) != entry["sha256"]:
+        if digested(path) and sha256(path) != entry["sha256"]:
             raise ValueError(f"{path}: content differs from the manifest; {again}")
         lines.append(f"{name}: {size:,} bytes, sha256 as recorded")
-    if digested is None:
-        with suppress(OSError):  # of somebody else, or read-only: the next run compares again
-            os.utime(folder / NAME)
+    return lines
+
+
+def verify_whole(folder: Path, manifest: Manifest, how: str) -> list[str]:
+    """The same for all content of a data set; makes the manifest the newest file, as after the preparation."""
+    lines = verify(folder, manifest, how)
+    with suppress(OSError):  # of somebody else, or read-only: the next run compares again
+        os.utime(folder / NAME)
     return lines
 
 

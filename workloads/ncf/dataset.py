@@ -202,7 +202,7 @@ class MovieLens(manifests.Prepared):
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared files with the manifest; see `workloads.api.Dataset`."""
         manifest = manifests.to_verify(destination, self.name, self.how())
-        lines = manifests.verify(destination, manifest, self.how())
+        lines = manifests.verify_whole(destination, manifest, self.how())
         lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
         return lines + [f"notice: {note}" for note in manifest.notes]
 

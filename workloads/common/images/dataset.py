@@ -129,7 +129,7 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared form with the manifest by content, and the images with the index by size in bytes."""
         manifest = manifests.to_verify(destination, self.name, self.how())
-        manifests.verify(destination, manifest, self.how())
+        manifests.verify_whole(destination, manifest, self.how())
         root, lines = index.root(destination, manifest), []
         for split in self._indexed(manifest):
             images = index.read(destination, split, root, manifest.counts[split])
