@@ -23,6 +23,7 @@ from suite.results.logs.events import number
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import RecordedTelemetry, json_lines, telemetry
 from suite.results.names import workload_name
+from suite.results.text import clean
 
 if TYPE_CHECKING:  # half a second to import, which only commands that print tables pay
     import pandas as pd
@@ -90,6 +91,23 @@ def share_of(above: str, below: Sequence[str]) -> Combine:
         return math.fsum(getattr(row, above) for row in whole) / base if base > 0 else None
 
     return combined
+
+
+BUSY, QUIET = "busy machine", "not busy"
+
+
+def condition_text(conditions: Sequence[Any]) -> str:
+    """`busy machine: others took 48 % of its cores`, or of how many runs (the worst one's reasons); empty: not all tell."""
+    busy = [one for one in conditions if one is not None and one.busy]
+    if not busy:
+        return QUIET if conditions and None not in conditions else ""
+
+    def others(one: Any) -> float:
+        shares = (value for name, value in one.figures.items() if name.endswith("_share") and name != "cpu_share")
+        return max(shares, default=0.0)
+
+    count = "" if len(conditions) == 1 else f" ({len(busy)} of {len(conditions)} runs)"
+    return clean(f"{BUSY}{count}: {' and '.join(max(busy, key=others).busy)}", 120)
 
 
 # --- what a run has of a column -----------------------------------------------------------------------------------------
@@ -325,6 +343,11 @@ COLUMNS: Mapping[str, Column] = {
     "published": Column("It stands in logs/published", "flag", _always(False)),
     "single_figure": Column("One printed figure, without runs", "flag", _always(False), first),
     "published_rate": Column("Samples per second of all devices, as published", "number", _always(None), first),
+    "machine_condition": Column(
+        "`not busy`, or what made the machine a busy one; empty: not known",
+        "text",
+        lambda run, log: condition_text((log.condition,)),
+    ),
     "condition": Column("How busy the machine was", "object", _log("condition"), shown=False),
     "gradients": Column("What the all-reduce of a step moves", "object", _log("gradients"), first, shown=False),
     "all_reduce": Column(

@@ -252,8 +252,11 @@ def test_runs_of_fixed_length_give_a_throughput(tmp_path):
 def test_equal_runs_stay_one_result_whatever_the_machine_did(tmp_path, conditions, said):
     for index, condition in enumerate(conditions):
         write_run(tmp_path, "job", index, start=1000 * index, condition=condition)
-    (found,) = result_rows(table(tmp_path))
+    runs = table(tmp_path)
+    (found,) = result_rows(runs)
     assert found.machine_condition == said
+    own = [one in (BUSY, WORSE) for one in conditions]
+    assert [text.startswith("busy machine: others took") for text in runs["machine_condition"]] == own
     assert merged_labels([found]) == ("cpu", "demo", *([said] if said.startswith("busy") else []))
 
 
