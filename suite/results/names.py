@@ -70,14 +70,14 @@ def framework_name(text: str, system: str = "") -> str:
 
 
 _ACCELERATORS = re.compile(
-    r"(?P<tpu>tpu)[ -]?(?P<version>v\d)?"
-    r"|(?P<name>gaudi ?\d?|ascend ?\d+|gc200|rtx ?a\d{4}|[vahlpt]\d{1,3}(?=\b|[sx]\b))",
+    r"(?P<tpu>tpu)[ -]?(?P<version>v\d[ep]?)?"
+    r"|(?P<name>gaudi ?\d?|ascend ?\d+|gc200|rtx ?a\d{4}|[vahlpt]\d{1,3}s?(?=\b|x\b))",
     re.IGNORECASE,
 )
 
 
 def accelerator_name(hardware: str) -> str:
-    """The kind of accelerator in a submitter's description: `V100` of `Tesla V100-SXM2-16GB`, `TPU v3` of `tpuv3-8`.
+    """The kind of accelerator in a submitter's description: `V100` of `Tesla V100-SXM2-16GB`, `V100S`, `TPU v3` of `tpuv3-8`.
 
     A description without a known name is returned as it is.
     """
