@@ -333,6 +333,16 @@ def test_an_easier_target_never_improves_a_headline(tmp_path):
     ]
 
 
+def test_a_headline_names_the_fastest_result_and_in_what_it_differs(tmp_path):
+    for devices, seconds in ((1, 7.0), (2, 6.0)):
+        for index in range(2):
+            name = f"usual-{devices}"
+            write_run(tmp_path, name, index, start=1000 * index, devices=devices, seconds_per_epoch=seconds)
+    write_run(tmp_path, "other-4", devices=4, seconds_per_epoch=3.0, keys={"opt_base_learning_rate": 0.006})
+    (found,) = headlines(result_rows(table(tmp_path)))
+    assert found == "NCF (demo, cpu) reaches hr_at_10 0.635 in 9.0 s on 4 devices in PyTorch, learning rate 0.006."
+
+
 def test_headlines_of_throughput_and_of_nothing(tmp_path):
     sweep(tmp_path, stop="epochs:2")
     write_run(tmp_path, "failed", workload="ssd", qualities=(0.1,))
