@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suite.results.identity import Row, own_words
+from suite.results.identity import Row, told_apart
 from suite.results.names import short_title, workload_name
 from suite.results.price import Prices
 from suite.results.ratios import ratio, times_text
@@ -49,7 +49,9 @@ def _sentence(members: Sequence[Row], prices: Prices | None) -> str:
         f"; {_framework(row)} {_value(row)}" for row in {row.framework: row for row in others[::-1]}.values()
     )
     alike = [one[0] for one in shown if place_of(one[0]) == place_of(best)]
-    told = own_words(alike, "devices", "nodes", fewest=True)[next(i for i, one in enumerate(alike) if one is chain[0])]
+    told = told_apart(alike, [()] * len(alike), ("devices", "nodes"))[
+        next(i for i, one in enumerate(alike) if one is chain[0])
+    ]
     target = f"reaches {targets_text(best.targets, name) or 'its target'} in" if best.to_target else "does"
     where = f"on {devices_text(best.devices or 0, best.nodes)} in {_framework(best)}"
     cost = prices.cost(best) if prices is not None else None
