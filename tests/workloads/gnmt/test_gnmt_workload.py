@@ -89,7 +89,9 @@ def test_rates_are_those_of_the_references_scheduler(name, changed):
 def test_no_decay_before_the_end_of_all_steps():
     """1.0 is all steps (v0.7's rules: it switches the decay off), not the first one, which would end the warm-up too."""
     workload = with_values("reference", remain_steps=1.0)
-    assert [workload.learning_rate(step) for step in (0, 199, 5_000)] == pytest.approx([1.0233e-5, 1e-3, 1e-3], rel=1e-4)
+    assert [workload.learning_rate(step) for step in (0, 199, 5_000)] == pytest.approx(
+        [1.0233e-5, 1e-3, 1e-3], rel=1e-4
+    )
 
 
 def test_a_share_of_all_steps_and_an_interval_of_the_rest():
