@@ -51,7 +51,7 @@ _HOW = "in a checkout type make demo once, then .venv/bin/suite …; elsewhere t
 
 def _main(arguments: list[str]) -> int:
     if arguments[:1] == ["run"]:
-        from suite.control.controller import main as run
+        from suite.control.start import main as run
 
         return run(arguments[1:])
     parser = argparse.ArgumentParser(prog="suite", description="A training-benchmark suite people can check.")

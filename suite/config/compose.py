@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.resources
 import itertools
 import sys
@@ -27,11 +28,11 @@ from suite.common.typed import as_typed
 from suite.config import overrides, studies
 from suite.config.complete import completion
 from suite.config.help import help_text
-from suite.config.keys import group_choices, meant, suite_keys, workload_keys
+from suite.config.keys import group_choices, meant, suite_keys
 from suite.config.options import SuiteConfig
 from suite.config.sweeps import default_gpus, divides, left_out
 from suite.environments.plugins import Plugin, activate
-from workloads.api import OPTION_GROUPS, untyped
+from workloads.api import OPTION_GROUPS, option_keys, untyped
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def _compose(arguments: Sequence[str]) -> Request:
     if flags.hydra_help or (flags.info and not words):
         return _hydra_prints([text for text in arguments if text not in typed])
     plugin_names = _plugins(words)
-    plugins = activate(plugin_names)
+    plugins = activate(plugin_names, installs=not _is_dry(words))
     if flags.help:
         print(as_typed(help_text(dict(_swept(words)))))
         return Request(())
@@ -108,6 +109,12 @@ def _compose(arguments: Sequence[str]) -> Request:
         return Request((_job(words, plugin_names),), plugins, (), tuple(arguments), _shown(flags))
     added, jobs, notes = _sweep(words, plugin_names)
     return Request(tuple(jobs), plugins, tuple(notes), (*arguments, *added), _shown(flags))
+
+
+def _is_dry(words: Sequence[str]) -> bool:
+    """Whether `dry_run=` says so, by its last value; one of a file is read later."""
+    typed = [text.partition("=")[2].lower() for text in words if text.startswith("dry_run=")]
+    return bool(typed) and typed[-1] != "false"
 
 
 def _parser() -> Any:
@@ -161,16 +168,16 @@ def _search(words: list[str], config_dir: str | None) -> list[str]:
 def _sweep(words: list[str], plugin_names: list[str]) -> tuple[list[str], list[Composed], list[str]]:
     """(words that act by default, the jobs of all combinations, what is to be said). The last key is the fastest."""
     workloads = _prepare(words, multirun=True)
-    first = [f"{key}={values[0]}" for key, values in _swept(words)]
+    swept = _gpus_first(_swept(words))
+    first = [f"{key}={values[0]}" for key, values in swept]
     config, of_hydra = _composed(first, workloads)
     params = of_hydra["sweeper"].get("params") or {}
-    swept = _swept(words)
     typed = {key for key, _ in swept}
     swept = [*_swept([f"{key}={value}" for key, value in params.items() if key not in typed]), *swept]
     added, note = default_gpus(dict(swept), config)
-    swept = sorted([*_swept(added), *swept], key=lambda pair: pair[0] != "gpus")  # the slowest, wherever it is typed
-    grid = itertools.product(*([f"{key}={value}" for value in values] for key, values in swept))
-    jobs = [_job(list(one), plugin_names, workloads) for one in grid]
+    swept = _gpus_first([*_swept(added), *swept])
+    grid = map(list, itertools.product(*([f"{key}={value}" for value in values] for key, values in swept)))
+    jobs = [_job(one, plugin_names, workloads, config if one == first else None) for one in grid]
     notes = [note, left_out([job.config for job in jobs])]
     return added, [job for job in jobs if divides(job.config)], [line for line in notes if line]
 
@@ -178,6 +185,11 @@ def _sweep(words: list[str], plugin_names: list[str]) -> tuple[list[str], list[C
 def _swept(words: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Each key with its values, as typed."""
     return [(text.partition("=")[0], overrides.texts(text)) for text in words]
+
+
+def _gpus_first(swept: Sequence[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
+    """Devices are the slowest key of a grid, wherever they are typed."""
+    return sorted(swept, key=lambda pair: pair[0] != "gpus")
 
 
 def _prepare(words: Sequence[str], multirun: bool) -> list[str]:
@@ -202,9 +214,13 @@ def _prepare(words: Sequence[str], multirun: bool) -> list[str]:
     return workloads
 
 
-def _job(words: list[str], plugin_names: list[str], workloads: Sequence[str] = ()) -> Composed:
-    """One job. Raises ValueError for a value of a file that is not allowed, as for one that is typed."""
-    config, _ = _composed(words, workloads or _prepare(words, multirun=False))
+def _job(
+    words: list[str], plugin_names: list[str], workloads: Sequence[str] = (), config: dict[str, Any] | None = None
+) -> Composed:
+    """One job, of a `config` that may be composed already. Raises ValueError for a value of a file that is not allowed, as for
+    one that is typed."""
+    if config is None:
+        config, _ = _composed(words, workloads or _prepare(words, multirun=False))
     if _texts(config["plugins"]) != plugin_names:
         raise ValueError(
             "plugins: set in a file that is read too late; type plugins=[…] here or set it in conf/config.yaml"
@@ -276,27 +292,39 @@ def _texts(value: object) -> list[str]:
 
 
 def _store(workloads: Sequence[str]) -> None:
-    """Tell Hydra the schema, the workloads, and the frameworks of installed packages that have no file below conf/.
+    """Tell Hydra the schema, the workloads, and the frameworks of installed packages that have no file below conf/."""
+    without_file = [
+        (group, name)
+        for group, points in (("workload", registry.WORKLOADS), ("framework", registry.FRAMEWORKS))
+        for name in sorted({*registry.names(points)} - {*conf.files(group)})
+    ]
+    nodes = tuple((group, name, _options(name) if group == "workload" else None) for group, name in without_file)
+    _tell(tuple(_options(name) for name in workloads), nodes)
 
-    The schema is SuiteConfig with the keys that these workloads have outside `workload`. Null: the default of each.
-    """
+
+def _options(workload: str) -> type:
+    return registry.load_workload(workload).Options
+
+
+@functools.lru_cache(maxsize=1)  # Hydra keeps what it was told last
+def _tell(kinds: tuple[type, ...], nodes: tuple[tuple[str, str, type | None], ...]) -> None:
+    """Store SuiteConfig with the keys that these `Options` have outside `workload` (null: the default of each), and `nodes`:
+    group, name, and a workload's own `Options`."""
     schema: DictConfig = OmegaConf.structured(SuiteConfig)
-    for workload in workloads:
-        for key, item in workload_keys(workload).items():
+    for kind in kinds:
+        for key, item in option_keys(kind).items():
             if key.partition(".")[0] in OPTION_GROUPS:
-                default = item.default if len(workloads) == 1 else None  # of several, not all may have it
+                default = item.default if len(kinds) == 1 else None  # of several, not all may have it
                 OmegaConf.update(schema, key, default, force_add=True)
     store = ConfigStore.instance()
     store.store(name="suite_config", node=schema)
-    for group, names in (("workload", registry.WORKLOADS), ("framework", registry.FRAMEWORKS)):
-        for name in registry.names(names):
-            if name not in conf.files(group):
-                store.store(group=group, name=name, node={**_defaults(group, name), "name": name})
+    for group, name, own in nodes:
+        store.store(group=group, name=name, node={**_defaults(own), "name": name})
 
 
-def _defaults(group: str, name: str) -> dict[str, Any]:
+def _defaults(kind: type | None) -> dict[str, Any]:
     """`workload.*` of a workload where nothing is typed."""
-    if group != "workload":
+    if kind is None:
         return {}
-    values = untyped(registry.load_workload(name).Options)
-    return {item.name: values[item.name] for key, item in workload_keys(name).items() if key.startswith("workload.")}
+    values = untyped(kind)
+    return {item.name: values[item.name] for key, item in option_keys(kind).items() if key.startswith("workload.")}

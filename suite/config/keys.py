@@ -10,7 +10,7 @@ from typing import Any
 from suite.common import conf, registry
 from suite.common.study import SIZES, study_names
 from suite.config.options import SuiteConfig, known_fields, subgroup
-from workloads.api import OPTION_GROUPS, option_keys
+from workloads.api import OPTION_GROUPS, kind_of, option_keys
 
 GROUPS = ("workload", "framework", "profile", "rules", "environment", "system", "experiment")
 """Keys that choose a file below conf/ or in a folder of the user's own."""
@@ -61,10 +61,10 @@ def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
     if key == "study.size":
         return list(SIZES)
     if key == "workload.dataset":
-        return registry.names(registry.DATASETS)
+        return registry.dataset_names()
     if key == "workload.hyperparameter_set" and workload:
         return sorted(registry.load_workload(workload).named_sets())
-    kind = str(item.type) if item is not None else ""
+    kind = kind_of(item) if item is not None else ""
     return list(item.metadata.get("choices") or (["true", "false"] if kind == "bool" else [])) if item else []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 import re
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from suite.common.registry import not_allowed
 from suite.config import keys
 from suite.config.keys import GROUPS, SHORT, SYNONYMS, group_choices
 from suite.config.options import SuiteConfig, known_fields
-from workloads.api import OPTION_GROUPS, check_value
+from workloads.api import OPTION_GROUPS, check_value, kind_of
 
 _SWEEPS = "runs have the machine one after another: type -m with lists (docs/hydra.md)"
 _FOLDER = "Hydra's folders are not used; type output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"
@@ -76,6 +77,7 @@ def check_form(arguments: Sequence[str]) -> None:
             raise ValueError(f"{argument}: settings are typed without dashes; type {key}={typed}")
 
 
+@functools.cache  # each word is looked at again for every question about it
 def parse(argument: str) -> Override:
     """Hydra's parser. Raises ValueError, with what to type, for what is no override."""
     try:
@@ -186,7 +188,7 @@ def _check_value(key: str, item: Any, value: Any) -> None:
     allowed = item.metadata.get("choices") or ()
     if str(value) not in allowed and SYNONYMS.get(str(value)) in allowed:
         raise ValueError(f"{key}={value}: did you mean {key}={SYNONYMS[str(value)]}? allowed: {', '.join(allowed)}")
-    check_value(key, str(item.type), item.metadata, value)
+    check_value(key, kind_of(item), item.metadata, value)
 
 
 def _check_target(key: str, value: Any, metrics: Sequence[str]) -> None:

@@ -153,9 +153,11 @@ def _dry_run(request: Request, output: Path, console: Console, agents: Agents | 
     """Say what would run. Raises ValueError with what is in the way."""
     plans = plans_for_slurm(request, output) if submitted else planned(request, output, agents)
     error = refused(request, plans, here=agents is None and not submitted)
-    said = plans if error is None else [one._replace(findings=()) for one in plans]  # the error says them all
+    alone = error is not None and len(plans) == 1  # the error says all that is in its way
+    said = [one._replace(findings=()) for one in plans] if alone else plans
     names = [job_name(one) for one in request.jobs]
-    for line in dry_run.lines(list(zip(names, said, strict=True)), output, submitted):
+    full = request.jobs[0].config["dry_run"] == dry_run.FULL
+    for line in dry_run.lines(list(zip(names, said, strict=True)), output, submitted, full):
         console.print(escape(as_typed(line)), soft_wrap=True)
     if error is not None:
         raise error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +13,7 @@ from suite.plan.jobs import Plan, plan
 from suite.plan.settings import Missing
 from workloads.api import Json
 
-KEPT = ("workload", "framework", "plugins", "experiment")
+KEPT = ("workload", "framework", "plugins", "experiment", "output")
 """Keys of the command that a smaller run keeps, beside those of the environment."""
 
 
@@ -38,11 +39,12 @@ def _runs(composed: Composed, planned: Plan) -> str:
         return f"this would run now: {_command(_replaced(composed.overrides, instead))}"
     name = str(composed.config["framework"]["name"])
     offered = registry.frameworks_of(str(composed.config["workload"]["name"]))
-    demos = [_demo(composed, name), *(_demo(composed, other) for other in offered if other != name)]
-    words = next((words for words, lacks in demos if words and not lacks), [])
+    own = _demo(composed, name)
+    others = (_demo(composed, other) for other in offered if other != name)
+    words = next((words for words, lacks in itertools.chain([own], others) if words and not lacks), [])
     if words:
         return f"this would run now: {_command(words)}"
-    words, _ = demos[0]
+    words, _ = own
     return f"with its environment alone this would run: {_command(words)}" if words else ""
 
 
@@ -77,4 +79,6 @@ def _replaced(words: Sequence[str], instead: Mapping[str, Json]) -> list[str]:
 
 
 def _command(words: Sequence[str]) -> str:
-    return f"python run_suite.py {shlex.join(word for word in words if not word.startswith('dry_run='))}"
+    """As it is typed: with the user's folders, and to run."""
+    typed = [word for word in words if not word.startswith(("dry_run=", "hydra.searchpath="))]
+    return f"python run_suite.py {shlex.join([*conf.flags(), *typed])}"

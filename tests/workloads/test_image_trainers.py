@@ -11,6 +11,7 @@ from tests.frameworks_probe import begin_chosen, below, probe, probe_together, r
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 TRAINED = "probes.image_trainers.trained"
+REFERENCE = "probes.torchvision_models.trained"
 WORKLOADS = ("resnet50", "ssd")
 SMALL = [("resnet50", "sgd"), ("ssd", "steps")]
 LARGE = [("resnet50", "lars"), ("resnet50", "full"), ("ssd", "full")]
@@ -38,13 +39,17 @@ def trained(workload, framework, case):
 
 def reference(workload, case, *how):
     """What torchvision computes in float64."""
-    return probe("pytorch", "probes.torchvision_models.trained", workload, case, *how)
+    return probe("pytorch", REFERENCE, workload, case, *how)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def all_at_once(request):
     """Every framework begins with what the chosen tests will ask of it, while another one is waited for."""
-    begin_chosen(request, lambda workload, framework, case: (framework, TRAINED, workload, framework, case))
+    begin_chosen(
+        request,
+        lambda workload, case: None if case == "uneven" else ("pytorch", REFERENCE, workload, case),
+        lambda workload, framework, case: (framework, TRAINED, workload, framework, case),
+    )
 
 
 @pytest.mark.parametrize(("workload", "case"), CASES)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.helpers import PROJECT, TOY_RUN, cpu_seconds, run_suite, run_suite_here
+from tests.helpers import PROJECT, TOY_RUN, cpu_seconds, run_suite, run_suite_here, written
 
 NCF = ("workload=ncf", "profile=demo")
 
@@ -133,7 +133,7 @@ CASES = {
 }
 
 
-OWN_PROCESS = ("workload", "no workload", "gpus in a sweep", "sweep with too many")
+OWN_PROCESS = ("workload", "sweep with too many")
 """Cases that a Python of its own is started for, too: as a user starts it."""
 
 
@@ -154,29 +154,30 @@ def test_one_line_and_exit_code_2(tmp_path, name, run):
     assert not list(tmp_path.glob("*.yaml"))
 
 
-def test_missing_environment_says_the_command_that_makes_it(tmp_path):
-    done = run_suite_here(tmp_path, *NCF, SUITE_ENV_DIR=str(tmp_path / "none"))
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (NCF, "suite env create torch"),
+        (("workload=ncf", "device=cpu", "environment=current"), "suite data prepare ml-20m --from"),
+    ],
+)
+def test_what_is_missing_is_named_with_the_command_that_makes_it(tmp_path, words, expected):
+    nothing = dict.fromkeys(("SUITE_ENV_DIR", "SUITE_DATA_DIR"), str(tmp_path / "none"))
+    done = run_suite_here(tmp_path, *words, **nothing)
     assert done.returncode == 2
-    assert "suite env create torch" in done.stderr
-
-
-def test_missing_data_set_says_the_command_that_prepares_it(tmp_path):
-    arguments = ("workload=ncf", "device=cpu", "environment=current")
-    done = run_suite_here(tmp_path, *arguments, SUITE_DATA_DIR=str(tmp_path / "none"))
-    assert done.returncode == 2
-    assert "suite data prepare ml-20m --from" in done.stderr
+    assert expected in done.stderr
 
 
 def test_results_below_a_path_with_spaces_commas_and_other_letters_are_never_overwritten(tmp_path):
     output = tmp_path / "Ausgänge, neu 1"
-    first = run_suite(tmp_path, *TOY_RUN, f"output={output}", toy=True)
+    first = run_suite_here(tmp_path, *TOY_RUN, f"output={output}", toy=True)
     assert first.returncode == 0, first.stdout + first.stderr
     assert (output / "toy-plain-demo-1dev" / "run_0" / "result_0.txt").exists()
-    before = {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
+    before = written(output)
     second = run_suite_here(tmp_path, *TOY_RUN, f"output={output}", toy=True)
     assert second.returncode == 2
     assert "never overwritten; type another output=FOLDER" in second.stderr
-    assert before == {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
+    assert before == written(output)
 
 
 def test_output_that_cannot_be_made(tmp_path):
@@ -187,20 +188,14 @@ def test_output_that_cannot_be_made(tmp_path):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_python_without_the_controllers_packages_says_what_to_type(tmp_path):
-    command = [sys.executable, "-S", str(PROJECT / "run_suite.py"), *NCF]  # -S: no site-packages
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 1
-    assert "is not installed for" in done.stderr
-    assert "type make demo once" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-
-
-def test_the_suite_command_says_it_too(tmp_path):
-    command = [sys.executable, "-S", "-m", "suite.cli", "env", "list"]
+@pytest.mark.parametrize(
+    ("words", "code"), [((str(PROJECT / "run_suite.py"), *NCF), 1), (("-m", "suite.cli", "env", "list"), 2)]
+)
+def test_a_python_without_the_controllers_packages_says_what_to_type(tmp_path, words, code):
+    command = [sys.executable, "-S", *words]  # -S: no site-packages
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
-    assert done.returncode == 2
+    assert done.returncode == code
     (line,) = done.stderr.strip().splitlines()
     assert "is not installed for" in line
-    assert "make demo once" in line
+    assert "type make demo once" in line

@@ -8,6 +8,7 @@ from suite import __version__
 from suite.config.compose import compose
 from suite.config.sweeps import default_gpus
 from suite.machine import devices
+from suite.plan.shown import settings_text
 from tests.helpers import composed, logging_as_at_a_start, run_suite, run_suite_here
 
 NCF = ("workload=ncf", "profile=demo")
@@ -23,30 +24,29 @@ def no_logging_after_it():
 @pytest.mark.parametrize(
     "arguments", [("--cfg", "job", *NCF), (*NCF, "--cfg", "job"), (NCF[0], "-c", "job", NCF[1]), ("--cfg=job", *NCF)]
 )
-def test_cfg_prints_and_runs_nothing_wherever_it_stands(arguments, tmp_path):
-    done = run_suite_here(tmp_path, *arguments)
-    assert done.returncode == 0
-    assert not (tmp_path / "logs").exists()
-    printed = yaml.safe_load(done.stdout)
-    assert (printed["gpus"], printed["profile"]["name"]) == (1, "demo")
+def test_flags_may_stand_anywhere(arguments):
+    request = compose(arguments)
+    assert (request.shown, [job.config for job in request.jobs]) == ("", [composed(*NCF)])
 
 
-def test_cfg_prints_resolved_values(tmp_path):
+def test_cfg_prints_resolved_values_and_runs_nothing(tmp_path):
     """Of the set, the profile and the rules, where the composed files have null and auto; all but `batch=set`."""
     printed = yaml.safe_load(run_suite_here(tmp_path, *NCF, "device=cpu", "--cfg", "job").stdout)
+    assert not (tmp_path / "logs").exists()
+    assert (printed["gpus"], printed["profile"]["name"]) == (1, "demo")
     of_ncf = {
-        "learning_rate": 0.006,
-        "max_epochs": 12,
-        "target": 0.635,
-        "dataset": "ml-demo",
-        "hyperparameter_set": "demo",
+        **{"learning_rate": 0.006, "max_epochs": 12, "target": 0.635},
+        **{"dataset": "ml-demo", "hyperparameter_set": "demo"},
     }
     assert {key: printed["workload"][key] for key in of_ncf} == of_ncf
-    assert (printed["rules"], printed["lr_scaling"]) == ({"name": "v0.5", "clock": "v0.5"}, "linear")
-    two = yaml.safe_load(run_suite_here(tmp_path, "workload=maskrcnn", "--cfg", "job", "--package", "workload").stdout)
-    assert two["target"] == {"BBOX": 0.377, "SEGM": 0.339}
-    done = run_suite_here(tmp_path, *NCF, "--cfg", "job", "--package", "nope")
-    assert (done.returncode, "--package=nope: allowed: " in done.stderr) == (2, True)
+    assert (printed["rules"], printed["lr_scaling"]) == ({"name": "v0.5"}, "linear")
+
+
+def test_cfg_prints_a_part():
+    shown = yaml.safe_load(settings_text(composed("workload=maskrcnn"), "workload"))
+    assert shown["target"] == {"BBOX": 0.377, "SEGM": 0.339}
+    with pytest.raises(ValueError, match=r"--package=nope: allowed: "):
+        settings_text(composed(*NCF), "nope")
 
 
 @pytest.mark.parametrize(
@@ -75,18 +75,14 @@ def test_what_hydra_says_of_itself_needs_no_workload(capsys):
     assert "Hydra" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("flag", ["-m", "--multirun"])
-def test_a_sweep_is_the_grid_of_its_values(flag):
-    request = compose([*NCF, flag, "gpus=2,1", "seed=5,6"])
+def test_a_sweep_is_the_grid_of_its_values_and_each_job_as_alone():
+    words = (*NCF, "environment=custom", "environment.python='/a b'", "workload.learning_rate=0.5")
+    request = compose([*words, "--multirun", "seed=5,6", "gpus=2,1"])
     assert [(job.config["gpus"], job.config["seed"]) for job in request.jobs] == [(2, 5), (2, 6), (1, 5), (1, 6)]
-
-
-def test_one_job_is_composed_as_a_sweep_composes_it():
-    words = (*NCF, "gpus=2", "environment=custom", "environment.python='/a b'", "workload.learning_rate=0.5")
-    alone, swept = compose(words), compose(["-m", *words])
-    assert [job.config for job in alone.jobs] == [job.config for job in swept.jobs]
-    assert alone.jobs[0].overrides == words
-    assert sorted(swept.jobs[0].overrides) == sorted(words)
+    alone = (*words, "gpus=1", "seed=6")
+    (job,) = compose(alone).jobs
+    assert (job.config, job.overrides) == (request.jobs[-1].config, alone)
+    assert sorted(request.jobs[-1].overrides) == sorted(alone)
 
 
 def test_a_reference_to_a_key_that_is_not_there_is_one_line():
@@ -94,8 +90,16 @@ def test_a_reference_to_a_key_that_is_not_there_is_one_line():
         compose([*NCF, "output=${nope}"])
 
 
-def test_a_sweep_without_gpus_is_over_1_4_and_8():
-    assert [job.config["gpus"] for job in compose(["-m", "workload=ncf"]).jobs] == [1, 4, 8]
+def test_a_sweep_without_gpus_is_over_1_4_and_8_and_says_so():
+    request = compose(["-m", "workload=ncf"])
+    assert [job.config["gpus"] for job in request.jobs] == [1, 4, 8]
+    assert request.arguments == ("-m", "workload=ncf", "gpus=1,4,8")  # what is typed to resume
+    assert "gpus=1,4,8, as the reference sweep; type gpus=…" in request.notes[0]
+
+
+@pytest.mark.parametrize("typed", [{"gpus": ["2"]}, {"gpus": ["1", "2"]}, {"seed": ["1", "2"]}])
+def test_the_default_of_a_sweep_acts_where_nothing_is_swept_only(typed):
+    assert default_gpus(typed, composed(*NCF)) == ([], "")
 
 
 @pytest.mark.parametrize(
@@ -117,48 +121,39 @@ def test_a_wrong_flag_or_sweep_is_one_line(arguments, expected):
     assert expected in str(error.value)
 
 
-def test_a_demo_without_gpus_sweeps_what_the_machine_has(monkeypatch):
+@pytest.mark.parametrize(
+    ("cores", "words", "counts"),
+    [
+        *((2, (), "1,2"), (1, (), "1"), (3, (), "1,2"), (64, (), "1,2,4,8")),
+        *((8, ("cpu.cores_per_device=4",), "1,2"), (2, ("oversubscribe=true",), "1,4,8")),
+    ],
+)
+def test_a_demo_without_gpus_sweeps_what_the_machine_has(monkeypatch, cores, words, counts):
     monkeypatch.setattr(devices, "gpus", list)
-    for cores, words, counts in (
-        (2, (), [1, 2]),
-        (1, (), [1]),
-        (3, (), [1, 2]),
-        (64, (), [1, 2, 4, 8]),
-        (8, ("cpu.cores_per_device=4",), [1, 2]),
-        (2, ("oversubscribe=true",), [1, 4, 8]),
-    ):
-        monkeypatch.setattr(devices, "cpu_cores", lambda cores=cores: tuple(range(cores)))
-        (added,), said = default_gpus({}, composed(*NCF, *words))
-        assert added == f"gpus={','.join(map(str, counts))}"
-        assert f"{added}, " in said
-    monkeypatch.setattr(devices, "cpu_cores", lambda: tuple(range(4)))
-    for words in (NCF, ("+experiment=ncf_first_run", "gpus=1,2,4")):
-        assert [job.config["gpus"] for job in compose(["-m", *words]).jobs] == [1, 2, 4]
+    monkeypatch.setattr(devices, "cpu_cores", lambda: tuple(range(cores)))
+    (added,), said = default_gpus({}, composed(*NCF, *words))
+    assert added == f"gpus={counts}"
+    assert f"{added}, " in said
 
 
-def test_what_an_experiment_says_of_profile_and_devices_holds_for_a_sweep_without_lists(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("text", "counts"), [("", [1, 2]), ("gpus: 8\n", [8])])
+def test_what_an_experiment_says_of_profile_and_devices_holds_for_a_sweep_without_lists(
+    tmp_path, monkeypatch, text, counts
+):
     monkeypatch.setattr(devices, "gpus", list)
     monkeypatch.setattr(devices, "cpu_cores", lambda: (0, 1))
     (tmp_path / "experiment").mkdir()
-    for text, counts in (("", [1, 2]), ("gpus: 8\n", [8])):
-        file = "# @package _global_\ndefaults:\n- override /workload: ncf\n- override /profile: demo\n" + text
-        (tmp_path / "experiment" / "mine.yaml").write_text(file)
-        request = compose(["-m", "--config-dir", str(tmp_path), "+experiment=mine"])
-        assert [job.config["gpus"] for job in request.jobs] == counts
-        assert {job.config["profile"]["name"] for job in request.jobs} == {"demo"}
+    file = "# @package _global_\ndefaults:\n- override /workload: ncf\n- override /profile: demo\n" + text
+    (tmp_path / "experiment" / "mine.yaml").write_text(file)
+    request = compose(["-m", "--config-dir", str(tmp_path), "+experiment=mine"])
+    assert [job.config["gpus"] for job in request.jobs] == counts
+    assert {job.config["profile"]["name"] for job in request.jobs} == {"demo"}
 
 
-@pytest.mark.parametrize("flag", [("--cfg", "all"), ("--info", "defaults")])
-def test_what_hydra_prints_needs_no_earlier_command(flag, tmp_path):
-    done = run_suite(tmp_path, *NCF, *flag)
+def test_what_hydra_prints_needs_no_earlier_command(tmp_path):
+    done = run_suite(tmp_path, *NCF, "--cfg", "all")
     assert done.returncode == 0, done.stderr
     assert "ncf" in done.stdout
-
-
-def test_the_default_of_a_sweep_is_said_where_it_acts_and_only_there():
-    assert "gpus=1,4,8, as the reference sweep; type gpus=…" in compose(["-m", "workload=ncf"]).notes[0]
-    for words in (("-m", *NCF, "gpus=1,2"), NCF, ("-m", *NCF, "hydra.sweeper.params.gpus=2"), ("gpus=1", *NCF)):
-        assert compose(words).notes == ()
 
 
 def test_help_has_the_keys_and_defaults_of_the_chosen_workload_and_the_variables(capsys, monkeypatch, tmp_path):

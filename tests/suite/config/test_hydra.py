@@ -9,9 +9,10 @@ import yaml
 from suite.common import conf
 from suite.config.complete import completions
 from suite.config.compose import compose
-from suite.config.keys import group_choices
+from suite.config.overrides import in_full, values
+from suite.config.sweeps import default_gpus
 from suite.plan.jobs import plan
-from tests.helpers import PROJECT, run_suite_here
+from tests.helpers import PROJECT, composed, run_suite_here
 
 NCF = ("workload=ncf", "profile=demo")
 
@@ -30,7 +31,7 @@ def own(tmp_path):
         "system/lab.yaml": "defaults: [local]\nname: lab\nprice_per_device_hour: 2.5\n",
         "environment/mine.yaml": "name: custom\npython: /opt/python\n",
         "workload/ncf_slow.yaml": "defaults: [ncf]\nlearning_rate: 0.001\n",
-        "rules/ours.yaml": "name: v0.5\nclock: v0.7\n",
+        "rules/ours.yaml": "name: v0.5\n",
         "study/rates.yaml": "sentence: One.\nset: {workload: ncf, profile: demo}\naxes: {seed: [1, 2]}\n",
         "experiment/night.yaml": "# @package _global_\ndefaults: [override /workload: ncf, override /system: lab]\nseed: 7\n",
     }.items():
@@ -43,15 +44,14 @@ def own(tmp_path):
     "how", ["--config-dir {}", "--config-dir={}", "hydra.searchpath=[file://{}]", "hydra.searchpath=[{}]"]
 )
 def test_choices_in_a_folder_of_ones_own(own, how):
-    words = ("profile=demo", "workload=ncf_slow", "system=lab", "environment=mine", "rules=ours")
+    words = ("profile=quick", "workload=ncf_slow", "system=lab", "environment=mine", "rules=ours")
     (job,) = compose([*how.format(own).split(), *words]).jobs
     config = job.config
     assert (config["workload"]["name"], config["workload"]["learning_rate"]) == ("ncf", 0.001)
     assert (config["system"]["name"], config["system"]["price_per_device_hour"]) == ("lab", 2.5)
-    assert (config["environment"]["python"], config["rules"]["clock"]) == ("/opt/python", "v0.7")
+    assert (config["environment"]["python"], config["rules"]["name"]) == ("/opt/python", "v0.5")
+    assert (config["profile"]["name"], config["profile"]["submission_org"]) == ("demo", "us")
     assert job.overrides == words
-    (job,) = compose([*how.format(own).split(), "workload=ncf", "profile=quick"]).jobs
-    assert config["profile"]["name"] == job.config["profile"]["name"] == "demo"
 
 
 def test_studies_and_experiments_in_a_folder_of_ones_own(own):
@@ -114,26 +114,19 @@ def test_a_folder_that_is_not_there_is_one_line(tmp_path):
         compose(["hydra.searchpath=[pkg://nope/conf]", *NCF])
 
 
+def test_an_experiment_is_chosen_with_and_without_hydras_plus():
+    assert in_full("+experiment=ncf_first_run") == in_full("experiment=ncf_first_run") == "experiment=ncf_first_run"
+
+
 @pytest.mark.parametrize("name", sorted(conf.files("experiment")))
 def test_a_shipped_experiment_composes_and_plans(name):
-    with_plus, without = (compose([f"{plus}experiment={name}"]).jobs[0] for plus in ("+", ""))
-    assert with_plus == without
     text = conf.files("experiment")[name].read_text()
     assert text.startswith("# @package _global_\n")
     described = yaml.safe_load(text)
-    config = with_plus.config
-    assert {key: config[key] for key in ("gpus", "batch", "stop", "seed", "device", "runs") if key in described} == {
-        key: described[key] for key in ("gpus", "batch", "stop", "seed", "device", "runs") if key in described
-    }
+    config = composed(f"experiment={name}")
+    said = described.keys() & {"gpus", "batch", "stop", "seed", "device", "runs"}
+    assert {key: config[key] for key in said} == {key: described[key] for key in said}
     assert plan(config).draft is not None
-
-
-def test_there_are_three_experiments():
-    assert len(group_choices("experiment")) >= 3
-
-
-def gpus(*words):
-    return [job.config["gpus"] for job in compose(["-m", *words]).jobs]
 
 
 def test_a_sweep_keeps_the_default_of_what_is_not_typed():
@@ -143,21 +136,17 @@ def test_a_sweep_keeps_the_default_of_what_is_not_typed():
         (1, 0.008),
     ]
     assert request.notes == ()
-    assert gpus("workload=ncf") == [1, 4, 8]
-    assert gpus("workload=ncf", "seed=3") == [1, 4, 8]
-    assert gpus("workload=ncf", "gpus=2") == [2]
 
 
-def test_resuming_never_adds_runs(tmp_path):
-    resumed = ("-m", "workload=ncf", f"output={tmp_path}", "resume=true")
+def test_resuming_never_adds_runs():
+    resumed = {**composed("workload=ncf"), "resume": True}
     with pytest.raises(ValueError, match=r"^resume=true: -m over which devices\? .* gpus=1,4,8$"):
-        compose(resumed)
-    assert len(compose([*resumed, "gpus=1,2"]).jobs) == 2
-    assert compose(["-m", "workload=ncf"]).arguments == ("-m", "workload=ncf", "gpus=1,4,8")  # what is typed to resume
+        default_gpus({}, resumed)
+    assert default_gpus({"gpus": ["1", "2"]}, resumed) == ([], "")
 
 
 @pytest.mark.parametrize(
-    ("typed", "values"),
+    ("typed", "expected"),
     [
         ("seed=1,2", [1, 2]),
         ("seed=choice(3,1)", [3, 1]),
@@ -166,17 +155,20 @@ def test_resuming_never_adds_runs(tmp_path):
         ("profile=glob(*,exclude=ref*)", ["demo", "synthetic"]),
         ("system.name='a b','c,d'", ["a b", "c,d"]),
         ("launch.hosts=['a','b'],['c']", [["a", "b"], ["c"]]),
-        ("hydra.sweeper.params.seed=4,5", [4, 5]),
     ],
 )
-def test_the_syntax_of_sweeps(typed, values):
-    def of(config):
-        key = typed.partition("=")[0].removeprefix("hydra.sweeper.params.")
-        group, _, name = key.partition(".")
-        value = config[group]
-        return value.get(name or "name") if isinstance(value, dict) else value
+def test_the_syntax_of_sweeps(typed, expected):
+    assert values(in_full(typed)) == expected
 
-    assert [of(job.config) for job in compose(["-m", "workload=ncf", "gpus=1", typed]).jobs] == values
+
+def test_a_sweep_over_three_keys_in_three_ways_of_typing():
+    """What a job gets is what the words above mean, also by the key of Hydra's own sweeper."""
+    words = ("gpus=1", "launch.hosts=['a','b'],['c']", "hydra.sweeper.params.seed=4", "profile=glob(d*)")
+    jobs = [job.config for job in compose(["-m", "workload=ncf", *words]).jobs]
+    assert [(job["launch"]["hosts"], job["seed"], job["profile"]["name"]) for job in jobs] == [
+        (["a", "b"], 4, "demo"),
+        (["c"], 4, "demo"),
+    ]
 
 
 def test_sweeps_of_an_experiment_file(own):

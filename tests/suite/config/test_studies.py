@@ -1,5 +1,7 @@
 """Studies on the command line: which jobs they become, what is typed beside them, and what is refused in one line."""
 
+import functools
+import operator
 import re
 
 import pytest
@@ -7,26 +9,19 @@ import yaml
 
 from suite.common import conf, registry, study
 from suite.common.study import load_study, read_study, study_names
+from suite.config import overrides
 from suite.config.compose import compose
+from suite.config.help import help_text
 from suite.config.overrides import texts
 from suite.config.studies import cells
 from suite.results.views.study_columns import COLUMNS
-from tests.helpers import run_suite_here
+from tests.helpers import composed, run_suite_here
 
 SENTENCE = {"sentence": "One."}
 SPECIFIED = (
-    *(
-        "allreduce",
-        "async",
-        "batch_efficiency",
-        "batch_size",
-        "devices",
-        "dgx1_article",
-        "embedding",
-        "fixed_samples",
-        "frameworks",
-    ),
-    *("image_size", "links", "lr_scaling", "model_size", "nodes", "passes", "scaling_strong", "scaling_weak"),
+    *("allreduce", "async", "batch_efficiency", "batch_size", "devices", "dgx1_article", "embedding", "fixed_samples"),
+    *("frameworks", "image_size", "links", "lr_scaling", "model_size", "nodes", "passes", "scaling_strong"),
+    "scaling_weak",
 )
 
 
@@ -43,27 +38,38 @@ def test_every_study_of_the_articles_is_there():
     assert set(study_names()) >= set(SPECIFIED) == set(conf.files("study"))
 
 
-@pytest.mark.parametrize(
-    "size", [pytest.param(size, marks=[pytest.mark.slow] * (size == "full")) for size in study.SIZES]
-)
+@pytest.mark.parametrize("size", study.SIZES)
 @pytest.mark.parametrize("name", SPECIFIED)
-def test_a_study_composes_where_its_workload_is_installed(name, size):
+def test_a_study_has_a_table_a_figure_and_cells_that_differ(name, size):
     found = load_study(name, size)
     assert found.sentence.endswith((".", ")."))
     assert set(found.table["columns"]) <= set(COLUMNS)
     assert found.figure["y"] in found.table["columns"]
     assert found.figure["kind"] in ("lines", "bars", "curves")
+    typed = [f"study={name}", f"study.size={size}"]
     if found.refused:
         with pytest.raises(ValueError, match=rf"^study={name}: [^\n]+\Z"):
-            compose([f"study={name}", f"study.size={size}"])
+            cells(typed)
         return
     used = {found.settings.get("workload"), *(point.get("workload") for point in found.points)} - {None}
-    assert used
-    if used <= set(registry.names(registry.WORKLOADS)):
-        jobs = compose([f"study={name}", f"study.size={size}"]).jobs
-        assert len({job.cell.texts for job in jobs}) == len(jobs) >= 2
-        for job in jobs:
-            assert set(job.cell.texts) <= set(job.overrides)
+    listed = cells(typed)
+    assert len({one.cell.texts for one in listed}) == len(listed) >= 2
+    for one in listed:
+        assert set(one.cell.texts) <= set(one.words)
+        if used <= set(registry.names(registry.WORKLOADS)):  # every key and value is one that can be typed
+            (workload,) = overrides.texts(next(word for word in one.words if word.startswith("workload=")))
+            overrides.check(list(one.words), [workload], multirun=False)
+
+
+@pytest.mark.parametrize("name", SPECIFIED)
+def test_the_last_cell_of_a_study_composes(name):
+    """What it sets is in the composed settings."""
+    last = cells([f"study={name}", "study.size=ci"])[-1]
+    config = composed(*last.words)
+    for word in last.words:
+        *path, key = word.partition("=")[0].split(".")
+        value = functools.reduce(operator.getitem, path, config)[key]
+        assert [value["name"] if isinstance(value, dict) and "name" in value else value] == overrides.values(word)
 
 
 def test_a_study_may_say_why_it_cannot_run(monkeypatch):
@@ -158,9 +164,8 @@ def test_values_of_a_file_are_typed_as_on_the_command_line():
     assert texts("plugins=['/a','/b']") == ["['/a','/b']"]
 
 
-def test_help_lists_the_studies(capsys):
-    compose(["--help"])
-    printed = capsys.readouterr().out
+def test_help_lists_the_studies():
+    printed = help_text({})
     assert all(f"  {name}".ljust(28) + load_study(name).sentence in printed for name in SPECIFIED)
 
 
@@ -170,10 +175,11 @@ def test_cfg_prints_each_job_and_runs_none(tmp_path):
     assert not (tmp_path / "logs").exists()
 
 
-def test_timing_steps_and_update_async_are_short_for_the_whole_keys():
-    config = compose(["workload=ncf", "profile=demo", "timing=steps", "update=async"]).jobs[0].config
-    assert (config["timing"]["each"], config["update"]["kind"]) == ("steps", "async")
-    with pytest.raises(ValueError, match=r"update\.kind=later: allowed: async, sync"):
-        compose(["workload=ncf", "profile=demo", "update=later"])
-    with pytest.raises(ValueError, match=r"timing\.each=often: allowed: steps, stretch"):
-        compose(["workload=ncf", "profile=demo", "timing=often"])
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("timing=steps", "timing.each=steps"), ("update=async", "update.kind=async")]
+)
+def test_short_for_the_whole_key(typed, meant):
+    assert overrides.in_full(typed) == meant
+    key = meant.partition("=")[0]
+    with pytest.raises(ValueError, match=rf"{key}=never: allowed: "):
+        compose(["workload=ncf", "profile=demo", typed.partition("=")[0] + "=never"])

@@ -1,8 +1,10 @@
 """A command that much is in the way of names all of it at once, and what would run now."""
 
+import shlex
+
 import pytest
 
-from suite.config.compose import Composed
+from suite.config.compose import Composed, compose
 from suite.environments import environment
 from suite.environments.environment import Environment
 from suite.machine import devices
@@ -10,7 +12,7 @@ from suite.plan import capacity
 from suite.plan.jobs import plan
 from suite.plan.settings import Missing
 from suite.preflight.obstacles import explained
-from tests.helpers import TOY_RUN, composed, run_suite_here
+from tests.helpers import composed, run_suite_here
 
 GIB = 1 << 30
 
@@ -61,18 +63,28 @@ def test_all_that_a_published_run_lacks(tmp_path, monkeypatch, two_cores, worklo
         assert what_to_type in line
 
 
-def test_another_framework_is_named_where_its_environment_is_there(tmp_path, monkeypatch, two_cores):
-    only_environment(monkeypatch, "tensorflow-cpu")
-    lines = run(tmp_path, "workload=ssd", "gpus=8", "workload.max_epochs=50", "backbone.allow_other=true")
-    assert lines[-1] == (
-        "this would run now: python run_suite.py workload=ssd framework=tensorflow profile=demo gpus=2"
+@pytest.mark.parametrize(
+    ("there", "cores", "words", "last"),
+    [
+        *[
+            (
+                "tensorflow-cpu",
+                2,
+                ("workload=ssd", "backbone.allow_other=true"),
+                "ssd framework=tensorflow profile=demo",
+            )
+        ],
+        *[("torch", 3, ("workload=maskrcnn",), "maskrcnn profile=demo")],  # whose batch three devices cannot share
+    ],
+)
+def test_what_would_run_has_a_framework_that_is_there_and_devices_that_share_a_batch(
+    tmp_path, monkeypatch, two_cores, there, cores, words, last
+):
+    only_environment(monkeypatch, there)
+    monkeypatch.setattr(devices, "cpu_cores", lambda: tuple(range(cores)))
+    assert run(tmp_path, *words, "gpus=8", "workload.max_epochs=50")[-1] == (
+        f"this would run now: python run_suite.py workload={last} gpus=2"
     )
-
-
-def test_the_demo_takes_devices_that_can_share_its_batch(tmp_path, monkeypatch, two_cores):
-    only_environment(monkeypatch, "torch")
-    monkeypatch.setattr(devices, "cpu_cores", lambda: (0, 1, 2))
-    assert run(tmp_path, "workload=maskrcnn", "gpus=8")[-1].endswith("workload=maskrcnn profile=demo gpus=2")
 
 
 def test_two_obstacles_have_a_line_each(tmp_path, monkeypatch, two_cores):
@@ -86,6 +98,20 @@ def test_two_obstacles_have_a_line_each(tmp_path, monkeypatch, two_cores):
     )
     assert len(each) == 2
     assert runs == "this would run now: python run_suite.py workload=ncf profile=demo gpus=1"
+
+
+@pytest.mark.parametrize("words", [("gpus=4096", "device=cpu"), ("gpus=8",)], ids=["devices alone", "a demo"])
+def test_what_would_run_keeps_the_folders_that_were_typed(tmp_path, monkeypatch, two_cores, words):
+    """The user's own of configurations, and where the runs go; as it is typed, it plans."""
+    only_environment(monkeypatch, "torch")
+    own = tmp_path / "own files"
+    (own / "system").mkdir(parents=True)
+    typed = ("--config-dir", own, "workload=ncf", *words, f"output={tmp_path / 'out'}")
+    last = run_suite_here(tmp_path, *typed, SUITE_DATA_DIR=str(tmp_path / "data")).stderr.splitlines()[-1]
+    assert last.startswith("this would run now: ")
+    again = shlex.split(last.partition("run_suite.py ")[2])
+    assert again[:2] == ["--config-dir", str(own)]
+    assert compose(again).jobs[0].config["output"] == str(tmp_path / "out")
 
 
 def said(*words):
@@ -115,30 +141,24 @@ def test_without_a_gpu_only_what_concerns_gpus_is_said(monkeypatch, two_cores):
     )
 
 
-def test_unknown_machines_keep_nothing_else_from_being_checked(monkeypatch, two_cores):
+@pytest.mark.parametrize(
+    ("nodes", "starts", "second"),
+    [
+        (2, ["nodes", "gpus=", "envir"], "4 CPU device(s) of 1 core(s) need 4 cores, this machine has 2; type gpus=4"),
+        (3, ["nodes", "nodes", "envir"], "type gpus=6 or another multiple of 3"),
+    ],
+)
+def test_machines_that_are_unknown_keep_nothing_else_from_being_checked(monkeypatch, two_cores, nodes, starts, second):
     only_environment(monkeypatch)
-    lines = said("workload=ncf", "profile=demo", "device=cpu", "nodes=2", "gpus=8").splitlines()
-    assert [line[5:10] for line in lines[1:4]] == ["nodes", "gpus=", "envir"]
-    assert "4 CPU device(s) of 1 core(s) need 4 cores, this machine has 2; type gpus=4" in lines[2]
-
-
-def test_devices_that_do_not_divide_keep_nothing_else_from_being_checked(monkeypatch, two_cores):
-    only_environment(monkeypatch)
-    lines = said("workload=ncf", "profile=demo", "device=cpu", "nodes=3", "gpus=8").splitlines()
-    assert [line[5:12] for line in lines[1:4]] == ["nodes=3", "nodes=3", "environ"]
-    assert lines[2].endswith("type gpus=6 or another multiple of 3")
+    lines = said("workload=ncf", "profile=demo", "device=cpu", f"nodes={nodes}", "gpus=8").splitlines()
+    assert [line[5:10] for line in lines[1:4]] == starts
+    assert second in lines[2]
 
 
 def test_the_command_can_be_typed_into_a_shell(monkeypatch, two_cores):
     only_environment(monkeypatch, "torch")
     words = ("workload=ncf", "profile=demo", "device=cpu", "gpus=8", "nodes=2", "environment.options=[--privileged]")
     assert said(*words).endswith(" profile=demo device=cpu 'environment.options=[--privileged]' nodes=1 gpus=4")
-
-
-def test_one_obstacle_is_one_line(tmp_path):
-    done = run_suite_here(tmp_path, *TOY_RUN, "gpus=800", toy=True)
-    assert done.stderr.startswith("run_suite.py: gpus=800: 800 CPU device(s)")
-    assert done.stderr.endswith("or oversubscribe=true (labels the result)\n")
 
 
 def test_a_mistake_beside_an_obstacle_is_named_with_it(tmp_path, monkeypatch, two_cores):
