@@ -21,7 +21,7 @@ FROM_FLOAT64: Mapping[str, Mapping[str, float]] = {
     "adam": {"pytorch": 2.3e-7, "tensorflow": 2.4e-7, "mxnet": 3.2e-7},
 }
 """Optimizer and framework to the largest difference of weights and optimizer state from float64 after ten steps, as a part of
-the array's largest value, over all variants of tests/workloads/frameworks/*/test_optimizers.py, the rate inside the
+the array's largest value, over all variants of tests/workloads/frameworks/test_updates.py, the rate inside the
 momentum and outside of it among them; CPU, rounded up."""
 
 

@@ -25,6 +25,8 @@ def of_tensorflow(equal):
 
     from workloads.ssd.tensorflow import detection_loss
 
+    for kind in ("intra", "inter"):  # as trainers have them, which come too late once there are tensors
+        getattr(tf.config.threading, f"set_{kind}_op_parallelism_threads")(1)
     outputs = synthetic_ssd.outputs(equal)
     offsets, wanted, labels = (tf.constant(outputs[name]) for name in ("offsets", "wanted", "labels"))
     logits = tf.transpose(tf.constant(outputs["logits"]), [0, 2, 1])
