@@ -6,9 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from tests.frameworks_probe import below, probe, probe_together
+from suite.compliance.equivalences import FROM_FLOAT64
+from tests.frameworks_probe import below, probe, probe_together, relative
 from tests.workloads.frameworks import synthetic_updates
-from tests.workloads.frameworks.devices import on_devices
+from tests.workloads.frameworks.devices import FRAMEWORKS, on_devices
 from tests.workloads.frameworks.synthetic_updates import CASES, OPTIMIZERS, OVERFLOW, SHAPES, STEPS, Updates
 
 COMPILED = [f"{optimizer}-everything-compiled" for optimizer in ("sgd", "lars", "adam", "rmsprop")]
@@ -60,6 +61,19 @@ def test_ten_steps_follow_float64_and_every_process_has_one_state(framework, dev
         assert np.abs(found[0][name] - value).max() <= TOLERANCE * max(np.abs(value).max(), 1e-3), name
         for other in found[1:]:
             np.testing.assert_array_equal(other[name], found[0][name])
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("optimizer", FROM_FLOAT64)
+def test_packages_say_how_far_from_float64_an_optimizer_is(optimizer, framework):
+    """Another CPU may round in another order."""
+    largest = 0.0
+    for (one, devices), cases in RUNS.items():
+        for case in (case for case in cases if one == framework and case.startswith(optimizer)):
+            found = below(computed(one, devices, case)[0], "last/")
+            wanted = expected(*case.split("-")[:2], devices)
+            largest = max(largest, *(relative(found[name], value) for name, value in wanted.items() if value.any()))
+    assert largest <= 1.5 * FROM_FLOAT64[optimizer][framework]
 
 
 @chosen()
