@@ -119,6 +119,7 @@ def test_report_has_a_row_for_each(epoch, tmp_path):
         ("zoo synthetic workload.model=vgg16 workload.padding=valid", "type workload.padding=same"),
         ("zoo synthetic workload.implementation=stock", "pytorch has no such littlecnn"),
         ("zoo synthetic workload.model=inception_v3 workload.image_size=64", "type workload.image_size=75 or more"),
+        ("zoo synthetic workload.model=resnet18 update=async gpus=2 oversubscribe=true", "type update=sync, or "),
         ("zoo synthetic precision=fp16", "precision=fp16: GPUs alone have it"),
     ],
 )
