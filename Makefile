@@ -26,13 +26,13 @@ demo: .venv/.ready env-torch ## train NCF on generated data on 1 and 2 devices, 
 export PYTHONDONTWRITEBYTECODE :=
 
 # Tests that start no framework run in a worker more than there are cores, since some wait: for processes, for clocks. The
-# others start processes of their own, in units of tests/conftest.py: of three workers one begins with those that wait. NumPy's
+# others start processes of their own, in units of tests/conftest.py: of four workers one begins with those that wait. NumPy's
 # threads would wait for each other's cores, and use them meanwhile; tests that call make are none of this one's jobs.
 PYTEST = MAKEFLAGS= OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest
 # Freed memory stays with a worker: to get the pages of each large array anew took 12 of 200 CPU seconds.
 KEEP_MEMORY = GLIBC_TUNABLES=glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296
 PLAIN_TESTS = $(KEEP_MEMORY) $(PYTEST) --numprocesses $$(($$(nproc) + 1)) --dist loadfile -m "not framework and not slow and not full"
-OTHER_TESTS = $(PYTEST) --numprocesses 3 --dist loadgroup
+OTHER_TESTS = $(PYTEST) --numprocesses 4 --dist loadgroup
 
 .PHONY: check
 check: ## while you work: lint, types, contracts, tests that start no framework (random examples: a quarter)

@@ -61,10 +61,8 @@ def _main(arguments: list[str]) -> int:
     if asked is not None and asked not in COMMANDS:
         from suite.common.registry import nearest
 
-        print(
-            f"suite {asked}: no such command; there are {', '.join(COMMANDS)}{nearest(asked, COMMANDS)}",
-            file=sys.stderr,
-        )
+        meant = " (did you mean 'run'?)" if asked in ("train", "fit", "benchmark") else nearest(asked, COMMANDS)
+        print(f"suite {asked}: no such command; there are {', '.join(COMMANDS)}{meant}", file=sys.stderr)
         return 2
     for name, summary in COMMANDS.items():
         sub = commands.add_parser(name, help=summary, description=summary)

@@ -52,6 +52,13 @@ WAITING_PATHS = (
     "suite/environments/test_docker.py",
 )
 """Files whose tests mostly wait: a worker begins with them, while the others compute."""
+IMAGE_PATHS = (
+    "frameworks/test_image_tensorflow.py",
+    "workloads/maskrcnn/test_*.py",
+    "workloads/ssd/test_*.py",
+    "workloads/test_image_trainers.py",
+)
+"""Files that ask the frameworks' processes of images: as long as all others together."""
 MARKED_PATHS = {"framework": FRAMEWORK_PATHS, "slow": SLOW_PATHS}
 OWN_MARKS = re.compile(rb"mark\.(framework|slow|full)\b")
 """In files that mark single tests."""
@@ -111,12 +118,14 @@ def pytest_collection_finish():
 
 
 def unit_of(nodeid):
-    """What a worker of `--dist loadgroup` takes as a whole: a file, or all files that ask the frameworks' processes.
+    """What a worker of `--dist loadgroup` takes as a whole: a file, or all files that ask the frameworks' processes alike.
 
     Each framework is then started once, and what it has computed for one file serves the others.
     """
     file = nodeid.partition("::")[0]
-    return file if matches(Path(file), (*RUNS_PATHS, *SLOW_PATHS, *WAITING_PATHS)) else "frameworks"
+    if matches(Path(file), (*RUNS_PATHS, *SLOW_PATHS, *WAITING_PATHS)):
+        return file
+    return "frameworks of images" if matches(Path(file), IMAGE_PATHS) else "frameworks"
 
 
 class Durations:

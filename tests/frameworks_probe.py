@@ -139,15 +139,16 @@ def begin(framework, function, *arguments):
 def begin_chosen(request, *jobs):
     """Begin what the chosen tests of a module will ask for, so that the frameworks compute at the same time.
 
-    Each of the jobs gives the arguments of `begin` for tests that are parametrised by all of its own arguments, by name. What
-    others are compared with comes first.
+    Each of the jobs gives the arguments of `begin` for tests that are parametrised by all of its own arguments, by name, or
+    None. What others are compared with comes first.
     """
     for job in jobs:
         names = set(inspect.signature(job).parameters)
         for item in request.session.items:
             given = item.callspec.params if hasattr(item, "callspec") else {}
             if item.path == request.path and names <= set(given):
-                begin(*job(**{name: given[name] for name in names}))
+                asked = job(**{name: given[name] for name in names})
+                begin(*asked) if asked else None
 
 
 def probe(framework, function, *arguments):

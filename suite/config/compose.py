@@ -91,7 +91,7 @@ def _compose(arguments: Sequence[str]) -> Request:
     if flags.version:
         print(f"suite {__version__} (Hydra {hydra.__version__})")
         return Request(())
-    if flags.hydra_help or (flags.info and not words):
+    if flags.hydra_help:
         return _hydra_prints([text for text in arguments if text not in typed])
     plugin_names = _plugins(words)
     plugins = activate(plugin_names, installs=not _is_dry(words))

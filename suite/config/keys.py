@@ -19,13 +19,19 @@ SHORT = {"timing": "timing.each", "launch": "launch.by", "update": "update.kind"
 ELSEWHERE = {
     **dict.fromkeys(("lr", "rate", "base_lr"), "workload.learning_rate={}"),
     **dict.fromkeys(("epochs", "epoch", "num_epochs"), "stop=epochs:{} workload.max_epochs={}"),
-    **dict.fromkeys(("batch_size", "batchsize", "bs", "batch_size_global"), "batch=global:{} batch=per_device:{}"),
+    **dict.fromkeys(
+        ("batch_size", "batchsize", "bs", "batch_size_global", "global_batch_size"),
+        "batch=global:{} batch=per_device:{}",
+    ),
     **dict.fromkeys(("steps", "max_steps"), "stop=steps:{}"),
     **dict.fromkeys(("devices", "n_gpus", "num_gpus"), "gpus={}"),
     **dict.fromkeys(("dtype", "amp"), "precision={}"),
 }
 """What other programs call a setting, to what is typed here."""
-SYNONYMS = {"gpu": "cuda", "nvidia": "cuda", "float32": "fp32", "half": "fp16", "float16": "fp16", "bfloat16": "bf16"}
+SYNONYMS = {
+    **{"gpu": "cuda", "nvidia": "cuda", "float32": "fp32", "half": "fp16", "float16": "fp16", "bfloat16": "bf16"},
+    **{"tf": "tensorflow", "torch": "pytorch", "singularity": "apptainer"},
+}
 """What other programs call a value."""
 
 
@@ -61,7 +67,7 @@ def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
     if key == "study.size":
         return list(SIZES)
     if key == "workload.dataset":
-        return registry.names(registry.DATASETS)
+        return registry.dataset_names()
     if key == "workload.hyperparameter_set" and workload:
         return sorted(registry.load_workload(workload).named_sets())
     kind = kind_of(item) if item is not None else ""

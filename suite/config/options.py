@@ -52,10 +52,9 @@ class ProfileConfig:
 
 @dataclass
 class RulesConfig:
-    """`rules.*`: which round's rules the clock and the targets follow."""
+    """`rules.*`: which round clock, targets and rules are of."""
 
     name: str = option("???", "v0.5, v0.7, or auto: the workload's own")
-    clock: str = option("auto", "when the clock starts", choices=("auto", "v0.5", "v0.7"))
 
 
 @dataclass

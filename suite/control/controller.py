@@ -19,7 +19,7 @@ from suite.common.output_lock import output_locked
 from suite.common.paths import PROJECT, data_root, log_root
 from suite.common.registry import WORKLOADS, load_dataset, names
 from suite.common.study import StudyCell
-from suite.common.typed import as_typed
+from suite.common.typed import as_typed, program
 from suite.config.compose import Composed, Request, compose
 from suite.control import caches, dry_run
 from suite.control.cells import impossible, write_study
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
     except Elsewhere:
         return 0
     except (ValueError, OSError) as error:
-        print(f"run_suite.py: {as_typed(one_line(error))}", file=sys.stderr)
+        print(f"{program()}: {as_typed(one_line(error))}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
         console.print(escape(_interrupted(arguments, output)), soft_wrap=True)
@@ -343,7 +343,7 @@ def print_summary(ended: Sequence[Ended], console: Console, code: int) -> int:
         return 130
     except (ValueError, OSError) as error:
         text = as_typed(f"no table: {one_line(error)}; the runs are kept; for their table type: {command}")
-        print(f"run_suite.py: {text}", file=sys.stderr)
+        print(f"{program()}: {text}", file=sys.stderr)
     return code
 
 

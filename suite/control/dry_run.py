@@ -39,20 +39,20 @@ def lines(plans: Sequence[tuple[str, Plan]], output: Path, submits: bool, full: 
     """
     count = sum(one.draft.run_count if one.draft is not None else 1 for _, one in plans)
     yield f"dry run, nothing is started: {count} run(s) would go into {output}"
-    earlier = list(_earlier())
+    earlier = list(_earlier()) if any(one.job is not None for _, one in plans) else []
     if len(plans) > 1:
-        yield from _table(plans, earlier)
+        yield from _table(plans, earlier, submits)
         if not full:
             yield f"for all that is known of each job type dry_run={FULL}"
             return
     for name, one in plans:
         yield name
         if one.draft is not None:
-            division, why = _division(one.draft, one.job)
+            division, why = _division(one.draft, one.job, submits)
             facts = [
                 *_facts(one.draft, submits),
                 ("division", f"{division}{why}"),
-                ("time", _time(one.draft, one.job, earlier)),
+                ("time", _time(one.draft, one.job, earlier, submits)),
             ]
             yield from (f"  {topic:<12} {text}" for topic, text in facts if text)
         drafted = range(one.draft.run_count if one.draft is not None else 1)
@@ -61,24 +61,24 @@ def lines(plans: Sequence[tuple[str, Plan]], output: Path, submits: bool, full: 
         yield from (f"  {'in the way':<12} {error}" for error in one.findings)
 
 
-def _table(plans: Sequence[tuple[str, Plan]], earlier: Sequence[Earlier]) -> Iterator[str]:
+def _table(plans: Sequence[tuple[str, Plan]], earlier: Sequence[Earlier], submits: bool) -> Iterator[str]:
     """A row for each job; what is in the way of one stands last, since it is long."""
     rows = [["job", "runs", "devices", "batch", "stop", "division", "time a run", "in the way"]]
     for name, one in plans:
-        known = _cells(one.draft, one.job, earlier) if one.draft is not None else ["–"] * 6
+        known = _cells(one.draft, one.job, earlier, submits) if one.draft is not None else ["–"] * 6
         rows.append([name, *known, "; ".join(map(str, one.findings))])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _cells(draft: Draft, job: Job | None, earlier: Sequence[Earlier]) -> list[str]:
+def _cells(draft: Draft, job: Job | None, earlier: Sequence[Earlier], submits: bool) -> list[str]:
     """Runs, devices, batch, stop, division and time of a row."""
     settings, seconds = draft.settings, _seconds(job, earlier) if job is not None else []
     devices = f"{draft.devices} {'GPU' if settings.device == 'cuda' else 'CPU'}"
     time = f"{statistics.median(seconds):.0f} s" if seconds else "not known"
     of_settings = [devices, str(settings.batch_size_global), settings.stop]
-    return [str(draft.run_count), *of_settings, _division(draft, job)[0], time]
+    return [str(draft.run_count), *of_settings, _division(draft, job, submits)[0], time]
 
 
 def _runs(job: Job) -> Iterator[str]:
@@ -122,26 +122,32 @@ def _machines(hosts: Sequence[AvailableHost], submits: bool, count: int) -> str:
     return f"{count} machine(s) that SLURM gives, looked at when the job starts" if submits and not hosts else ""
 
 
-def _division(draft: Draft, job: Job | None) -> tuple[str, str]:
+def _division(draft: Draft, job: Job | None, submits: bool) -> tuple[str, str]:
     """(`open`, `closed` or `not known`, why). Closed is a job alone, of which all is known; a draft may be open for what is."""
-    reasons = job.template.deviations if job is not None else draft.deviations()
+    fewer = draft.settings.batch_rule.startswith("per_device") and draft.settings.devices < draft.devices
+    of_draft = () if fewer else draft.deviations()  # a batch of fewer devices would be judged
+    reasons = job.template.deviations if job is not None else of_draft
     if reasons:
         return "open", f": {'; '.join(reasons)}"
     if job is None:
-        return "not known", _before(draft)
+        return "not known", _before(draft, submits)
     own = "random numbers are the suite's own, as `suite check` states"
     return "closed", f", if the caches are cleared before each run; {own}"
 
 
-def _before(draft: Draft) -> str:
-    """What has to be there before what a job alone tells is known."""
-    return f" before {'its data are there' if draft.facts is None else 'what is in the way is gone'}"
+def _before(draft: Draft, submits: bool) -> str:
+    """When what a job alone tells is known. On a login node there is no job: the devices of its own do not count."""
+    if draft.generates:
+        return " before its data are generated"
+    if submits and draft.facts is not None:
+        return " before the job of SLURM starts"
+    return " before what is in the way is gone"
 
 
-def _time(draft: Draft, job: Job | None, earlier: Sequence[Earlier]) -> str:
+def _time(draft: Draft, job: Job | None, earlier: Sequence[Earlier], submits: bool) -> str:
     """Of earlier runs with the same settings on the same devices."""
     if job is None:
-        return f"not known{_before(draft)}"
+        return f"not known{_before(draft, submits)}"
     if not (seconds := _seconds(job, earlier)):
         return f"not known: no finished run with these settings below {log_root()}"
     return f"about {statistics.median(seconds):.0f} s a run, as {len(seconds)} earlier one(s) with these settings here took"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from suite.common.registry import not_allowed
-from suite.results.columns import COLUMNS, TYPES, first, known, mean, rows
+from suite.results.columns import BUSY, COLUMNS, TYPES, condition_text, first, known, mean, rows
 from suite.results.identity import (
     FIELDS,
     HYPERPARAMETERS,
@@ -36,7 +37,6 @@ from workloads.api import field_names
 
 FIRST_CONVERGED = 50
 """NCF: of 100 runs the first 50 that reached the target, by start time, are scored (v0.5 rules)."""
-BUSY, QUIET = "busy machine", "not busy"
 MIXED = "mixed"
 """In place of the version of the suite, where the runs of a result are of several."""
 SCORE_COLUMNS: Mapping[str, str] = {
@@ -109,7 +109,7 @@ def _result(members: Sequence[Row]) -> dict[str, Any]:
         **({} if shown.to_target else dict.fromkeys(("seconds", "epochs", "seconds_per_epoch"))),
         "samples_per_second": samples / seconds if samples and seconds else first(runs, "published_rate"),
         "run_seconds": mean(runs, "seconds"),
-        "machine_condition": _condition(runs),
+        "machine_condition": condition_text([row.condition for row in runs]),
         "all_reduces": tuple(known(runs, "all_reduce")),
         "runs": tuple(runs),
         "attempts": tuple(members),
@@ -211,19 +211,15 @@ def counted_runs(
     return runs, 1, 0 if complete and failed == 1 else 1, tuple(notes)
 
 
-def _condition(runs: Sequence[Row]) -> str:
-    """`busy machine: others took 48 % of its cores`, or of how many runs (the worst one's reasons); empty: not all tell."""
-    conditions = [row.condition for row in runs]
-    busy = [one for one in conditions if one is not None and one.busy]
-    if not busy:
-        return QUIET if conditions and None not in conditions else ""
+def failures(row: Row) -> tuple[str, bool]:
+    """(`2 of 5 runs`, those of a result that failed and that its score does not count; whether it has a score all the same).
 
-    def others(one: Any) -> float:
-        shares = (value for name, value in one.figures.items() if name.endswith("_share") and name != "cpu_share")
-        return max(shares, default=0.0)
-
-    count = "" if len(conditions) == 1 else f" ({len(busy)} of {len(conditions)} runs)"
-    return clean(f"{BUSY}{count}: {' and '.join(max(busy, key=others).busy)}", 120)
+    With failed runs there is a score where the rules say how they count: one in a complete set, or any beside NCF's first 50.
+    """
+    failed, attempts = row.runs_failed, row.runs_failed + row.runs_successful
+    complete = row.runs_required is not None and attempts >= row.runs_required
+    enough = row.runs_successful >= (first_converged(row) or math.inf)
+    return f"{failed} of {attempts} runs" if failed else "", not failed or (complete and (failed == 1 or enough))
 
 
 def labels(row: Row) -> tuple[str, ...]:

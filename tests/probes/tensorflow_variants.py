@@ -31,7 +31,10 @@ def trained(name, variant):
         trainer.model.as_products = False
     trainer.setup(module.weights(workload).items(), warm_up=False)
     steps = [[module.batch(workload, number)] for number in range(3)]
+    initial = trainer.state()
+    trainer.load_state({**initial, **module.statistics(workload)})  # as image_trainers.py has them
     outputs = next(trainer.predict(steps[:1]))[1]
+    trainer.load_state(initial)
     losses = [trainer.train(steps[:1], 0).loss]
     state = trainer.state()
     losses += [trainer.train([step], number).loss for number, step in enumerate(steps[1:], start=1)]

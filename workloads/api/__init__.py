@@ -23,7 +23,7 @@ from workloads.api.options import (
     untyped,
 )
 from workloads.api.place import Place
-from workloads.api.rules import Round, Rule
+from workloads.api.rules import ROUNDS, Round, Rule
 from workloads.api.sets import Hyperparameter, HyperparameterSet
 from workloads.api.settings import Defaults, LoggedSettings, Settings, field_names, setting
 from workloads.api.trainer import Diverged, GradientTraffic, Trainer, TrainStats
@@ -34,6 +34,7 @@ from workloads.api.workload import Workload
 __all__ = [
     "NOT_OPTIONS",
     "OPTION_GROUPS",
+    "ROUNDS",
     "Array",
     "ArraySpec",
     "Arrays",

@@ -70,8 +70,8 @@ class SSD(ImageWorkload):
 
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
-        """The target follows the rules: 0.212 under v0.5, 0.230 later."""
-        return profile_defaults(profile, rules)
+        """The target is the round's: 0.212 under v0.5, 0.230 under v0.7."""
+        return profile_defaults(profile, cls.round_named(rules))
 
     @classmethod
     def resolve(cls, settings: Settings) -> Settings:

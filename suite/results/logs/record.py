@@ -19,6 +19,8 @@ class RunSettings(LoggedSettings):
     """What was run: the `suite_run` object of our logs, whose keys are the field names. Of other logs what their own keys say:
     `workload` is the name of the benchmark, `system` the submission platform, `profile` is empty."""
 
+    clock: str = ""
+    """Of the round: `v0.5`, the clock starts before the model is built; `v0.7`, after up to 20 minutes of set-up."""
     framework_version: str = ""
     system: str = ""
     device_name: str = ""
@@ -73,6 +75,8 @@ class Throughput:
     """`tracked_stats` of one evaluation block."""
 
     line: int
+    seconds: float | None
+    """Seconds since `run_start`; None without one."""
     step: int | None
     """Optimizer steps done at the end of the block."""
     samples_per_second: float | None

@@ -10,6 +10,8 @@ from suite.common import registry
 from suite.control import dry_run
 from tests.helpers import TOY_RUN, only, run_suite_here, suite_here, written
 from tests.workloads.resnet50 import synthetic_images
+from workloads.ncf import workload as ncf
+from workloads.ncf.data import published_facts
 
 NCF = ("workload=ncf", "profile=demo", "device=cpu", "environment=current")
 
@@ -111,9 +113,13 @@ def test_the_doctor_finds_what_planning_finds(tmp_path):
     ("words", "division"),
     [
         (("workload=resnet50", "seed=1"), "open: seed from user, not system"),
-        (("workload=resnet50", "workload.warmup_epochs=42"), "not known before its data are there"),
-        (("workload=ssd", "backbone.allow_other=true"), "not known before its data are there"),
-        (("workload=resnet50",), "not known before its data are there"),
+        (("workload=resnet50", "workload.warmup_epochs=42"), "not known before what is in the way is gone"),
+        (("workload=ssd", "backbone.allow_other=true"), "not known before what is in the way is gone"),
+        (("workload=resnet50",), "not known before what is in the way is gone"),
+        (
+            ("workload=resnet50", "device=cpu", "gpus=4096", "batch=per_device:1", "seed=1"),
+            "not known before what is in the way is gone",
+        ),
     ],
 )
 def test_nothing_is_closed_of_which_not_all_is_known(tmp_path, words, division):
@@ -137,6 +143,13 @@ def test_a_small_data_set_under_a_large_ones_name_is_open(tmp_path, twelve, devi
     said = facts(run_suite_here(tmp_path, *words, SUITE_DATA_DIR=str(twelve)))["division"]
     assert said.startswith("open: ")
     assert "12" in said
+
+
+def test_what_a_job_of_slurm_will_find_is_not_known_before_it_starts(tmp_path, monkeypatch):
+    monkeypatch.setattr(ncf.NCF, "read_facts", classmethod(lambda cls, settings: published_facts()))
+    slurm = ("workload=ncf", "device=cuda", "gpus=8", "nodes=2", "launch=slurm", "environment=current", "--dry-run")
+    done = run_suite_here(tmp_path, *slurm)
+    assert (done.returncode, facts(done)["division"]) == (0, "not known before the job of SLURM starts")
 
 
 def test_a_run_on_more_devices_than_there_are_says_how_many_were_asked_for(tmp_path):

@@ -4,17 +4,18 @@ They are real ones, made by pip from a tiny wheel and a tiny project that are wr
 nothing is downloaded.
 """
 
-import os
-import subprocess
+import json
 import sys
+import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from suite.common.paths import PROJECT
 from suite.environments import venvs
 from suite.environments.check import check_environment
+from suite.environments.locks import digest
 
 BACKEND = """
 import zipfile
@@ -71,44 +72,44 @@ def project(tmp_path, root, monkeypatch):
     return folder
 
 
-def test_create_use_outdate_update_damage_remove(project, root, monkeypatch):
+def test_create_use_outdate_fail_update_remove(project, root, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/nowhere")
-    said: list[str] = []
+    lock, said = project / "environments" / "tiny.txt", []
+
+    def create():
+        said.clear()
+        venvs.create("tiny", say=said.append, project=project)
+        return [line.split()[1] for line in said]
+
     assert venvs.status("tiny", project).state == "missing"
-    venvs.create("tiny", say=said.append, project=project)
-    assert [line.split()[1] for line in said] == ["new", "installing", "ready"]
+    assert create() == ["new", "installing", "ready"]
     ready = venvs.status("tiny", project)
     assert (ready.state, ready.python_version) == ("ready", "{}.{}.{}".format(*sys.version_info))
     results = check_environment("tiny", project)
     assert [result.passed for result in results] == [True] * 4, results
     assert results[2].text.startswith("import tiny_framework: 1.5 in ")
+    assert create() == ["up"]  # to date
 
-    said.clear()
-    venvs.create("tiny", say=said.append, project=project)
-    assert len(said) == 1
-    assert "up to date" in said[0]
-
-    (project / "environments" / "tiny.txt").write_text(LOCK.replace("1.5", "1.6"))
+    lock.write_text(LOCK.replace("1.5", "1.6"))
     assert venvs.status("tiny", project).state == "outdated"
     results = check_environment("tiny", project)
     assert "suite env create tiny" in results[0].text
     assert "tiny-framework 1.5 instead of 1.6" in results[1].text
-    said.clear()
-    venvs.create("tiny", say=said.append, project=project)
-    assert [line.split()[1] for line in said] == ["installing", "ready"]
+    assert create() == ["installing", "ready"]
     assert all(result.passed for result in check_environment("tiny", project))
 
     (project / "setup.cfg").write_text("[options.entry_points]\nsuite.trainers =\n    other.trainer = tiny:Trainer\n")
     assert venvs.status("tiny", project).state == "outdated"
     assert "not visible: suite.trainers other.trainer" in check_environment("tiny", project)[-1].text
 
-    (ready.folder / venvs.MARKER).unlink()
+    lock.write_text(LOCK.replace("1.5", "7.7"))  # the last lines of pip's output, and a broken environment
+    with pytest.raises(venvs.CommandFailed, match=r"tiny-framework==7\.7"):
+        create()
     (ready.folder / "left-over").touch()
     assert venvs.status("tiny", project).state == "broken"
     assert [result.passed for result in check_environment("tiny", project)] == [False]
-    said.clear()
-    venvs.create("tiny", say=said.append, project=project)
-    assert [line.split()[1] for line in said] == ["new", "installing", "ready"]
+    lock.write_text(LOCK)
+    assert create() == ["new", "installing", "ready"]
     assert not (ready.folder / "left-over").exists()
 
     venvs.remove("tiny", say=said.append, project=project)
@@ -117,78 +118,75 @@ def test_create_use_outdate_update_damage_remove(project, root, monkeypatch):
         venvs.remove("tiny", project=project)
 
 
-def test_an_environment_of_another_checkout_is_outdated(project, root):
+def python_of_tiny(root, marker):
+    """An environment that has a Python, and this file beside it."""
     python = root / "tiny" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
-    marker = '{"digest": "0", "python": "3.11.0", "project": "/another/checkout"}'
     (root / "tiny" / venvs.MARKER).write_text(marker)
+
+
+def test_an_environment_of_another_checkout_is_outdated(project, root):
+    python_of_tiny(root, '{"digest": "0", "python": "3.11.0", "project": "/another/checkout"}')
     assert venvs.status("tiny", project).reason == "made for /another/checkout"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"digest": "0"}', "\0"])
 def test_a_damaged_marker_counts_as_broken(project, root, text):
-    python = root / "tiny" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.symlink_to(sys.executable)
-    (root / "tiny" / venvs.MARKER).write_text(text)
+    python_of_tiny(root, text)
     assert venvs.status("tiny", project).state == "broken"
 
 
-def test_a_failed_installation_shows_the_last_lines_and_leaves_a_broken_environment(project):
-    (project / "environments" / "tiny.txt").write_text(LOCK.replace("1.5", "7.7"))
-    with pytest.raises(venvs.CommandFailed, match=r"tiny-framework==7\.7"):
-        venvs.create("tiny", say=lambda line: None, project=project)
-    assert venvs.status("tiny", project).state == "broken"
+def test_of_two_creations_at_once_one_waits_and_finds_what_the_other_made(project, root, monkeypatch):
+    said, waits, made = [], threading.Event(), []
 
+    def make(current, *_):
+        made.append(current.state)
+        assert waits.wait(60)
+        python_of_tiny(
+            root, json.dumps({"digest": digest(current.lock, project), "python": "3.11.0", "project": str(project)})
+        )
 
-def test_two_creations_at_once_make_one_environment(project, root):
-    code = "import sys, pathlib, suite.environments.venvs as v; v.create('tiny', project=pathlib.Path(sys.argv[1]))"
-    command = [sys.executable, "-c", code, str(project)]
-    variables = os.environ | {"PYTHONPATH": str(PROJECT)}
-    both = [subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    texts = sorted((process.communicate(timeout=300)[0] for process in both), key=len)
-    assert [process.returncode for process in both] == [0, 0]
-    assert "tiny: up to date" in texts[0]
-    assert "tiny: ready after" in texts[1]
+    def say(line):
+        said.append(line)
+        if "waiting for another process" in line:
+            waits.set()
 
-
-def test_creating_through_a_link_is_refused(project, root, tmp_path):
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "keep").touch()
-    root.mkdir()
-    (root / "tiny").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ValueError, match="is a link"):
-        venvs.create("tiny", say=lambda line: None, project=project)
-    assert (tmp_path / "elsewhere" / "keep").exists()
+    monkeypatch.setattr(venvs, "_make", make)
+    with ThreadPoolExecutor(
+        2
+    ) as both:  # the lock is a file's: it does not matter whether threads or processes ask for it
+        list(both.map(lambda _: venvs.create("tiny", say=say, project=project), range(2)))
+    assert made == ["missing"]
+    assert ["ready after" in said[-2], "up to date" in said[-1]] == [True, True]
 
 
 # -- removing ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["..", ".", "", "../victim", "a/b", "torch/../../victim", "~", "-x", "a\nb", "ab\n"])
+@pytest.mark.parametrize(
+    "name", ["..", ".", "", "../victim", "a/b", "torch/../../victim", "~", "-x", "a\nb", "ab\n", "{tmp_path}/victim"]
+)
 def test_remove_refuses_a_path(root, tmp_path, name):
     root.mkdir()
     (tmp_path / "victim").mkdir()
     with pytest.raises(ValueError, match="no environment's name"):
-        venvs.remove(name)
-    with pytest.raises(ValueError, match="no environment's name"):
-        venvs.remove(str(tmp_path / "victim"))
+        venvs.remove(name.format(tmp_path=tmp_path))
     assert (tmp_path / "victim").is_dir()
     assert root.is_dir()
 
 
-def test_remove_does_not_follow_links(project, root, tmp_path):
+def test_neither_creating_nor_removing_follows_links(project, root, tmp_path):
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "pyvenv.cfg").touch()
     root.mkdir()
-    (root / "linked").symlink_to(victim)
-    (root / "tiny").symlink_to(victim)
     for name in ("linked", "tiny"):
+        (root / name).symlink_to(victim)
         with pytest.raises(ValueError, match="is a link"):
             venvs.remove(name, project=project)
-    assert (victim / "pyvenv.cfg").exists()
+    with pytest.raises(ValueError, match="is a link"):
+        venvs.create("tiny", say=lambda line: None, project=project)
     (root / "mine").mkdir()
     (root / "mine" / "pyvenv.cfg").touch()
     (root / "mine" / "inside").symlink_to(victim)

@@ -82,6 +82,8 @@ def test_spread_is_over_all_successful_runs_and_time_per_epoch_over_the_retained
     assert score(runs(10))["seconds_standard_deviation"] is None
     timed = make_result(1, [(10.0, 1.0), (20.0, 2.0), (40.0, 3.0), (60.0, 5.0), (90.0, 6.0)])
     assert (timed.epochs, timed.seconds_per_epoch) == pytest.approx((10 / 3, 120 / 10))
+    unknown = make_result(1, [(10.0, 1.0), (20.0, None), (40.0, 3.0), (60.0, 4.0)])
+    assert (unknown.epochs, unknown.seconds_per_epoch) == (None, None)  # never the mean of some of them
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=3, max_size=20), st.floats(0.5, 100))
@@ -250,8 +252,11 @@ def test_runs_of_fixed_length_give_a_throughput(tmp_path):
 def test_equal_runs_stay_one_result_whatever_the_machine_did(tmp_path, conditions, said):
     for index, condition in enumerate(conditions):
         write_run(tmp_path, "job", index, start=1000 * index, condition=condition)
-    (found,) = result_rows(table(tmp_path))
+    runs = table(tmp_path)
+    (found,) = result_rows(runs)
     assert found.machine_condition == said
+    own = [one in (BUSY, WORSE) for one in conditions]
+    assert [text.startswith("busy machine: others took") for text in runs["machine_condition"]] == own
     assert merged_labels([found]) == ("cpu", "demo", *([said] if said.startswith("busy") else []))
 
 

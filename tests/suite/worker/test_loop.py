@@ -23,7 +23,7 @@ sys.path.insert(0, str(TOY))
 import toy
 
 SETTINGS = {
-    **{"workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "clock": "v0.7", "device": "cpu"},
+    **{"workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "device": "cpu"},
     **{"devices": 1, "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32"},
     **{
         "batch_size_global": 64,
@@ -87,16 +87,13 @@ BLOCK = [
 ]
 
 
-def test_order_under_clock_v07(tmp_path):
-    outcome = run_loop(tmp_path)
-    assert outcome.status == "success"
-    head = [*IDENTITY, "init_start", *SETUP, "init_stop", "run_start"]
-    assert keys(tmp_path) == [*head, *BLOCK, *BLOCK, "run_stop"]
+HEADS = {"v0.7": ["init_start", *SETUP, "init_stop", "run_start"], "v0.5": ["run_start", *SETUP]}
 
 
-def test_order_under_clock_v05(tmp_path):
-    run_loop(tmp_path, clock="v0.5")
-    assert keys(tmp_path) == [*IDENTITY, "run_start", *SETUP, *BLOCK, *BLOCK, "run_stop"]
+@pytest.mark.parametrize("rules", HEADS)
+def test_the_order_under_each_round(tmp_path, rules):
+    assert run_loop(tmp_path, rules=rules).status == "success"
+    assert keys(tmp_path) == [*IDENTITY, *HEADS[rules], *BLOCK, *BLOCK, "run_stop"]
 
 
 def test_a_warm_up_beats_before_every_shape(tmp_path):
@@ -116,21 +113,19 @@ def test_a_warm_up_beats_before_every_shape(tmp_path):
 
 
 class Explained(toy.Toy):
+    repeated_samples_per_epoch = 24
+
     def measured_by(self):
         return {"fit": "one minus the error"}
 
 
-def test_how_a_metric_is_measured_stands_in_suite_run_where_the_workload_says_it(tmp_path):
-    for folder, kind in ((tmp_path / "silent", toy.Toy), (tmp_path / "explained", Explained)):
-        folder.mkdir()
-        run_loop(folder, workload_type=kind)
-    said = [
-        next(value for key, value, _ in events(tmp_path / name / "result_0.txt") if key == "suite_run").get(
-            "measured_by"
-        )
-        for name in ("silent", "explained")
-    ]
-    assert said == [None, {"fit": "one minus the error"}]
+@pytest.mark.parametrize(
+    ("kind", "said"), [(toy.Toy, (None, 0, 0.0)), (Explained, ({"fit": "one minus the error"}, 24, 0.024))]
+)
+def test_what_a_workload_says_of_its_runs_is_in_suite_run(tmp_path, kind, said):
+    run_loop(tmp_path, workload_type=kind)
+    (value,) = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run"]
+    assert tuple(map(value.get, ("measured_by", "repeated_samples_per_epoch", "repeated_share"))) == said
 
 
 @pytest.mark.parametrize(("rules", "first"), [("v0.7", 1), ("v0.5", 0)])
@@ -140,17 +135,6 @@ def test_epoch_numbers_count_from_one_and_in_the_first_round_from_zero(tmp_path,
     numbers = {key: [m["epoch_num"] for k, _, m in found if k == key] for key in ("epoch_start", "eval_accuracy")}
     assert numbers == {"epoch_start": [first, first + 1], "eval_accuracy": [first, first + 1]}
     assert [m["first_epoch_num"] for k, _, m in found if k == "block_start"] == [first, first + 1]
-
-
-class Filled(toy.Toy):
-    repeated_samples_per_epoch = 24
-
-
-@pytest.mark.parametrize(("workload_type", "repeated", "share"), [(toy.Toy, 0, 0.0), (Filled, 24, 0.024)])
-def test_repeated_samples_are_in_suite_run(tmp_path, workload_type, repeated, share):
-    run_loop(tmp_path, workload_type=workload_type)
-    (value,) = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run"]
-    assert (value["repeated_samples_per_epoch"], value["repeated_share"]) == (repeated, share)
 
 
 class EveryThirdEpochAndAHalf(toy.Toy):
@@ -217,16 +201,14 @@ def test_a_process_without_scores_misses_the_target_too(tmp_path):
     assert (outcome.status, outcome.reason) == ("target_missed", "after 80 steps")
 
 
-def test_an_error_before_run_start_logs_no_run_stop(tmp_path):
-    with pytest.raises(RuntimeError, match="setup went wrong"):
-        run_loop(tmp_path, options={"misbehave": "setup"})
-    assert "run_stop" not in keys(tmp_path)
-
-
-def test_a_diverged_loss_aborts(tmp_path):
-    with pytest.raises(Diverged):
-        run_loop(tmp_path, options={"misbehave": "diverge"})
-    assert keys(tmp_path)[-1] == "run_stop"
+@pytest.mark.parametrize(
+    ("misbehaves", "error", "said", "last"),
+    [("setup", RuntimeError, "setup went wrong", "init_start"), ("diverge", Diverged, "the loss is nan", "run_stop")],
+)
+def test_an_error_is_raised_and_logged_once_the_clock_runs(tmp_path, misbehaves, error, said, last):
+    with pytest.raises(error, match=said):
+        run_loop(tmp_path, options={"misbehave": misbehaves})
+    assert keys(tmp_path)[-1] == last
 
 
 @pytest.mark.parametrize(

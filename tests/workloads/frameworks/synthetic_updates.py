@@ -20,8 +20,8 @@ SAMPLES = 6
 OVERFLOW = 4
 """The step whose scaled gradient no fp32 number holds, under a dynamic scale; only the last replica's part is so large."""
 HUGE = 1e37
-DYNAMIC = LossScaling("dynamic", start=2.0**10, growth_interval=3, maximum=2.0**11)
-"""Grows after step 2, would exceed the maximum after step 8; an overflow in between."""
+DYNAMIC = LossScaling("dynamic", start=2.0**11, growth_interval=3, maximum=2.0**11)
+"""Does not grow beyond the maximum after step 2; halved by the overflow, grown again after step 7."""
 OPTIMIZERS = {
     "sgd": OptimizerSettings("sgd", momentum=0.9),
     "sgdinside": OptimizerSettings("sgd", momentum=0.9, momentum_rate="inside"),

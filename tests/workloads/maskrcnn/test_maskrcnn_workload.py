@@ -23,7 +23,7 @@ def made(set_name, facts=COCO, rules="v0.7", **changes):
     """The full workload with one of the sets."""
     values = {name: setting.value for name, setting in SETS[set_name].items() if name not in FREE}
     settings = Settings(
-        workload="maskrcnn", framework="pytorch", profile="reference", rules=rules, clock="v0.7", device="cuda",
+        workload="maskrcnn", framework="pytorch", profile="reference", rules=rules, device="cuda",
         devices=1, nodes=1, cores_per_device=1, precision="fp32", batch_rule="set", lr_scaling="none",
         batch_size_global=SETS[set_name]["batch_size_global"].value, dataset="coco2017", model=REFERENCE_MODEL,
         targets=TARGETS, hyperparameter_set=set_name, hyperparameters=values,

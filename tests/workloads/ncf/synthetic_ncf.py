@@ -39,7 +39,7 @@ def write(folder: Path) -> Facts:
 def settings(folder: Path | str, batch_size_global: int = 4001, **options: object) -> Settings:
     """Settings with what NCF's data reads."""
     return synthetic.settings(
-        "ncf", rules="v0.5", clock="v0.5", devices=2, batch_size_global=batch_size_global, dataset="ml-demo",
+        "ncf", rules="v0.5", devices=2, batch_size_global=batch_size_global, dataset="ml-demo",
         data_dir=str(folder), options=options,
     )  # fmt: skip
 

@@ -14,6 +14,7 @@ from tests.helpers import suite_here, written
 from tests.workloads.common.images import synthetic_jpegs
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common import manifest as manifests
+from workloads.common.data.published import COUNTS
 from workloads.common.images import index
 from workloads.common.images.counts import IMAGENET
 from workloads.resnet50.dataset import ImageNet
@@ -125,7 +126,7 @@ def test_counts_that_are_not_imagenets_become_a_note(source, tmp_path):
 @pytest.mark.parametrize(("share", "same"), [(1.02, True), (1.05, False), (0.95, False)])
 def test_imagenet_is_told_by_its_counts_and_the_bytes_of_its_images(source, tmp_path, monkeypatch, share, same):
     files = {split: [path.stat().st_size for path in (source / split).rglob("*.JPEG")] for split in ("train", "val")}
-    monkeypatch.setattr(ImageNet, "published", {"train": 40, "val": 20, "classes": 5})
+    monkeypatch.setitem(COUNTS, "imagenet", {"train": 40, "val": 20, "classes": 5})
     monkeypatch.setattr(ImageNet, "archives", {split: int(share * sum(sizes)) for split, sizes in files.items()})
     ImageNet().prepare(source, tmp_path / "p")
     assert manifests.read(tmp_path / "p").matches_published is same

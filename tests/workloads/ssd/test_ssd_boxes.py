@@ -93,10 +93,15 @@ def test_matching_is_the_plain_one(batch):
 
 
 def test_of_two_equal_objects_the_later_claims_and_the_first_has_the_rest():
-    same = np.array([[0.1, 0.1, 0.6, 0.6]] * 2, np.float32)
-    found = boxes.match(same, np.array([2]), PRIORS)[0]
-    assert np.count_nonzero(found == 1) == 1
-    assert found[boxes.iou_planes(same, PRIORS.corners)[0].argmax()] == 1
+    corners = np.array([[0, 0, 1, 1], [0, 0, 0.9, 1], [0, 0, 0.3, 1]], np.float32).T
+    found = boxes.match(np.array([[0, 0, 1, 1]] * 2, np.float32), np.array([2]), Priors(corners, corners))
+    assert found.tolist() == [[1, 0, -1]]
+
+
+def test_an_overlap_of_a_half_is_background():
+    corners = np.array([[0, 0, 1, 1], [0, 0, 0.5, 1], [0, 0, 0.51, 1]], np.float32).T
+    found = boxes.match(np.array([[0, 0, 1, 1]], np.float32), np.array([1]), Priors(corners, corners))
+    assert found.tolist() == [[0, -1, 0]]
 
 
 def test_an_image_without_objects_is_background():

@@ -24,7 +24,7 @@ def made(set_name, facts=COCO, rules="v0.7", **changes):
     batch = values.pop("batch_size_global")
     values.pop("lr_scaling")
     settings = Settings(
-        workload="ssd", framework="pytorch", profile="reference", rules=rules, clock="v0.7", device="cuda",
+        workload="ssd", framework="pytorch", profile="reference", rules=rules, device="cuda",
         devices=8, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch,
         batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train", dataset="coco2017", data_dir="",
         model=REFERENCE_MODEL, targets={"map": 0.230}, hyperparameter_set=set_name, hyperparameters=values,

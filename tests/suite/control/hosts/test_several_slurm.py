@@ -55,7 +55,7 @@ def test_the_time_limit_interrupts(two, folder):  # noqa: F811
 
 def test_a_job_that_slurm_puts_back_into_the_queue_goes_on(two, folder):  # noqa: F811
     """`launch=slurm` submits the command; a second start of the job takes up what the first had not finished."""
-    words = [*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=sleep", "stop=epochs:4", "launch=slurm"]
+    words = [*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=sleep", "stop=epochs:2", "launch=slurm"]
     done = run(two, folder, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     number = job(two)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.cli import main
 from suite.results.columns import rows
 from suite.results.render.document import document
 from suite.results.scores import result_rows
@@ -13,7 +14,7 @@ from suite.results.table import table
 from suite.results.views import report as views
 from suite.results.views.headlines import headlines
 from suite.results.views.report import report
-from tests.suite.results.fake_logs import demo_log, line, write, write_run
+from tests.suite.results.fake_logs import demo_log, foreign, write, write_run
 
 FAILED = {"status": "oom", "reason": "process 0: out of memory", "workload": "ncf", "devices": 1}
 RATE = "opt_base_learning_rate"
@@ -167,13 +168,24 @@ def test_copies_count_once_and_are_named(tmp_path):
     assert len(copies.below) == 2
 
 
-def foreign(path, platform="placeholder", seconds=60, benchmark="resnet", **more):
-    """A log of another program, two epochs long; `more` keys stand beside those that it needs."""
-    events = {"submission_benchmark": benchmark, "submission_platform": platform, "submission_org": "Somebody"}
-    events |= {"global_batch_size": 256, **more, "run_start": None, "eval_accuracy": 0.76, "run_stop": None}
-    own = {"eval_accuracy": {"epoch_num": 2}, "run_stop": {"status": "success"}}
-    at = {"eval_accuracy": 1000 * seconds - 1, "run_stop": 1000 * seconds}
-    return write(path, [line(at.get(key, 0), key, value, **own.get(key, {})) for key, value in events.items()])
+@pytest.mark.parametrize("lines", [-1, -2, 22])
+@pytest.mark.parametrize("logs", [lambda folder: folder, lambda folder: sorted(folder.iterdir(), reverse=True)])
+def test_a_copy_taken_while_a_run_was_written_is_no_further_run(tmp_path, lines, logs):
+    """Nor a failed one: the longer log stands, wherever it lies; another seed or setting is another run."""
+    whole, options = write_run(tmp_path, "m") / "result_0.txt", {"start": 1000, "qualities": (0.2, 0.5, 0.65)}
+    for name in ("a", "z"):
+        write(tmp_path / name / "run_0" / "result_0.txt", whole.read_text().splitlines()[:lines])
+    write_run(tmp_path, "b", keys={"seed": 7}, **options)
+    write_run(tmp_path, "c", keys={"seed": 8}, **options)
+    found = table(logs(tmp_path))
+    (row,) = result_rows(found)
+    assert (row.runs_successful, row.runs_failed) == (3, 0)
+    assert [Path(path).parts[-3] for path in found.loc[found["copy_of"] == str(whole), "path"]] in (
+        ["a", "z"],
+        ["z", "a"],
+    )
+    (listed,) = (one for one in report(found).sections if one.title == "Copies")
+    assert all("an earlier state of" in line for line in listed.below)
 
 
 MEASURED = ("throughput", "train_loss", "train_samples", "trained_samples", "loss", "data_file", "checkpoint")
@@ -294,6 +306,14 @@ def test_nodes_are_rows_of_their_own_and_said(tmp_path):
     assert "the network between them counts" in text
 
 
+@pytest.mark.parametrize("share", [0.0, 0.04, 0.3, 0.95])
+def test_a_log_that_is_being_written_has_no_lines_that_could_not_be_read(tmp_path, share):
+    folder = write_run(tmp_path, "a", status={"status": "running"})
+    text = (folder / "result_0.txt").read_text()
+    (folder / "result_0.txt").write_text(text[: int(share * len(text))])
+    assert list(sections(tmp_path)) == ["Runs that have not ended"]
+
+
 def test_problems_are_listed_with_lines(tmp_path):
     write_run(tmp_path, "a")
     write(tmp_path / "d" / "run_0" / "result_0.txt", b":::MLLOG {\n")
@@ -313,9 +333,30 @@ def test_an_easier_target_never_improves_a_headline(tmp_path):
     ]
 
 
+def test_a_headline_names_the_fastest_result_and_in_what_it_differs(tmp_path):
+    for devices, seconds in ((1, 7.0), (2, 6.0)):
+        for index in range(2):
+            name = f"usual-{devices}"
+            write_run(tmp_path, name, index, start=1000 * index, devices=devices, seconds_per_epoch=seconds)
+    write_run(tmp_path, "other-4", devices=4, seconds_per_epoch=3.0, keys={"opt_base_learning_rate": 0.006})
+    (found,) = headlines(result_rows(table(tmp_path)))
+    assert found == "NCF (demo, cpu) reaches hr_at_10 0.635 in 9.0 s on 4 devices in PyTorch, learning rate 0.006."
+
+
 def test_headlines_of_throughput_and_of_nothing(tmp_path):
     sweep(tmp_path, stop="epochs:2")
     write_run(tmp_path, "failed", workload="ssd", qualities=(0.1,))
     fast, none = headlines(result_rows(table(tmp_path)))
     assert fast.startswith("NCF (demo, cpu) does 240 user-item pairs/s on ")
     assert none == "SSD (demo, cpu): no run reached the target."
+
+
+@pytest.mark.parametrize(
+    ("dataset", "found"), [("translation-demo", "generated data"), ("parallel-text", "data set parallel-text")]
+)
+def test_the_name_of_the_data_set_says_whether_they_are_generated(tmp_path, capsys, dataset, found):
+    write_run(tmp_path, "a", dataset=dataset)
+    assert main(["report", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert f"no MLPerf result: {found}, small model" in shown
+    assert ("generated" in shown) == (dataset == "translation-demo")

