@@ -7,7 +7,7 @@ from pathlib import Path
 
 from suite.commands.arguments import add_machines
 from suite.common.paths import data_root
-from suite.common.registry import DATASETS, dataset_names, load_dataset, names
+from suite.common.registry import DATASETS, GENERATED, dataset_names, load_dataset, names
 from workloads.api import Dataset
 
 ATTRIBUTES = {
@@ -86,6 +86,10 @@ def run(args: argparse.Namespace) -> int:
         if own in names(DATASETS):
             raise ValueError(
                 f"--name {own}: that is a data set of the suite; type another name, for example my-{args.name}"
+            )
+        if own.endswith(GENERATED):
+            raise ValueError(
+                f"--name {own}: {GENERATED} ends the names of generated data; type another, for example my-{args.name}"
             )
         dataset = dataset.called(own)
     destination: Path = data_root() / (own or args.name) if args.to is None else args.to

@@ -22,6 +22,8 @@ FRAMEWORKS = "suite.frameworks"
 TRAINERS = "suite.trainers"
 DATASETS = "suite.datasets"
 STUDIES = "suite.studies"
+GENERATED = "-demo"
+"""Ends the names of data sets that the suite generates, and no others."""
 _LARGEST_MANIFEST = 64 << 20  # bytes
 
 
@@ -75,27 +77,30 @@ def load_framework(name: str) -> Any:
 
 def load_dataset(name: str) -> Dataset:
     """An instance of the data set called `name`, perhaps one of the user's own. Raises ValueError with the allowed names."""
-    kind = None if name in _points(DATASETS) else _kind_of(data_root() / name)
-    if kind is None and name not in _points(DATASETS):
+    if name in _points(DATASETS):
+        loaded: Dataset = _points(DATASETS)[name].load()()
+        return loaded
+    own = _own(data_root() / name)
+    if own is None:
         raise not_allowed("dataset", name, dataset_names())
-    loaded: Dataset = _points(DATASETS)[kind or name].load()()
-    return loaded.called(name) if kind else loaded
+    return own
 
 
 def dataset_names() -> list[str]:
     """Sorted names of all data sets: those that are registered, and the user's own (`suite data prepare KIND --name NAME`)."""
-    own = (path.parent.name for path in data_root().glob("*/manifest.json") if _kind_of(path.parent))
+    own = (path.parent.name for path in data_root().glob("*/manifest.json") if _own(path.parent))
     return sorted({*_points(DATASETS), *own})
 
 
-def _kind_of(folder: Path) -> str | None:
-    """The registered data set that prepared the user's own one in `folder`; None: there is none."""
+def _own(folder: Path) -> Dataset | None:
+    """The data set of the user's own that is prepared in `folder`; None: there is none, whatever a manifest there says."""
     try:
         with (folder / "manifest.json").open("rb") as file:
             kind = json.loads(file.read(_LARGEST_MANIFEST))["options"]["kind"]
+        loaded: Dataset = _points(DATASETS)[kind].load()()
+        return loaded.called(folder.name)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return kind if isinstance(kind, str) and kind in _points(DATASETS) else None
 
 
 def load_study(name: str) -> Any:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from suite.common.registry import GENERATED
+
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer", "ncf")
 """The suite's names of the workloads."""
 _ALIASES: Mapping[str, str] = {
@@ -41,7 +43,7 @@ def round_of_folder(path: Path) -> str:
 
 def data_text(dataset: str) -> str:
     """`generated data` of a data set that the suite generates, else its name: a demo may train on data of one's own."""
-    return "generated data" if dataset.endswith("-demo") else f"data set {dataset or 'not known'}"
+    return "generated data" if dataset.endswith(GENERATED) else f"data set {dataset or 'not known'}"
 
 
 def short_title(workload: str) -> str:

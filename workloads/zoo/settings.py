@@ -49,7 +49,7 @@ def profile_defaults(profile: str, options: Mapping[str, Json]) -> Defaults:
     dataset = ("cifar-demo" if demo else "cifar10") if little else ("imagenet-demo" if demo else "imagenet")
     chosen = options.get("dataset", dataset) if profile != "synthetic" else dataset
     given = int(options.get("image_size", 0))
-    size = given or (ARRAY_SIZES.get(chosen) if profile != "synthetic" else None)
+    size = given or ARRAY_SIZES.get(chosen)
     size = size or (DEMO_SIZES.get(name, DEMO_SIZE) if demo else kind.image_size)
     if profile != "synthetic" and ARRAY_SIZES.get(chosen, size) != size:
         raise ValueError(

@@ -184,8 +184,11 @@ def test_what_is_dropped_is_said(tmp_path):
     with source.open("a") as file:
         file.writelines(f"9,{i},3.0,5\n" for i in range(1, 8))
         file.write("1,1,5.0,99999\n")
-    lines = ML1M().prepare(source, tmp_path / "x")
-    assert "notice: dropped 1 users with fewer than 20 ratings" in lines
+    dataset = ML1M()
+    dataset.minimum_ratings = 9
+    lines = dataset.prepare(source, tmp_path / "x")
+    assert read_facts(tmp_path / "x").sizes["min_ratings"] == 9
+    assert "notice: dropped 1 users with fewer than 9 ratings" in lines
     assert "notice: dropped 1 repeated ratings, the latest of each stays" in lines
 
 

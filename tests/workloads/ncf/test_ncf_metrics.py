@@ -1,3 +1,4 @@
+import heapq
 import math
 
 import numpy as np
@@ -44,6 +45,18 @@ def test_hits_equal_the_slow_version(given_, top):
     logits, items = given_
     expected = [slow_hit(row.tolist(), item.tolist(), top) for row, item in zip(logits, items, strict=True)]
     assert hits(logits, items, top).tolist() == expected
+
+
+def test_without_ties_it_is_the_references_ranking():
+    """Which keeps a score of every item in a dictionary, and takes the largest."""
+    generator = np.random.default_rng(1)
+    for _ in range(200):
+        scores = generator.permutation(300).astype(np.float32)
+        test, drawn = int(generator.choice(np.argsort(-scores)[:20])), generator.integers(0, 300, 200)
+        by_item = {item: scores[item] for item in [*drawn.tolist(), test]}
+        items = np.array([[test, *np.sort(drawn)]], np.int32)
+        best = heapq.nlargest(10, by_item, key=by_item.__getitem__)
+        assert hits(scores[items], items).tolist() == [test in best]
 
 
 def test_full_size_rows_equal_the_slow_version():

@@ -68,6 +68,8 @@ def test_epoch_and_batch_counts_of_ml_20m():
     big = workload_of("workload.hyperparameter_set=nvidia_v0.5", facts=published_facts())
     assert big.steps_per_epoch == 95
     assert [spec["user"].shape for spec in big.shapes()] == [(1_048_576,), (99_308_850 % 1_048_576,)]
+    on_seven = NCF(dataclasses.replace(big.settings, devices=7), big.facts)
+    assert [spec["user"].shape for spec in on_seven.shapes()] == [(149_797,), (106_101,)]  # 1,048,576 / 7, 742,706 / 7
     steps = big.evaluation_steps()
     assert [next(steps), next(steps)] == [95, 190]
 

@@ -119,6 +119,7 @@ def test_report_has_a_row_for_each(epoch, tmp_path):
         ("zoo synthetic workload.model=vgg16 workload.padding=valid", "type workload.padding=same"),
         ("zoo synthetic workload.implementation=stock", "pytorch has no such littlecnn"),
         ("zoo synthetic workload.model=inception_v3 workload.image_size=64", "type workload.image_size=75 or more"),
+        ("zoo synthetic workload.model=resnet18 update=async gpus=2 oversubscribe=true", "type update=sync, or "),
         ("zoo synthetic precision=fp16", "precision=fp16: GPUs alone have it"),
     ],
 )
@@ -146,6 +147,22 @@ def refusal(tmp_path, words, data):
     assert done.returncode == 2
     assert not (tmp_path / "logs").exists()
     return done.stderr
+
+
+def test_a_run_on_ones_own_images_is_open_and_carries_their_name(tmp_path, few_images):
+    data = {"SUITE_DATA_DIR": str(tmp_path / "data")}
+    images = few_images / "imagenet-demo" / "images"
+    done = suite_here(tmp_path, "data", "prepare", "images", "--name", "my-photos", "--from", images, **data)
+    assert done.returncode == 0, done.stderr
+    run = ("workload=resnet50", "profile=demo", "workload.dataset=my-photos", "stop=steps:2")
+    done = run_suite(tmp_path, *run, f"output={tmp_path / 'out'}", **data)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {key: value for key, value, _ in events(only((tmp_path / "out").glob("*/run_0")) / "result_0.txt")}
+    assert (found["suite_run"]["dataset"], found["submission_division"]) == ("my-photos", "open")
+    assert found["train_samples"] == TRAIN
+    report = suite_here(tmp_path, "report", tmp_path / "out").stdout
+    assert "data set my-photos" in report
+    assert "generated" not in report
 
 
 def test_an_image_damaged_after_preparation_ends_the_run_with_its_name(tmp_path, few_images):

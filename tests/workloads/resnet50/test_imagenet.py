@@ -94,6 +94,10 @@ def test_a_subset_is_spread_over_the_classes(source, tmp_path):
     assert np.bincount(images.label).tolist() == [2] * 5
     assert len(opened(tmp_path / "p", "val")) == 5
     assert IMAGENET.read(tmp_path / "p").notes == ("subset of 10 training images",)
+    prepare(source, tmp_path / "q", subset=2)
+    assert IMAGENET.read(tmp_path / "q").notes == ("subset of 2 training images",), (
+        "no word of classes that are missing"
+    )
     assert "--subset 0" in refused(source, tmp_path, subset=0)
 
 

@@ -35,6 +35,10 @@ def test_all_are_looked_at():
     assert {*SMALL, "ml-demo"} <= set(GENERATED)
 
 
+def test_their_names_end_alike_and_no_others():
+    assert [name for name in registry.names(registry.DATASETS) if name.endswith(registry.GENERATED)] == GENERATED
+
+
 @pytest.mark.parametrize("name", GENERATED)
 def test_it_is_generated_and_not_read(name, tmp_path):
     dataset = registry.load_dataset(name)

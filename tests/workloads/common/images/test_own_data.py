@@ -45,7 +45,10 @@ def test_they_are_prepared_listed_and_open_under_their_name(tmp_path, data, kind
 
 @pytest.mark.parametrize(
     ("kind", "name", "said"),
-    [("images", "imagenet", "data set of the suite"), ("images", "../x", "make a name"), ("coco", "", "make a name")],
+    [
+        *(("images", "imagenet", "data set of the suite"), ("images", "photos-demo", "generated data")),
+        *(("images", "../x", "make a name"), ("coco", "", "make a name")),
+    ],
 )
 def test_a_name_that_is_taken_or_leads_elsewhere_is_refused(tmp_path, data, kind, name, said):
     done = prepared(tmp_path, kind, name)
@@ -62,11 +65,17 @@ def test_a_public_data_set_has_its_own_name(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", ["[]", '{"options": {"kind": ["images"]}}', '{"options": {"kind": "no-such"}}', "{"]
+    ("name", "content"),
+    [
+        *(("odd", text) for text in ("[]", "{", '{"options": {"kind": ["images"]}}', '{"options": {"kind": "none"}}')),
+        ("odd", '{"options": {"kind": "ml-20m"}}'),
+        ("no name", '{"options": {"kind": "images"}}'),
+    ],
 )
-def test_what_only_looks_like_one_is_none(data, content):
-    (data / "odd").mkdir(parents=True)
-    (data / "odd" / "manifest.json").write_text(content)
-    assert "odd" not in registry.dataset_names()
-    with pytest.raises(ValueError, match="odd"):
-        registry.load_dataset("odd")
+def test_what_only_looks_like_one_is_none(tmp_path, data, name, content):
+    (data / name).mkdir(parents=True)
+    (data / name / "manifest.json").write_text(content)
+    assert name not in registry.dataset_names()
+    assert suite_here(tmp_path, "data", "list", SUITE_DATA_DIR=str(data)).returncode == 0
+    with pytest.raises(ValueError, match=name):
+        registry.load_dataset(name)
