@@ -39,6 +39,11 @@ def round_of_folder(path: Path) -> str:
     return next((f"v{match[1]}" for match in named), "")
 
 
+def data_text(dataset: str) -> str:
+    """`generated data` of a data set that the suite generates, else its name: a demo may train on data of one's own."""
+    return "generated data" if dataset.endswith("-demo") else f"data set {dataset or 'not known'}"
+
+
 def short_title(workload: str) -> str:
     """`Mask R-CNN`: what a workload is called in a sentence; an unknown one as it is."""
     return WORKLOAD_TITLES.get(workload, workload).partition(" (")[0]

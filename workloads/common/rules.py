@@ -25,6 +25,10 @@ _HOW = (
 )
 
 
+ORDER = "Training Data Order: the same conceptual order as the reference"
+"""What v0.5 says of it; of batching and of "exactly once" v0.7 alone speaks."""
+
+
 def _of_every_workload(version: str, formats: tuple[str, ...]) -> tuple[Rule, ...]:
     """The rows of a round that no workload changes."""
     return (
@@ -41,7 +45,11 @@ def _of_every_workload(version: str, formats: tuple[str, ...]) -> tuple[Rule, ..
         Rule(("precision",), OneOf(formats), f"{version}, Numerical formats"),
         Rule(("seed_source",), OneOf(("system",)), f"{version}, Random numbers: clock, system or another generator"),
         Rule(("cache_clear",), OneOf((True,)), f"{version}, Data State at Start of Run: you must flush the cache"),
-        Rule(("left_out_share",), OneOf((0.0,)), f"{version}, Training Data Order: each datum appears exactly once"),
+        Rule(
+            ("left_out_share",),
+            OneOf((0.0,)),
+            f"v0.5, {ORDER}" if version == "v0.5" else "v0.7, Training Data Order: each datum appears exactly once",
+        ),
         Rule(
             ("repeated_share",),
             AtMost(MOST_REPEATED),

@@ -11,6 +11,7 @@ from workloads.common.rules import (
     HYPERPARAMETERS_V05,
     HYPERPARAMETERS_V07,
     MOST_REPEATED,
+    ORDER,
     PEAK,
     RATE,
     warm_up,
@@ -31,7 +32,7 @@ _BOTH = (
     Rule(("clip_norm",), OneOf((5.0,)), _AS_REFERENCE),
     Rule(("dropout",), OneOf((0.2,)), _AS_REFERENCE),
     Rule(("label_smoothing",), OneOf((0.1,)), "Loss function: the same as the reference"),
-    Rule(("buckets",), OneOf((5,)), "Training Data Order: the same conceptual order as the reference"),
+    Rule(("buckets",), OneOf((5,)), ORDER),
     Rule(
         ("left_out_share",),
         AtMost(MOST_REPEATED),

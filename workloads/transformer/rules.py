@@ -12,6 +12,7 @@ from workloads.common.rules import (
     EVERY_V07,
     HYPERPARAMETERS_V05,
     HYPERPARAMETERS_V07,
+    ORDER,
     PEAK,
     RATE,
     warm_up,
@@ -46,7 +47,13 @@ def _of_both(version: str, as_reference: str) -> tuple[Rule, ...]:
             Whole(1),
             f"{version}, Data Representation: a length N, and training examples that exceed it thrown out",
         ),
-        Rule(_BUCKETS, Free(), f"{version}, Training Data Order: arbitrary batching of data in random order"),
+        Rule(
+            _BUCKETS,
+            Free(),
+            f"v0.5, {ORDER}, whose batches are of similar lengths"
+            if version == "v0.5"
+            else "v0.7, Training Data Order: arbitrary batching of data in random order",
+        ),
         Rule(("beam_width",), OneOf((BEAM_WIDTH,)), f"{version}, Quality measure: the same as the reference's"),
         Rule(
             ("cudnn_attention", "evaluation_batch_size", "evaluation_shapes"),

@@ -38,7 +38,7 @@ _COLUMNS = (
     *("verdict", "differences"),
 )
 _NO_RELATION = {
-    "demo": "a demo's target has no relation to MLPerf (generated data, small model)",
+    "demo": "a demo's target has no relation to MLPerf (small model, target of its own)",
     "synthetic": "synthetic data have no relation to MLPerf results",
 }
 

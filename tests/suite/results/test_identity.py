@@ -66,6 +66,13 @@ def test_differences_in_words(changed, aside, words):
     assert differences_text(one, other, *aside) == words
 
 
+@pytest.mark.parametrize(("round", "alike"), [("v4.0", True), ("not known", False)])
+def test_folders_of_rounds_that_are_not_known_are_no_series(round, alike):
+    common = {"profile": "", "round": round, "submitter": "A"}
+    one, other = (make_runs(count, folder=f"/{count}", system=f"n{count}", **common)[0] for count in (8, 64))
+    assert same(one, other, "gpus") == alike
+
+
 def test_what_rows_without_words_have_is_said_once():
     usual, faster = ({"opt_base_learning_rate": rate} for rate in (0.001, 0.002))
     rows = [make_runs(devices=count, hyperparameters=rate)[0] for count, rate in ((1, usual), (2, usual), (4, faster))]

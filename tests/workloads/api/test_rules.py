@@ -127,3 +127,11 @@ def test_a_workload_of_no_round_follows_the_conventions_of_each_and_is_open():
     assert all((found.targets, found.dataset, found.rows) == ({}, "", ()) for found in ROUNDS.values())
     settings = Settings(workload="zoo", rules="v0.5")
     assert registry.load_workload("zoo").deviations(settings) == ["rules v0.5, whose round has no zoo"]
+
+
+@pytest.mark.parametrize(("name", "found"), registry.load_workload("transformer").rules.items())
+def test_a_round_is_quoted_with_its_own_words(name, found):
+    """ "Arbitrary batching" and "exactly once" were written into v0.7's text of the data order."""
+    of_order = [rule.source for rule in found.rows if "Data Order" in rule.source and rule.source.startswith(name)]
+    assert len(of_order) >= 2
+    assert all(("arbitrary" in source or "exactly once" in source) == (name == "v0.7") for source in of_order)

@@ -33,10 +33,13 @@ def rates(workload, *epochs):
 
 
 def test_reference_schedule():
+    """num_images / batch_size = 1,251.14 steps an epoch; boundaries int(epoch · 1,251.14), which still have the rate before."""
     workload = made("reference")
     assert workload.steps_per_epoch == 1252
-    assert rates(workload, 0, 2.5, 5, 29, 30, 60, 80, 90) == pytest.approx(
-        [0, 0.256, 0.512, 0.512, 0.0512, 0.00512, 0.000512, 0.0000512]
+    assert workload.decay_boundaries == [37_535, 75_069, 100_092, 112_603]
+    steps = (0, 3_128, 6_254, 6_255, 37_534, 37_535, 75_068, 75_069, 112_603)
+    assert [workload.learning_rate(step) for step in steps] == pytest.approx(
+        [0, 0.512 * 3_128 / 6_255, 0.512 * 6_254 / 6_255, 0.512, 0.512, 0.0512, 0.0512, 0.00512, 0.0000512]
     )
 
 

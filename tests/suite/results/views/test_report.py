@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.cli import main
 from suite.results.columns import rows
 from suite.results.render.document import document
 from suite.results.scores import result_rows
@@ -338,3 +339,14 @@ def test_headlines_of_throughput_and_of_nothing(tmp_path):
     fast, none = headlines(result_rows(table(tmp_path)))
     assert fast.startswith("NCF (demo, cpu) does 240 user-item pairs/s on ")
     assert none == "SSD (demo, cpu): no run reached the target."
+
+
+@pytest.mark.parametrize(
+    ("dataset", "found"), [("translation-demo", "generated data"), ("parallel-text", "data set parallel-text")]
+)
+def test_the_name_of_the_data_set_says_whether_they_are_generated(tmp_path, capsys, dataset, found):
+    write_run(tmp_path, "a", dataset=dataset)
+    assert main(["report", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert f"no MLPerf result: {found}, small model" in shown
+    assert ("generated" in shown) == (dataset == "translation-demo")
