@@ -20,14 +20,14 @@ def test_hosts_go_to_disk_and_back(tmp_path, hosts):
 
 def test_a_file_from_before_hosts_studies_and_rounds_is_read(tmp_path):
     """It was on one machine; its clock stood beside its round."""
-    path, run = tmp_path / "run.json", replace(recorded(make_run()), hosts=())
-    run.write(path)
-    value = json.loads(path.read_text())
+    path = tmp_path / "run.json"
+    replace(recorded(make_run()), hosts=(), study="", study_cell=()).write(path)
+    now, value = read_run(path), json.loads(path.read_text())
     for name in ("hosts", "study", "study_cell"):
         del value[name]
     del value["settings"]["threads_per_device"]
     path.write_text(json.dumps({**value, "settings": {**value["settings"], "clock": "v0.7"}}))
-    assert read_run(path) == run
+    assert read_run(path) == replace(now, settings=replace(now.settings, threads_per_device="auto"))
 
 
 def test_what_run_json_lacks_or_adds_is_named(tmp_path):
