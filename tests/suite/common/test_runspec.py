@@ -18,13 +18,16 @@ def test_hosts_go_to_disk_and_back(tmp_path, hosts):
     assert len(run.hosts) == max(1, len(hosts))
 
 
-def test_a_run_from_before_hosts_were_recorded_was_on_one_machine(tmp_path):
+def test_a_file_from_before_hosts_studies_and_rounds_is_read(tmp_path):
+    """It was on one machine; its clock stood beside its round."""
     path = tmp_path / "run.json"
-    recorded(make_run()).write(path)
-    value = json.loads(path.read_text())
-    del value["hosts"]
-    path.write_text(json.dumps(value))
-    assert read_run(path).hosts == ()
+    replace(recorded(make_run()), hosts=(), study="", study_cell=()).write(path)
+    now, value = read_run(path), json.loads(path.read_text())
+    for name in ("hosts", "study", "study_cell"):
+        del value[name]
+    del value["settings"]["threads_per_device"]
+    path.write_text(json.dumps({**value, "settings": {**value["settings"], "clock": "v0.7"}}))
+    assert read_run(path) == replace(now, settings=replace(now.settings, threads_per_device="auto"))
 
 
 def test_what_run_json_lacks_or_adds_is_named(tmp_path):
