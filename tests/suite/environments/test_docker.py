@@ -17,7 +17,6 @@ from tests.helpers import TOY, TOY_RUN, run_events, run_suite, run_suite_here, s
 from tests.machines import needs
 from tests.machines.docker import IMAGE, MARK, daemon
 
-
 SEEN = """
 import json, os, sys
 def writable(folder):
