@@ -10,6 +10,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3.11 python3; do "$$p" -c '' 2>/dev/null && { echo "$$p"; break; }; done)
 RUN := .venv/bin/python
 PIP := $(RUN) -m pip install -qq --disable-pip-version-check --no-input --no-deps
+HYPOTHESIS_PROFILE := fixed
 ENVIRONMENTS := torch tensorflow-cpu mxnet-cpu
 
 .PHONY: help
@@ -25,27 +26,37 @@ demo: .venv/.ready env-torch ## train NCF on generated data on 1 and 2 devices, 
 export PYTHONDONTWRITEBYTECODE :=
 
 # Tests that start no framework run in a worker more than there are cores, since some wait: for processes, for clocks. The
-# others start processes of their own: in two workers, of whole files and by a group of tests/conftest.py. NumPy's threads would
-# wait for each other's cores, and use them meanwhile.
-PYTEST = OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest
+# others start processes of their own, in units of tests/conftest.py: of four workers one begins with those that wait. NumPy's
+# threads would wait for each other's cores, and use them meanwhile; tests that call make are none of this one's jobs.
+PYTEST = MAKEFLAGS= OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest
 # Freed memory stays with a worker: to get the pages of each large array anew took 12 of 200 CPU seconds.
 KEEP_MEMORY = GLIBC_TUNABLES=glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296
 PLAIN_TESTS = $(KEEP_MEMORY) $(PYTEST) --numprocesses $$(($$(nproc) + 1)) --dist loadfile -m "not framework and not slow and not full"
-OTHER_TESTS = $(PYTEST) --numprocesses 2 --dist loadgroup
+OTHER_TESTS = $(PYTEST) --numprocesses 4 --dist loadgroup
 
 .PHONY: check
-check: lint ## while you work: lint, types, contracts, tests that start no framework (random examples: a quarter)
-	$(PLAIN_TESTS) --hypothesis-profile=check
+check: ## while you work: lint, types, contracts, tests that start no framework (random examples: a quarter)
+	@$(MAKE) --no-print-directory .venv/.ready-test
+	@$(MAKE) --no-print-directory --jobs=2 plain-tests lint HYPOTHESIS_PROFILE=check
 
+# One core installs environments while the other checks and tests what needs none.
 .PHONY: test
-test: environments lint docs ## before you push, and what .ci/run calls: make all environments, lint, all tests but the full ones
-	$(PLAIN_TESTS)
+test: ## before you push, and what .ci/run calls: make all environments, lint, all tests but the full ones
+	@$(MAKE) --no-print-directory .venv/.ready-test
+	@$(MAKE) --no-print-directory --jobs=2 checked environments HYPOTHESIS_PROFILE=fixed
 	$(OTHER_TESTS) -m "(framework or slow) and not full"
 
 .PHONY: test-full
-test-full: environments lint docs ## before a release: the same, train every demo to its target, search new examples
-	$(PLAIN_TESTS) --hypothesis-profile=search
+test-full: ## before a release: the same, train every demo to its target, search new examples
+	@$(MAKE) --no-print-directory .venv/.ready-test
+	@$(MAKE) --no-print-directory --jobs=2 checked environments HYPOTHESIS_PROFILE=search
 	$(OTHER_TESTS) -m "framework or slow or full" --hypothesis-profile=search
+
+.PHONY: checked plain-tests
+checked: lint docs
+	@$(MAKE) --no-print-directory plain-tests
+plain-tests: .venv/.ready-test
+	$(PLAIN_TESTS) --hypothesis-profile=$(HYPOTHESIS_PROFILE)
 
 .PHONY: gpu
 gpu: .venv/.ready env-torch ## on a machine with a GPU: right, learns, fast, why (docs/gpu.md)

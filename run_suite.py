@@ -2,13 +2,7 @@
 
 import sys
 
-try:
-    from suite.control.controller import main
-except ModuleNotFoundError as error:
-    sys.exit(
-        f"run_suite.py: {error.name} is not installed for {sys.executable}; "
-        f"type make demo once, then .venv/bin/python run_suite.py …"
-    )
+from suite.control.start import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

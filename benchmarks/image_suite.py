@@ -58,7 +58,7 @@ def full_size(
     values = kind.named_sets()[chosen].plain
     values |= {"learning_rate": ZOO_RATE} if name == "zoo" else {}
     settings = Settings(
-        workload=name, framework=framework, profile="synthetic", rules="v0.7", clock="v0.7", device="cpu",
+        workload=name, framework=framework, profile="synthetic", rules="v0.7", device="cpu",
         devices=1, nodes=1, cores_per_device=cores, oversubscribe=False, precision=precision,
         batch_size_global=batch, batch_rule="set", lr_scaling="none", seed=0, stop="steps:10", mode="train",
         dataset=dataset, data_dir=data, model=kind.defaults("synthetic", "v0.7", options).model, targets={},

@@ -40,7 +40,7 @@ def workload(framework: str, cores: int, precision: str) -> MaskRCNN:
     values = MaskRCNN.named_sets()[chosen].plain
     model = MaskRCNN.defaults("synthetic", "v0.7", {}).model
     settings = Settings(
-        workload="maskrcnn", framework=framework, profile="synthetic", rules="v0.7", clock="v0.7", device="cpu",
+        workload="maskrcnn", framework=framework, profile="synthetic", rules="v0.7", device="cpu",
         devices=1, nodes=1, cores_per_device=cores, oversubscribe=False, precision=precision,
         batch_size_global=1, batch_rule="set", lr_scaling="none", seed=0, stop="steps:10", mode="train",
         dataset="coco2017", data_dir="", model={**model, "padded_shapes": [[800, 1344]]}, targets={},

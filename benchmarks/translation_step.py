@@ -71,7 +71,7 @@ class Kind:
         values = self.workload.named_sets()[chosen].plain
         model = self.workload.defaults(profile, "v0.7", {}).model
         settings = Settings(
-            workload=self.workload.name, framework=framework, profile=profile, rules="v0.7", clock="v0.7", device="cpu",
+            workload=self.workload.name, framework=framework, profile=profile, rules="v0.7", device="cpu",
             devices=1, nodes=1, cores_per_device=args.cores, precision=precision,
             batch_size_global=args.batch * (args.length if self.tokens else 1), batch_rule="set", lr_scaling="none",
             stop="steps:10", dataset=self.dataset, model=model, hyperparameter_set=chosen,

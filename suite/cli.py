@@ -51,7 +51,7 @@ _HOW = "in a checkout type make demo once, then .venv/bin/suite …; elsewhere t
 
 def _main(arguments: list[str]) -> int:
     if arguments[:1] == ["run"]:
-        from suite.control.controller import main as run
+        from suite.control.start import main as run
 
         return run(arguments[1:])
     parser = argparse.ArgumentParser(prog="suite", description="A training-benchmark suite people can check.")
@@ -61,10 +61,8 @@ def _main(arguments: list[str]) -> int:
     if asked is not None and asked not in COMMANDS:
         from suite.common.registry import nearest
 
-        print(
-            f"suite {asked}: no such command; there are {', '.join(COMMANDS)}{nearest(asked, COMMANDS)}",
-            file=sys.stderr,
-        )
+        meant = " (did you mean 'run'?)" if asked in ("train", "fit", "benchmark") else nearest(asked, COMMANDS)
+        print(f"suite {asked}: no such command; there are {', '.join(COMMANDS)}{meant}", file=sys.stderr)
         return 2
     for name, summary in COMMANDS.items():
         sub = commands.add_parser(name, help=summary, description=summary)

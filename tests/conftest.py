@@ -1,10 +1,13 @@
 """What all tests share: profiles of hypothesis, markers by what a test needs, generated data made once in a session."""
 
+import collections
 import fcntl
 import functools
 import gc
 import itertools
+import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -42,8 +45,26 @@ SLOW_PATHS = (
     "workloads/resnet50/test_imagenet_demo.py",
 )
 """Files whose tests start whole sweeps, make environments, or generate whole data sets of images."""
+WAITING_PATHS = (
+    "stress/test_kill.py",
+    "suite/control/hosts/test_several*.py",
+    "suite/control/test_interrupts.py",
+    "suite/environments/test_docker.py",
+)
+"""Files whose tests mostly wait: a worker begins with them, while the others compute."""
+IMAGE_PATHS = (
+    "frameworks/test_image_tensorflow.py",
+    "workloads/maskrcnn/test_*.py",
+    "workloads/ssd/test_*.py",
+    "workloads/test_image_trainers.py",
+)
+"""Files that ask the frameworks' processes of images: as long as all others together."""
 MARKED_PATHS = {"framework": FRAMEWORK_PATHS, "slow": SLOW_PATHS}
+OWN_MARKS = re.compile(rb"mark\.(framework|slow|full)\b")
+"""In files that mark single tests."""
 TESTS = Path(__file__).parent
+DURATIONS = TESTS / "durations.json"
+"""Seconds that each unit of work of `--dist loadgroup` took, in the run that wrote it (`--write-durations`)."""
 
 for name, values in PROFILES.items():
     settings.register_profile(name, **values, deadline=None)
@@ -55,13 +76,24 @@ def matches(path, patterns):
     return any(path.match(pattern) for pattern in patterns)
 
 
+def pytest_addoption(parser):
+    parser.addoption("--write-durations", action="store_true", help=f"note what took how long in {DURATIONS.name}")
+
+
+def pytest_configure(config):
+    if config.option.write_durations and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Durations())
+
+
 def pytest_ignore_collect(collection_path, config):
-    """A file whose tests would all be left out (`-m "not framework and not slow …"`) is not even imported."""
-    terms = config.option.markexpr.split(" and ")
-    left_out = [
-        pattern for marker, patterns in MARKED_PATHS.items() if f"not {marker}" in terms for pattern in patterns
-    ]
-    return matches(collection_path, left_out) or None
+    """A file whose tests would all be left out (`-m "not framework and not slow …"`, `-m "(framework or …)"`) stays shut."""
+    if not collection_path.name.startswith("test_"):
+        return None
+    wanted = config.option.markexpr
+    marked = [marker for marker, patterns in MARKED_PATHS.items() if matches(collection_path, patterns)]
+    if wanted.lstrip("(").startswith("framework or "):
+        return None if marked or OWN_MARKS.search(collection_path.read_bytes()) else True
+    return any(f"not {marker}" in wanted.split(" and ") for marker in marked) or None
 
 
 def pytest_collection_modifyitems(items):
@@ -69,7 +101,12 @@ def pytest_collection_modifyitems(items):
     for path, group in itertools.groupby(items, lambda item: item.path):
         below = path.relative_to(TESTS)
         markers = [marker for marker, patterns in MARKED_PATHS.items() if matches(below, patterns)]
+        own = OWN_MARKS.search(path.read_bytes())
         for item in group:
+            inherited = [name for name in ("framework", "slow", "full") if item.get_closest_marker(name)]
+            assert own or not inherited, (
+                f"{item.nodeid}: its file does not show the marks {inherited}; write them there"
+            )
             for marker in markers:
                 item.add_marker(marker)
 
@@ -80,21 +117,51 @@ def pytest_collection_finish():
     gc.set_threshold(10_000)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """`--dist loadgroup`: a worker takes a whole file, or all files that ask the frameworks' processes.
+def unit_of(nodeid):
+    """What a worker of `--dist loadgroup` takes as a whole: a file, or all files that ask the frameworks' processes alike.
 
     Each framework is then started once, and what it has computed for one file serves the others.
     """
+    file = nodeid.partition("::")[0]
+    if matches(Path(file), (*RUNS_PATHS, *SLOW_PATHS, *WAITING_PATHS)):
+        return file
+    return "frameworks of images" if matches(Path(file), IMAGE_PATHS) else "frameworks"
+
+
+class Durations:
+    """Writes how many seconds each unit took."""
+
+    def __init__(self):
+        self.seconds = collections.Counter()
+
+    def pytest_runtest_logreport(self, report):
+        self.seconds[unit_of(report.nodeid)] += report.duration
+
+    def pytest_sessionfinish(self):
+        rounded = {unit: round(seconds, 1) for unit, seconds in sorted(self.seconds.items())}
+        DURATIONS.write_text(json.dumps(rounded, indent=1) + "\n")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """`--dist loadgroup`: whole units, the longest first; one worker begins with those that wait."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class Groups(LoadScopeScheduling):
-        def _split_scope(self, nodeid):
-            file = nodeid.partition("::")[0]
-            own = matches(Path(file), (*RUNS_PATHS, *SLOW_PATHS))
-            return file if own else "frameworks"
+    seconds = json.loads(DURATIONS.read_text())
 
-    return Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
+    class Units(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return unit_of(nodeid)
+
+        def _assign_work_unit(self, node):
+            waits = node is self.nodes[-1]
+            self.workqueue.move_to_end(max(self.workqueue, key=lambda unit: self._rank(unit, waits)), last=False)
+            super()._assign_work_unit(node)
+
+        def _rank(self, unit, waits):
+            return matches(Path(unit), WAITING_PATHS) == waits, seconds.get(unit, 0.0)
+
+    return Units(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.fixture(autouse=True)

@@ -24,54 +24,68 @@ from tests.python_path import with_yaml
 
 SERVE = PROJECT / "tests" / "probes" / "serve.py"
 JOB_SECONDS = 1200
-"""A busy machine may take long; a job that never ends fails."""
+"""From a job's start. A busy machine may take long; a job that never ends fails."""
 
 
 class Processes:
-    """`count` processes of a framework, each with its place as the launchers give it."""
+    """`count` processes of a framework, each with its place as the launchers give it; every job joins them anew."""
 
     def __init__(self, framework, count=1):
         self._environment = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"])
         self._folder = tempfile.TemporaryDirectory(prefix=f"probes-{framework}-")
         self._numbers = itertools.count()
         addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
-        self._processes = [self._start(rank, addresses) for rank in range(count)]
+        joined = framework == "tensorflow" and count > 1
+        self._processes = [self._start(rank, count, addresses if joined else ()) for rank in range(count)]
 
-    def _start(self, rank, addresses):
+    def _start(self, rank, count, addresses):
         task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
-        place = {"RANK": str(rank), "WORLD_SIZE": str(len(addresses)), "MASTER_ADDR": "127.0.0.1"}
-        place |= {"MASTER_PORT": addresses[0].partition(":")[2]}
-        place |= {"TF_CONFIG": json.dumps(task)} if len(addresses) > 1 else {}
+        place = {"RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1"}
+        place |= {"TF_CONFIG": json.dumps(task)} if addresses else {}
+        compiled = str(PROJECT / "build" / "torchinductor")  # kernels of a session are there in the next one
         libraries = {"OMP_NUM_THREADS": "1", "MXNET_CPU_TEMP_COPY": "1", "PYTHONPATH": with_yaml()}
+        libraries |= {"TORCHINDUCTOR_CACHE_DIR": compiled}
+        self._begun(rank).touch()
         with self._log(rank).open("wb") as log:
             return subprocess.Popen(
-                self._environment.command(str(SERVE)), env={**os.environ, **libraries, **place},
+                self._environment.command(str(SERVE), str(self._begun(rank))),
+                env={**os.environ, **libraries, **place},
                 stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, text=True,
             )  # fmt: skip
 
     def _log(self, rank):
         return Path(self._folder.name) / f"process-{rank}.log"
 
+    def _begun(self, rank):
+        """Written when a job starts: the time is that of the one that runs."""
+        return Path(self._folder.name) / f"process-{rank}.begun"
+
     def ask(self, function, arguments):
         """Begin a job in every process: one path for the arrays of each."""
-        number = next(self._numbers)
+        number, port = next(self._numbers), str(free_ports(1)[0])
         outs = [Path(self._folder.name) / f"{number}-{rank}.npz" for rank in range(len(self._processes))]
         for process, out in zip(self._processes, outs, strict=True):
-            print(json.dumps({"function": function, "arguments": arguments, "out": str(out)}), file=process.stdin)
+            job = {"function": function, "arguments": arguments, "out": str(out), "variables": {"MASTER_PORT": port}}
+            print(json.dumps(job), file=process.stdin)
             process.stdin.flush()
         return outs
 
     def answers(self, outs):
         """The arrays of every process. Raises AssertionError with what a process said if it failed or died."""
-        deadline = time.monotonic() + JOB_SECONDS
-        return [self._answer(rank, out, deadline) for rank, out in enumerate(outs)]
+        try:
+            return [self._answer(rank, out) for rank, out in enumerate(outs)]
+        except AssertionError:
+            if len(outs) > 1:
+                self.stop()  # the others wait for the one that failed
+            raise
 
-    def _answer(self, rank, out, deadline):
+    def _answer(self, rank, out):
         while not out.exists():
             dead = self._processes[rank].poll() is not None
+            late = time.time() - self._begun(rank).stat().st_mtime > JOB_SECONDS
             if (error := out.with_suffix(".error")).exists():
                 raise AssertionError(error.read_text())
-            if (dead or time.monotonic() > deadline) and not out.exists():
+            if (dead or late) and not out.exists():
                 self.stop()
                 raise AssertionError(f"process {rank}:\n{self._log(rank).read_text()[-3000:]}")
             time.sleep(0.01)
@@ -101,26 +115,40 @@ def stop():
         processes.stop()
 
 
+def _processes(framework, count):
+    """Those of this session; new ones where one of them has ended."""
+    if (framework, count) not in _kept or not _kept[framework, count].alive():
+        _kept[framework, count] = Processes(framework, count)
+    return _kept[framework, count]
+
+
 @functools.cache
+def begin_together(framework, count, function, *arguments):
+    """A job for the session's `count` processes of a framework, joined as one run; calling what this gives waits for them."""
+    processes = _processes(framework, count)
+    outs = processes.ask(function, arguments)
+    return functools.cache(lambda: processes.answers(outs))
+
+
 def begin(framework, function, *arguments):
     """A job for the session's process of a framework; calling what this gives waits for the arrays."""
-    if framework not in _kept or not _kept[framework].alive():
-        _kept[framework] = Processes(framework)
-    processes = _kept[framework]
-    outs = processes.ask(function, arguments)
-    return functools.cache(lambda: processes.answers(outs)[0])
+    begun = begin_together(framework, 1, function, *arguments)
+    return lambda: begun()[0]
 
 
-def begin_chosen(request, job):
+def begin_chosen(request, *jobs):
     """Begin what the chosen tests of a module will ask for, so that the frameworks compute at the same time.
 
-    `job` gives the arguments of `begin` for tests that are parametrised by all of its own arguments, by name.
+    Each of the jobs gives the arguments of `begin` for tests that are parametrised by all of its own arguments, by name, or
+    None. What others are compared with comes first.
     """
-    names = set(inspect.signature(job).parameters)
-    for item in request.session.items:
-        given = item.callspec.params if hasattr(item, "callspec") else {}
-        if item.path == request.path and names <= set(given):
-            begin(*job(**{name: given[name] for name in names}))
+    for job in jobs:
+        names = set(inspect.signature(job).parameters)
+        for item in request.session.items:
+            given = item.callspec.params if hasattr(item, "callspec") else {}
+            if item.path == request.path and names <= set(given):
+                asked = job(**{name: given[name] for name in names})
+                begin(*asked) if asked else None
 
 
 def probe(framework, function, *arguments):
@@ -134,10 +162,15 @@ def probe_json(framework, function, *arguments):
 
 
 def probe_together(framework, count, function, *arguments):
-    """The arrays of each of `count` new processes that are joined as one run."""
-    processes = Processes(framework, count)
+    """The arrays of each of the session's `count` processes, which are joined as one run."""
+    return begin_together(framework, count, function, *arguments)()
+
+
+def probe_alone(framework, function, *arguments):
+    """The arrays of a process that does nothing else."""
+    processes = Processes(framework)
     try:
-        return processes.answers(processes.ask(function, arguments))
+        return processes.answers(processes.ask(function, arguments))[0]
     finally:
         processes.stop()
 

@@ -67,7 +67,7 @@ def suite(tmp_path, *arguments, timeout=300, **extra):
 
 def run_suite_here(tmp_path, *arguments, toy=False, **extra):
     """What `run_suite` gives, from a call in this process: half a second less than from a Python of its own."""
-    from suite.control.controller import main
+    from suite.control.start import main
 
     return called_here(main, "run_suite.py", arguments, tmp_path, variables(tmp_path, toy, **extra))
 

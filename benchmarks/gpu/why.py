@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import gc
 import json
 import os
 import statistics
@@ -25,7 +26,9 @@ STEPS, AHEAD = 20, 10
 
 
 def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
-    """Median of a step by CUDA's events, peak memory, and with `profile` the ten kernels that take longest."""
+    """Median of a step by CUDA's events, its own peak memory, and with `profile` the ten kernels that take longest."""
+    gc.collect()  # what was measured before is gone, and its peak is not this one's
+    torch.cuda.reset_peak_memory_stats()
     workload: Any = load_workload(run.settings.workload)(run.settings, run.facts)
     place = place_from_environment(run)
     trainer: Any = load_trainer(run.settings.workload, "pytorch")(workload, place)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from suite.commands.arguments import add_machines
 from suite.common.paths import data_root
-from suite.common.registry import DATASETS, load_dataset, names
+from suite.common.registry import DATASETS, dataset_names, load_dataset, names
 from workloads.api import Dataset
 
 ATTRIBUTES = {
@@ -40,6 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "--to", type=Path, metavar="DIR", help="folder of the prepared form (default: DATA/NAME)"
         )
     prepare.add_argument("--from", dest="source", type=Path, required=True, metavar="PATH", help="the download")
+    prepare.add_argument(
+        "--name", dest="own_name", metavar="MINE", help="images, coco: what yours are called (open runs)"
+    )
     prepare.add_argument("--min-ratings", type=int, metavar="N", help="MovieLens: drop users with fewer (default: 20)")
     prepare.add_argument("--subset", type=int, metavar="N", help="images: keep N for training, spread over the classes")
     prepare.add_argument("--skip-bad", action="store_true", default=None, help="images: leave out what cannot be used")
@@ -78,7 +81,14 @@ def run(args: argparse.Namespace) -> int:
         print(_table())
         return 0
     dataset = load_dataset(args.name)
-    destination: Path = data_root() / args.name if args.to is None else args.to
+    own = getattr(args, "own_name", None)
+    if own is not None:
+        if own in names(DATASETS):
+            raise ValueError(
+                f"--name {own}: that is a data set of the suite; type another name, for example my-{args.name}"
+            )
+        dataset = dataset.called(own)
+    destination: Path = data_root() / (own or args.name) if args.to is None else args.to
     try:
         lines = _carry_out(args, dataset, destination)
     except OSError as error:
@@ -108,7 +118,7 @@ def _carry_out(args: argparse.Namespace, dataset: Dataset, destination: Path) ->
 def _table() -> str:
     """One line per data set: name, state, folder."""
     rows = []
-    for name in names(DATASETS):
+    for name in dataset_names():
         folder = data_root() / name
         state = "prepared" if load_dataset(name).is_prepared(folder) else "not prepared"
         rows.append((name, state, str(folder)))

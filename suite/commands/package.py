@@ -36,6 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--code", type=Path, metavar="DIR", help="the code that ran, for logs that the suite did not write"
     )
+    parser.add_argument(
+        "--explain", default="", metavar="TEXT", help="why runs of a job are missing; it stands in the package"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
         division="" if args.division == "auto" else args.division,
         status="" if args.status == "auto" else args.status,
         code=args.code,
+        explanation=args.explain.strip(),
     )
     print(as_typed("\n".join(lines(package(args.logs, args.out, options)))))
     return 0

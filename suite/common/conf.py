@@ -26,6 +26,11 @@ def search_words() -> list[str]:
     return [f"hydra.searchpath={[f'file://{folder}' for folder in _own]}"] if _own else []
 
 
+def flags() -> list[str]:
+    """The same as it is typed where there is one: `--config-dir FOLDER`."""
+    return ["--config-dir", str(_own[0])] if len(_own) == 1 else search_words()
+
+
 def files(group: str) -> dict[str, Path]:
     """Name to file of a group such as `profile` or `study`. The shipped file wins over one of the same name, as in Hydra."""
     paths = [path for folder in (*_own, CONF) for path in sorted((folder / group).glob("*.yaml"))]

@@ -6,10 +6,13 @@ A plugin is an installed distribution that names its classes under the same grou
 from __future__ import annotations
 
 import importlib
+import json
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
+from suite.common.paths import data_root
 from workloads.api import Dataset, Trainer, Workload
 from workloads.api import nearest as nearest
 from workloads.api import not_allowed as not_allowed
@@ -19,6 +22,7 @@ FRAMEWORKS = "suite.frameworks"
 TRAINERS = "suite.trainers"
 DATASETS = "suite.datasets"
 STUDIES = "suite.studies"
+_LARGEST_MANIFEST = 64 << 20  # bytes
 
 
 @cache
@@ -70,9 +74,28 @@ def load_framework(name: str) -> Any:
 
 
 def load_dataset(name: str) -> Dataset:
-    """An instance of the data set called `name`. Raises ValueError with the allowed names."""
-    loaded: type[Dataset] = _load(DATASETS, "dataset", name)
-    return loaded()
+    """An instance of the data set called `name`, perhaps one of the user's own. Raises ValueError with the allowed names."""
+    kind = None if name in _points(DATASETS) else _kind_of(data_root() / name)
+    if kind is None and name not in _points(DATASETS):
+        raise not_allowed("dataset", name, dataset_names())
+    loaded: Dataset = _points(DATASETS)[kind or name].load()()
+    return loaded.called(name) if kind else loaded
+
+
+def dataset_names() -> list[str]:
+    """Sorted names of all data sets: those that are registered, and the user's own (`suite data prepare KIND --name NAME`)."""
+    own = (path.parent.name for path in data_root().glob("*/manifest.json") if _kind_of(path.parent))
+    return sorted({*_points(DATASETS), *own})
+
+
+def _kind_of(folder: Path) -> str | None:
+    """The registered data set that prepared the user's own one in `folder`; None: there is none."""
+    try:
+        with (folder / "manifest.json").open("rb") as file:
+            kind = json.loads(file.read(_LARGEST_MANIFEST))["options"]["kind"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return kind if isinstance(kind, str) and kind in _points(DATASETS) else None
 
 
 def load_study(name: str) -> Any:

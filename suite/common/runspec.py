@@ -89,6 +89,7 @@ def read_run(path: Path) -> RunSpec:
     value.setdefault("hosts", [])  # a file from before hosts were recorded: of one machine
     value = {"study": "", "study_cell": [], **value}  # one from before studies
     settings = {"threads_per_device": "auto", **value["settings"]}  # one from before threads could be typed
+    settings.pop("clock", None)  # one from when it could be typed beside the round
     value["settings"] = _build(Settings, settings, path)
     arrays = value["facts"].get("arrays", {})
     value["facts"] = _build(

@@ -19,10 +19,18 @@ _SUITE = re.compile(rf"(?<![\w./`-])suite (?=(?:{_COMMANDS})\b)")
 _RUN = re.compile(r"(?<![\w./-])python run_suite\.py(?=\s)")
 
 
+_SUITE_SCRIPTS = ("suite", "cli.py", "__main__.py")
+
+
+def program() -> str:
+    """What starts the messages of a run: `suite run` where that was typed."""
+    return "suite run" if Path(sys.argv[0]).name in _SUITE_SCRIPTS else "run_suite.py"
+
+
 def as_typed(text: str) -> str:
     """`text` with its commands as the shell here finds them. Unchanged where no script of ours started this process."""
     script = Path(sys.argv[0])
-    if script.name not in ("suite", "cli.py", "run_suite.py") or not script.is_file():
+    if script.name not in (*_SUITE_SCRIPTS, "run_suite.py") or not script.is_file():
         return text
     suite, run = suite_command(), run_command()
     return _RUN.sub(lambda _: run, _SUITE.sub(lambda _: f"{suite} ", text))
@@ -36,7 +44,7 @@ def suite_command() -> str:
 
 def run_command() -> str:
     """How runs are started here: run_suite.py of a checkout, `suite run` of an installed package."""
-    if not IN_CHECKOUT:
+    if not IN_CHECKOUT or program() == "suite run":
         return f"{suite_command()} run"
     return f"{_shortest(Path(sys.executable))} {_shortest(PROJECT / 'run_suite.py')}"
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from suite.compliance import rule_files, rulesets
+from suite.compliance import claims, rule_files, rulesets
 from suite.compliance.complaints import MISSING, OF_TRAINING, Complaint, asked_otherwise, changed_target, explain
 from suite.compliance.equivalences import equivalences
 from suite.compliance.rulesets import RULES_FOLDER, Ruleset
@@ -24,6 +24,7 @@ from suite.results.logs.lines import read_file
 from suite.results.logs.reader import interpret
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
+from workloads.api import ROUNDS
 
 RULESET = rulesets.DEFAULT
 
@@ -63,24 +64,18 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if record.status == "truncated" and filed_status(path.with_name("status.json"))[0] == RUNNING:
         return not_ended(path)
     chosen = requested or rulesets.rules_of(record)
-    if requested is not None and requested.file is None and record.settings.profile and record.settings.rules == "v0.5":
+    of_ours = ROUNDS.get(record.settings.rules) if record.settings.profile else None
+    if requested is not None and requested.file is None and of_ours is not None and not of_ours.ruleset:
         raise ValueError(
-            f"--rules {rules}: {path} is of rules=v0.5, which no ruleset of mlperf-logging has; leave --rules out: there are "
-            f"rules of that round in suite/compliance/rules"
+            f"--rules {rules}: {path} is of rules={of_ours.name}, which no ruleset of mlperf-logging has; leave --rules out: "
+            f"there are rules of that round in suite/compliance/rules"
         )
     read_by = "MLL" if chosen is not None and chosen.ruleset == "0.6.0" else "MLLOG"
     mllog_events = [event for event in events if event.format == read_by]
     if chosen is None or not mllog_events:
         return _not_judged(path, record, chosen)
-    name = chosen.name
+    complaints = _complaints(mllog_events, problems, record, chosen, werror)
     remarks = tuple(str(problem) for problem in problems if problem.checker_reads)
-    complaints = [_unreadable_line(problem) for problem in problems if not problem.checker_reads]
-    last_of_each_line = list({event.line: event for event in mllog_events}.values())
-    counts = Counter(event.line for event in mllog_events)
-    complaints += [_joined_records(line) for line, count in counts.items() if count > 1][:20]
-    complaints += _run_checker(last_of_each_line, chosen, werror)
-    if record.status == "truncated":  # what else is missing follows from the cut
-        complaints = [item for item in complaints if item.found != MISSING or item.key == "run_stop"]
     profile = record.settings.profile
     if asked := asked_otherwise(record):
         kept = [item for item in complaints if item.key not in OF_TRAINING]
@@ -97,7 +92,26 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if profile == "reference" and record.division == "closed":
         remarks += tuple(equivalences(record))
     text = f"log format valid; {asked.do}" if passed and asked else _verdict_text(passed, record, complaints)
-    return Verdict(path, passed, text, name, tuple(complaints), remarks, why_rules=chosen.remark)
+    return Verdict(path, passed, text, chosen.name, tuple(complaints), remarks, why_rules=chosen.remark)
+
+
+def _complaints(
+    events: Sequence[Event], problems: Sequence[Problem], record: RunRecord, rules: Ruleset, werror: bool
+) -> list[Complaint]:
+    """On lines that the checker cannot read, by the rules, and by what the log claims."""
+    complaints = [_unreadable_line(problem) for problem in problems if not problem.checker_reads]
+    last_of_each_line = list({event.line: event for event in events}.values())
+    counts = Counter(event.line for event in events)
+    complaints += [_joined_records(line) for line, count in counts.items() if count > 1][:20]
+    if early := _counts_from_1(last_of_each_line, record):
+        complaints.append(early)
+        last_of_each_line = [_counted_from_0(event) for event in last_of_each_line]
+    by_rules = run_checker(last_of_each_line, rules, werror)
+    told = {item.key for item in by_rules}
+    complaints += [*by_rules, *(item for item in claims.complaints(record, events) if item.key not in told)]
+    if record.status == "truncated":  # what else is missing follows from the cut
+        complaints = [item for item in complaints if item.found != MISSING or item.key == "run_stop"]
+    return complaints
 
 
 def _of_target(complaint: Complaint) -> bool:
@@ -113,7 +127,11 @@ def not_ended(path: Path) -> Verdict:
 def _not_judged(path: Path, record: RunRecord, rules: Ruleset | None) -> Verdict:
     """The verdict on a log whose lines no ruleset reads, or not the one that was asked for."""
     name, why = "none", "of round v0.5, for which mlperf-logging has no rules"
-    if rules is not None:
+    if record.settings.profile and record.settings.rules not in ROUNDS:
+        why = (
+            f"of rules={clean(record.settings.rules, 40)}, a round that the suite lacks: what it followed is not known"
+        )
+    elif rules is not None:
         other = "0.6.0" if record.format == "MLL" else RULESET
         name, why = rules.name, f"which ruleset {rules.ruleset} does not read; type --rules {other}"
     text = f"holds :::{record.format} lines{', ' if rules else ' '}{why}"
@@ -166,6 +184,24 @@ def _joined_records(line: int) -> Complaint:
     return Complaint("", line, problem, "one record a line", do, warning=True)
 
 
+def _counts_from_1(events: Sequence[Event], record: RunRecord) -> Complaint | None:
+    """The complaint on a log of this suite under round v0.5 whose first epoch is 1, as before the suite followed that round."""
+    first = next((event for event in events if event.key == "epoch_start"), None)
+    of_round = ROUNDS.get(record.settings.rules) if record.settings.profile else None
+    if of_round is None or of_round.first_epoch != 0 or first is None or first.metadata.get("epoch_num") != 1:
+        return None
+    do = "an older version of the suite wrote it: nothing but the numbers differs, which were read as one less"
+    return Complaint(
+        "epoch_start", first.line, "epochs from 1", f"epochs from 0 (rules={of_round.name})", do, warning=True
+    )
+
+
+def _counted_from_0(event: Event) -> Event:
+    less = {name: event.metadata[name] for name in ("epoch_num", "first_epoch_num") if name in event.metadata}
+    numbers = {name: value - 1 for name, value in less.items() if type(value) is int}
+    return event._replace(metadata={**event.metadata, **numbers}) if numbers else event
+
+
 def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complaint]) -> str:
     profile = record.settings.profile
     if passed and profile in ("", "reference"):
@@ -177,7 +213,7 @@ def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complain
     return f"cut off: the log has no run_stop; {count}" if record.status == "truncated" else count
 
 
-def _run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[Complaint]:
+def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[Complaint]:
     """Run the checker in this process on the records that were read; its messages as complaints."""
     rule_file = rules.file
     folders = (RULES_FOLDER, *([rule_file.parent] if rule_file else []))
@@ -203,9 +239,9 @@ def _run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[
 
 
 def _log_line(event: Event, ruleset: str) -> Any:
-    """A line as the ruleset's parser gives it: v0.6 counts seconds."""
-    from mlperf_logging.compliance_checker.mlp_parser.ruleset_070 import LogLine
-
+    """A line as the ruleset's parser gives it, of that parser's own type (rule code copies and changes some): v0.6 counts
+    seconds."""
     value = {"value": event.value, "metadata": dict(event.metadata)}
     time = event.time_ms / 1000 if ruleset == "0.6.0" else event.time_ms
-    return LogLine(full_string="", timestamp=time, key=event.key, value=value, lineno=event.line)
+    line = rule_files.line_type(ruleset)
+    return line(full_string="", timestamp=time, key=event.key, value=value, lineno=event.line)

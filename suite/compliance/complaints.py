@@ -30,6 +30,8 @@ class Complaint:
 
 MISSING = "not in the log"
 """`found` of a key that is required and absent."""
+_JOINED = "aggregated_"
+"""How rule files (Stable Diffusion's) begin the name of a key that they make of several lines of another."""
 _CHECK = re.compile(r"CHECK for '(.*?)' failed in line (\d+):\n.*?\nfailed test: (.*?)\ncurrent context", re.DOTALL)
 _CRASH = re.compile(r"Failed executing CHECK code:\n(.*?)\ntriggered by line:", re.DOTALL)
 _COUNT = re.compile(r"Required (\S+) occurrence of (.*?)(?: but found (\d+).*)?$", re.DOTALL)
@@ -79,13 +81,16 @@ _PATTERNS: Sequence[tuple[re.Pattern[str], str]] = (
 def explain(message: str, events: Sequence[Event], hints: Mapping[str, Mapping[str, Any]]) -> Complaint:
     """A message of the checker as a complaint. `hints`: key to its rule, which may say NEEDS and DO."""
     if match := _CHECK.match(message):
-        key, line = match[1], int(match[2])
-        event = next(event for event in events if event.line == line and event.key == key)
+        key, line = match[1].removeprefix(_JOINED), max(int(match[2]), 0)
+        event = next((event for event in events if event.line == line and event.key == key), None)
         needed = hints.get(key, {}).get("NEEDS") or condition_text(match[3])
-        return Complaint(key, line, _event_text(event), needed, _what_to_do(key, hints))
+        found = _event_text(event) if event else _metrics_text(key, events)
+        return Complaint(key, line, found, needed, _what_to_do(key, hints))
     if match := _NEVER.match(message):
-        needed = hints.get(match[1], {}).get("NEEDS") or f"one evaluation with {condition_text(match[2])}"
-        return Complaint(match[1], 0, _best_value_text(match[1], events), needed, _what_to_do(match[1], hints))
+        key = match[1].removeprefix(_JOINED)
+        needed = hints.get(key, {}).get("NEEDS") or f"one evaluation with {condition_text(match[2])}"
+        found = _best_value_text(key, events) if key == match[1] else _metrics_text(key, events)
+        return Complaint(key, 0, found, needed, _what_to_do(key, hints))
     if match := _COUNT.match(message):
         return _count_complaint(match, events)
     if match := _CRASH.match(message):
@@ -121,10 +126,13 @@ def changed_target(record: RunRecord) -> str:
 
 def _count_complaint(match: re.Match[str], events: Sequence[Event]) -> Complaint:
     """The complaint for `Required EXACTLY_ONE occurrence of 'x' but found n`, or AT_LEAST_ONE of several keys."""
-    keys = re.findall(r"'([^']*)'", match[2])
+    keys = [key.removeprefix(_JOINED) for key in re.findall(r"'([^']*)'", match[2])]
     key = " or ".join(keys)
     lines = [event for event in events if event.key in keys]
-    needed = "exactly once" if match[1] == "EXACTLY_ONE" else "at least once"
+    several = re.fullmatch(r"AT_LEAST\((\d+)\)", match[1])
+    needed = (
+        "exactly once" if match[1] == "EXACTLY_ONE" else f"at least {several[1]} times" if several else "at least once"
+    )
     if not lines:
         do = _WHAT_TO_DO[key] if key in _KEYS_OF_EVENTS else f"log {key} with mllog"
         return Complaint(key, 0, MISSING, needed, do)
@@ -164,6 +172,12 @@ def _best_value_text(key: str, events: Sequence[Event]) -> str:
     best, event = max(numbers, key=lambda pair: pair[0])
     epoch = number(event.metadata.get("epoch_num"))
     return f"best {best:.6g}{'' if epoch is None else f' (epoch {epoch:g})'} of {len(numbers)}"
+
+
+def _metrics_text(key: str, events: Sequence[Event]) -> str:
+    """The last value of each metric of a key that logs them one by one: `FID 95.2, CLIP 0.14`."""
+    last = {str(event.metadata.get("metric", "")): event.value for event in events if event.key == key}
+    return clean(", ".join(f"{metric} {_json_text(value)}".strip() for metric, value in last.items()), 160) or MISSING
 
 
 def condition_text(test: str) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from suite.common import registry
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
-from workloads.api import Round
 
 RANDOM_NUMBERS = (
     "random numbers are an integer hash of their coordinates (SplitMix64, workloads/common/randomness.py), not the "
@@ -32,8 +31,8 @@ def equivalences(record: RunRecord) -> list[str]:
     optimizer = optimizer.removesuffix("_with_momentum")  # Mask R-CNN's logs
     try:
         workload = registry.load_workload(settings.workload)
-        stated, listed = workload.stated_differences, workload.rules.get(settings.rules, Round(())).listed_optimizers
-    except ValueError:  # not installed here
+        stated, listed = workload.stated_differences, workload.round_named(settings.rules).listed_optimizers
+    except ValueError:  # not installed here, or of a round that it does not have
         stated, listed = (), {}
     notes = [RANDOM_NUMBERS, *stated]
     if not optimizer:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import IO, Any
 
 import yaml
 
+_PARSERS = "mlperf_logging.compliance_checker.mlp_parser"
 NO_RULES_MESSAGE = "Could not find config file:"
 """Beginning of the checker's message for a log that asks for rules that do not exist."""
 
@@ -56,6 +58,12 @@ def restricted_checker(ruleset: str, folders: Sequence[Path] = (), quiet: bool =
                 self.put_message(f"{NO_RULES_MESSAGE} {file.name}")
 
     return Checker("training", ruleset, quiet=quiet, werror=werror)
+
+
+@functools.cache
+def line_type(ruleset: str) -> Any:
+    """The type of the lines that a ruleset's rule files see: a tuple up to 3.0.0, a dataclass from 3.1.0 on."""
+    return importlib.import_module(f"{_PARSERS}.ruleset_{ruleset.replace('.', '')}").LogLine
 
 
 @contextlib.contextmanager

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.results.logs.record import RunRecord
+from suite.results.names import round_of_folder
+from workloads.api import ROUNDS
 
 DEFAULT = "0.7.0"
 """The ruleset of this suite's own logs, and of logs that do not tell their round."""
@@ -15,7 +17,6 @@ RULES_FOLDER = Path(__file__).resolve().parent / "rules"
 """Folder of the suite's own rule files."""
 OF_V05 = RULES_FOLDER / "v0.5.yaml"
 """Of this suite's own logs of that round, which no ruleset has."""
-_ROUND = re.compile(r"(?:training_results_)?v?(\d\.\d)(?:\.0)?")
 
 
 @dataclass(frozen=True)
@@ -45,23 +46,23 @@ def installed() -> tuple[str, ...]:
 
 
 def rules_of(record: RunRecord) -> Ruleset | None:
-    """The rules of the log's round; None for a format that no ruleset reads (v0.5).
+    """The rules of the log's round; None for a format that no ruleset reads (v0.5), and for a round of ours that there is not.
 
     The format tells v0.6 apart, a log of this suite names its profile; of others the folder's name counts (`v1.1`).
     """
     if record.format == "MLL":
         return Ruleset("0.6.0")
-    if record.format != "MLLOG":
+    if record.format != "MLLOG" or (record.settings.profile and record.settings.rules not in ROUNDS):
         return None
     if record.benchmark == "ncf":  # no ruleset has it
         reference = record.settings.profile in ("", "reference")
         return Ruleset(DEFAULT, RULES_FOLDER / ("ncf_reference.yaml" if reference else "ncf_demo.yaml"))
     if record.settings.profile:
-        return Ruleset(DEFAULT, OF_V05 if record.settings.rules == "v0.5" else None)
-    for part in reversed(record.path.absolute().parent.parts):
-        named = _ROUND.fullmatch(part)
-        if named and f"{named[1]}.0" in installed() and f"{named[1]}.0" >= DEFAULT:
-            return Ruleset(f"{named[1]}.0", None, f"round v{named[1]} by the name of its folder")
+        ruleset = ROUNDS[record.settings.rules].ruleset
+        return Ruleset(ruleset or DEFAULT, None if ruleset else OF_V05)
+    named = round_of_folder(record.path)
+    if DEFAULT <= f"{named[1:]}.0" in installed():
+        return Ruleset(f"{named[1:]}.0", None, f"round {named} by the name of its folder")
     having = [name for name in installed() if name >= DEFAULT and _has(name, record.benchmark)]
     ruleset = DEFAULT if DEFAULT in having or not having else having[0]
     return Ruleset(

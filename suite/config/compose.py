@@ -91,10 +91,10 @@ def _compose(arguments: Sequence[str]) -> Request:
     if flags.version:
         print(f"suite {__version__} (Hydra {hydra.__version__})")
         return Request(())
-    if flags.hydra_help or (flags.info and not words):
+    if flags.hydra_help:
         return _hydra_prints([text for text in arguments if text not in typed])
     plugin_names = _plugins(words)
-    plugins = activate(plugin_names)
+    plugins = activate(plugin_names, installs=not _is_dry(words))
     if flags.help:
         print(as_typed(help_text(dict(_swept(words)))))
         return Request(())
@@ -109,6 +109,12 @@ def _compose(arguments: Sequence[str]) -> Request:
         return Request((_job(words, plugin_names),), plugins, (), tuple(arguments), _shown(flags))
     added, jobs, notes = _sweep(words, plugin_names)
     return Request(tuple(jobs), plugins, tuple(notes), (*arguments, *added), _shown(flags))
+
+
+def _is_dry(words: Sequence[str]) -> bool:
+    """Whether `dry_run=` says so, by its last value; one of a file is read later."""
+    typed = [text.partition("=")[2].lower() for text in words if text.startswith("dry_run=")]
+    return bool(typed) and typed[-1] != "false"
 
 
 def _parser() -> Any:

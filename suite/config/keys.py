@@ -10,7 +10,7 @@ from typing import Any
 from suite.common import conf, registry
 from suite.common.study import SIZES, study_names
 from suite.config.options import SuiteConfig, known_fields, subgroup
-from workloads.api import OPTION_GROUPS, option_keys
+from workloads.api import OPTION_GROUPS, kind_of, option_keys
 
 GROUPS = ("workload", "framework", "profile", "rules", "environment", "system", "experiment")
 """Keys that choose a file below conf/ or in a folder of the user's own."""
@@ -19,13 +19,19 @@ SHORT = {"timing": "timing.each", "launch": "launch.by", "update": "update.kind"
 ELSEWHERE = {
     **dict.fromkeys(("lr", "rate", "base_lr"), "workload.learning_rate={}"),
     **dict.fromkeys(("epochs", "epoch", "num_epochs"), "stop=epochs:{} workload.max_epochs={}"),
-    **dict.fromkeys(("batch_size", "batchsize", "bs", "batch_size_global"), "batch=global:{} batch=per_device:{}"),
+    **dict.fromkeys(
+        ("batch_size", "batchsize", "bs", "batch_size_global", "global_batch_size"),
+        "batch=global:{} batch=per_device:{}",
+    ),
     **dict.fromkeys(("steps", "max_steps"), "stop=steps:{}"),
     **dict.fromkeys(("devices", "n_gpus", "num_gpus"), "gpus={}"),
     **dict.fromkeys(("dtype", "amp"), "precision={}"),
 }
 """What other programs call a setting, to what is typed here."""
-SYNONYMS = {"gpu": "cuda", "nvidia": "cuda", "float32": "fp32", "half": "fp16", "float16": "fp16", "bfloat16": "bf16"}
+SYNONYMS = {
+    **{"gpu": "cuda", "nvidia": "cuda", "float32": "fp32", "half": "fp16", "float16": "fp16", "bfloat16": "bf16"},
+    **{"tf": "tensorflow", "torch": "pytorch", "singularity": "apptainer"},
+}
 """What other programs call a value."""
 
 
@@ -61,10 +67,10 @@ def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
     if key == "study.size":
         return list(SIZES)
     if key == "workload.dataset":
-        return registry.names(registry.DATASETS)
+        return registry.dataset_names()
     if key == "workload.hyperparameter_set" and workload:
         return sorted(registry.load_workload(workload).named_sets())
-    kind = str(item.type) if item is not None else ""
+    kind = kind_of(item) if item is not None else ""
     return list(item.metadata.get("choices") or (["true", "false"] if kind == "bool" else [])) if item else []
 
 

@@ -52,10 +52,9 @@ class ProfileConfig:
 
 @dataclass
 class RulesConfig:
-    """`rules.*`: which round's rules the clock and the targets follow."""
+    """`rules.*`: which round clock, targets and rules are of."""
 
     name: str = option("???", "v0.5, v0.7, or auto: the workload's own")
-    clock: str = option("auto", "when the clock starts", choices=("auto", "v0.5", "v0.7"))
 
 
 @dataclass
@@ -217,7 +216,11 @@ class SuiteConfig:
     plugins: Any = option(
         [], "packages from outside: folders, wheels or installed distributions, [PATH,NAME]; one list for a whole sweep"
     )
-    dry_run: bool = option(False, "say what would run and what is in the way, and start nothing; also --dry-run")
+    dry_run: Any = option(
+        False,
+        "say what would run and what is in the way, and start nothing; also --dry-run; full: all of each job of a sweep",
+        choices=("false", "true", "full"),
+    )
     output: str | None = option(None, "folder for this command's runs; unset: a time stamp below the log folder")
 
 

@@ -18,13 +18,20 @@ from suite.common.registry import not_allowed
 from suite.config import keys
 from suite.config.keys import GROUPS, SHORT, SYNONYMS, group_choices
 from suite.config.options import SuiteConfig, known_fields
-from workloads.api import OPTION_GROUPS, check_value
+from workloads.api import OPTION_GROUPS, check_value, kind_of
 
 _SWEEPS = "runs have the machine one after another: type -m with lists (docs/hydra.md)"
 _FOLDER = "Hydra's folders are not used; type output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"
+_TRACKERS = (
+    "logs are files alone; suite.results.curves(FOLDER) gives what a tracker takes (docs/notebook.md); leave it out"
+)
 NOT_OFFERED = {
     "framework.kvstore": "MXNet's processes meet at a dist_sync store, and nothing else is offered (Horovod would be faster on "
     "real networks: docs/several_machines.md); leave it out",
+    "optimizer": "it is a part of a hyperparameter set (SSD, Mask R-CNN: sgd; ResNet-50: sgd, lars; zoo: sgd, rmsprop; others: "
+    "adam); set it in a file of your own, hyperparameters/WORKLOAD/NAME.yaml (docs/hyperparameters.md), and type "
+    "workload.hyperparameter_set=NAME",
+    **dict.fromkeys(("wandb", "mlflow", "tensorboard"), _TRACKERS),
     **dict.fromkeys(("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir"), _FOLDER),
     "hydra.job.chdir": _FOLDER,
     **dict.fromkeys(("hydra/sweeper", "hydra.sweeper"), _SWEEPS),
@@ -100,7 +107,7 @@ def _setting_of(word: str) -> str:
     if word in known_fields(SuiteConfig):
         return f"; type {word}=VALUE"
     close = difflib.get_close_matches(word, group_choices("workload"), n=1, cutoff=0.6)
-    return f"; type workload={close[0]}" if close else ""
+    return f"; type workload={close[0]}" if close and close[0][0] == word[0] else ""
 
 
 def texts(argument: str) -> list[str]:
@@ -138,11 +145,13 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
         if key.partition(".")[0] == "hydra":
             continue
         if override.is_add() or override.is_delete() or override.is_force_add():
+            check_root(key)
             raise ValueError(f"{argument}: keys can be neither added nor removed; type {key}=VALUE")
         if override.is_sweep_override() and not multirun:
             raise ValueError(f"{argument}: several values make a sweep: add -m")
         for value in values(argument):
             if key in GROUPS:
+                _check_synonym(key, value, group_choices(key))
                 if str(value) not in group_choices(key):
                     raise not_allowed(key, value, group_choices(key))
             else:
@@ -185,10 +194,18 @@ def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
 
 def _check_value(key: str, item: Any, value: Any) -> None:
     """`check_value`, with what other programs call a value."""
-    allowed = item.metadata.get("choices") or ()
+    _check_synonym(key, value, item.metadata.get("choices") or ())
+    if (key, value) == ("gpus", "all"):
+        raise ValueError(
+            "gpus=all: a number is needed, for example gpus=8; type suite doctor to see how many there are"
+        )
+    check_value(key, kind_of(item), item.metadata, value)
+
+
+def _check_synonym(key: str, value: Any, allowed: Sequence[str]) -> None:
+    """Raise ValueError for what other programs call one of the allowed values."""
     if str(value) not in allowed and SYNONYMS.get(str(value)) in allowed:
         raise ValueError(f"{key}={value}: did you mean {key}={SYNONYMS[str(value)]}? allowed: {', '.join(allowed)}")
-    check_value(key, str(item.type), item.metadata, value)
 
 
 def _check_target(key: str, value: Any, metrics: Sequence[str]) -> None:

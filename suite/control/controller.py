@@ -19,7 +19,7 @@ from suite.common.output_lock import output_locked
 from suite.common.paths import PROJECT, data_root, log_root
 from suite.common.registry import WORKLOADS, load_dataset, names
 from suite.common.study import StudyCell
-from suite.common.typed import as_typed
+from suite.common.typed import as_typed, program
 from suite.config.compose import Composed, Request, compose
 from suite.control import caches, dry_run
 from suite.control.cells import impossible, write_study
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
     except Elsewhere:
         return 0
     except (ValueError, OSError) as error:
-        print(f"run_suite.py: {as_typed(one_line(error))}", file=sys.stderr)
+        print(f"{program()}: {as_typed(one_line(error))}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
         console.print(escape(_interrupted(arguments, output)), soft_wrap=True)
@@ -153,9 +153,11 @@ def _dry_run(request: Request, output: Path, console: Console, agents: Agents | 
     """Say what would run. Raises ValueError with what is in the way."""
     plans = plans_for_slurm(request, output) if submitted else planned(request, output, agents)
     error = refused(request, plans, here=agents is None and not submitted)
-    said = plans if error is None else [one._replace(findings=()) for one in plans]  # the error says them all
+    alone = error is not None and len(plans) == 1  # the error says all that is in its way
+    said = [one._replace(findings=()) for one in plans] if alone else plans
     names = [job_name(one) for one in request.jobs]
-    for line in dry_run.lines(list(zip(names, said, strict=True)), output, submitted):
+    full = request.jobs[0].config["dry_run"] == dry_run.FULL
+    for line in dry_run.lines(list(zip(names, said, strict=True)), output, submitted, full):
         console.print(escape(as_typed(line)), soft_wrap=True)
     if error is not None:
         raise error
@@ -341,7 +343,7 @@ def print_summary(ended: Sequence[Ended], console: Console, code: int) -> int:
         return 130
     except (ValueError, OSError) as error:
         text = as_typed(f"no table: {one_line(error)}; the runs are kept; for their table type: {command}")
-        print(f"run_suite.py: {text}", file=sys.stderr)
+        print(f"{program()}: {text}", file=sys.stderr)
     return code
 
 

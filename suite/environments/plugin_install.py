@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from suite.common.paths import PROJECT, env_root
 from suite.common.run_folder import safe_name
+from suite.common.typed import run_command
 
 PACKAGE_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 IGNORED_FILES = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*")
@@ -59,13 +61,21 @@ def _digest(source: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def install(source: Path, text: str) -> Path:
-    """Install into the folder for this content, unless it exists; the folder appears only when it is complete."""
+def install(source: Path, text: str, allowed: bool = True) -> Path:
+    """Install into the folder for this content, unless it exists; the folder appears only when it is complete.
+
+    Raises ValueError where it would have to be installed and that is not `allowed`.
+    """
     root = env_root() / "plugins"
     name = source.name if source.is_dir() else source.name.partition("-")[0]
     final = root / f"{safe_name(name)}-{_digest(source)}"
     if final.is_dir():
         return final
+    if not allowed:
+        raise ValueError(
+            f"plugins={text}: it is not installed yet, and a dry run installs nothing, so that what would run is not known; "
+            f"to install it type: {run_command()} {shlex.join([f'plugins=[{text}]', '--help'])}"
+        )
     try:
         root.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".", dir=root))

@@ -58,11 +58,14 @@ class Plugin:
     """(entry-point group, name)."""
 
 
-def activate(arguments: Sequence[str]) -> tuple[Plugin, ...]:
-    """Install missing plugins, put them on this process's path, and check them. Raises ValueError (one line)."""
+def activate(arguments: Sequence[str], installs: bool = True) -> tuple[Plugin, ...]:
+    """Install missing plugins, put them on this process's path, and check them. Raises ValueError (one line).
+
+    `installs`: false for a dry run, which ends with that line where one is not installed yet.
+    """
     plugins: dict[str, Plugin] = {}
     for text in arguments:
-        plugin = _activate_one(text)
+        plugin = _activate_one(text, installs)
         first = plugins.setdefault(canonicalize_name(plugin.name), plugin)
         if first.folder != plugin.folder:
             raise ValueError(
@@ -107,12 +110,12 @@ def check_trainer(environment: Environment, workload: str, framework: str, plugi
         )
 
 
-def _activate_one(text: str) -> Plugin:
+def _activate_one(text: str, installs: bool) -> Plugin:
     """Make one plugin importable in this process."""
     dist = _installed_distribution(text)
     folder = None
     if dist is None:
-        folder = install(plugin_source(text), text)
+        folder = install(plugin_source(text), text, installs)
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
         dist = next(iter(distributions(path=[str(folder)])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from suite.results.names import workload_name
 from suite.results.repeat import recorded_machine, typed_words
 from suite.results.targets import RUNS_REQUIRED
 from suite.results.text import clean
+from workloads.api import ROUNDS
 
 _TARGET_KEYS = ("eval_accuracy", "run_stop")
 """Keys that the checker complains about in a run that missed the target."""
@@ -35,18 +37,24 @@ class ChosenRuns:
     """Which runs were left out, and why."""
 
 
-def choose_runs(runs: Sequence[Run]) -> list[ChosenRuns]:
-    """The runs of each benchmark. Raises ValueError (one line) for the first thing that cannot be submitted."""
+def choose_runs(runs: Sequence[Run], explanation: str = "") -> list[ChosenRuns]:
+    """The runs of each benchmark. Raises ValueError (one line) for the first thing that cannot be submitted.
+
+    `explanation`: why runs of a job are not among them, which stands in the package; without one they may not be missing.
+    """
     notes = [_left_out_note(run) for run in runs if _never_started(run)]
     records = [_submittable_record(run) for run in runs if not _never_started(run)]
+    notes += _explained(_missing(runs), explanation)
     benchmarks: dict[str, list[RunRecord]] = {}
     for record in records:
         benchmarks.setdefault(validated_benchmark(record.benchmark), []).append(record)
     for name, found in benchmarks.items():
-        if name != "ncf" and any(record.settings.profile and record.settings.rules == "v0.5" for record in found):
+        rounds = {record.settings.rules for record in found if record.settings.profile}
+        others = [rules for rules in sorted(rounds) if rules not in ROUNDS or not ROUNDS[rules].ruleset]
+        if name != "ncf" and others:
             raise ValueError(
-                f"{name}: runs of rules=v0.5 cannot be packaged: the package checker of ruleset 0.7.0 has other targets and "
-                f"another clock; `suite check` judges their logs, and rules=v0.7 makes runs for a package"
+                f"{name}: runs of rules={clean(others[0], 40)} cannot be packaged: the package checker of ruleset 0.7.0 has "
+                f"other targets and another clock; `suite check` judges their logs, and rules=v0.7 makes runs for a package"
             )
     if not benchmarks:
         raise ValueError("no run is left to package: none has a log in which the clock started")
@@ -59,6 +67,40 @@ def _never_started(run: Run) -> bool:
     if run.running or run.status == "unreadable":
         return False
     return run.reading is None or (run.reading.record.start_ms is None and bool(run.reading.record.settings.profile))
+
+
+def _missing(runs: Sequence[Run]) -> dict[str, list[int]]:
+    """Job to the indices of its runs, up to the last one that is there, that are not: a folder was deleted, or not given."""
+    indices: dict[Path, set[int]] = {}
+    for run in runs:
+        folder = run.path if run.reading is None and run.path.is_dir() else run.path.parent
+        settings = run.reading.record.settings if run.reading is not None else None
+        index = settings.run_index if settings is not None and settings.profile else _index_in_name(folder)
+        if index is not None:
+            indices.setdefault(folder.resolve().parent, set()).add(index)
+    jobs = {job.name: sorted(set(range(max(there))) - there) for job, there in indices.items()}
+    return {job: missing for job, missing in jobs.items() if missing}
+
+
+def _index_in_name(folder: Path) -> int | None:
+    match = re.fullmatch(r"run_(\d{1,6})", folder.name)
+    return int(match[1]) if match else None
+
+
+def _explained(missing: Mapping[str, Sequence[int]], explanation: str) -> list[str]:
+    """Notes on the missing runs of jobs. Raises ValueError where they are not explained, or none is missing."""
+    if explanation and not missing:
+        raise ValueError("--explain: no run is missing between the first and the last one; leave it out")
+    texts = [
+        f"{clean(job, 120)}: {'runs' if len(indices) > 1 else 'run'} {clean(', '.join(map(str, indices)), 120)} missing"
+        for job, indices in missing.items()
+    ]
+    if texts and not explanation:
+        raise ValueError(
+            f"{'; '.join(texts[:5])}: every run that was started counts; give their logs too, or say why there are none with "
+            '--explain "…", which stands in the package'
+        )
+    return [f"{text}: {clean(explanation, 400)}" for text in texts]
 
 
 def _left_out_note(run: Run) -> str:
@@ -115,7 +157,7 @@ def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
         )
     if text := repeated(records):
         raise ValueError(f"{benchmark}: {text} are one run (same start and seed); give each run once")
-    required = RUNS_REQUIRED[benchmark]
+    required = RUNS_REQUIRED[workload_name(benchmark)]
     if len(records) < required:
         raise ValueError(
             f"{benchmark}: {len(records)} of {required} runs, {required - len(records)} are missing; "
@@ -125,7 +167,8 @@ def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
     taken, rest = ordered[:required], ordered[required:]
     notes = [f"{benchmark}: {required} of {len(records)} runs taken, in order of start, never by speed"] if rest else []
     if rest:
-        notes.append(f"left out: {', '.join(clean('/'.join(record.path.parts[-2:]), 120) for record in rest[:20])}")
+        named = ", ".join(clean("/".join(record.path.parts[-2:]), 120) for record in rest[:10])
+        notes.append(f"left out: {named}{f' and {len(rest) - 10} more' if len(rest) > 10 else ''}")
     _check_logs(benchmark, taken)
     return ChosenRuns(benchmark, tuple(taken), tuple(notes))
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from suite.common import registry
 from suite.common.paths import IN_CHECKOUT, PROJECT, shipped
 from suite.compliance.equivalences import equivalences
+from suite.packaging.choose import ChosenRuns
 from suite.packaging.layout import FILE_BYTES_LIMIT
 from suite.packaging.scripts import write_scripts
 from suite.results.logs.record import RunRecord, RunSettings
@@ -41,12 +42,13 @@ _BYTES_LIMIT = 200 << 20
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
-def write_code(folder: Path, benchmark: str, records: Sequence[RunRecord], own_code: Path | None) -> list[str]:
-    """Fill `folder` (new) for runs of one benchmark; returns notes for the user. Raises ValueError.
+def write_code(folder: Path, runs: ChosenRuns, own_code: Path | None) -> list[str]:
+    """Fill `folder` (new) for the runs of one benchmark; returns notes for the user. Raises ValueError.
 
     `own_code`: the user's folder of code, for logs that this suite did not write.
     """
     folder.mkdir(parents=True)
+    benchmark, records = runs.benchmark, runs.records
     settings = records[0].settings
     if own_code is not None and not settings.profile:
         _copy_folder(own_code, folder)
@@ -65,7 +67,7 @@ def write_code(folder: Path, benchmark: str, records: Sequence[RunRecord], own_c
     notes += equivalences(records[0])
     recorded = recorded_machine(records[0])
     (folder / "settings.json").write_text(_settings(records), encoding="utf-8")
-    (folder / "README.md").write_text(_readme(benchmark, records, notes), encoding="utf-8")
+    (folder / "README.md").write_text(_readme(benchmark, records, [*runs.notes, *notes]), encoding="utf-8")
     write_scripts(folder, settings, recorded)
     return [f"{benchmark}: {note}" for note in notes]
 
@@ -205,6 +207,6 @@ def _readme(benchmark: str, records: Sequence[RunRecord], notes: Sequence[str]) 
         f"# {benchmark}", "", "| | |", "| --- | --- |", *table, "",
         "- `source/`: the code that ran", "- `settings.json`: everything that was set, and the seeds",
         "- `setup.sh`: makes the environment", "- `run_and_time.sh`: makes the runs", "",
-        "How to get the data: `source/README.md`.", "", *[f"- {markdown_escape(clean(note, 300))}" for note in notes],
+        "How to get the data: `source/README.md`.", "", *[f"- {markdown_escape(clean(note, 600))}" for note in notes],
     ]  # fmt: skip
     return "\n".join(lines).rstrip() + "\n"

@@ -13,10 +13,11 @@ from suite.compliance.check import Verdict, check_file
 from suite.compliance.complaints import Complaint
 from suite.packaging.checkers import check_package, check_seeds
 from suite.packaging.description import check_description
-from suite.packaging.layout import BENCHMARKS, FILE_BYTES_LIMIT, RESULTS, SYSTEMS, failed_allowed
+from suite.packaging.layout import BENCHMARKS, FILE_BYTES_LIMIT, PACKAGED, RESULTS, SYSTEMS, failed_allowed
 from suite.packaging.same_setup import difference, repeated
 from suite.results.logs.reader import read
 from suite.results.logs.record import RunRecord
+from suite.results.names import workload_name
 from suite.results.targets import RUNS_REQUIRED
 from suite.results.text import clean
 
@@ -155,8 +156,8 @@ def _count_complaints(place: Path, names: list[str]) -> Iterator[Complaint]:
     """Complaints unless there are exactly as many logs as the rules require, numbered from 0."""
     required = required_runs(place.name)
     if required is None:
-        known = ", ".join(sorted(RUNS_REQUIRED))
-        do = f"rename the folder{nearest(place.name, RUNS_REQUIRED)}, or leave it out"
+        known = ", ".join(sorted(PACKAGED))
+        do = f"rename the folder{nearest(place.name, PACKAGED)}, or leave it out"
         yield Complaint(clean(place.name), 0, "a benchmark that the rules do not know", f"one of {known}", do)
         return
     if len(names) != required:
@@ -172,7 +173,7 @@ def required_runs(benchmark: str) -> int | None:
     """Logs that a result needs; None for a benchmark that neither the suite nor the tool knows."""
     from mlperf_logging.benchmark_meta import get_result_file_counts
 
-    known: int | None = RUNS_REQUIRED.get(benchmark) or get_result_file_counts("training").get(benchmark)
+    known: int | None = RUNS_REQUIRED.get(workload_name(benchmark)) or get_result_file_counts("training").get(benchmark)
     return known
 
 

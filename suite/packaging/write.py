@@ -37,6 +37,8 @@ class PackageOptions:
     status: str = ""
     code: Path | None = None
     """Folder with the code, for logs that this suite did not write."""
+    explanation: str = ""
+    """Why runs of a job are missing."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Package
     runs = collect(logs)
     _check_links(logs, [run.path for run in runs])
     before = file_stamps(runs)
-    chosen = choose_runs(runs)
+    chosen = choose_runs(runs, options.explanation)
     systems = _systems(chosen, options)
     temporary = Path(tempfile.mkdtemp(prefix=f".{out.name[:40]}.", dir=out.parent))
     try:
@@ -146,7 +148,7 @@ def _write(
             shutil.copyfile(record.path, place / f"result_{index}.txt")
         implementation = sanitized_name(item.records[0].settings.framework or system)
         code = folder / BENCHMARKS / item.benchmark / "implementations" / implementation
-        remarks = write_code(code, item.benchmark, item.records, options.code)
+        remarks = write_code(code, item, options.code)
         unknown_code = options.code is None and not item.records[0].settings.profile
         (warnings if unknown_code else notes).extend(remarks)
         if item.benchmark == "ncf":
@@ -174,8 +176,6 @@ def _description(name: str, records: Sequence[RunRecord], options: PackageOption
         raise ValueError(
             f"--division {options.division}: the logs say {division}{why}; the division follows from them, leave the option out"
         )
-    if division == "closed" and any(record.settings.deviations for record in records):
-        raise ValueError("the logs say closed and name deviations from the rules; such logs cannot be submitted")
     if not options.submitter and organizations == _NO_ORG:
         raise ValueError(
             "the runs name no organization; give --submitter ORG (for later runs: profile.submission_org=ORG)"

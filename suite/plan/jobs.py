@@ -70,8 +70,25 @@ class Draft:
     """Distributions from outside."""
     hosts: tuple[AvailableHost, ...]
     """The machines of its runs; empty: this one, without an agent."""
+    devices: int
+    """As many as were asked for."""
+    seed_source: str
+    """`user` or `system`."""
+    run_count: int = 1
     environment: Environment | None = None
     """None: it is not there."""
+    facts: Facts | None = None
+    """Of its data set; None: that is not there."""
+
+    def deviations(self, of_run: Workload | None = None) -> tuple[str, ...]:
+        """In what its runs leave the closed rules of their round, as far as that is known.
+
+        `of_run`: its workload over its data, by which lengths are judged too; caches are what is left then (`Job.run`).
+        """
+        circumstances = {"seed_source": self.seed_source, **(of_run.circumstances() if of_run is not None else {})}
+        of_data = self.facts.notes if self.facts is not None else ()
+        judge = self.workload.deviations
+        return (*judge(self.settings), *judge(self.settings, **circumstances), *of_data)
 
     @property
     def generates(self) -> str:
@@ -119,12 +136,16 @@ def plan(
     `output`: where its runs would go; None: no job is wanted, only what is in the way of one. `hosts`: the machines of the
     command, of which a job takes the first ones. `cell`: of a study.
     """
-    findings, draft, facts, job = _Findings(), None, None, None
+    findings, draft, job = _Findings(), None, None
     with findings:
         workload, framework = kinds(config)
         taken = tuple(hosts[: config["nodes"]])
         settings = resolve_settings(config, workload, framework, taken, findings.append)
-        draft = Draft(workload, framework, settings, tuple(plugin.name for plugin in plugins), taken)
+        names = tuple(plugin.name for plugin in plugins)
+        seed_source = "system" if config["seed"] is None else "user"
+        draft = Draft(workload, framework, settings, names, taken, config["gpus"], seed_source)
+        with findings:
+            draft = replace(draft, run_count=_run_count(config, workload))
         with findings:
             auto = auto_environment(framework, settings.device, taken, settings.devices)
             env = environment.resolve(config["environment"], auto, settings.device)
@@ -132,11 +153,11 @@ def plan(
         with findings:
             draft = replace(draft, settings=workload.resolve(settings))
         with findings:
-            facts = None if draft.generates else workload.read_facts(draft.settings)
+            draft = replace(draft, facts=None if draft.generates else workload.read_facts(draft.settings))
         with findings:
             check_memory(workload, draft.settings, draft.hosts)
-            if facts is not None and output is not None and not findings:
-                job = make_job(draft, facts, config, name, output, cell)
+            if draft.facts is not None and output is not None and not findings:
+                job = make_job(draft, config, name, output, cell)
     return Plan(job, tuple(findings), draft)
 
 
@@ -157,30 +178,26 @@ def check_trainers(drafts: Sequence[Draft], plugins: Sequence[Plugin]) -> None:
         check_trainer(env, workload, framework, plugins)
 
 
-def make_job(draft: Draft, facts: Facts, config: Config, name: str, output: Path, cell: StudyCell | None = None) -> Job:
-    """The job of a draft whose environment is there. Raises ValueError for what cannot be meant with these data."""
+def make_job(draft: Draft, config: Config, name: str, output: Path, cell: StudyCell | None = None) -> Job:
+    """The job of a draft whose environment and data are there. Raises ValueError for what cannot be meant with these data."""
     workload, framework, settings, env = draft.workload, draft.framework, draft.settings, draft.environment
+    facts = draft.facts
     assert env is not None
+    assert facts is not None
     of_run = workload(settings, facts)
     check_workload(of_run)
     check_inputs(of_run, draft.hosts)
     fixed_labels, cores = _labels(settings, facts, draft.hosts)
-    seed_source = "system" if config["seed"] is None else "user"
-    of_this_run = workload.deviations(settings, seed_source=seed_source, **of_run.circumstances())
-    deviations = (*workload.deviations(settings), *of_this_run, *facts.notes)
+    deviations = draft.deviations(of_run)
     packages = (*framework.packages, *draft.plugins, "numpy", "mlperf-logging")
     installed = environment.installed_versions(env, packages)
     versions = {"suite": __version__, **{name: version for name, version in installed.items() if version is not None}}
     framework_version = next((versions[name] for name in framework.packages if name in versions), "unknown")
     settings = replace(settings, linear=chosen_library(settings.linear, framework, env, framework_version))
     hardware = _hardware(draft.hosts)
-    runs_required = workload.official_runs
-    if config["runs"] == "official" and not runs_required:
-        raise ValueError(f"runs=official: no rules name a number of runs for {workload.name}; type runs=N")
-    run_count = runs_required if config["runs"] == "official" else int(config["runs"])
     template = RunSpec(
         run_index=0,
-        runs_required=runs_required,
+        runs_required=workload.official_runs,
         folder="",
         settings=settings,
         facts=facts,
@@ -204,13 +221,22 @@ def make_job(draft: Draft, facts: Facts, config: Config, name: str, output: Path
         name=name,
         workload=workload,
         folder=output / name,
-        run_count=run_count,
+        run_count=draft.run_count,
         template=template,
         fixed_seed=config["seed"],
         framework=framework,
         environment=env,
         cache_clear=config["system"],
     )
+
+
+def _run_count(config: Config, workload: type[Workload]) -> int:
+    """Raises ValueError for `official` where the rules name no number."""
+    if config["runs"] != "official":
+        return int(config["runs"])
+    if not workload.official_runs:
+        raise ValueError(f"runs=official: no rules name a number of runs for {workload.name}; type runs=N")
+    return workload.official_runs
 
 
 def _hardware(hosts: Sequence[AvailableHost]) -> Config:

@@ -72,7 +72,7 @@ def resolve_settings(
     config = _checked_hosts(config, hosts, lacks)
     profile = config["profile"]["name"]
     rules = workload.default_rules if config["rules"]["name"] == "auto" else config["rules"]["name"]
-    _check_clock(config, rules)
+    workload.round_named(rules)
     options = typed_options(config, workload)
     defaults = workload.defaults(profile, rules, _set_by_user(workload, options))
     device, config = choose_device(config, profile, framework, hosts, lacks)
@@ -81,8 +81,8 @@ def resolve_settings(
     _check_link(config["link"], device, framework)
     values = _values(config, workload, defaults, options, framework.name)
     dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]
-    if dataset and dataset not in registry.names(registry.DATASETS):
-        raise not_allowed("workload.dataset", dataset, registry.names(registry.DATASETS))
+    if dataset and dataset not in (known := registry.dataset_names()):
+        raise not_allowed("workload.dataset", dataset, known)
     targets = _targets(workload, defaults, options)
     if config["update"]["kind"] == "async":
         _check_asynchronous(config, workload, framework, precision)
@@ -92,7 +92,6 @@ def resolve_settings(
         "framework": framework.name,
         "profile": profile,
         "rules": rules,
-        "clock": rules,
         "device": device,
         "cores_per_device": cores,
         "threads_per_device": _threads_per_device(config, device, cores),
@@ -148,15 +147,6 @@ def _set_by_user(workload: type[Workload], options: Mapping[str, Json]) -> dict[
     return {name: value for name, value in options.items() if value != untouched[name]}
 
 
-def _check_clock(config: Config, rules: str) -> None:
-    """Raises ValueError for the clock of another round: the checkers of either would refuse the log."""
-    if (typed := config["rules"]["clock"]) not in ("auto", rules):
-        raise ValueError(
-            f"rules.clock={typed}: logs of rules={rules} are checked for that round's own clock; type rules={typed}, "
-            f"or leave rules.clock out"
-        )
-
-
 def _check_link(link: str, device: str, framework: Framework) -> None:
     """Raises Impossible for a way of exchanging data that the devices do not have."""
     if link == "no_p2p" and device == "cpu":
@@ -180,8 +170,7 @@ def _precision(
     precision, allowed = str(config["precision"]), workload.precisions.get(framework.name, ("fp32",))
     least = _least_capability(hosts, config["gpus"]) if device == "cuda" else (0, 0)
     if precision == "auto":
-        rows = workload.rules[rules].rows if rules in workload.rules else ()
-        closed = [row.allowed for row in rows if "precision" in row.names]
+        closed = [row.allowed for row in workload.round_named(rules).rows if "precision" in row.names]
         usable = [one for one in workload.gpu_precisions if one in allowed and least >= FIRST_WITH[one]]
         offered = [one for one in usable if all(allows.allows(one, {}) for allows in closed)]
         return offered[0] if device == "cuda" and offered else "fp32"

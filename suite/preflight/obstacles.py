@@ -13,7 +13,7 @@ from suite.plan.jobs import Plan, plan
 from suite.plan.settings import Missing
 from workloads.api import Json
 
-KEPT = ("workload", "framework", "plugins", "experiment")
+KEPT = ("workload", "framework", "plugins", "experiment", "output")
 """Keys of the command that a smaller run keeps, beside those of the environment."""
 
 
@@ -79,4 +79,6 @@ def _replaced(words: Sequence[str], instead: Mapping[str, Json]) -> list[str]:
 
 
 def _command(words: Sequence[str]) -> str:
-    return f"python run_suite.py {shlex.join(word for word in words if not word.startswith('dry_run='))}"
+    """As it is typed: with the user's folders, and to run."""
+    typed = [word for word in words if not word.startswith(("dry_run=", "hydra.searchpath="))]
+    return f"python run_suite.py {shlex.join([*conf.flags(), *typed])}"

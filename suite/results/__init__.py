@@ -1,8 +1,9 @@
 """Reads training logs into one table and makes results of it: `from suite.results import table; runs = table("logs/")`."""
 
+from suite.results.curves import curves
 from suite.results.logs.events import Problem
 from suite.results.logs.reader import read
 from suite.results.logs.record import Evaluation, Reading, RunRecord, RunSettings, Throughput
 from suite.results.table import table
 
-__all__ = ["Evaluation", "Problem", "Reading", "RunRecord", "RunSettings", "Throughput", "read", "table"]
+__all__ = ["Evaluation", "Problem", "Reading", "RunRecord", "RunSettings", "Throughput", "curves", "read", "table"]

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from suite.results.identity import BOOKKEEPING, Row
 from suite.results.logs.collect import Run
+from suite.results.logs.copies import mark_copies
 from suite.results.logs.events import number
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import RecordedTelemetry, json_lines, telemetry
 from suite.results.names import workload_name
+from suite.results.text import clean
 
 if TYPE_CHECKING:  # half a second to import, which only commands that print tables pay
     import pandas as pd
@@ -91,6 +93,23 @@ def share_of(above: str, below: Sequence[str]) -> Combine:
     return combined
 
 
+BUSY, QUIET = "busy machine", "not busy"
+
+
+def condition_text(conditions: Sequence[Any]) -> str:
+    """`busy machine: others took 48 % of its cores`, or of how many runs (the worst one's reasons); empty: not all tell."""
+    busy = [one for one in conditions if one is not None and one.busy]
+    if not busy:
+        return QUIET if conditions and None not in conditions else ""
+
+    def others(one: Any) -> float:
+        shares = (value for name, value in one.figures.items() if name.endswith("_share") and name != "cpu_share")
+        return max(shares, default=0.0)
+
+    count = "" if len(conditions) == 1 else f" ({len(busy)} of {len(conditions)} runs)"
+    return clean(f"{BUSY}{count}: {' and '.join(max(busy, key=others).busy)}", 120)
+
+
 # --- what a run has of a column -----------------------------------------------------------------------------------------
 
 
@@ -122,7 +141,7 @@ def _log(name: str) -> Value:
     return lambda run, log: getattr(log, name)
 
 
-def _entry(name: str, of: str = "hyperparameters") -> Value:
+def _entry(name: str, of: str = "logged") -> Value:
     return lambda run, log: number(getattr(log, of).get(name))
 
 
@@ -183,7 +202,7 @@ def _mean_rates(rows: Sequence[Row], name: str) -> dict[str, float]:
 
 
 def _hyperparameters(run: Run, log: RunRecord) -> dict[str, Any]:
-    """Every logged key that holds a plain value, but for the seed and what is a column of its own."""
+    """But for the seed and what is a column of its own."""
     return {name: value for name, value in log.hyperparameters.items() if name not in BOOKKEEPING}
 
 
@@ -232,7 +251,7 @@ COLUMNS: Mapping[str, Column] = {
     "run": Column("Name of the run below the folder that was given", "text", lambda run, log: run.name),
     "path": Column("Its log, or its folder where there is none", "text", lambda run, log: str(run.path)),
     "round": Column(
-        "`ours`, a published round (`v0.7`), or `dgx1-article`",
+        "`ours`, a published round (`v0.7`), `not known`, or `dgx1-article`",
         "text",
         lambda run, log: OURS if _is_ours(run) else _settings(run).rules,
     ),
@@ -246,10 +265,10 @@ COLUMNS: Mapping[str, Column] = {
     "reason": Column("Why it is no success", "text", lambda run, log: run.reason),
     "succeeded": Column("It did what was asked", "flag", lambda run, log: run.succeeded),
     "running": Column("It has not ended", "flag", lambda run, log: run.running),
-    "copy_of": Column("The log with the same content that counts in its place", "text", _always("")),
+    "copy_of": Column("The log of the same run, as long or longer, that counts in its place", "text", _always("")),
     **_SETTINGS,
     "targets": Column("Metric to the value that must be reached", "object", _targets),
-    "hyperparameters": Column("Every other logged key with a plain value, the seed aside", "object", _hyperparameters),
+    "hyperparameters": Column("Logged hyperparameters, as the rules use the word", "object", _hyperparameters),
     "to_target": Column("It was to end at the target", "flag", lambda run, log: _settings(run).to_target),
     "seed": Column("Seed, as logged", "object", _log("seed")),
     "start_ms": Column("`run_start`, milliseconds since 1970", "number", _log("start_ms")),
@@ -324,6 +343,11 @@ COLUMNS: Mapping[str, Column] = {
     "published": Column("It stands in logs/published", "flag", _always(False)),
     "single_figure": Column("One printed figure, without runs", "flag", _always(False), first),
     "published_rate": Column("Samples per second of all devices, as published", "number", _always(None), first),
+    "machine_condition": Column(
+        "`not busy`, or what made the machine a busy one; empty: not known",
+        "text",
+        lambda run, log: condition_text((log.condition,)),
+    ),
     "condition": Column("How busy the machine was", "object", _log("condition"), shown=False),
     "gradients": Column("What the all-reduce of a step moves", "object", _log("gradients"), first, shown=False),
     "all_reduce": Column(
@@ -360,11 +384,7 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
     table_rows = [dict(row) for row in rows]
-    seen: dict[str, str] = {}
-    for row in table_rows:
-        digest = getattr(row["record"], "digest", "")
-        if digest and seen.setdefault(digest, row["path"]) != row["path"]:
-            row["copy_of"] = seen[digest]
+    mark_copies(table_rows)
     return pd.DataFrame(
         {
             name: pd.Series([row[name] for row in table_rows], dtype=TYPES[column.kind])

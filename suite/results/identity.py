@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
 
 from suite.results.logs.record import RunSettings
-from suite.results.names import workload_name
-from suite.results.targets import targets_text
+from suite.results.names import UNKNOWN_ROUND, workload_name
+from suite.results.targets import same_targets, targets_text
 from suite.results.text import clean, shortened
 from workloads.api import LoggedSettings, field_names
 
@@ -101,6 +101,19 @@ def key(row: Row, *aside: str) -> tuple[Any, ...]:
     return tuple((name, _plain(value)) for name, value in sorted(facts(row).items()) if not _is_out(name, out))
 
 
+def experiment(row: Row) -> tuple[Any, ...]:
+    """Equal in runs that make one result: `key`, but that a folder of a submission is one experiment whatever its runs log."""
+    return key(row, "batch") if row.folder else key(row)
+
+
+def varying(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """In what rows differ: name as in `facts` to the distinct values, None for what a row does not say."""
+    every = [facts(row) for row in rows]
+    names = dict.fromkeys(name for one in every for name in one)
+    values = {name: {_plain(one.get(name)): one.get(name) for one in every} for name in names}
+    return {name: list(distinct.values()) for name, distinct in values.items() if len(distinct) > 1}
+
+
 def same(one: Row, other: Row, *aside: str) -> bool:
     """Whether two rows are the same experiment, but for what is left `aside`."""
     return key(one, *aside) == key(other, *aside)
@@ -125,11 +138,36 @@ def differences(one: Row, other: Row, *aside: str, known: bool = False) -> dict[
     return {name: pair for name, pair in pairs.items() if name not in _DERIVED} or pairs
 
 
-def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool = False) -> list[str]:
+TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = "time to target", "time per epoch", "epochs to target", "throughput"
+"""What two results may be compared in."""
+
+
+def refusals(row: Row, other: Row) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Quantities whose ratio of two results would be meaningless, and why; the most important reason first."""
+    training = (TIME, EPOCHS, EPOCH_TIME)
+    if row.mode != other.mode:
+        yield (*training, THROUGHPUT), f"mode {row.mode} does other work than mode {other.mode}"
+    if not (row.to_target and other.to_target):
+        fixed = "theirs is a run" if row.to_target else "ours is a run" if other.to_target else "both are runs"
+        yield training, f"{fixed} of fixed length: there is a throughput only"
+    deviates = any(text.startswith("data set") for one in (row, other) for text in one.deviations)
+    if row.dataset != other.dataset and (deviates or (row.dataset and other.dataset)):
+        both = " against ".join(one.dataset or "that of the rules" for one in (row, other))
+        yield training, f"trained on another data set: {both}"
+    if same_targets(row.targets, other.targets, row.workload) is False:
+        both = " against ".join(value_text("targets", one.targets, one) for one in (row, other))
+        yield (TIME, EPOCHS), f"trained to another target: {both}"
+    if ("token" in row.sample_unit) != ("token" in other.sample_unit):
+        yield (THROUGHPUT,), f"samples are {row.sample_unit} against {other.sample_unit}"
+
+
+def own_words(
+    rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool = False, always: Collection[str] = ()
+) -> list[str]:
     """For each row in what it differs from the others: `learning rate 0.01, global batch 512`; empty where nothing does.
 
-    What more rows have than anything else is not named: the usual rows have no words. `fewest`: leave out what is not needed to
-    tell the rows apart, for legends.
+    What more rows have than anything else is not named: the usual rows have no words, but of fields that are named `always`.
+    `fewest`: leave out what is not needed to tell the rows apart, for legends.
     """
     every = [facts(row) for row in rows]
     out = set().union(*(_left_out(row, aside) for row in rows))
@@ -145,12 +183,15 @@ def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool =
         ]
         for name in varying
     }
-    for name in varying[::-1] if fewest else ():  # hyperparameters first: some follow from the batch
+    for name in varying[::-1] if fewest else ():  # hyperparameters first
         rest = [other for other in varying if other != name]
-        if rest and len(set(zip(*(texts[other] for other in rest), strict=True))) == len(rows):
+        telling = rest
+        if name.startswith("batch"):  # which was typed, and hyperparameters may follow from it
+            telling = [other for other in rest if not other.startswith(HYPERPARAMETERS)]
+        if telling and len(set(zip(*(texts[other] for other in telling), strict=True))) == len(rows):
             varying = rest
     short = {name: shortened(values, 40) for name, values in texts.items()}
-    usual = {name: _usual(short[name]) for name in varying}
+    usual = {name: None if name in always else _usual(short[name]) for name in varying}
     named = (
         [f"{label(name)} {short[name][place]}" for name in varying if short[name][place] != usual[name]]
         for place in range(len(rows))
@@ -231,8 +272,10 @@ def follows(aside: Iterable[str]) -> set[str]:
 
 
 def _left_out(row: Row, aside: Collection[str]) -> set[str]:
-    of_size = _OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ()
-    return {*follows(aside), *of_size}
+    of_size = set(_OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ())
+    if row.round == UNKNOWN_ROUND:  # which other folders then need not share
+        of_size.discard("folder")
+    return follows(aside) | of_size
 
 
 def _is_out(name: str, out: Collection[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer", "ncf")
 """The suite's names of the workloads."""
@@ -25,6 +26,22 @@ WORKLOAD_TITLES: Mapping[str, str] = {
     "transformer": "Transformer (translation)",
     "ncf": "NCF (recommendation)",
 }
+
+
+UNKNOWN_ROUND = "not known"
+"""Round of a log whose format several rounds used, where neither a published run nor its folder's name says which."""
+_ROUND = re.compile(r"(?:training_results_)?v?(\d\.\d)(?:\.0)?")
+
+
+def round_of_folder(path: Path) -> str:
+    """`v3.1` of a log below a folder called `v3.1` or `training_results_v3.1`, the nearest that is; empty without one."""
+    named = filter(None, map(_ROUND.fullmatch, reversed(path.absolute().parent.parts)))
+    return next((f"v{match[1]}" for match in named), "")
+
+
+def data_text(dataset: str) -> str:
+    """`generated data` of a data set that the suite generates, else its name: a demo may train on data of one's own."""
+    return "generated data" if dataset.endswith("-demo") else f"data set {dataset or 'not known'}"
 
 
 def short_title(workload: str) -> str:
@@ -53,14 +70,14 @@ def framework_name(text: str, system: str = "") -> str:
 
 
 _ACCELERATORS = re.compile(
-    r"(?P<tpu>tpu)[ -]?(?P<version>v\d)?"
-    r"|(?P<name>gaudi ?\d?|ascend ?\d+|gc200|rtx ?a\d{4}|[vahlpt]\d{1,3}(?=\b|[sx]\b))",
+    r"(?P<tpu>tpu)[ -]?(?P<version>v\d[ep]?)?"
+    r"|(?P<name>gaudi ?\d?|ascend ?\d+|gc200|rtx ?a\d{4}|[vahlpt]\d{1,3}s?(?=\b|x\b))",
     re.IGNORECASE,
 )
 
 
 def accelerator_name(hardware: str) -> str:
-    """The kind of accelerator in a submitter's description: `V100` of `Tesla V100-SXM2-16GB`, `TPU v3` of `tpuv3-8`.
+    """The kind of accelerator in a submitter's description: `V100` of `Tesla V100-SXM2-16GB`, `V100S`, `TPU v3` of `tpuv3-8`.
 
     A description without a known name is returned as it is.
     """

@@ -18,10 +18,9 @@ from typing import Any
 from suite.common.paths import shipped
 from suite.results.columns import row_of_settings
 from suite.results.logs.collect import Run
-from suite.results.logs.reader import LATER_ROUNDS
 from suite.results.logs.record import RunSettings
 from suite.results.logs.recorded_telemetry import json_object
-from suite.results.names import framework_name, workload_name
+from suite.results.names import UNKNOWN_ROUND, framework_name, round_of_folder, workload_name
 from suite.results.targets import METRIC_NAMES
 from suite.results.text import clean
 from workloads.api import Json
@@ -191,9 +190,10 @@ def _article_values(line: _Line) -> dict[str, Any]:
 
 
 def with_system_details(runs: Sequence[Run]) -> list[Run]:
-    """The runs; those of other programs with devices, hardware and framework added where they are known.
+    """The runs; those of other programs with devices, hardware, framework and round added where they are known.
 
-    A log that is one of the published runs gets the details published with it; any other those of its system description.
+    A log that is one of the published runs gets the details published with it; any other those of its system description, and
+    the round that a folder above it is called by.
     """
     beside = functools.cache(_details_beside)
     return [
@@ -207,7 +207,7 @@ def _is_foreign(run: Run) -> bool:
 
 def _fill_in(run: Run, values: Mapping[str, Any]) -> Run:
     assert run.settings is not None
-    kept = {name: value for name, value in values.items() if getattr(run.settings, name) in (None, "", LATER_ROUNDS)}
+    kept = {name: value for name, value in values.items() if getattr(run.settings, name) in (None, "", UNKNOWN_ROUND)}
     return replace(run, settings=replace(run.settings, **kept))
 
 
@@ -241,11 +241,12 @@ def _by_start() -> dict[tuple[str, int, int], Mapping[str, Any]]:
 
 def _details_beside(folder: Path) -> dict[str, Any]:
     """Devices, hardware and framework from the system description above a folder: `system.json` (v0.6 on) or `entry.json`
-    (v0.5); empty without one."""
-    system = folder.absolute().parent
+    (v0.5); the round from the name of a folder; empty without."""
+    system, named = folder.absolute().parent, round_of_folder(folder / "log")
+    rules = {"rules": named} if named > "v0.6" else {}  # earlier rounds have formats of their own
     described = system.parent.parent / "systems" / f"{system.name}.json"
     files = [path for path in (system / "system.json", system / "entry.json", described) if path.is_file()]
-    return next((details for path in files if (details := _details_in(json_object(path)))), {})
+    return rules | next((details for path in files if (details := _details_in(json_object(path)))), {})
 
 
 def _details_in(value: Mapping[str, Json]) -> dict[str, Any]:

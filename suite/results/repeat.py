@@ -101,7 +101,7 @@ def _plain(row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
     chosen = {name: one.value for name, one in workload.named_sets().get(row.hyperparameter_set, {}).items()}
     defaults_of = untyped(workload.Options)
     options = {key: defaults_of[item.name] for key, item in option_keys(workload.Options).items()}
-    plain |= options | _targets(defaults.targets) | {"rules": workload.default_rules, "rules.clock": row.rules}
+    plain |= options | _targets(defaults.targets) | {"rules": workload.default_rules}
     plain |= {"workload.dataset": defaults.dataset, "workload.hyperparameter_set": defaults.set_for(row.framework)}
     plain["lr_scaling"] = chosen.get("lr_scaling", "none")
     times = (row.batch_size_global or 0) / (chosen.get("batch_size_global") or math.inf)

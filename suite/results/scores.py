@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,14 +15,17 @@ from typing import Any
 import pandas as pd
 
 from suite.common.registry import not_allowed
-from suite.results.columns import COLUMNS, TYPES, first, known, mean, rows
+from suite.results.columns import BUSY, COLUMNS, TYPES, condition_text, first, known, mean, rows
 from suite.results.identity import (
     FIELDS,
     HYPERPARAMETERS,
     Row,
     differences,
-    key,
+    experiment,
+    label,
     told_apart,
+    value_text,
+    varying,
 )
 from suite.results.logs.record import RunSettings
 from suite.results.names import workload_name
@@ -33,14 +37,15 @@ from workloads.api import field_names
 
 FIRST_CONVERGED = 50
 """NCF: of 100 runs the first 50 that reached the target, by start time, are scored (v0.5 rules)."""
-BUSY, QUIET = "busy machine", "not busy"
+MIXED = "mixed"
+"""In place of the version of the suite, where the runs of a result are of several."""
 SCORE_COLUMNS: Mapping[str, str] = {
     "runs_successful": "Runs that did what was asked",
     "runs_failed": "Runs that did not",
     "runs_required": "Runs that the rules ask for; missing where none do",
     "runs_retained": "Runs that the means are taken over",
     "score_method": "`olympic mean` (fastest and slowest dropped), `plain mean` (fewer than three runs), `single figure`",
-    "score_notes": "Why it is not the official score, or how a failed run was counted",
+    "score_notes": "Why it is not the official score, how a failed run was counted, in what its runs differ",
     "seconds": "Mean time to target of the retained runs",
     "epochs": "Mean epochs to target of the same runs",
     "seconds_per_epoch": "One over the other, evaluation included",
@@ -79,12 +84,12 @@ def results_of(runs: Iterable[Row]) -> list[Row]:
     usable = (row for row in runs if row.workload and not (row.running or row.copy_of or row.status == "interrupted"))
     gathered: dict[Any, list[Row]] = {}
     for row in sorted(usable, key=lambda row: not row.succeeded):
-        experiment = key(row)
-        if experiment not in gathered and not row.succeeded and not (row.hyperparameters and row.targets):
+        kind = experiment(row)
+        if kind not in gathered and not row.succeeded and not (row.hyperparameters and row.targets):
             successes = [(one, members[0]) for one, members in gathered.items() if members[0].succeeded]
             fitting = [one for one, success in successes if not differences(row, success, known=True)]
-            experiment = fitting[0] if len(fitting) == 1 else experiment
-        gathered.setdefault(experiment, []).append(row)
+            kind = fitting[0] if len(fitting) == 1 else kind
+        gathered.setdefault(kind, []).append(row)
     return [SimpleNamespace(**_result(members)) for members in gathered.values()]
 
 
@@ -94,20 +99,46 @@ def _result(members: Sequence[Row]) -> dict[str, Any]:
     combined = {name: column.combine(runs, name) for name, column in COLUMNS.items() if column.combine is not None}
     samples, seconds = combined["samples"], combined["train_seconds"]
     scored = score(runs, len(members) - len(runs), _required(shown, len(members)), first_converged(shown))
+    mixed, notes = _mixed(runs)
     return {
         **{name: getattr(shown, name) for name in (*FIELDS, *_NOT_COMBINED)},
         **combined,
+        **mixed,
         **scored,
+        "score_notes": (*scored["score_notes"], *notes),
         **({} if shown.to_target else dict.fromkeys(("seconds", "epochs", "seconds_per_epoch"))),
         "samples_per_second": samples / seconds if samples and seconds else first(runs, "published_rate"),
         "run_seconds": mean(runs, "seconds"),
-        "machine_condition": _condition(runs),
+        "machine_condition": condition_text([row.condition for row in runs]),
         "all_reduces": tuple(known(runs, "all_reduce")),
         "runs": tuple(runs),
         "attempts": tuple(members),
     }
 
 
+def _mixed(runs: Sequence[Row]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """(columns in which the runs of a result differ, as the result has them; that in words).
+
+    Averaged are runs of several versions of the suite, and runs of one folder of a submission whatever they log.
+    """
+    versions = dict.fromkeys(f"{run.suite_version} ({run.git_commit})" for run in runs if run.profile)
+    columns: dict[str, Any] = {name: MIXED for name in _VERSION if len({getattr(run, name) for run in runs}) > 1}
+    notes = (
+        [f"runs of {len(versions)} versions of the suite: {clean(', '.join(versions))}"] if len(versions) > 1 else []
+    )
+    if not (differing := varying(runs)):
+        return columns, tuple(notes)
+    columns |= {name: None for name in differing if not name.startswith(HYPERPARAMETERS)}
+    out = {name.partition(".")[2] for name in differing}
+    columns[HYPERPARAMETERS] = {name: value for name, value in runs[0].hyperparameters.items() if name not in out}
+    texts = [
+        f"{label(name)} {' and '.join(value_text(name, one, runs[0], 30) for one in values)}"
+        for name, values in differing.items()
+    ]
+    return columns, (*notes, clean(f"its runs differ in {', '.join(texts)}", 300))
+
+
+_VERSION = ("suite_version", "git_commit")
 _NOT_COMBINED = (
     *("run", "path", "benchmark", "published", "single_figure", "to_target", HYPERPARAMETERS),
     *field_names(RunSettings, row=False),
@@ -118,7 +149,7 @@ def _required(row: Row, attempts: int) -> int | None:
     """Runs that a result needs; no rule asks for a number of demo or synthetic runs, or of runs of fixed length."""
     if not row.to_target or row.profile in ("demo", "synthetic") or row.single_figure:
         return None
-    return attempts if row.published else row.runs_required or RUNS_REQUIRED.get(row.benchmark)
+    return attempts if row.published else row.runs_required or RUNS_REQUIRED.get(row.workload)
 
 
 def first_converged(row: Row) -> int | None:
@@ -180,19 +211,15 @@ def counted_runs(
     return runs, 1, 0 if complete and failed == 1 else 1, tuple(notes)
 
 
-def _condition(runs: Sequence[Row]) -> str:
-    """`busy machine: others took 48 % of its cores`, or of how many runs (the worst one's reasons); empty: not all tell."""
-    conditions = [row.condition for row in runs]
-    busy = [one for one in conditions if one is not None and one.busy]
-    if not busy:
-        return QUIET if conditions and None not in conditions else ""
+def failures(row: Row) -> tuple[str, bool]:
+    """(`2 of 5 runs`, those of a result that failed and that its score does not count; whether it has a score all the same).
 
-    def others(one: Any) -> float:
-        shares = (value for name, value in one.figures.items() if name.endswith("_share") and name != "cpu_share")
-        return max(shares, default=0.0)
-
-    count = "" if len(conditions) == 1 else f" ({len(busy)} of {len(conditions)} runs)"
-    return clean(f"{BUSY}{count}: {' and '.join(max(busy, key=others).busy)}", 120)
+    With failed runs there is a score where the rules say how they count: one in a complete set, or any beside NCF's first 50.
+    """
+    failed, attempts = row.runs_failed, row.runs_failed + row.runs_successful
+    complete = row.runs_required is not None and attempts >= row.runs_required
+    enough = row.runs_successful >= (first_converged(row) or math.inf)
+    return f"{failed} of {attempts} runs" if failed else "", not failed or (complete and (failed == 1 or enough))
 
 
 def labels(row: Row) -> tuple[str, ...]:

@@ -35,8 +35,14 @@ OFFICIAL_TARGETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
 QUALITY_PAIRS: Mapping[str, tuple[str, str]] = {"maskrcnn": ("BBOX", "SEGM"), "mask_rcnn": ("BBOX", "SEGM")}
 """Benchmark to the names of its two quality metrics, for logs that hold a bare pair of numbers."""
 
-RUNS_REQUIRED: Mapping[str, int] = {"resnet": 5, "ssd": 5, "maskrcnn": 5, "gnmt": 10, "transformer": 10, "ncf": 100}
-"""Benchmark to the number of runs that a result needs (v0.5 to v0.7 rules)."""
+RUNS_REQUIRED: Mapping[str, int] = {
+    **{"resnet50": 5, "ssd": 5, "maskrcnn": 5, "gnmt": 10, "transformer": 10, "minigo": 10},  # rules of v0.5 to v0.7
+    "ncf": 100,  # v0.5, the only round that has it
+    # mlperf-logging 4.1.68, benchmark_meta.py: v0.7 to v5.0
+    **{"bert": 10, "rnnt": 10, "unet3d": 40, "dlrm": 5, "dlrm_dcnv2": 10, "gpt3": 3, "retinanet": 5},
+    **{"stable_diffusion": 10, "gnn": 10, "rgat": 10, "llama2_70b_lora": 10, "llama31_405b": 3},
+}
+"""The suite's name of a workload to the number of runs that a result needs; no round changed it for a workload that it kept."""
 
 
 def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) -> float:

@@ -49,10 +49,10 @@ def time_text(seconds: float) -> str:
     return f"{number} {unit}"
 
 
-def range_text(low: float, high: float) -> str:
-    """Two times in one unit: `4.5–4.7 s`."""
-    number, unit = _time_in(high, high)
-    return f"{_time_in(low, high)[0]}–{number} {unit}"
+def range_text(low: float, high: float, mean: float) -> str:
+    """Two times in the unit that `time_text` gives their mean: `4.5–4.7 s`."""
+    number, unit = _time_in(high, mean)
+    return f"{_time_in(low, mean)[0]}–{number} {unit}"
 
 
 def figure_text(value: float, digits: int = 3) -> str:

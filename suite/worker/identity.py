@@ -9,6 +9,9 @@ from suite.launch.base import waiting_in
 from suite.worker.runlog import RunLog
 from workloads.api import Settings, Workload, field_names
 
+PATHS = ("backbone_weights",)
+"""Options that say where a file lies on this machine."""
+
 
 def log_identity(log: RunLog, run: RunSpec, workload: Workload) -> None:
     """The lines that say what this is: submission keys, cache_clear and `suite_run` (see docs/logs.md)."""
@@ -24,6 +27,7 @@ def log_identity(log: RunLog, run: RunSpec, workload: Workload) -> None:
         {
             "schema": run.schema,
             **{name: getattr(settings, name) for name in field_names(Settings, logged=True)},
+            "clock": "v0.5" if workload.round.setup_is_timed else "v0.7",
             "system": run.identity["system"],
             "device_name": run.identity["device_name"],
             "framework_version": run.identity["framework_version"],
@@ -34,6 +38,10 @@ def log_identity(log: RunLog, run: RunSpec, workload: Workload) -> None:
             "data_fingerprint": run.facts.fingerprint,
             "repeated_samples_per_epoch": workload.repeated_samples_per_epoch,
             "repeated_share": workload.repeated_share,
+            "left_out_share": workload.left_out_share,
+            "model": dict(settings.model),
+            "hyperparameters": dict(settings.hyperparameters),
+            "options": {name: value for name, value in settings.options.items() if name not in PATHS},
             "run_index": run.run_index,
             "runs_required": run.runs_required,
             "labels": list(run.labels),

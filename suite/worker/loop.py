@@ -1,7 +1,7 @@
 """The time-to-target loop: written once, the only place that orders and times the events of a run.
 
-    cache_clear > init_start > setup() > init_stop > run_start > open_data()          (clock v0.7)
-    cache_clear > run_start > setup() > open_data()                                   (clock v0.5)
+    cache_clear > init_start > setup() > init_stop > run_start > open_data()          (rules=v0.7)
+    cache_clear > run_start > setup() > open_data()                                   (rules=v0.5)
         > [block: train > evaluate: predict > measure > gather > score > broadcast]* > run_stop
 
 It works in steps: train to the next evaluation step, evaluate, decide. The same code runs in every process; only
@@ -105,7 +105,7 @@ class Loop:
         log_identity(self.log, self.run_spec, self.workload)
         started = False
         try:
-            if self.settings.clock == "v0.5":
+            if self.workload.round.setup_is_timed:
                 self._start_clock()
                 started = True
                 self._setup()
@@ -140,8 +140,8 @@ class Loop:
 
     def _setup(self) -> None:
         self.heart.beat(phase="setup")
-        # Under clock v0.5 setup is timed: compiling at the first step then costs the same, so nothing is warmed up.
-        warm_up = self.settings.clock != "v0.5"
+        # Where setup is timed, compiling at the first step costs the same, so nothing is warmed up.
+        warm_up = not self.workload.round.setup_is_timed
         self.trainer.beat = self.heart.beat
         self.trainer.setup(self.workload.initial_weights(self.settings.seed), warm_up)
         log_settings(self.log, self.run_spec, self.workload)
@@ -225,8 +225,8 @@ class Loop:
         return reached
 
     def _epoch_num(self, epoch: int) -> int:
-        """Of epoch 1, 2, … in the log: v0.5 says "always be numbered from 0" (Epoch numbering), later rounds from 1."""
-        return epoch - (self.settings.rules == "v0.5")
+        """Of epoch 1, 2, … in the log, as the round numbers them."""
+        return epoch - 1 + self.workload.round.first_epoch
 
     def _step(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
         """A stretch of steps, of whatever kind the mode asks for; returns when the devices are done."""

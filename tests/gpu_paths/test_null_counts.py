@@ -2,33 +2,34 @@
 
 import json
 import os
+import shlex
 import subprocess
+import sys
 
 import pytest
 
 from suite.environments.venvs import status
 from tests.gpu_paths.test_null_runs import SIX, words
-from tests.helpers import PROJECT, only
+from tests.helpers import PROJECT
 
 
 @pytest.fixture(scope="module")
 def counted(null_variables, demo_data, tmp_path_factory):
     """Workload to counts of `setup`, `step`, `stretch` (a step and the looks at its loss) and `evaluation` (a batch)."""
-    from tests.gpu_paths.conftest import Null
-
-    null, runs = Null(null_variables, tmp_path_factory.mktemp("counted")), []
-    for workload, dataset in SIX.items():
-        demo_data(dataset)
-        done = null.run(*words(workload, 1), f"output={null.folder / workload}")
-        assert done.returncode == 0, done.stdout + done.stderr
-        runs.append(only(list((null.folder / workload).glob("*/run_0"))))
-    out = null.folder / "counts.json"
+    folder = tmp_path_factory.mktemp("counted")
     variables = {**os.environ, **null_variables, "NULL_GPU": "h100", "PYTHONPATH": str(PROJECT)}
-    done = subprocess.run(
-        [str(status("torch").python), "-m", "tests.gpu_paths.probe", str(out), *map(str, runs)],
-        env=variables, cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    variables.pop("CUDA_VISIBLE_DEVICES", None)
+
+    def run(python, module, *words):
+        command = [str(python), "-m", f"tests.gpu_paths.{module}", *map(str, words)]
+        done = subprocess.run(command, env=variables, cwd=PROJECT, capture_output=True, text=True, timeout=900)
+        assert done.returncode == 0, done.stderr
+
+    for dataset in set(SIX.values()):
+        demo_data(dataset)
+    run(sys.executable, "planned", folder, *(shlex.join([*words(one, 1), "device=cuda"]) for one in SIX))
+    out = folder / "counts.json"
+    run(status("torch").python, "probe", out, *(folder / str(number) for number in range(len(SIX))))
     return dict(zip(SIX, json.loads(out.read_text()).values(), strict=True))
 
 

@@ -1,7 +1,6 @@
 """Whole runs on null devices: they go their way to the end, and every number of theirs says where it is from."""
 
 import json
-import time
 
 import pytest
 
@@ -23,7 +22,13 @@ def collectives(folder):
     return {path.suffix: path.read_text().splitlines() for path in folder.glob("nccl.*")}
 
 
-@pytest.mark.parametrize("workload", SIX)
+TRAINED_ALIKE = {"resnet50": "ssd", "transformer": "gnmt"}
+"""Workloads that train and gather by the same code as another one, which is asked instead."""
+
+
+@pytest.mark.parametrize(
+    "workload", [pytest.param(one, marks=pytest.mark.full if one in TRAINED_ALIKE else ()) for one in SIX]
+)
 def test_two_devices_train_and_call_the_same_collectives(null, demo_data, workload):
     demo_data(SIX[workload])
     done = null.run(*words(workload, 2), cards=("h100", "h100"), NULL_NCCL=str(null.folder / "nccl"))
@@ -33,6 +38,7 @@ def test_two_devices_train_and_call_the_same_collectives(null, demo_data, worklo
     assert any(line.startswith("all-reduce") for line in first)
 
 
+@pytest.mark.full  # two devices call the same collectives, and launchers start eight processes in test_launch
 def test_ssd_on_eight_devices(null, demo_data):
     demo_data("coco-demo")
     done = null.run(
@@ -44,10 +50,26 @@ def test_ssd_on_eight_devices(null, demo_data):
     assert len(collectives(null.folder)) == 8
 
 
-def test_numbers_are_labelled_and_go_nowhere(null, demo_data):
-    """Log, console, report, telemetry; neither compared nor packaged."""
+@pytest.fixture
+def one_lost(null):
+    """What makes the second of two cards a lost one."""
+    gone = null.folder / "gone"
+    gone.touch()
+    return {"cards": ("h100", "h100"), "NULL_GPU_LOST": f"1:{gone}"}
+
+
+def test_a_card_that_vanishes_is_refused_next_time(null, demo_data, one_lost):
     demo_data("ml-demo")
-    done = null.run(*words("ncf", 1))
+    done = null.run(*words("ncf", 1), **one_lost)
+    assert done.returncode == 2
+    assert "GPU 1 does not answer (GPU is lost)" in done.stderr
+
+
+def test_numbers_are_labelled_and_go_nowhere(null, demo_data, one_lost):
+    """Log, console, report, telemetry; neither compared nor packaged. A card that is left out and has vanished ends no run."""
+    demo_data("ml-demo")
+    done = null.run(*words("ncf", 1), **one_lost, CUDA_VISIBLE_DEVICES="0")
+    assert done.returncode == 0, done.stdout + done.stderr
     assert "null device" in done.stdout
     (log,) = null.folder.glob("logs/**/result_0.txt")
     settings = next(
@@ -55,8 +77,9 @@ def test_numbers_are_labelled_and_go_nowhere(null, demo_data):
     )
     assert settings["labels"] == ["demo", "null device"]
     assert (settings["device_name"], settings["precision"]) == ("NVIDIA H100 80GB HBM3 (null device)", "bf16")
-    samples = [json.loads(line) for line in (log.parent / "telemetry.jsonl").read_text().splitlines()]
-    assert any("97" in json.dumps(one) for one in samples)  # percent in use, as NVML has it
+    header, *samples = map(json.loads, (log.parent / "telemetry.jsonl").read_text().splitlines())
+    assert header["sensors"]["gpu_percent"] is None  # NVML was asked without a fault
+    assert all(one["gpu_percent"] == [97] for one in samples)  # none in a run that was over before the first was due
     topology = json.loads((log.parent / "topology.json").read_text())
     assert only(topology["gpus"])["capability"] == "9.0"
     assert "null device" in null.suite("report", "logs").stdout
@@ -77,38 +100,22 @@ def test_too_little_memory_is_filed_as_oom(null, demo_data):
 
 def test_a_rank_that_dies_in_a_collective_is_named(null, demo_data):
     demo_data("ml-demo")
-    started = time.monotonic()
     done = null.run(*words("ncf", 2), cards=("h100", "h100"), NULL_NCCL_DIES="2")
     (status,) = null.folder.glob("logs/**/status.json")
     filed = json.loads(status.read_text())
     assert (filed["status"], done.returncode) == ("rank_died", 1), done.stdout + done.stderr
     assert "worker-1" in filed["reason"] or "rank 1" in filed["reason"]
-    assert time.monotonic() - started < 60
-
-
-def test_a_card_that_vanishes_ends_no_run_and_is_refused_next_time(null, demo_data):
-    demo_data("ml-demo")
-    gone = null.folder / "gone"
-    gone.touch()
-    done = null.run(*words("ncf", 1), cards=("h100", "h100"), NULL_GPU_LOST=f"1:{gone}")
-    assert done.returncode == 2
-    assert "GPU 1 does not answer (GPU is lost)" in done.stderr
-    kept = null.run(*words("ncf", 1), cards=("h100", "h100"), NULL_GPU_LOST=f"1:{gone}", CUDA_VISIBLE_DEVICES="0")
-    assert kept.returncode == 0, kept.stdout + kept.stderr
 
 
 @pytest.mark.parametrize(
     ("cards", "driver", "expected"),
     [
-        (["v100"] * 8, "13000", "environment torch-cu126"),
         (["a100"] * 8, "13000", "build: pytorch 2.11.0"),
-        (["h100"] * 8, "13000", "build: pytorch 2.11.0"),
-        (["h100"] * 8, "12080", "environment torch-cu126"),
         (["h100", "v100"], "13000", "environment torch-cu126"),
     ],
 )
 def test_the_doctor_on_machines_with_eight_gpus_and_on_a_mixed_one(null, cards, driver, expected):
-    """Which environment suits them; whether it is there is another matter."""
+    """Which environment suits them; whether it is there is another matter. More in test_doctor.py, with a pretended driver."""
     said = null.suite("doctor", cards=cards, NULL_GPU_DRIVER=driver).stdout
     assert f"{len(cards)} visible GPU(s)" in said
     assert expected in said

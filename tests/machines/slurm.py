@@ -34,7 +34,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
 ReturnToService=2
-KillWait=5
+KillWait=30
 SlurmdTimeout=10
 SlurmctldTimeout=10
 MessageTimeout=5
@@ -46,14 +46,14 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=60 State=UP
 NODE = "NodeName={name} NodeHostname={name} NodeAddr={address} CPUs={cpus} RealMemory=4000 State=UNKNOWN\n"
 SPOOL = "/etc/slurm/spool"
 """By its name on the machines: sockets lie there, whose paths have at most 107 letters."""
-IDLE_SECONDS = 10.0
+IDLE_SECONDS = 60.0
 
 
 def start(machines: Machines, cpus: int = 8) -> Path:
     """Start the daemons and wait until all nodes are idle; `srun` works on every machine, for every user.
 
     Each node says that it has `cpus` CPUs. Returns the folder of configuration and logs.
-    Raises AssertionError if the nodes are not idle after 10 s.
+    Raises AssertionError if the nodes are not idle after IDLE_SECONDS.
     """
     folder = machines.folder / "slurm"
     shutil.rmtree(folder, ignore_errors=True)

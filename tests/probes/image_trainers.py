@@ -42,11 +42,11 @@ def batches(module, workload, case, replicas):
     return [[module.batch(workload, step, replica) for replica in replicas] for step in range(count)]
 
 
-def trained(name, framework, case, devices=1, compile=""):
-    """The case `case` of the workload `name`.
+def trained(name, framework, case, devices=1, compile="", most=STEPS):
+    """The case `case` of the workload `name`, at most so many steps of it.
 
     `outputs/…` in evaluation mode with synthetic running statistics; `measured/…`, what `measure` makes of them; `losses` of
-    ten steps (one of `full`); `training_loss` of a step's batch without an update; but of `full` the state after the first step
+    the steps (one of `full`); `training_loss` of a step's batch without an update; but of `full` the state after the first step
     under `first/…` and after the steps under `state/…`; `gradient/…` of a batch in float64, where the framework can; `digests`
     of the state after setup without and with warm-up, after the steps, and after load_state(state()); `traces`, if counted.
     """
@@ -57,7 +57,7 @@ def trained(name, framework, case, devices=1, compile=""):
     for warm_up in (False, True):
         trainer.setup(weights.items(), warm_up)
         digests.append(digest(trainer.state()))
-    steps = batches(module, workload, case, place.replicas)
+    steps = batches(module, workload, case, place.replicas)[:most]
     initial = trainer.state()
     found = evaluated(trainer, workload, {**initial, **module.statistics(workload)}, steps[0])
     trainer.load_state(initial)

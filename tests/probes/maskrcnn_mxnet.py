@@ -1,68 +1,42 @@
-"""Run inside MXNet's environment: what Mask R-CNN's trainer computes of the synthetic cases."""
+"""Run inside MXNet's environment: what Mask R-CNN's trainer calls in its own way, and what only it has."""
 
 import functools
 
 import mxnet as mx
 import numpy as np
 
-from suite.common.registry import load_trainer
-from tests.probes.image_trainers import digest, place_here, under
 from tests.workloads.maskrcnn import synthetic_maskrcnn as synthetic
 from workloads.frameworks.mxnet import regions
 from workloads.frameworks.mxnet.flat import views
 from workloads.frameworks.mxnet.trainer import in_turn
 from workloads.maskrcnn.mxnet import LOSSES
-from workloads.maskrcnn.regions import rules
+
+suppress = functools.partial(regions.suppress, context=mx.cpu())
 
 
-def trainer_of(case, devices=1, compile=""):
-    """A trainer with the case's weights."""
-    workload = synthetic.workload(case, "mxnet", devices, compile)
-    trainer = load_trainer("maskrcnn", "mxnet")(workload, place_here(devices))
-    weights = synthetic.weights(workload)
-    trainer.setup(weights.items(), False)
-    cold = digest(trainer.state())
-    trainer.setup(weights.items(), True)
-    return workload, trainer, cold
+def parts(trainer, batch):
+    """The losses of a batch by name."""
+    (found,) = in_turn([trainer.parts(0, batch)])
+    return dict(zip(LOSSES, found.asnumpy(), strict=True))
 
 
-def gradients_of(trainer):
-    """Of the last backward pass, summed over the contexts, by name."""
+def gradients(trainer, batches):
+    """Of every trained parameter, summed over the contexts."""
+    trainer.backward(batches)
     shapes = trainer.layout.shapes
     return {
         name: np.sum([views(one.gradient, shapes)[name].asnumpy() for one in trainer.replicas], 0) for name in shapes
     }
 
 
-def computed(case, compile=""):
-    """As maskrcnn_pytorch.py names it; gradients in float32; `programs` that were compiled."""
-    workload, trainer, cold = trainer_of(case, compile=compile)
-    batch, initial = synthetic.batch(workload, 0), trainer.state()
-    digests = [cold, digest(initial)]
-    trainer.load_state({**initial, **synthetic.statistics(workload)})
-    ((_, outputs),) = trainer.predict([[batch]])
-    there = outputs["label"] > 0
-    found = {name: outputs[name][there] for name in ("box", "score", "label", "mask")}
-    found["count"] = there.sum(1)
-    proposed, keep = [], trainer.proposals
-    trainer.proposals = lambda *given, **words: proposed.append(keep(*given, **words)) or proposed[-1]
-    (parts,) = in_turn([trainer.parts(0, batch)])
-    found |= {f"loss/{name}": value for name, value in zip(LOSSES, parts.asnumpy(), strict=True)}
-    found["proposals"] = synthetic.by_anchor([(one.box, one.anchor) for one in proposed[0]])
-    trainer.load_state({**initial, **synthetic.statistics(workload)})
-    trainer.backward([batch])
-    found |= under("gradient", gradients_of(trainer))
-    trainer.load_state(initial)
-    losses = [trainer.train([[synthetic.batch(workload, step)]], step).loss for step in range(10)]
-    state = trainer.state()
-    trainer.setup(synthetic.weights(workload).items(), False)
-    trainer.load_state(state)
-    digests += [digest(state), digest(trainer.state())]
-    found |= {"losses": np.array(losses), "digests": np.array(digests)}
-    moved = [name for name, value in synthetic.weights(workload).items() if not np.array_equal(value, state[name])]
-    found["moved"] = np.array(moved)
-    trainer.close()
-    return found
+def precise_gradients(trainer, batch):
+    """In fp32, of a batch."""
+    return gradients(trainer, [batch])
+
+
+def replicas(trainer):
+    """The parameters of each context."""
+    return [{name: array.asnumpy() for name, array in one.parameters.items()} for one in trainer.replicas]
 
 
 def pooled(side):
@@ -86,40 +60,3 @@ def pooled(side):
         found[f"{name}matrices"] = np.array(len(getattr(pool, "matrices", ())))
     regions.VALUES_MOST = limit
     return found
-
-
-def suppressed(count):
-    """What `suppress` keeps of clustered boxes."""
-    own = functools.partial(regions.suppress, context=mx.cpu())
-    return {"kept": rules.suppressed(own, *synthetic.clustered(count), 0.7)}
-
-
-def shared(case, devices=2):
-    """Digest of the state, loss and gradients, summed over the devices, of a step with objects and of one without any."""
-    workload, trainer, _ = trainer_of(case, devices)
-    found = {}
-    for name, empty in (("full", False), ("empty", True)):
-        trainer.backward([synthetic.batch(workload, 0, replica, empty) for replica in range(devices)])
-        found |= under(name, gradients_of(trainer))
-    steps = [[synthetic.batch(workload, step, replica, step == 1) for replica in range(devices)] for step in range(3)]
-    found |= {"loss": np.array(trainer.train(steps, 0).loss), "digest": np.array(digest(trainer.state()))}
-    copies = [{name: array.asnumpy() for name, array in one.parameters.items()} for one in trainer.replicas]
-    found["digests"] = np.array([digest(copy) for copy in copies])
-    trainer.close()
-    return found
-
-
-def halves(case):
-    """Of one device: gradients of each of the two devices' batches, and of one without objects; `dummies`: losses."""
-    workload, trainer, _ = trainer_of(case)
-    two, found = synthetic.workload(case, "mxnet", 2), {}
-    for name, batch in (
-        ("first", synthetic.batch(two, 0, 0)),
-        ("second", synthetic.batch(two, 0, 1)),
-        ("empty", synthetic.batch(workload, 0, 0, True)),
-    ):
-        trainer.backward([batch])
-        found |= under(name, gradients_of(trainer))
-    dummies = [trainer.forward([[workload.dummy_batch(specs)]]).loss for specs in workload.shapes()]
-    trainer.close()
-    return {**found, "dummies": np.array(dummies)}

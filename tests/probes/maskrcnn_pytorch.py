@@ -1,4 +1,4 @@
-"""Run inside PyTorch's environment: what Mask R-CNN's trainer computes of the synthetic cases."""
+"""Run inside PyTorch's environment: what Mask R-CNN's trainer calls in its own way, and what only it has."""
 
 import functools
 from unittest import mock
@@ -7,53 +7,39 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 
-from suite.common.registry import load_trainer
-from tests.probes.image_trainers import digest, place_here, under
+from tests.probes.image_trainers import under
+from tests.probes.maskrcnn_trainers import trainer_of
 from tests.workloads.maskrcnn import synthetic_maskrcnn as synthetic
 from workloads.frameworks.pytorch import regions
 from workloads.maskrcnn import pytorch as module
 from workloads.maskrcnn.regions import pytorch as on_gpu
-from workloads.maskrcnn.regions import rules
+
+suppress = regions.suppress
 
 
-def trainer_of(case, devices=None, **changes):
-    """A trainer with the case's weights."""
-    workload = synthetic.workload(case, "pytorch", devices or 1, **changes)
-    trainer = load_trainer("maskrcnn", "pytorch")(workload, place_here(devices))
-    trainer.setup(synthetic.weights(workload).items(), warm_up=True)
-    return workload, trainer
+def parts(trainer, batch):
+    """The losses of a batch by name."""
+    return {name: value.detach().numpy() for name, value in trainer.parts(batch).items()}
 
 
-def computed(case):
-    """As maskrcnn_torchvision.py names it; gradients in float64; `losses` of ten steps, `digests` of the state."""
-    workload, trainer = trainer_of(case)
-    batch, initial = synthetic.batch(workload, 0), trainer.state()
-    trainer.load_state({**initial, **synthetic.statistics(workload)})
-    ((_, outputs),) = trainer.predict([[batch]])
-    there = outputs["label"] > 0
-    found = {name: outputs[name][there] for name in ("box", "score", "label", "mask")}
-    found["count"] = there.sum(1)
-    proposed = []
-    keep = trainer.proposals
-    trainer.proposals = lambda *given, **words: proposed.append(keep(*given, **words)) or proposed[-1]
-    found |= {f"loss/{name}": value.detach().numpy() for name, value in trainer.parts(batch).items()}
-    found["proposals"] = synthetic.by_anchor([(one.box, one.anchor) for one in proposed[0]])
-    trainer.load_state(initial)
-    batches = [synthetic.batch(workload, step) for step in range(10)]
-    losses = [trainer.train([[one]], step).loss for step, one in enumerate(batches)]
-    state = trainer.state()
-    weights = synthetic.weights(workload)
-    trainer.setup(weights.items(), False)
-    trainer.load_state(state)
-    found |= {"losses": np.array(losses), "digests": np.array([digest(state), digest(trainer.state())])}
-    moved = [name for name, value in weights.items() if not np.array_equal(value, state[name])]
-    found["moved"] = np.array(moved)
-    trainer.load_state({**initial, **synthetic.statistics(workload)})
+def gradients(trainer, batches):
+    """Of every trained parameter, summed over the devices."""
+    (batch,) = batches
+    trainer.backward(batch)
+    found = {name: value.grad.numpy().copy() for name, value in trainer.parameters.items() if value.requires_grad}
+    trainer.clear_gradients()
+    return found
+
+
+def precise_gradients(trainer, batch):
+    """In float64, of a batch; the trainer's model stays in float64."""
     trainer.model.double()
-    trainer.loss(batch).backward()
-    gradients = {name: value.grad.numpy() for name, value in trainer.parameters.items() if value.requires_grad}
-    trainer.close()
-    return {**found, **under("gradient", gradients)}
+    return gradients(trainer, [batch])
+
+
+def replicas(trainer):
+    """The state of the one local replica."""
+    return [trainer.state()]
 
 
 def pooled(side):
@@ -94,53 +80,23 @@ def pooled(side):
     return {**found, "at_one_place": np.array([int(counts.max()) for counts in places])}
 
 
-def suppressed(count):
-    """What `suppress` keeps of clustered boxes, and those boxes with their scores; many scores are equal."""
-    box, score = synthetic.clustered(count)
-    on_device = on_gpu.kept(torch.from_numpy(box)[None], torch.from_numpy(score)[None], 0.7)[0].nonzero()[:, 0]
-    kept = rules.suppressed(regions.suppress, box, score, 0.7)
-    return {"box": box, "score": score, "kept": kept, "on_device": on_device.numpy()}
+def suppressed_on_device(count):
+    """What is kept of clustered boxes as on a GPU."""
+    box, score = map(torch.from_numpy, synthetic.clustered(count))
+    return {"kept": on_gpu.kept(box[None], score[None], 0.7)[0].nonzero()[:, 0].numpy()}
 
 
-def shared(case, devices=2):
-    """Losses, digest of the state and gradients, summed over the devices, of a step with objects and of one without any."""
-    workload, trainer = trainer_of(case, devices)
-    found, place = {}, trainer.place.replicas[0]
-    for name, empty in (("full", False), ("empty", True)):
-        trainer.backward(synthetic.batch(workload, 0, place, empty))
-        gradients = {key: value.grad.numpy().copy() for key, value in trainer.parameters.items() if value.requires_grad}
-        found |= under(name, gradients)
-        trainer.clear_gradients()
-    stats = trainer.train([[synthetic.batch(workload, step, place, step == 1)] for step in range(3)], 0)
-    found |= {"loss": np.array(stats.loss), "digest": np.array(digest(trainer.state()))}
-    trainer.close()
-    return found
-
-
-def halves(case):
-    """Of one device: gradients of each of the two devices' batches, and of one without objects."""
-    workload, trainer = trainer_of(case)
-    two, found = synthetic.workload(case, "pytorch", 2), {}
-    for name, batch in (
-        ("first", synthetic.batch(two, 0, 0)),
-        ("second", synthetic.batch(two, 0, 1)),
-        ("empty", synthetic.batch(workload, 0, 0, True)),
-    ):
-        trainer.backward(batch)
-        gradients = {key: value.grad.numpy().copy() for key, value in trainer.parameters.items() if value.requires_grad}
-        found |= under(name, gradients)
-        trainer.clear_gradients()
-    dummies = [trainer.loss_alone(workload.dummy_batch(specs)).item() for specs in workload.shapes()]
-    trainer.close()
-    return {**found, "dummies": np.array(dummies)}
+def inputs(trainer, batch):
+    """The arrays of a batch that go to the device."""
+    names = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
+    return {name: trainer.to_device(batch.arrays[name]) for name in names}
 
 
 def on_device(case, empty=False):
     """`host/NAME` and `device/NAME` of what a batch learns, decided on the host and as on a GPU; `losses` of both."""
-    workload, trainer = trainer_of(case)
+    workload, trainer = trainer_of("pytorch", case)
     batch = synthetic.batch(workload, 1, empty=empty)
-    names = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
-    arrays = {name: trainer.to_device(batch.arrays[name]) for name in names}
+    arrays = inputs(trainer, batch)
     there, found, losses = trainer.between(batch.arrays, arrays), {}, []
     for name, between in (("host", functools.partial(trainer.learned, batch.arrays)), ("device", there)):
         outputs = trainer.model(arrays["image"], arrays["size"], between)
@@ -155,7 +111,7 @@ def on_device(case, empty=False):
 
 def detected(case):
     """`host/NAME` and `device/NAME` of what is detected in a batch, decided on the host and as on a GPU."""
-    workload, trainer = trainer_of(case)
+    workload, trainer = trainer_of("pytorch", case)
     trainer.load_state({**trainer.state(), **synthetic.statistics(workload)})
     batch = synthetic.batch(workload, 0)
     trainer.model.eval()
@@ -171,10 +127,9 @@ def detected(case):
 
 def waits(case):
     """Whether anything between the halves but suppression, or in pooling, looks at values: fake tensors have none."""
-    workload, trainer = trainer_of(case)
+    workload, trainer = trainer_of("pytorch", case)
     batch = synthetic.batch(workload, 1)
-    names = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
-    arrays = {name: trainer.to_device(batch.arrays[name]) for name in names}
+    arrays = inputs(trainer, batch)
     between = trainer.between(batch.arrays, arrays)
     with torch.no_grad():
         maps, objectness, deltas = trainer.model.first_half(arrays["image"], arrays["size"])

@@ -1,4 +1,4 @@
-"""Run inside PyTorch's environment: what trainers and optimizers do to the device."""
+"""Run inside PyTorch's environment: what trainers and optimizers copy to a fake CUDA device."""
 
 import dataclasses
 import functools
@@ -7,34 +7,17 @@ from unittest import mock
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from benchmarks.gpu import why
 from suite.common.registry import load_trainer
-from tests.probes.pytorch_optimizers import LinearTrainer
-from tests.probes.pytorch_step import WAITS, Watch
-from tests.workloads.frameworks.synthetic_updates import OPTIMIZERS, SHAPES, VARIANTS, Updates
-from tests.workloads.gnmt import synthetic_gnmt
-from tests.workloads.ncf import synthetic_ncf
-from tests.workloads.resnet50 import synthetic_resnet
-from tests.workloads.ssd import synthetic_ssd
+from tests.probes.pytorch_step import Watch
+from tests.workloads.frameworks.synthetic_updates import OPTIMIZERS, SHAPES, VARIANTS
 from tests.workloads.transformer import synthetic_transformer
-from workloads.api import Facts, ParameterRule, Place
+from workloads.api import ParameterRule, Place
 from workloads.frameworks.pytorch.optimizers import LossScaler, build_optimizer, clip
 from workloads.maskrcnn.regions import pytorch as on_gpu
 from workloads.maskrcnn.regions.rules import RegionRules
-from workloads.ncf.settings import DEMO_MODEL
-from workloads.ncf.workload import NCF
 
 ALONE = Place(0, 1, range(1), 1, ("cpu",))
-
-
-def waits(optimizer):
-    """Names of the operators of one step that read a value of the device."""
-    workload = Updates(optimizer, "everything")
-    trainer = LinearTrainer(workload, ALONE)
-    trainer.setup(workload.initial_weights(1))
-    with Watch() as watch:
-        trainer.step(workload.batch(0, 0), 0.1)
-    assert len(watch.calls) > 20
-    return [name for name, *_ in watch.calls if name in WAITS]
 
 
 def copies(optimizer):
@@ -125,53 +108,29 @@ def is_copy(name, tensors):
     return name in ("aten::_to_copy", "aten::copy_") and devices == {"cpu", "cuda"}
 
 
-def largest(calls):
-    """Values of the largest tensor that operators gave."""
-    return max((found.numel() for *_, found in calls if isinstance(found, torch.Tensor)), default=0)
-
-
-def constructor(name, workload, weights):
-    """Largest tensors of the constructor, on both kinds of device, and of setup."""
-    found = []
-    for device in ("cpu", "cuda:0"):
-        with Watch() as watch:
-            trainer = load_trainer(name, "pytorch")(workload, dataclasses.replace(ALONE, devices=(device,)))
-        found.append(largest(watch.calls))
-    assert not torch.cuda.is_initialized()
-    trainer = load_trainer(name, "pytorch")(workload, ALONE)
-    with Watch() as watch:
-        trainer.setup(weights, warm_up=False)
-    return [*found, largest(watch.calls)]
-
-
-def constructors():
-    """By workload: values in the largest tensor that the trainer's constructor makes, on the CPU and on CUDA, and its setup."""
-    values = NCF.named_sets()["demo"].plain
-    settings = dataclasses.replace(synthetic_ncf.settings(""), devices=1, model=DEMO_MODEL, hyperparameters=values)
-    users_and_items = {"users": synthetic_ncf.USERS, "items": synthetic_ncf.ITEMS, "min_ratings": 2}
-    ncf = NCF(settings, Facts(20_000, synthetic_ncf.USERS, users_and_items, "synthetic"))
-    resnet, ssd = synthetic_resnet.workload("uneven", "pytorch"), synthetic_ssd.workload("uneven", "pytorch")
-    gnmt = synthetic_gnmt.workload("steps", "pytorch")
-    transformer = synthetic_transformer.workload(
-        "steps", "pytorch", model={**synthetic_transformer.MODEL, "feed_forward": 128}
-    )
-    return {
-        "gnmt": constructor("gnmt", gnmt, synthetic_gnmt.weights(gnmt).items()),
-        "ncf": constructor("ncf", ncf, ncf.initial_weights(1)),
-        "resnet50": constructor("resnet50", resnet, synthetic_resnet.weights(resnet).items()),
-        "ssd": constructor("ssd", ssd, synthetic_ssd.weights(ssd).items()),
-        "transformer": constructor("transformer", transformer, synthetic_transformer.weights(transformer).items()),
-    }
-
-
 def copied():
     """By name: operators that bring a value of the host to a fake CUDA device and wait for that; `…/all`: how many copies."""
     transformer, count = transformer_copies()
-    return {"regions": regions_copies(), "transformer": transformer, "transformer/all": count}
+    updates = {optimizer: copies(optimizer) for optimizer in OPTIMIZERS}
+    return {**updates, "regions": regions_copies(), "transformer": transformer, "transformer/all": count}
 
 
-def update(optimizer):
-    """`waits` and `copies`: operators by which an update, clipped and scaled dynamically, reads a value on the host (on
-    the CPU), or brings one to a fake CUDA device and waits for that.
-    """
-    return {"waits": waits(optimizer), "copies": copies(optimizer)}
+def peaks():
+    """`gib` of 3 and of 1 GiB measured one after the other, on a device that knows its peak since it was told to forget it."""
+    memory, made = {"peak": 0}, mock.MagicMock()
+    made.open_data().train.side_effect = lambda *_: iter(range(100))
+    made.marked = lambda items, seconds: seconds.append(1.0)
+    found = []
+    with (
+        mock.patch.multiple(
+            torch.cuda,
+            max_memory_allocated=lambda: memory["peak"],
+            reset_peak_memory_stats=lambda: memory.update(peak=0),
+        ),
+        mock.patch.object(why, "place_from_environment"),
+        mock.patch.multiple(why, load_workload=lambda _: lambda *_: made, load_trainer=lambda *_: lambda *_: made),
+    ):
+        for size in (3 << 30, 1 << 30):
+            made.setup = lambda *_, size=size: memory.update(peak=max(memory["peak"], size))
+            found.append(why.step_ms(mock.MagicMock())["peak_gib"])
+    return {"gib": found}

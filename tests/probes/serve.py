@@ -1,13 +1,15 @@
 """Run inside a framework's environment: computes what tests ask for, one job after another, until its input ends.
 
-    python serve.py < JOBS
+    python serve.py BEGUN < JOBS
 
-A line of standard input is a job as JSON: `function` (`module.name`, below `tests`), `arguments` and `out`. The function gives
-arrays by name, which are written to `out` (.npz); instead of it an `out` with the suffix `.error` tells what went wrong.
+A line of standard input is a job as JSON: `function` (`module.name`, below `tests`), `arguments`, `out` and `variables` of the
+environment. The function gives arrays by name, which are written to `out` (.npz); instead of it an `out` with the suffix
+`.error` tells what went wrong. The file BEGUN is touched when a job starts.
 """
 
 import importlib
 import json
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -29,9 +31,26 @@ def compute(function, arguments, out):
     written.rename(out)
 
 
+def keep_strategy():
+    """One for the life of the process: collectives of a second one would take the numbers of the first one's."""
+    import tensorflow as tf
+
+    join, joined = tf.distribute.MultiWorkerMirroredStrategy, []
+
+    def kept(**options):
+        joined.extend([] if joined else [join(**options)])
+        return joined[0]
+
+    tf.distribute.MultiWorkerMirroredStrategy = kept
+
+
 def main():
+    if "TF_CONFIG" in os.environ:
+        keep_strategy()
     for line in sys.stdin:
         job = json.loads(line)
+        Path(sys.argv[1]).touch()
+        os.environ.update(job["variables"])
         compute(job["function"], job["arguments"], Path(job["out"]))
 
 

@@ -1,17 +1,17 @@
-"""Run inside a framework's environment: SSD's loss of synthetic outputs, and its gradients; the images' mean."""
+"""Run inside a framework's environment: SSD's loss of synthetic outputs, also of equal logits, and its gradients."""
 
 import numpy as np
 
 from tests.workloads.ssd import synthetic_ssd
 
 
-def of_pytorch():
+def of_pytorch(equal):
     """`loss`, `by_logits`, `by_offsets`."""
     import torch
 
     from workloads.ssd.pytorch import detection_loss
 
-    outputs = synthetic_ssd.outputs()
+    outputs = synthetic_ssd.outputs(equal)
     logits, offsets = (torch.from_numpy(outputs[name]).requires_grad_() for name in ("logits", "offsets"))
     labels = torch.from_numpy(outputs["labels"]).long()
     loss = detection_loss(offsets, logits, torch.from_numpy(outputs["wanted"]), labels) / len(labels)
@@ -19,13 +19,13 @@ def of_pytorch():
     return {"loss": loss.item(), "by_logits": logits.grad.numpy(), "by_offsets": offsets.grad.numpy()}
 
 
-def of_tensorflow():
+def of_tensorflow(equal):
     """The same; sorting all priors or only as many as are wanted must not matter."""
     import tensorflow as tf
 
     from workloads.ssd.tensorflow import detection_loss
 
-    outputs = synthetic_ssd.outputs()
+    outputs = synthetic_ssd.outputs(equal)
     offsets, wanted, labels = (tf.constant(outputs[name]) for name in ("offsets", "wanted", "labels"))
     logits = tf.transpose(tf.constant(outputs["logits"]), [0, 2, 1])
     found = []
@@ -40,13 +40,13 @@ def of_tensorflow():
     return dict(zip(("loss", "by_logits", "by_offsets"), found[0], strict=True))
 
 
-def of_mxnet():
+def of_mxnet(equal):
     """The same."""
     import mxnet as mx
 
     from workloads.ssd.mxnet import detection_loss
 
-    outputs = synthetic_ssd.outputs()
+    outputs = synthetic_ssd.outputs(equal)
     logits, offsets, wanted, labels = (
         mx.nd.array(outputs[name], dtype=outputs[name].dtype) for name in ("logits", "offsets", "wanted", "labels")
     )

@@ -1,79 +1,44 @@
-"""Run inside TensorFlow's environment: ResNet's trainer with gradients in pieces, and on images of two sizes."""
+"""Run inside TensorFlow's environment: ResNet's trainer with gradients in pieces."""
 
 import dataclasses
 
 import numpy as np
 
+from tests.probes.image_trainers import place_here
 from tests.workloads.resnet50 import synthetic_resnet
-from workloads.api import ArraySpec, Batch, Place
+from workloads.api import Batch
 from workloads.resnet50.tensorflow import ResNetTrainer
 from workloads.resnet50.workload import ResNet50
-
-SIZES = ((57, 57), (40, 64))
 
 
 class InPieces(ResNet50):
     """Gradients are accumulated."""
 
-    pieces = 1
-
     def optimizer(self):
-        return dataclasses.replace(super().optimizer(), accumulation_steps=self.pieces)
+        return dataclasses.replace(super().optimizer(), accumulation_steps=2)
 
 
-class TwoSizes(ResNet50):
-    """Images come in two sizes."""
-
-    image_sizes = SIZES
-
-
-def trainer_of(kind, compiled="off", pieces=1):
-    """A trainer of the `uneven` case that is set up."""
-    made = synthetic_resnet.workload("uneven", "tensorflow", compile=compiled)
-    workload = kind(made.settings, made.facts)
-    workload.pieces = pieces
-    trainer = ResNetTrainer(workload, Place(0, 1, range(1), 1, ("cpu",)))
-    trainer.setup(synthetic_resnet.weights(workload).items())
-    return trainer
-
-
-def statistics(trainer):
-    """All running statistics, flat."""
+def passes(kind, *cuts):
+    """The stem's gradients summed over backward passes of parts of a batch of the `uneven` case, and the running statistics,
+    flat, that they leave."""
+    made = synthetic_resnet.workload("uneven", "tensorflow")
+    trainer = ResNetTrainer(kind(made.settings, made.facts), place_here())
+    trainer.setup(synthetic_resnet.weights(made).items(), warm_up=False)
+    batch, gradients = synthetic_resnet.batch(made, 0), []
+    for cut in cuts:
+        part = Batch({name: array[cut] for name, array in batch.arrays.items()}, 3.0, 6.0, 6)
+        gradients.append(trainer.backward(part)["conv1.weight"].numpy())
     state = trainer.state()
-    return np.concatenate([state[name].reshape(-1) for name in trainer.model.statistics])
-
-
-def half(batch, first):
-    """Three of the six images."""
-    arrays = {name: array[first : first + 3] for name, array in batch.arrays.items()}
-    return Batch(arrays, 3.0, 6.0, 6)
+    return sum(gradients), np.concatenate([state[name].reshape(-1) for name in trainer.model.statistics])
 
 
 def in_pieces():
-    """`pieces/KIND` for `plain` and `compiled`: running statistics, flat, after a step at rate 0 in two pieces of three
-    images; `halves`: after passes over both halves, one after the other. `gradient/pieces KIND`, `gradient/halves`: the
-    stem's, likewise.
+    """`gradient/…`, `statistics/…`: of one pass in two pieces of three images, and of passes over both halves, one after the
+    other.
     """
-    found = {}
-    for name, compiled in (("plain", "off"), ("compiled", "on")):
-        trainer = trainer_of(InPieces, compiled, pieces=2)
-        batch = synthetic_resnet.batch(trainer.workload, 0)
-        trainer.step(batch, 0.0)
-        found[f"pieces/{name}"] = statistics(trainer)
-        found[f"gradient/pieces {name}"] = trainer.backward(batch)["conv1.weight"].numpy()
-    trainer = trainer_of(ResNet50)
-    gradients = [trainer.backward(half(batch, first))["conv1.weight"].numpy() for first in (0, 3)]
-    return {**found, "halves": statistics(trainer), "gradient/halves": sum(gradients)}
-
-
-def of_two_sizes():
-    """`losses` of steps on images of both sizes in turn, `traces` of the step."""
-    trainer = trainer_of(TwoSizes)
-    batches = []
-    for height, width in SIZES:
-        spec = ArraySpec((6, height, width, 3), "uint8")
-        batch = trainer.workload.dummy_batch({"image": spec, "label": ArraySpec((6,), "int32")})
-        image = np.random.default_rng(height).integers(0, 256, spec.shape, np.uint8)
-        batches.append(dataclasses.replace(batch, arrays={**batch.arrays, "image": image}))
-    losses = [trainer.train([[batches[number % 2]]], number).loss for number in range(4)]
-    return {"losses": losses, "traces": trainer.traces}
+    found = {"pieces": passes(InPieces, slice(6)), "halves": passes(ResNet50, slice(3), slice(3, 6))}
+    return {
+        f"{what}/{name}": value
+        for name, values in found.items()
+        for what, value in zip(("gradient", "statistics"), values, strict=True)
+    }

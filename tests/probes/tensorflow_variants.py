@@ -4,14 +4,11 @@ import dataclasses
 import importlib
 
 import numpy as np
-import tensorflow as tf
 
 from suite.common.registry import load_trainer
 from tests.probes.image_trainers import SYNTHETIC, place_here, under
-from tests.workloads.ssd import synthetic_ssd
 
 VARIANTS = {
-    "fp32": ("fp32", "off"),
     "compiled": ("fp32", "on"),
     "convolutions": ("fp32", "off"),
     "bf16": ("bf16", "off"),
@@ -21,8 +18,8 @@ VARIANTS = {
 
 
 def trained(name, variant):
-    """`losses` of three steps, `outputs/…` before them, `state/…` of batch norm's after them, `traces`, `narrow` (whether a
-    parameter is used in a narrower type), `dtypes` of the state; of SSD `empty` (the loss of a fourth step, whose images have
+    """`losses` of three steps, `outputs/…` before them, `first/…` of batch norm's after the first, `traces`, `narrow` (whether
+    a parameter is used in a narrower type), `dtypes` of the state; of SSD `empty` (the loss of a fourth step, whose images have
     no positives) and `after_empty` (that of the next).
     """
     precision, compiled = VARIANTS[variant]
@@ -32,12 +29,16 @@ def trained(name, variant):
     if variant == "convolutions":
         trainer.build()
         trainer.model.as_products = False
-    trainer.setup(module.weights(workload).items())
+    trainer.setup(module.weights(workload).items(), warm_up=False)
     steps = [[module.batch(workload, number)] for number in range(3)]
+    initial = trainer.state()
+    trainer.load_state({**initial, **module.statistics(workload)})  # as image_trainers.py has them
     outputs = next(trainer.predict(steps[:1]))[1]
-    losses = [trainer.train([step], number).loss for number, step in enumerate(steps)]
+    trainer.load_state(initial)
+    losses = [trainer.train(steps[:1], 0).loss]
     state = trainer.state()
-    found = {**under("outputs", outputs), **under("state", {name: state[name] for name in state if "running" in name})}
+    losses += [trainer.train([step], number).loss for number, step in enumerate(steps[1:], start=1)]
+    found = {**under("outputs", outputs), **under("first", {name: state[name] for name in state if "running" in name})}
     found |= {"losses": losses, "dtypes": sorted({str(value.dtype) for value in state.values()})}
     if name == "ssd":
         empty = without_positives(steps[0][0])
@@ -51,16 +52,3 @@ def without_positives(batch):
     """The batch with nothing but background."""
     nothing = {name: np.zeros_like(batch.arrays[name]) for name in ("offset", "label")}
     return dataclasses.replace(batch, arrays={**batch.arrays, **nothing})
-
-
-def gradient_of_equal_logits(static):
-    """`gradient` of SSD's loss by logits (B, C + 1, P), all of them 0."""
-    from workloads.ssd.tensorflow import detection_loss
-
-    made = synthetic_ssd.outputs()
-    offsets, wanted, labels = (tf.constant(made[name]) for name in ("offsets", "wanted", "labels"))
-    logits = tf.zeros_like(tf.transpose(made["logits"], [0, 2, 1]))
-    with tf.GradientTape() as tape:
-        tape.watch(logits)
-        loss = detection_loss(offsets, logits, wanted, labels, static) / len(labels)
-    return {"gradient": tf.transpose(tape.gradient(loss, logits), [0, 2, 1]).numpy()}

@@ -1,4 +1,4 @@
-"""A few rounds of kill.py by default, all fifty with `make test-full`."""
+"""A round of kill.py for each kind of victim by default, fifty in all with `make test-full`."""
 
 import json
 import subprocess

@@ -10,7 +10,7 @@ from tests.workloads.ncf import test_ncf_rules
 from tests.workloads.resnet50 import test_resnet_rules, test_resnet_workload
 from tests.workloads.ssd import test_ssd_rules, test_ssd_workload
 from tests.workloads.transformer import test_transformer_rules, test_transformer_workload
-from workloads.api import Facts, Rule, Settings, Workload
+from workloads.api import ROUNDS, Facts, Rule, Settings, Workload
 from workloads.common import rules
 from workloads.gnmt.workload import GNMT
 from workloads.maskrcnn.workload import MaskRCNN
@@ -99,7 +99,7 @@ def default_settings(workload: type[Workload], rules: str, framework: str) -> Se
     name = defaults.set_for(framework)
     values = {key: item.value for key, item in workload.named_sets()[name].items()}
     return Settings(
-        workload=workload.name, framework=framework, profile="reference", rules=rules, clock=rules, device="cuda",
+        workload=workload.name, framework=framework, profile="reference", rules=rules, device="cuda",
         devices=1, nodes=1, cores_per_device=1, precision="fp32", batch_size_global=values.pop("batch_size_global"),
         batch_rule="set", lr_scaling=values.pop("lr_scaling"), dataset=defaults.dataset, model=defaults.model,
         targets=dict(defaults.targets), hyperparameter_set=name, hyperparameters=values, max_epochs=values["max_epochs"],
@@ -116,7 +116,7 @@ def opened_by(run: Workload, **of_run: bool | str) -> list[str]:
 def default_run(workload: type[Workload], rules: str, framework: str) -> tuple[str, list[str], bool]:
     """The default set, what makes a run with it open, and whether the round lists its optimizer for the framework."""
     run = workload(default_settings(workload, rules, framework), PUBLISHED[workload])
-    listed = workload.rules[rules].listed_optimizers if rules in workload.rules else {}
+    listed = workload.rules[rules].listed_optimizers
     is_listed = not listed or framework in listed.get(run.optimizer().name, ())
     return run.settings.hyperparameter_set, opened_by(run), is_listed
 
@@ -126,9 +126,9 @@ def sets() -> list[str]:
     lines = ["| workload | v0.5 | v0.7 |", "|---|---|---|"]
     for workload in WORKLOADS:
         cells = []
-        for name_of_rules in ("v0.5", "v0.7"):
-            names: dict[str, list[str]] = {}
-            for framework in FRAMEWORKS:
+        for name_of_rules in ROUNDS:
+            names: dict[str, list[str]] = {} if name_of_rules in workload.rules else {"refused: no such round": []}
+            for framework in FRAMEWORKS if not names else ():
                 name, open_by, listed = default_run(workload, name_of_rules, framework)
                 said = f"`{name}`" + (f", open: {'; '.join(open_by)}" if open_by else "") + ("" if listed else "*")
                 names.setdefault(said, []).append(framework)
@@ -138,10 +138,20 @@ def sets() -> list[str]:
     return [*lines, ""]
 
 
+def rounds() -> list[str]:
+    """What a round is for every workload."""
+    lines = ["| round | the clock starts | first epoch | 24 BLEU are | logs are checked by |", "|---|---|---|---|---|"]
+    for name, found in ROUNDS.items():
+        clock = "before set-up" if found.setup_is_timed else "after up to 20 minutes of set-up"
+        checked_by = f"mlperf-logging {found.ruleset}" if found.ruleset else f"suite/compliance/rules/{name}.yaml"
+        lines.append(f"| {name} | {clock} | {found.first_epoch} | {24 * found.bleu_point:g} | {checked_by} |")
+    return [*lines, ""]
+
+
 def tables() -> str:
     """All of them."""
     every = {"v0.5": rules.EVERY_V05, "v0.7": rules.EVERY_V07}
-    lines = ["## The default sets", "", SETS, "", *sets()]
+    lines = ["## The rounds", "", *rounds(), "## The default sets", "", SETS, "", *sets()]
     lines += ["## Every workload", "", *table(every)]
     lines += ["## Every workload that reads images", "", *table({"both rounds": rules.IMAGES})]
     for workload, laxer in WORKLOADS.items():

@@ -16,7 +16,7 @@ IMAGES = 96
 def settings(workload: str, **changes: object) -> Settings:
     """Settings of a workload's demo in fp32 on one core, without data."""
     values = {
-        **{"framework": "pytorch", "profile": "demo", "rules": "v0.7", "clock": "v0.7", "device": "cpu"},
+        **{"framework": "pytorch", "profile": "demo", "rules": "v0.7", "device": "cpu"},
         **{"devices": 1, "nodes": 1, "cores_per_device": 1, "precision": "fp32"},
         **{"batch_rule": "set", "lr_scaling": "none", "hyperparameter_set": "demo"},
     }

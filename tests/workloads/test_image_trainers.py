@@ -11,10 +11,14 @@ from tests.frameworks_probe import begin_chosen, below, probe, probe_together, r
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 TRAINED = "probes.image_trainers.trained"
+REFERENCE = "probes.torchvision_models.trained"
 WORKLOADS = ("resnet50", "ssd")
-CASES = [("resnet50", "full"), ("resnet50", "sgd"), ("resnet50", "lars"), ("ssd", "full"), ("ssd", "steps")]
+SMALL = [("resnet50", "sgd"), ("ssd", "steps")]
+LARGE = [("resnet50", "lars"), ("resnet50", "full"), ("ssd", "full")]
+"""The whole networks, and ten steps by LARS, which workloads/frameworks/test_updates.py holds on smaller arrays."""
+CASES = [*SMALL, *(pytest.param(*case, marks=pytest.mark.full) for case in LARGE)]
 """With a reference in float64."""
-STEPPED = [case for case in CASES if "full" not in case]
+STEPPED = CASES[:3]
 UNEVEN = [(workload, "uneven") for workload in WORKLOADS]
 SHAPES = {
     "resnet50": {"logits": (2, 1000)},
@@ -24,8 +28,8 @@ SHAPES = {
 LOSS_LIMIT = {"resnet50": 1e-3, "ssd": 1e-5}
 ON_TWO = {"resnet50": "sgd", "ssd": "steps"}
 """The case that two devices train."""
-ON_TWO_LIMITS = (1e-5, 1e-3)
-"""Relative differences from float64 of the first three losses and of ten."""
+ON_TWO_STEPS, ON_TWO_LIMIT = 3, 1e-5
+"""Relative difference of their losses from float64."""
 
 
 def trained(workload, framework, case):
@@ -35,18 +39,20 @@ def trained(workload, framework, case):
 
 def reference(workload, case, *how):
     """What torchvision computes in float64."""
-    return probe("pytorch", "probes.torchvision_models.trained", workload, case, *how)
+    return probe("pytorch", REFERENCE, workload, case, *how)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def all_at_once(request):
     """Every framework begins with what the chosen tests will ask of it, while another one is waited for."""
-    begin_chosen(request, lambda workload, framework, case: (framework, TRAINED, workload, framework, case))
+    begin_chosen(
+        request,
+        lambda workload, case: None if case == "uneven" else ("pytorch", REFERENCE, workload, case),
+        lambda workload, framework, case: (framework, TRAINED, workload, framework, case),
+    )
 
 
-@pytest.mark.parametrize(
-    ("workload", "case"), [pytest.param(*one, marks=[pytest.mark.full] * ("full" in one)) for one in CASES]
-)
+@pytest.mark.parametrize(("workload", "case"), CASES)
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_outputs_are_those_of_float64(workload, case, framework):
     found, wanted = (below(one, "outputs/") for one in (trained(workload, framework, case), reference(workload, case)))
@@ -135,11 +141,9 @@ def test_tensorflow_traces_the_step_once(workload, case):
 def test_two_devices_follow_two_replicas_in_float64(workload, framework):
     """Each has half of a batch and its own batch norm, so losses are not those of one device."""
     processes, case = 1 if framework == "mxnet" else 2, ON_TWO[workload]
-    two, *others = probe_together(framework, processes, TRAINED, workload, framework, case, 2)
-    wanted = reference(workload, case, 2)
-    few, all_ten = ON_TWO_LIMITS
-    np.testing.assert_allclose(two["losses"][:3], wanted["losses"][:3], rtol=few)
-    np.testing.assert_allclose(two["losses"], wanted["losses"], rtol=all_ten)
+    two, *others = probe_together(framework, processes, TRAINED, workload, framework, case, 2, "", ON_TWO_STEPS)
+    wanted = reference(workload, case, 2, 1.0, ON_TWO_STEPS)
+    np.testing.assert_allclose(two["losses"], wanted["losses"], rtol=ON_TWO_LIMIT)
     for name, velocity in below(wanted, "first/velocity.").items():
         difference = two[f"first/velocity.{name}"] - velocity
         assert np.linalg.norm(difference) <= 1e-2 * np.linalg.norm(velocity), name
@@ -155,7 +159,7 @@ def test_two_devices_follow_two_replicas_in_float64(workload, framework):
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_a_sum_of_gradients_in_place_of_their_mean_would_show(workload):
     """In the third loss more than ten times what the limit allows; so would a mean of means that are divided already."""
-    right = reference(workload, ON_TWO[workload], 2)["losses"]
+    right = reference(workload, ON_TWO[workload], 2, 1.0, ON_TWO_STEPS)["losses"]
     for scale in (2.0, 0.5):
-        wrong = reference(workload, ON_TWO[workload], 2, scale, 3)["losses"]
-        assert abs(wrong[2] / right[2] - 1) > 10 * ON_TWO_LIMITS[0]
+        wrong = reference(workload, ON_TWO[workload], 2, scale, ON_TWO_STEPS)["losses"]
+        assert abs(wrong[2] / right[2] - 1) > 10 * ON_TWO_LIMIT

@@ -27,7 +27,6 @@ OF_EVERY = {
     ),
     "Benchmarks: data set": lambda run, _: changed(run, dataset="mine"),
     "Run Results: the period has no gaps": lambda run, _: changed(run, timing_warmup_steps=5),
-    "Run Results: when the clock starts": lambda run, rules: changed(run, clock=OTHER[rules]),
     "Optimizer: updates are by all gradients": lambda run, _: changed(run, update="async"),
     "a device that sleeps": lambda run, _: changed(run, straggler_ms=50),
     "Numerical formats": lambda run, _: changed(run, precision="int8"),

@@ -13,6 +13,7 @@ from workloads.api.options import (
     WorkloadOptions,
     check_value,
     hyperparameter,
+    kind_of,
     nearest,
     not_allowed,
     of_sets,
@@ -22,7 +23,7 @@ from workloads.api.options import (
     untyped,
 )
 from workloads.api.place import Place
-from workloads.api.rules import Round, Rule
+from workloads.api.rules import ROUNDS, Round, Rule
 from workloads.api.sets import Hyperparameter, HyperparameterSet
 from workloads.api.settings import Defaults, LoggedSettings, Settings, field_names, setting
 from workloads.api.trainer import Diverged, GradientTraffic, Trainer, TrainStats
@@ -33,6 +34,7 @@ from workloads.api.workload import Workload
 __all__ = [
     "NOT_OPTIONS",
     "OPTION_GROUPS",
+    "ROUNDS",
     "Array",
     "ArraySpec",
     "Arrays",
@@ -66,6 +68,7 @@ __all__ = [
     "count_update",
     "field_names",
     "hyperparameter",
+    "kind_of",
     "nearest",
     "not_allowed",
     "of_sets",

@@ -96,6 +96,12 @@ class Dataset(ABC):
     generated: ClassVar[bool] = False
     """True if `make_demo` can generate it; a demo run does so by itself."""
 
+    def called(self, name: str) -> Dataset:
+        """This data set under a name of the user's own. Raises ValueError for one whose content its name promises."""
+        raise ValueError(
+            f"--name {name}: {self.name} has its own name; --name is for images and coco, folders of your own"
+        )
+
     @abstractmethod
     def prepare(self, source: Path, destination: Path) -> list[str]:
         """Write the prepared form of `source` below `destination`; returns lines to print.

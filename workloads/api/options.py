@@ -102,6 +102,11 @@ def untyped(kind: Any) -> dict[str, Json]:
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
+def kind_of(item: Field[Any]) -> str:
+    """The annotated type of a field as it is written, also where a plugin's module does not postpone annotations: `int`."""
+    return item.type.__name__ if isinstance(item.type, type) else str(item.type)
+
+
 def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object) -> None:
     """Raise ValueError with one line if `value` is not allowed for a field of the annotated type `kind`."""
     if value is None and ("None" in kind or kind == "Any"):
@@ -110,7 +115,7 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
     wanted = next((names[part.strip()] for part in kind.split("|") if part.strip() in names), None)
     minimum, pattern, choices = metadata.get("minimum"), metadata.get("pattern"), metadata.get("choices")
     example = f", for example {key}={metadata['example']}" if metadata.get("example") else ""
-    if choices and str(value) not in choices:
+    if choices and (str(value).lower() if isinstance(value, bool) else str(value)) not in choices:
         raise not_allowed(key, value, choices)
     if pattern and not re.fullmatch(pattern, str(value)):
         forms = pattern.replace(r"[1-9]\d*", "N").replace("|", " | ")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from workloads.api.settings import Defaults
 from workloads.api.values import Json
 
 TOLERANCE = 1e-6
@@ -279,14 +280,56 @@ class Rule:
 
 @dataclass(frozen=True)
 class Round:
-    """What a round's closed rules say about a workload."""
+    """A round as it is for one workload: when the clock starts, how its logs count, and what its closed rules allow."""
 
-    rows: tuple[Rule, ...]
+    name: str
+    """As `rules=` names it: `v0.5`."""
+    setup_is_timed: bool
+    """Whether the clock starts before the model is built, or after up to 20 minutes of set-up."""
+    first_epoch: int
+    """Number of the first epoch in logs."""
+    bleu_point: float
+    """What a point of BLEU is in targets and logs: 24 points are 24.0, or 0.24."""
+    ruleset: str
+    """Of mlperf-logging, by which logs are checked: `0.7.0`; empty: it has none, and the suite has a rule file of its own."""
+    rows: tuple[Rule, ...] = ()
+    """Its closed rules; none: the round does not have the workload, and every run is open."""
+    sets: Mapping[str, str] = field(default_factory=dict)
+    """Profile to its hyperparameter set."""
+    sets_of_frameworks: Mapping[str, str] = field(default_factory=dict)
+    """Framework to its set of `profile=reference`, where that is another one."""
     listed_optimizers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Optimizer to the frameworks for which the round lists an implementation; others must be shown to be equivalent, which
     packages say. Empty: the round has no such list."""
     not_built: str = ""
     """What of the round's reference the workload does not compute: every run under it is open for this reason."""
+
+    @property
+    def targets(self) -> Mapping[str, float]:
+        """Metric to target, as the row of the targets has them; empty where there is none."""
+        return next((row.allowed.least for row in self.rows if isinstance(row.allowed, Targets)), {})
+
+    @property
+    def dataset(self) -> str:
+        """The data set that its row names; empty where there is none."""
+        named = (
+            row.allowed.values[0] for row in self.rows if "dataset" in row.names and isinstance(row.allowed, OneOf)
+        )
+        return str(next(named, ""))
+
+    def defaults(self, profile: str, model: Mapping[str, Json]) -> Defaults:
+        """What a profile of the round means for a workload whose model this is."""
+        of_frameworks = self.sets_of_frameworks if profile == "reference" else {}
+        return Defaults(self.dataset, self.sets[profile], model, self.targets, sets_of_frameworks=of_frameworks)
+
+
+ROUND_V05 = Round("v0.5", setup_is_timed=True, first_epoch=0, bleu_point=1.0, ruleset="")
+"""What is the same for every workload. Run Results: the clock starts before any benchmark-specific work, model creation
+included; Epoch numbering: "always be numbered from 0"."""
+ROUND_V07 = Round("v0.7", setup_is_timed=False, first_epoch=1, bleu_point=0.01, ruleset="0.7.0")
+"""Run Results: the clock starts after at most 20 minutes of initialization, before the data are touched."""
+ROUNDS: Mapping[str, Round] = {found.name: found for found in (ROUND_V05, ROUND_V07)}
+"""The rounds that the suite has; of workloads that no round has, their clock and their numbers alone."""
 
 
 def deviations(rows: Sequence[Rule], values: Values, judged: Iterable[str]) -> list[str]:
@@ -315,6 +358,8 @@ def _phrase(name: str, value: Json, allowed: Sequence[Allowed]) -> str:
 
 def shown(value: Json) -> str:
     """A value in a phrase or a table."""
+    if value == "":
+        return "none"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

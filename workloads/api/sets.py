@@ -19,7 +19,7 @@ from dataclasses import Field, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from workloads.api.options import check_value, hyperparameter, nearest, of_sets
+from workloads.api.options import check_value, hyperparameter, kind_of, nearest, of_sets
 from workloads.api.values import Json
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -191,7 +191,7 @@ def _content(path: Path) -> dict[str, Json]:
 
 def _checked(path: Path, name: str, item: Field[Any], value: Json) -> Json:
     """The value, if its type and its range are right; `1e-8`, a text in YAML 1.1, as the number that it is meant to be."""
-    kind = str(item.type)
+    kind = kind_of(item)
     listed = re.match(r"tuple\[(\w+)", kind)
     if listed:
         if not isinstance(value, list):

@@ -102,9 +102,7 @@ class LoggedSettings:
     """Library of linear layers: `mkl` or `onednn`; empty where there is nothing to choose (`Workload.linear_choice`)."""
     hyperparameter_set: str = setting("", typed="workload.hyperparameter_set")
     rules: str = setting("", typed="rules")
-    """Name of the rules: `v0.5`, `v0.7`."""
-    clock: str = setting("", typed="rules.clock")
-    """`v0.5`: the clock starts before the model is built; `v0.7`: after up to 20 minutes of setup."""
+    """Name of the round (`Workload.rules`): `v0.5`, `v0.7`."""
     stop: str = setting("target")
     """`target`, `epochs:N`, `samples:N` or `steps:N`."""
     max_epochs: int | None = setting(None)

@@ -14,7 +14,7 @@ from workloads.api.data import ArraySpec, Batch, Data, Facts
 from workloads.api.epochs import Epochs, steps_of
 from workloads.api.options import NOT_OPTIONS, of_sets, options_as
 from workloads.api.place import Place
-from workloads.api.rules import Round, deviations
+from workloads.api.rules import ROUNDS, Round, deviations
 from workloads.api.sets import Hyperparameter, SetFiles
 from workloads.api.settings import Defaults, Settings
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
@@ -42,10 +42,13 @@ class Workload(ABC):
     """Of the loss under fp16. Default: that of ResNet's reference (resnet_run_loop.py) and of NVIDIA's v0.5 entry of SSD."""
     linear_choice: ClassVar[tuple[str, ...]] = ()
     """Frameworks whose trainer, in fp32 on CPU cores, computes linear layers with the library that `Settings.linear` names."""
-    rules: ClassVar[Mapping[str, Round]] = {}
-    """Name of a round (`v0.5`, `v0.7`) to its closed rules. Under a round that is not here every run is open."""
+    rules: ClassVar[Mapping[str, Round]] = ROUNDS
+    """Name of a round (`v0.5`, `v0.7`) to what it is for this workload; a round that is not here is refused. Default: the
+    clock and the numbers of each, without closed rules, so that every run is open."""
     stated_differences: ClassVar[tuple[str, ...]] = ()
     """What closed runs compute otherwise than the reference in every setting: packages and verdicts state it."""
+    keys_of_lengths: ClassVar[frozenset[str]] = frozenset()
+    """Keys of the log that follow from how long the training samples are, which their published counts do not tell."""
     official_runs: ClassVar[int] = 0
     """Runs that the rules ask for; 0: no rules know the workload."""
     measure_threads: int = 0
@@ -73,6 +76,27 @@ class Workload(ABC):
     def options_of(cls, settings: Settings) -> Any:
         """The settings' hyperparameters and options as `Options`."""
         return options_as(cls.Options, settings)
+
+    @final
+    @classmethod
+    def round_named(cls, rules: str) -> Round:
+        """The round of this name. Raises ValueError for one that the workload does not have: no other's targets are taken."""
+        if rules in cls.rules:
+            return cls.rules[rules]
+        there = " or ".join(f"rules={name}" for name in cls.rules)
+        another = (
+            ", and workload.target=X for another target"
+            if any(item.name == "target" for item in fields(cls.Options))
+            else ""
+        )
+        raise ValueError(
+            f"rules={rules}: {cls.name} has no such round, which would be its target, clock and rules; type {there}{another}"
+        )
+
+    @property
+    def round(self) -> Round:
+        """The round of the run."""
+        return self.round_named(self.settings.rules)
 
     @classmethod
     @abstractmethod
@@ -118,13 +142,14 @@ class Workload(ABC):
         `circumstances`: what rules ask of a run beside its settings: `seed_source`, `cache_clear`, and those of the method
         `circumstances`. With any, they alone are judged.
         """
-        if settings.rules not in cls.rules:
+        closed = cls.rules.get(settings.rules)
+        if closed is None or not closed.rows:
             return [] if circumstances else [f"rules {settings.rules}, whose round has no {cls.name}"]
         values = {**cls.decisive(settings), **circumstances}
-        phrases = deviations(cls.rules[settings.rules].rows, values, circumstances or values)
+        phrases = deviations(closed.rows, values, circumstances or values)
         if circumstances:
             return phrases
-        name, not_built = settings.hyperparameter_set, cls.rules[settings.rules].not_built
+        name, not_built = settings.hyperparameter_set, closed.not_built
         own = [f"hyperparameter set {name}, a file of the user's"] if cls.named_sets().is_own(name) else []
         return [*own, *([not_built] if not_built else []), *phrases]
 

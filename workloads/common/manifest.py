@@ -1,7 +1,7 @@
 """The manifest of a prepared data set: what was made from what, and the digest of every file.
 
     {"schema": 1, "dataset": …, "source": {"name", "bytes", "sha256"}, "options": {…}, "counts": {…}, "notes": […],
-     "matches_published": true | false | null, "compared": …, "files": {name: {"bytes", "sha256"}}, "fingerprint": …}
+     "matches_published": true | false | null, "compared": …, "files": {name: {"bytes", "sha256", "blocks"}}, "fingerprint": …}
 
 A folder with a manifest is a finished preparation; the manifest is always the last file to appear.
 """
@@ -11,21 +11,27 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import shutil
 import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from workloads.api import Dataset
+from workloads.common.data import published
 
 SCHEMA = 1
 NAME = "manifest.json"
 DIGESTED_BYTES = 1 << 30
 """Up to so much in all is read before every run: 0.8 to 1.4 s for 1 GiB in memory (EPYC, busy)."""
+BLOCK_BYTES = 16 << 20
+"""Of what is larger in all, each block's digest is recorded."""
+SAMPLED_BLOCKS = 16
+"""So many of them, drawn anew, are read before every run: 256 MiB."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,12 @@ class Manifest:
         return (self.dataset, mine, dict(self.options)) == (other.dataset, theirs, dict(other.options))
 
 
+def block_digests(path: Path) -> list[str]:
+    """SHA-256 of each BLOCK_BYTES of a file; the last block may be shorter."""
+    with path.open("rb") as file:
+        return [hashlib.sha256(block).hexdigest() for block in iter(lambda: file.read(BLOCK_BYTES), b"")]
+
+
 def sha256(path: Path, algorithm: str = "sha256") -> str:
     """Hex digest of a file; `algorithm`: as a publisher names it, `md5`."""
     digest = hashlib.new(algorithm, usedforsecurity=False)
@@ -66,16 +78,29 @@ def sha256(path: Path, algorithm: str = "sha256") -> str:
 def notes(manifest: Manifest) -> tuple[str, ...]:
     """What a reader of a result must know; each keeps it open."""
     old = bool(manifest.matches_published) and not manifest.compared
-    return (*manifest.notes, *([f"prepared before {manifest.dataset}'s content was compared"] if old else []))
+    return (*named_so(manifest), *([f"prepared before {manifest.dataset}'s content was compared"] if old else []))
 
 
-def unlike(dataset: str, counts: str, compared: str, how: str) -> list[str]:
-    """The note of a data set that is not known to be the published one, or none.
-
-    `counts`: how its counts differ. `compared`: what of its content is the published one's. `how`: what would tell.
+def named_so(manifest: Manifest) -> tuple[str, ...]:
+    """The manifest's notes; if there are none, one for what has a public data set's name, but not its counts, or does not say
+    that it is that one: another preparation's manifest with the name changed.
     """
-    if counts:
-        return [f"counts differ from the published {dataset}: {counts}"]
+    dataset = manifest.dataset
+    if manifest.notes or dataset not in published.COUNTS:
+        return tuple(manifest.notes)
+    looked_at = "yes" if manifest.matches_published else ""
+    return tuple(unlike(dataset, manifest.counts, looked_at, "its manifest does not say so; prepare it again"))
+
+
+def unlike(dataset: str, counts: Mapping[str, int], compared: str, how: str) -> list[str]:
+    """The note of a data set that is not known to be the public one whose name it has, or none.
+
+    `compared`: what of its content is the published one's. `how`: what would tell.
+    """
+    if dataset not in published.COUNTS:
+        return []
+    if wrong := published.differences(dataset, counts):
+        return [f"counts differ from the published {dataset}: {wrong}"]
     return [] if compared else [f"content not known to be the published {dataset}'s: {how}"]
 
 
@@ -141,6 +166,32 @@ def verify(
     return lines
 
 
+def verify_whole(folder: Path, manifest: Manifest, how: str) -> list[str]:
+    """The same for all content of a data set; makes the manifest the newest file, as after the preparation."""
+    lines = verify(folder, manifest, how)
+    with suppress(OSError):  # of somebody else, or read-only: the next run compares again
+        os.utime(folder / NAME)
+    return lines
+
+
+def verify_sample(folder: Path, manifest: Manifest, how: str) -> None:
+    """Compare SAMPLED_BLOCKS random blocks of all files with the manifest, if it has their digests. Raises ValueError."""
+    blocks = [(name, at) for name, entry in manifest.files.items() for at in range(len(entry.get("blocks", ())))]
+    for name, at in random.sample(blocks, min(SAMPLED_BLOCKS, len(blocks))):
+        with (folder / name).open("rb") as file:
+            file.seek(at * BLOCK_BYTES)
+            found = hashlib.sha256(file.read(BLOCK_BYTES)).hexdigest()
+        if found != manifest.files[name]["blocks"][at]:
+            what = f"content differs from the manifest at byte {at * BLOCK_BYTES:,}"
+            raise ValueError(f"{folder / name}: {what}; remove {folder} and prepare the data again: {how}")
+
+
+def _last_change(path: Path) -> int:
+    """Of content or of what the system says of it: the time of writing can be set back, that of the change cannot."""
+    found = path.stat()
+    return max(found.st_mtime_ns, found.st_ctime_ns)
+
+
 class Prepared(Dataset):
     """A data set whose prepared form has a manifest."""
 
@@ -149,17 +200,20 @@ class Prepared(Dataset):
         """The command that prepares this data set."""
 
     def check(self, destination: Path) -> None:
-        """By size, and by content up to DIGESTED_BYTES in all; above, what was written after the manifest.
+        """By size, and by content up to DIGESTED_BYTES in all; above, what was changed after the manifest, and random blocks.
 
-        Without what lies in folders below: a generated data set's images, which are looked at when they are read.
+        A copy is newer than its manifest until `suite data verify` has found it whole. Without what lies in folders below: a
+        generated data set's images, which are looked at when they are read.
         """
         manifest = read(destination)
         if manifest is None:
             return
         manifest = replace(manifest, files={name: files for name, files in manifest.files.items() if "/" not in name})
-        written = (destination / NAME).stat().st_mtime_ns
+        written = _last_change(destination / NAME)
         few = sum(entry["bytes"] for entry in manifest.files.values()) <= DIGESTED_BYTES
-        verify(destination, manifest, self.how(), lambda path: few or path.stat().st_mtime_ns > written)
+        verify(destination, manifest, self.how(), lambda path: few or _last_change(path) > written)
+        if not few:
+            verify_sample(destination, manifest, self.how())
 
 
 @contextmanager
@@ -180,7 +234,10 @@ def publish(folder: Path, destination: Path, manifest: Manifest) -> Manifest:
     process has finished the same preparation meanwhile, its result stands. Raises ValueError if that is another one.
     """
     names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-    files = {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)} for name in names}
+    sizes = {name: (folder / name).stat().st_size for name in names}
+    files: dict[str, dict[str, Any]] = {name: {"bytes": sizes[name], "sha256": sha256(folder / name)} for name in names}
+    if sum(sizes.values()) > DIGESTED_BYTES:
+        files = {name: {**entry, "blocks": block_digests(folder / name)} for name, entry in files.items()}
     complete = Manifest(**{**asdict(manifest), "files": files, "fingerprint": fingerprint(files)})
     (folder / NAME).write_text(json.dumps(asdict(complete), indent=1) + "\n", encoding="utf-8")
     folder.chmod(0o755)

@@ -25,7 +25,11 @@ _HOW = (
 )
 
 
-def _of_every_workload(version: str, formats: tuple[str, ...], clock: str) -> tuple[Rule, ...]:
+ORDER = "Training Data Order: the same conceptual order as the reference"
+"""What v0.5 says of it; of batching and of "exactly once" v0.7 alone speaks."""
+
+
+def _of_every_workload(version: str, formats: tuple[str, ...]) -> tuple[Rule, ...]:
     """The rows of a round that no workload changes."""
     return (
         Rule(
@@ -39,10 +43,13 @@ def _of_every_workload(version: str, formats: tuple[str, ...], clock: str) -> tu
         ),
         Rule(("straggler_ms",), OneOf((0,)), "a device that sleeps is for demonstrations"),
         Rule(("precision",), OneOf(formats), f"{version}, Numerical formats"),
-        Rule(("clock",), OneOf((version,)), f"{version}, Run Results: {clock}"),
         Rule(("seed_source",), OneOf(("system",)), f"{version}, Random numbers: clock, system or another generator"),
         Rule(("cache_clear",), OneOf((True,)), f"{version}, Data State at Start of Run: you must flush the cache"),
-        Rule(("left_out_share",), OneOf((0.0,)), f"{version}, Training Data Order: each datum appears exactly once"),
+        Rule(
+            ("left_out_share",),
+            OneOf((0.0,)),
+            f"v0.5, {ORDER}" if version == "v0.5" else "v0.7, Training Data Order: each datum appears exactly once",
+        ),
         Rule(
             ("repeated_share",),
             AtMost(MOST_REPEATED),
@@ -55,14 +62,8 @@ def _of_every_workload(version: str, formats: tuple[str, ...], clock: str) -> tu
     )
 
 
-EVERY_V05 = _of_every_workload(
-    "v0.5", ("fp32", "fp16", "bf16"), "starts before any benchmark-specific work, model creation included"
-)
-EVERY_V07 = _of_every_workload(
-    "v0.7",
-    ("fp32", "tf32", "fp16", "bf16"),
-    "starts after at most 20 minutes of initialization, before the data are touched",
-)
+EVERY_V05 = _of_every_workload("v0.5", ("fp32", "fp16", "bf16"))
+EVERY_V07 = _of_every_workload("v0.7", ("fp32", "tf32", "fp16", "bf16"))
 
 IMAGES = (
     Rule(("decode",), OneOf(("exact",)), "Preprocessing During the Run: the same steps as the reference"),

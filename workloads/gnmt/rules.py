@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from workloads.api.rules import Above, AtMost, Free, OneOf, Reference, Round, Rule, Targets, Whole
+from dataclasses import replace
+
+from workloads.api.rules import ROUND_V05, ROUND_V07, Above, AtMost, Free, OneOf, Reference, Rule, Targets, Whole
 from workloads.common.rules import (
     EVERY_V05,
     EVERY_V07,
     HYPERPARAMETERS_V05,
     HYPERPARAMETERS_V07,
     MOST_REPEATED,
+    ORDER,
     PEAK,
     RATE,
     warm_up,
 )
-from workloads.gnmt.settings import BEAM_WIDTH, REFERENCE_MODEL, TARGETS_BLEU
+from workloads.gnmt.settings import BEAM_WIDTH, REFERENCE_MODEL
 
 _ROW_V05 = f"{HYPERPARAMETERS_V05}, GNMT"
 _ROW_V07 = f"{HYPERPARAMETERS_V07}, gnmt"
@@ -29,7 +32,7 @@ _BOTH = (
     Rule(("clip_norm",), OneOf((5.0,)), _AS_REFERENCE),
     Rule(("dropout",), OneOf((0.2,)), _AS_REFERENCE),
     Rule(("label_smoothing",), OneOf((0.1,)), "Loss function: the same as the reference"),
-    Rule(("buckets",), OneOf((5,)), "Training Data Order: the same conceptual order as the reference"),
+    Rule(("buckets",), OneOf((5,)), ORDER),
     Rule(
         ("left_out_share",),
         AtMost(MOST_REPEATED),
@@ -45,11 +48,12 @@ _BOTH = (
     ),
 )
 
-V05 = Round(
-    (
+V05 = replace(
+    ROUND_V05,
+    rows=(
         *EVERY_V05,
         *_BOTH,
-        Rule(("targets",), Targets({"bleu": TARGETS_BLEU["v0.5"]}), "v0.5, Benchmarks: 21.8 BLEU"),
+        Rule(("targets",), Targets({"bleu": 21.8}), "v0.5, Benchmarks: 21.8 BLEU"),
         Rule(("learning_rate",), Above(0), f"{_ROW_V05} learning rate: arbitrary constant{RATE}"),
         warm_up(f"v0.5, {PEAK}"),
         Rule(
@@ -66,19 +70,19 @@ V05 = Round(
             "v0.5, Data Representation: a length N of the training set, longer examples thrown out",
         ),
     ),
+    sets={"reference": "reference_v0.5", "synthetic": "reference_v0.5"},
     not_built="network and order of v0.6 on, not those of tag v0.5",
 )
 """Tag v0.5 (rnn_translator) drops nothing before the first layer of encoder and decoder and no context, draws first weights as
 PyTorch does (LSTMs and linear layers in ±1/32, the embedding from N(0, 1)), sorts the pairs within shards of 80 batches, and
 doubles the scale of fp16 after 2,048 steps."""
 
-V07 = Round(
-    (
+V07 = replace(
+    ROUND_V07,
+    rows=(
         *EVERY_V07,
         *_BOTH,
-        Rule(
-            ("targets",), Targets({"bleu": TARGETS_BLEU["v0.7"] / 100}), "v0.7, Benchmarks: 24.0 BLEU; closed_gnmt.yaml"
-        ),
+        Rule(("targets",), Targets({"bleu": 0.24}), "v0.7, Benchmarks: 24.0 BLEU; closed_gnmt.yaml"),
         Rule(("learning_rate",), Above(0), f"{_ROW_V07} opt_base_learning_rate: unconstrained{RATE}"),
         warm_up(f"v0.7, {PEAK}"),
         Rule(
@@ -96,6 +100,7 @@ V07 = Round(
         ),
         Rule(("max_sequence_length",), Whole(1), f"{_ROW_V07} max_sequence_length: unconstrained"),
     ),
+    sets={"reference": "reference", "synthetic": "reference"},
     listed_optimizers={"adam": frozenset({"pytorch", "tensorflow"})},
 )
 ROUNDS = {"v0.5": V05, "v0.7": V07}

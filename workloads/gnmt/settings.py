@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.api import Defaults, Json, hyperparameter, option
+from workloads.api import Defaults, Json, Round, hyperparameter, option
 from workloads.common.text.workload import TranslationOptions
 
-TARGETS_BLEU = {"v0.5": 21.8, "v0.6": 24.0, "v0.7": 24.0}
-"""Rules to BLEU in points (rules texts of the rounds). Logs of v0.7 hold a fraction, 0.24."""
 DEMO_TARGET_BLEU = 50.0
+"""In points."""
 REFERENCE_MODEL: Mapping[str, Json] = {
     "hidden": 1_024, "layers": 4, "initial": 0.1, "initial_embedding": 0.1,
     "longest_translation": 149,
@@ -35,7 +34,7 @@ class GNMTOptions(TranslationOptions):
     name: str = "gnmt"
     warmup_steps: int = hyperparameter("steps of warm-up, from a hundredth of the rate, exponentially", minimum=0)
     remain_steps: float = hyperparameter(
-        "step from which on the rate is halved; below 1: share of the steps of max_epochs; 0: constant", minimum=0.0
+        "step from which on the rate is halved; up to 1: share of the steps of max_epochs; 0: constant", minimum=0.0
     )
     decay_interval: int = hyperparameter("steps between two halvings; 0: the rest in decay_steps parts", minimum=0)
     decay_steps: int = hyperparameter("decays in all", minimum=0, typed=False)
@@ -56,8 +55,8 @@ class GNMTOptions(TranslationOptions):
     layers: int | None = option(None, "of encoder and of decoder, at least 2; null: the profile's", minimum=2)
 
 
-def profile_defaults(profile: str, rules: str, options: Mapping[str, Json], unit: float) -> Defaults:
-    """What a profile means, with the sizes that `options` name; `unit`: what a point of BLEU is in targets.
+def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json]) -> Defaults:
+    """What a profile means in a round, with the sizes that `options` name.
 
     Raises ValueError for a profile or a size that there is not.
     """
@@ -66,9 +65,9 @@ def profile_defaults(profile: str, rules: str, options: Mapping[str, Json], unit
         given = sizes["hidden"]
         raise ValueError(f"workload.hidden={given}: not a multiple of 8; type workload.hidden={given // 8 * 8 + 8}")
     if profile == "demo":
-        return Defaults("translation-demo", "demo", {**DEMO_MODEL, **sizes}, {"bleu": unit * DEMO_TARGET_BLEU})
+        return Defaults(
+            "translation-demo", "demo", {**DEMO_MODEL, **sizes}, {"bleu": of_round.bleu_point * DEMO_TARGET_BLEU}
+        )
     if profile in ("reference", "synthetic"):
-        points = TARGETS_BLEU.get(rules, TARGETS_BLEU["v0.7"])
-        chosen = "reference_v0.5" if rules == "v0.5" else "reference"
-        return Defaults("wmt16-en-de", chosen, {**REFERENCE_MODEL, **sizes}, {"bleu": unit * points})
+        return of_round.defaults(profile, {**REFERENCE_MODEL, **sizes})
     raise ValueError(f"profile={profile}: gnmt has reference, demo, synthetic")

@@ -20,7 +20,7 @@ from workloads.api import (
 from workloads.common import schedules
 from workloads.common.text.beam import Beam
 from workloads.common.text.vocabulary import PAD, padded_size
-from workloads.common.text.workload import POINTS, POINTS_RULES, TranslationWorkload
+from workloads.common.text.workload import TranslationWorkload
 from workloads.gnmt import network
 from workloads.gnmt.rules import ROUNDS
 from workloads.gnmt.settings import REFERENCE_MODEL, GNMTOptions, profile_defaults
@@ -50,6 +50,9 @@ class GNMT(TranslationWorkload):
     bleu_digits = 2
     """As `sacrebleu --score-only` prints it (reference inference.py)."""
     rules = ROUNDS
+    keys_of_lengths = TranslationWorkload.keys_of_lengths | {
+        f"opt_learning_rate_{what}" for what in ("warmup_steps", "remain_steps", "decay_interval")
+    }
     official_runs = 10
     fp16_scaling = LossScaling("dynamic", start=8_192.0, growth_interval=128, maximum=8_192.0)
     """reference fp_optimizers.py, train.py."""
@@ -67,8 +70,8 @@ class GNMT(TranslationWorkload):
 
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
-        """The target follows the rules: 21.8 points under v0.5, 24.0 later, there as a fraction, 0.24."""
-        return profile_defaults(profile, rules, options, _unit(rules))
+        """The target is the round's: 21.8 points under v0.5, 24.0 under v0.7, there as a fraction, 0.24."""
+        return profile_defaults(profile, cls.round_named(rules), options)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
@@ -104,9 +107,9 @@ class GNMT(TranslationWorkload):
 
     @property
     def remain_steps(self) -> int:
-        """The position from which on the rate is lower; 0: it never is."""
+        """The position from which on the rate is lower; 0: it never is. 1.0 is all steps, as in the reference."""
         values = self.options
-        share = 0 < values.remain_steps < 1
+        share = 0 < values.remain_steps <= 1
         return int(values.remain_steps * (values.max_epochs * self.steps_per_epoch if share else 1))
 
     @property
@@ -167,11 +170,6 @@ class GNMT(TranslationWorkload):
             "model_hp_num_layers": self.settings.model["layers"],
             "model_parameters": sum(network.parameter_counts(self.network).values()),
         }
-
-
-def _unit(rules: str) -> float:
-    """What a point of BLEU is in the metric under these rules."""
-    return 1.0 if rules in POINTS_RULES else 1 / POINTS
 
 
 def _has_reference_sizes(settings: Settings) -> bool:

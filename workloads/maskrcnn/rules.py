@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from workloads.api.rules import (
+    ROUND_V05,
+    ROUND_V07,
     Below,
     Free,
     LessHalvings,
@@ -10,7 +14,6 @@ from workloads.api.rules import (
     OneOf,
     PerDevice,
     Reference,
-    Round,
     Rule,
     Stretched,
     Targets,
@@ -57,8 +60,9 @@ _BOTH = (
     *IMAGES,
 )
 
-V05 = Round(
-    (
+V05 = replace(
+    ROUND_V05,
+    rows=(
         *EVERY_V05,
         *_BOTH,
         Rule(("dataset",), OneOf(("coco2014",)), "v0.5, Training and Test Sets: the reference's split, of COCO 2014"),
@@ -102,11 +106,13 @@ V05 = Round(
             PerDevice(1_000),
             f"{HYPERPARAMETERS_V05}, Mask R-CNN: 1000 · batch size, from a pool of all examples (of a device)",
         ),
-    )
+    ),
+    sets={"reference": "reference", "synthetic": "reference"},
 )
 
-V07 = Round(
-    (
+V07 = replace(
+    ROUND_V07,
+    rows=(
         *EVERY_V07,
         *_BOTH,
         Rule(("dataset",), OneOf(("coco2017",)), "v0.7, Benchmarks: COCO; the reference's split, of COCO 2017"),
@@ -133,6 +139,7 @@ V07 = Round(
             f"{_ROW_V07} num_image_candidates: 1000 · batch per chip; closed_maskrcnn.yaml",
         ),
     ),
+    sets={"reference": "reference_8gpu", "synthetic": "reference"},
     listed_optimizers={"sgd": frozenset({"pytorch", "tensorflow"})},
 )
 ROUNDS = {"v0.5": V05, "v0.7": V07}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.api import Defaults, Json, hyperparameter, option
+from workloads.api import Defaults, Json, Round, hyperparameter, option
 from workloads.common.coco.average_precision import EVALUATORS
 from workloads.common.images.workload import ImageOptions
 from workloads.common.networks.backbones import BackboneOptions
@@ -13,8 +13,6 @@ from workloads.common.networks.backbones import BackboneOptions
 TARGETS: Mapping[str, float] = {"BBOX": 0.377, "SEGM": 0.339}
 """COCO AP of boxes and of masks, both to be met at one evaluation (rules texts of v0.5 to v0.7). Named as logs name them."""
 DEMO_TARGETS: Mapping[str, float] = {"BBOX": 0.35, "SEGM": 0.28}
-DATASETS: Mapping[str, str] = {"v0.5": "coco2014"}
-"""Rules to data set, where it is not COCO 2017: round v0.5 split the same images under other names."""
 
 REFERENCE_MODEL: Mapping[str, Json] = {
     "image_size": 800,
@@ -75,15 +73,16 @@ DEMO_MODEL: Mapping[str, Json] = {
 """The same code, smaller (docs/demos.md)."""
 
 
-def profile_defaults(profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
-    """What a profile means, with the padded shapes that the user typed. Raises ValueError for one that there is not."""
+def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json]) -> Defaults:
+    """What a profile means in a round, with the padded shapes that the user typed.
+
+    Raises ValueError for a profile that there is not.
+    """
     given = str(options.get("padded_shapes") or "auto")
     if profile == "demo":
         return Defaults("coco-demo", "demo", with_shapes(DEMO_MODEL, given), DEMO_TARGETS)
     if profile in ("reference", "synthetic"):
-        model = with_shapes(REFERENCE_MODEL, given)
-        chosen = "reference_8gpu" if (profile, rules) == ("reference", "v0.7") else "reference"
-        return Defaults(DATASETS.get(rules, "coco2017"), chosen, model, TARGETS)
+        return of_round.defaults(profile, with_shapes(REFERENCE_MODEL, given))
     raise ValueError(f"profile={profile}: maskrcnn has reference, demo, synthetic")
 
 

@@ -68,7 +68,7 @@ class MaskRCNN(ImageWorkload):
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """Both targets are the same under all rules; v0.5 has COCO 2014."""
-        return profile_defaults(profile, rules, options)
+        return profile_defaults(profile, cls.round_named(rules), options)
 
     @classmethod
     def resolve(cls, settings: Settings) -> Settings:

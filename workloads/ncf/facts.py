@@ -7,9 +7,7 @@ from pathlib import Path
 from workloads.api import Facts
 from workloads.common import manifest as manifests
 from workloads.common.data.downloads import prepared
-
-PUBLISHED_SIZES = {"users": 138_493, "items": 26_744, "train": 19_861_770}
-"""ML-20M after the leave-one-out split (reference logs)."""
+from workloads.common.data.published import COUNTS
 
 
 def read_facts(data_dir: str | Path) -> Facts:
@@ -32,9 +30,10 @@ def read_facts(data_dir: str | Path) -> Facts:
 
 def published_facts() -> Facts:
     """ML-20M's counts, for runs on synthetic batches."""
+    counts = COUNTS["ml-20m"]
     return Facts(
-        train_samples=PUBLISHED_SIZES["train"],
-        evaluation_samples=PUBLISHED_SIZES["users"],
-        sizes={"users": PUBLISHED_SIZES["users"], "items": PUBLISHED_SIZES["items"], "min_ratings": 20},
+        train_samples=counts["train"],
+        evaluation_samples=counts["users"],
+        sizes={"users": counts["users"], "items": counts["items"], "min_ratings": 20},
         fingerprint="synthetic",
     )

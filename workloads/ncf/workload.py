@@ -26,7 +26,7 @@ from workloads.ncf import sampling, weights
 from workloads.ncf.data import NCFData, SyntheticNCFData, evaluation_users_per_batch, published_facts, read_facts
 from workloads.ncf.metrics import hit_rate, hits
 from workloads.ncf.rules import ROUNDS
-from workloads.ncf.settings import PROFILES, NCFOptions
+from workloads.ncf.settings import NCFOptions, profile_defaults
 from workloads.ncf.sharding import SAMPLES_PER_POSITIVE
 
 REFERENCE_PARAMETERS = 31_832_577
@@ -61,10 +61,8 @@ class NCF(Workload):
 
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
-        """NCF was part of round v0.5 alone; later rules change the clock, not the target."""
-        if profile not in PROFILES:
-            raise ValueError(f"profile={profile}: ncf has {', '.join(PROFILES)}")
-        return PROFILES[profile]
+        """NCF was part of round v0.5 alone."""
+        return profile_defaults(profile, cls.round_named(rules))
 
     @classmethod
     def read_facts(cls, settings: Settings) -> Facts:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from workloads.common.images import index
-from workloads.common.images.counts import IMAGENET
 from workloads.common.images.dataset import ImageDataset, fill
 from workloads.common.manifest import Manifest
 from workloads.resnet50.folders import Listing, classes_of, list_folders, list_validation
@@ -87,7 +86,7 @@ class ImageFolders(ImageDataset[Content]):
         counts |= {**special, "left_out": len(bad)}
         same = self.archives and all(fill(size, listings[split].sizes) for split, size in self.archives.items())
         missing = self._missing(counts, listings)
-        complete = self.complete(manifest, counts, self.published or {}, self.content if same else "", missing)
+        complete = self.complete(manifest, counts, self.content if same else "", missing)
         return complete, [f"left out: {line}" for line in self.named(bad)]
 
     def _missing(self, counts: dict[str, int], listings: dict[str, Listing]) -> list[str]:
@@ -118,7 +117,6 @@ class ImageNet(ImageFolders):
     """ILSVRC2012: what ResNet-50's targets are about. Its publisher names no digests of single images."""
 
     name = "imagenet"
-    published: ClassVar = IMAGENET.published
     archives: ClassVar = {"train": 147_897_477_120, "val": 6_744_924_160}
     """ILSVRC2012_img_train.tar, ILSVRC2012_img_val.tar."""
     content = "bytes of all images against ILSVRC2012_img_train.tar and _val.tar"
@@ -133,3 +131,9 @@ def _spread(listing: Listing, count: int) -> Listing:
 def _first(listing: Listing) -> str:
     """The first problem in words."""
     return ": ".join(listing.problems[0]) if listing.problems else ""
+
+
+class OwnImages(ImageFolders):
+    """Folders of the user's own: train/CLASS/ and val/CLASS/."""
+
+    name = kind = "images"

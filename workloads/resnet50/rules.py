@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from workloads.api.rules import (
+    ROUND_V05,
+    ROUND_V07,
     Above,
     AtLeast,
     Below,
@@ -12,7 +16,6 @@ from workloads.api.rules import (
     PerBatch,
     PowerOfTwo,
     Reference,
-    Round,
     Rule,
     Stretched,
     Targets,
@@ -32,7 +35,7 @@ from workloads.common.rules import (
     warm_up,
     when,
 )
-from workloads.resnet50.settings import REFERENCE_MODEL, TARGETS_TOP1
+from workloads.resnet50.settings import REFERENCE_MODEL
 
 _ROW_V07 = f"{HYPERPARAMETERS_V07}, resnet"
 _NVIDIA_V05 = "NVIDIA's closed results of v0.5 (config_DGX1.sh)"
@@ -48,11 +51,12 @@ _BOTH = (
     *IMAGES,
 )
 
-V05 = Round(
-    (
+V05 = replace(
+    ROUND_V05,
+    rows=(
         *EVERY_V05,
         *_BOTH,
-        Rule(("targets",), Targets({"top1": TARGETS_TOP1["v0.5"]}), "v0.5, Benchmarks: 74.90 %"),
+        Rule(("targets",), Targets({"top1": 0.749}), "v0.5, Benchmarks: 74.90 %"),
         Rule(("optimizer",), OneOf(("sgd",)), AS_REFERENCE_V05),
         Rule(
             ("learning_rate",),
@@ -98,14 +102,16 @@ V05 = Round(
             Whole(1, 4),
             "v0.5, Quality measure: at least as frequently as the reference, every 4 epochs",
         ),
-    )
+    ),
+    sets={"reference": "reference_v0.5", "synthetic": "reference_v0.5_1gpu"},
 )
 
-V07 = Round(
-    (
+V07 = replace(
+    ROUND_V07,
+    rows=(
         *EVERY_V07,
         *_BOTH,
-        Rule(("targets",), Targets({"top1": TARGETS_TOP1["v0.7"]}), "v0.7, Benchmarks: 75.90 %; closed_resnet.yaml"),
+        Rule(("targets",), Targets({"top1": 0.759}), "v0.7, Benchmarks: 75.90 %; closed_resnet.yaml"),
         Rule(("optimizer",), OneOf(("sgd", "lars")), f"{_ROW_V07} opt_name; closed_resnet.yaml"),
         Rule(
             ("learning_rate",), Multiple(0.001), f"{_ROW_V07} sgd_opt_base_learning_rate; closed_resnet_sgd.yaml", _SGD
@@ -167,6 +173,8 @@ V07 = Round(
         ),
         Rule(("evaluation_interval_epochs",), OneOf((4,)), "v0.7, Quality measure: every 4 epochs"),
     ),
+    sets={"reference": "closed_v0.7", "synthetic": "reference_1gpu"},
+    sets_of_frameworks={"mxnet": "nvidia_v0.7_dgx1"},  # LARS, which the round lists for it
     listed_optimizers={"sgd": frozenset({"pytorch", "tensorflow"}), "lars": frozenset({"tensorflow", "mxnet"})},
 )
 ROUNDS = {"v0.5": V05, "v0.7": V07}

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.api import Defaults, Json, hyperparameter, option
+from workloads.api import Defaults, Json, Round, hyperparameter, option
 from workloads.common.images.workload import ImageOptions
 from workloads.resnet50.network import INITIALISATIONS
 
-TARGETS_TOP1 = {"v0.5": 0.749, "v0.7": 0.759}
-"""Rules to top-1 accuracy (rules texts of the rounds; v0.6 and later ask for 0.759)."""
 DEMO_TARGET_TOP1 = 0.80
 
 REFERENCE_MODEL: Mapping[str, Json] = {
@@ -34,18 +32,12 @@ DEMO_MODEL: Mapping[str, Json] = {
 """The same code, smaller (docs/demos.md): crops of 5 % hide what decides between these classes."""
 
 
-def profile_defaults(profile: str, rules: str) -> Defaults:
-    """What a profile means. Raises ValueError for one that there is not."""
+def profile_defaults(profile: str, of_round: Round) -> Defaults:
+    """What a profile means in a round. Raises ValueError for one that there is not."""
     if profile == "demo":
         return Defaults("imagenet-demo", "demo", DEMO_MODEL, {"top1": DEMO_TARGET_TOP1})
-    targets = {"top1": TARGETS_TOP1.get(rules, TARGETS_TOP1["v0.7"])}
-    if profile == "synthetic":
-        chosen = "reference_v0.5_1gpu" if rules == "v0.5" else "reference_1gpu"
-        return Defaults("imagenet", chosen, REFERENCE_MODEL, targets)
-    if profile == "reference":
-        chosen = {"v0.5": "reference_v0.5", "v0.7": "closed_v0.7"}.get(rules, "reference")
-        by_lars = {"mxnet": "nvidia_v0.7_dgx1"} if rules == "v0.7" else {}
-        return Defaults("imagenet", chosen, REFERENCE_MODEL, targets, sets_of_frameworks=by_lars)
+    if profile in ("reference", "synthetic"):
+        return of_round.defaults(profile, REFERENCE_MODEL)
     raise ValueError(f"profile={profile}: resnet50 has reference, demo, synthetic")
 
 

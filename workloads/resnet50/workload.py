@@ -51,8 +51,8 @@ class ResNet50(ClassifierWorkload):
 
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
-        """The target follows the rules: 0.749 under v0.5, 0.759 later."""
-        return profile_defaults(profile, rules)
+        """The target is the round's: 0.749 under v0.5, 0.759 under v0.7."""
+        return profile_defaults(profile, cls.round_named(rules))
 
     @classmethod
     def read_facts(cls, settings: Settings) -> Facts:
@@ -74,27 +74,35 @@ class ResNet50(ClassifierWorkload):
 
     def learning_rate(self, step: int) -> float:
         """Linear warm-up, then steps or a polynomial."""
-        values, per_epoch = self.options, self.steps_per_epoch
+        values = self.options
         base, warmup_steps = values.learning_rate, self.warm_up_steps
         warming = schedules.warm_up(step, warmup_steps, base)
         if warming is not None:
             return warming
         if values.decay == "steps":
-            boundaries = [epoch * per_epoch for epoch in values.decay_epochs]
-            return schedules.step_decay(step, boundaries, base, values.decay_factor)
+            return schedules.step_decay(step, self.decay_boundaries, base, values.decay_factor)
         end, power = values.end_learning_rate, values.power
         return schedules.polynomial_decay(step, warmup_steps, self.decay_steps, base, end, power)
 
     @property
     def warm_up_steps(self) -> int:
-        """Of whole epochs."""
-        return self.options.warmup_epochs * self.steps_per_epoch
+        """Of whole epochs; with decay=steps of the reference's, whose last step is a part of one."""
+        epochs = self.options.warmup_epochs
+        return self._reference_steps(epochs) if self.options.decay == "steps" else epochs * self.steps_per_epoch
+
+    @property
+    def decay_boundaries(self) -> list[int]:
+        """The first steps with lower rates (reference resnet_run_loop.py: at a boundary the rate before still holds)."""
+        return [self._reference_steps(epoch) + 1 for epoch in self.options.decay_epochs]
+
+    def _reference_steps(self, epochs: int) -> int:
+        """Steps of `epochs` passes over the images, rounded down (reference: num_images / batch_size · epochs)."""
+        return epochs * self.samples_per_epoch // self.settings.batch_size_global
 
     @property
     def first_decay_step(self) -> int | None:
         """The first of the steps; the polynomial begins where the warm-up ends."""
-        values = self.options
-        return values.decay_epochs[0] * self.steps_per_epoch if values.decay == "steps" else None
+        return self.decay_boundaries[0] if self.options.decay == "steps" else None
 
     @property
     def decay_steps(self) -> int:

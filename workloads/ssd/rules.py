@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from workloads.api.rules import Above, Free, Multiple, OneOf, Reference, Round, Rule, Stretched, Targets, Whole
+from dataclasses import replace
+
+from workloads.api.rules import (
+    ROUND_V05,
+    ROUND_V07,
+    Above,
+    Free,
+    Multiple,
+    OneOf,
+    Reference,
+    Rule,
+    Stretched,
+    Targets,
+    Whole,
+)
 from workloads.common.rules import (
     AS_REFERENCE_V05,
     EVERY_V05,
@@ -15,7 +29,7 @@ from workloads.common.rules import (
     warm_up,
     when,
 )
-from workloads.ssd.settings import REFERENCE_MODEL, TARGETS_MAP
+from workloads.ssd.settings import REFERENCE_MODEL
 
 _ROW_V07 = f"{HYPERPARAMETERS_V07}, ssd"
 _DECAY = (160_000, 200_000)
@@ -43,11 +57,12 @@ _BOTH = (
     *IMAGES,
 )
 
-V05 = Round(
-    (
+V05 = replace(
+    ROUND_V05,
+    rows=(
         *EVERY_V05,
         *_BOTH,
-        Rule(("targets",), Targets({"map": TARGETS_MAP["v0.5"]}), "v0.5, Benchmarks: 21.2 % mAP"),
+        Rule(("targets",), Targets({"map": 0.212}), "v0.5, Benchmarks: 21.2 % mAP"),
         Rule(
             ("learning_rate",),
             Multiple(1e-3),
@@ -71,14 +86,16 @@ V05 = Round(
             OneOf((0, 1, 2, 3, 4, 5)),
             "v0.5, Quality measure: when the reference does (0), or at least as frequently, which is every 5 epochs",
         ),
-    )
+    ),
+    sets={"reference": "reference_v0.5", "synthetic": "reference_1gpu"},
 )
 
-V07 = Round(
-    (
+V07 = replace(
+    ROUND_V07,
+    rows=(
         *EVERY_V07,
         *_BOTH,
-        Rule(("targets",), Targets({"map": TARGETS_MAP["v0.7"]}), "v0.7, Benchmarks: 23.0 % mAP; closed_ssd.yaml"),
+        Rule(("targets",), Targets({"map": 0.230}), "v0.7, Benchmarks: 23.0 % mAP; closed_ssd.yaml"),
         Rule(("learning_rate",), Above(0), f"{_ROW_V07} opt_base_learning_rate: unconstrained{RATE}"),
         warm_up(f"{_ROW_V07} opt_base_learning_rate: the learning rate after warm up and before decay"),
         Rule(("warmup_steps",), Whole(1), f"{_ROW_V07} opt_learning_rate_warmup_steps; closed_ssd.yaml"),
@@ -95,6 +112,7 @@ V07 = Round(
             ("evaluation_interval_epochs",), OneOf((0,)), "v0.7, Quality measure: fixed epochs (0: those of the rules)"
         ),
     ),
+    sets={"reference": "reference", "synthetic": "reference_1gpu"},
     listed_optimizers={"sgd": frozenset({"pytorch", "tensorflow"})},
 )
 ROUNDS = {"v0.5": V05, "v0.7": V07}

@@ -5,25 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.api import Defaults, Json, hyperparameter, option
+from workloads.api import Defaults, Json, Round, hyperparameter, option
 from workloads.common.coco.average_precision import EVALUATORS
 from workloads.common.images.workload import ImageOptions
 from workloads.common.networks.backbones import BackboneOptions
 
-TARGETS_MAP = {"v0.5": 0.212, "v0.7": 0.230}
-"""Rules to COCO box AP (rules texts of the rounds; v0.6 and later ask for 0.230)."""
 DEMO_TARGET_MAP = 0.23
 
-EVALUATION_EPOCHS = {
-    "v0.5": (33, 44, 49, 55, 60, 66),
-    "v0.7": (40, 50, 55, 60, 65, 70, 75, 80),
-}
-"""Rules to epochs after which AP is measured, counted from 1.
+EVALUATION_ITERATIONS = (120_000, 160_000, 180_000, 200_000, 220_000, 240_000)
+"""Of 32 images, counted from 0: AP is measured after each under v0.5 (reference and NVIDIA's train.py, `--evaluation`).
 
-v0.5: about 120,000, 160,000, 180,000, 200,000, 220,000 and 240,000 steps of 32 images; the published schedule calls these
-epochs 32, 43, 48, 54, 59, 65, counted from 0."""
-EVALUATION_INTERVAL_EPOCHS = 5
-"""Behind the last epoch of a schedule."""
+They lie within epochs: in NVIDIA's logs 32, 43, 48, 54, 59 and 65, counted from 0."""
+EVALUATION_EPOCHS = (40, 50, 55, 60, 65, 70, 75, 80)
+"""Counted from 1: AP is measured after each under v0.7 (rules, Quality measure)."""
 
 REFERENCE_MODEL: Mapping[str, Json] = {
     "blocks": [3, 4, 6],
@@ -61,14 +55,12 @@ DEMO_MODEL: Mapping[str, Json] = {
 """The same code, smaller (docs/demos.md): half of the images are cropped, without a test of the overlap."""
 
 
-def profile_defaults(profile: str, rules: str) -> Defaults:
-    """What a profile means. Raises ValueError for one that there is not."""
+def profile_defaults(profile: str, of_round: Round) -> Defaults:
+    """What a profile means in a round. Raises ValueError for one that there is not."""
     if profile == "demo":
         return Defaults("coco-demo", "demo", DEMO_MODEL, {"map": DEMO_TARGET_MAP})
     if profile in ("reference", "synthetic"):
-        of_rules = "reference_v0.5" if rules == "v0.5" else "reference"
-        chosen = "reference_1gpu" if profile == "synthetic" else of_rules
-        return Defaults("coco2017", chosen, REFERENCE_MODEL, {"map": TARGETS_MAP.get(rules, TARGETS_MAP["v0.7"])})
+        return of_round.defaults(profile, REFERENCE_MODEL)
     raise ValueError(f"profile={profile}: ssd has reference, demo, synthetic")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +36,7 @@ from workloads.ssd.detections import detect
 from workloads.ssd.rules import ROUNDS
 from workloads.ssd.settings import (
     EVALUATION_EPOCHS,
-    EVALUATION_INTERVAL_EPOCHS,
+    EVALUATION_ITERATIONS,
     SSDOptions,
     profile_defaults,
 )
@@ -69,8 +70,8 @@ class SSD(ImageWorkload):
 
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
-        """The target follows the rules: 0.212 under v0.5, 0.230 later."""
-        return profile_defaults(profile, rules)
+        """The target is the round's: 0.212 under v0.5, 0.230 under v0.7."""
+        return profile_defaults(profile, cls.round_named(rules))
 
     @classmethod
     def resolve(cls, settings: Settings) -> Settings:
@@ -123,7 +124,11 @@ class SSD(ImageWorkload):
         values = self.options
         if values.decay_unit == "epochs":
             return [int(epoch) * self.steps_per_epoch for epoch in values.decay_boundaries]
-        return [int(count) * 32 // self.settings.batch_size_global for count in values.decay_boundaries]
+        return [self._step_of(int(iteration)) for iteration in values.decay_boundaries]
+
+    def _step_of(self, iteration: int) -> int:
+        """The step, from 0, that stands for a step of 32 images of the v0.5 reference."""
+        return iteration * 32 // self.settings.batch_size_global
 
     @property
     def decay_epochs(self) -> list[float]:
@@ -134,15 +139,13 @@ class SSD(ImageWorkload):
         return [round(step / self.steps_per_epoch, 2) for step in self.decay_steps]
 
     def evaluation_steps(self) -> Iterator[int]:
-        """After the epochs that the rules name and every fifth from there on, or every so many as the set says."""
+        """When the rules say, then as far apart as the last two; or every so many epochs, as the set says."""
         interval = self.options.evaluation_interval_epochs
-        epoch = 0
-        if not interval:
-            for epoch in EVALUATION_EPOCHS.get(self.settings.rules, EVALUATION_EPOCHS["v0.7"]):
-                yield epoch * self.steps_per_epoch
-        while True:
-            epoch += interval or EVALUATION_INTERVAL_EPOCHS
-            yield epoch * self.steps_per_epoch
+        if interval:
+            return (epoch * self.steps_per_epoch for epoch in itertools.count(interval, interval))
+        if self.settings.rules == "v0.5":
+            return (self._step_of(iteration) + 1 for iteration in _continued(EVALUATION_ITERATIONS))
+        return (epoch * self.steps_per_epoch for epoch in _continued(EVALUATION_EPOCHS))
 
     def optimizer(self) -> OptimizerSettings:
         values = self.options
@@ -229,3 +232,8 @@ class SSD(ImageWorkload):
             keys["opt_learning_rate_decay_boundary_epochs"] = self.decay_epochs
             keys["opt_learning_rate_decay_factor"] = values.decay_factor
         return keys
+
+
+def _continued(numbers: Sequence[int]) -> Iterator[int]:
+    """The numbers, then further ones without end, as far apart as the last two."""
+    return itertools.chain(numbers, itertools.count(2 * numbers[-1] - numbers[-2], numbers[-1] - numbers[-2]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from workloads.api.rules import Above, Free, OneOf, Reference, Round, Rule, Targets, Whole
+from dataclasses import replace
+
+from workloads.api.rules import ROUND_V05, ROUND_V07, Above, Free, OneOf, Reference, Rule, Targets, Whole
 from workloads.common.rules import (
     AS_REFERENCE_V05,
     AS_REFERENCE_V07,
@@ -10,11 +12,12 @@ from workloads.common.rules import (
     EVERY_V07,
     HYPERPARAMETERS_V05,
     HYPERPARAMETERS_V07,
+    ORDER,
     PEAK,
     RATE,
     warm_up,
 )
-from workloads.transformer.settings import BEAM_WIDTH, REFERENCE_MODEL, SIZES, TARGET_BLEU
+from workloads.transformer.settings import BEAM_WIDTH, REFERENCE_MODEL, SIZES
 
 _ROW_V05 = f"{HYPERPARAMETERS_V05}, Transformer"
 _ROW_V07 = f"{HYPERPARAMETERS_V07}, transformer"
@@ -44,7 +47,13 @@ def _of_both(version: str, as_reference: str) -> tuple[Rule, ...]:
             Whole(1),
             f"{version}, Data Representation: a length N, and training examples that exceed it thrown out",
         ),
-        Rule(_BUCKETS, Free(), f"{version}, Training Data Order: arbitrary batching of data in random order"),
+        Rule(
+            _BUCKETS,
+            Free(),
+            f"v0.5, {ORDER}, whose batches are of similar lengths"
+            if version == "v0.5"
+            else "v0.7, Training Data Order: arbitrary batching of data in random order",
+        ),
         Rule(("beam_width",), OneOf((BEAM_WIDTH,)), f"{version}, Quality measure: the same as the reference's"),
         Rule(
             ("cudnn_attention", "evaluation_batch_size", "evaluation_shapes"),
@@ -55,26 +64,28 @@ def _of_both(version: str, as_reference: str) -> tuple[Rule, ...]:
     )
 
 
-V05 = Round(
-    (
+V05 = replace(
+    ROUND_V05,
+    rows=(
         *EVERY_V05,
         *_of_both("v0.5", AS_REFERENCE_V05),
-        Rule(("targets",), Targets({"bleu": TARGET_BLEU}), "v0.5, Benchmarks: 25.00 BLEU"),
+        Rule(("targets",), Targets({"bleu": 25.0}), "v0.5, Benchmarks: 25.00 BLEU"),
         Rule(("beta1",), OneOf((0.9,)), AS_REFERENCE_V05),
         Rule(("beta2",), OneOf((0.997,)), AS_REFERENCE_V05),
-    )
+    ),
+    sets={"reference": "reference", "synthetic": "reference"},
 )
 
-V07 = Round(
-    (
+V07 = replace(
+    ROUND_V07,
+    rows=(
         *EVERY_V07,
         *_of_both("v0.7", AS_REFERENCE_V07),
-        Rule(
-            ("targets",), Targets({"bleu": TARGET_BLEU / 100}), "v0.7, Benchmarks: 25.0 BLEU; closed_transformer.yaml"
-        ),
+        Rule(("targets",), Targets({"bleu": 0.25}), "v0.7, Benchmarks: 25.0 BLEU; closed_transformer.yaml"),
         Rule(("beta1",), Free(), f"{_ROW_V07} opt_adam_beta_1: arbitrary constant"),
         Rule(("beta2",), Free(), f"{_ROW_V07} opt_adam_beta_2: arbitrary constant"),
     ),
+    sets={"reference": "reference", "synthetic": "reference"},
     listed_optimizers={"adam": frozenset({"pytorch", "tensorflow"})},
 )
 ROUNDS = {"v0.5": V05, "v0.7": V07}

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.api import Defaults, Json, hyperparameter, option
+from workloads.api import Defaults, Json, Round, hyperparameter, option
 from workloads.common.text.workload import TranslationOptions
 
-TARGET_BLEU = 25.0
-"""In points, in every round (rules texts). Logs of v0.7 hold a fraction, 0.25."""
 DEMO_TARGET_BLEU = 50.0
+"""In points."""
 REFERENCE_MODEL: Mapping[str, Json] = {
     "hidden": 1_024, "feed_forward": 4_096, "layers": 6, "heads": 16, "extra_length": 50,
 }  # fmt: skip
@@ -54,8 +53,8 @@ class TransformerOptions(TranslationOptions):
     heads: int | None = option(None, "of an attention, a multiple of 4; null: the profile's", minimum=4)
 
 
-def profile_defaults(profile: str, options: Mapping[str, Json], unit: float) -> Defaults:
-    """What a profile means, with the sizes that `options` name; `unit`: what a point of BLEU is in targets.
+def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json]) -> Defaults:
+    """What a profile means in a round, with the sizes that `options` name.
 
     Raises ValueError for a profile or a size that there is not.
     """
@@ -66,8 +65,8 @@ def profile_defaults(profile: str, options: Mapping[str, Json], unit: float) -> 
     model = {**(DEMO_MODEL if demo else REFERENCE_MODEL), **given}
     _check_sizes(model)
     if demo:
-        return Defaults("translation-demo", "demo", model, {"bleu": unit * DEMO_TARGET_BLEU})
-    return Defaults("wmt17-en-de", "reference", model, {"bleu": unit * TARGET_BLEU})
+        return Defaults("translation-demo", "demo", model, {"bleu": of_round.bleu_point * DEMO_TARGET_BLEU})
+    return of_round.defaults(profile, model)
 
 
 def _check_sizes(model: Mapping[str, Json]) -> None:

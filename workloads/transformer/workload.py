@@ -20,7 +20,7 @@ from workloads.common.text.batches import growing_edges
 from workloads.common.text.beam import Beam
 from workloads.common.text.facts import WMT17
 from workloads.common.text.vocabulary import PAD, SHIFTED
-from workloads.common.text.workload import POINTS, POINTS_RULES, TranslationWorkload
+from workloads.common.text.workload import TranslationWorkload
 from workloads.transformer import network
 from workloads.transformer.rules import ROUNDS
 from workloads.transformer.settings import (
@@ -74,7 +74,7 @@ class Transformer(TranslationWorkload):
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """The target is 25 points; under rules v0.7 it is a fraction, 0.25."""
-        return profile_defaults(profile, options, 1.0 if rules in POINTS_RULES else 1 / POINTS)
+        return profile_defaults(profile, cls.round_named(rules), options)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:

@@ -29,7 +29,7 @@ from workloads.common.networks.layer_lists import Network
 from workloads.zoo import networks, stock
 from workloads.zoo.settings import ZooOptions, profile_defaults
 
-CIFAR10 = ImageFacts("an image", "cifar10", {"train": 50_000, "val": 10_000, "classes": 10})
+CIFAR10 = ImageFacts("an image", "cifar10")
 """Krizhevsky 2009."""
 
 

@@ -20,6 +20,8 @@ ENDED_BY_SCHEDULER = re.compile(r"CANCELLED|DUE TO|[Rr]evoked")
 """What srun says when SLURM ends a step: `*** STEP 1.0 ON node1 CANCELLED AT … DUE TO TIME LIMIT ***`."""
 CLIENT_SECONDS = 2.0
 """How long srun or ssh may take to leave after its agent."""
+LAST_WORDS_SECONDS = 10.0
+"""The same where its last words say why the machine is lost: on a busy machine srun takes seconds to say what SLURM did."""
 
 
 class ConnectionLost(OSError):
@@ -152,7 +154,7 @@ class AgentConnection:
             return "its agent closed the line"
         code = None
         with contextlib.suppress(subprocess.TimeoutExpired):
-            code = self._client.process.wait(CLIENT_SECONDS)
+            code = self._client.process.wait(LAST_WORDS_SECONDS)
         said = [line.strip() for line in (*self.wire.strange, *self._client.said()) if line.strip()]
         telling = [line for line in said if ENDED_BY_SCHEDULER.search(line)] or said
         how = "does not end" if code is None else f"ended with {exit_text(code)}"

@@ -14,11 +14,13 @@ from pathlib import Path
 from suite.common.output_lock import holder_was_killed
 from suite.common.paths import shipped
 from suite.common.run_folder import STUDY_FILES, SUPERSEDED
-from suite.results.logs.lines import may_be_log
-from suite.results.logs.reader import ENDS_HERE, read
+from suite.results.logs.lines import EMPTY, INCOMPLETE, may_be_log
+from suite.results.logs.reader import ENDS_HERE, NO_START, read
 from suite.results.logs.record import Reading, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
 
+_NOT_YET = re.compile(f"^(?:{ENDS_HERE}|{NO_START}|{EMPTY})|{INCOMPLETE}")
+"""Problems of a log that its run still writes, and none then."""
 _LOG_NAME = re.compile(r"result_[^/]*\.txt")
 _OF_A_RUN = ("run.json", "status.json")
 """Files that every run of this suite has beside its log."""
@@ -163,7 +165,7 @@ def _run(log: Path, status_path: Path | None, name: str) -> Run:
     if record.finished:
         return Run(log, name, reading, settings or record.settings, "success", "")
     if status == RUNNING:
-        still = tuple(problem for problem in reading.problems if not problem.text.startswith(ENDS_HERE))
+        still = tuple(problem for problem in reading.problems if not _NOT_YET.search(problem.text))
         return Run(log, name, replace(reading, problems=still), settings, status, reason)
     if status in ("", "success"):
         status, reason = record.status, record.reason

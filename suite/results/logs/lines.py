@@ -24,6 +24,8 @@ MAX_PROBLEMS = 100
 """Problems kept per file; a last one counts the rest."""
 MAX_LINE_BYTES = 1 << 20
 """A line longer than this holds no record."""
+EMPTY, INCOMPLETE = "the file is empty", "the last line is incomplete"
+"""How problems of a log are told that is still being written, or was cut off."""
 _BLOCK_BYTES = 1 << 20
 _UTF16_MARKS = tuple(b"\0".join(bytes([one]) for one in mark) for mark in LINE_MARKS)
 """LINE_MARKS in UTF-16 of either order, without the zero before or after them."""
@@ -76,7 +78,7 @@ def _read(stream: BinaryIO) -> LogFile:
             elif len(problems) == MAX_PROBLEMS:
                 dropped += 1
             else:
-                cut = "" if ended else "; the last line is incomplete: still being written, or cut off"
+                cut = "" if ended else f"; {INCOMPLETE}: still being written, or cut off"
                 problems.append(replace(item, text=item.text + cut))
         if len(texts) >= 1000:  # hashing one at a time costs a tenth of the reading
             digest.update("\n".join((*texts, "")).encode("utf-8", "replace"))
@@ -92,7 +94,7 @@ def _read(stream: BinaryIO) -> LogFile:
 
 def _why_empty(size: int, marked: int, binary: bool) -> str:
     if size == 0 or marked:
-        return "no record of the log can be read" if marked else "the file is empty"
+        return "no record of the log can be read" if marked else EMPTY
     return "not a log: binary data" if binary else "not a log: no line holds :::MLLOG, :::MLL or :::MLPv0.5.0"
 
 

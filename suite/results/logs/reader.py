@@ -13,26 +13,17 @@ from suite.results.logs.all_reduce import all_reduce, gradient_traffic
 from suite.results.logs.epochs import epochs_at
 from suite.results.logs.events import Event, Problem, Remarks, number, numbers, whole_number
 from suite.results.logs.fields import run_settings
+from suite.results.logs.keys import STRUCTURAL
 from suite.results.logs.lines import read_file
 from suite.results.logs.plausible import NOT_PLAUSIBLE, first_odd_value, odd_value
 from suite.results.logs.record import NO_FIGURES, Condition, Evaluation, Reading, RunRecord, RunSettings, Throughput
-from suite.results.names import workload_name
+from suite.results.names import UNKNOWN_ROUND, workload_name
 from suite.results.text import clean
 from workloads.api import Json
 
-_STRUCTURAL_KEYS = {
-    *(f"submission_{what}" for what in ("benchmark", "org", "division", "status", "platform")),
-    *("suite_run", "suite_condition", "suite_step_times", "suite_staleness", "suite_all_reduce", "suite_gradients"),
-    *(f"{part}_{edge}" for part in ("init", "run", "block", "epoch", "eval") for edge in ("start", "stop")),
-    *("cache_clear", "seed", "run_set_random_seed", "run_final", "train_loop", "tracked_stats"),
-    *("eval_accuracy", "eval_result", "quality_target"),
-}
-"""Keys with a meaning of their own; all others are hyperparameters."""
-ENDS_HERE = "the log ends here"
-"""How the problem of a log without an end begins."""
-LATER_ROUNDS = "v0.7 or later"
-"""The rules of a log whose format several rounds used: it does not say which."""
-_RULES_BY_FORMAT = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": LATER_ROUNDS}
+ENDS_HERE, NO_START = "the log ends here", "no run_start"
+"""How the problems of a log without an end and without a start begin."""
+_RULES_BY_FORMAT = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": UNKNOWN_ROUND}
 
 
 def read(path: str | Path) -> Reading:
@@ -73,7 +64,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     status, reason = "unreadable", problems[0].text if problems else "the file holds no record"
     if log_format:
         status, reason = quality.run_status(clock, settings, bool(targets), reached is not None, problems)
-    throughput = tuple(_throughput(event) for event in events if event.key == "tracked_stats")
+    throughput = tuple(_throughput(event, clock.start) for event in events if event.key == "tracked_stats")
     problems += first_odd_value(clock, evaluations, throughput, workload_name(benchmark))
     implausible = [problem.text for problem in problems if problem.text.startswith(NOT_PLAUSIBLE)]
     if implausible:
@@ -108,7 +99,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         epochs_to_target=epochs,
         quality=evaluations[-1].quality if evaluations else {},
         throughput=throughput,
-        hyperparameters={key: it for key, it in values.items() if key not in _STRUCTURAL_KEYS and _is_flat(it)},
+        logged={key: it for key, it in values.items() if key not in STRUCTURAL and _is_flat(it)},
         batch_logged=batch,
         batch_basis=basis,
         digest=digest,
@@ -187,7 +178,7 @@ def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: l
             several = f"{len(same_key)} different {same_key[0].key}"
             problems.append(Problem(same_key[1].line, f"{several}; {which} is used"))
     if events and start is None:
-        problems.append(Problem(0, "no run_start"))
+        problems.append(Problem(0, NO_START))
     other = next((event for event, status in claims if status != claimed), None)
     if other is not None:
         problems.append(Problem(other.line, "run_stop contradicts another one about success; the first is used"))
@@ -221,11 +212,12 @@ def _minigo_clock(results: Sequence[Event], clock: quality.RunClock, problems: l
     return clock
 
 
-def _throughput(event: Event) -> Throughput:
+def _throughput(event: Event, start: Event | None) -> Throughput:
     stats, step = _object(event.value), number(event.metadata.get("step"))
     names = ("samples", "train_seconds", "evaluation_seconds", "data_wait_seconds", "loss", "data_bytes")
     return Throughput(
         line=event.line,
+        seconds=None if start is None else (event.time_ms - start.time_ms) / 1000.0,
         step=int(step) if step is not None else None,
         samples_per_second=number(stats.get("throughput")),
         rates=_numbers(stats.get("rates")),

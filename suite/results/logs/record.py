@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import MappingProxyType
 
 from suite.results.logs.all_reduce import AllReduceTime
 from suite.results.logs.events import Problem
+from suite.results.logs.keys import is_hyperparameter
 from workloads.api import GradientTraffic, Json, LoggedSettings, setting
 
 
@@ -17,6 +19,8 @@ class RunSettings(LoggedSettings):
     """What was run: the `suite_run` object of our logs, whose keys are the field names. Of other logs what their own keys say:
     `workload` is the name of the benchmark, `system` the submission platform, `profile` is empty."""
 
+    clock: str = ""
+    """Of the round: `v0.5`, the clock starts before the model is built; `v0.7`, after up to 20 minutes of set-up."""
     framework_version: str = ""
     system: str = ""
     device_name: str = ""
@@ -71,6 +75,8 @@ class Throughput:
     """`tracked_stats` of one evaluation block."""
 
     line: int
+    seconds: float | None
+    """Seconds since `run_start`; None without one."""
     step: int | None
     """Optimizer steps done at the end of the block."""
     samples_per_second: float | None
@@ -131,8 +137,8 @@ class RunRecord:
     quality: Mapping[str, float]
     """Of the last evaluation."""
     throughput: tuple[Throughput, ...]
-    hyperparameters: Mapping[str, Json]
-    """First value of every other key that holds a number, text, or a short list of such."""
+    logged: Mapping[str, Json]
+    """First value of every other key that holds a number, text, or a short list of such; `hyperparameters` are among them."""
     batch_logged: int | None = None
     """Samples (Transformer: tokens) per optimizer step as the log gives them."""
     digest: str = ""
@@ -152,6 +158,12 @@ class RunRecord:
     """What the all-reduce of a step moves; None where the log does not tell."""
     staleness: Mapping[str, float] = field(default_factory=dict)
     """Of runs with `update=async` (`suite_staleness`, docs/logs.md): `updates`, `mean`, `most`; empty for others."""
+
+    @functools.cached_property
+    def hyperparameters(self) -> Mapping[str, Json]:
+        """Of what is logged that in which runs of one experiment agree."""
+        ours = bool(self.settings.profile)
+        return {key: value for key, value in self.logged.items() if is_hyperparameter(key, ours)}
 
     def epochs_at(self, evaluation: Evaluation) -> float | None:
         """Epochs trained by one of the evaluations: its label where the round counts from 1, else the epochs begun."""

@@ -36,8 +36,8 @@ _HEADINGS: Mapping[str, str] = {
     "batch_size_global_from": "batch",
     "batch_size_global_to": "→ batch",
     "places": "devices",
-    "interval_low": "95 % from",
-    "interval_high": "to",
+    **dict.fromkeys(("interval_low", "ratio_low"), "95 % from"),
+    **dict.fromkeys(("interval_high", "ratio_high"), "to"),
     "runs_successful": "runs",
     "runs_failed": "failed",
     "runs_required": "required",
@@ -68,7 +68,7 @@ _FORMATS: tuple[tuple[str, Callable[[Any], str]], ...] = (
     (r".*_per_(second|hour)", rate_text),
     (r".*_bytes", bytes_text),
     (r"epochs", "{:,.1f}".format),
-    (r"ratio", "{:.3f}".format),
+    (r"ratio(_low|_high)?", "{:.3f}".format),
     (r"speedup|per device|throughput|(scaling_)?efficiency|interval_(low|high)|.* → .*", "{:.2f}".format),
     (r".*signed_error", lambda share: f"{100 * share:+.1f} %"),
     (r".*_error", lambda share: f"{100 * share:.1f} %"),
@@ -140,7 +140,7 @@ def _with_spread(table: pd.DataFrame) -> pd.DataFrame:
     """The table with the fastest and the slowest run in one column, as one range."""
     if not {"seconds_minimum", "seconds_maximum"} <= {*table.columns}:
         return table
-    ends = ((row.seconds_minimum, row.seconds_maximum) for row in rows(table))
+    ends = ((row.seconds_minimum, row.seconds_maximum, row.seconds) for row in rows(table))
     texts = [EMPTY if None in pair else range_text(*pair) for pair in ends]
     table = table.assign(seconds_minimum=texts).rename(columns={"seconds_minimum": "spread"})
     return table.drop(columns="seconds_maximum")

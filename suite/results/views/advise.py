@@ -16,12 +16,13 @@ from suite.results.columns import OURS
 from suite.results.identity import Row, own_words
 from suite.results.predict.step import gradients_of, traffic_text
 from suite.results.price import Prices
-from suite.results.ratios import Ratio, families, place, ratio, ratio_text, times_text
+from suite.results.ratios import Ratio, place, ratio, ratio_text, times_text
 from suite.results.repeat import next_command
-from suite.results.scores import merged_labels, titles
+from suite.results.scores import merged_labels, title
 from suite.results.text import clean, cost_text, devices_text, energy_text, rate_text, time_text
+from suite.results.views.overview import series
 from suite.results.views.scaling import prediction_note
-from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
+from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, named_apart, without_empty
 
 ASSUMPTION = (
     "Assumption, not measured: jobs side by side on different devices do not slow each other down "
@@ -60,23 +61,25 @@ def parse_deadline(text: str) -> float:
 def advise(
     results: Sequence[Row], devices: int | None = None, deadline: float | None = None, prices: Prices | None = None
 ) -> View:
-    """Advice for each workload and family with a time to target, for a machine of `devices` (None: the most measured) and a
+    """Advice for each series of results with a time to target, for a machine of `devices` (None: the most measured) and a
     deadline in seconds. Raises ValueError if there is no time to target, or none on so few devices."""
-    all_families = families(_timed(results))
-    fitting = [family for family in all_families if devices is None or family[0].devices <= devices]
+    all_series = series(_timed(results))
+    fitting = [chain for chain in all_series if devices is None or chain[0].devices <= devices]
     if not fitting:
-        few = min(family[0].devices for family in all_families)
+        few = min(chain[0].devices for chain in all_series)
         raise ValueError(f"--devices {devices}: the fewest devices that were measured are {few}; give {few} or more")
     sections, data = [], list[Choice]()
-    for title, family in sorted(zip(titles(fitting, "gpus"), fitting, strict=True), key=lambda pair: pair[0]):
-        machine = devices or family[-1].devices
-        within = [row for row in family if row.devices <= machine]
+    names = map(title, fitting)
+    told = named_apart([chain[0] for chain in fitting], list(names), ("devices", "nodes"))
+    for name, chain in sorted(zip(told, fitting, strict=True), key=lambda pair: pair[0]):
+        machine = devices or chain[-1].devices
+        within = [row for row in chain if row.devices <= machine]
         best = [min(alike, key=lambda row: row.seconds) for _, alike in groupby(within, key=lambda row: row.devices)]
         pair = ratio(best[0], best[-1]) if len(best) > 1 else None
-        labels = "; ".join((*merged_labels(best), *(["extrapolated"] if machine > family[-1].devices else [])))
+        labels = "; ".join((*merged_labels(best), *(["extrapolated"] if machine > chain[-1].devices else [])))
         choices = _choices(best, machine, labels, deadline, prices)
-        sections.append(_section(title, family, best, choices, pair, deadline))
-        data += [{"series": title, **choice, "belongs": placement(choices, pair)} for choice in choices]
+        sections.append(_section(name, chain, best, choices, pair, deadline))
+        data += [{"series": name, **choice, "belongs": placement(choices, pair)} for choice in choices]
     above = [NOT_VERIFIED, *([ASSUMPTION] if any(choice["jobs_at_once"] > 1 for choice in data) else [])]
     if len({choice["profile"] for choice in data}) > 1:
         above.append("Several profiles were given; each has advice of its own, and they are never mixed.")
@@ -150,7 +153,7 @@ def placement(choices: Choices, pair: Ratio | None) -> str:
 
 
 def _section(
-    title: str, family: Sequence[Row], best: Sequence[Row], choices: Choices, pair: Ratio | None, deadline: float | None
+    name: str, family: Sequence[Row], best: Sequence[Row], choices: Choices, pair: Ratio | None, deadline: float | None
 ) -> Section:
     few, machine = choices[0], choices[0]["machine_devices"]
     notes = tuple(dict.fromkeys(_notes(family, best, pair, machine)))
@@ -159,10 +162,12 @@ def _section(
         said = f"{time_text(few['train_seconds'])}{cost} on {devices_text(machine)}, the only count measured: nothing"
         commands = (next_command(best[0]),) if best[0].round == OURS else ()
         then = "Run next:" if commands else "Give results of the same hardware on other counts (suite published list)."
-        return Section(title, (f"{said} to choose from. {then}",), commands=commands, below=notes)
-    title += f"; machine of {devices_text(machine)}" + (", extrapolated" if machine > family[-1].devices else "")
+        return Section(name, (aim_text(best), f"{said} to choose from. {then}"), commands=commands, below=notes)
+    name += f"; machine of {devices_text(machine)}" + (", extrapolated" if machine > family[-1].devices else "")
     table = without_empty(frame_of({name: choice[name] for name in _SHOWN} for choice in choices))
-    return Section(title, (_verdict(choices, pair),), table, below=(*_answers(choices, pair, deadline), *notes))
+    return Section(
+        name, (aim_text(best), _verdict(choices, pair)), table, below=(*_answers(choices, pair, deadline), *notes)
+    )
 
 
 def _verdict(choices: Choices, pair: Ratio | None) -> str:
@@ -245,6 +250,7 @@ def _notes(family: Sequence[Row], best: Sequence[Row], pair: Ratio | None, machi
         yield from pair.flags
         with contextlib.suppress(ValueError):  # nobody says
             yield f"each step sums {traffic_text(gradients_of(family))} over the devices (docs/scaling.md)"
+    yield from (note for row in best for note in row.score_notes if "versions" in note or "differ in" in note)
     for row in (row for row in best if row.runs_failed):
         count = f"{row.runs_failed} of {row.runs_failed + row.runs_successful} runs on {devices_text(row.devices)}"
         yield f"{count} failed; the time they took is not counted"

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.common.registry import not_allowed
-from suite.results.identity import Row, differences, differences_text, told_apart
+from suite.results.identity import THROUGHPUT, TIME, Row, differences, differences_text, refusals, told_apart
 from suite.results.ratios import ratio
 from suite.results.scores import figure, labels
-from suite.results.views.section import Section, frame_of, without_empty
+from suite.results.targets import targets_text
+from suite.results.text import devices_text
+from suite.results.views.section import Section, frame_of, named_apart, without_empty
 
 _COLUMNS = {"device": "device", "gpus": "devices", "framework": "framework"}
 _NAMES = ("workload", "profile", "framework", "device", "devices")
-_SAME = ("profile", "workload", "sample_unit", "mode", "stop")
-"""What must be equal for a ratio to mean anything."""
+_SAME = ("profile", "workload", "sample_unit", "stop")
+"""What must be equal beside what `refusals` looks at."""
 Baseline = tuple[str, str]
 """The key as typed and the value of the results that others are divided by."""
 
@@ -40,20 +42,39 @@ def baseline_section(results: Sequence[Row], baseline: Baseline) -> Section:
         raise not_allowed(f"--baseline {key}", value, set(values))
     bases = [row for row, own in zip(measured, values, strict=True) if own == value]
     words = told_apart(measured, [tuple(getattr(row, name) for name in _NAMES) for row in measured])
-    table = without_empty(frame_of(_line(row, text, bases, key) for row, text in zip(measured, words, strict=True)))
+    over = {id(row): _base(row, bases, key) for row in measured}
+    lines = [_line(row, text, *over[id(row)], key) for row, text in zip(measured, words, strict=True)]
+    used = list({id(base): base for base, _ in over.values() if base is not None}.values())
+    if len(used) > 1:
+        places = [f"{row.framework}, {devices_text(row.devices or 0, row.nodes)} ({row.device})" for row in used]
+        names = dict(zip(map(id, used), named_apart(used, places), strict=True))
+        lines = [
+            line | {"divided by": names.get(id(over[id(row)][0]), "")}
+            for line, row in zip(lines, measured, strict=True)
+        ]
+    table = without_empty(frame_of(lines))
     return Section(f"Against {key}={value}", table=table, keys=len(_NAMES) + ("differs in" in table))
 
 
-def _line(row: Row, words: str, bases: Sequence[Row], key: str) -> dict[str, object]:
-    """A result, and its ratio to the base of the same work that differs from it in least."""
+def _base(row: Row, bases: Sequence[Row], key: str) -> tuple[Row | None, str]:
+    """The base that a result may be compared with and differs from in least; else None, and why there is none."""
     kin = [one for one in bases if all(getattr(one, name) == getattr(row, name) for name in _SAME)]
-    base = min(kin, key=lambda one: (len(differences(one, row, key)), len(differences(one, row))), default=None)
+    quantity = TIME if row.to_target else THROUGHPUT
+    reasons = [next((why for of, why in refusals(row, one) if quantity in of), "") for one in kin]
+    fitting = [one for one, why in zip(kin, reasons, strict=True) if not why]
+    if not fitting:
+        return None, next(iter(reasons), "there is no such result to divide by")
+    return min(fitting, key=lambda one: (len(differences(one, row, key)), len(differences(one, row)))), ""
+
+
+def _line(row: Row, words: str, base: Row | None, why: str, key: str) -> dict[str, object]:
+    """A result, and its ratio to its base."""
     own, theirs = labels(row), labels(base) if base is not None else ()
-    else_differs = "there is no such result to divide by" if base is None else differences_text(base, row, key)
-    notes = (else_differs, *own, *(f"the other: {text}" for text in theirs if text not in own))
+    notes = (why if base is None else differences_text(base, row, key), *own)
     return {
         **{name: getattr(row, name) for name in _NAMES},
+        "target": targets_text(row.targets, row.workload) if row.to_target else "",
         **{"differs in": words, "seconds": row.seconds, "samples_per_second": row.samples_per_second},
         "ratio": None if base is None else ratio(base, row, intervals=False).value,
-        "notes": tuple(filter(None, notes)),
+        "notes": tuple(filter(None, (*notes, *(f"the other: {text}" for text in theirs if text not in own)))),
     }

@@ -10,33 +10,37 @@ from typing import Any
 
 from suite.common.registry import not_allowed
 from suite.machine.visible import NULL_DEVICE
-from suite.results.identity import HYPERPARAMETERS, Row, differences, label, own_words, same, value_text
-from suite.results.names import workload_name
+from suite.results.identity import (
+    EPOCHS,
+    HYPERPARAMETERS,
+    THROUGHPUT,
+    Row,
+    differences,
+    label,
+    own_words,
+    refusals,
+    same,
+    value_text,
+)
+from suite.results.names import UNKNOWN_ROUND, workload_name
 from suite.results.ratios import SIGNIFICANCE, permutation_test, ratio, ratio_text
 from suite.results.scores import find_published, labels, result_rows
 from suite.results.table import table
 from suite.results.targets import same_targets
-from suite.results.text import clean, devices_text, rate_text, time_text
+from suite.results.text import clean, devices_text
 from suite.results.views.convergence import convergence, run_keys
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
+from suite.results.views.verdict import QUANTITIES, Line, figure_in, verdict
 
-TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = "time to target", "time per epoch", "epochs to target", "throughput"
-_QUANTITIES = {
-    TIME: ("seconds", "total", "s", "took", "{better} is {times} faster"),
-    EPOCH_TIME: ("seconds_per_epoch", "throughput", "s", "took", "{better} is {times} faster in each epoch"),
-    EPOCHS: ("epochs", "efficiency", "epochs", "needed", "{worse} needs {times} as many epochs"),
-    THROUGHPUT: ("samples_per_second", "rate", "samples/s", "trained", "{better} trains {times} as many samples/s"),
-}
-"""Quantity to its column, its name in a Ratio, its unit, and how it is told."""
 _COLUMNS = (
     *("kind", "workload", "devices", "ours", "theirs", "quantity", "unit", "ours_value", "theirs_value", "ratio"),
-    *("ratio_low", "ratio_high", "p", "runs_ours", "runs_theirs", "verdict", "differences"),
+    *("ratio_low", "ratio_high", "p", "runs_ours", "runs_theirs", "failed_ours", "failed_theirs"),
+    *("verdict", "differences"),
 )
 _NO_RELATION = {
-    "demo": "a demo's target has no relation to MLPerf (generated data, small model)",
+    "demo": "a demo's target has no relation to MLPerf (small model, target of its own)",
     "synthetic": "synthetic data have no relation to MLPerf results",
 }
-_Line = dict[str, Any]  # a row of the data
 
 
 @dataclass(frozen=True)
@@ -100,8 +104,9 @@ def logs_side(
     if len(profiles) > 1:
         several = f"runs of several profiles ({', '.join(profiles)}), which have no relation to each other"
         raise ValueError(f"{argument} {title}: {several}; give --profile {profiles[0]}, or folders of one profile")
-    failed, copies, of = ~runs["succeeded"] & ~runs["running"], runs["copy_of"].ne(""), f"of {len(runs)} runs"
-    counts = {"have not ended": runs["running"], "did not succeed": failed, "are copies of others": copies}
+    copies, running, of = runs["copy_of"].ne(""), runs["running"], f"of {len(runs)} runs"
+    counts = {"have not ended": running & ~copies, "did not succeed": ~(runs["succeeded"] | running | copies)}
+    counts["are copies of others"] = copies
     listed = "(suite report lists them)"
     left_out = [f"{title}: {some.sum()} {of} {text} {listed}" for text, some in counts.items() if some.any()]
     if not with_runs:
@@ -113,7 +118,7 @@ def logs_side(
 
 def compare(ours: Side, theirs: Side | None, published: Sequence[Row]) -> View:
     """Each result of ours with the one of theirs that agrees in most, and the convergence of all against `published`."""
-    sections, lines, refused = list[Section](), list[_Line](), list[tuple[str, str]]()
+    sections, lines, refused = list[Section](), list[Line](), list[tuple[str, str]]()
     above, left_out, met = [NOT_VERIFIED], [*ours.left_out], set[int]()
     if theirs is not None:
         above.append(f"{ours.name} is {clean(ours.title, 400)}. {theirs.name} is {clean(theirs.title, 400)}.")
@@ -199,18 +204,22 @@ def _differing(one: Row, other: Row) -> tuple[list[tuple[str, str, str]], list[t
         for name, (first, second) in pairs.items()
         if first != second and name.partition(".")[0] not in aside
     ]
-    partly = [item for item in shown if {"none", "unknown"} & {*item[1:]} and (not ours or item[0] == "machine")]
+    partly = [
+        item
+        for item in shown
+        if {"none", "unknown", UNKNOWN_ROUND} & {*item[1:]} and (not ours or item[0] == "machine")
+    ]
     return [item for item in shown if item not in partly], partly
 
 
-def _lines(row: Row, other: Row, names: tuple[str, str]) -> Iterator[_Line]:
+def _lines(row: Row, other: Row, names: tuple[str, str]) -> Iterator[Line]:
     """A line for each quantity: its ratio, or why there is none."""
-    measured, refusals = ratio(other, row), reversed([*_refusals(row, other)])
-    refused = {quantity: clean(reason, 300) for quantities, reason in refusals for quantity in quantities}
+    measured, meaningless = ratio(other, row), reversed([*refusals(row, other)])
+    refused = {quantity: clean(reason, 300) for quantities, reason in meaningless for quantity in quantities}
     intervals = (*measured.intervals, None if measured.total is not None else measured.intervals[1])
     differ = "; ".join(f"{name}: {one} | {two}" for name, one, two in _differing(row, other)[0])
     about = {"workload": row.workload, "devices": row.devices, "ours": _name(row), "theirs": _name(other)}
-    for interval, (quantity, (column, name, unit, *_)) in zip(intervals, _QUANTITIES.items(), strict=True):
+    for interval, (quantity, (column, name, unit, *_)) in zip(intervals, QUANTITIES.items(), strict=True):
         value, line = getattr(measured, name), {"kind": "refused", "quantity": quantity, **about}
         if quantity in refused:
             yield line | {"verdict": refused[quantity]}
@@ -220,30 +229,13 @@ def _lines(row: Row, other: Row, names: tuple[str, str]) -> Iterator[_Line]:
             line |= {} if interval is None else {"ratio_low": interval.low, "ratio_high": interval.high}
             runs = [[_of_run(column, run) for run in one.runs if not one.single_figure] for one in (row, other)]
             line |= {"runs_ours": len(runs[0]) or None, "runs_theirs": len(runs[1]) or None}
+            line |= {"failed_ours": row.runs_failed or None, "failed_theirs": other.runs_failed or None}
             p, smallest = permutation_test(*runs) or (None, 1.0)
-            yield line | {"p": p, "verdict": _verdict(line, names, p, smallest)}
+            line |= {"p": p}
+            yield line | {"verdict": verdict(line, names, (row, other), smallest)}
         elif quantity != THROUGHPUT:
             unknown = " and ".join(_name(one) for one in (row, other) if not getattr(one, column))
             yield line | {"verdict": f"not known of {unknown}"}
-
-
-def _refusals(row: Row, other: Row) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Quantities whose ratio would be meaningless, the most important reason first."""
-    training = (TIME, EPOCHS, EPOCH_TIME)
-    if row.mode != other.mode:
-        yield (*training, THROUGHPUT), f"mode {row.mode} does other work than mode {other.mode}"
-    if not (row.to_target and other.to_target):
-        fixed = "theirs is a run" if row.to_target else "ours is a run" if other.to_target else "both are runs"
-        yield training, f"{fixed} of fixed length: there is a throughput only"
-    deviates = any(text.startswith("data set") for one in (row, other) for text in one.deviations)
-    if row.dataset != other.dataset and (deviates or (row.dataset and other.dataset)):
-        both = " against ".join(one.dataset or "that of the rules" for one in (row, other))
-        yield training, f"trained on another data set: {both}"
-    if same_targets(row.targets, other.targets, row.workload) is False:
-        both = " against ".join(value_text("targets", one.targets, one) for one in (row, other))
-        yield (TIME, EPOCHS), f"trained to another target: {both}"
-    if ("token" in row.sample_unit) != ("token" in other.sample_unit):
-        yield (THROUGHPUT,), f"samples are {row.sample_unit} against {other.sample_unit}"
 
 
 def _of_run(column: str, run: Row) -> float | None:
@@ -252,37 +244,7 @@ def _of_run(column: str, run: Row) -> float | None:
     return above / below if above and below else None
 
 
-def _text(unit: str, value: float) -> str:
-    return time_text(value) if unit == "s" else f"{value:,.1f}" if unit == "epochs" else f"{rate_text(value)} {unit}"
-
-
-def _verdict(line: _Line, names: tuple[str, str], p: float | None, smallest: float) -> str:
-    """A ratio in words, which claim a difference only where runs show one."""
-    value, runs = line["ratio"], (line["runs_ours"], line["runs_theirs"])
-    _, _, unit, verb, claim = _QUANTITIES[line["quantity"]]
-    texts = [_text(unit, line[name]) for name in ("ours_value", "theirs_value")]
-    (better, good), (worse, bad) = list(zip(names, texts, strict=True))[:: 1 if value >= 1 else -1]
-    equal = good == bad and ratio_text(value) == "1.00"
-    said = f"no difference ({good} each)" if equal else f"{better} {verb} {good}, {worse} {bad}"
-    if 1 in runs and None not in runs:
-        return f"{said}; one run {'a side' if runs == (1, 1) else f'against {max(runs)}'} is too few to judge"
-    if p is None:
-        return f"{said}; single runs are not known"
-    ends = sorted(end if value >= 1 else 1 / end for end in (line.get("ratio_low"), line.get("ratio_high")) if end)
-    between = f" (95 %: {ratio_text(ends[0])} to {ratio_text(ends[1])})" if ends else ""
-    chance = f"more than run-to-run variation (p = {p:.3f}, {runs[0]} against {runs[1]} runs)"
-    if p < SIGNIFICANCE and not (ends and ends[0] <= 1):
-        times = f"{ratio_text(max(value, 1 / value))} times"
-        return f"{claim.format(better=better, worse=worse, times=times)}{between}, {chance}"
-    if equal:
-        return said
-    why = f"not {chance}" if p >= SIGNIFICANCE else f"p = {p:.3f}, but the interval includes 1"
-    if smallest >= SIGNIFICANCE:
-        why = f"{runs[0]} against {runs[1]} runs are too few to judge (the smallest p that they allow: {smallest:.2g})"
-    return f"no difference shown: {said}{between}; {why}"
-
-
-def _sections(row: Row, other: Row, picked: str, lines: Sequence[_Line], sides: tuple[Side, Side]) -> list[Section]:
+def _sections(row: Row, other: Row, picked: str, lines: Sequence[Line], sides: tuple[Side, Side]) -> list[Section]:
     """Verdict and differences; then the ratios. What the verdict says of all is not said of each quantity again."""
     one, two = (side.name for side in sides)
     shown = [line for line in lines if line["kind"] == "ratio"]
@@ -297,9 +259,9 @@ def _sections(row: Row, other: Row, picked: str, lines: Sequence[_Line], sides: 
     title = f"{_where(row)}{f' ({row.profile})' if relation else ''}: {names}"
     first = Section(title, tuple(above), differ, below=(f"only one side says: {only}",) if only else ())
     ratios = frame_of(
-        {"quantity": line["quantity"], one: _text(line["unit"], line["ours_value"])}
-        | {two: _text(line["unit"], line["theirs_value"]), "ratio": line["ratio"]}
-        | {"interval_low": line.get("ratio_low"), "interval_high": line.get("ratio_high"), "p": line["p"]}
+        {"quantity": line["quantity"], one: figure_in(line["unit"], line["ours_value"])}
+        | {two: figure_in(line["unit"], line["theirs_value"]), "ratio": line["ratio"]}
+        | {"ratio_low": line.get("ratio_low"), "ratio_high": line.get("ratio_high"), "p": line["p"]}
         for line in shown
     )
     below = [f"{line['quantity']}: {line['verdict']}" for line in shown[1:] if (line["p"] or 1) < SIGNIFICANCE]
@@ -313,6 +275,8 @@ def _caveats(row: Row, other: Row, names: Sequence[str]) -> Iterator[str]:
     if row.to_target and other.to_target and same_targets(row.targets, other.targets, row.workload) is None:
         without = names[1] if row.targets else names[0]
         yield f"The target of {without} is not known: ratios of time and epochs hold only if it is the same."
+    if unknown := [name for name, one in zip(names, (row, other), strict=True) if one.rules == UNKNOWN_ROUND]:
+        yield f"The round of {' and of '.join(unknown)} is not known: whether both followed the same rules is open."
     if run_keys(row.runs) & run_keys(other.runs):
         yield "The same runs are on both sides."
     if "tpu" in (row.device_name + other.device_name).lower() and row.rules != other.rules:
@@ -332,8 +296,8 @@ def _by_reason(refused: Iterable[tuple[str, str]], prefix: str = "") -> tuple[st
     return tuple(f"{prefix}{', '.join(dict.fromkeys(listed))}: {reason}" for reason, listed in things.items())
 
 
-def _convergence(sides: Sequence[Side], published: Sequence[Row]) -> tuple[Section, list[_Line]]:
-    lines, judged, missing = list[_Line](), list[_Line](), list[tuple[str, str]]()
+def _convergence(sides: Sequence[Side], published: Sequence[Row]) -> tuple[Section, list[Line]]:
+    lines, judged, missing = list[Line](), list[Line](), list[tuple[str, str]]()
     for side, one in ((owner, one) for owner in sides for one in convergence(owner.results, published)):
         row, point, name = one.row, one.reference, f"{side.name}: {side.described(one.row)}"
         line = {"kind": "convergence", "workload": row.workload, "devices": row.devices, "ours": name}

@@ -19,8 +19,6 @@ from suite.results.targets import RUNS_REQUIRED, same_targets
 SIGNIFICANCE = 0.05
 """One-sided; alpha of rcp_checker."""
 INSIDE, SLOWER, FAST, NOT_JUDGED = "inside", "slower", "suspiciously fast", "not judged"
-_REQUIRED = {"resnet50": RUNS_REQUIRED["resnet"], "retinanet": RUNS_REQUIRED["ssd"], **RUNS_REQUIRED}
-"""Workload to the runs of a result; an interpolated point counts as twice as many."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,7 @@ def _reference_for(row: Row, published: Sequence[Row]) -> Point | str:
     comparable = [
         other
         for other in published
-        if other.workload == row.workload in _REQUIRED
+        if other.workload == row.workload in RUNS_REQUIRED
         and other.division != "open"
         and other.batch_size_global
         and not other.single_figure
@@ -115,7 +113,7 @@ def _reference_for(row: Row, published: Sequence[Row]) -> Point | str:
         return f"no published run of {row.workload} to this target under the same rules"
     for pool in ([other for other in comparable if other.round == row.rules], comparable):
         points = reference_points(pool, row.runs)
-        if point := reference_point_at(row.batch_size_global, points, 2 * _REQUIRED[row.workload]):
+        if point := reference_point_at(row.batch_size_global, points, 2 * RUNS_REQUIRED[row.workload]):
             return point
     nearest = sorted(points, key=lambda point: abs(math.log(point.batch / row.batch_size_global)))[:2]
     listed = "; ".join(f"{point.batch:,}: {point.mean:.4g} epochs, {point.runs} runs" for point in nearest)
@@ -163,7 +161,7 @@ def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: i
 
 
 def _notes(row: Row, point: Point) -> Iterator[str]:
-    required, attempts = _REQUIRED[row.workload], len(row.runs) + row.runs_failed
+    required, attempts = RUNS_REQUIRED[row.workload], len(row.runs) + row.runs_failed
     if point.neighbours:
         yield f"published between the batches {point.neighbours[0]:,} and {point.neighbours[1]:,}"
     if row.rules == "v0.5":

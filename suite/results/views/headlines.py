@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suite.results.identity import Row
+from suite.results.identity import Row, told_apart
 from suite.results.names import short_title, workload_name
 from suite.results.price import Prices
 from suite.results.ratios import ratio, times_text
@@ -36,20 +36,30 @@ def _sentence(members: Sequence[Row], prices: Prices | None) -> str:
             if count > 1
             else f"{title} ({_told(first)}): no run {did}."
         )
-    # Of each place one series; of these the ones with the hardest target; the best of all, then others beside it.
-    of_places = [chosen(chains) for chains in grouped(series(measured), lambda chain: place_of(chain[0])).values()]
-    hardest = max(hardness(chain[0]) for chain in of_places)
-    shown = [chain for chain in of_places if hardness(chain[0]) == hardest]
+    # Of the series with the hardest target the best result, then those of other frameworks beside it. Rates are of unlike work:
+    # of each place one series stands for all.
+    every: list[Sequence[Row]] = [*series(measured)]
+    if not first.to_target:
+        every = [chosen(chains) for chains in grouped(every, lambda chain: place_of(chain[0])).values()]
+    hardest = max(hardness(chain[0]) for chain in every)
+    shown = [chain for chain in every if hardness(chain[0]) == hardest]
     chain, best = min(((chain, row) for chain in shown for row in chain), key=lambda pair: _order(pair[1]))
-    others = [row for chain in shown for row in chain if row is not best and _beside(row, best)]
-    beside = "".join(f"; {_framework(row)} {_value(row)}" for row in sorted(others, key=_order))
+    others = sorted((row for chain in shown for row in chain if _beside(row, best)), key=_order)
+    beside = "".join(
+        f"; {_framework(row)} {_value(row)}" for row in {row.framework: row for row in others[::-1]}.values()
+    )
+    alike = [one[0] for one in shown if place_of(one[0]) == place_of(best)]
+    told = told_apart(alike, [()] * len(alike), ("devices", "nodes"))[
+        next(i for i, one in enumerate(alike) if one is chain[0])
+    ]
     target = f"reaches {targets_text(best.targets, name) or 'its target'} in" if best.to_target else "does"
     where = f"on {devices_text(best.devices or 0, best.nodes)} in {_framework(best)}"
     cost = prices.cost(best) if prices is not None else None
     over = ""
     if best is not chain[0] and (value := ratio(chain[0], best, intervals=False).value) is not None:
         over = f", {times_text(value)} than on {chain[0].devices}"
-    text = f"{title} ({_told(best)}) {target} {_value(best)} {where}{over}{beside}"
+    told = f", {told}" if told else ""
+    text = f"{title} ({_told(best)}) {target} {_value(best)} {where}{told}{over}{beside}"
     return clean(text + ("" if cost is None else f"; cost {figure_text(cost)}") + ".", 600)
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from suite.results.identity import Row, label, told_apart, value_text
-from suite.results.names import accelerator_name
+from suite.results.names import UNKNOWN_ROUND, accelerator_name
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
 from suite.results.ratios import chains, families, place, ratio
 from suite.results.scores import figure, labels
 from suite.results.text import devices_text
-from suite.results.views.section import Section, frame_of, grouped
+from suite.results.views.section import Section, aim_text, frame_of, grouped
 
 PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 """Their order in documents."""
@@ -192,15 +192,18 @@ def published_overview(results: Sequence[Row], prices: Prices | None = None) -> 
 
 
 def _against_slowest(cells: Sequence[OverviewCell]) -> list[OverviewCell]:
-    """With how many times as fast each is as the slowest of its kind; what is not known to be of equal size has no ratio."""
+    """With how many times as fast each is as the slowest of its kind; none where size or round is not known."""
 
     def kind(row: Row) -> tuple[Any, ...]:
         return row.workload, row.round, row.division == "open", row.devices, tuple(sorted((row.targets or {}).items()))
 
+    def known(row: Row) -> bool:
+        return bool(row.devices) and row.round != UNKNOWN_ROUND
+
     alike = grouped((cell.row for cell in cells), kind)
     slowest = {one: max(members, key=lambda row: row.seconds) for one, members in alike.items()}
     return [
-        replace(cell, ratio=_over(slowest[kind(cell.row)], cell.row)) if cell.row.devices else cell for cell in cells
+        replace(cell, ratio=_over(slowest[kind(cell.row)], cell.row)) if known(cell.row) else cell for cell in cells
     ]
 
 
@@ -220,7 +223,10 @@ def _matrix(
         return []
     values = {name: {cell.names[name] for cell in cells} for name in cells[0].names}
     kept = [name for name in values if len(values[name]) > 1] or list(values)[:1]
-    same = [f"{label(name)} {values[name].pop()}" for name in values if name not in kept and values[name] - {"", None}]
+    single = [name for name in values if name not in (*kept, "target") and values[name] - {"", None}]
+    same = [f"{label(name)} {values[name].pop()}" for name in single]
+    of_workloads = grouped((cell.row for cell in cells), lambda row: row.workload)
+    same += [f"{name}: {aim_text(of)}" if len(of_workloads) > 1 else aim_text(of) for name, of in of_workloads.items()]
     shared = sorted(set.intersection(*(set(_said(cell.row)) for cell in cells)))
     unit = "" if cells[0].row.to_target else f"{cells[0].row.sample_unit or 'samples'}/s"
     same += [unit] if unit and not any(unit in cell.column for cell in cells) else []

@@ -76,7 +76,7 @@ def _result(row: Row) -> Listed:
     runs, successful = cells.get("runs"), cells.get("runs_successful")
     printed = f"batch as printed: {cells['batch']} ({cells['batch_basis']})" if row.round == ARTICLE else ""
     notes = (*row.labels, row.note or "", printed, "open division" if row.division == "open" else "")
-    same = ("round", "submitter", "system", "framework", "division", "seconds")
+    same = ("round", "submitter", "system", "framework", "division", "seconds", "epochs")
     return {
         **{**dict.fromkeys(name for name in _IN_FILES if name != "cost"), **cells, "told": cells.get("framework")},
         **{name: getattr(row, name) for name in same},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from suite.results.columns import OURS, rows
 from suite.results.identity import HYPERPARAMETERS, Row, facts, label, told_apart, usual_words, value_text
 from suite.results.logs.record import RunSettings
-from suite.results.names import workload_name
+from suite.results.names import data_text, workload_name
 from suite.results.price import Prices
 from suite.results.ratios import Ratio, place, speedups
 from suite.results.scores import figure, labels, result_rows, shared_labels
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NOTICES: Mapping[str, str] = {
-    "demo": "This is a demo and no MLPerf result: generated data, small model, target without relation to MLPerf.",
+    "demo": "This is a demo and no MLPerf result: {data}, small model, target without relation to MLPerf.",
     "synthetic": "Synthetic data: throughput only, no MLPerf result.",
     "": "Logs of other programs.",
 }
@@ -146,7 +146,8 @@ def results_section(
     above += [f"labels {', '.join(shared)}"] if shared else []
     cost = "cost of one result = devices × hours to target × price of a device for an hour."
     below = (*of_all, *_sentences(table), *([cost] if "cost" in shown else []), *_verdicts(table, over))
-    notices, of = (NOTICES.get(first.profile, ""), " · ".join(above)), tuple((row,) for row in table)
+    notice = NOTICES.get(first.profile, "").format(data=data_text(first.dataset))
+    notices, of = (notice, " · ".join(above)), tuple((row,) for row in table)
     return Section(title, notices, shown, below=below, keys=keys, of=of)
 
 
@@ -238,7 +239,11 @@ def _no_results(runs: pd.DataFrame) -> Iterator[Section]:
         if which.any():
             of = tuple((row,) for row in rows(runs[which]))
             yield Section(title, table=runs.loc[which, ["run", "status", "reason"]], of=of)
-    same = [f"{clean(path)}: the same as {clean(one)}" for path, one in runs.loc[copies, ["path", "copy_of"]].values]
+    logs = dict(zip(runs["path"], runs["record"], strict=True))
+    same = [
+        f"{clean(path)}: {'the same as' if logs[path].digest == logs[one].digest else 'an earlier state of'} {clean(one)}"
+        for path, one in runs.loc[copies, ["path", "copy_of"]].values
+    ]
     if same:
         are = (
             "1 log is a copy of another and does" if len(same) == 1 else f"{len(same)} logs are copies of others and do"

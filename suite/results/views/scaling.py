@@ -23,7 +23,7 @@ from suite.results.price import Prices
 from suite.results.ratios import families
 from suite.results.scores import merged_labels, titles
 from suite.results.text import clean, cost_text, devices_text, figure_text, percent_text, time_text
-from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
+from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, without_empty
 from workloads.api import GradientTraffic
 
 if TYPE_CHECKING:
@@ -94,7 +94,9 @@ def view(made: Sequence[Forecast]) -> View:
         table, first = without_empty(one.table[list(_SHOWN)], _SHOWN[:3]), one.results[0]
         known = place and one.how == made[place - 1].how
         how = "Predicted in the same way, with bounds of the same kind." if known else one.how
-        sections.append(Section(one.title, (how,), table, below=(*_answers(one.table), *one.notes), keys=2))
+        sections.append(
+            Section(one.title, (aim_text(one.results), how), table, below=(*_answers(one.table), *one.notes), keys=2)
+        )
         about = {"forecast": one.title, "workload": first.workload, "profile": first.profile, "how": one.how}
         units = {name: getattr(first, name) or "samples" for name in ("batch_unit", "sample_unit")}
         data += [about | {"labels": merged_labels(one.results)} | units | vars(row) for row in rows(one.table)]

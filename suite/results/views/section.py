@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from suite.results.identity import Row, told_apart
 from suite.results.scores import labels, shared_labels
-from suite.results.text import figure_text
+from suite.results.targets import targets_text
+from suite.results.text import clean, figure_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,9 +76,22 @@ def grouped(things: Iterable[_Thing], kind: Callable[[_Thing], Hashable]) -> dic
     return by_kind
 
 
-def named_apart(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
-    """Each row's name, and in what the rows of one name differ."""
-    return [f"{name}, {text}" if text else name for name, text in zip(names, told_apart(rows, names), strict=True)]
+def named_apart(rows: Sequence[Row], names: Sequence[str], shown: Sequence[str] = ()) -> list[str]:
+    """Each row's name, and in what the rows of one name differ, columns that are `shown` aside."""
+    return [
+        f"{name}, {text}" if text else name for name, text in zip(names, told_apart(rows, names, shown), strict=True)
+    ]
+
+
+def aim_text(rows: Sequence[Row]) -> str:
+    """What times are of, `target hr_at_10 0.635 · data set ml-demo`; where rows differ, each: `ml-demo or ml-20m`."""
+
+    def data_set(row: Row) -> str:
+        return clean(row.dataset, 60) or ("not known" if row.profile or row.division == "open" else "of the rules")
+
+    targets = dict.fromkeys(targets_text(row.targets, row.workload) or "not known" for row in rows if row.to_target)
+    parts = {"target": targets, "data set": dict.fromkeys(map(data_set, rows))}
+    return " · ".join(f"{name} {clean(' or '.join(texts), 300)}" for name, texts in parts.items() if texts)
 
 
 def own_labels(rows: Sequence[Row]) -> list[tuple[str, ...]]:

@@ -16,8 +16,9 @@ from suite.results.published import ARTICLE, csv_rows
 from suite.results.ratios import chains, families, ratio
 from suite.results.repeat import next_command
 from suite.results.scores import find_published, labels, merged_labels, title
+from suite.results.targets import targets_text
 from suite.results.text import devices_text
-from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
+from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, without_empty
 
 TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}
 """The article's number of each workload's table."""
@@ -59,19 +60,22 @@ def tables(results: Sequence[Row], with_article: bool = False) -> View:
         data += (rows := list(_results(name, group, words)))
         number = f"Table {rows[0]['table']}. " if rows[0]["table"] else ""
         units = sorted({row["batch_unit"] for row in rows} - {"", "samples"})
-        counted = (f"batch in {' or '.join(units)}",) if units else ()
-        sections.append(_section(f"{number}{name}", rows, _SHOWN, counted))
+        aim = aim_text([row for family in group for row in family])
+        above = " · ".join((aim, *([f"batch in {' or '.join(units)}"] if units else [])))
+        sections.append(_section(f"{number}{name}", rows, _SHOWN, (above,)))
         for series in itertools.chain.from_iterable(map(chains, group)):
             own = words[id(series[0])]
             every += _speedups(name, own, series, printed)
             single += [(_joined(name, own), series[0])] if len(series) == 1 else []
-    above = [NOT_VERIFIED]
+    above_all = [NOT_VERIFIED]
     if len({row.profile for row in timed}) > 1:
-        above.append("Several profiles were given; each has tables of its own, and no speedup is taken across them.")
+        above_all.append(
+            "Several profiles were given; each has tables of its own, and no speedup is taken across them."
+        )
     if len(timed) < len(results):
-        above.append(f"Left out: {len(results) - len(timed)} results without a time to target (suite report).")
+        above_all.append(f"Left out: {len(results) - len(timed)} results without a time to target (suite report).")
     sections += _table_7(every, single)
-    return View("Time to target and speedup", tuple(sections), frame_of(data + every), tuple(above))
+    return View("Time to target and speedup", tuple(sections), frame_of(data + every), tuple(above_all))
 
 
 def printed_speedups() -> dict[tuple[str, int, int], float]:
@@ -93,7 +97,9 @@ def _order(family: Sequence[Row]) -> tuple[Any, ...]:
 def _words(group: Sequence[Sequence[Row]]) -> dict[int, str]:
     """`id` of each result of families of one name to what tells it from the others: what is its family's, then its series'."""
     every = [row for family in group for row in family]
-    words = {id(row): own for row, own in zip(every, own_words(every, "gpus"), strict=True)}
+    words = {
+        id(row): own for row, own in zip(every, own_words(every, "gpus", always=("targets", "dataset")), strict=True)
+    }
     for family in group:
         if len(chains(family)) > 1:
             own = told_apart(family, [0] * len(family), ("devices", "nodes"))
@@ -116,16 +122,17 @@ def _results(name: str, group: Sequence[Sequence[Row]], words: Mapping[int, str]
     every = [row for family in group for row in family]
     alike = told_apart(every, [(words[id(row)], row.devices) for row in every])  # the same devices on other nodes
     for row, more in zip(every, alike, strict=True):
-        size, required = row.batch_size_global, row.score_notes if row.runs_required else ()
+        size = row.batch_size_global
         yield {
             **{"table": TABLES.get(row.workload), "workload": row.workload, "series": name},
             **{"differs_in": _joined(words[id(row)], more), "profile": row.profile, "labels": labels(row)},
+            **{"target": targets_text(row.targets, row.workload), "dataset": row.dataset},
             **{"devices": row.devices, "batch_size_global": size},
             "batch_size_per_device": size / row.devices if size else None,
             **{key: getattr(row, key) for key in ("batch_unit", "batch_rule", *_MEASURED)},
             **{key: None if row.single_figure else getattr(row, key) or None for key in _COUNTS},
             **{key: getattr(row, key) for key in ("runs_required", "score_method")},
-            "notes": (*(one for one in row.labels if one == "oversubscribed"), *required),
+            "notes": (*(one for one in row.labels if one == "oversubscribed"), *row.score_notes),
         }
 
 

@@ -7,9 +7,8 @@ import pytest
 from suite.common.paths import PROJECT
 from suite.compliance.check import check_file
 from suite.compliance.equivalences import FROM_FLOAT64, RANDOM_NUMBERS, equivalences
-from suite.packaging.write import PackageOptions, package
 from suite.results.logs.record import RunSettings
-from tests.suite.packaging.package_logs import SUITE_RUN, our_run
+from tests.suite.packaging.package_logs import our_run
 
 UNLISTED = "round v0.7 lists none for"
 
@@ -52,16 +51,6 @@ def test_the_docs_have_the_same_figures():
 
 def test_an_unknown_optimizer_was_not_measured():
     assert "it was not measured here" in notes("ncf", "numpy", "own")[1]
-
-
-def test_packages_carry_both(tmp_path):
-    for index in range(100):
-        our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, "framework": "mxnet"}, opt_name="adam")
-    packaged = package([tmp_path / "logs"], tmp_path / "out", PackageOptions(submitter="US"))
-    readme = next(packaged.folder.rglob("implementations/mxnet/README.md")).read_text(encoding="utf-8")
-    for text in ("SplitMix64", "optimizer adam is the suite's own in mxnet", "within 3.2e-07 of float64"):
-        assert text in readme
-        assert any(text in note for note in packaged.notes)
 
 
 def test_a_verdict_on_a_closed_log_states_them(tmp_path):

@@ -1,12 +1,14 @@
 """A mistake on the command line: one line, exit code 2, within seconds, nothing written."""
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
-from tests.helpers import PROJECT, TOY_RUN, cpu_seconds, run_suite, run_suite_here, written
+from suite.config.compose import compose
+from tests.helpers import PROJECT, TOY_RUN, cpu_seconds, run_suite, run_suite_here, suite_here, written
 
 NCF = ("workload=ncf", "profile=demo")
 
@@ -199,3 +201,39 @@ def test_a_python_without_the_controllers_packages_says_what_to_type(tmp_path, w
     (line,) = done.stderr.strip().splitlines()
     assert "is not installed for" in line
     assert "type make demo once" in line
+
+
+@pytest.mark.parametrize(
+    ("word", "typed"),
+    [
+        ("optimizer=adam", "workload.hyperparameter_set=NAME"),
+        ("framework=tf", "framework=tensorflow"),
+        ("framework=torch", "framework=pytorch"),
+        ("gpus=all", "gpus=8"),
+        ("global_batch_size=64", "batch=global:64 or batch=per_device:64"),
+        ("environment=singularity", "environment=apptainer"),
+        ("wandb=true", "suite.results.curves"),
+        ("+gpus=2", "type gpus=VALUE"),
+        ("nfc", "type workload=ncf"),
+    ],
+)
+def test_what_others_call_it_is_answered_with_what_to_type(word, typed):
+    with pytest.raises(ValueError, match=re.escape(typed)) as error:
+        compose(["workload=ncf", word])
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("word", ["foo", "+x=y"])
+def test_what_is_unlike_anything_is_advised_nothing(word):
+    with pytest.raises(ValueError, match=r"(there is no such key|not of the form key=value)$"):
+        compose(["workload=ncf", word])
+
+
+def test_suite_run_calls_itself_so_and_training_is_run(tmp_path):
+    asked = subprocess.run(
+        [sys.executable, "-m", "suite", "run", "nosuch"], capture_output=True, text=True, cwd=PROJECT
+    )
+    assert asked.stderr.startswith("suite run: nosuch: ")
+    assert "did you mean 'run'?" in suite_here(tmp_path, "train").stderr
+    with pytest.raises(ValueError, match="type workload=NAME"):
+        compose(["--info"])

@@ -120,23 +120,10 @@ def test_a_tenth_makes_a_busy_machine(found, reasons):
 
 def test_only_the_devices_of_the_run_count(tmp_path):
     path = tmp_path / "telemetry.jsonl"
-    samples = [
-        {
-            "time_ms": 1,
-            "cpu_clock_mhz": 2000.0,
-            "gpu_clock_mhz": [1000, 1980],
-            "gpu_slow": [1, 0],
-            "gpu_other_processes": [3, 0],
-        },
-        {
-            "time_ms": 2,
-            "cpu_clock_mhz": 3000.0,
-            "gpu_clock_mhz": [1000, 1880],
-            "gpu_slow": [1, 1],
-            "gpu_other_processes": [3, None],
-        },
-    ]
-    path.write_text("\n".join(json.dumps(row) for row in [{"sensors": {}}, *samples]))
+    keys = ("time_ms", "cpu_clock_mhz", "gpu_clock_mhz", "gpu_slow", "gpu_other_processes")
+    samples = [(1, 2000.0, [1000, 1980], [1, 0], [3, 0]), (2, 3000.0, [1000, 1880], [1, 1], [3, None])]
+    rows = [{"sensors": {}}, *(dict(zip(keys, sample, strict=True)) for sample in samples)]
+    path.write_text("\n".join(map(json.dumps, rows)))
     found = figures(beat(), rows=condition.device_rows(path, (1,)))
     assert (found["gpu_clock_mhz"], found["gpu_slow_share"], found["gpu_other_processes"]) == (1930.0, 0.5, 0)
     assert found["cpu_clock_mhz"] == 2500.0

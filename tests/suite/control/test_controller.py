@@ -3,14 +3,19 @@
 import os
 import signal
 from dataclasses import replace
+from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
 
 from suite.common.job_name import NAME_BYTES
 from suite.config.compose import compose
+from suite.control import controller
 from suite.control.controller import job_name
+from suite.control.interrupts import WholeLines
+from suite.control.watch import RunStatus
 from suite.results.views import report
-from tests.helpers import TOY_RUN, only, run_suite_here, status
+from tests.suite.control.test_interrupts import listening  # noqa: F401, a fixture
 
 
 def one(*words):
@@ -55,16 +60,14 @@ def unreadable(_):
         (unreadable, 0, "run_suite.py: no table: result_0.txt: not a log; the runs are kept"),
     ],
 )
-def test_runs_without_a_table_are_named_and_kept(tmp_path, monkeypatch, made, code, said):
+def test_runs_without_a_table_are_named_and_kept(tmp_path, monkeypatch, capsys, listening, made, code, said):  # noqa: F811
     monkeypatch.setattr(report, "report", made)
-    output = tmp_path / "my runs"
-    done = run_suite_here(tmp_path, *TOY_RUN, "stop=steps:2", f"output={output}", toy=True)
-    assert "Traceback" not in done.stdout + done.stderr
-    assert done.returncode == code
-    (line,) = [
-        line for line in (done.stdout + done.stderr).splitlines() if "which are kept" in line or "no table" in line
-    ]
-    assert line == f"{said}; for their table type: suite report '{output}'"
-    folder = only(output.glob("*/run_0"))
-    assert f"Logs:\n  {folder}\n" in done.stdout
-    assert status(folder)["status"] == "success"
+    monkeypatch.setattr(import_module("suite.results.table"), "table", lambda folders: folders)
+    job = SimpleNamespace(name="job", folder=tmp_path / "my runs" / "job")
+    (job.folder / "run_0").mkdir(parents=True)
+    ended = [controller.Ended(job, 0, RunStatus("success"))]
+    assert controller.print_summary(ended, WholeLines(), 0) == code
+    printed = "".join(capsys.readouterr())
+    (line,) = [line for line in printed.splitlines() if "which are kept" in line or "no table" in line]
+    assert line == f"{said}; for their table type: suite report '{tmp_path / 'my runs'}'"
+    assert f"Logs:\n  {job.folder / 'run_0'}\n" in printed

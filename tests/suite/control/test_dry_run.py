@@ -1,12 +1,17 @@
 """`dry_run=true`: all that can be known before the first process, and nothing started or written."""
 
 import json
+import os
 import re
 
 import pytest
 
 from suite.common import registry
+from suite.control import dry_run
 from tests.helpers import TOY_RUN, only, run_suite_here, suite_here, written
+from tests.workloads.resnet50 import synthetic_images
+from workloads.ncf import workload as ncf
+from workloads.ncf.data import published_facts
 
 NCF = ("workload=ncf", "profile=demo", "device=cpu", "environment=current")
 
@@ -33,16 +38,26 @@ def test_what_would_run_is_said_and_nothing_done(tmp_path, flag):
     assert said["run"].endswith("/ncf-pytorch-demo-1dev-cpu-environment=current/run_0")
 
 
-def test_the_list_of_runs_and_the_time_of_an_earlier_one(tmp_path):
-    words = ("-m", *TOY_RUN, "gpus=1", "runs=2", "seed=1,2", "--dry-run")
+def test_several_jobs_are_a_table_and_all_of_each_on_request_with_the_time_of_an_earlier_run(tmp_path):
+    words = ("-m", *TOY_RUN, "gpus=1", "runs=2", "seed=1,2")
     assert run_suite_here(tmp_path, *TOY_RUN, "seed=9", toy=True).returncode == 0
     run = only((tmp_path / "logs").glob("*/*/run_0"))
     status = json.loads((run / "status.json").read_text())
     before = written(tmp_path)
-    done = run_suite_here(tmp_path, *words, f"output={tmp_path / 'out'}", toy=True)
+    done = run_suite_here(tmp_path, *words, f"output={tmp_path / 'out'}", "--dry-run", toy=True)
     assert done.returncode == 0, done.stderr
+    first, header, *rows, request = done.stdout.splitlines()[:5]  # a busy machine is warned of after that
+    assert "4 run(s) would go into" in first
+    assert header.startswith("job ")
+    assert re.split(" {2,}", header)[1:] == ["runs", "devices", "batch", "stop", "division", "time a run", "in the way"]
+    assert [re.split(" {2,}", row)[:6] for row in rows] == [
+        [f"toy-plain-demo-1dev-seed={seed}", "2", "1 CPU", "64", "target", "open"] for seed in (1, 2)
+    ]
+    assert all(re.search(r"\d+ s$", row) for row in rows)
+    assert request.endswith("type dry_run=full")
+    done = run_suite_here(tmp_path, *words, f"output={tmp_path / 'out'}", "dry_run=full", toy=True)
     assert written(tmp_path) == before
-    assert "4 run(s) would go into" in done.stdout
+    assert done.stdout.startswith("\n".join([first, header, *rows]))
     runs = [f"{tmp_path}/out/toy-plain-demo-1dev-seed={seed}/run_{index}" for seed in (1, 2) for index in (0, 1)]
     assert re.findall(r"^  run +(\S+)$", done.stdout, re.MULTILINE) == runs
     assert status["status"] == "success"
@@ -61,7 +76,7 @@ def test_what_is_in_the_way_ends_it_with_2(tmp_path):
 def test_cells_of_a_study_that_would_not_run(tmp_path):
     done = run_suite_here(tmp_path, "study=toy_endings", "--dry-run", toy=True, SUITE_DATA_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("  in the way   gpus=4096: ") == 2
+    assert sum("  gpus=4096: 4096 CPU device(s)" in line for line in done.stdout.splitlines()) == 2
 
 
 @pytest.mark.parametrize("words", [("--dry-run",), ()])
@@ -92,6 +107,62 @@ def test_the_doctor_finds_what_planning_finds(tmp_path):
     done = suite_here(tmp_path, "doctor", "--device", "cpu", "--gpus", "4096", "--environment", "current")
     assert done.returncode == 1
     assert done.stdout.splitlines()[0] == f"impossible  devices: {planned}"
+
+
+@pytest.mark.parametrize(
+    ("words", "division"),
+    [
+        (("workload=resnet50", "seed=1"), "open: seed from user, not system"),
+        (("workload=resnet50", "workload.warmup_epochs=42"), "not known before what is in the way is gone"),
+        (("workload=ssd", "backbone.allow_other=true"), "not known before what is in the way is gone"),
+        (("workload=resnet50",), "not known before what is in the way is gone"),
+        (
+            ("workload=resnet50", "device=cpu", "gpus=4096", "batch=per_device:1", "seed=1"),
+            "not known before what is in the way is gone",
+        ),
+    ],
+)
+def test_nothing_is_closed_of_which_not_all_is_known(tmp_path, words, division):
+    done = run_suite_here(tmp_path, *words, "--dry-run", SUITE_DATA_DIR=str(tmp_path / "none"))
+    assert done.returncode == 2
+    assert facts(done)["division"] == division
+
+
+@pytest.fixture(scope="module")
+def twelve(tmp_path_factory):
+    """A data folder with twelve images prepared as ImageNet."""
+    folder = tmp_path_factory.mktemp("twelve")
+    registry.load_dataset("imagenet").prepare(synthetic_images.write(folder / "images", 12, 5), folder / "imagenet")
+    return folder
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_a_small_data_set_under_a_large_ones_name_is_open(tmp_path, twelve, device):
+    """Also where a GPU is missing, so that there is no job."""
+    words = ("workload=resnet50", "environment=current", "batch=global:4", f"device={device}", "--dry-run")
+    said = facts(run_suite_here(tmp_path, *words, SUITE_DATA_DIR=str(twelve)))["division"]
+    assert said.startswith("open: ")
+    assert "12" in said
+
+
+def test_what_a_job_of_slurm_will_find_is_not_known_before_it_starts(tmp_path, monkeypatch):
+    monkeypatch.setattr(ncf.NCF, "read_facts", classmethod(lambda cls, settings: published_facts()))
+    slurm = ("workload=ncf", "device=cuda", "gpus=8", "nodes=2", "launch=slurm", "environment=current", "--dry-run")
+    done = run_suite_here(tmp_path, *slurm)
+    assert (done.returncode, facts(done)["division"]) == (0, "not known before the job of SLURM starts")
+
+
+def test_a_run_on_more_devices_than_there_are_says_how_many_were_asked_for(tmp_path):
+    done = run_suite_here(tmp_path, *NCF, "gpus=4096", "--dry-run")
+    cores = len(os.sched_getaffinity(0))
+    assert facts(done)["devices"] == (
+        f"4096 CPU device(s) of 1 core(s) on this machine, which has {cores}: what follows is of those"
+    )
+
+
+@pytest.mark.parametrize(("size_bytes", "text"), [(1, "0.1 MiB"), (3 << 20, "3.0 MiB"), (5 << 29, "2.5 GiB")])
+def test_no_size_is_zero(size_bytes, text):
+    assert dry_run._size(size_bytes) == text
 
 
 SMALL = {"transformer": 512, "ncf": 4096, "allreduce": 1 << 20}

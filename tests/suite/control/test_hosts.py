@@ -7,8 +7,10 @@ from dataclasses import asdict
 
 import pytest
 
+from suite.control import supervise
 from suite.control.hosts.this_host import ThisHost
 from suite.control.supervise import Supervisor
+from suite.control.watch import RunStatus
 from suite.environments.environment import Environment
 from suite.launch.mxnet import MXNET
 from suite.launch.tensorflow import TENSORFLOW
@@ -47,6 +49,17 @@ def test_only_process_ids_of_this_machine_are_looked_for(tmp_path, process, pref
     beat_path(tmp_path, process).write_text(json.dumps(asdict(Beat(process, PID_MAXIMUM + 1))))
     ended = one.watch.died(one.watch.beats())
     assert (ended.status, ended.process) == ("rank_died", process) if dead else ended is None
+
+
+def test_a_process_that_dies_on_a_full_disk_is_filed_with_it(tmp_path, monkeypatch):
+    """Which kills a process that writes to a mapped file, and nothing else says why."""
+    monkeypatch.setattr(supervise.disks, "full", lambda *_: "no space left in /here")
+    run = make_run(folder=str(tmp_path), update="sync")
+    ended = Supervisor(run, TENSORFLOW, Environment("torch", (), "/python"), None)._end(
+        RunStatus("rank_died", "killed")
+    )
+    assert ended.reason == "killed; no space left in /here"
+    assert json.loads((tmp_path / "status.json").read_text())["reason"] == ended.reason
 
 
 @pytest.mark.parametrize("error", [PermissionError, ProcessLookupError])

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from suite.control import watch
 from suite.control.supervise import Supervisor
 from suite.environments.environment import Environment
 from suite.launch.mxnet import MXNET
@@ -55,43 +56,53 @@ def say(supervisor, status="", reason="", phase="train"):
         beat_path(supervisor.folder, process).write_text(json.dumps(asdict(beat)))
 
 
-@pytest.mark.parametrize("failed", ["", "failed"])
-def test_a_server_that_is_killed_is_named_whether_or_not_workers_have_failed_of_it(supervisor, lasting, failed):
-    supervisor.watch.children = {"scheduler": lasting, "server": ended(-9)}
+LASTING, KILLED, ABORTED = None, -9, -6
+"""Exit codes; None: it goes on."""
+
+
+@pytest.mark.parametrize(
+    ("children", "workers", "status", "process", "reason"),
+    [
+        (
+            {"scheduler": LASTING, "server": KILLED},
+            "",
+            "rank_died",
+            None,
+            "the server died (killed by SIGKILL): its last words",
+        ),
+        (
+            {"scheduler": LASTING, "server": KILLED},
+            "failed",
+            "rank_died",
+            None,
+            "the server died (killed by SIGKILL): its last",
+        ),
+        (
+            {"scheduler": LASTING, "server": KILLED, "worker-0": ABORTED},
+            "",
+            "rank_died",
+            None,
+            "the server died (killed",
+        ),
+        ({"scheduler": LASTING, "server": 1, "worker-0": ABORTED}, "", "rank_died", 0, "process 0 died"),
+        ({"server": LASTING, "scheduler": 3}, "", "failed", None, "the scheduler died (exit code 3): see server.log"),
+        ({"scheduler": LASTING, "server": 0}, "failed", "failed", 0, "process 0: ValueError: theirs"),
+    ],
+    ids=[
+        *("killed", "killed, and workers fail of it", "killed, and a worker dies of it", "fails of a worker that died"),
+        *("fails", "ends well, since it has lost its workers"),
+    ],
+)
+def test_who_is_named_of_servers_and_workers(supervisor, lasting, children, workers, status, process, reason):
+    """A worker may die of a server that was killed; a server that failed may have failed of a worker's death."""
+    found = {name: lasting if code is LASTING else ended(code) for name, code in children.items()}
+    supervisor.watch.children = found
+    supervisor.worker_pid = found.get("worker-0", lasting).pid
     (supervisor.folder / "server.log").write_text("its last words\n")
-    say(supervisor, failed, "RuntimeError: connection closed by peer")
-    status = look(supervisor)
-    assert (status.status, status.process) == ("rank_died", None)
-    assert status.reason == "the server died (killed by SIGKILL): its last words (see server.log)"
-
-
-@pytest.mark.parametrize(("code", "process"), [(-9, None), (1, 0)])
-def test_of_a_server_and_a_worker_that_are_gone_the_killed_server_is_named_else_the_worker(
-    supervisor, lasting, code, process
-):
-    """The worker died of a server that was killed; a server that failed may have failed of the worker's death."""
-    supervisor.watch.children = {"scheduler": lasting, "server": ended(code), "worker-0": ended(-6)}
-    supervisor.worker_pid = supervisor.watch.children["worker-0"].pid
-    say(supervisor)
-    status = look(supervisor)
-    assert (status.status, status.process) == ("rank_died", process)
-
-
-def test_a_server_that_fails_is_named(supervisor, lasting):
-    supervisor.watch.children = {"server": lasting, "scheduler": ended(3)}
-    status = look(supervisor)
-    assert (status.status, status.reason) == (
-        "failed",
-        "the scheduler died (exit code 3): see scheduler.log, which is empty",
-    )
-
-
-def test_a_server_that_dies_after_its_workers_have_failed_is_not_their_reason(supervisor, lasting):
-    """It ends well, since it has lost its workers."""
-    supervisor.watch.children = {"scheduler": lasting, "server": ended(0)}
-    say(supervisor, "failed", "ValueError: theirs")
-    status = look(supervisor)
-    assert (status.status, status.reason) == ("failed", "process 0: ValueError: theirs")
+    say(supervisor, workers, "ValueError: theirs")
+    said = look(supervisor)
+    assert (said.status, said.process) == (status, process)
+    assert said.reason.startswith(reason)
 
 
 def test_a_run_is_over_when_its_workers_are(supervisor, lasting):
@@ -106,3 +117,22 @@ def test_a_server_that_ends_after_the_last_worker_is_done_changes_nothing(superv
     supervisor.watch.children = {"server": ended(1), "worker-0": lasting}
     say(supervisor, "success", phase="done")
     assert look(supervisor) is None  # a worker is about to leave
+
+
+def test_a_worker_that_is_done_and_does_not_leave_holds_nobody_up(supervisor, lasting, monkeypatch):
+    monkeypatch.setattr(watch, "EXIT_SECONDS", 0.0)
+    supervisor.watch.children = {"worker-0": lasting, "worker-1": ended(0)}
+    say(supervisor, "success", phase="done")
+    assert wait_until("the result stands", lambda: look(supervisor)).status == "success"
+
+
+@pytest.mark.parametrize(
+    ("phase", "hangs"), [("setup", False), ("open data", False), ("train", True), ("evaluate", True)]
+)
+def test_setting_up_and_opening_data_may_take_longer_than_training(supervisor, lasting, phase, hangs):
+    supervisor.watch.servers = set()
+    supervisor.watch.run_spec = replace(supervisor.run_spec, watchdog_seconds=0.0)
+    supervisor.watch.children = {"worker-0": lasting, "worker-1": lasting}
+    say(supervisor, phase=phase)
+    found = look(supervisor) or look(supervisor)
+    assert (found and found.status) == ("hung" if hangs else None)

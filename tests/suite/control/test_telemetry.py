@@ -13,7 +13,7 @@ from suite.control import telemetry
 from suite.control.telemetry import GPU_SENSORS, ProcessTree, Sensors, TelemetryRecorder, cut
 from suite.machine import devices
 from tests import frameworks_probe
-from tests.helpers import TOY_RUN, events, only, run_suite
+from tests.helpers import TOY_RUN, events, only, run_suite_here
 from tests.suite import fake_nvml
 
 BURN = "while True: pass"
@@ -119,55 +119,56 @@ def test_a_run_without_gpus(tmp_path):
         assert not set(GPU_SENSORS) & set(row)
 
 
-def test_gpus_are_read_device_by_device(tmp_path, nvml):
-    nvml(used=3 << 30)
-    head, row, *_ = sampled(tmp_path, with_gpus=True)
-    assert not any(head["sensors"].values())
-    assert {name: row[name] for name in GPU_SENSORS} == {
-        "gpu_percent": [90, 91],
-        "gpu_memory_bytes": [3 << 30, 3 << 30],
-        "gpu_power_watts": [312.5, 312.5],
-        "gpu_clock_mhz": [1980, 1980],
-        "gpu_temperature_celsius": [45, 45],
-        "gpu_slow": [0, 0],
-        "gpu_other_processes": [0, 0],
-    }
+READ = {
+    "gpu_percent": [90, 91],
+    "gpu_memory_bytes": [3 << 30, 3 << 30],
+    "gpu_power_watts": [312.5, 312.5],
+    "gpu_clock_mhz": [1980, 1980],
+    "gpu_temperature_celsius": [45, 45],
+    "gpu_slow": [0, 0],
+    "gpu_other_processes": [0, 0],
+}
+NOT_OURS, NOT_SEEN = (1,), (1, 1 << 30)
+"""Ids of processes on each device; process 1 is nobody's child."""
 
 
-@pytest.mark.parametrize(("reasons", "slow"), [(0x04, 0), (0x02, 0), (0x08, 1), (0x20 | 0x04, 1), (0x40, 1), (0x80, 1)])
-def test_heat_and_brakes_slow_a_gpu_down_and_a_power_limit_does_not(tmp_path, nvml, reasons, slow):
-    nvml(slow=reasons)
-    _, row, *_ = sampled(tmp_path, with_gpus=True)
-    assert row["gpu_slow"] == [slow, slow]
+@pytest.mark.parametrize(
+    ("driver", "changed"),
+    [
+        ({}, {}),
+        *(({"slow": reasons}, {"gpu_slow": [slow, slow]}) for reasons, slow in (
+            (0x04, 0), (0x02, 0), (0x08, 1), (0x20 | 0x04, 1), (0x40, 1), (0x80, 1)
+        )),
+        ({"running": NOT_OURS}, {"gpu_other_processes": [1, 1]}),
+        ({"running": NOT_SEEN}, {"gpu_other_processes": [None, None]}),
+        ({"broken": ("nvmlDeviceGetPowerUsage",)}, {"gpu_power_watts": [None, None]}),
+    ],
+)  # fmt: skip
+def test_gpus_are_read_device_by_device(nvml, driver, changed):
+    """Heat and brakes slow a GPU down, a power limit does not; a process that is not to be seen may be ours."""
+    nvml(used=3 << 30, **driver)
+    with devices.nvml() as library:
+        sensors = Sensors(library, with_gpus=True)
+        row = sensors.read()
+    assert {name: row[name] for name in GPU_SENSORS} == {**READ, **changed}
+    failed = {name: reason for name, reason in sensors.reasons.items() if reason}
+    assert failed == ({"gpu_power_watts": "NVMLError: Not Supported"} if "broken" in driver else {})
 
 
 @pytest.mark.parametrize("child", [HOLD], indirect=True)
-def test_processes_on_a_gpu_that_the_run_did_not_start(tmp_path, nvml, child):
-    nvml(running=(child.pid, 1))
-    _, row, *_ = sampled(tmp_path, with_gpus=True)
-    assert row["gpu_other_processes"] == [1, 1]
-
-
-def test_a_process_that_is_not_to_be_seen_may_be_ours(tmp_path, nvml):
-    nvml(running=(1, 1 << 30))
-    _, row, *_ = sampled(tmp_path, with_gpus=True)
-    assert row["gpu_other_processes"] == [None, None]
+def test_processes_of_the_run_on_its_gpus_are_no_others(nvml, child):
+    nvml(running=(child.pid,))
+    with devices.nvml() as library:
+        assert Sensors(library, with_gpus=True).read()["gpu_other_processes"] == [0, 0]
 
 
 def test_only_visible_devices_are_read(tmp_path, nvml, monkeypatch):
+    """From the driver to the file."""
     nvml()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    _, row, *_ = sampled(tmp_path, with_gpus=True)
+    head, row, *_ = sampled(tmp_path, with_gpus=True)
+    assert not any(head["sensors"].values())
     assert row["gpu_percent"] == [91]
-
-
-def test_a_sensor_that_fails_is_null_and_says_why_once(tmp_path, nvml):
-    nvml(broken=("nvmlDeviceGetPowerUsage",))
-    head, *samples = sampled(tmp_path, with_gpus=True)
-    assert head["sensors"]["gpu_power_watts"] == "NVMLError: Not Supported"
-    assert {name for name, reason in head["sensors"].items() if reason} == {"gpu_power_watts"}
-    assert all(row["gpu_power_watts"] == [None, None] for row in samples)
-    assert samples[0]["gpu_percent"] == [90, 91]
 
 
 def test_no_nvml_at_all(tmp_path, monkeypatch):
@@ -256,7 +257,7 @@ def test_samples_are_cut_to_the_run(tmp_path, logged, kept, window):
 
 @pytest.mark.slow
 def test_a_whole_run_keeps_its_window(tmp_path):
-    done = run_suite(tmp_path, *TOY_RUN, "workload.misbehave=sleep", "stop=steps:16", toy=True)
+    done = run_suite_here(tmp_path, *TOY_RUN, "workload.misbehave=sleep", "stop=steps:16", toy=True)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = only((tmp_path / "logs").glob("*/*/run_0"))
     head, *samples = rows(folder / "telemetry.jsonl")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -239,3 +240,17 @@ def test_a_mistake_gets_one_line(tmp_path, envs, request, name):
     assert len(lines) == 1, done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert not (tmp_path / "logs").exists()
+
+
+def test_a_dry_run_installs_nothing_and_runs_with_what_is_installed(tmp_path, envs):
+    words = (*RUN, f"plugins=[{LINES}]", "dry_run=true")
+    done = run_suite_here(tmp_path, *words, **envs)
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        f"run_suite.py: plugins={LINES}: it is not installed yet, and a dry run installs nothing"
+    )
+    assert not (tmp_path / "envs" / "plugins").exists()
+    typed = shlex.split(done.stderr.rpartition("type: ")[2])
+    assert run_suite_here(tmp_path, *typed[2:], **envs).returncode == 0
+    assert len(folders(tmp_path)) == 1
+    assert run_suite_here(tmp_path, *words, **envs).returncode == 0

@@ -2,10 +2,11 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
 
-from suite.launch.base import SERVER, SERVER_VARIABLE, WORKER, meet, place_of
+from suite.launch.base import SERVER, SERVER_VARIABLE, WAITING_VARIABLES, WORKER, meet, network_variables, place_of
 from suite.launch.hosts import Rendezvous, hosts_of
 from suite.launch.mxnet import MXNET, ROLE_VARIABLE
 from suite.launch.network import LOOPBACK
@@ -47,56 +48,35 @@ def test_malloc_takes_huge_pages_on_cpu_cores_unless_the_user_says_otherwise(fra
     assert "GLIBC_TUNABLES" not in variables(framework)
 
 
-@pytest.mark.parametrize("framework", [PYTORCH, MXNET], ids=lambda framework: framework.name)
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
 def test_threads_of_a_demo_on_cpu_cores_spin_briefly_unless_the_user_says_otherwise(framework, monkeypatch):
-    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+    """TensorFlow has threads of its own."""
+    for name in WAITING_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    assert variables(framework, profile="demo")["GOMP_SPINCOUNT"] == "1000"
+    assert variables(framework, profile="demo").get("GOMP_SPINCOUNT") == (None if framework is TENSORFLOW else "1000")
     for other in ({"profile": "reference"}, {"profile": "synthetic"}, {"profile": "demo", "device": "cuda"}):
         assert "GOMP_SPINCOUNT" not in variables(framework, **other)
     for name, value in (("OMP_WAIT_POLICY", "ACTIVE"), ("GOMP_SPINCOUNT", "5")):
         with monkeypatch.context() as user:
             user.setenv(name, value)
-            assert not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(variables(framework, profile="demo"))
+            assert not set(WAITING_VARIABLES) & set(variables(framework, profile="demo"))
 
 
-def test_tensorflow_has_threads_of_its_own():
-    assert not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(variables(TENSORFLOW, profile="demo"))
-
-
+@pytest.mark.parametrize("framework", [PYTORCH, TENSORFLOW], ids=lambda framework: framework.name)
 @pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
-def test_pytorch_has_a_process_for_each_device_and_they_meet_at_the_first(hosts, devices):
-    by_host = commands(PYTORCH, make_run(hosts, device="cuda", devices=devices), PORTS[:devices])
+def test_there_is_a_process_for_each_device_and_they_meet(framework, hosts, devices):
+    """PyTorch's at the first; TensorFlow's know every address."""
+    by_host = commands(framework, make_run(hosts, device="cuda", devices=devices), PORTS[:devices])
+    assert [len(host) for host in by_host] == ([4, 4] if hosts else [2])
+    endpoints = ENDPOINTS if hosts else ["127.0.0.1:2000", "127.0.0.1:2001"]
     for process, command in enumerate(itertools.chain(*by_host)):
         assert (command.name, command.arguments) == (f"worker-{process}", (*WORKER, "run.json"))
         assert (command.variables["RANK"], command.variables["WORLD_SIZE"]) == (str(process), str(devices))
-        meeting = command.variables["MASTER_ADDR"], command.variables["MASTER_PORT"]
-        assert meeting == ("10.0.0.1" if hosts else "127.0.0.1", "2000")
-
-
-def test_tensorflow_on_one_host():
-    (host,) = commands(TENSORFLOW, make_run(devices=2), (2000, 2001))
-    assert [command.name for command in host] == ["worker-0", "worker-1"]
-    for process, command in enumerate(host):
-        assert command.arguments == (*WORKER, "run.json")
-        assert json.loads(command.variables["TF_CONFIG"]) == {
-            "cluster": {"worker": ["127.0.0.1:2000", "127.0.0.1:2001"]},
-            "task": {"type": "worker", "index": process},
-        }
-
-
-def test_tensorflow_on_two_hosts_knows_every_address():
-    by_host = commands(TENSORFLOW, make_run(HOSTS, device="cuda", devices=8), PORTS)
-    assert [[command.name for command in host] for host in by_host] == [
-        ["worker-0", "worker-1", "worker-2", "worker-3"],
-        ["worker-4", "worker-5", "worker-6", "worker-7"],
-    ]
-    for process, command in enumerate(command for host in by_host for command in host):
-        assert json.loads(command.variables["TF_CONFIG"]) == {
-            "cluster": {"worker": ENDPOINTS},
-            "task": {"type": "worker", "index": process},
-        }
-        assert (command.variables["RANK"], command.variables["WORLD_SIZE"]) == (str(process), "8")
+        if framework is PYTORCH:
+            assert f"{command.variables['MASTER_ADDR']}:{command.variables['MASTER_PORT']}" == endpoints[0]
+        else:
+            task = {"cluster": {"worker": endpoints}, "task": {"type": "worker", "index": process}}
+            assert json.loads(command.variables["TF_CONFIG"]) == task
 
 
 @pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
@@ -140,46 +120,56 @@ def test_every_process_has_its_host(framework, device, each):
     assert framework.hosts_of_processes(hosts, device) == (hosts[0],) * each + (hosts[1],) * each
 
 
-def test_a_place_numbers_devices_as_its_host_does():
+def test_a_place_is_that_of_its_host():
     run = make_run(HOSTS, device="cuda", devices=8)
     places = [place_of(run, process, 8) for process in range(8)]
     assert [place.host for place in places] == ["node-a"] * 4 + ["node-b"] * 4
     assert [list(place.replicas) for place in places] == [[number] for number in range(8)]
-    assert [place.devices for place in places] == [("cuda:0",), ("cuda:1",), ("cuda:2",), ("cuda:3",)] * 2
     assert {(place.processes, place.processes_of_host, place.replicas_total) for place in places} == {(8, 4, 8)}
+    whole = place_of(run, 1, 2)
+    assert (whole.host, whole.replicas, whole.processes_of_host) == ("node-b", range(4, 8), 1)
 
 
-def test_a_process_that_drives_a_whole_host():
-    run = make_run(HOSTS, device="cuda", devices=8)
-    place = place_of(run, 1, 2)
-    assert (place.host, place.replicas) == ("node-b", range(4, 8))
-    assert place.devices == ("cuda:0", "cuda:1", "cuda:2", "cuda:3")
-    assert place.processes_of_host == 1
+ODD = ({**HOSTS[0], "devices": [2, 3]}, {**HOSTS[1], "devices": [6, 1], "first_replica": 2})
+OF_CORES = ({**HOSTS[0], "cores": list(range(8))}, {**HOSTS[1], "cores": list(range(10, 18))})
+FOUR = ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
 
 
-def test_devices_need_not_be_the_first_ones():
-    hosts = ({**HOSTS[0], "devices": [2, 3]}, {**HOSTS[1], "devices": [6, 1], "first_replica": 2})
-    run = make_run(hosts, device="cuda", devices=4)
-    assert [place_of(run, process, 4).devices for process in range(4)] == [
-        *(("cuda:2",), ("cuda:3",), ("cuda:6",), ("cuda:1",))
-    ]
+@pytest.mark.parametrize(
+    ("hosts", "changes", "processes", "devices", "cores"),
+    [
+        (HOSTS, {"device": "cuda", "devices": 8}, 8, [[one] for one in FOUR * 2], [()] * 8),
+        (HOSTS, {"device": "cuda", "devices": 8}, 2, [FOUR, FOUR], [(), ()]),
+        (ODD, {"device": "cuda", "devices": 4}, 4, [["cuda:2"], ["cuda:3"], ["cuda:6"], ["cuda:1"]], [()] * 4),
+        ((), {"device": "cuda", "devices": 4}, 4, [[one] for one in FOUR], [()] * 4),
+        ((), {"device": "cuda", "devices": 4}, 1, [FOUR], [()]),
+        (
+            *(OF_CORES, {"devices": 8, "cores_per_device": 2}, 8, [["cpu"]] * 8),
+            [(0, 1), (2, 3), (4, 5), (6, 7), (10, 11), (12, 13), (14, 15), (16, 17)],
+        ),
+        (
+            OF_CORES,
+            {"devices": 8, "cores_per_device": 2},
+            2,
+            [["cpu"] * 4] * 2,
+            [tuple(range(8)), tuple(range(10, 18))],
+        ),
+        ((), {"cores": (2, 5), "devices": 4, "cores_per_device": 1}, 4, [["cpu"]] * 4, [(2,), (5,), (2,), (5,)]),
+    ],
+    ids=["each", "a whole host", "not the first", "alone", "alone whole", "cores", "cores of a host", "shared in turn"],
+)
+def test_devices_and_cores_are_numbered_as_the_host_does(hosts, changes, processes, devices, cores):
+    run = make_run(hosts, **changes)
+    places = [place_of(run, process, processes) for process in range(processes)]
+    assert [list(place.devices) for place in places] == devices
+    assert [place.cores for place in places] == cores
 
 
-def test_cores_are_those_of_the_host():
-    hosts = ({**HOSTS[0], "cores": list(range(8))}, {**HOSTS[1], "cores": list(range(10, 18))})
-    run = make_run(hosts, devices=8, cores_per_device=2)
-    assert [place_of(run, process, 8).cores for process in range(8)] == [
-        *((0, 1), (2, 3), (4, 5), (6, 7)),
-        *((10, 11), (12, 13), (14, 15), (16, 17)),
-    ]
-    assert place_of(run, 1, 2).cores == tuple(range(10, 18))
-    assert place_of(run, 1, 2).devices == ("cpu",) * 4
-
-
-def test_a_single_machine_is_numbered_as_ever():
-    run = make_run(device="cuda", devices=4)
-    assert [place_of(run, process, 4).devices for process in range(4)] == [(f"cuda:{number}",) for number in range(4)]
-    assert place_of(run, 0, 1).devices == ("cuda:0", "cuda:1", "cuda:2", "cuda:3")
+def test_processes_of_a_machine_that_is_alone_meet_inside_it():
+    alone, far = (*hosts_of(make_run(devices=2)), hosts_of(make_run(HOSTS, devices=8))[0])
+    assert set(network_variables(alone).values()) == {"lo"}
+    assert network_variables(far) == {}
+    assert set(network_variables(replace(far, interface="ib0")).values()) == {"ib0"}
 
 
 def test_ports_are_free_and_distinct():

@@ -1,11 +1,16 @@
 """Sets of logs to package: made of one log by other start times and seeds."""
 
+import functools
 import json
 import re
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from suite.common.git_state import git_state
 from suite.machine.topology import topology
+from tests.workloads import rules_page
+from tests.workloads.closed_logs import write_log
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "logs"
 COUNTS = {"resnet": 5, "ssd": 5, "maskrcnn": 5, "gnmt": 10, "transformer": 10}
@@ -40,41 +45,52 @@ def log_set(folder, benchmark, count=None, source=None, **values):
     ]
 
 
-SUITE_RUN = {
-    "schema": 1, "workload": "ncf", "framework": "pytorch", "framework_version": "2.11.0", "profile": "reference",
-    "system": "our box", "device": "cuda", "device_name": "NVIDIA Test 80GB", "devices": 2, "nodes": 1,
-    "cores_per_device": 1, "batch_rule": "global:1048576", "batch_size_global": 1048576, "lr_scaling": "none",
-    "precision": "fp32", "hyperparameter_set": "nvidia_v0.5", "rules": "v0.5", "clock": "v0.5", "stop": "target",
-    "mode": "train", "targets": {"hr_at_10": 0.635}, "dataset": "ml-20m", "data_fingerprint": "abc", "runs_required": 100,
-    "labels": [], "deviations": [], "suite_version": "0.1.0", "sample_unit": "samples",
-}  # fmt: skip
-"""`suite_run` of a run that could be submitted."""
+OF_NVIDIA = "nvidia_v0.5"
 
 
-def our_run(job, index, suite_run=SUITE_RUN, machine=None, source=DATA / "custom_ncf" / "ncf_mllog.txt", **values):
-    """One run of ours in `job`/run_N: a log (NCF's) with `suite_run`, and the files beside it."""
+@functools.cache
+def written(name):
+    """Records of a closed run of ours as our own writer logs them, under the round that packages take; ten minutes long."""
+    kind = next(kind for kind in rules_page.WORKLOADS if kind.name == name)
+    settings = rules_page.default_settings(kind, "v0.5" if name == "ncf" else "v0.7", "pytorch")
+    if name == "ncf":  # the set that was published, typed by its batch
+        values = {key: item.value for key, item in kind.named_sets()[OF_NVIDIA].items() if key != "lr_scaling"}
+        batch = values.pop("batch_size_global")
+        of_set = {"hyperparameter_set": OF_NVIDIA, "hyperparameters": values, "max_epochs": values["max_epochs"]}
+        settings = replace(settings, batch_size_global=batch, batch_rule=f"global:{batch}", **of_set)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "result_0.txt")
+        write_log(path, kind(replace(settings, devices=2), rules_page.PUBLISHED[kind]))
+        records = [json.loads(line.removeprefix(":::MLLOG ")) for line in path.read_text().splitlines()]
+    records[-1]["time_ms"] += HOUR_MS // 6  # of run_stop
+    names = {"submission_org": "EXAMPLE_ORG", "submission_platform": "1xEXAMPLE"}
+    return [{**record, "value": names.get(record["key"], record["value"])} for record in records]
+
+
+def our_run(job, index, name="ncf", machine=None, suite_run=(), dirty=False, **values):
+    """One run of ours in `job`/run_N: its log, with other settings in `suite_run` and other values of keys, and the files
+    beside it."""
     folder = job / f"run_{index}"
-    log = derived(source, folder / f"result_{index}.txt", index, 100 + index, **values)
-    settings = {"git_commit": git_state()["commit"] or "", **suite_run, "run_index": index}
-    text = log.read_text()
-    if settings["rules"] == "v0.5":  # epochs are numbered from 0; the source's from 1
-        text = re.sub(r'"((?:first_)?epoch_num)": (\d+)', lambda found: f'"{found[1]}": {int(found[2]) - 1}', text)
-    lines = text.splitlines()
-    record = json.loads(_RECORD.search(lines[5])[1])
-    lines.insert(6, ":::MLLOG " + json.dumps({**record, "key": "suite_run", "value": settings}))
-    log.write_text("\n".join(lines) + "\n")
-    write_beside(folder, machine)
+    (of_run,) = (record["value"] for record in written(name) if record["key"] == "suite_run")
+    of_machine = {"system": "our box", "device_name": "NVIDIA Test 80GB", "framework_version": "2.11.0"}
+    of_run = {**of_run, **of_machine, "git_commit": git_state()["commit"] or "", "run_index": index, **dict(suite_run)}
+    source = "".join(f":::MLLOG {json.dumps(record)}\n" for record in written(name))
+    log = folder / f"result_{index}.txt"
+    folder.mkdir(parents=True, exist_ok=True)
+    log.write_text(source)
+    derived(log, log, index, 100 + index, suite_run=of_run, **values)
+    write_beside(folder, machine, dirty)
     return log
 
 
-def write_beside(folder, machine=None):
+def write_beside(folder, machine=None, dirty=False):
     """What lies beside the log of a run of ours."""
     (folder / "topology.json").write_text(json.dumps(MACHINE if machine is None else machine))
     run = {
         "hardware": {"os": "Linux-6.8-glibc2.39"},
         "versions": {"suite": "0.1.0", "torch": "2.11.0", "hydra-core": None},
         "environment": {"name": "torch", "argv_prefix": ["secret"]},
-        "git": {"dirty": False},
+        "git": {"dirty": dirty},
         "settings": {"hyperparameter_sources": {"learning_rate": "user"}, "hyperparameters": {"learning_rate": 0.0045}},
     }
     (folder / "run.json").write_text(json.dumps(run))

@@ -1,4 +1,4 @@
-"""What is typed for the runs that a result lacks."""
+"""Which runs make a result, and what is typed for those that it lacks."""
 
 import shlex
 
@@ -7,8 +7,11 @@ import pytest
 from suite.config.compose import compose
 from suite.control.controller import job_name
 from suite.packaging.choose import choose_runs
+from suite.packaging.same_setup import repeated
+from suite.packaging.write import PackageOptions, package
 from suite.results.logs.collect import collect
-from tests.suite.packaging.package_logs import our_run
+from suite.results.logs.reader import read
+from tests.suite.packaging.package_logs import derived, log_set, our_run
 
 TYPED = (
     (),
@@ -35,3 +38,38 @@ def test_missing_runs_come_into_the_folder_that_is_there(tmp_path, typed):
         assert job_name(again) == job_name(job)
     else:
         assert {"batch=global:1048576", "device=cuda", "workload.learning_rate=0.0045"} <= set(words)
+
+
+def test_runs_that_began_and_ended_together_are_two_by_their_seeds(tmp_path):
+    logs = log_set(tmp_path, "ssd")
+    derived(logs[1], logs[4], seed=999)
+    assert repeated([read(log).record for log in logs]) == ""
+    derived(logs[1], logs[4], seed=101)
+    assert "result_1.txt" in repeated([read(log).record for log in logs])
+
+
+@pytest.mark.parametrize(
+    ("there", "without_log", "missing"),
+    [((0, 2, 4, 6, 8), (), "runs 1, 3, 5, 7"), ((0, 2, 4, 6, 8), (3,), "runs 1, 5, 7"), ((1, 2, 3, 4, 5), (), "run 0")],
+)
+def test_runs_that_are_missing_among_others_are_explained_or_refused(tmp_path, there, without_log, missing):
+    """Nine runs, of which the slow ones were deleted."""
+    for index in there:
+        our_run(tmp_path / "logs" / "job", index, "resnet50")
+    for index in without_log:
+        folder = tmp_path / "logs" / "job" / f"run_{index}"
+        folder.mkdir()
+        (folder / "status.json").write_text('{"status": "oom", "reason": "out of memory"}')
+    with pytest.raises(ValueError, match=rf'^job: {missing} missing: .* --explain "…"'):
+        package([tmp_path / "logs"], tmp_path / "out", PackageOptions())
+    packaged = package([tmp_path / "logs"], tmp_path / "out", PackageOptions(explanation="the disk was lost"))
+    said = f"job: {missing} missing: the disk was lost"
+    assert said in packaged.notes
+    (readme,) = (packaged.folder / "benchmarks").rglob("implementations/*/README.md")
+    assert said in readme.read_text(encoding="utf-8")
+
+
+def test_an_explanation_of_nothing_is_refused(tmp_path):
+    log_set(tmp_path / "logs", "ssd")
+    with pytest.raises(ValueError, match=r"no run is missing .*leave it out"):
+        package([tmp_path / "logs"], tmp_path / "out", PackageOptions(system="box", explanation="why"))

@@ -1,13 +1,14 @@
-"""Jobs: what makes a division open beside the settings, and runs that would end before their first evaluation."""
+"""Jobs: what makes a division open beside the settings, and which runs are taken up again."""
 
-import itertools
+import json
+from dataclasses import replace
 
 import pytest
 
-from suite.common import registry
-from suite.config.compose import compose
+from suite.common.run_folder import SUPERSEDED
 from suite.plan.jobs import plan
-from tests.helpers import TOY, TOY_RUN, run_suite_here
+from suite.plan.resume import FINISHED, finished_status, set_aside
+from tests.helpers import composed
 from workloads.ncf.data import published_facts
 from workloads.ncf.workload import NCF
 
@@ -19,64 +20,51 @@ def job(monkeypatch, tmp_path):
 
     def made(*overrides):
         words = ("workload=ncf", "device=cpu", "profile=reference", "environment=current", *overrides)
-        config = compose(words).jobs[0].config
-        return plan(config, "job", tmp_path).job
+        return plan(composed(*words), "job", tmp_path).job
 
     return made
 
 
-def test_a_run_is_closed_with_its_own_seed_and_cleared_caches(job):
-    run = job().run(0, cache_cleared=True)
-    assert (run.division, run.deviations) == ("closed", ())
+@pytest.mark.parametrize(
+    ("words", "cleared", "deviations"),
+    [
+        ((), True, ()),
+        (("workload.epsilon=1e-8", "workload.max_epochs=5"), True, ()),
+        ((), False, ("cache_clear false, not true",)),
+        (("seed=1",), True, ("seed from user, not system",)),
+        # runs of an open job stay alike, whatever became of their caches: they share a row
+        (("workload.epsilon=1e-6",), False, ("epsilon 1e-06, not 1e-08 or 1.45439e-07",)),
+    ],
+)
+def test_what_makes_a_run_open(job, words, cleared, deviations):
+    run = job(*words).run(0, cache_cleared=cleared)
+    assert (run.division, run.deviations) == ("open" if deviations else "closed", deviations)
 
 
-def test_a_run_whose_caches_were_not_cleared_is_open(job):
-    run = job().run(0, cache_cleared=False)
-    assert (run.division, run.deviations) == ("open", ("cache_clear false, not true",))
-    assert job().run(1, cache_cleared=True).division == "closed"
+def test_each_run_of_a_job_has_a_seed_of_its_own(job):
+    made = job()
+    assert made.run(0, cache_cleared=True).settings.seed != made.run(1, cache_cleared=True).settings.seed
+    assert [job("seed=5").run(index, cache_cleared=True).settings.seed for index in (0, 2)] == [5, 7]
 
 
-def test_a_seed_of_the_users_is_open(job):
-    run = job("seed=1").run(0, cache_cleared=True)
-    assert (run.division, run.deviations) == ("open", ("seed from user, not system",))
+def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job, tmp_path):
+    made = job()
+    run, again = made.run(0, cache_cleared=True), made.run(1, cache_cleared=False)
+    run.write(tmp_path / "run.json")
+    assert finished_status(tmp_path, again) == ""  # its controller was killed
+    of_other_data = replace(run, facts=replace(run.facts, fingerprint="of other data"))
+    for status in ("success", "target_missed", "interrupted"):
+        (tmp_path / "status.json").write_text(json.dumps({"status": status}))
+        assert finished_status(tmp_path, again) == (status if status in FINISHED else "")
+        for other in (of_other_data, replace(run, settings=replace(run.settings, batch_size_global=4096))):
+            with pytest.raises(ValueError, match="holds a run of other settings or data"):
+                finished_status(tmp_path, other)
 
 
-def test_runs_of_an_open_job_stay_alike(job):
-    """Whatever became of their caches: `cache_clear` in the log tells, and they share a row."""
-    found = job("workload.epsilon=1e-6")
-    assert found.run(0, True).deviations == found.run(1, False).deviations
-    assert found.run(0, True).deviations == ("epsilon 1e-06, not 1e-08 or 1.45439e-07",)
-
-
-def test_a_value_of_the_users_that_the_rules_allow_is_closed(job):
-    assert job("workload.epsilon=1e-8", "workload.max_epochs=5").run(0, True).division == "closed"
-
-
-@pytest.fixture
-def late(monkeypatch):
-    """The toy, evaluated after step 40, which is in its third epoch, and every 40 from there on."""
-    monkeypatch.syspath_prepend(TOY)
-    import toy
-
-    monkeypatch.setattr(toy.Toy, "evaluation_steps", lambda self: itertools.count(40, 40))
-    registry.refresh()
-    yield
-    registry.refresh()
-
-
-def test_a_run_that_gives_up_before_its_first_evaluation_is_refused(late, tmp_path):
-    done = run_suite_here(tmp_path, *TOY_RUN, "workload.max_epochs=2", toy=True)
-    assert done.returncode == 2
-    assert done.stderr == (
-        "run_suite.py: workload.max_epochs=2: toy is first evaluated in epoch 3; "
-        "type workload.max_epochs=3 or more, or stop=epochs:2 to train without a target\n"
-    )
-    assert not (tmp_path / "logs").exists()
-
-
-@pytest.mark.parametrize("words", [("workload.max_epochs=3",), ("workload.max_epochs=2", "stop=epochs:2")])
-def test_what_the_refusal_says_to_type_is_accepted(late, monkeypatch, tmp_path, words):
-    monkeypatch.setenv("SUITE_DATA_DIR", str(tmp_path))
-    registry.load_dataset("toy-demo").make_demo(tmp_path / "toy-demo")
-    config = compose((*TOY_RUN, "device=cpu", *words)).jobs[0].config
-    assert plan(config, "job", tmp_path).job.run_count == 1
+def test_every_unfinished_attempt_is_kept(tmp_path):
+    for attempt in range(3):
+        (tmp_path / "run_0").mkdir()
+        (tmp_path / "run_0" / "log").write_text(str(attempt))
+        set_aside(tmp_path / "run_0")
+    kept = {path.name: (path / "log").read_text() for path in (tmp_path / SUPERSEDED).iterdir()}
+    assert kept == {"run_0-1": "0", "run_0-2": "1", "run_0-3": "2"}

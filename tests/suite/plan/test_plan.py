@@ -1,6 +1,7 @@
-"""What the controller decides: devices, cores, batch, learning rate, sources, labels, division."""
+"""What the controller decides: devices, cores, batch, learning rate, sources, deviations."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,35 +24,23 @@ def test_reference_defaults():
     assert settings.profile == "reference"
     assert (settings.batch_size_global, settings.hyperparameters["learning_rate"]) == (2048, 5e-4)
     assert settings.targets == {"hr_at_10": 0.635}
-    assert (settings.rules, settings.clock) == ("v0.5", "v0.5")
-    assert settings.dataset == "ml-20m"
+    assert (settings.rules, settings.dataset, settings.threads_per_device) == ("v0.5", "ml-20m", "auto")
 
 
 def test_named_sets_match_the_published_ones():
     settings = settings_of("workload.hyperparameter_set=nvidia_v0.5")
     assert settings.batch_size_global == 1_048_576
-    assert settings.hyperparameters == {
-        **{"learning_rate": 0.0045, "beta1": 0.25, "beta2": 0.5, "epsilon": 1e-8},
-        "max_epochs": 20,
-    }
+    published = {"learning_rate": 0.0045, "beta1": 0.25, "beta2": 0.5, "epsilon": 1e-8, "max_epochs": 20}
+    assert settings.hyperparameters == published
     assert all(source.startswith("published: ") for source in settings.hyperparameter_sources.values())
-
-
-def test_users_of_an_evaluation_batch_are_a_key():
-    def users(*overrides):
-        return evaluation_users_per_batch(settings_of("profile=demo", *overrides), 2_000, replicas=1)
-
-    assert users() == 64
-    assert users("workload.evaluation_users_per_batch=7") == 7
-    assert users("workload.evaluation_users_per_batch=9999") == 2_000
-    with pytest.raises(ValueError, match=r"^workload\.evaluation_users_per_batch=0: .*at least 1"):
-        users("workload.evaluation_users_per_batch=0")
-
-
-def test_every_hyperparameter_has_a_source():
     for values in NCF.named_sets().values():
-        for setting in values.values():
-            assert setting.source.partition(":")[0] in ("published", "derived", "presumed")
+        assert {value.source.partition(":")[0] for value in values.values()} <= {"published", "derived", "presumed"}
+
+
+@pytest.mark.parametrize(("words", "users"), [((), 64), (("=7",), 7), (("=9999",), 2_000)])
+def test_users_of_an_evaluation_batch_are_a_key(words, users):
+    settings = settings_of("profile=demo", *(f"workload.evaluation_users_per_batch{word}" for word in words))
+    assert evaluation_users_per_batch(settings, 2_000, replicas=1) == users
 
 
 @pytest.mark.parametrize(
@@ -66,13 +55,11 @@ def test_every_hyperparameter_has_a_source():
     ],
 )
 def test_batch_and_learning_rate(batch, scaling, gpus, size, rate):
-    settings = settings_of(
-        "profile=demo", f"batch={batch}", f"lr_scaling={scaling}", f"gpus={gpus}", "oversubscribe=true"
-    )
+    words = (f"batch={batch}", f"lr_scaling={scaling}", f"gpus={gpus}", "oversubscribe=true")
+    settings = settings_of("profile=demo", *words)
     assert settings.batch_size_global == size
     assert settings.hyperparameters["learning_rate"] == pytest.approx(rate)
-    source = settings.hyperparameter_sources["learning_rate"]
-    assert source.startswith("derived") == (rate != 0.006)
+    assert settings.hyperparameter_sources["learning_rate"].startswith("derived") == (rate != 0.006)
 
 
 def test_a_users_value_wins_and_says_so():
@@ -81,10 +68,20 @@ def test_a_users_value_wins_and_says_so():
     assert settings.hyperparameter_sources["learning_rate"] == "user"
 
 
-def test_clock_follows_the_rules():
-    assert settings_of("rules=v0.7").clock == "v0.7"
-    with pytest.raises(ValueError, match=r"rules.clock=v0.5: .*type rules=v0.5, or leave rules.clock out"):
-        settings_of("rules=v0.7", "rules.clock=v0.5")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("workload.evaluation_users_per_batch=0",), r"^workload\.evaluation_users_per_batch=0: .*at least 1"),
+        (("rules=v0.7",), r"^rules=v0\.7: ncf has no such round.*; type rules=v0\.5, and workload\.target=X "),
+        (
+            ("cpu.threads_per_device=2",),
+            r"^cpu\.threads_per_device=2: a device has 1 core\(s\); type 1 to 1, or auto; cpu\.",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_to_type(words, message):
+    with pytest.raises(ValueError, match=message):
+        settings_of(*words)
 
 
 def test_what_leaves_the_closed_rules():
@@ -96,41 +93,21 @@ def test_what_leaves_the_closed_rules():
 
 
 def test_cores_are_shared_out_without_overlap():
-    cores = len(os.sched_getaffinity(0))
-    settings = settings_of("profile=demo", "cpu.cores_per_device=all")
-    assert settings.cores_per_device == cores
-
-    class Run:
-        pass
-
-    run = Run()
-    run.settings = settings_of("profile=demo", "gpus=3", "oversubscribe=true")
-    run.cores, run.hosts = (4, 7, 9), ()
+    assert settings_of("profile=demo", "cpu.cores_per_device=all").cores_per_device == len(os.sched_getaffinity(0))
+    settings = settings_of("profile=demo", "gpus=3", "oversubscribe=true")
+    run = SimpleNamespace(settings=settings, cores=(4, 7, 9), hosts=())
     places = [place_of(run, process, 3) for process in range(3)]
     assert [place.cores for place in places] == [(4,), (7,), (9,)]
     assert [list(place.replicas) for place in places] == [[0], [1], [2]]
     whole = place_of(run, 0, 1)
-    assert whole.cores == (4, 7, 9)
-    assert whole.devices == ("cpu", "cpu", "cpu")
+    assert (whole.cores, whole.devices) == ((4, 7, 9), ("cpu", "cpu", "cpu"))
     run.cores = (4, 7)
     assert [place_of(run, process, 3).cores for process in range(3)] == [(4,), (7,), (4,)]
 
 
-def test_threads_of_a_device_have_a_core_each():
-    assert settings_of().threads_per_device == "auto"
-    assert settings_of("device=cpu", "cpu.threads_per_device=1").threads_per_device == "1"
-    with pytest.raises(
-        ValueError, match=r"^cpu\.threads_per_device=2: a device has 1 core\(s\); type 1 to 1, or auto; cpu\."
-    ):
-        settings_of("device=cpu", "cpu.threads_per_device=2")
-
-
-def test_visible_devices_limit_what_is_found(monkeypatch):
+def test_this_machine(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert devices.gpus() == []
-
-
-def test_hardware_names_the_machine():
     found = devices.hardware()
     assert found["cpu_cores"] == len(os.sched_getaffinity(0))
     assert found["memory_bytes"] > 1 << 30

@@ -1,53 +1,77 @@
 """What cannot have been meant is one line before anything starts: a batch above an epoch, a plugin's forgotten half."""
 
+import itertools
+
 import pytest
 
-from tests.helpers import TOY, TOY_RUN, run_suite_here
-
-
-def refused(tmp_path, *words):
-    done = run_suite_here(tmp_path, *words, toy=True)
-    assert done.returncode == 2, done.stdout
-    assert not (tmp_path / "logs").exists()
-    (line,) = done.stderr.strip().splitlines()
-    return line
-
-
-def test_a_batch_above_an_epoch(tmp_path):
-    line = refused(tmp_path, *TOY_RUN, "batch=global:1001", "lr_scaling=linear")
-    assert "batch size 1001: an epoch of toy on toy-demo has 1000 samples, so it would be one step" in line
-    assert f"at learning rate {0.2 * 1001 / 64:g}" in line
-    assert "type batch=global:100 or less" in line
-    assert run_suite_here(tmp_path, *TOY_RUN, "batch=global:1001", "stop=steps:2", toy=True).returncode == 0
+from suite.common import registry
+from suite.plan.jobs import plan
+from tests.helpers import TOY, TOY_RUN, composed, run_suite_here
 
 
 @pytest.fixture
-def toy(monkeypatch):
-    """The toy's class, to take something away from."""
+def toy(monkeypatch, tmp_path):
+    """The toy's class, to take something away from; its data are there."""
     monkeypatch.syspath_prepend(str(TOY))
+    monkeypatch.setenv("SUITE_DATA_DIR", str(tmp_path))
     import toy
 
-    return toy.Toy
+    registry.refresh()
+    registry.load_dataset("toy-demo").make_demo(tmp_path / "toy-demo")
+    yield toy.Toy
+    registry.refresh()
 
 
-def test_a_plugin_without_score_or_measure(tmp_path, toy, monkeypatch):
-    monkeypatch.delattr(toy, "score")
-    assert "Toy has a target for fit and no score; write score()" in refused(tmp_path, *TOY_RUN)
-    monkeypatch.delattr(toy, "measure")
-    assert "no measure and no score; write measure() and score()" in refused(tmp_path, *TOY_RUN)
+def without(*names):
+    return lambda toy, patch: [patch.delattr(toy, name) for name in names]
 
 
-def test_a_plugin_without_max_epochs(tmp_path, toy, monkeypatch):
-    sets = {"demo": {k: v for k, v in toy.hyperparameter_sets()["demo"].items() if k != "max_epochs"}}
-    monkeypatch.setattr(toy, "hyperparameter_sets", classmethod(lambda cls: sets))
-    assert "its hyperparameter set demo names no max_epochs" in refused(tmp_path, *TOY_RUN)
+def without_max_epochs(toy, patch):
+    sets = {"demo": {key: value for key, value in toy.hyperparameter_sets()["demo"].items() if key != "max_epochs"}}
+    patch.setattr(toy, "hyperparameter_sets", classmethod(lambda cls: sets))
 
 
-def test_a_length_in_another_unit_than_the_batch(tmp_path, toy, monkeypatch):
-    monkeypatch.setattr(toy, "batch_unit", "tokens")
-    line = refused(tmp_path, *TOY_RUN, "stop=samples:640")
-    assert (
-        "stop=samples:640: a batch of toy is counted in tokens, so the steps of so many samples are not known" in line
-    )
-    assert line.endswith("type stop=steps:50 or stop=epochs:1")
-    assert run_suite_here(tmp_path, *TOY_RUN, "stop=epochs:1", toy=True).returncode == 0
+def in_tokens(toy, patch):
+    patch.setattr(toy, "batch_unit", "tokens")
+
+
+def late(toy, patch):
+    """Evaluated after step 40, which is in its third epoch, and every 40 from there on."""
+    patch.setattr(toy, "evaluation_steps", lambda self: itertools.count(40, 40))
+
+
+CASES = [
+    # what is done to the toy, what is typed, what is said
+    (None, ("batch=global:1001", "lr_scaling=linear"), f"so it would be one step at learning rate {0.2 * 1001 / 64:g}"),
+    (None, ("batch=global:1001",), "batch size 1001: an epoch of toy on toy-demo has 1000 samples"),
+    (None, ("batch=global:1001",), "type batch=global:100 or less"),
+    (None, ("batch=global:1000",), ""),
+    (None, ("batch=global:1001", "stop=steps:2"), ""),
+    (without("score"), (), "Toy has a target for fit and no score; write score()"),
+    (without("score", "measure"), (), "no measure and no score; write measure() and score()"),
+    (without_max_epochs, (), "its hyperparameter set demo names no max_epochs"),
+    (in_tokens, ("stop=samples:640",), "toy is counted in tokens, so the steps of so many samples are not known"),
+    (in_tokens, ("stop=samples:640",), "type stop=steps:50 or stop=epochs:1"),
+    (in_tokens, ("stop=epochs:1",), ""),
+    (late, ("workload.max_epochs=2",), "workload.max_epochs=2: toy is first evaluated in epoch 3; type workload.max_epochs=3"),
+    (late, ("workload.max_epochs=2",), "or stop=epochs:2 to train without a target"),
+    (late, ("workload.max_epochs=3",), ""),
+    (late, ("workload.max_epochs=2", "stop=epochs:2"), ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changed", "words", "said"), CASES)
+def test_what_is_not_plausible_says_what_to_type_and_that_is_accepted(toy, monkeypatch, tmp_path, changed, words, said):
+    if changed is not None:
+        changed(toy, monkeypatch)
+    found = plan(composed(*TOY_RUN, "device=cpu", *words), "job", tmp_path)
+    assert [said in str(finding) for finding in found.findings] == ([True] if said else [])
+    assert (found.job is None) == bool(said)
+
+
+def test_the_command_refuses_in_one_line(tmp_path):
+    done = run_suite_here(tmp_path, *TOY_RUN, "batch=global:1001", toy=True)
+    assert done.returncode == 2, done.stdout
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("run_suite.py: batch size 1001: ")
+    assert not (tmp_path / "logs").exists()

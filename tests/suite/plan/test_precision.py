@@ -39,11 +39,6 @@ def test_auto_on_gpus(monkeypatch, workload, framework, capability, expected):
     assert precision(monkeypatch, capability, workload, framework) == expected
 
 
-def test_auto_keeps_to_the_rounds_formats(monkeypatch):
-    """Those of v0.5 have no tf32, which otherwise comes first for NCF; a round without NCF has no formats for it."""
-    assert precision(monkeypatch, HOPPER, "ncf", "pytorch", "rules=v0.7") == "tf32"
-
-
 def test_what_is_typed_stays(monkeypatch):
     assert precision(monkeypatch, HOPPER, "resnet50", "pytorch", "precision=fp32") == "fp32"
 

@@ -98,28 +98,7 @@ def test_a_workload_that_only_measures_throughput_needs_neither_sets_nor_targets
 @pytest.mark.parametrize("mode", ["forward", "forward_backward", "inference"])
 def test_modes_that_do_not_train_have_a_fixed_length(mode):
     assert settings_of(NCF, f"mode={mode}").stop == "steps:50"
-    with pytest.raises(ValueError, match=rf"^stop=target: profile=demo mode={mode} evaluates nothing"):
-        settings_of(NCF, f"mode={mode}", "stop=target")
-
-
-def test_inference_counts_steps_alone():
-    with pytest.raises(
-        ValueError, match=r"^stop=epochs:2: mode=inference counts evaluation batches; type stop=steps:50$"
-    ):
-        settings_of(NCF, "mode=inference", "stop=epochs:2")
-
-
-def test_inference_needs_an_evaluation_set():
-    with pytest.raises(
-        ValueError, match=r"^mode=inference: profile=synthetic has no evaluation set; type profile=demo"
-    ):
-        settings_of(NCF, "profile=synthetic", "mode=inference")
-
-
-def test_only_runs_of_fixed_length_have_steps_that_are_not_timed():
-    assert settings_of(NCF, "stop=steps:20", "timing.warmup_steps=5").timing_warmup_steps == 5
-    with pytest.raises(ValueError, match=r"^timing\.warmup_steps=5: a run to its target is timed from its first step"):
-        settings_of(NCF, "timing.warmup_steps=5")
+    assert settings_of(NCF, f"mode={mode}", "stop=steps:20", "timing.warmup_steps=5").timing_warmup_steps == 5
 
 
 def zoo_settings(*arguments, framework="pytorch"):
@@ -136,23 +115,22 @@ def test_updates_are_by_all_gradients_unless_asynchronous_ones_are_asked_for():
 
 
 REFUSED = {
-    "mode=forward": r"^update=async: mode=forward makes no updates; type mode=train, or update=sync\Z",
-    "timing=steps": r"^update=async: a step is made by several workers [^\n]+; type timing=stretch, or update=sync\Z",
+    ("stop=target", "mode=forward"): r"^stop=target: profile=demo mode=forward evaluates nothing",
+    ("stop=epochs:2", "mode=inference"): r"^stop=epochs:2: mode=inference counts .*; type stop=steps:50$",
+    ("profile=synthetic", "mode=inference"): r"^mode=inference: profile=synthetic has no .*; type profile=demo",
+    ("timing.warmup_steps=5",): r"^timing\.warmup_steps=5: a run to its target is timed from its first step",
+    ("update=async",): r"^update=async: not offered by ncf in pytorch; type update=sync, or workload=zoo\Z",
+    ("workload=zoo", "update=async", "mode=forward"): r"^update=async: .* type mode=train, or update=sync\Z",
+    ("workload=zoo", "update=async", "timing=steps"): r"^update=async: [^\n]+; type timing=stretch, or update=sync\Z",
 }
 
 
-@pytest.mark.parametrize("other", REFUSED)
-def test_what_asynchronous_updates_do_not_go_with_is_refused(other):
-    with pytest.raises(ValueError, match=REFUSED[other]):
-        zoo_settings("update=async", other, "stop=steps:5")
-
-
-def test_other_workloads_refuse_asynchronous_updates():
-    with pytest.raises(
-        Impossible,
-        match=r"^update=async: not offered by ncf in pytorch; type update=sync, or workload=zoo\Z",
-    ):
-        settings_of(NCF, "update=async")
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_what_does_not_go_together_is_refused_with_what_to_type(words):
+    of_zoo = "workload=zoo" in words
+    with pytest.raises(ValueError, match=REFUSED[words]) as error:
+        zoo_settings(*words[1:], "stop=steps:5") if of_zoo else settings_of(NCF, *words)
+    assert isinstance(error.value, Impossible) == (words == ("update=async",))
 
 
 def test_asynchronous_runs_and_stragglers_are_labelled():
@@ -161,25 +139,18 @@ def test_asynchronous_runs_and_stragglers_are_labelled():
     assert _labels(zoo_settings(), Facts(1, 1, {}, ""))[0] == ("demo", "cpu")
 
 
-def test_rows_of_synchronous_and_asynchronous_runs_are_never_one_and_give_no_speedup():
-    for name in ("update", "straggler_ms"):
-        assert name in field_names(Settings, logged=True, row=True, family=True, resume=True)
-
-
 def test_options_of_images_belong_to_the_workloads_that_have_them():
     keys = option_keys(ImageOptions)
     assert set(keys) - set(option_keys(WorkloadOptions)) == {
         *("data.decode", "data.threads", "data.skip_bad"),
         *("workload.compile", "workload.evaluation_batch_size"),
     }
-    with pytest.raises(
-        ValueError, match=r"^data\.decode=scaled: there is no such key of [^;]+; there are data\.threads"
+    for word, instead in (
+        ("data.decode=scaled", "there are data.threads"),
+        ("backbone.weights=a", "type workload=ncf --help"),
     ):
-        compose(("workload=ncf", "profile=demo", "data.decode=scaled"))
-    with pytest.raises(
-        ValueError, match=r"^backbone\.weights=a: there is no such key of [^;]+; type workload=ncf --help"
-    ):
-        compose(("workload=ncf", "profile=demo", "backbone.weights=a"))
+        with pytest.raises(ValueError, match=rf"^{word}: there is no such key of [^;]+; {instead}"):
+            compose(("workload=ncf", "profile=demo", word))
     (job,) = compose(("workload=ssd", "profile=demo", "data.decode=scaled", "data.threads=3")).jobs
     settings = resolve_settings(job.config, registry.load_workload("ssd"), registry.load_framework("pytorch"))
     assert (settings.options["decode"], settings.options["data_threads"]) == ("scaled", 3)
@@ -195,8 +166,9 @@ def test_planning_leaves_the_configuration_and_the_sets_as_they_are():
     assert {name: dict(values) for name, values in NCF.named_sets().items()} == before
 
 
-def test_batch_sizes():
-    assert [batch_size(rule, 4, 96) for rule in ("set", "global:8", "per_device:8")] == [96, 8, 32]
+@pytest.mark.parametrize(("rule", "size"), [("set", 96), ("global:8", 8), ("per_device:8", 32)])
+def test_batch_sizes(rule, size):
+    assert batch_size(rule, 4, 96) == size
 
 
 def test_lists_of_settings_are_derived_from_the_fields():
@@ -204,6 +176,20 @@ def test_lists_of_settings_are_derived_from_the_fields():
     of_size = {item.name for item in dataclasses.fields(Settings) if item.metadata["of_size"]}
     assert of_size == {"devices", "nodes", "batch_size_global"}
     assert "seed" not in field_names(Settings, logged=True)
+    # rows of synchronous and asynchronous runs are never one, and give no speedup
+    assert {"update", "straggler_ms"} <= set(field_names(Settings, logged=True, row=True, family=True, resume=True))
+
+
+@pytest.mark.parametrize("name", ["resnet50", "zoo"])
+def test_a_round_that_a_workload_does_not_have_is_refused_with_what_to_type(tmp_path, name):
+    """One from a file of the user's took the targets and epochs of another round."""
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "v4.1.yaml").write_text("name: v4.1\n")
+    words = (f"workload={name}", "profile=demo", "device=cpu", "rules=v4.1")
+    (job,) = compose(["--config-dir", str(tmp_path), *words]).jobs
+    needed = r"type rules=v0\.5 or rules=v0\.7, and workload\.target=X for another target$"
+    with pytest.raises(ValueError, match=rf"^rules=v4\.1: {name} has no such round.*; {needed}"):
+        resolve_settings(job.config, registry.load_workload(name), registry.load_framework("pytorch"))
 
 
 def test_a_machine_whose_gpu_does_not_answer_trains_on_cpu_cores_alone():

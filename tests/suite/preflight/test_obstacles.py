@@ -1,8 +1,10 @@
 """A command that much is in the way of names all of it at once, and what would run now."""
 
+import shlex
+
 import pytest
 
-from suite.config.compose import Composed
+from suite.config.compose import Composed, compose
 from suite.environments import environment
 from suite.environments.environment import Environment
 from suite.machine import devices
@@ -96,6 +98,20 @@ def test_two_obstacles_have_a_line_each(tmp_path, monkeypatch, two_cores):
     )
     assert len(each) == 2
     assert runs == "this would run now: python run_suite.py workload=ncf profile=demo gpus=1"
+
+
+@pytest.mark.parametrize("words", [("gpus=4096", "device=cpu"), ("gpus=8",)], ids=["devices alone", "a demo"])
+def test_what_would_run_keeps_the_folders_that_were_typed(tmp_path, monkeypatch, two_cores, words):
+    """The user's own of configurations, and where the runs go; as it is typed, it plans."""
+    only_environment(monkeypatch, "torch")
+    own = tmp_path / "own files"
+    (own / "system").mkdir(parents=True)
+    typed = ("--config-dir", own, "workload=ncf", *words, f"output={tmp_path / 'out'}")
+    last = run_suite_here(tmp_path, *typed, SUITE_DATA_DIR=str(tmp_path / "data")).stderr.splitlines()[-1]
+    assert last.startswith("this would run now: ")
+    again = shlex.split(last.partition("run_suite.py ")[2])
+    assert again[:2] == ["--config-dir", str(own)]
+    assert compose(again).jobs[0].config["output"] == str(tmp_path / "out")
 
 
 def said(*words):

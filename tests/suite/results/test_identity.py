@@ -5,12 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.results.identity import (
+    EPOCH_TIME,
+    EPOCHS,
     FIELDS,
+    THROUGHPUT,
+    TIME,
     differences,
     differences_text,
     key,
     label,
     own_words,
+    refusals,
     same,
     told_apart,
     usual_words,
@@ -61,6 +66,13 @@ def test_differences_in_words(changed, aside, words):
     assert differences_text(one, other, *aside) == words
 
 
+@pytest.mark.parametrize(("round", "alike"), [("v4.0", True), ("not known", False)])
+def test_folders_of_rounds_that_are_not_known_are_no_series(round, alike):
+    common = {"profile": "", "round": round, "submitter": "A"}
+    one, other = (make_runs(count, folder=f"/{count}", system=f"n{count}", **common)[0] for count in (8, 64))
+    assert same(one, other, "gpus") == alike
+
+
 def test_what_rows_without_words_have_is_said_once():
     usual, faster = ({"opt_base_learning_rate": rate} for rate in (0.001, 0.002))
     rows = [make_runs(devices=count, hyperparameters=rate)[0] for count, rate in ((1, usual), (2, usual), (4, faster))]
@@ -80,11 +92,51 @@ def test_words_never_print_what_a_program_would():
 
 
 @pytest.mark.parametrize(
+    ("changed", "refused", "reason"),
+    [
+        ({"mode": "forward"}, {TIME, EPOCHS, EPOCH_TIME, THROUGHPUT}, "mode train does other work than mode forward"),
+        (
+            {"to_target": False},
+            {TIME, EPOCHS, EPOCH_TIME},
+            "theirs is a run of fixed length: there is a throughput only",
+        ),
+        ({"dataset": "ml-1m"}, {TIME, EPOCHS, EPOCH_TIME}, "trained on another data set: ml-20m against ml-1m"),
+        (
+            {"targets": {"hr_at_10": 0.5}},
+            {TIME, EPOCHS},
+            "trained to another target: hr_at_10 0.635 against hr_at_10 0.5",
+        ),
+        ({"sample_unit": "tokens"}, {THROUGHPUT}, "samples are pairs against tokens"),
+        *(({name: "x"}, set(), "") for name in ("framework", "precision", "system", "clock", "sample_unit")),
+        *(({"dataset": ""}, set(), ""), ({"targets": {}}, set(), "")),  # not known is no difference
+    ],
+)
+def test_what_makes_a_ratio_meaningless(changed, refused, reason):
+    one, other = (make_runs(**{"dataset": "ml-20m", "sample_unit": "pairs", **own})[0] for own in ({}, changed))
+    found = [*refusals(one, other)]
+    assert {quantity for quantities, _ in found for quantity in quantities} == refused
+    assert next((text for _, text in found), "") == reason
+
+
+def test_runs_of_another_batch_are_called_by_it_and_not_by_the_rate_that_follows_from_it():
+    settings = ((4096, 0.004), (4096, 0.008), (512, 0.0005))
+    rows = [
+        make_runs(batch_size_global=batch, hyperparameters={"opt_base_learning_rate": rate})[0]
+        for batch, rate in settings
+    ]
+    assert own_words(rows, fewest=True) == [
+        "learning rate 0.004",
+        "learning rate 0.008",
+        "global batch 512, learning rate 0.0005",
+    ]
+
+
+@pytest.mark.parametrize(
     ("hyperparameters", "targets", "results"),
     [({}, {}, 1), ({"opt_base_learning_rate": 0.5}, {"hr_at_10": 0.635}, 2)],
 )
 def test_a_run_that_failed_early_counts_for_the_only_result_that_it_fits(hyperparameters, targets, results):
     lost = make_runs(1, [(None, None)], hyperparameters=hyperparameters, targets=targets, succeeded=False)
-    assert len(results_of([*make_runs(), *lost])) == results
+    assert len(results_of([*lost, *make_runs()])) == len(results_of([*make_runs(), *lost])) == results
     others = make_runs(hyperparameters={"opt_base_learning_rate": 0.9})
     assert len(results_of([*make_runs(), *others, *lost])) == 3

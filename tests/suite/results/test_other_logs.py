@@ -58,7 +58,7 @@ def test_each_run_of_a_folder_gets_its_own_details(tmp_path):
         "a.txt": ("v0.6", "tpu-v3 chip (2 cores)", 1024, "tensorflow"),
         "b.txt": ("v0.7", "NVIDIA V100-SXM2-16GB (300W)", 8, "mxnet"),
         "c.txt": ("v1.1", "NVIDIA A100-SXM4-80GB (400W)", 8, "pytorch"),
-        "d.txt": ("v0.7 or later", "", None, ""),
+        "d.txt": ("not known", "", None, ""),
     }
 
 
@@ -70,6 +70,22 @@ def test_a_run_that_failed_keeps_the_details_of_its_entry(tmp_path):
 def test_a_log_keeps_the_round_that_its_own_lines_tell(tmp_path):
     write(tmp_path / "a.txt", log_of(published_run(**V07, status="success"), "MLL"))
     assert told(tmp_path)["a.txt"][0] == "v0.6"
+
+
+@pytest.mark.parametrize(
+    ("folders", "form", "said"),
+    [
+        ("v4.1/NVIDIA/results/dgx/ssd", "MLLOG", "v4.1"),
+        ("training_results_v5.0/v4.1/box/ssd", "MLLOG", "v4.1"),
+        ("training_results_v5.0/Dell/ssd", "MLLOG", "v5.0"),
+        ("logs/box/ssd", "MLLOG", "not known"),
+        ("v0.5/box/ssd", "MLLOG", "not known"),  # its form began with v0.7
+        ("v4.1/box/ssd", "MLL", "v0.6"),
+    ],
+)
+def test_a_folder_s_name_says_the_round_that_a_log_does_not(tmp_path, folders, form, said):
+    write(tmp_path / folders / "a.txt", log_of({**published_run(**TPU), "seconds": "17"}, form))
+    assert told(tmp_path)["a.txt"][0] == said
 
 
 @pytest.mark.parametrize("name", ["a.txt", "b.txt"])

@@ -210,6 +210,8 @@ def test_under_sync_all_wait_for_a_straggler(tmp_path, monkeypatch):
     logged = run_together(tmp_path, world, update="sync", straggler_ms=5, stop="steps:6")
     assert seen == [False] * 6  # it made one at most, and then waited
     assert world.made == [6, 6]
+    (stats,) = [value for key, value, _ in logged if key == "tracked_stats"]
+    assert stats["data_bytes"] == 6 * 64 * 4  # of both workers together
     assert "suite_staleness" not in [key for key, _, _ in logged]
 
 

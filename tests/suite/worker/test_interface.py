@@ -114,6 +114,16 @@ def test_a_missed_run_names_each_metric_with_its_target(tmp_path):
     assert outcome.reason == "after 80 steps: fit 1.0000 (target 2.0), close 1.0000 (target 0.5)"
 
 
+class OtherMetric(toy.Toy):
+    def score(self, results):
+        return {"close": 1.0}
+
+
+def test_a_target_that_is_never_scored_ends_the_run(tmp_path):
+    with pytest.raises(ValueError, match=r"^score\(\) gave close; there is a target for fit$"):
+        run_loop(tmp_path, workload_type=OtherMetric)
+
+
 class Counting(toy.ToyTrainer):
     """Notes which kind of step is asked for, and how many."""
 

@@ -23,7 +23,7 @@ sys.path.insert(0, str(TOY))
 import toy
 
 SETTINGS = {
-    **{"workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "clock": "v0.7", "device": "cpu"},
+    **{"workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "device": "cpu"},
     **{"devices": 1, "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32"},
     **{
         "batch_size_global": 64,
@@ -87,16 +87,13 @@ BLOCK = [
 ]
 
 
-def test_order_under_clock_v07(tmp_path):
-    outcome = run_loop(tmp_path)
-    assert outcome.status == "success"
-    head = [*IDENTITY, "init_start", *SETUP, "init_stop", "run_start"]
-    assert keys(tmp_path) == [*head, *BLOCK, *BLOCK, "run_stop"]
+HEADS = {"v0.7": ["init_start", *SETUP, "init_stop", "run_start"], "v0.5": ["run_start", *SETUP]}
 
 
-def test_order_under_clock_v05(tmp_path):
-    run_loop(tmp_path, clock="v0.5")
-    assert keys(tmp_path) == [*IDENTITY, "run_start", *SETUP, *BLOCK, *BLOCK, "run_stop"]
+@pytest.mark.parametrize("rules", HEADS)
+def test_the_order_under_each_round(tmp_path, rules):
+    assert run_loop(tmp_path, rules=rules).status == "success"
+    assert keys(tmp_path) == [*IDENTITY, *HEADS[rules], *BLOCK, *BLOCK, "run_stop"]
 
 
 def test_a_warm_up_beats_before_every_shape(tmp_path):
@@ -116,40 +113,28 @@ def test_a_warm_up_beats_before_every_shape(tmp_path):
 
 
 class Explained(toy.Toy):
+    repeated_samples_per_epoch = 24
+
     def measured_by(self):
         return {"fit": "one minus the error"}
 
 
-def test_how_a_metric_is_measured_stands_in_suite_run_where_the_workload_says_it(tmp_path):
-    for folder, kind in ((tmp_path / "silent", toy.Toy), (tmp_path / "explained", Explained)):
-        folder.mkdir()
-        run_loop(folder, workload_type=kind)
-    said = [
-        next(value for key, value, _ in events(tmp_path / name / "result_0.txt") if key == "suite_run").get(
-            "measured_by"
-        )
-        for name in ("silent", "explained")
-    ]
-    assert said == [None, {"fit": "one minus the error"}]
+@pytest.mark.parametrize(
+    ("kind", "said"), [(toy.Toy, (None, 0, 0.0)), (Explained, ({"fit": "one minus the error"}, 24, 0.024))]
+)
+def test_what_a_workload_says_of_its_runs_is_in_suite_run(tmp_path, kind, said):
+    run_loop(tmp_path, workload_type=kind)
+    (value,) = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run"]
+    assert tuple(map(value.get, ("measured_by", "repeated_samples_per_epoch", "repeated_share"))) == said
 
 
-def test_epoch_numbers_count_from_one(tmp_path):
-    run_loop(tmp_path)
+@pytest.mark.parametrize(("rules", "first"), [("v0.7", 1), ("v0.5", 0)])
+def test_epoch_numbers_count_from_one_and_in_the_first_round_from_zero(tmp_path, rules, first):
+    run_loop(tmp_path, rules=rules)
     found = events(tmp_path / "result_0.txt")
     numbers = {key: [m["epoch_num"] for k, _, m in found if k == key] for key in ("epoch_start", "eval_accuracy")}
-    assert numbers == {"epoch_start": [1, 2], "eval_accuracy": [1, 2]}
-    assert [m["first_epoch_num"] for k, _, m in found if k == "block_start"] == [1, 2]
-
-
-class Filled(toy.Toy):
-    repeated_samples_per_epoch = 24
-
-
-@pytest.mark.parametrize(("workload_type", "repeated", "share"), [(toy.Toy, 0, 0.0), (Filled, 24, 0.024)])
-def test_repeated_samples_are_in_suite_run(tmp_path, workload_type, repeated, share):
-    run_loop(tmp_path, workload_type=workload_type)
-    (value,) = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run"]
-    assert (value["repeated_samples_per_epoch"], value["repeated_share"]) == (repeated, share)
+    assert numbers == {"epoch_start": [first, first + 1], "eval_accuracy": [first, first + 1]}
+    assert [m["first_epoch_num"] for k, _, m in found if k == "block_start"] == [first, first + 1]
 
 
 class EveryThirdEpochAndAHalf(toy.Toy):
@@ -165,6 +150,17 @@ def test_an_evaluation_inside_an_epoch(tmp_path):
     assert [m["epoch_num"] for k, _, m in found if k == "epoch_start"] == [1, 2, 3, 4, 5]
     assert [m["epoch_num"] for k, _, m in found if k == "epoch_stop"] == [1, 2, 3, 4, 5]
     assert [m["epoch_num"] for k, _, m in found if k == "eval_accuracy"] == [2, 3, 5]
+
+
+def test_an_evaluation_at_the_end_of_the_warm_up_is_left_out(tmp_path):
+    """Of one epoch: there is no block before the second."""
+    run_loop(tmp_path, stop="steps:16", timing_warmup_steps=16)
+    blocks = [
+        (m["first_epoch_num"], m["epoch_count"])
+        for key, _, m in events(tmp_path / "result_0.txt")
+        if key == "block_start"
+    ]
+    assert blocks == [(2, 1)]
 
 
 def test_no_byte_of_the_data_is_touched_before_run_start(tmp_path):
@@ -205,22 +201,27 @@ def test_a_process_without_scores_misses_the_target_too(tmp_path):
     assert (outcome.status, outcome.reason) == ("target_missed", "after 80 steps")
 
 
-def test_an_error_before_run_start_logs_no_run_stop(tmp_path):
-    with pytest.raises(RuntimeError, match="setup went wrong"):
-        run_loop(tmp_path, options={"misbehave": "setup"})
-    assert "run_stop" not in keys(tmp_path)
+@pytest.mark.parametrize(
+    ("misbehaves", "error", "said", "last"),
+    [("setup", RuntimeError, "setup went wrong", "init_start"), ("diverge", Diverged, "the loss is nan", "run_stop")],
+)
+def test_an_error_is_raised_and_logged_once_the_clock_runs(tmp_path, misbehaves, error, said, last):
+    with pytest.raises(error, match=said):
+        run_loop(tmp_path, options={"misbehave": misbehaves})
+    assert keys(tmp_path)[-1] == last
 
 
-def test_a_diverged_loss_aborts(tmp_path):
-    with pytest.raises(Diverged):
-        run_loop(tmp_path, options={"misbehave": "diverge"})
-    assert keys(tmp_path)[-1] == "run_stop"
-
-
-def test_a_fixed_length_goes_past_the_target(tmp_path):
-    outcome = run_loop(tmp_path, stop="epochs:4")
+@pytest.mark.parametrize(
+    ("stop", "steps", "evaluations"),
+    [("epochs:4", 64, 4), ("samples:640", 10, 0), ("samples:641", 11, 0), ("samples:1", 1, 0), ("steps:33", 33, 2)],
+)
+def test_a_fixed_length_goes_past_the_target_and_trains_no_sample_less(tmp_path, stop, steps, evaluations):
+    """16 steps of 64 samples are an epoch."""
+    outcome = run_loop(tmp_path, stop=stop)
     assert outcome.status == "success"
-    assert keys(tmp_path).count("eval_accuracy") == 4
+    assert keys(tmp_path).count("eval_accuracy") == evaluations
+    logged = events(tmp_path / "result_0.txt")
+    assert [metadata["step"] for key, _, metadata in logged if key == "tracked_stats"][-1] == steps
 
 
 def test_metrics_are_consistent(tmp_path):
@@ -228,6 +229,7 @@ def test_metrics_are_consistent(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     stats = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "tracked_stats"]
     assert [row["samples"] for row in rows] == [1000, 1000]
+    assert read_beat(tmp_path, 0).samples == 2000
     for row, stat in zip(rows, stats, strict=True):
         assert row["samples_per_second"] == pytest.approx(row["samples"] / row["train_seconds"], rel=1e-3)
         assert row["data_wait_seconds"] <= row["train_seconds"]

@@ -32,9 +32,7 @@ def test_sizes_go_from_a_kib_by_factors_of_four():
 
 def test_an_epoch_has_warm_ups_and_timed_steps_of_every_size():
     one = workload()
-    (replicas,) = {len(batches) for batches in one.open_data(place(0, range(2), 2), 1).train(0, one.epochs.start(1))}
-    steps = [batches[0] for batches in one.open_data(place(0, range(2), 2), 1).train(0, one.epochs.start(1))]
-    assert replicas == 2
+    steps = [first for first, _ in one.open_data(place(0, range(2), 2), 1).train(0, one.epochs.start(1))]
     assert [int(step.arrays["bytes"][0]) for step in steps] == [size for size in sizes(64 * KIB) for _ in range(25)]
     assert [int(step.arrays["number"][0]) for step in steps] == [*range(WARMUPS + TIMED)] * 4
     assert sum(step.samples_global for step in steps) == one.samples_per_epoch
@@ -50,24 +48,17 @@ def test_devices_bring_different_numbers_and_sums_are_exact_in_every_type():
     assert len(np.unique(expected)) > PERIOD / 4, "a sum that is in the wrong place shows"
 
 
-def test_times_of_timed_steps_alone_count():
+def test_times_of_timed_steps_alone_count_and_sizes_that_a_run_got_to():
     one = workload()
     seconds = [99.0 if step % 25 < WARMUPS else 1e-6 * (1 + step // 25) for step in range(100)]
     ((key, value),) = one.figures_of_steps(seconds, "a clock").items()
     assert key == "suite_all_reduce"
-    assert {name: value[name] for name in ("devices", "warmups", "how")} == {
-        "devices": 2,
-        "warmups": 5,
-        "how": "a clock",
-    }
+    assert {"devices": 2, "warmups": 5, "how": "a clock"}.items() <= value.items()
     assert [(item["bytes"], item["count"], item["median_us"]) for item in value["sizes"]] == [
         (KIB, 20, 1.0), (4 * KIB, 20, 2.0), (16 * KIB, 20, 3.0), (64 * KIB, 20, 4.0),
     ]  # fmt: skip
-
-
-def test_a_run_that_was_cut_short_has_the_sizes_that_it_timed():
-    value = workload(stop="steps:30").figures_of_steps([1e-6] * 30, "a clock")["suite_all_reduce"]
-    assert [item["bytes"] for item in value["sizes"]] == [KIB]
+    cut_short = workload(stop="steps:30").figures_of_steps(seconds[:30], "a clock")["suite_all_reduce"]
+    assert [item["bytes"] for item in cut_short["sizes"]] == [KIB]
 
 
 def test_a_run_goes_once_through_the_sizes_and_to_no_target():
@@ -76,6 +67,8 @@ def test_a_run_goes_once_through_the_sizes_and_to_no_target():
     assert not chosen.to_target
     with pytest.raises(ValueError, match="stop=target: the workload has no target"):
         resolved("timing=steps", "stop=target")
+    with pytest.raises(ValueError, match="profile=demo: allreduce trains nothing"):
+        AllReduce.defaults("demo", "v0.7", {})
 
 
 @pytest.mark.parametrize(
@@ -91,11 +84,6 @@ def test_a_run_goes_once_through_the_sizes_and_to_no_target():
 def test_what_would_time_nothing_is_refused(changes, said):
     with pytest.raises(ValueError, match=said):
         workload(**changes)
-
-
-def test_only_synthetic_runs():
-    with pytest.raises(ValueError, match="profile=demo: allreduce trains nothing"):
-        AllReduce.defaults("demo", "v0.7", {})
 
 
 def test_links_that_devices_do_not_have():

@@ -2,6 +2,8 @@
 
 import pytest
 
+from suite.common import registry
+from workloads.api import ROUNDS, Settings
 from workloads.api.rules import (
     Above,
     AtLeast,
@@ -92,3 +94,44 @@ def test_phrases_name_what_differs():
         "targets top1 0.7, not top1 0.759 or above",
         "cache_clear false, not true",
     ]
+
+
+def test_an_empty_value_has_a_word():
+    assert deviations([Rule(("unit",), OneOf(("epochs",)), "a source")], {"unit": ""}, ["unit"]) == [
+        "unit none, not epochs"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "rules", "profile", "framework", "found"),
+    [
+        ("resnet50", "v0.5", "reference", "mxnet", ("imagenet", "reference_v0.5", {"top1": 0.749})),
+        ("resnet50", "v0.7", "reference", "mxnet", ("imagenet", "nvidia_v0.7_dgx1", {"top1": 0.759})),
+        ("resnet50", "v0.7", "reference", "pytorch", ("imagenet", "closed_v0.7", {"top1": 0.759})),
+        ("resnet50", "v0.7", "synthetic", "mxnet", ("imagenet", "reference_1gpu", {"top1": 0.759})),
+        ("maskrcnn", "v0.5", "reference", "pytorch", ("coco2014", "reference", {"BBOX": 0.377, "SEGM": 0.339})),
+        ("gnmt", "v0.5", "reference", "pytorch", ("wmt16-en-de", "reference_v0.5", {"bleu": 21.8})),
+        ("gnmt", "v0.7", "reference", "pytorch", ("wmt16-en-de", "reference", {"bleu": 0.24})),
+        ("transformer", "v0.7", "demo", "pytorch", ("translation-demo", "demo", {"bleu": 0.5})),
+        ("ssd", "v0.5", "synthetic", "pytorch", ("coco2017", "reference_1gpu", {"map": 0.212})),
+        ("ncf", "v0.5", "synthetic", "pytorch", ("ml-20m", "nvidia_v0.5", {"hr_at_10": 0.635})),
+    ],
+)
+def test_a_round_gives_data_set_hyperparameters_and_target(name, rules, profile, framework, found):
+    defaults = registry.load_workload(name).defaults(profile, rules, {})
+    assert (defaults.dataset, defaults.set_for(framework), dict(defaults.targets)) == found
+
+
+def test_a_workload_of_no_round_follows_the_conventions_of_each_and_is_open():
+    assert registry.load_workload("zoo").rules is ROUNDS
+    assert all((found.targets, found.dataset, found.rows) == ({}, "", ()) for found in ROUNDS.values())
+    settings = Settings(workload="zoo", rules="v0.5")
+    assert registry.load_workload("zoo").deviations(settings) == ["rules v0.5, whose round has no zoo"]
+
+
+@pytest.mark.parametrize(("name", "found"), registry.load_workload("transformer").rules.items())
+def test_a_round_is_quoted_with_its_own_words(name, found):
+    """ "Arbitrary batching" and "exactly once" were written into v0.7's text of the data order."""
+    of_order = [rule.source for rule in found.rows if "Data Order" in rule.source and rule.source.startswith(name)]
+    assert len(of_order) >= 2
+    assert all(("arbitrary" in source or "exactly once" in source) == (name == "v0.7") for source in of_order)

@@ -34,18 +34,37 @@ def test_each_sample_stands_in_one_batch_of_its_bucket(lengths, edges, batch_sam
         assert ((lengths[samples] > shorter) & (lengths[samples] <= bucket.edge)).all()
 
 
-def test_everybody_makes_the_same_plan_and_each_epoch_has_its_own():
-    lengths = np.random.default_rng(5).integers(1, 33, 5_000)
-    buckets = buckets_by_tokens([8, 16, 32], 512, 4)
-    one, same, other = (BatchPlan(lengths, buckets, 7, epoch) for epoch in (0, 0, 1))
-    assert len(one) == len(same) == len(other) > 50
-    for step in range(len(one)):
-        assert one.batch(step)[0] == same.batch(step)[0]
-        np.testing.assert_array_equal(one.batch(step)[1], same.batch(step)[1])
-    first, second = (np.concatenate([samples for _, samples in batches(plan)])[:4_000] for plan in (one, other))
-    assert (first != second).mean() > 0.9
-    edges = [bucket.edge for bucket, _ in batches(one)]
-    assert edges != sorted(edges)  # batches of all lengths are mixed
+def plan_of(seed, epoch, every=False):
+    """Two buckets of 2,000 samples each."""
+    return BatchPlan(np.repeat([5, 12], 2_000), buckets_by_samples([8, 16], 20, 4), seed, epoch, every)
+
+
+def test_everybody_makes_the_same_plan():
+    one, same = batches(plan_of(7, 0)), batches(plan_of(7, 0))
+    assert len(one) == 200
+    for (bucket, samples), (other_bucket, other_samples) in zip(one, same, strict=True):
+        assert bucket == other_bucket
+        np.testing.assert_array_equal(samples, other_samples)
+
+
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize("other", [(7, 1), (8, 0)])
+def test_each_epoch_and_each_seed_has_an_order_of_its_own(other, every):
+    """Of buckets among batches, of samples within a bucket, and of who stands with whom in a batch."""
+    one, other = batches(plan_of(7, 0, every)), batches(plan_of(*other, every))
+    edges = [[bucket.edge for bucket, _ in plan] for plan in (one, other)]
+    assert edges[0] not in (edges[1], sorted(edges[0]), sorted(edges[0], reverse=True)), "the order of batches"
+    assert sorted(edges[0]) == sorted(edges[1])
+    together = [{frozenset(samples.tolist()) for _, samples in plan} for plan in (one, other)]
+    assert not together[0] & together[1], "who stands with whom"
+
+
+def test_buckets_of_equal_size_are_not_ordered_alike():
+    """A bucket's samples are numbered one after the other here: the order of one tells nothing of the other's."""
+    found = {8: set(), 16: set()}
+    for bucket, samples in batches(plan_of(7, 0)):
+        found[bucket.edge].add(tuple(sorted(samples % 2_000)))
+    assert not found[8] & found[16]
 
 
 def test_fill_is_tokens_over_tokens_with_padding():

@@ -1,4 +1,3 @@
-import contextlib
 import json
 import os
 from pathlib import Path
@@ -97,12 +96,32 @@ def test_what_was_changed_after_preparation_is_refused_with_what_to_type(tmp_pat
     os.utime(folder / "a.bin", ns=(written + 1, written + 1))
     with pytest.raises(ValueError, match=r"a\.bin: content differs .*: suite data make-demo toy$"):
         Toy().check(folder)
-    os.utime(folder / "a.bin", ns=(written - 1, written - 1))
-    with contextlib.nullcontext() if large else pytest.raises(ValueError, match="content differs"):
+    os.utime(folder / "a.bin", ns=(written - 1, written - 1))  # the system still notes when that was
+    with pytest.raises(ValueError, match="content differs"):
         Toy().check(folder)
     (folder / "a.bin").write_text("yy")
     with pytest.raises(ValueError, match="2 bytes instead of 1"):
         Toy().check(folder)
+
+
+def test_random_blocks_of_large_data_are_read_whatever_their_times_say(tmp_path, monkeypatch):
+    monkeypatch.setattr(manifests, "DIGESTED_BYTES", 0)
+    monkeypatch.setattr(manifests, "BLOCK_BYTES", 4)
+    folder = tmp_path / "toy"
+    manifest = make(folder, content="abcdefghij")
+    assert [len(entry["blocks"]) for entry in manifest.files.values()] == [3, 1]
+    Toy().check(folder)
+    (folder / "a.bin").write_text("abcdefghiX")
+    os.utime(folder / manifests.NAME)  # newer than what was changed
+    with pytest.raises(ValueError, match=r"a\.bin: content differs from the manifest at byte 8; .*make-demo toy$"):
+        Toy().check(folder)
+    monkeypatch.setattr(manifests, "SAMPLED_BLOCKS", 1)
+    monkeypatch.setattr("random.sample", lambda blocks, count: blocks[:count])
+    Toy().check(folder)  # the first block is whole
+    (folder / "a.bin").write_text("abcdefghij")
+    manifests.verify_whole(folder, manifest, "")
+    times = [(folder / name).stat().st_mtime_ns for name in ("a.bin", manifests.NAME)]
+    assert times == sorted(times)
 
 
 @pytest.mark.parametrize(

@@ -1,62 +1,54 @@
 """A tiny translation-like workload: an embedding and a linear layer over tokens in two padded shapes; free of frameworks.
 
 Shapes: B sentences of L tokens, V words, D values of an embedding. Logits (B, L, V) of token t are O·E[t] + b; the loss is the
-cross-entropy of `target`, by the tokens' weights. `never.weight` is part of the model, but no loss depends on it.
+cross-entropy of `target`, by the tokens' weights. Where there is a `short.bias`, it is added for the shorter shape alone.
 """
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from tests.workloads.frameworks import synthetic_updates
-from workloads.api import ArraySpec, Batch, Facts, LossScaling, OptimizerSettings, ParameterRule, Settings, Workload
+from tests.workloads.frameworks.synthetic import Synthetic
+from workloads.api import ArraySpec, Batch, LossScaling, OptimizerSettings, ParameterRule
 
 WORDS, WIDTH = 40, 6
 PARAMETERS = {"embedding.weight": (WORDS, WIDTH), "output.weight": (WORDS, WIDTH), "output.bias": (WORDS,)}
-UNUSED = {"never.weight": (3,)}
+UNUSED = {"short.bias": (WORDS,)}
 SIZES = ((4, 12), (8, 5))
 """(B, L) of every shape, largest first."""
+SHORT = SIZES[1][1]
 STEPS = 6
+VARIANTS = {
+    "plain": {},
+    "pieces": {"pieces": 2},
+    "unused": {"unused": True},
+    "unused pieces": {"unused": True, "pieces": 2},
+    "compiled": {"compile": "on"},
+    "compiled pieces": {"compile": "on", "pieces": 2},
+    "any shape": {"any_shape": True},
+    "any shape in pieces": {"any_shape": True, "pieces": 2},
+    "any shape compiled": {"any_shape": True, "compile": "on"},
+}
+"""Name to what the workload is made with."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """`compile` as image workloads have it."""
+class Tokens(Synthetic):
+    """Adam with clipping and a dynamic scale. `unused`: the model has `short.bias`; `any_shape`: it asks no sizes."""
 
-    compile: str = "off"
+    steps_of_run = STEPS
 
-
-class Tokens(Workload):
-    """Adam with clipping and a dynamic scale. `unused`: the model has a parameter that its loss does not depend on."""
-
-    Options = Options
-
-    def __init__(self, replicas=1, compile="off", unused=False, mode="train", pieces=1):
-        samples = SIZES[0][0] * replicas
-        settings = Settings(
-            workload="tokens", devices=replicas, batch_size_global=samples, precision="fp32", nodes=1,
-            cores_per_device=1, device="cpu", mode=mode, options={"compile": compile},
+    def __init__(self, replicas=1, compile="off", unused=False, mode="train", pieces=1, any_shape=False):
+        updates = OptimizerSettings(
+            "adam", beta1=0.875, beta2=0.96875, epsilon=1e-3, clip_norm=0.3, accumulation_steps=pieces,
+            loss_scaling=LossScaling("dynamic", start=8.0, growth_interval=4),
         )  # fmt: skip
-        super().__init__(settings, Facts(100, 100, {}, "synthetic"))
-        self.every_step_uses_every_parameter = not unused
+        super().__init__(updates, replicas, SIZES[0][0], compile, mode)
+        self.every_step_uses_every_parameter, self.any_shape = not unused, any_shape
         self.parameters = {**PARAMETERS, **(UNUSED if unused else {})}
-        self.pieces = pieces
-
-    @property
-    def samples_per_epoch(self):
-        return 100
 
     def learning_rate(self, step):
         return 0.01 * (step + 1)
-
-    def optimizer(self):
-        scaling = LossScaling("dynamic", start=8.0, growth_interval=4)
-        return OptimizerSettings(
-            "adam", beta1=0.875, beta2=0.96875, epsilon=1e-3, clip_norm=0.3, loss_scaling=scaling,
-            accumulation_steps=self.pieces,
-        )  # fmt: skip
 
     def parameter_rule(self, parameter):
         return ParameterRule(0.01 if parameter.endswith("weight") else 0.0)
@@ -72,17 +64,6 @@ class Tokens(Workload):
         for number, (name, shape) in enumerate(self.parameters.items()):
             yield name, np.random.default_rng([seed, number]).normal(0, 0.5, shape).astype(np.float32)
 
-    def open_data(self, place, seed):
-        raise NotImplementedError
-
-    @classmethod
-    def defaults(cls, profile, rules, options):
-        raise NotImplementedError
-
-    @classmethod
-    def read_facts(cls, settings):
-        raise NotImplementedError
-
     def batch(self, step: int, replica: int = 0) -> Batch:
         """Of the shapes in turn; about a third of the tokens is padding. All replicas have the same shape."""
         size = SIZES[step % 2]
@@ -94,10 +75,17 @@ class Tokens(Workload):
         return Batch(arrays, float(weights[replica].sum()), total, size[0], {"tokens": int(total)})
 
 
+def logits_of(weights, source):
+    """(B, L, V) in float64."""
+    words = np.float64(weights["embedding.weight"])[source]
+    logits = words @ weights["output.weight"].T + weights["output.bias"]
+    return logits + weights["short.bias"] if "short.bias" in weights and source.shape[1] == SHORT else logits
+
+
 def loss_and_gradients(weights, batch: Batch):
     """This replica's part of the loss, and its gradients, in float64."""
     words = np.float64(weights["embedding.weight"])[batch.arrays["source"]]
-    logits = words @ weights["output.weight"].T + weights["output.bias"]
+    logits = logits_of(weights, batch.arrays["source"])
     logits = logits - logits.max(-1, keepdims=True)
     logarithms = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     wanted = np.eye(WORDS)[batch.arrays["target"]]
@@ -110,8 +98,9 @@ def loss_and_gradients(weights, batch: Batch):
         "output.weight": np.einsum("blv,bld->vd", by_logits, words),
         "output.bias": by_logits.sum((0, 1)),
     }
-    unused = {name: np.zeros(shape) for name, shape in UNUSED.items() if name in weights}
-    return float(-(logarithms * wanted * share).sum()), {**gradients, **unused}
+    if "short.bias" in weights:
+        gradients["short.bias"] = gradients["output.bias"] * (batch.arrays["source"].shape[1] == SHORT)
+    return float(-(logarithms * wanted * share).sum()), gradients
 
 
 def summed(workload: Tokens, step: int, weights):

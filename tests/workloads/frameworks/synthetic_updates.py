@@ -10,18 +10,18 @@ import dataclasses
 
 import numpy as np
 
-from workloads.api import ArraySpec, Batch, Facts, LossScaling, OptimizerSettings, ParameterRule, Settings, Workload
+from tests.workloads.frameworks.synthetic import STEPS, Synthetic
+from workloads.api import ArraySpec, Batch, LossScaling, OptimizerSettings, ParameterRule, Workload
 from workloads.common import optimizers
 
 SHAPES = {"a.weight": (7, 5), "a.bias": (5,), "b.weight": (4, 3, 2, 2), "b.bias": (4,), "still.weight": (6,)}
 SAMPLES = 6
 """Of a replica and step."""
-STEPS = 10
 OVERFLOW = 4
 """The step whose scaled gradient no fp32 number holds, under a dynamic scale; only the last replica's part is so large."""
 HUGE = 1e37
-DYNAMIC = LossScaling("dynamic", start=2.0**10, growth_interval=3, maximum=2.0**11)
-"""Grows after step 2, would exceed the maximum after step 8; an overflow in between."""
+DYNAMIC = LossScaling("dynamic", start=2.0**11, growth_interval=3, maximum=2.0**11)
+"""Does not grow beyond the maximum after step 2; halved by the overflow, grown again after step 7."""
 OPTIMIZERS = {
     "sgd": OptimizerSettings("sgd", momentum=0.9),
     "sgdinside": OptimizerSettings("sgd", momentum=0.9, momentum_rate="inside"),
@@ -49,42 +49,22 @@ VARIANTS = {
     "everything": ({"loss_scaling": DYNAMIC, "clip_norm": 4.0, "accumulation_steps": 2}, {**RULES, **FROZEN}),
 }
 """Name to changes of the optimizer's settings, and rules by parameter."""
-FEWER = {"sgdinside": ("rules", "everything"), "larsoutside": ("rules", "everything")}
-"""Optimizers that share all but their arithmetic with another one, and their variants."""
+OWN = ("rules", "static", "everything")
+FEWER = {"sgdinside": OWN, "larsoutside": OWN, **dict.fromkeys(("lars", "adam", "rmsprop"), ("plain", *OWN))}
+"""Variants of optimizers beside SGD, which show their own arithmetic: `everything` clips, scales, freezes and adds pieces."""
 CASES = [f"{name}-{variant}" for name in OPTIMIZERS for variant in FEWER.get(name, VARIANTS)]
 """Names of workloads."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """`compile` as image workloads have it."""
-
-    compile: str = "off"
-
-
-class Updates(Workload):
+class Updates(Synthetic):
     """One optimizer in one variant."""
 
-    Options = Options
-
     def __init__(self, optimizer: str, variant: str, replicas: int = 1, compile: str = "off"):
-        settings = Settings(
-            workload="updates", devices=replicas, batch_size_global=replicas * SAMPLES, precision="fp32", nodes=1,
-            cores_per_device=1, device="cpu", mode="train", options={"compile": compile},
-        )  # fmt: skip
-        super().__init__(settings, Facts(100, 100, {}, "synthetic"))
         changes, self.rules = VARIANTS[variant]
-        self.chosen = dataclasses.replace(OPTIMIZERS[optimizer], **changes)
-
-    @property
-    def samples_per_epoch(self):
-        return 100
+        super().__init__(dataclasses.replace(OPTIMIZERS[optimizer], **changes), replicas, SAMPLES, compile)
 
     def learning_rate(self, step):
         return (0.01, 0.1, 0.03)[step % 3]
-
-    def optimizer(self):
-        return self.chosen
 
     def parameter_rule(self, parameter):
         return self.rules.get(parameter, ParameterRule())
@@ -96,18 +76,7 @@ class Updates(Workload):
         for number, (name, shape) in enumerate(SHAPES.items()):
             yield name, np.random.default_rng([seed, number]).normal(0, 1, shape).astype(np.float32)
 
-    def open_data(self, place, seed):
-        raise NotImplementedError
-
-    @classmethod
-    def defaults(cls, profile, rules, options):
-        raise NotImplementedError
-
-    @classmethod
-    def read_facts(cls, settings):
-        raise NotImplementedError
-
-    def batch(self, step: int, replica: int) -> Batch:
+    def batch(self, step: int, replica: int = 0) -> Batch:
         """Norms of gradients on both sides of the variants' `clip_norm`; those of still.weight are 0."""
         generator = np.random.default_rng([11, step, replica])
         spread = (0.3, 3.0)[step % 2]
@@ -116,7 +85,7 @@ class Updates(Workload):
             for name, spec in self.shapes()[0].items()
         }
         replicas = self.settings.devices
-        if step == OVERFLOW and self.chosen.loss_scaling.mode == "dynamic" and replica == replicas - 1:
+        if step == OVERFLOW and self.updates.loss_scaling.mode == "dynamic" and replica == replicas - 1:
             arrays["a.bias"][1, 2] = HUGE
         return Batch(arrays, SAMPLES, SAMPLES * replicas, SAMPLES * replicas)
 

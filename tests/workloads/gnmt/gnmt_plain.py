@@ -5,7 +5,7 @@ The reference of the parity tests. Weights by canonical name; h hidden values, S
 
 import torch
 
-PAD, BOS, EOS = 0, 2, 3
+from tests.workloads.common.text.training_plain import pairs
 
 
 def cell(weights, name, x, hidden, state):
@@ -81,18 +81,6 @@ def sentence_loss(logits, labels, smoothing):
     return -((1 - smoothing) * wanted + smoothing * logarithms.mean(1)).sum()
 
 
-def pairs(arrays):
-    """(source, target, label) without padding of each sentence of a batch."""
-    for row, length, target_length in zip(
-        range(len(arrays["source"])), arrays["source_length"], arrays["target_length"], strict=True
-    ):
-        yield (
-            arrays["source"][row, :length].tolist(),
-            arrays["target"][row, :target_length].tolist(),
-            arrays["label"][row, :target_length].tolist(),
-        )
-
-
 def loss(weights, arrays, smoothing, sentences, masks=None):
     """Of a batch, over `sentences`; `masks`: (S, B, width), (T, B, width) float64 or None."""
     total = 0
@@ -101,26 +89,3 @@ def loss(weights, arrays, smoothing, sentences, masks=None):
         logits, _ = decode(weights, encode(weights, source, of_source), target, of_target)
         total = total + sentence_loss(logits, label, smoothing)
     return total / sentences
-
-
-def parameters(weights):
-    """Weights as float64 leaves."""
-    return {name: torch.tensor(value, dtype=torch.float64, requires_grad=True) for name, value in weights.items()}
-
-
-def followed(weights, batches, rates, smoothing, clip_norm, masks=None):
-    """Losses of Adam's steps (betas 0.9, 0.999, epsilon 1e-8), clipped gradients, and the weights after them."""
-    values = parameters(weights)
-    optimizer = torch.optim.Adam(values.values(), lr=0.0)
-    losses = []
-    for step, (batch, rate) in enumerate(zip(batches, rates, strict=True)):
-        optimizer.zero_grad()
-        found = loss(values, batch.arrays, smoothing, batch.weight_global, None if masks is None else masks[step])
-        found.backward()
-        norm = torch.stack([value.grad.norm() for value in values.values()]).norm()
-        for value in values.values():
-            value.grad *= min(1.0, clip_norm / float(norm))
-        optimizer.param_groups[0]["lr"] = rate
-        optimizer.step()
-        losses.append(found.item())
-    return losses, {name: value.detach().numpy() for name, value in values.items()}

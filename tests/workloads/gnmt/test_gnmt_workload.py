@@ -29,7 +29,7 @@ def made(set_name, rules="v0.7", facts=WMT, **changes):
     batch = values.pop("batch_size_global")
     values.pop("lr_scaling")
     settings = Settings(
-        workload="gnmt", framework="pytorch", profile="reference", rules=rules, clock="v0.7", device="cuda",
+        workload="gnmt", framework="pytorch", profile="reference", rules=rules, device="cuda",
         devices=8, nodes=1, cores_per_device=1, precision="fp32", batch_size_global=batch, batch_rule="set",
         lr_scaling="none", dataset="wmt16-en-de", model=REFERENCE_MODEL,
         targets=dict(GNMT.defaults("reference", rules, {}).targets), hyperparameter_set=set_name, hyperparameters=values,
@@ -59,13 +59,18 @@ def test_warm_up_hold_and_four_halvings():
 
 @pytest.mark.parametrize(
     ("name", "changed"),
-    [("reference", {}), ("nvidia_v0.7_dgxa100", {}), ("reference", {"warmup_steps": 300, "remain_steps": 100.0})],
+    [
+        ("reference", {}),
+        ("nvidia_v0.7_dgxa100", {}),
+        ("reference", {"warmup_steps": 300, "remain_steps": 100.0}),
+        ("reference", {"remain_steps": 1.0}),
+    ],
 )
 def test_rates_are_those_of_the_references_scheduler(name, changed):
     """Written anew from lr_scheduler.py (mlcommons/training aa344c7f), which is stepped before each update."""
     workload = with_values(name, **changed)
     values, total = workload.options, workload.options.max_epochs * workload.steps_per_epoch
-    remain = int(values.remain_steps * total) if values.remain_steps < 1 else int(values.remain_steps)
+    remain = int(values.remain_steps * total) if values.remain_steps <= 1 else int(values.remain_steps)
     interval = values.decay_interval or max((total - remain) // 4, 1)
     warm = min(values.warmup_steps, remain)
 
@@ -79,6 +84,14 @@ def test_rates_are_those_of_the_references_scheduler(name, changed):
     updates = [1, 2, warm - 1, warm, warm + 1, remain - 1, remain, remain + 1, remain + interval, total]
     got = [workload.learning_rate(update - 1) for update in updates]
     np.testing.assert_allclose(got, [scheduled(update) for update in updates], rtol=1e-12)
+
+
+def test_no_decay_before_the_end_of_all_steps():
+    """1.0 is all steps (v0.7's rules: it switches the decay off), not the first one, which would end the warm-up too."""
+    workload = with_values("reference", remain_steps=1.0)
+    assert [workload.learning_rate(step) for step in (0, 199, 5_000)] == pytest.approx(
+        [1.0233e-5, 1e-3, 1e-3], rel=1e-4
+    )
 
 
 def test_a_share_of_all_steps_and_an_interval_of_the_rest():

@@ -1,59 +1,104 @@
-"""Mask R-CNN in PyTorch against torchvision's parts in float64 with plain NumPy between them."""
+"""Mask R-CNN in the three frameworks: against torchvision's parts in float64 with plain NumPy between them, and each other."""
 
 import numpy as np
 import pytest
 
 from tests.frameworks_probe import begin_chosen, below, probe, probe_together, relative
 from tests.workloads.maskrcnn import regions_plain as plain
+from tests.workloads.maskrcnn import synthetic_maskrcnn
 
 CASES = ("frozen", "demo")
-TRAINED = "probes.maskrcnn_pytorch.computed"
-REFERENCE = "probes.maskrcnn_torchvision.computed"
+BOXES = 1000
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+
+of_every_case = pytest.mark.parametrize("case", CASES)
+in_every_framework = pytest.mark.parametrize("framework", FRAMEWORKS)
 
 
-def trained(case):
-    return probe("pytorch", TRAINED, case)
+def asked(framework, case):
+    return framework, "probes.maskrcnn_trainers.computed", framework, case
+
+
+def trained(framework, case):
+    return probe(*asked(framework, case))
 
 
 def reference(case):
-    return probe("pytorch", REFERENCE, case)
+    return probe("pytorch", "probes.maskrcnn_torchvision.computed", case)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def all_at_once(request):
-    begin_chosen(request, lambda case: ("pytorch", TRAINED, case))
+    """Every framework begins with what the chosen tests will ask of it, while another one is waited for."""
+    begin_chosen(request, asked)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_proposals_are_those_of_float64(case):
-    found, wanted = trained(case)["proposals"], reference(case)["proposals"]
+@of_every_case
+@in_every_framework
+def test_proposals_are_those_of_float64(framework, case):
+    found, wanted = trained(framework, case)["proposals"], reference(case)["proposals"]
     assert found.shape == wanted.shape
     assert len(found) > 50
+    np.testing.assert_array_equal(found[:, :2], wanted[:, :2])
     np.testing.assert_allclose(found, wanted, atol=1e-3)
     assert relative(found, wanted) <= 1e-5
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_losses_are_those_of_float64(case):
-    found, wanted = (below(one, "loss/") for one in (trained(case), reference(case)))
+@of_every_case
+@in_every_framework
+def test_losses_are_those_of_float64(framework, case):
+    found, wanted = (below(one, "loss/") for one in (trained(framework, case), reference(case)))
     assert found.keys() == wanted.keys()
     assert all(loss > 0 for loss in wanted.values())
     for name, loss in wanted.items():
         assert found[name] == pytest.approx(loss, rel=1e-5), name
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_gradients_are_those_of_float64(case):
-    """Of every parameter that is trained, and of no other."""
-    found, wanted = (below(one, "gradient/") for one in (trained(case), reference(case)))
+def gradients(framework, case):
+    """Those found and those of float64: of every parameter that is trained, and of no other."""
+    found, wanted = (below(one, "gradient/") for one in (trained(framework, case), reference(case)))
     assert found.keys() == wanted.keys()
-    for name, gradient in wanted.items():
-        assert relative(found[name], gradient) <= 1e-5, name
+    return [(name, found[name], gradient) for name, gradient in wanted.items()]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_detections_and_masks_are_those_of_float64(case):
-    found, wanted = trained(case), reference(case)
+@pytest.mark.parametrize(
+    ("framework", "case"), [*((framework, "frozen") for framework in FRAMEWORKS), ("pytorch", "demo")]
+)
+def test_gradients_are_those_of_float64(framework, case):
+    for name, found, wanted in gradients(framework, case):
+        assert relative(found, wanted) <= 1e-5, name
+
+
+def test_gradients_of_tensorflows_demo_are_those_of_float64_but_for_single_relus():
+    """In fp32 one of RPN's ReLUs falls on the other side of 0: one channel differs, and, by a little, all below it."""
+    for name, found, wanted in gradients("tensorflow", "demo"):
+        difference, size = found - wanted, np.linalg.norm(wanted)
+        *others, most = np.sort(np.linalg.norm(difference.reshape(len(difference), -1), axis=1))
+        if name.startswith(("rpn", "box", "mask")):
+            assert np.linalg.norm(others) <= 1e-3 * size, name
+            assert most <= (2e-2 if name.startswith("rpn.conv.") else 1e-3) * size, name
+        else:
+            assert np.linalg.norm(difference) <= 1e-2 * size, name
+
+
+def test_gradients_of_mxnets_demo_are_those_of_float64_but_for_a_single_relu():
+    """In fp32 one ReLU after the mask head's transposed convolution falls on the other side of 0: its channel differs, and
+    by a little all below it."""
+    for name, found, wanted in gradients("mxnet", "demo"):
+        difference, size = found - wanted, np.linalg.norm(wanted)
+        if name.startswith(("rpn", "box", "mask.mask_fcn")):
+            assert relative(found, wanted) <= 1e-5, name
+        elif name.startswith("mask.conv5"):
+            outputs = difference if difference.ndim == 1 else difference.swapaxes(0, 1)
+            *others, _ = np.sort(np.linalg.norm(outputs.reshape(len(outputs), -1), axis=1))
+            assert np.linalg.norm(others) <= 1e-5 * size, name
+        assert np.linalg.norm(difference) <= 1e-3 * size, name
+
+
+@of_every_case
+@in_every_framework
+def test_detections_and_masks_are_those_of_float64(framework, case):
+    found, wanted = trained(framework, case), reference(case)
     assert found["count"].tolist() == wanted["count"].tolist()
     assert found["count"].min() > 5
     assert found["label"].tolist() == wanted["label"].tolist()
@@ -63,60 +108,108 @@ def test_detections_and_masks_are_those_of_float64(case):
     np.testing.assert_allclose(found["mask"], wanted["mask"], atol=1e-4)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_training_moves_what_is_trained(case):
-    found = trained(case)
-    assert np.isfinite(found["losses"]).all()
-    assert found["digests"][0] == found["digests"][1]
+@of_every_case
+@in_every_framework
+def test_training_moves_what_is_trained_and_state_comes_back(framework, case):
+    found = trained(framework, case)
+    warm, cold, after, again = found["digests"]
+    assert warm == cold != after == again
     assert set(found["moved"]) == set(below(found, "gradient/"))
 
 
+@of_every_case
+@in_every_framework
+def test_ten_steps_are_pytorchs(framework, case):
+    found, wanted = trained(framework, case)["losses"], trained("pytorch", case)["losses"]
+    assert np.isfinite(wanted).all()
+    np.testing.assert_allclose(found[:3], wanted[:3], rtol=1e-4)
+    np.testing.assert_allclose(found, wanted, rtol=1e-3)
+
+
+@of_every_case
+def test_every_padded_shape_is_traced_once(case):
+    """Batches have other numbers of objects, polygons, positives, and regions of a level in every step."""
+    assert trained("tensorflow", case)["traces"] == 2
+
+
+WAYS = {"pytorch": ("products/", "levels/", "device/"), "tensorflow": ("",), "mxnet": ("", "parts/", "operator/")}
+"""Of pooling: PyTorch's on a CPU by products for small maps and by levels for large ones, and as on a GPU; MXNet's by one
+sparse matrix, by several, and as on a GPU by its operator."""
+
+
 @pytest.mark.parametrize("side", [7, 14])
-def test_pooling_is_torchvisions_in_value_and_gradient(side):
-    """On a CPU by products for small maps and by levels for large ones; on a GPU every level pools all regions."""
-    found = probe("pytorch", "probes.maskrcnn_pytorch.pooled", side)
-    for way in ("products", "levels", "device"):
+@in_every_framework
+def test_pooling_is_torchvisions_in_value_and_gradient(framework, side):
+    of_torch = probe("pytorch", "probes.maskrcnn_pytorch.pooled", side)
+    found, wanted = probe(framework, f"probes.maskrcnn_{framework}.pooled", side), below(of_torch, "torchvision/")
+    for way in WAYS[framework]:
         for kind in ("values", "gradients"):
-            np.testing.assert_allclose(found[f"{way}/{kind}"], found[f"torchvision/{kind}"], atol=5e-5)
-    assert found["at_one_place"].tolist() == [1, 1, 1]  # where gradients, zeros too, would be added one after the other
-    assert np.abs(found["torchvision/values"]).max() > 1
-    assert not found["torchvision/values"][3].any()  # beyond the image: nothing
+            np.testing.assert_allclose(found[f"{way}{kind}"], wanted[kind], atol=5e-5)
+    assert np.abs(wanted["values"]).max() > 1
+    assert not wanted["values"][3].any()  # beyond the image: nothing
+    if framework == "pytorch":
+        assert found["at_one_place"].tolist() == [
+            1,
+            1,
+            1,
+        ]  # where gradients, zeros too, would be added one after the other
+    if framework == "mxnet":
+        assert [found[f"{way}matrices"] for way in WAYS[framework]] == [1, 4, 0]
 
 
-def test_suppression_of_2000_clustered_boxes_is_the_plain_one():
-    found = probe("pytorch", "probes.maskrcnn_pytorch.suppressed", 2000)
-    wanted = plain.suppress(found["box"], found["score"], 0.7)
-    assert found["kept"].tolist() == found["on_device"].tolist() == wanted.tolist()
-    assert 100 < len(wanted) < 1900
+@in_every_framework
+def test_suppression_of_clustered_boxes_is_the_plain_one(framework):
+    wanted = plain.suppress(*synthetic_maskrcnn.clustered(BOXES), 0.7).tolist()
+    assert 100 < len(wanted) < BOXES - 100
+    assert probe(framework, "probes.maskrcnn_trainers.suppressed", framework, BOXES)["kept"].tolist() == wanted
+    if framework == "pytorch":
+        assert probe("pytorch", "probes.maskrcnn_pytorch.suppressed_on_device", BOXES)["kept"].tolist() == wanted
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_batch_without_objects_gives_gradients(case):
+@of_every_case
+@in_every_framework
+def test_a_batch_without_objects_gives_gradients(framework, case):
     """Of every parameter; those of boxes and masks are 0, of class logits and objectness they are not."""
-    found = probe("pytorch", "probes.maskrcnn_pytorch.halves", case)
+    found = probe(framework, "probes.maskrcnn_trainers.halves", framework, case)
     gradients = below(found, "empty/")
-    assert gradients.keys() == below(trained(case), "gradient/").keys()
+    assert gradients.keys() == below(reference(case), "gradient/").keys()
     silent = ("rpn.bbox_pred", "box.bbox_pred", "mask.")
     for name, gradient in gradients.items():
         assert gradient.any() == (not name.startswith(silent)), name
+    assert found["dummies"].shape == (2,)
     assert np.isfinite(found["dummies"]).all()
 
 
-def test_two_devices_take_the_mean_of_their_losses():
+@in_every_framework
+def test_two_devices_take_the_mean_of_their_losses(framework):
     """Also where one or both have no object: all gradients are there, and nobody waits for ever."""
-    one, two = probe_together("pytorch", 2, "probes.maskrcnn_pytorch.shared", "frozen")
-    halves = probe("pytorch", "probes.maskrcnn_pytorch.halves", "frozen")
+    processes = 1 if framework == "mxnet" else 2
+    one, *others = probe_together(framework, processes, "probes.maskrcnn_trainers.shared", framework, "frozen")
+    halves = probe(framework, "probes.maskrcnn_trainers.halves", framework, "frozen")
     first, second = below(halves, "first/"), below(halves, "second/")
     for name, gradient in below(one, "full/").items():
         assert relative(gradient, (first[name] + second[name]) / 2) <= 1e-5, name
-        np.testing.assert_array_equal(gradient, two[f"full/{name}"])
+        for two in others:
+            np.testing.assert_array_equal(gradient, two[f"full/{name}"])
     assert below(one, "empty/").keys() == first.keys()
     assert not any(value.any() for name, value in below(one, "empty/").items() if name.startswith("mask."))
-    assert one["digest"] == two["digest"]
-    assert one["loss"] == two["loss"] > 0
+    digests = [digest for process in (one, *others) for digest in process["digests"]]
+    assert len(digests) == 2
+    assert len(set(digests)) == 1
+    assert {float(two["loss"]) for two in others} <= {float(one["loss"])}
+    assert one["loss"] > 0
 
 
-@pytest.mark.parametrize("case", CASES)
+@of_every_case
+def test_mxnet_computes_the_same_without_its_graphs(case):
+    """`compile=off` calls the same operators one by one."""
+    found = probe("mxnet", "probes.maskrcnn_trainers.computed", "mxnet", case, "off")
+    wanted = trained("mxnet", case)
+    np.testing.assert_allclose(found["mask"], wanted["mask"], atol=1e-4)
+    np.testing.assert_allclose(found["losses"][:3], wanted["losses"][:3], rtol=1e-4)
+
+
+@of_every_case
 @pytest.mark.parametrize("empty", [False, True])
 def test_a_gpu_decides_as_the_host_does(case, empty):
     """The same regions in the same slots, and the same masks to learn."""
@@ -136,7 +229,7 @@ def test_a_gpu_decides_as_the_host_does(case, empty):
     np.testing.assert_allclose(losses[1, 4], losses[0, 4], rtol=1e-4)
 
 
-@pytest.mark.parametrize("case", CASES)
+@of_every_case
 def test_a_gpu_detects_what_the_host_does(case):
     arrays = probe("pytorch", "probes.maskrcnn_pytorch.detected", case)
     found, wanted = below(arrays, "device/"), below(arrays, "host/")
@@ -155,3 +248,13 @@ def test_nothing_of_a_gpus_step_but_suppression_and_masks_asks_for_values():
     assert shapes["box"] == (2, 40, 4)
     assert shapes["object"] == (2, 10)
     assert shapes["pooled"] == (80, 24, 7, 7)
+
+
+@pytest.mark.full
+def test_xla_changes_nothing():
+    """All slots are computed then; their number is part of what is compiled."""
+    arrays = probe("tensorflow", "probes.maskrcnn_tensorflow.compiled")
+    found, wanted = below(arrays, "on/"), below(arrays, "off/")
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert relative(found[name], value) <= 1e-4, name

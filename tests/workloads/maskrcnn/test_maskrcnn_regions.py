@@ -66,21 +66,6 @@ def test_proposals_are_the_plain_ones(rpn, training):
         assert one.anchor.tolist() == anchor
 
 
-def test_the_limit_of_a_batch_is_not_one_of_an_image(rpn):
-    """Three images alone give more than together."""
-    together = propose(*rpn, SIZES, RULES, plain.suppress_edges, True)
-    objectness, deltas, anchors = rpn
-    alone = [
-        propose(objectness[i : i + 1], deltas[i : i + 1], anchors, SIZES[i : i + 1], RULES, plain.suppress_edges, True)[
-            0
-        ]
-        for i in range(3)
-    ]
-    assert sum(map(len, alone)) > sum(map(len, together)) == RULES.of_batch
-    for few, many in zip(together, alone, strict=True):
-        np.testing.assert_array_equal(few.box, many.box[: len(few)])
-
-
 def test_numbers_that_are_none_come_last_and_do_no_harm(rpn):
     objectness, deltas, anchors = (rpn[0].copy(), rpn[1].copy(), rpn[2])
     objectness[0, ::2] = np.nan

@@ -14,15 +14,10 @@ from tests.workloads.maskrcnn import synthetic_masks
 from workloads.api import Batch
 from workloads.common import manifest as manifests
 from workloads.common.coco import average_precision
-from workloads.common.coco.dataset import CocoFolders
 from workloads.maskrcnn import masks, results
 from workloads.maskrcnn.input.facts import evaluation_index
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning:pycocotools")
-
-
-class Folders(CocoFolders):
-    name = "dummy"
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +29,7 @@ def source(tmp_path_factory):
 @pytest.fixture(scope="module")
 def prepared(source, tmp_path_factory):
     folder = tmp_path_factory.mktemp("prepared") / "p"
-    Folders().prepare(source, folder)
+    synthetic.prepare(source, folder)
     return folder
 
 
@@ -181,14 +176,6 @@ def test_a_batch_without_detections(index):
     assert got["seen"].tolist() == [0, 1, 2]
     assert {name: len(value) for name, value in got.items() if name != "seen"} == dict.fromkeys(list(got)[1:], 0)
     assert got["box"].shape == (0, 4)
-
-
-def test_results_of_batches_can_be_joined(index):
-    parts = [results.measure(*one) for one in outputs(np.random.default_rng(2), index, 5)]
-    joined = merge(parts)
-    assert sorted(joined["seen"].tolist()) == list(range(40))
-    assert joined["mask_bytes"].sum() == len(joined["mask_counts"])
-    assert {name: value.dtype for name, value in joined.items()} == {n: value.dtype for n, value in parts[0].items()}
 
 
 def test_data_prepared_by_an_earlier_version(prepared, tmp_path):

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from workloads.api import Facts, Place, Settings
+from tests.workloads import synthetic
+from tests.workloads.synthetic import place
+from workloads.api import Facts, Settings
 from workloads.common.randomness import bits, stream, uniform
+from workloads.ncf.settings import DEMO_MODEL
+from workloads.ncf.workload import NCF
 
+__all__ = ["place"]
 USERS, ITEMS = 501, 333
+ADAM = {"learning_rate": 0.003, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "max_epochs": 1}
 
 
 def pairs() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
@@ -31,15 +38,19 @@ def write(folder: Path) -> Facts:
 
 def settings(folder: Path | str, batch_size_global: int = 4001, **options: object) -> Settings:
     """Settings with what NCF's data reads."""
-    return Settings(
-        workload="ncf", framework="pytorch", profile="demo", rules="v0.5", clock="v0.5", device="cpu", devices=2,
-        nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch_size_global,
-        batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train", dataset="ml-demo",
-        data_dir=str(folder), model={}, targets={}, hyperparameter_set="demo", hyperparameters={},
-        hyperparameter_sources={}, options=options,
+    return synthetic.settings(
+        "ncf", rules="v0.5", devices=2, batch_size_global=batch_size_global, dataset="ml-demo",
+        data_dir=str(folder), options=options,
     )  # fmt: skip
 
 
-def place(process: int, replicas: range, total: int) -> Place:
-    """A place on CPU devices."""
-    return Place(process, -(-total // len(replicas)), replicas, total, ("cpu",) * len(replicas))
+def workload(
+    folder: Path, framework: str = "pytorch", devices: int = 1, precision: str = "fp32", **changes: object
+) -> NCF:
+    """The demo's model on the data set, which is written to `folder`; an epoch's last step has one sample."""
+    folder.mkdir(exist_ok=True)
+    facts = write(folder)
+    samples = 5 * facts.train_samples
+    batch = next(size for size in range(samples // 12, samples) if samples % size == 1)
+    values = {"framework": framework, "devices": devices, "precision": precision, "model": DEMO_MODEL, **changes}
+    return NCF(dataclasses.replace(settings(folder, batch), hyperparameters=ADAM, **values), facts)

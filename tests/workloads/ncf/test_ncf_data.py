@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests.workloads.ncf import synthetic_ncf as synthetic
-from workloads.api import Facts
 from workloads.ncf.data import NCFData, SyntheticNCFData, evaluation_users_per_batch, published_facts, read_facts
 from workloads.ncf.sampling import Positives
 
@@ -64,20 +63,31 @@ def test_replicas_share_the_same_samples(folder, replicas, per_process):
         assert (order == expected.arrays["user"]).all()
 
 
-def test_types_and_shapes(folder):
-    data = open_data(folder, 0, range(2), 3, batch=1000)
-    for batch in next(iter(data.train(0, 1))):
-        kinds = {name: (array.dtype.name, array.shape) for name, array in batch.arrays.items()}
-        assert {kinds["user"], kinds["item"]} == {("int32", (334,))}
-        assert {kinds["label"], kinds["weight"]} == {("float32", (334,))}
-        assert len(kinds) == 4
-
-
-def test_an_epoch_has_every_sample_once(folder):
+@pytest.fixture(scope="module")
+def epochs(folder):
+    """The batches of two epochs."""
     data = open_data(folder)
+    steps = data.steps_per_epoch
+    batches = [batch for (batch,) in data.train(0, 2 * steps)]
+    return data, (batches[:steps], batches[steps:])
+
+
+def test_types_and_shapes(folder):
+    for batch in next(iter(open_data(folder, 0, range(2), 3, batch=1000).train(0, 1))):
+        kinds = {name: (array.dtype.name, array.shape) for name, array in batch.arrays.items()}
+        assert kinds == {
+            **dict.fromkeys(("user", "item"), ("int32", (334,))), **dict.fromkeys(("label", "weight"), ("float32", (334,)))
+        }  # fmt: skip
+
+
+def test_an_epoch_has_every_sample_once_and_its_last_batch_is_kept(epochs):
+    data, (batches, _) = epochs
+    sizes = [batch.samples_global for batch in batches]
+    assert sizes[:-1] == [4001] * (len(sizes) - 1)
+    assert 0 < sizes[-1] < 4001
     user, item = synthetic.pairs()
-    epoch = samples(batch for step in data.train(0, data.steps_per_epoch) for batch in step)
-    assert sum(epoch.values()) == 5 * len(user) == data.samples_per_epoch
+    epoch = samples(batches)
+    assert sum(epoch.values()) == 5 * len(user) == data.samples_per_epoch == sum(sizes)
     positive = Counter({key[:2]: n for key, n in epoch.items() if key[2] == 1})
     assert positive == Counter(zip(user.tolist(), item.tolist(), strict=True))
     negatives: Counter = Counter()
@@ -89,32 +99,16 @@ def test_an_epoch_has_every_sample_once(folder):
     assert not positives.contains(drawn[:, 0], drawn[:, 1]).any()
 
 
-def test_epochs_differ_in_order_and_negatives(folder):
-    data = open_data(folder)
-    epochs = [
-        [batch for step in data.train(e * data.steps_per_epoch, (e + 1) * data.steps_per_epoch) for batch in step]
-        for e in (0, 1)
-    ]
-    orders = [np.concatenate([batch.arrays["user"] for batch in epoch]) for epoch in epochs]
+def test_epochs_differ_in_order_and_negatives_and_spread_positives_evenly(epochs):
+    _, both = epochs
+    orders = [np.concatenate([batch.arrays["user"] for batch in epoch]) for epoch in both]
     assert (orders[0] == orders[1]).mean() < 0.05
-    one, two = (samples(epoch) for epoch in epochs)
+    one, two = map(samples, both)
     assert {k for k in one if k[2]} == {k for k in two if k[2]}
     assert one != two
-
-
-def test_positives_are_spread_evenly_over_an_epoch(folder):
-    data = open_data(folder, batch=1000)
-    shares = np.array([step[0].arrays["label"].sum() for step in data.train(0, data.steps_per_epoch - 1)])
-    assert abs(shares.mean() - 200) < 2
-    assert 0.5 < shares.var() / (1000 * 0.2 * 0.8) < 1.5
-
-
-def test_the_last_batch_is_kept(folder):
-    data = open_data(folder)
-    sizes = [step[0].samples_global for step in data.train(0, data.steps_per_epoch)]
-    assert sizes[:-1] == [4001] * (len(sizes) - 1)
-    assert sum(sizes) == data.samples_per_epoch
-    assert 0 < sizes[-1] < 4001
+    shares = np.array([batch.arrays["label"].sum() for epoch in both for batch in epoch[:-1]])
+    assert abs(shares.mean() - 800.2) < 8
+    assert 0.5 < shares.var() / (4001 * 0.2 * 0.8) < 1.5
 
 
 def test_a_last_batch_smaller_than_the_number_of_replicas(tmp_path):
@@ -125,13 +119,12 @@ def test_a_last_batch_smaller_than_the_number_of_replicas(tmp_path):
     assert all(len(batch.arrays["user"]) == 1 and batch.weight_global == 2 for batch in batches)
 
 
-def test_any_stretch_of_steps_is_the_same(folder):
-    data = open_data(folder)
+def test_any_stretch_of_steps_is_the_same(epochs):
+    data, (first, second) = epochs
     n = data.steps_per_epoch
-    across = list(data.train(n - 2, n + 2))
-    for offset, step in enumerate(across):
-        again = next(iter(data.train(n - 2 + offset, n - 1 + offset)))
-        assert all((step[0].arrays[name] == again[0].arrays[name]).all() for name in again[0].arrays)
+    for step, wanted in enumerate([*first[-2:], *second[:2]], start=n - 2):
+        ((batch,),) = data.train(step, step + 1)
+        assert all((batch.arrays[name] == wanted.arrays[name]).all() for name in wanted.arrays)
 
 
 def test_gpus_of_a_host_share_its_cores(folder, monkeypatch):
@@ -145,56 +138,54 @@ def test_gpus_of_a_host_share_its_cores(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_threads_change_nothing(folder, threads, monkeypatch):
+def test_threads_change_nothing(folder, epochs, threads, monkeypatch):
     monkeypatch.setattr("workloads.ncf.data.CHUNK", 700)
-    one, many = open_data(folder), open_data(folder, data_threads=threads)
-    for a, b in zip(one.train(0, 3), many.train(0, 3), strict=True):
-        assert all((a[0].arrays[name] == b[0].arrays[name]).all() for name in a[0].arrays)
+    for (batch,), wanted in zip(open_data(folder, data_threads=threads).train(0, 3), epochs[1][0], strict=False):
+        assert all((batch.arrays[name] == wanted.arrays[name]).all() for name in wanted.arrays)
+
+
+@pytest.fixture(scope="module")
+def candidates(folder):
+    """Each user's candidates (1000,), as one replica has them."""
+    whole = {}
+    for (batch,) in open_data(folder).evaluation():
+        whole |= zip(batch.arrays["user"].tolist(), batch.arrays["item"], strict=True)
+    return whole
 
 
 @pytest.mark.parametrize(("replicas", "per_process"), [(1, 1), (2, 1), (2, 2), (3, 1), (3, 3), (7, 7)])
-def test_evaluation_covers_every_user_once(folder, replicas, per_process):
-    seen = {}
-    lengths = set()
-    test = np.load(folder / "test_item.npy")
+def test_evaluation_covers_every_user_once(folder, candidates, replicas, per_process):
+    seen, lengths, test = {}, set(), np.load(folder / "test_item.npy")
     for place in places(replicas, per_process):
         steps = list(open_data(folder, *place).evaluation())
         lengths.add(len(steps))
         for step in steps:
             assert len(step) == len(place[1])
+            assert {batch.samples_global for batch in step} == {int(step[0].weight_global)}
+            if per_process == replicas:
+                assert step[0].weight_global == sum(batch.weight for batch in step)
             for replica, batch in zip(place[1], step, strict=True):
-                valid = batch.arrays["valid"]
-                assert batch.arrays["item"].shape == (len(valid), 1000) == (min(64, -(-USERS // replicas)), 1000)
+                valid, users, items = (batch.arrays[name] for name in ("valid", "user", "item"))
+                assert items.shape == (len(valid), 1000) == (min(64, -(-USERS // replicas)), 1000)
                 assert batch.weight == valid.sum()
-                users = batch.arrays["user"][valid]
+                users, items = users[valid], items[valid]
                 assert (users % replicas == replica).all()
-                assert (batch.arrays["item"][valid, 0] == test[users]).all()
-                assert (np.diff(batch.arrays["item"][valid, 1:], axis=1) >= 0).all()
-                for user, items in zip(users.tolist(), batch.arrays["item"][valid], strict=True):
-                    assert user not in seen
-                    seen[user] = items
+                assert (items[:, 0] == test[users]).all()
+                assert (np.diff(items[:, 1:], axis=1) >= 0).all()
+                assert seen.keys().isdisjoint(users.tolist())
+                seen |= zip(users.tolist(), items, strict=True)
     assert len(lengths) == 1
     assert sorted(seen) == list(range(USERS))
-    whole = {
-        int(user): items
-        for (batch,) in open_data(folder).evaluation()
-        for user, items in zip(batch.arrays["user"], batch.arrays["item"], strict=True)
-    }
-    assert all((whole[user] == items).all() for user, items in seen.items())
+    assert all((candidates[user] == items).all() for user, items in seen.items())
 
 
 @pytest.mark.parametrize("users", [1, 7, 10_000])
-def test_users_per_batch_change_nothing_but_the_batches(folder, users):
-    def candidates(**options):
-        batches = [batch.arrays for (batch,) in open_data(folder, **options).evaluation()]
-        rows = [(arrays["user"][arrays["valid"]], arrays["item"][arrays["valid"]]) for arrays in batches]
-        return len(batches), [np.concatenate(parts) for parts in zip(*rows, strict=True)]
-
-    count, (user, items) = candidates(evaluation_users_per_batch=users)
-    assert count == -(-USERS // min(users, USERS))
-    _, (expected_user, expected_items) = candidates()
-    assert (user == expected_user).all()
-    assert (items == expected_items).all()
+def test_users_per_batch_change_nothing_but_the_batches(folder, candidates, users):
+    batches = [batch.arrays for (batch,) in open_data(folder, evaluation_users_per_batch=users).evaluation()]
+    assert len(batches) == -(-USERS // min(users, USERS))
+    numbers, items = (np.concatenate([one[name][one["valid"]] for one in batches]) for name in ("user", "item"))
+    assert numbers.tolist() == list(range(USERS))
+    assert (items == np.stack([candidates[user] for user in range(USERS)])).all()
 
 
 def test_a_gpu_scores_about_a_million_candidates_at_once():
@@ -203,12 +194,6 @@ def test_a_gpu_scores_about_a_million_candidates_at_once():
     users = functools.partial(evaluation_users_per_batch, users=138_493, replicas=8)
     assert (users(on_cpu), users(on_gpu)) == (64, 1_048)
     assert users(dataclasses.replace(on_gpu, options={"evaluation_users_per_batch": 7})) == 7
-
-
-def test_weights_of_an_evaluation_step_add_up(folder):
-    for step in open_data(folder, 0, range(3), 3).evaluation():
-        assert {batch.weight_global for batch in step} == {sum(batch.weight for batch in step)}
-        assert {batch.samples_global for batch in step} == {int(step[0].weight_global)}
 
 
 def test_more_replicas_than_users(tmp_path):
@@ -225,18 +210,13 @@ def test_more_replicas_than_users(tmp_path):
 
 def test_evaluation_negatives_stay_and_follow_the_seed(folder):
     data = open_data(folder)
+    assert (data._positives, data._evaluation) == (None, None), "the constructor draws nothing"
     one, again, other = (
         np.concatenate([batch.arrays["item"] for (batch,) in source.evaluation()])
         for source in (data, data, open_data(folder, seed=5))
     )
     assert (one == again).all()
     assert (one != other).any(axis=1).all()
-
-
-def test_the_constructor_draws_nothing(folder):
-    data = open_data(folder)
-    assert data._positives is None
-    assert data._evaluation is None
 
 
 def test_close_stops_an_unfinished_train(folder):
@@ -269,12 +249,10 @@ def test_damaged_arrays_are_named(tmp_path, damage, message):
 
 
 def test_an_item_out_of_range_is_not_trained_on(tmp_path):
-    synthetic.write(tmp_path)
+    facts = synthetic.write(tmp_path)
     items = np.load(tmp_path / "train_item.npy")
     items[5] = ITEMS + 8
     np.save(tmp_path / "train_item.npy", items)
-    user = np.load(tmp_path / "train_user.npy")
-    facts = Facts(len(user), USERS, {"users": USERS, "items": ITEMS}, "x")
     data = NCFData(synthetic.settings(tmp_path), facts, synthetic.place(0, range(1), 1), 0)
     with pytest.raises(ValueError, match="train_item"):
         next(iter(data.train(0, 1)))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import examples, written
+from workloads.common.data.published import COUNTS
 from workloads.ncf.data import read_facts
 from workloads.ncf.dataset import ML1M, ML20M, ML100K, MovieLens, split
 from workloads.ncf.ratings import Ratings
@@ -69,15 +70,16 @@ def test_split_equals_the_slow_version(rows, minimum):
     assert found.duplicates == len(rows) - len({row[:2] for row in rows})
 
 
-def test_equal_times_are_decided_by_the_last_in_the_file():
-    found = split(table([(1, 5, 7), (1, 6, 7), (1, 4, 7), (1, 3, 2)]), 2)
-    assert found.test_item.tolist() == [2]  # item 4: third to appear
-    assert found.train_item.tolist() == [0, 1, 3]
-
-
-def test_a_repeated_rating_counts_once_at_its_latest_time():
-    found = split(table([(1, 5, 9), (1, 6, 3), (1, 5, 1), (1, 7, 4)]), 2)
-    assert (found.duplicates, found.test_item.tolist(), found.train_item.tolist()) == (1, [0], [1, 2])
+@pytest.mark.parametrize(
+    ("rows", "test", "train", "duplicates"),
+    [
+        ([(1, 5, 7), (1, 6, 7), (1, 4, 7), (1, 3, 2)], [2], [0, 1, 3], 0),  # of equal times the last in the file
+        ([(1, 5, 9), (1, 6, 3), (1, 5, 1), (1, 7, 4)], [0], [1, 2], 1),  # a repeated rating counts once, the latest
+    ],
+)
+def test_which_rating_is_the_test_item(rows, test, train, duplicates):
+    found = split(table(rows), 2)
+    assert (found.test_item.tolist(), found.train_item.tolist(), found.duplicates) == (test, train, duplicates)
 
 
 def test_a_single_rating_is_an_error_naming_the_user():
@@ -127,7 +129,7 @@ def test_prepare_writes_arrays_and_manifest(tmp_path):
 
 def test_the_published_file_is_told_by_its_counts_and_its_digest(tmp_path, monkeypatch):
     source = write_source(tmp_path)
-    monkeypatch.setattr(ML100K, "published", {"ratings": 125, "users": 5, "items": 29})
+    monkeypatch.setitem(COUNTS, "ml-100k", {"ratings": 125, "users": 5, "items": 29})
     lines = ML100K().prepare(source, tmp_path / "invented")
     assert lines[1:] == [
         "notice: content not known to be the published ml-100k's: prepare it from ml-100k.zip, "
@@ -141,19 +143,40 @@ def test_the_published_file_is_told_by_its_counts_and_its_digest(tmp_path, monke
     assert read_facts(tmp_path / "published").notes == ()
 
 
-def test_what_was_prepared_before_contents_were_compared_is_open(tmp_path):
+def test_what_was_prepared_before_contents_were_compared_is_open(tmp_path, monkeypatch):
+    monkeypatch.setitem(COUNTS, "ml-1m", {"ratings": 125, "users": 5, "items": 29})
     ML1M().prepare(write_source(tmp_path), tmp_path / "p")
-    manifest = json.loads((tmp_path / "p" / "manifest.json").read_text())
-    del manifest["compared"]
-    (tmp_path / "p" / "manifest.json").write_text(json.dumps({**manifest, "notes": [], "matches_published": True}))
+    change_manifest(tmp_path / "p", compared=None, notes=[], matches_published=True)
     assert read_facts(tmp_path / "p").notes == ("prepared before ml-1m's content was compared",)
 
 
-def test_published_counts():
-    # ncf.md section 1 and the data sets' README files.
-    assert ML20M.published == {"ratings": 20_000_263, "users": 138_493, "items": 26_744}
-    assert ML1M.published == {"ratings": 1_000_209, "users": 6_040, "items": 3_706}
-    assert ML100K.published == {"ratings": 100_000, "users": 943, "items": 1_682}
+def test_a_foreign_manifest_is_no_movielens_data(tmp_path):
+    ML1M().prepare(write_source(tmp_path), tmp_path / "p")
+    change_manifest(tmp_path / "p", counts={"images": 3})
+    with pytest.raises(ValueError, match="not of a MovieLens data set"):
+        read_facts(tmp_path / "p")
+
+
+def change_manifest(folder: Path, **changes) -> None:
+    """Other values; None takes one out."""
+    path = folder / "manifest.json"
+    values = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({name: value for name, value in values.items() if changes.get(name, "") is not None}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "ratings", "users", "items"),
+    [
+        (ML20M, "ml-20m", 20_000_263, 138_493, 26_744),
+        (ML1M, "ml-1m", 1_000_209, 6_040, 3_706),
+        (ML100K, "ml-100k", 100_000, 943, 1_682),
+    ],
+)
+def test_published_counts(kind, name, ratings, users, items):
+    """Of the data sets' README files."""
+    assert issubclass(kind, MovieLens)
+    assert (kind.name, kind.generated) == (name, False)
+    assert {"ratings": ratings, "users": users, "items": items}.items() <= COUNTS[name].items()
 
 
 def test_what_is_dropped_is_said(tmp_path):
@@ -188,17 +211,18 @@ def test_a_failed_preparation_leaves_nothing(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.parametrize("minimum", [1, 0, -5])
-def test_a_minimum_below_two_is_refused(tmp_path, minimum):
+@pytest.mark.parametrize(
+    ("minimum", "said"),
+    [
+        *((minimum, f"--min-ratings {minimum}: ") for minimum in (1, 0, -5)),
+        (26, r"no user has 26 ratings \(the most is 25\); give a smaller --min-ratings"),
+    ],
+)
+def test_minima_that_cannot_be(tmp_path, minimum, said):
     dataset = ML1M()
     dataset.minimum_ratings = minimum
-    with pytest.raises(ValueError, match=f"--min-ratings {minimum}"):
+    with pytest.raises(ValueError, match=said):
         dataset.prepare(write_source(tmp_path), tmp_path / "x")
-
-
-def test_nobody_with_enough_ratings(tmp_path):
-    with pytest.raises(ValueError, match=r"no user has 20 ratings \(the most is 6\); give a smaller --min-ratings"):
-        ML1M().prepare(write_source(tmp_path, ratings=6), tmp_path / "x")
 
 
 def test_verify_says_what_is_wrong(tmp_path):
@@ -212,18 +236,3 @@ def test_verify_says_what_is_wrong(tmp_path):
     (tmp_path / "x" / "train_item.npy").write_bytes(data)
     with pytest.raises(ValueError, match=r"train_item\.npy: content differs"):
         ML1M().verify(tmp_path / "x")
-
-
-def test_a_foreign_manifest_is_no_movielens_data(tmp_path):
-    ML1M().prepare(write_source(tmp_path), tmp_path / "x")
-    path = tmp_path / "x" / "manifest.json"
-    content = json.loads(path.read_text())
-    content["counts"] = {"images": 3}
-    path.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="not of a MovieLens data set"):
-        read_facts(tmp_path / "x")
-
-
-def test_every_data_set_has_a_name_and_counts():
-    assert [kind.name for kind in (ML20M, ML1M, ML100K)] == ["ml-20m", "ml-1m", "ml-100k"]
-    assert all(issubclass(kind, MovieLens) and kind.generated is False for kind in (ML20M, ML1M, ML100K))

@@ -4,79 +4,57 @@ The reference is float64 NumPy (neumf_numpy.py), so that no framework is measure
 """
 
 import functools
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from suite.common import registry
-from suite.config.compose import compose
-from suite.launch.base import place_of
-from suite.plan.jobs import plan
-from tests.frameworks_probe import begin_chosen, probe, probe_together
+from tests.frameworks_probe import begin_chosen, below, probe, probe_together
 from tests.workloads.ncf import neumf_numpy
+from tests.workloads.ncf import synthetic_ncf as synthetic
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
-TRAINED = "probes.ncf_trainers.trained"
-BATCH = 45_001
-"""Ten steps per epoch of the demo, the last one short and odd."""
-EPOCH = 10
+TRAINED, ON_CORES = "probes.ncf_trainers.trained", "probes.ncf_trainers.on_cores"
+EXCHANGING = FRAMEWORKS[:2]
+"""One process drives both devices in MXNet."""
 
 
-@functools.cache
-def make_run(framework, folder, devices=1):
-    """A RunSpec of the NCF demo as the controller would make it, and where it is written."""
-    arguments = ("workload=ncf", f"framework={framework}", "profile=demo", "seed=7", f"gpus={devices}")
-    # Without scaling: a large learning rate turns rounding of fp32 into different ReLU masks within ten steps.
-    arguments += (f"batch=global:{BATCH}", "lr_scaling=none", "oversubscribe=true")
-    config = compose(arguments).jobs[0].config
-    run = plan(config, "job", folder).job.run(0, False)
-    path = folder / f"{framework}-{devices}.json"
-    run.write(path)
-    return run, str(path)
+@pytest.fixture(scope="module", autouse=True)
+def all_at_once(request):
+    """Every framework begins with what the chosen tests will ask of it."""
+    begin_chosen(request, lambda framework: (framework, TRAINED, framework))
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, demo_data, request):
-    """Where the runs are written; every framework begins with what the chosen tests will ask of it."""
-    folder = tmp_path_factory.mktemp("probes")
-    demo_data("ml-demo")
-    begin_chosen(request, lambda framework: (framework, TRAINED, make_run(framework, folder)[1]))
-    return folder
-
-
-def trained(framework, folder):
+def trained(framework):
     """What a trainer computes on one device."""
-    return probe(framework, TRAINED, make_run(framework, folder)[1])
+    return probe(framework, TRAINED, framework)
 
 
 @functools.cache
-def trained_on_two(framework, folder):
-    """What it computes on two: one process drives both in MXNet."""
-    count = 1 if framework == "mxnet" else 2
-    return probe_together(framework, count, TRAINED, make_run(framework, folder, 2)[1])[0]
+def trained_on_two(framework):
+    """What each process computes on two."""
+    return probe_together(framework, 2 if framework in EXCHANGING else 1, TRAINED, framework, 2)
 
 
 @functools.cache
-def reference(folder):
-    """Losses of two epochs in float64, from the same weights and batches."""
-    run, _ = make_run("pytorch", folder)
-    workload = registry.load_workload("ncf")(run.settings, run.facts)
-    weights = dict(workload.initial_weights(run.settings.seed))
-    values = run.settings.hyperparameters
-    adam = neumf_numpy.Adam(weights, values["learning_rate"], values["beta1"], values["beta2"], values["epsilon"])
-    losses = []
-    data = workload.open_data(place_of(run, 0, 1), run.settings.seed)
-    for (batch,) in data.train(0, 2 * EPOCH):
-        losses.append(neumf_numpy.loss(adam.weights, batch.arrays, batch.weight_global))
-        adam.step(neumf_numpy.gradient(adam.weights, batch.arrays, batch.weight_global))
-    data.close()
-    return weights, np.array(losses), adam.weights
+def reference():
+    """Weights before, losses of the same steps in float64, and weights after them."""
+    with tempfile.TemporaryDirectory() as folder:
+        workload = synthetic.workload(Path(folder))
+        weights, values = dict(workload.initial_weights(7)), synthetic.ADAM
+        adam = neumf_numpy.Adam(weights, values["learning_rate"], values["beta1"], values["beta2"], values["epsilon"])
+        losses, data = [], workload.open_data(synthetic.place(0, range(1), 1), 7)
+        for (batch,) in data.train(0, workload.steps_per_epoch + 2):
+            losses.append(neumf_numpy.loss(adam.weights, batch.arrays, batch.weight_global))
+            adam.step(neumf_numpy.gradient(adam.weights, batch.arrays, batch.weight_global))
+        data.close()
+    return weights, losses, adam.weights
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_same_weights_give_the_same_logits(framework, folder):
-    found = trained(framework, folder)
-    weights, _, _ = reference(folder)
+def test_same_weights_give_the_same_logits(framework):
+    found, (weights, _, _) = trained(framework), reference()
     users = np.repeat(found["users"], found["items"].shape[1])
     expected = neumf_numpy.logits(weights, users, found["items"].ravel()).reshape(found["logits"].shape)
     assert found["logits"].dtype == np.float32
@@ -84,48 +62,64 @@ def test_same_weights_give_the_same_logits(framework, folder):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_twenty_adam_steps_have_the_same_loss(framework, folder):
-    found = trained(framework, folder)
-    _, losses, final = reference(folder)
-    assert len(found["losses"]) == len(losses) == 20
-    np.testing.assert_allclose(found["losses"], losses, rtol=2e-6)
-    assert np.abs(found["mlp_user"] - final["mlp_user"]).mean() < 1e-4 * np.abs(final["mlp_user"]).mean()
+def test_adam_steps_have_the_same_loss_on_one_device_and_on_two(framework):
+    found, (_, losses, final) = trained(framework), reference()
+    assert len(found["losses"]) == len(losses) == 12
+    for one in (found, *trained_on_two(framework)):
+        np.testing.assert_allclose(one["losses"], losses, rtol=2e-6)
+        np.testing.assert_allclose(one["forward"], losses[0], rtol=1e-6)
+        assert np.abs(one["mlp_user"] - final["mlp_user"]).mean() < 1e-4 * np.abs(final["mlp_user"]).mean()
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_one_device_computes_what_two_compute(framework, folder):
-    one, two = trained(framework, folder)["losses"], trained_on_two(framework, folder)["losses"]
-    np.testing.assert_allclose(two, one, rtol=2e-6)
-    assert two[:EPOCH].mean() == pytest.approx(one[:EPOCH].mean(), rel=1e-6)
-
-
-def test_sums_of_each_table_are_those_of_the_whole_gradient(folder):
-    """On GPUs they begin one by one while other tables' gradients are added up; forced here on two processes of cores."""
-    found = probe_together("pytorch", 2, "probes.ncf_trainers.summed_by_table", make_run("pytorch", folder, 2)[1])
-    for one in found:
-        assert np.count_nonzero(one["at_once"]) > 1_000
-        np.testing.assert_array_equal(one["by_table"], one["at_once"])
-    np.testing.assert_array_equal(found[0]["by_table"], found[1]["by_table"])
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_the_frameworks_compute_one_loss(framework, folder):
-    wanted = trained("pytorch", folder)["losses"][:EPOCH].mean()
-    for found in (trained(framework, folder), trained_on_two(framework, folder)):
-        assert found["losses"][:EPOCH].mean() == pytest.approx(wanted, rel=1e-6)
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_warm_up_leaves_no_trace_and_a_state_can_be_loaded(framework, folder):
-    without, with_warm_up, after_steps, loaded, after_another_step = trained(framework, folder)["digests"]
+def test_warm_up_leaves_no_trace_and_a_state_can_be_loaded(framework):
+    without, with_warm_up, after_steps, loaded, after_another_step = trained(framework)["digests"]
     assert without == with_warm_up
     assert after_steps == loaded
     assert after_steps == after_another_step, "training reached a state that had been given away"
     assert after_steps != without
 
 
-def test_tensorflow_traces_one_function_per_shape(folder):
-    run, _ = make_run("tensorflow", folder)
-    workload = registry.load_workload("ncf")(run.settings, run.facts)
-    assert workload.steps_per_epoch == EPOCH
-    assert 1 <= int(trained("tensorflow", folder)["traces"]) <= len(workload.shapes()) == 2
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_every_process_notices_a_loss_that_is_no_number(framework):
+    assert all(found["diverges"] for found in (trained(framework), *trained_on_two(framework)))
+
+
+@pytest.mark.parametrize("framework", EXCHANGING)
+def test_process_0_gathers_whatever_arrays_the_others_have(framework):
+    first, second = trained_on_two(framework)
+    gathered = {name: value.tolist() for name, value in below(first, "gathered/").items()}
+    assert gathered == {"0/hit": [True, False, True], "0/number": [0.0, 1.0], "1/hit": [True] * 7}
+    assert below(second, "gathered/") == {}
+    assert [float(found["broadcast"]) for found in (first, second)] == [2.5, 2.5]
+
+
+@pytest.mark.parametrize("framework", EXCHANGING)
+def test_bf16_multiplies_in_bf16_and_keeps_weights_in_fp32(framework):
+    low = probe(framework, TRAINED, framework, 1, "bf16")
+    difference = np.abs(low["losses"] / trained(framework)["losses"] - 1).max()
+    assert 1e-7 < difference < 5e-3
+
+
+def test_tensorflow_computes_the_same_compiled_in_pieces_and_traces_a_function_per_shape():
+    graph, compiled = trained("tensorflow"), probe("tensorflow", TRAINED, "tensorflow", 1, "fp32", True)
+    np.testing.assert_allclose(compiled["losses"], graph["losses"], rtol=1e-6)
+    np.testing.assert_allclose(compiled["logits"], graph["logits"], atol=1e-6, rtol=0)
+    assert {int(one["traces"]) for one in (graph, compiled, *trained_on_two("tensorflow"))} == {2}
+
+
+def test_pytorchs_sums_of_each_table_are_those_of_the_whole_gradient():
+    """On GPUs they begin one by one while other tables' gradients are added up; forced here on two processes of cores."""
+    found = probe_together("pytorch", 2, "probes.ncf_trainers.summed_by_table")
+    for one in found:
+        assert np.count_nonzero(one["at_once"]) > 1_000
+        np.testing.assert_array_equal(one["by_table"], one["at_once"])
+    np.testing.assert_array_equal(found[0]["by_table"], found[1]["by_table"])
+
+
+def test_pytorchs_pieces_are_computed_side_by_side_by_threads_of_one_core_and_change_no_bit():
+    alone, *others = (probe("pytorch", ON_CORES, cores) for cores in (1, 2, 4))
+    used = [(int(one["threads"]), one["inside"].tolist(), int(one["outside"])) for one in (alone, others[0])]
+    assert used == [(1, [1], 1), (2, [1], 2)]
+    assert all(found["digest"] == alone["digest"] for found in others)
+    assert all(np.array_equal(found["logits"], alone["logits"]) for found in others)

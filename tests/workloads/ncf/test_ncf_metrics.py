@@ -57,32 +57,25 @@ def test_full_size_rows_equal_the_slow_version():
     assert 0 < hit_rate(found) < 1
 
 
-def row(negatives: list[float], items: list[int], test: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    return np.array([[test, *negatives]], np.float32), np.array([[7, *items]], np.int32)
+NAN = float("nan")
 
 
 @pytest.mark.parametrize(
-    ("negatives", "items", "hit"),
+    ("test", "negatives", "items", "hit"),
     [
-        ([2.0] * 9, list(range(9, 18)), True),  # tenth
-        ([2.0] * 10, list(range(9, 19)), False),  # eleventh
-        ([1.0] * 10, list(range(9, 19)), False),  # ties are lost
-        ([2.0] * 20, [9] * 20, True),  # one item, twenty times
-        ([1.0] * 20, [7] * 20, True),  # copies of the test item
-        ([float("nan")] * 10, list(range(9, 19)), False),
+        (1.0, [2.0] * 9, range(9, 18), True),  # tenth
+        (1.0, [2.0] * 10, range(9, 19), False),  # eleventh
+        (1.0, [1.0] * 10, range(9, 19), False),  # ties are lost
+        (1.0, [2.0] * 20, [9] * 20, True),  # one item, twenty times
+        (1.0, [1.0] * 20, [7] * 20, True),  # copies of the test item
+        (1.0, [NAN] * 10, range(9, 19), False),
+        (NAN, [0.0], [9], False),  # a miss even among few
+        (0.0, [0.0] * 999, range(9, 1008), False),  # a constant predictor
     ],
 )
-def test_rules(negatives, items, hit):
-    assert hits(*row(negatives, items)).tolist() == [hit]
-
-
-def test_a_nan_test_item_is_a_miss_even_among_few():
-    assert hits(*row([0.0], [9], float("nan"))).tolist() == [False]
-
-
-def test_a_constant_predictor_never_hits():
-    items = np.tile(np.arange(1000, dtype=np.int32), (5, 1))
-    assert hit_rate(hits(np.zeros((5, 1000), np.float32), items)) == 0.0
+def test_rules(test, negatives, items, hit):
+    found = hits(np.array([[test, *negatives]], np.float32), np.array([[7, *items]], np.int32))
+    assert found.tolist() == [hit]
 
 
 def test_hit_rate():

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
+from tests.workloads import synthetic
 from tests.workloads.closed_logs import changed, disagreements, varied
-from workloads.api import Settings
 from workloads.ncf.data import published_facts
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ncf.workload import NCF
@@ -15,14 +15,11 @@ SETS = NCF.named_sets()
 
 def settings(set_name, **changes):
     """The full workload's with one of the sets."""
-    values = {name: setting.value for name, setting in SETS[set_name].items()}
-    batch = values.pop("batch_size_global")
-    values.pop("lr_scaling")
-    base = Settings(
-        workload="ncf", framework="pytorch", profile="reference", rules="v0.5", clock="v0.5", device="cuda", devices=1,
-        nodes=1, cores_per_device=1, precision="fp32", batch_size_global=batch, batch_rule="set", lr_scaling="none",
-        dataset="ml-20m", model=REFERENCE_MODEL, targets={"hr_at_10": 0.635}, hyperparameter_set=set_name,
-        hyperparameters=values,
+    chosen = SETS[set_name]
+    base = synthetic.settings(
+        "ncf", profile="reference", rules="v0.5", device="cuda", dataset="ml-20m", model=REFERENCE_MODEL,
+        batch_size_global=chosen["batch_size_global"].value, targets={"hr_at_10": 0.635}, hyperparameter_set=set_name,
+        hyperparameters=chosen.plain,
     )  # fmt: skip
     return changed(base, **changes)
 
@@ -36,7 +33,6 @@ def settings(set_name, **changes):
         (settings("reference", learning_rate=0.1, beta1=0.1, beta2=0.2, max_epochs=3), []),
         (settings("reference", epsilon=1e-7), ["epsilon 1e-07, not 1e-08 or 1.45439e-07"]),
         (settings("reference", model=DEMO_MODEL), ["model with other mf_dim, mlp_layer_sizes than the reference's"]),
-        (settings("reference", clock="v0.7"), ["clock v0.7, not v0.5"]),
         (settings("reference", rules="v0.7"), ["rules v0.7, whose round has no ncf"]),
         (
             settings("reference", dataset="ml-1m", targets={"hr_at_10": 0.5}),
@@ -64,7 +60,6 @@ LAXER = {
     "precision": "not logged under a key of the rules",
     "dataset": "the rule file looks at the data's counts",
     "stop": "not logged under a key of the rules",
-    "clock": "not logged under a key of the rules",
 }
 EDGES = {
     "learning_rate": [1e-5, 5e-4, 0.0045, 1.0],
@@ -81,7 +76,6 @@ EDGES = {
     "dataset": ["ml-1m"],
     "options": [{"evaluation_users_per_batch": 7}, {"data_threads": 3}],
     "stop": ["epochs:1"],
-    "clock": ["v0.7"],
 }  # fmt: skip
 
 

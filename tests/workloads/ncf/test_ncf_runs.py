@@ -5,27 +5,31 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
 
 from suite.worker.heartbeat import read_beat
-from tests.helpers import PROJECT, alive, events, only, run_events, run_suite, status, suite, variables, wait_until
+from tests.helpers import PROJECT, alive, events, only, run_suite, status, suite, variables, wait_until
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 DEMO = ("workload=ncf", "profile=demo")
 TWO_CORES = len(os.sched_getaffinity(0)) >= 2
-PAIR = "gpus=1,2" if TWO_CORES else "gpus=1"
+SWEEPS = {"pytorch": "1,2", "tensorflow,mxnet": "2"} if TWO_CORES else {",".join(FRAMEWORKS): "1"}
+"""Frameworks to numbers of devices. That one device computes what two compute is asked of every framework by
+test_ncf_frameworks."""
+RUNS = {"pytorch": 2, "tensorflow": 1, "mxnet": 1} if TWO_CORES else dict.fromkeys(FRAMEWORKS, 1)
 
 
 @pytest.fixture(scope="module")
 def demos(tmp_path_factory):
-    """A sweep over the frameworks and devices, every run to the target."""
-    tmp_path = tmp_path_factory.mktemp("demos")
-    done = run_suite(tmp_path, "-m", *DEMO, f"framework={','.join(FRAMEWORKS)}", PAIR, "seed=1", timeout=900)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return tmp_path, done.stdout
+    """Sweeps over frameworks and devices, every run to the target; what the first one printed."""
+    tmp_path, printed = tmp_path_factory.mktemp("demos"), []
+    for frameworks, devices in SWEEPS.items():
+        done = run_suite(tmp_path, "-m", *DEMO, f"framework={frameworks}", f"gpus={devices}", "seed=1", timeout=900)
+        assert done.returncode == 0, done.stdout + done.stderr
+        printed.append(done.stdout)
+    return tmp_path, printed[0]
 
 
 def run_folders(tmp_path):
@@ -35,14 +39,14 @@ def run_folders(tmp_path):
 def test_every_framework_reaches_the_target(demos):
     tmp_path, output = demos
     folders = run_folders(tmp_path)
-    assert len(folders) == len(FRAMEWORKS) * (2 if TWO_CORES else 1)
+    assert len(folders) == sum(RUNS.values())
     for folder in folders:
         assert status(folder)["status"] == "success"
         rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         assert rows[-1]["quality"]["hr_at_10"] >= 0.635 > rows[-2]["quality"]["hr_at_10"]
         assert rows[0]["quality"]["hr_at_10"] < 0.3, "the first epoch must not be enough"
     assert "no MLPerf result" in output
-    assert "speedup" in output
+    assert "speedup" in output or not TWO_CORES
 
 
 def test_quality_agrees_between_frameworks_and_device_counts(demos):
@@ -57,49 +61,38 @@ def test_quality_agrees_between_frameworks_and_device_counts(demos):
     assert max(losses) - min(losses) <= 1e-3 * min(losses), first
 
 
-def test_the_stock_checker_accepts_the_logs(demos):
-    rules = PROJECT / "suite" / "compliance" / "rules" / "ncf_demo.yaml"
-    for folder in run_folders(demos[0]):
-        command = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--ruleset", "0.7.0"]
-        command += ["--config", str(rules), "--werror", "--log_output", str(demos[0] / "checker.log")]
-        done = subprocess.run([*command, str(folder / "result_0.txt")], capture_output=True, text=True, cwd=demos[0])
-        assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_suite_check_accepts_the_logs_and_names_its_rules(demos):
+def test_suite_check_and_the_stock_checker_accept_the_logs(demos):
+    """`suite check` asks the stock checker itself, with the same rules."""
     logs = [folder / "result_0.txt" for folder in run_folders(demos[0])]
     done = suite(demos[0], "check", *logs)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("demo target has no relation to MLPerf") >= 1
+    assert "demo target has no relation to MLPerf" in done.stdout
     assert "ncf_demo" in done.stdout
+    rules = PROJECT / "suite" / "compliance" / "rules" / "ncf_demo.yaml"
+    command = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--ruleset", "0.7.0", "--config", rules]
+    command += ["--werror", "--log_output", demos[0] / "checker.log", logs[0]]
+    stock = subprocess.run(command, capture_output=True, text=True, cwd=demos[0])
+    assert stock.returncode == 0, stock.stdout + stock.stderr
 
 
 def test_suite_report_shows_every_row(demos):
     done = suite(demos[0], "report", demos[0] / "logs")
     assert done.returncode == 0, done.stderr
     _, _, table = done.stdout.partition("## ncf on local (demo)")
-    for framework in FRAMEWORKS:
-        assert table.count(f"\n| {framework}") == (2 if TWO_CORES else 1)
+    assert {framework: table.count(f"\n| {framework}") for framework in FRAMEWORKS} == RUNS
 
 
-def test_the_log_of_a_demo_says_so(demos):
+def test_log_and_run_json_say_what_was_decided(demos):
     for folder in run_folders(demos[0]):
         found = {key: value for key, value, _ in events(folder / "result_0.txt")}
         assert found["submission_org"] == "DEMO - not an MLPerf result"
-        assert found["submission_status"] == "research"
-        assert found["submission_division"] == "open"
+        assert (found["submission_status"], found["submission_division"]) == ("research", "open")
         assert found["suite_run"]["labels"][:2] == ["demo", "cpu"]
         assert found["cache_clear"] is True
-        assert found["train_samples"] == 83_545
-        assert found["eval_samples"] == 2_000
+        assert (found["train_samples"], found["eval_samples"]) == (83_545, 2_000)
         assert found["suite_gradients"] == {"bytes": 4 * 176_241, "tensors": 12, "buckets": 1}
-
-
-def test_run_json_holds_what_was_decided(demos):
-    for folder in run_folders(demos[0]):
         run = json.loads((folder / "run.json").read_text())
-        assert run["schema"] == 2
-        assert run["settings"]["clock"] == "v0.5"
+        assert (run["schema"], run["settings"]["rules"]) == (2, "v0.5")
         assert set(run["settings"]["hyperparameter_sources"]) >= {"learning_rate", "beta1", "batch_size_global"}
         assert run["versions"]["mlperf-logging"] == "4.1.68"
         assert run["hardware"]["cpu_model"]
@@ -119,30 +112,34 @@ def test_two_processes_that_miss_the_target_end_so(tmp_path):
 @pytest.mark.parametrize(
     ("framework", "controller_looks"),
     [
-        *((framework, "at once") for framework in ("pytorch", "tensorflow", "mxnet")),
+        *((framework, "at once") for framework in ("pytorch", "tensorflow")),
         ("pytorch", "when all are gone"),
-        *(pytest.param(one, "when all are gone", marks=pytest.mark.full) for one in ("tensorflow", "mxnet")),
+        pytest.param("tensorflow", "when all are gone", marks=pytest.mark.full),
+        *(pytest.param("mxnet", when, marks=pytest.mark.full) for when in ("at once", "when all are gone")),
     ],
 )
-def test_a_killed_process_ends_the_run_within_ten_seconds_and_is_named(tmp_path, framework, controller_looks):
+def test_a_killed_process_ends_the_run_and_is_named(tmp_path, framework, controller_looks):
+    """The controller sees it, whatever the framework: the run's watchdog would end it later, with another status."""
     command = [sys.executable, str(PROJECT / "run_suite.py"), *DEMO, f"framework={framework}", "gpus=2"]
     command += ["oversubscribe=true", "workload.target=0.99", "workload.max_epochs=1000"]
     controller = subprocess.Popen(command, env=variables(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    workers = wait_for_workers(tmp_path, controller, 2)
-    everywhere = [one for one in listening(controller.pid) if not one.startswith("127.")]
-    assert bool(everywhere) == (framework == "tensorflow"), everywhere  # its gRPC servers: docs/robustness.md
-    if controller_looks == "at once":
-        os.kill(workers[1].pid, signal.SIGKILL)
-    else:
-        controller.send_signal(signal.SIGSTOP)
-        workers[0].suspend()
-        os.kill(workers[1].pid, signal.SIGKILL)
-        workers[0].resume()
-        psutil.wait_procs(workers, timeout=20)  # TensorFlow's may wait for its peer
-        controller.send_signal(signal.SIGCONT)
-    begin = time.monotonic()
-    output, _ = controller.communicate(timeout=240)
-    assert time.monotonic() - begin < 10
+    try:
+        workers = wait_for_workers(tmp_path, controller, 2)
+        everywhere = [one for one in listening(controller.pid) if not one.startswith("127.")]
+        assert bool(everywhere) == (framework == "tensorflow"), everywhere  # its gRPC servers: docs/robustness.md
+        if controller_looks == "at once":
+            os.kill(workers[1].pid, signal.SIGKILL)
+        else:
+            controller.send_signal(signal.SIGSTOP)
+            workers[0].suspend()
+            os.kill(workers[1].pid, signal.SIGKILL)
+            workers[0].resume()
+            going = workers[1:] if framework == "mxnet" else workers  # MXNet's survivor waits at its server
+            wait_until("they are gone", lambda: not any(map(alive, going)))
+            controller.send_signal(signal.SIGCONT)
+        output, _ = controller.communicate(timeout=240)  # before `hung`, which takes 300 s
+    finally:
+        controller.kill()  # also a stopped one
     assert controller.returncode == 1
     assert b"process 1" in output, output.decode()
     assert not any(map(alive, workers))
@@ -173,6 +170,7 @@ def listening(pid):
     return [one.laddr.ip for one in sockets if one.status == psutil.CONN_LISTEN]
 
 
+@pytest.mark.full  # its sizes and batches: test_ncf_workload, test_ncf_data; a synthetic run: test_zoo_async_runs
 def test_reference_run_on_synthetic_tensors(tmp_path):
     """The full model: 31,832,577 parameters, throughput only."""
     arguments = ("workload=ncf", "profile=synthetic", "device=cpu", "batch=global:4096", "stop=steps:2")
@@ -183,22 +181,3 @@ def test_reference_run_on_synthetic_tensors(tmp_path):
     assert found["suite_run"]["labels"][0] == "synthetic"
     assert found["train_samples"] == 19_861_770
     assert "eval_accuracy" not in found
-
-
-@pytest.fixture(scope="module")
-def diverged(tmp_path_factory):
-    """A sweep over the frameworks, at a learning rate that no weight survives."""
-    tmp_path = tmp_path_factory.mktemp("diverged")
-    arguments = (f"framework={','.join(FRAMEWORKS)}", "gpus=1", "workload.learning_rate=1e30", "stop=epochs:2")
-    done = run_suite(tmp_path, "-m", *DEMO, *arguments)
-    assert done.returncode == 1, done.stdout + done.stderr
-    return tmp_path
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_loss_that_is_no_number_ends_the_run(diverged, framework):
-    folder = only((diverged / "logs").glob(f"*/ncf-{framework}-*/run_0"))
-    assert status(folder)["status"] == "failed"
-    assert "the loss is" in status(folder)["reason"]
-    last = run_events(folder / "result_0.txt")[-1]
-    assert (last[0], last[2]["status"]) == ("run_stop", "aborted")

@@ -13,7 +13,6 @@ from tests.workloads.ncf import neumf_numpy
 from workloads.api import Batch, Place
 from workloads.ncf import weights
 from workloads.ncf.data import published_facts
-from workloads.ncf.metrics import hit_rate, hits
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ncf.workload import NCF
 
@@ -73,11 +72,7 @@ def test_epoch_and_batch_counts_of_ml_20m():
     assert [next(steps), next(steps)] == [95, 190]
 
 
-def test_learning_rate_is_constant(demo):
-    assert {demo.learning_rate(step) for step in (0, 1, 1000)} == {0.006}
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_an_untrained_model_stays_under_three_percent(demo, seed):
     """The triviality guard: 1,000 candidates of which 10 count, so chance gives 0.01."""
     values = dict(demo.initial_weights(seed))
@@ -92,22 +87,19 @@ def test_an_untrained_model_stays_under_three_percent(demo, seed):
     assert demo.score({"hit": np.concatenate(found)})["hr_at_10"] < 0.03
 
 
-def test_a_thread_measures_beside_a_gpu_and_none_beside_a_cpu(demo):
+def test_the_rate_is_constant_and_a_thread_measures_beside_a_gpu_alone(demo):
+    assert {demo.learning_rate(step) for step in (0, 1, 1000)} == {0.006}
     assert demo.measure_threads == 0
     on_gpu = NCF(dataclasses.replace(demo.settings, device="cuda"), demo.facts)
     assert on_gpu.measure_threads == 1
 
 
-def test_measure_leaves_padding_out(demo):
+def test_measure_leaves_padding_out_and_lost_users_are_an_error(demo):
     items = np.tile(np.arange(1000, dtype=np.int32), (3, 1))
     batch = Batch({"item": items, "valid": np.array([True, True, False])}, 2, 2, 2)
     logits = np.zeros((3, 1000), np.float32)
     logits[0, 0] = 1
     assert demo.measure(batch, {"logits": logits})["hit"].tolist() == [True, False]
-    assert hit_rate(hits(logits, items)) == pytest.approx(1 / 3)
-
-
-def test_an_evaluation_that_lost_users_is_an_error(demo):
     with pytest.raises(ValueError, match="3 users of 2000"):
         demo.score({"hit": np.array([True, False, True])})
 

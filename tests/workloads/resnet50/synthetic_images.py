@@ -8,11 +8,14 @@ from pathlib import Path
 import numpy as np
 import simplejpeg
 
-from workloads.api import Facts, Place, Settings
+from tests.workloads import synthetic
+from tests.workloads.synthetic import place
+from workloads.api import Facts, Settings
 from workloads.common.images.counts import IMAGENET
 from workloads.common.randomness import bits, integers, stream
 from workloads.resnet50.dataset import ImageFolders
 
+__all__ = ["place"]
 CLASSES = 5
 SUBSAMPLINGS = ("420", "444", "422", "440")
 
@@ -59,19 +62,10 @@ def prepare(folder: Path, train: int = 60, val: int = 23) -> tuple[Path, Facts]:
 
 def settings(folder: Path, batch_size_global: int = 12, framework: str = "pytorch", **options: object) -> Settings:
     """Settings with what ResNet-50's data reads: crops of 32 pixels."""
-    return Settings(
-        workload="resnet50", framework=framework, profile="demo", rules="v0.7", clock="v0.7", device="cpu",
-        devices=1, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32",
-        batch_size_global=batch_size_global, batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train",
-        dataset="dummy", data_dir=str(folder),
-        model={"image_size": 32, "resize_size": 37, "area_minimum": 0.05}, targets={"top1": 0.8},
-        hyperparameter_set="demo", hyperparameters={}, hyperparameter_sources={}, options=options,
+    return synthetic.settings(
+        "resnet50", framework=framework, batch_size_global=batch_size_global, dataset="dummy", data_dir=str(folder),
+        model={"image_size": 32, "resize_size": 37, "area_minimum": 0.05}, targets={"top1": 0.8}, options=options,
     )  # fmt: skip
-
-
-def place(process: int, replicas: range, total: int) -> Place:
-    """A place on CPU devices."""
-    return Place(process, -(-total // len(replicas)), replicas, total, ("cpu",) * len(replicas))
 
 
 def batches_equal(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:

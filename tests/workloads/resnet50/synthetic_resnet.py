@@ -31,6 +31,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
     chosen = CASES[case]
     rate = 0.1 if case == "lars" else 0.002
     changed = {"learning_rate": rate, "warmup_epochs": 0, "initialisation": INITIALISATION}
+    changed |= {"label_smoothing": 0.1} if case in ("sgd", "lars") else {}
     values = synthetic.hyperparameters(ResNet50.named_sets()[chosen["set"]], **changed)
     settings = synthetic.settings(
         "resnet50", framework=framework, devices=devices, batch_size_global=chosen["batch"], dataset="imagenet-demo",

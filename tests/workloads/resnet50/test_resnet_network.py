@@ -64,15 +64,15 @@ def test_channels_follow_on():
 )
 def test_initial_weights(name, gain, cut_off, classifier):
     """A normal that is cut off at twice its deviation reaches to 2 / 0.8796 deviations of what is left; others beyond 4."""
-    made, uniform = network.build(REFERENCE_MODEL), name == "truncated_normal_glorot"
+    made, uniform = network.build({**REFERENCE_MODEL, "blocks": [1, 1, 1, 1]}), name == "truncated_normal_glorot"
     found = dict(network.initial_weights(made, name, 1))
     assert {name: value.shape for name, value in found.items()} == network.shapes(made)
-    for name in ("conv1", "layer3.2.conv2", "layer4.0.downsample.0"):
+    for name in ("conv1", "layer3.0.conv2", "layer4.0.downsample.0"):
         weight = found[f"{name}.weight"]
         assert weight.std() * math.sqrt(math.prod(weight.shape[1:])) == pytest.approx(math.sqrt(gain), rel=0.02)
         reach = np.abs(weight).max() / weight.std()
         assert (reach < 2.4) if cut_off else (reach > 3.3)
-    assert (found["layer1.2.bn3.weight"] == 1).all()  # no residual branch starts at zero
+    assert (found["layer1.0.bn3.weight"] == 1).all()  # no residual branch starts at zero
     assert (found["bn1.bias"] == 0).all()
     assert (found["fc.bias"] == 0).all()
     reach = np.abs(found["fc.weight"]).max() / classifier

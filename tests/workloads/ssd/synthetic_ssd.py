@@ -85,12 +85,12 @@ def targets(numbers: np.ndarray, made: SSD) -> tuple[np.ndarray, np.ndarray]:
     return np.where(hit[:, None], offset, 0).astype(np.float32), np.where(hit, label, 0).astype(np.int32)
 
 
-def outputs(images: int = 4, classes: int = 7, priors: int = 60) -> dict[str, np.ndarray]:
-    """Synthetic `logits`, `offsets`, and the `labels` and `wanted` offsets that the loss compares them with.
+def outputs(equal: bool = False, images: int = 4, classes: int = 7, priors: int = 60) -> dict[str, np.ndarray]:
+    """Synthetic `logits`, all 0 if `equal`, `offsets`, and the `labels` and `wanted` offsets that the loss compares them with.
 
     The second image has no positives, the third more than a quarter: its negatives do not suffice.
     """
-    logits = 2 * normal(bits(stream(9, "logits"), np.arange(images * (classes + 1) * priors)))
+    logits = (0 if equal else 2) * normal(bits(stream(9, "logits"), np.arange(images * (classes + 1) * priors)))
     offsets = 1.5 * normal(bits(stream(9, "offsets"), np.arange(images * 4 * priors)))
     label = integers(bits(stream(9, "labels"), np.arange(images * priors)), classes + 1).reshape(images, priors)
     hit = integers(bits(stream(9, "hits"), np.arange(images * priors)), 100).reshape(images, priors)

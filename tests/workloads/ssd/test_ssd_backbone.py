@@ -37,7 +37,7 @@ FEW = {
 
 
 def arrays(shapes):
-    """Synthetic weights of the trunk, and some of what is dropped."""
+    """Synthetic weights of a trunk, and some of what is dropped."""
     generator = np.random.default_rng(5)
     found = {}
     for name, shape in shapes.items():
@@ -49,7 +49,6 @@ def arrays(shapes):
     return found
 
 
-ARRAYS = arrays(SHAPES)
 FEW_ARRAYS = arrays(FEW)
 
 
@@ -57,12 +56,22 @@ def tar(values):
     return made.tarred({name: value for name, value in values.items() if "tracked" not in name})
 
 
+def zipped(values=FEW_ARRAYS):
+    kept = {name: value for name, value in values.items() if name in SHAPES}
+    return made.zipped(made.state_dict(kept, length=5), list(kept.values()))
+
+
+def pickled(values=FEW_ARRAYS):
+    kept = {name: value for name, value in values.items() if name in SHAPES}
+    return made.pickles(made.state_dict(kept), list(kept.values()))
+
+
 @pytest.fixture(scope="module")
-def file(tmp_path_factory):
-    """A backbone in the form of the published file."""
-    path = tmp_path_factory.mktemp("backbone") / "synthetic.pth"
-    path.write_bytes(tar(ARRAYS))
-    return path
+def whole(tmp_path_factory):
+    """A backbone in the form of the published file, as large as that one, and its arrays."""
+    path, values = tmp_path_factory.mktemp("backbone") / "synthetic.pth", arrays(SHAPES)
+    path.write_bytes(tar(values))
+    return path, values
 
 
 @pytest.fixture
@@ -93,26 +102,14 @@ def resolved(data, path, *overrides):
 # -- the published file -------------------------------------------------------------------------------------------
 
 
-def test_shapes_are_those_of_the_trunk():
-    assert len([name for name in SHAPES if "running" in name]) == 2 * 29
-    assert sum(np.prod(shape) for name, shape in SHAPES.items() if "running" not in name) == 8_170_304
-    assert SHAPES["layer3.0.downsample.0.weight"] == (256, 128, 1, 1)
-    assert not [name for name in SHAPES if name.startswith(("layer4", "fc", "extra", "box", "class"))]
-
-
-def test_the_name_carries_the_digest():
-    assert backbone.PUBLISHED.file == f"resnet34-{backbone.PUBLISHED.sha256[:8]}.pth"
-    assert backbone.PUBLISHED.url.endswith(backbone.PUBLISHED.file)
-    assert len(backbone.PUBLISHED.sha256) == 64
-
-
-def test_the_published_file_is_no_deviation(tmp_path, few, monkeypatch):
-    mine = dataclasses.replace(backbone.PUBLISHED, sha256=digest_of(few))
-    monkeypatch.setattr(backbone, "PUBLISHED", mine)
-    settings = SSD.resolve(settings_of(tmp_path, weights=few))
-    assert settings.options["backbone"] == {"file": "synthetic.pth", "sha256": digest_of(few)}
-    assert backbones.notes(settings, mine) == ()
-    assert backbones.described(settings) == f"synthetic.pth sha256:{digest_of(few)}"
+@pytest.mark.parametrize(
+    ("published", "name"),
+    [(backbone.PUBLISHED, "resnet34-333f7ec4.pth"), (backbones.RESNET34.resaved, "resnet34-b627a593.pth")],
+)
+def test_names_carry_the_digests(published, name):
+    assert published.file == f"resnet34-{published.sha256[:8]}.pth" == name
+    assert published.url == f"https://download.pytorch.org/models/{name}"
+    assert len(published.sha256) == 64
 
 
 def test_another_file_is_noted(tmp_path, few):
@@ -121,121 +118,49 @@ def test_another_file_is_noted(tmp_path, few):
     assert backbones.notes(settings, backbone.PUBLISHED) == (note,)
 
 
-# -- the file that torchvision saved again ------------------------------------------------------------------------
+UNPROVEN = "backbone resnet34-b627a593.pth, not shown to hold the weights of resnet34-333f7ec4.pth"
+"""Of the file that torchvision saved again."""
 
 
-def zipped(values=FEW_ARRAYS):
-    kept = {name: value for name, value in values.items() if name in SHAPES}
-    return made.zipped(made.state_dict(kept, length=5), list(kept.values()))
-
-
-@pytest.fixture
-def resaved(tmp_path, few, monkeypatch):
-    """The published file and another form of it, as if their digests were those that are pinned; settings of a run from it."""
-    path = tmp_path / "resaved.pth"
-    path.write_bytes(zipped())
-    pin(monkeypatch, few, path)
-    return path
-
-
-def pin(monkeypatch, file, path):
-    again = dataclasses.replace(backbones.RESNET34.resaved, sha256=digest_of(path))
-    mine = dataclasses.replace(backbones.RESNET34, sha256=digest_of(file), resaved=again)
-    monkeypatch.setattr(backbone, "PUBLISHED", mine)
-
-
-def resolved_closed(data, path):
-    """Settings without `backbone.allow_other`, and the notes that make a run open."""
-    settings = SSD.resolve(settings_of(data, weights=path))
-    return settings, backbones.notes(settings, backbone.PUBLISHED)
-
-
-UNPROVEN = ("backbone resnet34-b627a593.pth, not shown to hold the weights of resnet34-333f7ec4.pth",)
-
-
-def test_the_name_of_the_newer_file_carries_its_digest():
-    newer = backbones.RESNET34.resaved
-    assert newer.file == f"resnet34-{newer.sha256[:8]}.pth" == "resnet34-b627a593.pth"
-    assert newer.url == f"https://download.pytorch.org/models/{newer.file}"
-    assert len(newer.sha256) == 64
-
-
-def test_the_newer_file_is_taken_and_open(tmp_path, resaved):
-    settings, notes = resolved_closed(tmp_path, resaved)
-    assert notes == UNPROVEN
-    assert settings.options["backbone"] == {"file": "resaved.pth", "sha256": digest_of(resaved)}
-    found = backbones.load(settings, FEW)
-    assert all(np.array_equal(found[name], FEW_ARRAYS[name]) for name in FEW)
-
-
-def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(tmp_path, few, resaved):
-    assert resolved_closed(tmp_path, few)[1] == ()
-    settings, notes = resolved_closed(tmp_path, resaved)
-    assert notes == ()
-    assert settings.options["backbone"] == {
-        "file": "resaved.pth", "sha256": digest_of(resaved), "weights_of": digest_of(few),
-    }  # fmt: skip
-    facts = dataclasses.replace(settings, data_dir="")
-    assert not SSD.read_facts(facts).notes
-    assert backbones.described(settings) == f"resaved.pth sha256:{digest_of(resaved)}"
-
-
-def test_the_newer_file_stays_open_if_one_number_differs(tmp_path, few, resaved, monkeypatch):
+@pytest.mark.parametrize("proof", ["none", "the published file", "one that differs in a last digit"])
+def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(tmp_path, few, monkeypatch, proof):
+    """Both files as if their digests were those that are pinned."""
     values = {**FEW_ARRAYS, "bn1.bias": FEW_ARRAYS["bn1.bias"].copy()}
-    values["bn1.bias"][5] = np.nextafter(values["bn1.bias"][5], np.float32(1))
+    if "differs" in proof:
+        values["bn1.bias"][5] = np.nextafter(values["bn1.bias"][5], np.float32(1))
+    resaved = tmp_path / "resaved.pth"
     resaved.write_bytes(zipped(values))
-    pin(monkeypatch, few, resaved)
-    resolved_closed(tmp_path, few)
-    settings, notes = resolved_closed(tmp_path, resaved)
-    assert notes == UNPROVEN
-    assert "weights_of" not in settings.options["backbone"]
-
-
-def test_a_proof_that_is_damaged_is_named(tmp_path, few, resaved):
-    folder = backbones.folder(resolved_closed(tmp_path, few)[0])
-    (folder / "weights.npz").write_bytes(b"x")
-    with pytest.raises(ValueError, match=rf"^backbone\.weights={resaved}: {folder}/weights\.npz: 1 bytes instead of"):
-        resolved_closed(tmp_path, resaved)
-
-
-def test_other_files_are_not_shown_to_be_equal(tmp_path, few):
-    """`allow_other` is open whatever the file holds."""
-    path = tmp_path / "other.pth"
-    path.write_bytes(zipped())
-    resolved(tmp_path, few)
-    settings = resolved(tmp_path, path)
-    assert "weights_of" not in settings.options["backbone"]
-    assert backbones.notes(settings, backbone.PUBLISHED)[0].startswith(f"backbone {digest_of(path)[:8]} instead of")
+    again = dataclasses.replace(backbones.RESNET34.resaved, sha256=digest_of(resaved))
+    mine = dataclasses.replace(backbones.RESNET34, sha256=digest_of(few), resaved=again)
+    monkeypatch.setattr(backbone, "PUBLISHED", mine)
+    if proof != "none":
+        published = SSD.resolve(settings_of(tmp_path, weights=few))
+        assert backbones.notes(published, mine) == ()
+        assert backbones.described(published) == f"synthetic.pth sha256:{digest_of(few)}"
+    settings = SSD.resolve(settings_of(tmp_path, weights=resaved))
+    shown = {"weights_of": digest_of(few)} if proof == "the published file" else {}
+    assert settings.options["backbone"] == {"file": "resaved.pth", "sha256": digest_of(resaved), **shown}
+    assert SSD.read_facts(dataclasses.replace(settings, data_dir="")).notes == (() if shown else (UNPROVEN,))
+    found = backbones.load(settings, FEW)
+    assert all(np.array_equal(found[name], values[name]) for name in FEW)
 
 
 # -- what is refused ----------------------------------------------------------------------------------------------
 
-WHERE = "https://download.pytorch.org/models/resnet34-333f7ec4.pth"
 REFUSED = {
-    "no backbone": ((), f"download {WHERE} and type backbone.weights=PATH"),
-    "only allow_other": (("backbone.allow_other=true",), f"download {WHERE} and type backbone.weights=PATH"),
-    "no such file": (("backbone.weights=/nowhere/x.pth",), "/nowhere/x.pth: No such file or directory; "),
-    "a folder": (("backbone.weights=/",), "backbone.weights=/: not a file"),
-    "a device": (("backbone.weights=/dev/zero",), "/dev/zero: not a file"),
-    "another file": (("backbone.weights={file}",), "type backbone.allow_other=true (division open)"),
-    "demo": (("profile=demo", "backbone.weights={file}"), "profile=demo starts from random weights; leave it out"),
-    "synthetic": (("profile=synthetic", "backbone.weights={file}"), "profile=synthetic starts from random weights"),
-    "another workload": (
-        ("workload=ncf", "backbone.weights={file}"),
-        "there is no such key of workload=ncf; type workload=ncf --help",
-    ),
-    "a key": (("backbone.weight={file}",), "; did you mean backbone.weights="),
-    "two files": (("-m", "backbone.weights=a.pth,b.pth"), "backbone.weights=a.pth,b.pth: No such file"),
+    "no backbone": (("workload=ssd",), f"download {backbone.PUBLISHED.url} and type backbone.weights=PATH"),
+    "a key": (("workload=ssd", "backbone.weight={file}"), "; did you mean backbone.weights="),
+    "two files": (("workload=ssd", "-m", "backbone.weights=a.pth,b.pth"), "backbone.weights=a.pth,b.pth: No such file"),
+    "another workload": (("workload=ncf", "backbone.weights={file}"), "type workload=ncf --help"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refusals_on_the_command_line(tmp_path, file, name):
+def test_refusals_on_the_command_line(tmp_path, few, name):
     overrides, words = REFUSED[name]
-    overrides = [text.replace("{file}", str(file)) for text in overrides]
-    workload = [] if name == "another workload" else ["workload=ssd"]
+    overrides = [text.replace("{file}", str(few)) for text in overrides]
     folders = {"SUITE_DATA_DIR": str(tmp_path / "data"), "CUDA_VISIBLE_DEVICES": ""}
-    done = run_suite_here(tmp_path, *workload, "device=cpu", *overrides, **folders)
+    done = run_suite_here(tmp_path, "device=cpu", *overrides, **folders)
     assert done.returncode == 2, done.stdout + done.stderr
     assert sum(words in line for line in done.stderr.splitlines()) == 1
     # One line each for the mistake and whatever else is missing here: the data set, memory for the batch.
@@ -244,100 +169,95 @@ def test_refusals_on_the_command_line(tmp_path, file, name):
     assert not (tmp_path / "data").exists()
 
 
+RANDOM = "starts from random weights; leave it out"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "weights", "words"),
+    [
+        (("backbone.allow_other=true",), None, f"download {backbone.PUBLISHED.url} and type backbone.weights=PATH"),
+        ((), "/nowhere/x.pth", "/nowhere/x.pth: No such file or directory; "),
+        ((), "/", "backbone.weights=/: not a file"),
+        ((), "/dev/zero", "/dev/zero: not a file"),
+        ((), "{file}", "type backbone.allow_other=true (division open)"),
+        (("profile=demo",), "{file}", f"profile=demo {RANDOM}"),
+        (("profile=synthetic",), "{file}", f"profile=synthetic {RANDOM}"),
+    ],
+)
+def test_what_is_no_backbone_of_the_run(tmp_path, few, overrides, weights, words):
+    weights = weights and weights.replace("{file}", str(few))
+    with pytest.raises(ValueError, match=re.escape(words)):
+        SSD.resolve(settings_of(tmp_path / "data", *overrides, weights=weights))
+    assert not (tmp_path / "data").exists()
+
+
 def changed(name, value):
-    """The synthetic weights with another value; None: without it."""
+    """Writes the synthetic weights with another value; None: without it."""
     found = {key: kept for key, kept in FEW_ARRAYS.items() if key != name}
-    return found if value is None else {**found, name: value}
+    return lambda path: path.write_bytes(tar(found if value is None else {**found, name: value}))
+
+
+def hostile(path):
+    """A pickle that would make the file `mark` beside it."""
+    call = f"cos\nsystem\n(S'touch {path.with_name('mark')}'\ntR.".encode()
+    path.write_bytes(made.tarred(made.arrays(), payload=call))
 
 
 BAD = {
     "missing": (changed("layer3.5.bn2.running_var", None), "layer3.5.bn2.running_var is missing: weights of another"),
-    "shape": (
-        changed("conv1.weight", FEW_ARRAYS["conv1.weight"][:32].copy()),
-        "(32, 3, 7, 7), not float32 (64, 3, 7, 7)",
-    ),
+    "shape": (changed("conv1.weight", FEW_ARRAYS["conv1.weight"][:32].copy()), "not float32 (64, 3, 7, 7)"),
     "double": (changed("bn1.bias", FEW_ARRAYS["bn1.bias"].astype(np.float64)), "bn1.bias is float64 (64,)"),
     "NaN": (changed("bn1.bias", np.full(64, np.nan, np.float32)), "bn1.bias holds a number that is not finite"),
-    "variance": (
-        changed("bn1.running_var", -FEW_ARRAYS["bn1.running_var"]),
-        "or a negative variance: the file is damaged",
+    "variance": (changed("bn1.running_var", -FEW_ARRAYS["bn1.running_var"]), "negative variance: the file is damaged"),
+    "truncated": (lambda path: path.write_bytes(tar(FEW_ARRAYS)[:100_000]), ""),
+    "hostile": (hostile, "which weights have no use for"),
+    "large": (
+        lambda path: path.touch() or os.truncate(path, 1 << 40),
+        "1,099,511,627,776 bytes, more than a backbone has",
     ),
+    "a pipe": (os.mkfifo, "not a file"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_weights_that_are_no_trunk(tmp_path, few, name):
-    values, words = BAD[name]
+def test_files_that_are_no_trunk(tmp_path, few, name):
+    write, words = BAD[name]
     path = tmp_path / "bad.pth"
-    path.write_bytes(tar(values))
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the words are in the next line
+    write(path)
+    with pytest.raises(ValueError, match=rf"^{re.escape(f'backbone.weights={path}: ')}.*{re.escape(words)}"):
         resolved(tmp_path / "data", path)
-    assert words in str(caught.value)
-    assert str(caught.value).startswith(f"backbone.weights={path}: ")
     assert not list((tmp_path / "data").rglob("*")), "nothing is left of a conversion that failed"
-
-
-def test_a_truncated_and_a_hostile_file(tmp_path, file):
-    path = tmp_path / "bad.pth"
-    path.write_bytes(file.read_bytes()[:1_000_000])
-    with pytest.raises(ValueError, match=r"bad\.pth: "):
-        resolved(tmp_path, path)
-    mark = tmp_path / "mark"
-    path.write_bytes(made.tarred(made.arrays(), payload=f"cos\nsystem\n(S'touch {mark}'\ntR.".encode()))
-    with pytest.raises(ValueError, match=r"which weights have no use for"):
-        resolved(tmp_path, path)
-    assert not mark.exists()
-
-
-def test_a_file_larger_than_any_backbone_is_not_read(tmp_path):
-    path = tmp_path / "large.pth"
-    with path.open("wb") as file:
-        file.truncate(1 << 40)
-    with pytest.raises(ValueError, match="1,099,511,627,776 bytes, more than a backbone has"):
-        resolved(tmp_path, path)
-
-
-def test_a_pipe_is_not_opened(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="not a file"):
-        resolved(tmp_path, tmp_path / "pipe")
+    assert not (tmp_path / "mark").exists()
 
 
 # -- the conversion -----------------------------------------------------------------------------------------------
 
 
-def test_converted_once_and_loaded(tmp_path, file):
-    settings = resolved(tmp_path, file)
+def test_converted_once_and_loaded(tmp_path, few):
+    settings = resolved(tmp_path, few)
     folder = backbones.folder(settings)
-    assert folder == tmp_path / "backbones" / f"ssd-{digest_of(file)[:16]}"
-    found = backbones.load(settings, SHAPES)
-    assert list(found) == list(SHAPES)
-    assert all(np.array_equal(found[name], ARRAYS[name]) for name in SHAPES)
+    assert folder == tmp_path / "backbones" / f"ssd-{digest_of(few)[:16]}"
+    found = backbones.load(settings, FEW)
+    assert list(found) == list(FEW)
+    assert all(np.array_equal(found[name], FEW_ARRAYS[name]) for name in FEW)
     before = written(folder)
-    assert resolved(tmp_path, file) == settings
+    assert resolved(tmp_path, few) == settings
     assert written(folder) == before
     assert sorted(path.name for path in folder.parent.iterdir()) == [folder.name]
 
 
-def test_all_three_forms_convert_to_the_same_bytes(tmp_path, file):
-    values = {name: value for name, value in ARRAYS.items() if name in SHAPES}
-    forms = {"pickles": made.pickles(made.state_dict(values), list(values.values()))}
-    forms |= {"zip": made.zipped(made.state_dict(values, length=5), list(values.values())), "tar": file.read_bytes()}
+def test_all_three_forms_convert_to_the_same_bytes(tmp_path, few):
     digests = set()
-    for name, data in forms.items():
+    for name, data in {"pickles": pickled(), "zip": zipped(), "tar": few.read_bytes()}.items():
         path = tmp_path / f"{name}.pth"
         path.write_bytes(data)
         digests.add(digest_of(backbones.folder(resolved(tmp_path, path)) / "weights.npz"))
     assert len(digests) == 1
 
 
-def _convert(data, path):
-    resolved(data, path)
-
-
-def test_several_processes_convert_at_once(tmp_path, file):
+def test_several_processes_convert_at_once(tmp_path, few):
     context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=_convert, args=(tmp_path, file)) for _ in range(4)]
+    processes = [context.Process(target=resolved, args=(tmp_path, few)) for _ in range(4)]
     for process in processes:
         process.start()
     for process in processes:
@@ -388,14 +308,14 @@ def test_a_full_disk(tmp_path, few, monkeypatch):
 # -- what it means for a run --------------------------------------------------------------------------------------
 
 
-def test_initial_weights_are_the_backbones_and_the_heads_drawn(tmp_path, file):
-    settings = resolved(tmp_path, file)
+def test_initial_weights_are_the_backbones_and_the_heads_drawn(tmp_path, few):
+    settings = resolved(tmp_path, few)
     facts = dataclasses.replace(SSD.read_facts(dataclasses.replace(settings, data_dir="")), train_samples=2_000)
     found = dict(SSD(settings, facts).initial_weights(3))
     drawn = dict(network.initial_weights(LAYERS, 3))
-    assert set(found) == set(drawn) | set(SHAPES)
+    assert set(found) == set(drawn) | set(FEW)
     for name, value in found.items():
-        assert np.array_equal(value, ARRAYS[name] if name in SHAPES else drawn[name]), name
+        assert np.array_equal(value, FEW_ARRAYS[name] if name in FEW else drawn[name]), name
 
 
 def test_resume_knows_the_content_and_not_the_path(tmp_path, few):
@@ -430,19 +350,20 @@ def test_other_profiles_keep_random_weights(tmp_path, profile):
 
 
 @pytest.mark.framework
-def test_a_reference_run(tmp_path, file):
+def test_a_reference_run(tmp_path, whole):
     """Two steps of the full model on a few images in COCO's layout: what stands in run.json and in the log."""
     source, data = synthetic_coco.write(tmp_path / "coco"), tmp_path / "data"
     folders = {"SUITE_DATA_DIR": str(data)}
     prepared = suite(tmp_path, "data", "prepare", "coco2017", "--from", source, **folders)
     assert prepared.returncode == 0, prepared.stderr
     path = tmp_path / "a b, c.pth"
-    path.write_bytes(file.read_bytes())
+    path.write_bytes(whole[0].read_bytes())
     overrides = (f"backbone.weights={path}", "backbone.allow_other=true", "batch=global:2", "stop=steps:2")
     done = run_suite(tmp_path, "workload=ssd", "device=cpu", *overrides, **folders)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = only((tmp_path / "logs").glob("*/*/run_0"))
-    digest, note = digest_of(file), f"backbone {digest_of(file)[:8]} instead of resnet34-333f7ec4.pth"
+    digest = digest_of(path)
+    note = f"backbone {digest[:8]} instead of resnet34-333f7ec4.pth"
     spec = read_run(folder / "run.json")
     assert spec.settings.options["backbone"] == {"file": path.name, "sha256": digest}
     assert spec.settings.options["backbone_weights"] == str(path)
@@ -457,15 +378,15 @@ def test_a_reference_run(tmp_path, file):
 
 @pytest.mark.framework
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "mxnet"])
-def test_weights_and_statistics_arrive(tmp_path, file, framework):
+def test_weights_and_statistics_arrive(tmp_path, whole, framework):
     """In a trainer whose trunk is a part of ResNet-34."""
+    (file, arrays), data = whole, str(tmp_path / "coco2017")
     resolved(tmp_path, file)
-    data = str(tmp_path / "coco2017")
     state = probe(framework, "probes.ssd_backbone_probe.state", framework, data, digest_of(file))
     small = synthetic_ssd.workload("steps", framework)
     shapes, drawn = backbone.shapes(small.network), dict(small.initial_weights(3))
     assert len([name for name in shapes if "running" in name]) == 2 * 11
     for name, value in drawn.items():
-        assert np.array_equal(state[name], ARRAYS[name] if name in shapes else value), name
+        assert np.array_equal(state[name], arrays[name] if name in shapes else value), name
     for name in network.statistics(small.network):
-        assert np.array_equal(state[name], ARRAYS[name]), name
+        assert np.array_equal(state[name], arrays[name]), name

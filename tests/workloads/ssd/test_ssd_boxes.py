@@ -68,9 +68,9 @@ def matched_in_one_table(rows, made):
 
 @pytest.mark.parametrize("model", [REFERENCE_MODEL, DEMO_MODEL])
 def test_matching_is_the_references_to_the_last_bit(model):
-    """200 scenes of boxes on whole pixels, where several priors overlap an object equally but for rounding."""
+    """60 scenes of boxes on whole pixels, where several priors overlap an object equally but for rounding."""
     made, draws = priors.build(model), np.random.default_rng(4)
-    for _ in range(200):
+    for _ in range(60):
         corner = draws.integers(0, [560, 400], (draws.integers(1, 12), 2))
         end = np.minimum(corner + draws.integers(20, 400, corner.shape), [640, 480])
         rows = (np.concatenate([corner, end], axis=1) / [640, 480, 640, 480]).astype(np.float32)
@@ -78,7 +78,7 @@ def test_matching_is_the_references_to_the_last_bit(model):
         np.testing.assert_array_equal(found, matched_in_one_table(rows, made))
 
 
-@examples(80)
+@examples(40)
 @given(batches)
 def test_matching_is_the_plain_one(batch):
     rows, ends = flat(batch)
@@ -92,19 +92,16 @@ def test_matching_is_the_plain_one(batch):
         first += len(image)
 
 
-def test_an_object_claims_its_best_prior_however_little_they_overlap():
-    tiny = np.array([[0.01, 0.01, 0.03, 0.02]], np.float32)
-    found = boxes.match(tiny, np.array([1]), PRIORS)
-    assert boxes.iou_planes(tiny, PRIORS.corners).max() < 0.5
-    assert np.count_nonzero(found >= 0) == 1
-    assert found[0, boxes.iou_planes(tiny, PRIORS.corners).argmax()] == 0
-
-
 def test_of_two_equal_objects_the_later_claims_and_the_first_has_the_rest():
-    same = np.array([[0.1, 0.1, 0.6, 0.6]] * 2, np.float32)
-    found = boxes.match(same, np.array([2]), PRIORS)[0]
-    assert np.count_nonzero(found == 1) == 1
-    assert found[boxes.iou_planes(same, PRIORS.corners)[0].argmax()] == 1
+    corners = np.array([[0, 0, 1, 1], [0, 0, 0.9, 1], [0, 0, 0.3, 1]], np.float32).T
+    found = boxes.match(np.array([[0, 0, 1, 1]] * 2, np.float32), np.array([2]), Priors(corners, corners))
+    assert found.tolist() == [[1, 0, -1]]
+
+
+def test_an_overlap_of_a_half_is_background():
+    corners = np.array([[0, 0, 1, 1], [0, 0, 0.5, 1], [0, 0, 0.51, 1]], np.float32).T
+    found = boxes.match(np.array([[0, 0, 1, 1]], np.float32), np.array([1]), Priors(corners, corners))
+    assert found.tolist() == [[0, -1, 0]]
 
 
 def test_an_image_without_objects_is_background():
@@ -112,17 +109,6 @@ def test_an_image_without_objects_is_background():
     assert (found[[0, 2]] == -1).all()
     assert (found[1] == 0).any()
     assert (boxes.match(np.zeros((0, 4), np.float32), np.array([0, 0]), PRIORS) == -1).all()
-
-
-def test_images_do_not_depend_on_their_company():
-    made = priors.build(REFERENCE_MODEL)
-    rng = np.random.default_rng(1)
-    corners = np.sort(rng.random((23, 2, 2)), axis=1).reshape(23, 4).astype(np.float32)
-    ends = np.array([5, 5, 6, 17, 20, 23])
-    together = boxes.match(corners, ends, made)
-    for number, (first, stop) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
-        alone = boxes.match(corners[first:stop], np.array([stop - first]), made)[0]
-        np.testing.assert_array_equal(np.where(alone >= 0, alone + first, -1), together[number])
 
 
 @given(st.lists(box(), min_size=1, max_size=5))

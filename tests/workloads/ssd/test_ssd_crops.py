@@ -58,7 +58,7 @@ def flat(batch):
     return rows, np.cumsum([len(image) for image in batch], dtype=np.int64)
 
 
-@examples(60)
+@examples(30)
 @example([[[0.0, 0.0, 0.25, 0.25], [0.5, 0.5, 1.0, 1.0]]], 1, 0, 50)
 @given(batches, st.integers(0, 3), st.integers(0, 3), st.sampled_from([1, 2, 5]))
 def test_the_loop_is_the_references(batch, seed, epoch, attempts):
@@ -72,18 +72,6 @@ def spread(count, per_image, seed=0):
     """`count` images with `per_image` random boxes each."""
     corners = np.sort(np.random.default_rng(seed).random((count * per_image, 2, 2)), axis=1)
     return corners.reshape(-1, 4).astype(np.float32), np.arange(1, count + 1) * per_image
-
-
-def test_every_object_must_overlap_not_any():
-    """A small box in a corner cannot overlap a window by more than 0.1: only modes without a limit are left."""
-    count = 4000
-    boxes = np.tile(np.array([[0.2, 0.2, 0.8, 0.8], [0.0, 0.0, 0.05, 0.05]], np.float32), (count, 1))
-    found = crops.windows(1, 0, np.arange(count), boxes, np.arange(1, count + 1) * 2, CropRule())
-    whole = (found == crops.WHOLE).all(axis=1)
-    area = (found[:, 2:] - found[:, :2]).prod(axis=1)
-    # Redrawn modes: no crop with 1/7 against "any" with 1/7 and its chance p of success: 1 / (1 + p).
-    assert 0.5 < whole.mean() < 0.62
-    assert area[~whole].mean() < 0.6  # any crop, not those of a high minimum
 
 
 def test_modes_are_drawn_again():
@@ -104,17 +92,6 @@ def test_modes_are_drawn_again():
         (fine & inside & (sides.prod(axis=1) > max(minimum, 0.7))).mean() for minimum in (0.1, 0.3, 0.5, 0.7, 0.9, -1)
     ]
     assert ((area > 0.7) & (area < 1)).mean() == pytest.approx(sum(above) / (1 + sum(chances)), abs=0.012)
-
-
-def test_windows_do_not_depend_on_company_and_differ_between_epochs():
-    boxes, ends = spread(200, 3)
-    images = np.arange(200)
-    together = crops.windows(3, 2, images, boxes, ends, CropRule())
-    for i in (0, 17, 199):
-        alone = crops.windows(3, 2, images[i : i + 1], boxes[3 * i : 3 * i + 3], np.array([3]), CropRule())
-        np.testing.assert_array_equal(alone[0], together[i])
-    assert (crops.windows(3, 3, images, boxes, ends, CropRule()) != together).any()
-    assert (crops.windows(4, 2, images, boxes, ends, CropRule()) != together).any()
 
 
 def test_the_demos_rule():

@@ -6,10 +6,10 @@ import pytest
 from PIL import Image
 
 from tests.workloads.common.coco import synthetic_coco as synthetic
+from tests.workloads.common.coco.synthetic_coco import blank, copies
 from tests.workloads.resnet50.synthetic_images import place
 from tests.workloads.ssd.test_ssd_workload import made
 from workloads.api import Facts
-from workloads.common.coco.dataset import CocoFolders
 from workloads.common.coco.facts import COCO2017
 from workloads.common.images.files import BadImage
 from workloads.common.images.jpeg import Reader
@@ -21,17 +21,13 @@ from workloads.ssd.synthetic import SyntheticDetectionData
 MODEL = {**DEMO_MODEL, "classes": 3, "jitter": [0.125, 0.5, 0.5, 0.05], "crop_overlap": True, "crop_chance": 1.0}
 
 
-class Folders(CocoFolders):
-    name = "dummy"
-
-
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     return prepare(tmp_path_factory.mktemp("data"))
 
 
 def prepare(folder):
-    Folders().prepare(synthetic.write(folder / "images", 25, 13), folder / "prepared")
+    synthetic.prepare(synthetic.write(folder / "images", 25, 13), folder / "prepared")
     return folder / "prepared"
 
 
@@ -48,14 +44,6 @@ def settings(folder, batch=6, devices=1, **options):
 def opened(folder, where=None, batch=6, **options):
     chosen = where or place(0, range(1), 1)
     return DetectionData(*settings(folder, batch, chosen.replicas_total, **options), chosen, seed=4)
-
-
-def copies(data, first, stop):
-    """Arrays of training batches, one list per step."""
-    return [
-        [{name: value.copy() for name, value in batch.arrays.items()} for batch in step]
-        for step in data.train(first, stop)
-    ]
 
 
 def test_an_epoch_has_every_image_once_then_begins_again(prepared):
@@ -130,12 +118,11 @@ def test_scaled_decoding_changes_the_crops_that_are_larger_than_the_target(prepa
     scaled.close()
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_replicas_share_the_batches_of_one(prepared, threads):
+def test_replicas_share_the_batches_of_one(prepared):
     alone = opened(prepared)
     expected = copies(alone, 1, 6)
     alone.close()
-    parts = [opened(prepared, place(0, range(2), 3), data_threads=threads), opened(prepared, place(1, range(2, 3), 3))]
+    parts = [opened(prepared, place(0, range(2), 3), data_threads=3), opened(prepared, place(1, range(2, 3), 3))]
     steps = [copies(data, 1, 6) for data in parts]
     for step in range(5):
         shares = steps[0][step] + steps[1][step]
@@ -175,10 +162,7 @@ def test_a_damaged_image_ends_the_run_or_is_replaced_with_its_targets(tmp_path):
     ((before,),) = copies(data, 0, 1)
     broken = int(images[0][3])
     path = data.images.path(broken)
-    with open(path, "r+b") as file:
-        content = file.read()
-        file.seek(0)
-        file.write(b"\0" * len(content))  # as many bytes, no image
+    blank(path)
     ((after,),) = copies(data, 0, 1)
     data.close()
     others = [0, 1, 2, 4, 5]

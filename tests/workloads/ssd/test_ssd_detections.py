@@ -84,15 +84,6 @@ def test_scores_at_the_minimum_are_dropped_and_just_above_are_kept():
     assert found.score.tolist() == pytest.approx([0.949, 0.0501], rel=1e-4)
 
 
-def test_so_few_priors_pass_that_the_filter_is_not_the_answer():
-    """Nineteen classes may share one prior, each above 0.05."""
-    logits = np.full((1, 20, len(PRIORS)), -30, np.float32)
-    logits[0, 0] = 5
-    logits[0, :, 9] = [-3, *[0.0] * 19]
-    found = detections.detect(logits, np.zeros((1, 4, len(PRIORS)), np.float32), PRIORS)
-    assert found.label.tolist() == list(range(1, 20))
-
-
 def test_overlap_of_exactly_a_half_suppresses():
     boxes = np.array([[0, 0, 1, 1], [0, 0, 1, 0.5], [0, 0, 1, 0.49], [0, 0.51, 1, 1]], np.float32)
     assert detections.suppress(boxes, np.ones(4, int)).tolist() == [0, 2, 3]

@@ -45,20 +45,6 @@ def test_heads():
     assert all((head.kernel, head.stride, head.padding) == (3, 1, 1) for head in MADE.box_heads + MADE.class_heads)
 
 
-def test_channels_follow_on():
-    for model in (REFERENCE_MODEL, DEMO_MODEL):
-        made = network.build(model)
-        channels = made.stem.outputs
-        for block in made.blocks:
-            first, second = block.convolutions
-            assert (first.inputs, second.inputs) == (channels, first.outputs)
-            assert (channels == second.outputs and first.stride == 1) == (block.shortcut is None)
-            channels = second.outputs
-        for first, second in made.extras:
-            assert (first.inputs, second.inputs) == (channels, first.outputs)
-            channels = second.outputs
-
-
 def test_only_the_trunk_has_batch_norm():
     assert all(layer.norm for layer in MADE.trunk_convolutions)
     assert len(network.statistics(MADE)) == 2 * len(list(MADE.trunk_convolutions)) == 2 * 29

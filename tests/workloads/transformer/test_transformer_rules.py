@@ -9,7 +9,7 @@ from workloads.transformer.workload import Transformer
 
 
 def settings(set_name, rules="v0.7", **changes):
-    return changed(made(set_name, rules=rules, clock=rules).settings, **changes)
+    return changed(made(set_name, rules=rules).settings, **changes)
 
 
 V07 = settings("nvidia_v0.7_dgx1")

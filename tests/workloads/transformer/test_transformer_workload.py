@@ -30,7 +30,7 @@ def made(set_name, rules="v0.7", facts=WMT, **changes):
     values.pop("lr_scaling")
     defaults = Transformer.defaults("demo" if set_name == "demo" else "reference", rules, {})
     settings = Settings(
-        workload="transformer", framework="pytorch", profile="reference", rules=rules, clock="v0.7", device="cuda",
+        workload="transformer", framework="pytorch", profile="reference", rules=rules, device="cuda",
         devices=8, nodes=1, cores_per_device=1, precision="fp32", batch_size_global=batch, batch_rule="set",
         lr_scaling="none", dataset=defaults.dataset, model=defaults.model, targets=dict(defaults.targets),
         hyperparameter_set=set_name, hyperparameters=values,

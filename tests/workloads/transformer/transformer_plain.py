@@ -9,6 +9,8 @@ import math
 
 import torch
 
+from tests.workloads.common.text.training_plain import pairs
+
 PAD = 0
 
 
@@ -109,18 +111,6 @@ def smoothed(logits, labels, smoothing, over):
     return -(soft * logarithms).sum() - least * len(labels)
 
 
-def pairs(arrays):
-    """(source, target, label) without padding of each sentence of a batch."""
-    for row, length, target_length in zip(
-        range(len(arrays["source"])), arrays["source_length"], arrays["target_length"], strict=True
-    ):
-        yield (
-            arrays["source"][row, :length].tolist(),
-            arrays["target"][row, :target_length].tolist(),
-            arrays["label"][row, :target_length].tolist(),
-        )
-
-
 def loss(weights, arrays, heads, smoothing, over, tokens, masks=None):
     """Of a batch, over so many tokens; `masks`: a function for each sentence, or None."""
     total = 0
@@ -129,23 +119,3 @@ def loss(weights, arrays, heads, smoothing, over, tokens, masks=None):
         logits = decode(weights, encode(weights, source, heads, of_row), target, heads, of_row)
         total = total + smoothed(logits, label, smoothing, over)
     return total / tokens
-
-
-def parameters(weights):
-    """Weights as float64 leaves."""
-    return {name: torch.tensor(value, dtype=torch.float64, requires_grad=True) for name, value in weights.items()}
-
-
-def followed(weights, losses_of, rates, betas, epsilon):
-    """Losses of Adam's steps and the weights after them; `losses_of`: a function of the weights for each step."""
-    values = parameters(weights)
-    optimizer = torch.optim.Adam(values.values(), lr=0.0, betas=betas, eps=epsilon)
-    losses = []
-    for loss_of, rate in zip(losses_of, rates, strict=True):
-        optimizer.zero_grad()
-        found = loss_of(values)
-        found.backward()
-        optimizer.param_groups[0]["lr"] = rate
-        optimizer.step()
-        losses.append(found.item())
-    return losses, {name: value.detach().numpy() for name, value in values.items()}

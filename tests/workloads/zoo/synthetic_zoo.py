@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
+from unittest import mock
 
 import numpy as np
 
 from tests.workloads import synthetic
 from workloads.api import Batch, Facts
 from workloads.common import dropout
-from workloads.common.networks import layer_lists
+from workloads.common.networks import layer_lists, residual
+from workloads.common.networks.layer_lists import Builder
 from workloads.common.randomness import bits, integers, stream
-from workloads.zoo.networks import KINDS
+from workloads.zoo import networks
+from workloads.zoo.networks import KINDS, Kind
 from workloads.zoo.settings import profile_defaults
 from workloads.zoo.workload import Zoo
 
@@ -20,7 +22,7 @@ IMAGES = 4
 """Of a step."""
 MORE_IMAGES = {
     "inception_v3": 32,
-    **dict.fromkeys(("inception_bn", *(f"resnet{n}" for n in (18, 34, 50, 101, 152))), 12),
+    **dict.fromkeys(("mixture", "inception_bn", *(f"resnet{n}" for n in (18, 34, 50, 101, 152))), 12),
 }
 """Where batch norm would have too few values: the last maps are of 1 × 1 pixel, or of 2 × 2."""
 RATES = {
@@ -51,6 +53,44 @@ COUNTS = {
 """Model, image size, padding to trained values, tensors, 10^9 multiply-adds, 10^6 outputs of convolutions and linear layers."""
 
 
+IN_SHORT = {"littlecnn": 32, "googlenet": 64, "mixture": 64}
+"""Networks that every framework trains in `make test`, to pixels of a side; together they have every kind of layer."""
+
+
+def mixture(net: Builder, classes: int) -> None:
+    """Narrow layers of every kind that a network of the zoo has and LittleCNN and GoogLeNet have not."""
+    basic = residual.build_trunk("basic", (0, 0, 1, 1), (8, 8, 8, 8), (1, 1, 1, 2)).blocks
+    bottlenecks = residual.build_trunk("bottleneck", (1, 2), (8, 8), (1, 2)).blocks
+
+    def normed(b: Builder, name: str, *shape: object, bias: bool = False) -> Builder:
+        return b.conv(f"{name}.conv", 8, *shape, norm=f"{name}.bn", bias=bias)
+
+    net.fork(
+        lambda b: b.conv("alexnet", 8, 11, 4, 2).conv("overfeat", 8, 5).conv("valid1", 8, 3).conv("valid2", 8, 3),
+        lambda b: b.conv("overfeat1", 8, 11, 4).pool("max", 2, 2),
+        lambda b: normed(normed(b, "bn7", 7, 2, 3, bias=True).pool("max", 3, 2), "v3_3", 3, 2),
+        lambda b: normed(normed(b, "resnet7", 7, 2, 3).pool("max", 3, 2), "v3_0", 3, 2),
+        lambda b: normed(normed(b, "v3_1", 3, 2), "v3_2", 3).pool("max", 3, 2).pool("max", 2, 2),
+    )
+    net.fork(
+        lambda b: normed(normed(b, "bn1", 1, bias=True), "bn3", 3, 1, 1, bias=True),
+        lambda b: normed(normed(normed(b, "v3_4", 1), "v3_5", 3, 1, 1), "v3_6", 5, 1, 2),
+        lambda b: normed(normed(b, "row7", (1, 7), 1, (0, 3)), "column7", (7, 1), 1, (3, 0)),
+        lambda b: b.pool("avg", 3, 1, 1).fork(
+            lambda c: normed(c, "row3", (1, 3), 1, (0, 1)), lambda c: normed(c, "column3", (3, 1), 1, (1, 0))
+        ),
+    )
+    net.fork(
+        lambda b: normed(b, "bn3_2", 3, 2, 1, bias=True),
+        lambda b: b.pool("max", 3, 2, 1),
+        lambda b: normed(b, "narrow", 1).residual(basic[0]).residual(basic[1]),
+    )
+    normed(net, "narrow_too", 1)
+    for block in bottlenecks:
+        net.residual(block)
+    net.global_pool().linear("fc", classes)
+
+
 def images(model: str) -> int:
     """Of a step of small images."""
     return MORE_IMAGES.get(model, IMAGES)
@@ -63,6 +103,11 @@ def rate(model: str) -> float:
 
 def workload(model: str, framework: str, image_size: int = 0, chosen: str = "sgd", **changes: object) -> Zoo:
     """A network at its own image size, or a small one; `changes`: of options."""
+    with mock.patch.dict(KINDS, mixture=Kind(64, mixture)):
+        return _workload(model, framework, image_size, chosen, **changes)
+
+
+def _workload(model: str, framework: str, image_size: int, chosen: str, **changes: object) -> Zoo:
     options = {"model": model, **({"image_size": image_size} if image_size else {}), **changes}
     defaults = profile_defaults("synthetic", options)
     classes = CLASSES if image_size else KINDS[model].classes
@@ -72,7 +117,13 @@ def workload(model: str, framework: str, image_size: int = 0, chosen: str = "sgd
         hyperparameters=synthetic.hyperparameters(Zoo.named_sets()[chosen], learning_rate=rate(model)),
         options={"evaluation_batch_size": 1, "compile": synthetic.compiled(framework, ""), **options},
     )  # fmt: skip
-    return Zoo(dataclasses.replace(settings), Facts(64, 16, {"classes": classes}, "synthetic"))
+    return Zoo(settings, Facts(64, 16, {"classes": classes}, "synthetic"))
+
+
+def small(model: str, image_size: int) -> layer_lists.Network:
+    """A network for small images, `mixture` among them."""
+    with mock.patch.dict(KINDS, mixture=Kind(64, mixture)):
+        return networks.build(model, image_size, CLASSES)
 
 
 def weights(made: Zoo) -> dict[str, np.ndarray]:

@@ -4,40 +4,35 @@ import numpy as np
 import pytest
 
 from tests.frameworks_probe import begin_chosen, below, probe, relative
-from tests.workloads.zoo.synthetic_zoo import COUNTS
+from tests.workloads.zoo.synthetic_zoo import COUNTS, IN_SHORT, small
 from workloads.common.networks import layer_lists
 from workloads.zoo import networks
 from workloads.zoo.stock import EQUAL
 
-MARK = pytest.mark
+FULL = pytest.mark.full
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 TRAINED, COMPARED = "probes.zoo_trainers.trained", "probes.zoo_trainers.compared"
-ASYNCHRONOUS = "probes.zoo_trainers.asynchronous"
-CHEAP = {"littlecnn": 32, "googlenet": 64, "resnet18": 64}
-"""Network to pixels of a side; the others are marked slow."""
-SLOW = {"alexnet": 64, "overfeat": 71, "vgg11": 64, "vgg16": 64, "vgg19": 64, "resnet34": 64}
-DEEP = {"inception_bn": 64, "inception_v3": 75, "resnet50": 64, "resnet101": 64, "resnet152": 64}
-"""Batch norm over few values, many times."""
+LARGE = {
+    **{"alexnet": 64, "overfeat": 71, "vgg11": 64, "vgg16": 64, "vgg19": 64, "resnet18": 64, "resnet34": 64},
+    **{"inception_bn": 64, "inception_v3": 75, "resnet50": 64, "resnet101": 64, "resnet152": 64},
+}
+"""Network to pixels of a side: of layers that others have, which test_zoo_networks holds."""
+TRAINED_ALL = [*IN_SHORT.items(), *(pytest.param(*item, marks=FULL) for item in LARGE.items())]
 OFF_FLOAT64 = {"inception_bn": 2e-5, "inception_v3": 5e-4, "resnet50": 4e-5, "resnet101": 3e-4, "resnet152": 2e-3}
 """Limit of a loss' distance from float64; 5e-6 for the others, so that two frameworks are within 1e-5 of each other. Already
 the first loss of the deep ones is 1e-5 away in float32: docs/zoo.md has what was measured."""
-LAYERS_AGAIN = ("vgg16", "vgg19", "resnet34", "resnet101", "resnet152", "inception_v3")
-"""More of the layers that another network has: with `make test-full`."""
-
-
-def marked(networks):
-    """(network, pixels) with their marks."""
-    return [pytest.param(*item, marks=MARK.full if item[0] in LAYERS_AGAIN else MARK.slow) for item in networks.items()]
-
-
-STEPPED = [*CHEAP.items(), *marked(SLOW)]
-PAIRS = [(framework, model) for framework, models in EQUAL.items() for model in models]
-HEAVY = ("alexnet", "vgg11", "vgg16", "vgg19", "resnet101", "resnet152")
+STOCK = [(framework, model) for framework, models in EQUAL.items() for model in models]
+STOCK_IN_SHORT = (("pytorch", "resnet18"), ("pytorch", "inception_v3"), ("mxnet", "resnet18"))
 
 
 def trained(framework, model, image_size):
     """What a trainer computes of small images."""
-    return probe(framework, TRAINED, model, framework, image_size, "rmsprop_demo" if model == "littlecnn" else "sgd")
+    return probe(framework, TRAINED, model, framework, image_size, chosen(model))
+
+
+def chosen(model):
+    """The hyperparameter set of a network's steps."""
+    return "rmsprop_demo" if model == "littlecnn" else "sgd"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,25 +40,48 @@ def all_at_once(request):
     """Every framework begins with what the chosen tests will ask of it, while another one is waited for."""
 
     def job(framework, model, image_size):
-        chosen = "rmsprop_demo" if model == "littlecnn" else "sgd"
-        return framework, TRAINED, model, framework, image_size, chosen
+        return framework, TRAINED, model, framework, image_size, chosen(model)
 
     begin_chosen(request, job)
 
 
-@pytest.mark.parametrize(("model", "image_size"), STEPPED)
+@pytest.mark.parametrize(("model", "image_size"), TRAINED_ALL)
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_five_steps_are_equal_in_every_framework(framework, model, image_size):
+def test_outputs_agree_and_every_parameter_of_the_list_is_held(framework, model, image_size):
     found, wanted = trained(framework, model, image_size), trained("pytorch", model, image_size)
-    assert len(found["losses"]) == 5
-    assert len(set(np.round(wanted["losses"], 4))) == 5
-    np.testing.assert_allclose(found["losses"], wanted["losses"], rtol=1e-5)
     assert relative(found["outputs"], wanted["outputs"]) <= 1e-5
+    network, sizes = small(model, image_size), below(found, "sizes/")
+    assert sum(int(sizes[name]) for name in layer_lists.shapes(network)) == layer_lists.parameter_count(network)
+    assert layer_lists.statistics(network).keys() <= sizes.keys()
+
+
+def in_float64(model, image_size, *how):
+    """Losses of the same five steps."""
+    return probe("pytorch", "probes.zoo_float64.trained", model, image_size, chosen(model), *how)["losses"]
+
+
+@pytest.mark.parametrize(("model", "image_size"), TRAINED_ALL)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_five_steps_are_those_of_float64(framework, model, image_size):
+    """OverFeat's are PyTorch's: its 143 million weights would take 5 GB."""
+    found = trained(framework, model, image_size)["losses"]
+    reference = in_float64 if model != "overfeat" else lambda *of: trained("pytorch", *of)["losses"]
+    wanted = reference(model, image_size)
+    assert len(found) == len(set(np.round(wanted, 4))) == 5
+    np.testing.assert_allclose(found, wanted, rtol=OFF_FLOAT64.get(model, 5e-6))
+
+
+@FULL
+@pytest.mark.parametrize(("rate", "least", "most"), [(1e-5, 1e-4, 1.0), (1e-7, 0.0, 1e-5)])
+def test_why_the_rate_is_low(rate, least, most):
+    """In float64, weights as near as rounding to float32 puts them end up elsewhere if ResNet-50's rate is not low."""
+    wanted, moved = (in_float64("resnet50", 64, moved, rate) for moved in (False, True))
+    assert least <= np.abs(moved / wanted - 1).max() <= most
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_one_asynchronous_worker_computes_what_a_synchronous_one_does(framework):
-    found = probe(framework, ASYNCHRONOUS, framework)
+    found = probe(framework, "probes.zoo_trainers.asynchronous", framework)
     np.testing.assert_array_equal(found["losses"], trained(framework, "littlecnn", 32)["losses"])
     assert found["versions"].tolist() == [0, 1, 2, 3, 4, 5]  # setup's warm-up has left no update
     assert found["staleness"].tolist() == [[0, 5]]
@@ -72,43 +90,7 @@ def test_one_asynchronous_worker_computes_what_a_synchronous_one_does(framework)
     assert found["gathered/none"].shape == (0,)
 
 
-@pytest.mark.parametrize(("model", "image_size"), marked(DEEP))
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_deep_networks_agree_in_outputs(framework, model, image_size):
-    found, wanted = trained(framework, model, image_size), trained("pytorch", model, image_size)
-    assert relative(found["outputs"], wanted["outputs"]) <= 1e-5
-
-
-def in_float64(model, image_size, *how):
-    """Losses of the same five steps."""
-    chosen = "rmsprop_demo" if model == "littlecnn" else "sgd"
-    return probe("pytorch", "probes.zoo_float64.trained", model, image_size, chosen, *how)["losses"]
-
-
-@pytest.mark.parametrize(
-    ("model", "image_size"),
-    [
-        *(("littlecnn", 32), ("googlenet", 64), pytest.param("resnet18", 64, marks=pytest.mark.slow)),
-        *(one for one in marked({**SLOW, **DEEP}) if one.values[0] != "overfeat"),
-    ],
-)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_five_steps_are_those_of_float64(framework, model, image_size):
-    """OverFeat is left out: its 143 million weights would take 5 GB."""
-    found, wanted = trained(framework, model, image_size)["losses"], in_float64(model, image_size)
-    np.testing.assert_allclose(found, wanted, rtol=OFF_FLOAT64.get(model, 5e-6))
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(("rate", "least", "most"), [(1e-5, 1e-4, 1.0), (1e-7, 0.0, 1e-5)])
-def test_why_the_rate_is_low(rate, least, most):
-    """In float64, weights as near as rounding to float32 puts them end up elsewhere if ResNet-50's rate is not low."""
-    wanted, moved = (in_float64("resnet50", 64, moved, rate) for moved in (False, True))
-    assert least <= np.abs(moved / wanted - 1).max() <= most
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", ["pytorch", pytest.param("tensorflow", marks=FULL), "mxnet"])
 def test_exact_counts_of_every_network_at_full_size(framework):
     found = {name: value.tolist() for name, value in probe(framework, "probes.zoo_counts.counts", framework).items()}
     assert found == {
@@ -117,18 +99,8 @@ def test_exact_counts_of_every_network_at_full_size(framework):
     }
 
 
-@pytest.mark.parametrize(("model", "image_size"), STEPPED)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_every_framework_holds_the_lists_parameters(framework, model, image_size):
-    network = networks.build(model, image_size, 10)
-    sizes = below(trained(framework, model, image_size), "sizes/")
-    assert sum(int(sizes[name]) for name in layer_lists.shapes(network)) == layer_lists.parameter_count(network)
-    assert layer_lists.statistics(network).keys() <= sizes.keys()
-
-
 @pytest.mark.parametrize(
-    ("framework", "model"),
-    [pytest.param(*pair, marks=[pytest.mark.full] if pair[1] in HEAVY else [pytest.mark.slow]) for pair in PAIRS],
+    ("framework", "model"), [pytest.param(*pair, marks=[FULL] * (pair not in STOCK_IN_SHORT)) for pair in STOCK]
 )
 def test_outputs_are_those_of_the_frameworks_own_network(framework, model):
     """At the network's own size, with the same weights, for one image."""
@@ -140,14 +112,20 @@ def test_outputs_are_those_of_the_frameworks_own_network(framework, model):
     assert relative(found["logits/suite"], found["logits/stock"]) <= 1e-4
 
 
-MEASURED = [
-    *(("littlecnn", 32, 64), ("googlenet", 64, 16), ("resnet18", 64, 32)),
-    *(pytest.param(*case, marks=pytest.mark.slow) for case in (("vgg16", 96, 8), ("inception_v3", 107, 8))),
-]
-"""Network, pixels of a side, images."""
+def test_kerass_inception_v3_lacks_what_is_said():
+    """Its batch norms have no scale, its averages count no padding: the outputs are near, not equal."""
+    found = probe("tensorflow", COMPARED, "inception_v3", "tensorflow")
+    assert found["parameters/suite"] - found["parameters/stock"] == 17_216
+    assert relative(found["logits/suite"], found["logits/stock"]) > 1e-4
 
 
-@pytest.mark.parametrize(("model", "image_size", "images"), MEASURED)
+@pytest.mark.parametrize(
+    ("model", "image_size", "images"),
+    [
+        *(("littlecnn", 32, 64), ("googlenet", 64, 16), ("resnet18", 64, 32)),
+        *(pytest.param(*case, marks=FULL) for case in (("vgg16", 96, 8), ("inception_v3", 107, 8))),
+    ],
+)
 def test_the_estimate_of_activations_is_near_the_peak_of_a_step(model, image_size, images):
     """What refuses a batch, in PyTorch: 0.91 to 2.1 times as much was measured."""
     found = probe("pytorch", "probes.zoo_memory.peak_of_a_step", model, image_size, images)
@@ -155,11 +133,3 @@ def test_the_estimate_of_activations_is_near_the_peak_of_a_step(model, image_siz
     network = networks.build(model, image_size, networks.KINDS[model].classes)
     assert estimate == images * 2 * 4 * layer_lists.activation_values(network)
     assert estimate / 2.5 <= peak <= 2.5 * estimate
-
-
-@pytest.mark.slow
-def test_kerass_inception_v3_lacks_what_is_said():
-    """Its batch norms have no scale, its averages count no padding: the outputs are near, not equal."""
-    found = probe("tensorflow", COMPARED, "inception_v3", "tensorflow")
-    assert found["parameters/suite"] - found["parameters/stock"] == 17_216
-    assert relative(found["logits/suite"], found["logits/stock"]) > 1e-4

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.workloads.zoo import synthetic_zoo
 from tests.workloads.zoo.synthetic_zoo import COUNTS
 from workloads.common.networks import layer_lists
 from workloads.zoo import networks
@@ -23,6 +24,38 @@ def test_counts(row):
 
 def test_every_network_has_a_row_at_its_own_size():
     assert {(model, kind.image_size) for model, kind in networks.KINDS.items()} <= {row[:2] for row in COUNTS}
+
+
+def kinds(layers):
+    """What the frameworks' interpreters tell apart: layers without their names and widths."""
+    for layer in layers:
+        match layer:
+            case layer_lists.Convolution():
+                yield "conv", layer.kernel, layer.stride, layer.padding, layer.norm is not None, layer.has_bias
+            case layer_lists.Pool():
+                yield "pool", layer.kind, layer.kernel, layer.stride, layer.padding, layer.ceil, any(layer.extra)
+            case layer_lists.Residual(block):
+                yield "residual", *((one.kernel, one.stride) for one in block.convolutions), block.shortcut is None
+            case layer_lists.Concatenation(branches):
+                yield "fork", any(isinstance(one, layer_lists.Concatenation) for branch in branches for one in branch)
+                for branch in branches:
+                    yield from kinds(branch)
+            case layer_lists.Dropout():
+                yield "dropout", len(layer.map)
+            case layer_lists.Linear():
+                yield "linear", layer.relu
+            case _:
+                yield (type(layer).__name__,)
+
+
+@pytest.mark.parametrize("row", COUNTS)
+def test_every_kind_of_layer_is_trained_in_every_framework(row):
+    """By test_zoo_frameworks, in networks that are small; the large ones themselves with `make test-full`."""
+    trained = {
+        kind for name, size in synthetic_zoo.IN_SHORT.items() for kind in kinds(synthetic_zoo.small(name, size).layers)
+    }
+    model, size, padding = row
+    assert {*kinds(networks.build(model, size, 10, padding).layers)} - trained == set()
 
 
 @pytest.mark.parametrize("model", networks.MODELS)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from workloads.common.coco import annotations as coco
 from workloads.common.coco import masks, objects
 from workloads.common.coco.annotations import Annotations
-from workloads.common.coco.facts import COCO2014, COCO2017, GROUND_TRUTH, PUBLISHED_IMAGES
+from workloads.common.coco.facts import GROUND_TRUTH
 from workloads.common.coco.merging import merge
 from workloads.common.data.regular import open_regular
 from workloads.common.images import index
@@ -37,14 +37,12 @@ Content = dict[str, list[tuple[str, Path, bytes]]]
 
 
 class CocoFolders(ImageDataset[Content]):
-    """A data set in COCO 2017's layout; `published` counts images with objects, and classes."""
+    """A data set in COCO 2017's layout."""
 
     things = "images or annotations"
     splits = ("train", "val", "val_empty")
     parts: ClassVar[Mapping[str, Mapping[str, str]]] = {split: {folder: folder} for split, folder in SPLITS.items()}
     """Of each split, NAME of annotations/instances_NAME.json to the folder of its images."""
-    published_images: ClassVar[dict[str, int]] = {}
-    """All images of the published data set."""
     annotations_sha256: ClassVar[tuple[str, ...]] = ()
     """Of the published annotation files, in the order of `parts`."""
     archives: ClassVar[Mapping[str, int]] = {}
@@ -108,9 +106,8 @@ class CocoFolders(ImageDataset[Content]):
         classes = "".join(f"{category} {name}\n" for category, name in train.categories)
         (folder / "classes.txt").write_text(classes, encoding="utf-8")
         counts["left_out"] = len(bad)
-        images = {f"{split}_images": number for split, number in self.published_images.items()}
         compared = self.content if self._is_published(content, image_bytes) else ""
-        complete = self.complete(manifest, counts, {**(self.published or {}), **images}, compared)
+        complete = self.complete(manifest, counts, compared)
         return complete, [f"left out: {line}" for line in [*known, *self.named(bad)]]
 
     def _is_published(self, content: Content, image_bytes: Mapping[str, int]) -> bool:
@@ -164,12 +161,16 @@ class CocoFolders(ImageDataset[Content]):
                 masks.read(destination, split, len(kept_objects.label))
 
 
+class OwnCoco(CocoFolders):
+    """Folders of the user's own, laid out as COCO 2017's."""
+
+    name = kind = "coco"
+
+
 class Coco2017(CocoFolders):
     """COCO 2017: what the targets of SSD and of Mask R-CNN are about."""
 
     name = "coco2017"
-    published: ClassVar = COCO2017.published
-    published_images: ClassVar = PUBLISHED_IMAGES
     annotations_sha256 = (
         "610fce4944abdeb15354cc765333805529359d12d88f2f711393ca586901d01d",
         "e8c7f7908f1d7278341fae127d0da654f102f11bd7b21d8aeefa635b8c810b6f",
@@ -197,8 +198,6 @@ class Coco2014(CocoFolders):
         "train": {"train2014": "train2014", "valminusminival2014": "val2014"},
         "val": {"minival2014": "val2014"},
     }
-    published: ClassVar = COCO2014.published
-    published_images: ClassVar = PUBLISHED_IMAGES
 
 
 def _write_index(

@@ -9,6 +9,7 @@ from pathlib import Path
 from workloads.api import Facts, Json, Settings
 from workloads.common import manifest as manifests
 from workloads.common.data.downloads import prepared
+from workloads.common.data.published import COUNTS
 
 Shape = tuple[int, int]
 """Height and width in pixels, the same for all images of a batch."""
@@ -22,8 +23,6 @@ class ImageFacts:
     """What messages call such a data set: `an image`."""
     name: str
     """The published one: `imagenet`."""
-    published: Mapping[str, int]
-    """Its images of `train` and `val`, and its `classes`."""
     other_counts: tuple[str, ...] = ()
     """Counts that a prepared one must have beside these."""
 
@@ -53,12 +52,12 @@ class ImageFacts:
 
     def published_facts(self) -> Facts:
         """The published counts, for runs on synthetic batches."""
-        counts = self.published
+        counts = COUNTS[self.name]
         return Facts(counts["train"], counts["val"], {"classes": counts["classes"]}, "synthetic")
 
 
-IMAGENET = ImageFacts("an image", "imagenet", {"train": 1_281_167, "val": 50_000, "classes": 1_000})
-"""ILSVRC2012 (reference imagenet_main.py)."""
+IMAGENET = ImageFacts("an image", "imagenet")
+"""ILSVRC2012."""
 
 
 def check_batch(settings: Settings, facts: Facts) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from workloads.common import manifest as manifests
+from workloads.common.data.published import COUNTS
 from workloads.common.images import index, seek
 from workloads.common.images.index import ImageIndex
 from workloads.common.manifest import Manifest
@@ -20,14 +22,15 @@ MOST_NAMED = 20
 SPLITS = ("train", "val")
 
 Content = TypeVar("Content")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 """What a look at a source finds, before any image is opened."""
 
 
 class ImageDataset(manifests.Prepared, Generic[Content]):
     """A data set of image files; the attributes may be set before `prepare`."""
 
-    published: ClassVar[Mapping[str, int] | None] = None
-    """Counts of the published data set."""
+    kind: ClassVar[str] = ""
+    """Of folders of the user's own the name under which they are registered; empty: a data set that has one name."""
     content: ClassVar[str] = ""
     """What of the content is compared with the published one's, in words."""
     things: ClassVar[str]
@@ -72,6 +75,8 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         present = manifests.read(destination)
         content = self.look(source)
         manifest = self.manifest(str(source), content)
+        if self.kind:
+            manifest = replace(manifest, options={**manifest.options, "kind": self.kind})
         if present is not None:
             if not present.same_origin(manifest):
                 raise ValueError(
@@ -109,28 +114,22 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         self,
         manifest: Manifest,
         counts: Mapping[str, int],
-        published: Mapping[str, int],
         compared: str,
         other: Sequence[str] = (),
     ) -> Manifest:
         """The manifest with counts, notes and whether this is the published data set.
 
-        `published`: all counts to compare. `compared`: what of the content is the published one's. `other`: further notes.
+        `compared`: what of the content is the published one's. `other`: further notes.
         """
-        wrong = [
-            f"{counts[key]:,} {key.replace('_', ' ')} instead of {number:,}"
-            for key, number in published.items()
-            if counts[key] != number
-        ]
-        unlike = manifests.unlike(self.name, ", ".join(wrong), compared, self.content) if self.published else []
+        unlike = manifests.unlike(self.name, counts, compared, self.content)
         notes = [*self.notes(counts), *other, *(unlike if self.subset is None else [])]
-        matches = None if self.published is None else not unlike
+        matches = not unlike if self.name in COUNTS else None
         return replace(manifest, counts=counts, notes=notes, matches_published=matches, compared=compared)
 
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared form with the manifest by content, and the images with the index by size in bytes."""
         manifest = manifests.to_verify(destination, self.name, self.how())
-        manifests.verify(destination, manifest, self.how())
+        manifests.verify_whole(destination, manifest, self.how())
         root, lines = index.root(destination, manifest), []
         for split in self._indexed(manifest):
             images = index.read(destination, split, root, manifest.counts[split])
@@ -162,7 +161,18 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
 
     def how(self) -> str:
         """The command that prepares this data set."""
-        return f"suite data prepare {self.name} --from FOLDER"
+        return f"suite data prepare {f'{self.kind} --name {self.name}' if self.kind else self.name} --from FOLDER"
+
+    def called(self, name: str) -> ImageDataset[Content]:
+        """See `workloads.api.Dataset`."""
+        if not self.kind:
+            super().called(name)
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                f"--name {name}: letters, digits, `-`, `_` and `.` make a name; type for example --name my-{self.kind}"
+            )
+        self.name = name  # type: ignore[misc]  # of this instance alone
+        return self
 
     def named(self, bad: Sequence[str]) -> list[str]:
         """A line for each of the first problems, and one that counts the others."""

@@ -159,13 +159,13 @@ def _leaning(steps: Int64s, weight: int) -> tuple[float, float, float]:
 
 
 def evaluation_size(height: int, width: int, shorter: int) -> tuple[int, int]:
-    """(height, width) with the shorter side `shorter` and the aspect kept.
+    """(height, width) with the shorter side about `shorter` and the aspect kept.
 
-    The longer side is rounded down, as in the reference (imagenet_preprocessing.py, `_smallest_size_at_least`).
+    As in the reference (imagenet_preprocessing.py, `_smallest_size_at_least`): both sides by one ratio in float32, rounded
+    down, so that of one image size in eight the shorter side is `shorter` - 1 (332 x 500 becomes 255 x 385).
     """
-    if height <= width:
-        return shorter, width * shorter // height
-    return height * shorter // width, shorter
+    ratio = np.float32(shorter) / np.float32(min(height, width))
+    return int(np.float32(height) * ratio), int(np.float32(width) * ratio)
 
 
 def bounded_size(
@@ -186,9 +186,9 @@ def bounded_size(
 
 
 def central_into(source: UInt8s, out: UInt8s, shorter: int) -> None:
-    """Resize so that the shorter side is `shorter`, and write the centre to `out` (H, W, 3), H and W ≤ `shorter`."""
+    """Resize to `evaluation_size`, and write the centre to `out` (H, W, 3); H and W are at most its shorter side."""
     height, width = evaluation_size(source.shape[0], source.shape[1], shorter)
-    assert max(out.shape[:2]) <= shorter, f"a centre of {out.shape[:2]} of images whose shorter side is {shorter}"
+    assert max(out.shape[:2]) <= min(height, width), f"a centre of {out.shape[:2]} of images of {height} x {width}"
     resized = cv2.resize(source, (width, height), interpolation=cv2.INTER_LINEAR)
     top, left = (height - out.shape[0]) // 2, (width - out.shape[1]) // 2
     out[:] = resized[top : top + out.shape[0], left : left + out.shape[1]]

@@ -115,7 +115,7 @@ class TextDataset(manifests.Prepared):
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared files with the manifest; see `workloads.api.Dataset`."""
         manifest = manifests.to_verify(destination, self.name, self.how())
-        lines = manifests.verify(destination, manifest, self.how())
+        lines = manifests.verify_whole(destination, manifest, self.how())
         for split in SPLITS:
             prepared.read(destination, split, manifest.counts[split])
         prepared.vocabulary_of(destination, manifest.options)

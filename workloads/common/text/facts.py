@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from workloads.api import Facts, Settings
 from workloads.common import manifest as manifests
-from workloads.common.data import downloads
+from workloads.common.data import downloads, published
 from workloads.common.randomness import bits, normal, stream
 from workloads.common.text import prepared
 
@@ -42,7 +42,13 @@ class TextFacts:
 
 WMT16 = TextFacts(
     "wmt16-en-de",
-    {"train": 3_969_024, "dev": 5_168, "test": 3_003, "vocabulary": 32_317, "dev_longest": 123, "test_longest": 148},
+    {
+        **published.COUNTS["wmt16-en-de"],
+        "train": 3_969_024,
+        "vocabulary": 32_317,
+        "dev_longest": 123,
+        "test_longest": 148,
+    },
 )
 """WMT16 English-German as NVIDIA's v0.6 entry trains on it (pairs of an epoch, from its log), reference's evaluation limits."""
 
@@ -50,13 +56,8 @@ WMT16 = TextFacts(
 WMT17 = TextFacts(
     "wmt17-en-de",
     {
-        "train": 4_590_101,
-        "dev": 3_000,
-        "test": 3_003,
-        "vocabulary": 33_708,
-        "dev_longest": 128,
-        "test_longest": 96,
-        END: 1,
+        **published.COUNTS["wmt17-en-de"],
+        **{"train": 4_590_101, "vocabulary": 33_708, "dev_longest": 128, "test_longest": 96, END: 1},
     },
 )
 """WMT17 English-German with the published subtokens: pairs as NVIDIA's logs of v0.6 count them, newstest2014 as encoded here;
@@ -77,7 +78,7 @@ def read_facts(folder: Path) -> Facts:
     lengths = folder / prepared.LENGTH_COUNTS
     if not lengths.is_file():
         raise ValueError(f"{lengths}: missing; remove {folder} and prepare the data again")
-    return _facts(counts, manifest.fingerprint, tuple(manifest.notes), {LENGTH_COUNTS: str(lengths)})
+    return _facts(counts, manifest.fingerprint, manifests.named_so(manifest), {LENGTH_COUNTS: str(lengths)})
 
 
 def _facts(

@@ -41,9 +41,6 @@ from workloads.common.text.prepared import Parallel
 from workloads.common.text.vocabulary import EOS, GNMT, SPECIALS, Framing, Vocabulary
 
 METRIC = "bleu"
-POINTS_RULES = ("v0.5",)
-"""Rules under which BLEU is logged in points; later ones want a fraction (24.0 is 0.240 in v0.7)."""
-POINTS = 100.0
 WARM_UP_TOKENS = 2
 """Length of the translations of a dummy batch: enough to compile what a search needs."""
 NOTHING: Arrays = {
@@ -86,6 +83,7 @@ class TranslationWorkload(Workload):
 
     sample_unit = "sentence pairs"
     further_units = ("tokens",)
+    keys_of_lengths = frozenset({"train_samples", "input_pairs_too_long", "input_pairs_left_out", "input_fill"})
     framing: ClassVar[Framing] = GNMT
     weigh_tokens: ClassVar[bool] = False
     """Whether the loss is a mean over target tokens, instead of sentences."""
@@ -314,7 +312,7 @@ class TranslationWorkload(Workload):
     @property
     def unit(self) -> float:
         """What a point of BLEU is in the metric."""
-        return 1.0 if self.settings.rules in POINTS_RULES else 1 / POINTS
+        return self.round.bleu_point
 
     def translations(self, results: Arrays) -> list[str]:
         """The text of all translations, in the order of the test set."""

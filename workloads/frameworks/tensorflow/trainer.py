@@ -6,6 +6,7 @@ are; variables are plain local ones, equal in every process because all start fr
 
 from __future__ import annotations
 
+import functools
 import io
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,11 +15,14 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainStats, Workload
 
 CHECK_STEPS = 50
 """Steps between two looks at the loss; a thread reads it, and the result is looked at one interval later."""
+SILENCE_SECONDS = 300
+"""After which its peers count a process as lost, as the watchdog does; a connection that breaks ends them at once."""
 CHUNK_ELEMENTS = 1 << 22
 """Elements that one collective sums: on two CPU processes eight rings of 16 MiB take 0.4 of the time of one of 127 MB."""
 
@@ -44,6 +48,7 @@ class TensorFlowTrainer(Trainer):
                 else tf.distribute.experimental.CommunicationImplementation.RING
             )
             handler = signal.getsignal(signal.SIGTERM)
+            _bear_silence()
             self.strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
             signal.signal(signal.SIGTERM, handler)  # TensorFlow only notes the signal; a worker shall end by it
         self._sum = self.new_sum()
@@ -192,6 +197,14 @@ class TensorFlowTrainer(Trainer):
         """Meet the other processes; TensorFlow's own shut-down, at exit, then finds them all alive."""
         self._reader.shutdown()
         self.broadcast(0.0)
+
+
+def _bear_silence() -> None:
+    """Processes of a busy machine may say nothing for longer than TensorFlow's own 10 s, after which their peers end."""
+    runtime = context.context()
+    configure = runtime.configure_coordination_service
+    milliseconds = SILENCE_SECONDS * 1000
+    runtime.configure_coordination_service = functools.partial(configure, heartbeat_timeout_in_ms=milliseconds)
 
 
 def _all_reduce(context: Any, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from workloads.common import manifest as manifests
+from workloads.common.data.published import COUNTS
 from workloads.common.data.regular import open_regular
 from workloads.common.images.batches import arrays
 from workloads.common.images.sharded import UInt8s
@@ -20,8 +22,7 @@ IMAGES_MAGIC, LABELS_MAGIC = 0x803, 0x801
 """First four bytes, big-endian: unsigned bytes in three dimensions, in one (the IDX format)."""
 CLASSES = ("T-shirt or top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 SIDE = 28
-PUBLISHED = {"train": 60_000, "val": 10_000}
-BYTES_MAXIMUM = 16 + PUBLISHED["train"] * SIDE**2
+BYTES_MAXIMUM = 16 + COUNTS["fashion-mnist"]["train"] * SIDE**2
 """Of an unpacked file."""
 
 
@@ -64,14 +65,14 @@ class FashionMNIST(arrays.ArrayDataset):
             splits[split] = images[..., None], labels.astype(np.int32)
             digest.update(images.tobytes() + labels.tobytes())
             size += images.nbytes + labels.nbytes
-        counts = {split: len(labels) for split, (_, labels) in splits.items()}
+        counts = {**{split: len(labels) for split, (_, labels) in splits.items()}, "classes": len(CLASSES)}
         manifest = Manifest(
             self.name,
             {"name": str(source), "bytes": size, "sha256": digest.hexdigest()},
             self.options(),
-            {**counts, "classes": len(CLASSES)},
-            notes=[] if counts == PUBLISHED else [f"{counts['train']:,} training images, not 60,000"],
-            matches_published=counts == PUBLISHED,
+            counts,
+            notes=manifests.unlike(self.name, counts, "counts", ""),
+            matches_published=counts == COUNTS[self.name],
         )
         return self.published(splits, manifest, destination)
 

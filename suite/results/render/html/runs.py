@@ -8,9 +8,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from suite.results.columns import BUSY
 from suite.results.identity import Row
 from suite.results.logs.recorded_telemetry import json_object
-from suite.results.scores import BUSY
 from suite.results.targets import bleu_scale
 from suite.results.text import clean, devices_text, figure_text, time_text
 from workloads.api import Json

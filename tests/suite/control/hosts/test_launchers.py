@@ -124,6 +124,12 @@ def test_one_machine_stays_as_it_was():
         agents_of([composed("workload=ncf", "profile=demo", "gpus=2", "nodes=2", "launch.by=local")], {})
 
 
+def test_a_job_that_cannot_be_shared_by_its_machines_asks_for_none():
+    """It is refused by itself; the others of the sweep run here."""
+    words = ("workload=ncf", "profile=demo", "launch.by=local")
+    assert agents_of([composed(*words, "gpus=1", "nodes=2"), composed(*words, "gpus=2", "nodes=1")], {}) is None
+
+
 def test_one_launch_for_a_whole_command():
     configs = [composed("workload=ncf", "profile=demo", f"launch.by={by}") for by in ("slurm", "ssh")]
     with pytest.raises(ValueError, match="launch: one value of each of its keys"):

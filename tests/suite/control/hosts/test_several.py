@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import sys
-import time
 
 import psutil
 import pytest
@@ -16,8 +15,6 @@ from tests.helpers import PROJECT, TOY, TOY_RUN, events, only, run_events, statu
 
 SSH = ("launch=ssh", "launch.hosts=[node1,node2]")
 SLEEPING = (*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=sleep", "stop=epochs:1000")
-NAMED_SECONDS, CLEAN_SECONDS = 10, 15
-"""After a fault: until it stands in status.json, and until no process is left on any machine."""
 OURS = ("suite.agent", "suite.worker", "run_suite.py")
 
 
@@ -57,7 +54,7 @@ def settled(two):
 def run(two, folder, *words, before=(), timeout=240, machine=None, **others):
     """A command on the hub, or another machine, to its end."""
     if before:
-        wait_until("SLURM", lambda: settled(two), 60)
+        wait_until("SLURM", lambda: settled(two))
     where = machine or two.hub
     return where.run(
         [*before, *command(*words)], folder, timeout=timeout, check=False, variables=surroundings(folder, **others)
@@ -68,7 +65,7 @@ def run(two, folder, *words, before=(), timeout=240, machine=None, **others):
 def started(two, folder, *words, before=()):
     """A run that trains on both machines: its folder, and the command on the hub."""
     if before:
-        wait_until("SLURM", lambda: settled(two), 60)
+        wait_until("SLURM", lambda: settled(two))
     controller = two.hub.start([*before, *command(*words)], folder / "out", folder, variables=surroundings(folder))
 
     def trains():
@@ -77,7 +74,7 @@ def started(two, folder, *words, before=()):
         return len(beats) == 2 and all(beat["phase"] == "train" and beat["step"] > 2 for beat in beats)
 
     try:
-        wait_until("training", trains, 60)
+        wait_until("training", trains)
         yield only(folder.glob("logs/*/*/run_0")), controller
     finally:
         controller.end()
@@ -102,12 +99,9 @@ def listening(two):
     return found
 
 
-def clean(two, seconds=CLEAN_SECONDS):
-    """Wait until nothing is left; says what is."""
-    deadline = time.monotonic() + seconds
-    while left := ours(two):
-        assert time.monotonic() < deadline, f"left after {seconds:.0f} s: {list(left.values())}"
-        time.sleep(0.1)
+def clean(two):
+    """Wait until nothing is left on any machine."""
+    wait_until("all processes end", lambda: not ours(two))
 
 
 def processes_on(machine, *words):
@@ -126,9 +120,16 @@ def process_on(machine, *words):
     return min(processes_on(machine, *words), key=lambda process: process.create_time())
 
 
-def ended(run_folder, seconds=NAMED_SECONDS):
-    """`status.json` once it says how the run ended."""
-    return wait_until("the end", lambda: (found := status(run_folder))["status"] != "running" and found, seconds)
+def ended(run_folder):
+    """`status.json` once it says how the run ended. A fault that goes unnoticed would be `hung`, after minutes."""
+    return wait_until("the end", lambda: (found := status(run_folder))["status"] != "running" and found)
+
+
+def assert_node2_is_named(run_folder, reason):
+    """In `status.json`, as where the run failed first."""
+    found = ended(run_folder)
+    assert (found["status"], found["process"], found["node"]) == ("rank_died", 1, "node2"), found
+    assert re.search(reason, found["reason"]), found
 
 
 WAYS = {
@@ -168,10 +169,10 @@ def test_a_command_that_is_submitted(two, folder):
     number = re.search(r"submitted as job (\d+)", done.stdout).group(1)
     for follow in (f"squeue -j {number}", f"tail -F {folder}/out/slurm-{number}.log", f"scancel {number}"):
         assert follow in done.stdout
-    run_folder = wait_until("a run", lambda: list(folder.glob("out/*/run_0/status.json")), 60)[0].parent
-    assert ended(run_folder, 60)["status"] == "success"
+    run_folder = wait_until("a run", lambda: list(folder.glob("out/*/run_0/status.json")))[0].parent
+    assert ended(run_folder)["status"] == "success"
     assert {path.name for path in run_folder.glob("worker-*.log")} == {"worker-0.log", "worker-1.log"}
-    wait_until("the job", lambda: not two.hub.run(["squeue", "-h"]).stdout, 60)
+    wait_until("the job", lambda: not two.hub.run(["squeue", "-h"]).stdout)
     clean(two)
 
 
@@ -189,7 +190,10 @@ def test_logs_of_a_file_system_that_only_the_controller_sees(two, folder):
 @pytest.mark.framework
 @pytest.mark.parametrize(
     ("framework", "ways"),
-    [("pytorch", ("slurm", "ssh", "external")), ("tensorflow", ("slurm",)), ("mxnet", ("slurm",))],
+    [
+        *(("pytorch", ("slurm",)), ("tensorflow", ("slurm",)), ("mxnet", ("slurm",))),
+        pytest.param("pytorch", ("ssh", "external"), marks=pytest.mark.full),
+    ],
 )
 def test_two_machines_train_as_one_does(two, folder, framework, ways):
     """NCF's demo: the loss of two machines is that of one to the last bit, since two gradients have one sum."""
@@ -227,20 +231,24 @@ def agent_on(machine):
     return process_on(machine, "", "-m suite.agent")
 
 
+SILENT = r"machine node2 is lost: silent for \d+ s \(launch\.lease_seconds=5\)"
 FAULTS = {
-    "rank": (
-        lambda two: process_on(two["node2"], "", "suite.worker.main").kill(),
-        "rank_died",
-        "process 1 on node2 died",
-    ),
-    "agent": (lambda two: agent_on(two["node2"]).kill(), "rank_died", "machine node2 is lost"),
-    "silent agent": (
-        lambda two: agent_on(two["node2"]).suspend(),
-        "rank_died",
-        "machine node2 is lost: silent for 5 s",
-    ),
-    "cable": (lambda two: two.unplug(two["node2"]), "rank_died", "machine node2 is lost: silent for 5 s"),
+    "rank": (lambda two: process_on(two["node2"], "", "suite.worker.main").kill(), "process 1 on node2 died"),
+    "agent": (lambda two: agent_on(two["node2"]).kill(), "machine node2 is lost"),
+    "silent agent": (lambda two: agent_on(two["node2"]).suspend(), SILENT),
+    "cable": (lambda two: two.unplug(two["node2"]), SILENT),
 }
+
+
+@contextlib.contextmanager
+def inflicted(two, kind):
+    """The fault's reason, as `status.json` has it; a cable is in again afterwards."""
+    inflict, reason = FAULTS[kind]
+    inflict(two)
+    try:
+        yield reason
+    finally:
+        two.plug(two["node2"])
 
 
 @pytest.mark.parametrize(
@@ -251,51 +259,34 @@ FAULTS = {
     ],
 )
 def test_a_fault_is_named_and_nothing_is_left(two, folder, way, kind):
-    inflict, expected, reason = FAULTS[kind]
     before, words = WAYS[way]
     with started(two, folder, *SLEEPING, *words, before=before) as (run_folder, controller):
-        inflict(two)
-        begin = time.monotonic()
-        try:
-            found = ended(run_folder)
-            assert (found["status"], found["process"], found["node"]) == (expected, 1, "node2"), found
-            assert reason in found["reason"]
-            left = CLEAN_SECONDS - (time.monotonic() - begin)
-            clean(two, left)
-        finally:
-            two.plug(two["node2"])
-        assert controller.client.wait(30) == 1
+        with inflicted(two, kind) as reason:
+            assert_node2_is_named(run_folder, reason)
+            clean(two)
+        assert controller.client.wait(240) == 1
 
 
 @pytest.mark.framework
 @pytest.mark.parametrize("kind", ["rank", "cable"])
 def test_a_survivor_that_fails_first_is_not_named(two, folder, kind):
     """Gloo's processes fail of a peer that is gone; here the one on node1, in the midst of an epoch."""
-    inflict, expected, reason = FAULTS[kind]
     words = ("workload=ncf", "profile=demo", "gpus=2", "nodes=2", "device=cpu", "stop=epochs:500")
     with started(two, folder, *words, before=WAYS["slurm"][0]) as (run_folder, _):
         assert listening(two) <= {node.address for node in two.nodes}
-        inflict(two)
-        begin = time.monotonic()
-        try:
-            found = ended(run_folder)
-            assert (found["status"], found["process"], found["node"]) == (expected, 1, "node2"), found
-            assert reason in found["reason"]
-            clean(two, CLEAN_SECONDS - (time.monotonic() - begin))
-        finally:
-            two.plug(two["node2"])
+        with inflicted(two, kind) as reason:
+            assert_node2_is_named(run_folder, reason)
+            clean(two)
 
 
 @pytest.mark.parametrize("way", ["ssh", "slurm"])
 def test_the_client_that_holds_the_line_is_killed(two, folder, way):
     before, words = WAYS[way]
     with started(two, folder, *SLEEPING, *words, before=before) as (run_folder, _):
-        begin = time.monotonic()
-        process_on(two.hub, {"ssh": "ssh -T", "slurm": "srun --overlap"}[way], "node2").kill()
-        found = ended(run_folder)
-        assert (found["status"], found["process"], found["node"]) == ("rank_died", 1, "node2"), found
-        assert f"{'ssh' if way == 'ssh' else 'srun'} ended with killed by SIGKILL" in found["reason"]
-        clean(two, CLEAN_SECONDS - (time.monotonic() - begin))
+        client = {"ssh": "ssh -T", "slurm": "srun --overlap"}[way]
+        process_on(two.hub, client, "node2").kill()
+        assert_node2_is_named(run_folder, f"{client.split()[0]} ended with killed by SIGKILL")
+        clean(two)
 
 
 @pytest.mark.parametrize("way", ["ssh", "slurm"])
@@ -314,7 +305,7 @@ def test_no_process_outlives_a_controller_that_is_killed(two, folder, way):
 def test_a_signal_interrupts_and_resuming_goes_on(two, folder, number):
     with started(two, folder, *SLEEPING, *SSH) as (run_folder, controller):
         process_on(two.hub, f"{sys.executable} {PROJECT / 'run_suite.py'}").send_signal(number)
-        assert controller.client.wait(30) == 130
+        assert controller.client.wait(240) == 130
     assert status(run_folder)["status"] == "interrupted"
     output = run_folder.parent.parent
     assert f"output={output} resume=true" in (folder / "out").read_text()
@@ -346,22 +337,26 @@ REFUSED = {
         "machine nowhere is lost: ssh ended with exit code 255: ",
     ),
     "refused key": (("launch=ssh", "launch.hosts=[node1,nobody@node2]"), "nobody@node2: Permission denied"),
+    "silence": (SSH, "node2"),
     "loopback": (SSH, "machine node1: its name leads to 127.0.1.1 on node2"),
     "too many": (("launch=slurm", "nodes=3", "gpus=3"), "nodes=3: the allocation has 2 (node1, node2)"),
     "one of several": ((), "that SLURM started; type launch=external"),
     "data": (SSH, "machine node2: data set toy-demo is not in /tmp/data/toy-demo; prepare it there"),
-    "silence": (("launch=ssh", "launch.hosts=[node1,node2]"), "node2"),
 }
+UNIT_TESTED = ("loopback", "too many", "one of several", "data")
+"""In test_agents.py and test_launchers.py, with pretended machines."""
 
 
-@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.full if kind in UNIT_TESTED else ()) for kind in REFUSED]
+)
 def test_what_is_refused_before_anything_starts(two, folder, kind):
-    """In one line, within 10 s: of a machine so busy that a program needs longer to start, three of its starts more."""
+    """In one line."""
     words, said = REFUSED[kind]
     others, before, machine = {}, (), two.hub
+    hosts = two["node2"].hosts_file
+    kept = hosts.read_text()
     if kind == "loopback":
-        hosts = two["node2"].hosts_file
-        kept = hosts.read_text()
         hosts.write_text(f"127.0.1.1 node1\n{kept}")
     if kind == "data":  # /tmp is each machine's own, and node1 prepares what is missing there
         others, machine = {"SUITE_DATA_DIR": "/tmp/data"}, two["node1"]
@@ -370,22 +365,15 @@ def test_what_is_refused_before_anything_starts(two, folder, kind):
     if kind == "silence":
         two.unplug(two["node2"])
     try:
-        begin = time.monotonic()
-        run(two, folder, "--version")
-        start_seconds = time.monotonic() - begin
-        begin += start_seconds
         done = run(two, folder, *TOY_RUN, "gpus=2", "nodes=2", *words, before=before, machine=machine, **others)
-        seconds = time.monotonic() - begin
     finally:
         two.plug(two["node2"])
-        if kind == "loopback":
-            hosts.write_text(kept)
+        hosts.write_text(kept)
     assert done.returncode != 0
     lines = [line for line in done.stderr.splitlines() if line.startswith("run_suite.py: ")]
     assert len(lines) == (2 if kind == "one of several" else 1), done.stderr
     assert said in lines[0]
     assert "Traceback" not in done.stderr
-    assert seconds < 10 + 3 * start_seconds
     assert not list(folder.glob("logs/*/*/run_0"))
 
 
@@ -394,6 +382,5 @@ def test_a_machine_that_loses_all_its_processes(machines, tmp_path):
     two = machines(2, ssh=True)
     with started(two, two.folder, *SLEEPING, *SSH) as (run_folder, _):
         two["node2"].kill_all()
-        found = ended(run_folder)
-        assert (found["status"], found["process"], found["node"]) == ("rank_died", 1, "node2"), found
+        assert_node2_is_named(run_folder, "node2")
         clean(two)

@@ -11,7 +11,8 @@ STEPS = 3
 
 
 @pytest.mark.framework
-@pytest.mark.parametrize("workload", ["resnet50", pytest.param("ssd", marks=pytest.mark.full)])
+@pytest.mark.full  # NCF's demo takes the steps of one over machines (test_several.py); shares of images: test_image_data.py
+@pytest.mark.parametrize("workload", ["resnet50", "ssd"])
 def test_two_machines_train_as_one_does(two, folder, workload):  # noqa: F811
     demo = (f"workload={workload}", "profile=demo", "gpus=2", "device=cpu", "seed=1", f"stop=steps:{STEPS}")
     before, over = WAYS["slurm"]

@@ -4,6 +4,8 @@ import pwd
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.helpers import TOY_RUN, only, status, wait_until
 from tests.suite.control.hosts.test_several import (  # noqa: F401, its fixtures too
     SLEEPING,
@@ -19,8 +21,6 @@ from tests.suite.control.hosts.test_several import (  # noqa: F401, its fixtures
 )
 
 USER = "nobody"
-LIMIT_SECONDS = 75
-"""slurmctld looks for jobs beyond their time every 30 s, and gives them KillWait's 5 s."""
 
 
 def test_a_plain_user(two, folder):  # noqa: F811
@@ -44,32 +44,33 @@ def job(two):  # noqa: F811
     return only(two.hub.run(["squeue", "--noheader", "--format=%i"]).stdout.split())
 
 
+@pytest.mark.full  # slurmctld looks every 30 s; its words are in test_connection.py, and scancel interrupts in test_several.py
 def test_the_time_limit_interrupts(two, folder):  # noqa: F811
     with started(two, folder, *SLEEPING, before=("salloc", "-N2", "--quiet")) as (run_folder, _):
         two.hub.run(["scontrol", "update", f"JobId={job(two)}", "EndTime=now"])
-        found = ended(run_folder, LIMIT_SECONDS)
+        found = ended(run_folder)
         assert found["status"] == "interrupted", found
         clean(two)
 
 
 def test_a_job_that_slurm_puts_back_into_the_queue_goes_on(two, folder):  # noqa: F811
     """`launch=slurm` submits the command; a second start of the job takes up what the first had not finished."""
-    words = [*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=sleep", "stop=epochs:4", "launch=slurm"]
+    words = [*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=sleep", "stop=epochs:2", "launch=slurm"]
     done = run(two, folder, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     number = job(two)
     assert number in done.stdout
-    run_folder = wait_until("the run starts", lambda: list(folder.glob("logs/*/*/run_0")), 60)[0]
-    wait_until("it trains", lambda: len(list(run_folder.glob(".worker-?.json"))) == 2, 60)
+    run_folder = wait_until("the run starts", lambda: list(folder.glob("logs/*/*/run_0")))[0]
+    wait_until("it trains", lambda: len(list(run_folder.glob(".worker-?.json"))) == 2)
     two.hub.run(["scontrol", "requeue", number])
-    wait_until("it is interrupted", lambda: status(run_folder)["status"] == "interrupted", 30)
-    wait_until("it waits", lambda: "PENDING" in two.hub.run(["scontrol", "show", "job", number]).stdout, 30)
+    wait_until("it is interrupted", lambda: status(run_folder)["status"] == "interrupted")
+    wait_until("it waits", lambda: "PENDING" in two.hub.run(["scontrol", "show", "job", number]).stdout)
     two.hub.run(["scontrol", "update", f"JobId={number}", "StartTime=now"])  # SLURM alone would wait two minutes
 
     def finished():
         folders = folder.glob("logs/*/*/run_0/status.json")
         return [path for path in folders if status(path.parent)["status"] == "success"]
 
-    wait_until("the second attempt ends well", finished, 90)
-    wait_until("the job leaves", lambda: not two.hub.run(["squeue", "--noheader"]).stdout, 30)
+    wait_until("the second attempt ends well", finished)
+    wait_until("the job leaves", lambda: not two.hub.run(["squeue", "--noheader"]).stdout)
     assert not ours(two)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.results.logs.recorded_telemetry import json_object, machine_folders, telemetry
+from tests.helpers import examples
 
 
 def lines(folder, *rows):
@@ -104,6 +105,7 @@ JSON = st.recursive(
 )
 
 
+@examples(30)
 @given(
     st.lists(
         st.dictionaries(st.sampled_from(["seconds", "gpu_percent", "gpu_power_watts", "x"]), JSON) | JSON, max_size=8

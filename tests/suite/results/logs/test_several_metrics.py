@@ -55,6 +55,13 @@ def test_tables_have_the_second_unit(folder):
     assert "target bbox 0.3, segm 0.2" in section.above[1]
 
 
+def test_scores_belong_to_the_evaluation_before_their_line(tmp_path):
+    lines = list(with_further(demo_log([0.3, 0.65])))
+    first = next(index for index, text in enumerate(lines) if '"tracked_stats"' in text)
+    record = read(write(tmp_path / "result_0.txt", [*lines[:first], *lines[first + 1 :]])).record
+    assert [evaluation.scores for evaluation in record.evaluations] == [{}, {"validation_loss": 1.25}]
+
+
 def test_a_hostile_object_of_rates_is_left_out(tmp_path):
     hostile = '"loss": 0.25, "rates": [1], "scores": {"a": "b", "c": null}'
     lines = [text.replace('"loss": 0.25', hostile) for text in demo_log()]

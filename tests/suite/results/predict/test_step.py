@@ -31,17 +31,6 @@ KERAS = "article: Keras and TensorFlow on DGX-1"
 CIFAR = "LittleCNN (CIFAR-10, 32x32)"
 
 
-def test_batch_sizes_of_the_keras_article():
-    """Fitted to the points at 16 and 1,024: 3.07 from 16 to 64 (printed 2.8), 27,700 images/s at 2,048."""
-    rates = {batch: printed(KERAS, CIFAR, "training throughput", str(batch)) for batch in (16, 1024)}
-    cost = fit_step([(batch, batch / rate) for batch, rate in rates.items()])
-    assert cost.t0 == pytest.approx(4.79e-3, rel=1e-3)
-    speedup = (64 / cost.seconds(64)) / (16 / cost.seconds(16))
-    assert speedup == pytest.approx(3.07, abs=0.005)
-    assert speedup == pytest.approx(printed(KERAS, CIFAR, "training speedup"), rel=0.1)
-    assert 2048 / cost.seconds(2048) == pytest.approx(27_700, rel=1e-3)
-
-
 def test_leaving_one_gpu_is_a_cost_of_tensors_not_of_bytes():
     """ResNet-50 loses 92 ms a step for 102 MB, VGG16 31 ms for 553 MB: no bandwidth does that, 161 and 32 tensors do."""
     sizes = {"ResNet-50": (102.2e6, 161), "VGG16": (553.4e6, 32)}
@@ -86,17 +75,6 @@ def test_table_1_of_the_nvlink_article():
     assert (2 * bits / 1e9, bits / (rates["pcie"] * 8)) == pytest.approx((both_ways, times), rel=1e-4)
     slow, fast = (figures[name, "system-wide latency"] for name in names.values())
     assert slow / fast == pytest.approx(3.9, abs=0.01)
-
-
-def test_larger_minibatches_that_cost_more_for_each_sample_are_named():
-    """The GTX 1080 article: 899.86 ms for 128 images, 59.3 ms (printed: almost 60) more than twice 420.28."""
-    source = "article: GTX 1080"
-    times = {b: printed(source, "VGG", "forward + backward time per minibatch", b) / 1e3 for b in ("64", "128")}
-    extra = times["128"] - 2 * times["64"]
-    assert extra == pytest.approx(59.3e-3, abs=1e-5)
-    assert extra * 1e3 == pytest.approx(printed(source, "VGG", "extra time over two 64-sample minibatches"), rel=0.02)
-    cost = fit_step([(64, times["64"]), (128, times["128"])])
-    assert cost.t0 == 0.0
 
 
 def test_a_ring_against_its_closed_form():

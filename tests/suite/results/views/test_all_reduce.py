@@ -45,8 +45,9 @@ def test_table_and_fit(tmp_path):
 
 def test_results_of_one_name_are_told_apart_and_labelled(tmp_path):
     write_sums(tmp_path, "small")
-    for name, condition in (("large", None), ("other", {"busy": ["others took 48 % of its cores"]})):
-        write_sums(tmp_path, name, sizes=[*SIZES, 1 << 22], batch_size_global=1 << 22, condition=condition)
+    for start, condition in enumerate((None, {"busy": ["others took 48 % of its cores"]})):
+        own = {"sizes": [*SIZES, 1 << 22], "batch_size_global": 1 << 22, "start": start}
+        write_sums(tmp_path, f"large {start}", condition=condition, **own)
     results = result_rows(table(tmp_path))
     assert sorted(row_names(results)) == [
         f"pytorch, 2 devices, fp32, laptop, global batch {size}" for size in ("1,048,576", "4,194,304")

@@ -22,6 +22,7 @@ def test_a_gpu_over_the_cpu(tmp_path):
     assert found["pytorch", "gpu", 1].ratio == pytest.approx(10.0)
     assert found["pytorch", "gpu", 1].notes == ("precision fp32 and bf16", "demo", "the other: cpu")
     assert found["pytorch", "cpu", 1].ratio == 1.0
+    assert not hasattr(found["pytorch", "cpu", 1], "divided by")  # one for all
 
 
 def test_times_over_one_device(tmp_path):
@@ -33,13 +34,31 @@ def test_times_over_one_device(tmp_path):
     assert ratios(tmp_path, "framework=mxnet")["pytorch", "cpu", 2].ratio == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize("other", [{"profile": "reference"}, {"workload": "ssd"}, {"mode": "forward"}])
-def test_other_work_is_not_divided(tmp_path, other):
-    write_run(tmp_path, "a", stop="epochs:2")
-    write_run(tmp_path, "b", devices=2, **{"stop": "epochs:2", **other})
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        *(({"stop": "epochs:2", **one}, "no such result") for one in ({"profile": "reference"}, {"workload": "ssd"})),
+        ({"stop": "epochs:2", "mode": "forward"}, "mode forward does other work than mode train"),
+        ({"targets": {"hr_at_10": 0.5}}, "trained to another target: hr_at_10 0.5 against hr_at_10 0.635"),
+        ({"dataset": "ml-20m"}, "trained on another data set: ml-20m against ml-demo"),
+    ],
+)
+def test_what_compare_refuses_is_not_divided(tmp_path, other, why):
+    write_run(tmp_path, "a", **{"stop": other.get("stop", "target")})
+    write_run(tmp_path, "b", devices=2, **other)
     last = ratios(tmp_path, "gpus=1")["pytorch", "cpu", 2]
     assert last.ratio is None
-    assert last.notes[0] == "there is no such result to divide by"
+    assert why in last.notes[0]
+
+
+def test_each_is_divided_by_its_like_and_a_column_names_it(tmp_path):
+    for rate, *times in ((0.003, 4.0, 2.5), (0.006, 3.0, 2.0)):
+        for devices, seconds in enumerate(times, start=1):
+            own = {"keys": {"opt_base_learning_rate": rate}, "seconds_per_epoch": seconds}
+            write_run(tmp_path, f"{rate}-{devices}", devices=devices, **own)
+    found = list(rows(baseline_section(result_rows(table(tmp_path)), ("gpus", "1")).table))
+    assert [row.ratio for row in found if row.devices == 2] == pytest.approx([1.6, 1.5])
+    assert {vars(row)["divided by"].rpartition(" ")[2] for row in found} == {"0.003", "0.006"}
 
 
 @pytest.mark.parametrize(

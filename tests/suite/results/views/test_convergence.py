@@ -112,11 +112,20 @@ def test_inside_slower_and_suspiciously_fast():
 def test_own_round_comes_first_and_then_the_family():
     name = "v0.7/NVIDIA/dgx1_ngc20.06_pytorch"
     assert parts(judged(ours("maskrcnn", [14] * 5, 48, name)), 0) == {"v0.7"}
-    assert {"v0.6", "v0.7", "v1.1"} <= parts(judged(ours("maskrcnn", [14] * 5, 48, name, rules="v0.7 or later")), 0)
+    assert {"v0.6", "v0.7", "v1.1"} <= parts(judged(ours("maskrcnn", [14] * 5, 48, name, rules="not known")), 0)
     # Transformer kept its target from v0.5 to v0.6, but not the way that epochs are counted
     found = judged(ours("transformer", [3] * 10, 40_960, "v0.5/NVIDIA/dgx1_ngc18.11_pytorch"))
     assert parts(found, 0) == {"v0.5"}
+    later = [row for row in published_results() if row.rules != "v0.5"]
+    assert rcp.convergence([found.row], later)[0].why == (
+        "no published run of transformer to this target under the same rules",
+    )
     assert "epochs are those begun when the target was reached" in found.notes
+
+
+def test_a_point_between_two_batches_counts_as_twice_the_runs_of_a_result():
+    found = judged(ours("resnet50", [40] * 5, 1700))
+    assert (found.reference.neighbours, found.reference.retained) == ((1664, 2048), 10)
 
 
 def test_without_a_reference_the_nearest_are_named():
@@ -157,6 +166,9 @@ def test_failed_and_few_runs_are_said():
     found = judged(ours("resnet50", [30, 35, 36, 37], 1664, runs_failed=1))
     assert found.epochs == pytest.approx((35 + 36 + 37) / 3)
     assert "the failed run counts as the slowest" in found.notes
+    two_failed = judged(ours("resnet50", [30, 35, 36, 37], 1664, runs_failed=2))
+    assert two_failed.epochs == pytest.approx((35 + 36) / 2)
+    assert "2 runs failed, which the rules do not allow; they are not counted" in two_failed.notes
     assert "2 of the 5 runs that the rules ask" in judged(ours("resnet50", [40, 41], 1664)).notes
     assert rcp.fewest_acceptable(10.0, 1.0, 1, 1) is None
     assert [rcp.reference_point(1, epochs).mean for epochs in ([3.0, 1.0], [3.0, 1.0, 50.0])] == [2.0, 3.0]

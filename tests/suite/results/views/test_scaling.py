@@ -21,7 +21,7 @@ from suite.results.scores import find_published, published_results, result_rows
 from suite.results.table import table
 from suite.results.views.scaling import Wanted, comparable, forecast, forecasts, prediction_note, samples_of_epoch, view
 from tests.helpers import composed, suite_here
-from tests.suite.results.fake_logs import demo_log, write, write_run
+from tests.suite.results.fake_logs import write_run
 from workloads.api import GradientTraffic
 from workloads.ncf import weights
 
@@ -133,15 +133,6 @@ def test_times_made_of_rates_say_so(tmp_path):
     assert_rates_and_times_agree(unknown)
     assert unknown.table["seconds_per_epoch"].isna().all()
     assert last(unknown).training_samples_per_second > 0
-
-
-@pytest.mark.parametrize("missing", ["run_start", "run_stop", "suite_run"])
-def test_a_log_without_one_of_its_events_ends_nothing(batch_study, missing):
-    lines = [line for line in demo_log(batch_size_global=512) if f'"key": "{missing}"' not in line]
-    write(batch_study / "logs" / "cut" / "run_0" / "result_0.txt", lines)
-    done = suite_here(batch_study, "scaling", "logs", "--devices", "4", "--system", "pcie")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "prediction" in done.stdout
 
 
 # --- by the law ---------------------------------------------------------------------------------------------------------
@@ -260,6 +251,32 @@ def test_runs_that_do_other_work_are_apart_and_titles_say_how(batch_study, other
     assert all(title.startswith("ncf in pytorch on laptop (demo, cpu), ") for title in (one, two))
 
 
+def test_efficiency_is_that_over_the_batch_nearest_to_the_row_s_own(batch_study):
+    found = read(batch_study / "logs")
+    for each in (64, 1024):
+        row = last(forecast(found, Wanted((4,), each, system=PCIE, gradients=LINK)))
+        (base,) = (one for one in found if one.batch_size_global == each)
+        rates = row.training_samples_per_second / base.samples_per_second / 4
+        seconds = base.seconds_per_epoch / row.seconds_per_epoch / 4
+        assert row.scaling_efficiency in (pytest.approx(rates), pytest.approx(seconds))
+
+
+def test_of_equal_devices_and_batch_the_fastest_stands_and_far_smaller_batches_are_noted(tmp_path, h100):
+    fixed = {"stop": "steps:100", "status": {"status": "success"}, "qualities": (None,)}
+    write_batches(tmp_path, (64, 256), **fixed)
+    found = [changed(row, train_samples=None) for row in read(tmp_path)]  # without times of epochs rates decide
+    slower = changed(found[0], samples_per_second=found[0].samples_per_second / 2, precision="fp32")
+    made = forecast([slower, *found], Wanted((4,), system=PCIE, gradients=LINK))
+    measured = made.table[
+        (made.table["kind"] == "measured") & (made.table["batch_size_global"] == found[0].batch_size_global)
+    ]
+    assert measured["training_samples_per_second"].tolist() == [found[0].samples_per_second]
+    least = min(row.batch_size_global / row.devices for row in h100)
+    for share, noted in ((7, False), (9, True)):
+        notes = forecast(h100, Wanted((512,), least / share)).notes
+        assert any("less than an eighth of any measured batch" in note for note in notes) == noted
+
+
 def test_a_batch_of_tokens_is_no_number_of_sentences(tmp_path):
     """Rates count sentence pairs, 16 tokens each here; t0 and c are those of the step, whatever unit the batch has."""
     units = {"sample_unit": "sentence pairs", "batch_unit": "tokens", "workload": "transformer"}
@@ -348,23 +365,6 @@ def test_the_command_prints_what_the_files_hold(batch_study):
     drawn = suite_here(batch_study, *arguments, "--figures", "figures")
     assert drawn.returncode == 0, drawn.stderr
     assert sorted(path.suffix for path in (batch_study / "figures").iterdir()) == [".png", ".png", ".svg", ".svg"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "--devices 16,64,512"),
-        (("logs", "--devices", "8"), "give --system NAME or FILE"),
-        (("logs", "--devices", "8", "--system", "dgx3"), "neither a file nor one of dgx1"),
-        (("--devices", "8"), "give a folder with runs (suite scaling logs/)"),
-        (("logs", "--validate"), "give no DIR"),
-        (("logs", "--devices", "8", "--workload", "bert"), "--workload"),
-    ],
-)
-def test_mistakes_are_one_line(batch_study, arguments, message):
-    done = suite_here(batch_study, "scaling", *arguments)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert message in done.stderr
 
 
 def test_the_validation_is_printed(tmp_path):

@@ -5,13 +5,43 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import simplejpeg
 
 from tests.workloads.resnet50.synthetic_images import picture, size
+from workloads.api import Data, Dataset
+from workloads.common.coco.dataset import CocoFolders
 
 CATEGORIES = [{"id": 90, "name": "toothbrush"}, {"id": 1, "name": "person"}, {"id": 13, "name": "stop sign"}]
 EMPTY = (3, 7)
 """Images of each split without objects."""
+
+
+class Folders(CocoFolders):
+    """A data set of any size."""
+
+    name = "dummy"
+
+
+def prepare(source: Path, destination: Path, recipe: type[Dataset] = Folders, **options: object) -> list[str]:
+    """The lines that preparing prints."""
+    made = recipe()
+    for name, value in options.items():
+        setattr(made, name, value)
+    return made.prepare(source, destination)
+
+
+def copies(data: Data, first: int, stop: int) -> list[list[dict[str, np.ndarray]]]:
+    """Arrays of training batches: a list for each step, with those of each local replica."""
+    return [
+        [{name: value.copy() for name, value in batch.arrays.items()} for batch in step]
+        for step in data.train(first, stop)
+    ]
+
+
+def blank(image: Path | str) -> None:
+    """As many bytes, no image."""
+    Path(image).write_bytes(bytes(Path(image).stat().st_size))
 
 
 def write(root: Path, train: int = 12, val: int = 9) -> Path:

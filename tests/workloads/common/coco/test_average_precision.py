@@ -7,19 +7,14 @@ from tests.workloads.common.coco import synthetic_coco as synthetic
 from tests.workloads.ssd.test_ssd_workload import made
 from workloads.common.coco import average_precision
 from workloads.common.coco.average_precision import rows
-from workloads.common.coco.dataset import CocoFolders
 from workloads.common.coco.facts import COCO2017
 from workloads.ssd.settings import DEMO_MODEL
-
-
-class Folders(CocoFolders):
-    name = "dummy"
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ap")
-    Folders().prepare(synthetic.write(folder / "images", 12, 40), folder / "prepared")
+    synthetic.prepare(synthetic.write(folder / "images", 12, 40), folder / "prepared")
     return folder / "prepared"
 
 

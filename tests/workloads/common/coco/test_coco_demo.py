@@ -2,7 +2,6 @@ import contextlib
 import hashlib
 import io
 import json
-import multiprocessing
 import os
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from pycocotools import mask as coco_masks
 from pycocotools.coco import COCO
 from scipy.ndimage import binary_fill_holes
 
-from tests.helpers import examples, written
+from tests.helpers import examples
 from workloads.common import manifest as manifests
 from workloads.common.coco import demo, objects
 from workloads.common.coco.average_precision import average_precision, read_ground_truth, rows
@@ -86,31 +85,25 @@ def test_layout_and_counts(root):
         assert per_class.max() < 1.3 * per_class.mean()
 
 
-def test_ids_are_those_of_one_data_set_and_classes_have_gaps(root):
+def test_ids_images_and_sizes_vary(root):
     both = [contents(root, split) for split in demo.SIZES]
     for part in ("images", "annotations"):
         ids = [entry["id"] for found in both for entry in found[part]]
         assert len(set(ids)) == len(ids)
     assert [category["id"] for category in both[0]["categories"]] == [1, 3, 5, 7, 9, 11, 13, 15, 17, 19]
-
-
-def test_sizes_vary_in_both_orientations(root):
-    shapes = [(image["height"], image["width"]) for image in contents(root, "train")["images"]]
+    digests = {hashlib.sha256(path.read_bytes()).digest() for path in root.glob("*2017/*.jpg")}
+    assert len(digests) == sum(demo.SIZES.values())
+    shapes = [(image["height"], image["width"]) for image in both[0]["images"]]
     assert {min(shape) for shape in shapes} == set(range(144, 161))
     assert 180 < max(max(shape) for shape in shapes) <= 192
     assert sum(width > height for height, width in shapes) > 800
     assert sum(height > width for height, width in shapes) > 800
 
 
-def test_no_image_repeats(root):
-    digests = {hashlib.sha256(path.read_bytes()).digest() for path in root.glob("*2017/*.jpg")}
-    assert len(digests) == sum(demo.SIZES.values())
-
-
 def test_pycocotools_reads_boxes_right_around_masks_that_do_not_overlap(read):
     holes = objects_seen = twice = 0
     for coco in read.values():
-        for image in coco.imgs:
+        for image in list(coco.imgs)[:300]:
             entries = coco.imgToAnns[image]
             masks = [coco.annToMask(entry) for entry in entries]
             for entry, mask in zip(entries, masks, strict=True):
@@ -123,7 +116,7 @@ def test_pycocotools_reads_boxes_right_around_masks_that_do_not_overlap(read):
                 holes += int(mask.sum() != entry["area"])
                 objects_seen += 1
             twice += int((np.sum(masks, axis=0) > 1).sum())
-    assert objects_seen > 9000
+    assert objects_seen > 2_400
     # A hole in a mask, mostly one pixel, is filled in its polygon.
     assert holes < 0.002 * objects_seen
     assert twice <= 4 * holes
@@ -291,7 +284,7 @@ def test_no_constant_set_of_boxes_finds_anything(prepared, root):
     truth = read_ground_truth(prepared / GROUND_TRUTH)
     sizes = np.array([(image["width"], image["height"]) * 2 for image in truth["images"]], np.float64)
     ids = np.array([image["id"] for image in truth["images"]])
-    found, detections = {}, {}
+    found = {}
     for name, per_class in constants(*shares(prepared, root, "train")).items():
         box = np.concatenate([boxes for boxes, _ in per_class])
         score = np.concatenate([scores for _, scores in per_class])
@@ -299,10 +292,8 @@ def test_no_constant_set_of_boxes_finds_anything(prepared, root):
         pixels = box * sizes[:, None]
         pixels[:, :, 2:] -= pixels[:, :, :2]
         everywhere = [np.tile(values, len(ids)) for values in (score, 2 * kinds + 1)]
-        detections[name] = rows(np.repeat(ids, len(box)), pixels, *everywhere)
-        found[name] = average_precision(truth, detections[name], evaluator="faster-coco-eval")
-    best = max(found, key=found.__getitem__)
-    assert average_precision(truth, detections[best]) == pytest.approx(found[best], abs=1e-9)
+        detections = rows(np.repeat(ids, len(box)), pixels, *everywhere)
+        found[name] = average_precision(truth, detections, evaluator="faster-coco-eval")
     assert max(found.values()) < CONSTANT_LIMIT_AP
     # They are no nonsense: some objects are hit.
     assert min(found.values()) > 0
@@ -331,57 +322,3 @@ def test_it_is_prepared_as_the_real_data_set_is(prepared, root, tmp_path):
     names = (prepared / "classes.txt").read_text().split()
     assert names == [text for kind, name in enumerate(CLASSES) for text in (str(2 * kind + 1), name)]
     assert CocoDemo().verify(prepared)[-1].startswith("coco-demo: sound")
-
-
-def test_generating_again_leaves_it(prepared):
-    before = written(prepared)
-    assert CocoDemo().make_demo(prepared) == [f"coco-demo: already generated in {prepared}"]
-    assert written(prepared) == before
-
-
-def test_it_can_be_moved_and_a_changed_image_is_found(few, tmp_path):
-    said = CocoDemo().make_demo(tmp_path / "a")
-    assert said[0].startswith("coco-demo: 60 training images with ")
-    (tmp_path / "a").rename(tmp_path / "b")
-    assert "sound" in CocoDemo().verify(tmp_path / "b")[-1]
-    victim = tmp_path / "b" / "images" / demo.relative_path("val", 3)
-    content = bytearray(victim.read_bytes())
-    content[-100] ^= 1
-    victim.write_bytes(content)
-    with pytest.raises(ValueError, match=victim.name):
-        CocoDemo().verify(tmp_path / "b")
-
-
-def test_a_folder_of_another_data_set_is_refused(tmp_path):
-    made = tmp_path / "made"
-    made.mkdir()
-    (made / "x").write_text("x")
-    manifests.publish(made, tmp_path / "ml", manifests.Manifest("ml-demo", {}, {}, {}))
-    with pytest.raises(ValueError, match="holds ml-demo; name another folder"):
-        CocoDemo().make_demo(tmp_path / "ml")
-
-
-def test_processes_at_the_same_time_agree(tmp_path):
-    destination = tmp_path / "data" / "coco-demo"
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=make_few, args=(destination,)) for _ in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert [worker.exitcode for worker in workers] == [0, 0]
-    CocoDemo().verify(destination)
-    assert [path.name for path in destination.parent.iterdir()] == ["coco-demo"]
-
-
-def make_few(destination: Path) -> None:
-    demo.SIZES = {"train": 40, "val": 20}
-    CocoDemo().make_demo(destination)
-
-
-def test_it_is_generated_and_not_read(tmp_path):
-    assert CocoDemo.generated
-    with pytest.raises(ValueError, match="type: suite data make-demo coco-demo"):
-        CocoDemo().prepare(tmp_path / "x", tmp_path / "y")
-    with pytest.raises(ValueError, match="type: suite data make-demo coco-demo"):
-        CocoDemo().verify(tmp_path / "y")

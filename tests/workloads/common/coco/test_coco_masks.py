@@ -12,7 +12,8 @@ from pycocotools import mask as tool
 
 from tests.helpers import examples
 from tests.workloads.common.coco import synthetic_coco as synthetic
-from tests.workloads.common.coco.test_coco_dataset import Folders, prepare, refused
+from tests.workloads.common.coco.synthetic_coco import Folders, prepare
+from tests.workloads.common.coco.test_coco_dataset import refused
 from workloads.common import manifest as manifests
 from workloads.common.coco import annotations as coco
 from workloads.common.coco import masks, objects
@@ -176,7 +177,7 @@ json_values = st.recursive(
 )
 
 
-@examples(200)
+@examples(80)
 @given(json_values | st.lists(st.lists(st.floats(-2, 60), max_size=9), max_size=3), st.booleans())
 def test_whatever_a_mask_is_it_is_used_or_one_line(value, crowd):
     entry = {

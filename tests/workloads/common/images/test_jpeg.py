@@ -35,7 +35,7 @@ def test_the_test_environment_has_a_library_that_crops():
     assert turbo.library() is not None
 
 
-@examples(400)
+@examples(150)
 @given(crops(), st.sampled_from(("baseline", "progressive", "restarts")))
 @example((97, 131, "420", (16, 16, 32, 32)), "baseline")
 @example((97, 131, "420", (17, 15, 1, 1)), "baseline")
@@ -161,7 +161,7 @@ def test_damage_is_named(data, what):
         Reader().decode(memoryview(data))
 
 
-@examples(150)
+@examples(60)
 @given(st.lists(st.tuples(st.integers(2, len(DATA) - 1), st.integers(0, 255)), max_size=6), st.integers(1, len(DATA)))
 def test_no_damage_leads_to_anything_but_pixels_or_one_line(changes, length):
     data = bytearray(DATA)
@@ -245,13 +245,13 @@ def test_decoding_lets_other_threads_run():
             call()
             return counted[0] - before
 
-        # the median of five: on a busy machine the other thread may not get a turn within a single call
-        part = [within(lambda: reader.decode_part(data, (0, 0, 3200, 2400), 3200, 2400)) for _ in range(5)]
-        whole = [within(lambda: reader.decode(data)) for _ in range(5)]
+        # the median of three: on a busy machine the other thread may not get a turn within a single call
+        part = [within(lambda: reader.decode_part(data, (0, 0, 3200, 2400), 3200, 2400)) for _ in range(3)]
+        whole = [within(lambda: reader.decode(data)) for _ in range(3)]
     finally:
         stop.set()
         thread.join()
-    assert min(sorted(part)[2], sorted(whole)[2]) > 10
+    assert min(sorted(part)[1], sorted(whole)[1]) > 10
 
 
 def test_a_file_without_tables_does_not_get_those_of_the_file_before():

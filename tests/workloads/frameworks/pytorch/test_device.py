@@ -1,19 +1,14 @@
-"""What can be said of updates and constructors on a GPU without one: they wait for nothing, they allocate nothing."""
+"""What can be said of updates and losses on a GPU without one: they wait for nothing."""
 
 import pytest
 
 from tests.frameworks_probe import probe
+from tests.workloads.frameworks.synthetic_updates import OPTIMIZERS
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "lars", "adam", "rmsprop"])
-def test_update_clipped_and_scaled_waits_for_nothing(optimizer):
-    found = probe("pytorch", "probes.pytorch_device.update", optimizer)
-    assert found["waits"].tolist() == found["copies"].tolist() == []
-
-
-@pytest.mark.parametrize("what", ["regions", "transformer"])
+@pytest.mark.parametrize("what", [*OPTIMIZERS, "regions", "transformer"])
 def test_nothing_is_copied_and_waited_for(what):
-    """What Mask R-CNN's regions learn, and the Transformer's loss with dropout."""
+    """By an update clipped and scaled dynamically, by what Mask R-CNN's regions learn, by the Transformer's dropout."""
     assert probe("pytorch", "probes.pytorch_device.copied")[what].tolist() == []
 
 
@@ -22,8 +17,5 @@ def test_dropout_masks_are_drawn_where_their_keys_are():
     assert probe("pytorch", "probes.pytorch_device.copied")["transformer/all"] <= 3 + 2 * 3
 
 
-@pytest.mark.parametrize("workload", ["gnmt", "ncf", "resnet50", "ssd", "transformer"])
-def test_constructor_makes_no_tensor_and_no_context(workload):
-    on_cpu, on_cuda, in_setup = probe("pytorch", "probes.pytorch_device.constructors")[workload]
-    assert on_cpu == on_cuda == 0
-    assert in_setup > 1_000
+def test_peak_memory_of_a_measurement_is_its_own():
+    assert probe("pytorch", "probes.pytorch_device.peaks")["gib"].tolist() == [3, 1]

@@ -90,7 +90,7 @@ class ArrayDataset(manifests.Prepared):
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared files with the manifest, and the arrays with its counts."""
         manifest = manifests.to_verify(destination, self.name, self.how())
-        manifests.verify(destination, manifest, self.how())
+        manifests.verify_whole(destination, manifest, self.how())
         for split in SPLITS:
             _, labels = read(destination, split, manifest.counts[split])
             if labels.size and not 0 <= labels.min() <= labels.max() < manifest.counts["classes"]:

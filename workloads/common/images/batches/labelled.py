@@ -70,7 +70,7 @@ class ImageNetData(ImageData):
         return {"label": self.evaluation_images.label[images] * valid}
 
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
-        """The centre of the image, whose shorter side is made `resize_size`."""
+        """The centre of the image, whose shorter side is made `resize_size` as the reference does."""
         central_into(pixels, out, self.resize_size)
 
 

@@ -34,7 +34,7 @@ def test_the_order_of_coefficients_is_the_standards():
     assert (np.abs(np.diff(columns)) <= 1).all()
 
 
-@examples(150)
+@examples(60)
 @given(
     st.integers(1, 140),
     st.integers(1, 140),
@@ -77,7 +77,7 @@ def test_other_files_are_told_apart(data, why):
         parse(data)
 
 
-@examples(300)
+@examples(100)
 @given(st.lists(st.tuples(st.integers(2, 700), st.integers(0, 255)), max_size=5), st.integers(0, 900))
 def test_no_damage_leads_to_anything_but_a_reason(changes, length):
     data = bytearray(synthetic.jpeg(3, 40, 50))

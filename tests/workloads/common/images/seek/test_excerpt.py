@@ -38,7 +38,7 @@ def crops(draw):
     return height, width, (left, top, draw(st.integers(1, width - left)), draw(st.integers(1, height - top)))
 
 
-@examples(400)
+@examples(120)
 @given(
     crops(), st.sampled_from(KINDS), st.sampled_from((20, 85, 98, 100)), st.booleans(), st.sampled_from((1, 1, 2, 4, 8))
 )
@@ -161,7 +161,7 @@ def test_other_kinds_of_files_have_no_points(options):
         points_of(synthetic.pillow(synthetic.pixels(1, 100, 120), **options))
 
 
-@examples(200)
+@examples(80)
 @given(st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=8), st.integers(0, 4000))
 def test_damaged_points_are_not_used(changes, length):
     points = bytearray(points_of(DATA))
@@ -216,7 +216,7 @@ def test_first_coefficients_that_overflow_have_no_points():
         points_of(rising)
 
 
-@examples(300)
+@examples(100)
 @given(st.lists(st.tuples(st.integers(SCAN, len(DATA) - 3), st.integers(0, 7)), min_size=1, max_size=3))
 def test_damage_before_points_were_made_changes_no_pixel(flips):
     """What decodes at all, with points, decodes to what it is without; a decoder gets over some damage."""

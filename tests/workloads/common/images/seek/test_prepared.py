@@ -81,12 +81,6 @@ def test_they_are_no_part_of_the_data_sets_identity(original, tmp_path, small):
     assert len({manifests.read(folder).fingerprint for folder in folders}) == 1
 
 
-def test_small_images_have_none(original, tmp_path):
-    folder, lines = prepare(original, tmp_path / "p")
-    assert not any("seek" in line for line in lines)
-    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == []
-
-
 def test_preparing_again_adds_them(original, tmp_path, small):
     folder, _ = prepare(original, tmp_path / "p", seek_points=False)
     _, lines = prepare(original, folder)
@@ -143,7 +137,7 @@ def test_many_images_are_shared_by_processes_and_progress_is_said(original, tmp_
     for name in ("ends.npy", "records.bin"):
         assert (one / "seek" / name).read_bytes() == (two / "seek" / name).read_bytes()
     said = capsys.readouterr().err.splitlines()
-    assert said[0].startswith("seek points: 7 of 60 images, about 0 min left")
+    assert said[0].startswith("seek points: 7 of 60 images, about ")
     assert len(said) == 9
 
 

@@ -1,0 +1,32 @@
+"""`run_suite.py` and `suite run`: what can be printed at once, else the controller, which imports most of the suite."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from suite.common import process
+from suite.common.typed import as_typed, program
+from suite.config.at_once import answer
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit code: that of the controller; 2 for a user's mistake; 1 where packages are missing."""
+    process.prepare()
+    try:
+        printed = answer(arguments)
+        if printed is not None:
+            print(printed, flush=True)
+            return 0
+        from suite.control.controller import main as run
+    except ValueError as error:
+        print(f"{program()}: {as_typed(str(error))}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        process.print_no_more()
+        return 0
+    except ModuleNotFoundError as error:
+        command = "type make demo once, then .venv/bin/python run_suite.py …"
+        print(f"{program()}: {error.name} is not installed for {sys.executable}; {command}", file=sys.stderr)
+        return 1
+    return run(arguments)

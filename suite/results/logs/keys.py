@@ -1,0 +1,37 @@
+"""Which keys of a log are hyperparameters: those that the rules of a round call so, whatever stands beside them."""
+
+from __future__ import annotations
+
+import re
+
+STRUCTURAL = frozenset(
+    {
+        *(f"submission_{what}" for what in ("benchmark", "org", "division", "status", "platform")),
+        *("suite_run", "suite_condition", "suite_step_times", "suite_staleness", "suite_all_reduce", "suite_gradients"),
+        *(f"{part}_{edge}" for part in ("init", "run", "block", "epoch", "eval") for edge in ("start", "stop")),
+        *("cache_clear", "seed", "run_set_random_seed", "run_final", "train_loop", "tracked_stats"),
+        *("eval_accuracy", "eval_result", "quality_target"),
+    }
+)
+"""Keys with a meaning of their own."""
+_OF_THE_RULES = re.compile(
+    r"(\w+_)?(opt|hp)_\w+"  # of optimizers in every round; preproc_hp_, input_hp_, train_hp_, model_hp_, eval_hp_ of v0.5
+    r"|(model|moe|nms|lora|lars|lr|generation|lowest_numerical_precision)_\w+|\w+_(initialization|shape|parallelism)"
+    r"|data_(train|speed|spec|num)_\w+|(min|max)_(image_size|samples|steps|sequence_length|predictions_per_seq)"
+    r"|(global|train|micro|input)_batch_size|gradient_accumulation_steps|num_(image_candidates|warmup_steps)"
+    r"|start_warmup_step|init_checkpoint_step|oversampling|validation_overlap|eval_max_prediction_symbols"
+    r"|eval_every_data_pct|evaluation_frequency|num_(prompts|generations)_per_(step|prompt)"
+    # MiniGo
+    r"|virtual_losses|num_(readouts|games)|(parallel|eval)_games|window_size|gating_win_rate|filter_amount|value_init_penalty"
+    r"|resign_threshold|(holdout|disable_resign)_pct|min_selfplay_games_per_generation"
+)
+"""v0.6 to v6.1: mlperf-logging, compliance_checker/training_*/*.yaml; v0.5: the tags of mlperf_compliance 0.0.10."""
+
+
+def is_hyperparameter(key: str, of_this_suite: bool) -> bool:
+    """Whether runs that differ in a key are different experiments.
+
+    Programs write what they measured beside the hyperparameters (`throughput`, `train_loss`, `trained_samples`); this suite
+    keeps that to `tracked_stats` and logs of its own, so that all other keys of its logs are settings.
+    """
+    return key not in STRUCTURAL and (of_this_suite or _OF_THE_RULES.fullmatch(key) is not None)

@@ -1,0 +1,77 @@
+"""Verdicts of a comparison: a ratio in words, and what runs do not show is not claimed (docs/comparing.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from suite.results.identity import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, Row
+from suite.results.ratios import SIGNIFICANCE, ratio_text
+from suite.results.scores import failures
+from suite.results.text import rate_text, time_text
+
+QUANTITIES = {
+    TIME: ("seconds", "total", "s", "took", "{better} is {times} faster"),
+    EPOCH_TIME: ("seconds_per_epoch", "throughput", "s", "took", "{better} is {times} faster in each epoch"),
+    EPOCHS: ("epochs", "efficiency", "epochs", "needed", "{worse} needs {times} as many epochs"),
+    THROUGHPUT: ("samples_per_second", "rate", "samples/s", "trained", "{better} trains {times} as many samples/s"),
+}
+"""Quantity to its column, its name in a Ratio, its unit, and how it is told."""
+Line = dict[str, Any]
+"""A row of the data of a comparison."""
+
+
+def _p_text(p: float) -> str:
+    return "p < 0.001" if p < 0.0005 else f"p = {p:.3f}"
+
+
+def figure_in(unit: str, value: float) -> str:
+    """A figure of a quantity with its unit."""
+    return time_text(value) if unit == "s" else f"{value:,.1f}" if unit == "epochs" else f"{rate_text(value)} {unit}"
+
+
+def verdict(line: Line, names: tuple[str, str], rows: tuple[Row, Row], smallest: float) -> str:
+    """A ratio in words with the failed runs, which no p counts; where they leave no score, the figures alone.
+
+    `line`: its row of the data; `names`: of the sides; `smallest`: the smallest p that so many runs can give.
+    """
+    said = _of_successes(line, names, smallest)
+    failed = [(name, *failures(row)) for name, row in zip(names, rows, strict=True) if row.runs_failed]
+    if not failed or line["quantity"] == THROUGHPUT:
+        return said
+    told = " and ".join(f"{runs} of {name}" for name, runs, _ in failed)
+    if not (without := " and ".join(name for name, _, scored in failed if not scored)):
+        return f"{said}; {told} failed{'' if line['p'] is None else ' and are in no p'}"
+    return f"{_figures(line, names)[0]}; {told} failed: without an official score of {without} nothing is called better"
+
+
+def _figures(line: Line, names: tuple[str, str]) -> tuple[str, str, str, bool]:
+    """(both figures in words, who is better, who is worse, whether they are equal)."""
+    value, (_, _, unit, verb, _) = line["ratio"], QUANTITIES[line["quantity"]]
+    texts = [figure_in(unit, line[name]) for name in ("ours_value", "theirs_value")]
+    (better, good), (worse, bad) = list(zip(names, texts, strict=True))[:: 1 if value >= 1 else -1]
+    equal = good == bad and ratio_text(value) == "1.00"
+    said = f"no difference ({good} each)" if equal else f"{better} {verb} {good}, {worse} {bad}"
+    return said, better, worse, equal
+
+
+def _of_successes(line: Line, names: tuple[str, str], smallest: float) -> str:
+    """A ratio in words, which claim a difference only where runs show one."""
+    p, value, runs = line["p"], line["ratio"], (line["runs_ours"], line["runs_theirs"])
+    claim = QUANTITIES[line["quantity"]][-1]
+    said, better, worse, equal = _figures(line, names)
+    if 1 in runs and None not in runs:
+        return f"{said}; one run {'a side' if runs == (1, 1) else f'against {max(runs)}'} is too few to judge"
+    if p is None:
+        return f"{said}; single runs are not known"
+    ends = sorted(end if value >= 1 else 1 / end for end in (line.get("ratio_low"), line.get("ratio_high")) if end)
+    between = f" (95 %: {ratio_text(ends[0])} to {ratio_text(ends[1])})" if ends else ""
+    chance = f"more than run-to-run variation ({_p_text(p)}, {runs[0]} against {runs[1]} runs)"
+    if p < SIGNIFICANCE and not (ends and ends[0] <= 1):
+        times = f"{ratio_text(max(value, 1 / value))} times"
+        return f"{claim.format(better=better, worse=worse, times=times)}{between}, {chance}"
+    if equal:
+        return said
+    why = f"not {chance}" if p >= SIGNIFICANCE else f"{_p_text(p)}, but the interval includes 1"
+    if smallest >= SIGNIFICANCE:
+        why = f"{runs[0]} against {runs[1]} runs are too few to judge (the smallest p that they allow: {smallest:.2g})"
+    return f"no difference shown: {said}{between}; {why}"

@@ -1,0 +1,111 @@
+"""Run inside a framework's environment: what its Mask R-CNN trainer computes of the synthetic cases.
+
+What a framework calls in a way of its own stands in `maskrcnn_FRAMEWORK.py` beside this file:
+
+- `parts(trainer, batch)`: the losses by name;
+- `gradients(trainer, batches)`: of every trained parameter by name, summed over the devices, from a batch for each local one;
+- `precise_gradients(trainer, batch)`: of one device, as precise as the framework can;
+- `replicas(trainer)`: parameters of each local replica by name;
+- `suppress(boxes, scores, most_iou)`.
+"""
+
+import importlib
+
+import numpy as np
+
+from suite.common.registry import load_trainer
+from tests.probes.image_trainers import digest, place_here, under
+from tests.workloads.maskrcnn import synthetic_maskrcnn as synthetic
+from workloads.maskrcnn.regions import rules
+
+
+def ways_of(framework):
+    """The module of a framework's own calls."""
+    return importlib.import_module(f"tests.probes.maskrcnn_{framework}")
+
+
+def trainer_of(framework, case, devices=None, compile="", warm_up=False):
+    """The workload, and a trainer with the case's weights."""
+    workload = synthetic.workload(case, framework, devices or 1, compile)
+    trainer = load_trainer("maskrcnn", framework)(workload, place_here(devices))
+    trainer.setup(synthetic.weights(workload).items(), warm_up)
+    return workload, trainer
+
+
+def computed(framework, case, compile=""):
+    """As maskrcnn_torchvision.py names it; gradients in PyTorch in float64.
+
+    `losses` of ten steps; `digests` of the state after setup with and without warm-up, after the steps, and after
+    load_state(state()); names of the parameters that `moved`; `traces`, if counted.
+    """
+    ways, (workload, trainer) = ways_of(framework), trainer_of(framework, case, None, compile, warm_up=True)
+    batch, initial, weights = synthetic.batch(workload, 0), trainer.state(), synthetic.weights(workload)
+    trained = {**initial, **synthetic.statistics(workload)}
+    trainer.load_state(trained)
+    found = {**detections(trainer, batch), **losses_and_proposals(ways, trainer, batch)}
+    trainer.load_state(initial)
+    losses = [trainer.train([[synthetic.batch(workload, step)]], step).loss for step in range(10)]
+    state = trainer.state()
+    trainer.setup(weights.items(), False)
+    states = [initial, trainer.state(), state]
+    trainer.load_state(state)
+    found |= {"losses": np.array(losses), "digests": np.array([digest(one) for one in (*states, trainer.state())])}
+    found["moved"] = np.array([name for name, value in weights.items() if not np.array_equal(value, state[name])])
+    trainer.load_state(trained)
+    found |= under("gradient", ways.precise_gradients(trainer, batch))
+    trainer.close()
+    return {**found, "traces": np.array(getattr(trainer, "traces", -1))}
+
+
+def detections(trainer, batch):
+    """`box`, `score`, `label`, `mask` of what is found in a batch, image after image, and the `count` of each."""
+    ((_, outputs),) = trainer.predict([[batch]])
+    there = outputs["label"] > 0
+    return {**{name: outputs[name][there] for name in ("box", "score", "label", "mask")}, "count": there.sum(1)}
+
+
+def losses_and_proposals(ways, trainer, batch):
+    """`loss/NAME` of a batch, and the `proposals` that they come from."""
+    proposed, keep = [], trainer.proposals
+    trainer.proposals = lambda *given, **words: proposed.append(keep(*given, **words)) or proposed[-1]
+    parts = ways.parts(trainer, batch)
+    trainer.proposals = keep
+    of_images = [(one.box, one.anchor) for one in proposed[0]]
+    return {**under("loss", parts), "proposals": synthetic.by_anchor(of_images)}
+
+
+def shared(framework, case, devices=2):
+    """`full/…` and `empty/…`: gradients, summed over the devices, of a step with objects and of one without any; `loss` and
+    `digests`, of each local replica's parameters, after three steps.
+    """
+    ways, (workload, trainer) = ways_of(framework), trainer_of(framework, case, devices)
+    replicas = trainer.place.replicas
+    found = {}
+    for name, empty in (("full", False), ("empty", True)):
+        batches = [synthetic.batch(workload, 0, replica, empty) for replica in replicas]
+        found |= under(name, ways.gradients(trainer, batches))
+    steps = [[synthetic.batch(workload, step, replica, step == 1) for replica in replicas] for step in range(3)]
+    found["loss"] = np.array(trainer.train(steps, 0).loss)
+    found["digests"] = np.array([digest(parameters) for parameters in ways.replicas(trainer)])
+    trainer.close()
+    return found
+
+
+def halves(framework, case):
+    """Of one device: gradients of each of the two devices' batches, and of one without objects; `dummies`: losses."""
+    ways, (workload, trainer) = ways_of(framework), trainer_of(framework, case)
+    two, found = synthetic.workload(case, framework, 2), {}
+    for name, batch in (
+        ("first", synthetic.batch(two, 0, 0)),
+        ("second", synthetic.batch(two, 0, 1)),
+        ("empty", synthetic.batch(workload, 0, 0, True)),
+    ):
+        found |= under(name, ways.gradients(trainer, [batch]))
+    dummies = [trainer.forward([[workload.dummy_batch(specs)]]).loss for specs in workload.shapes()]
+    trainer.close()
+    return {**found, "dummies": np.array(dummies)}
+
+
+def suppressed(framework, count):
+    """What `suppress` keeps of clustered boxes, many of which have equal scores."""
+    return {"kept": rules.suppressed(ways_of(framework).suppress, *synthetic.clustered(count), 0.7)}

@@ -1,0 +1,52 @@
+"""Run inside MXNet's environment: running statistics of a small ImageTrainer."""
+
+import types
+
+from tests.probes.image_trainers import place_here, under
+from tests.workloads.frameworks.mxnet.pictures import CHANNELS, MOMENTUM, SHAPES, Pictures
+from workloads.frameworks.mxnet.images import ImageTrainer
+from workloads.frameworks.mxnet.layers import ImageModel
+
+STEM = types.SimpleNamespace(
+    name="conv", norm="norm", inputs=3, outputs=CHANNELS, kernel=1, stride=1, padding=0, has_bias=False
+)  # one pixel, so that NumPy has no borders to think of
+
+
+class Stem(ImageModel):
+    """A convolution with batch norm."""
+
+    results = ("mean",)
+    scale, shift = (1 / 64,) * 3, (-1.0,) * 3
+    epsilon, momentum = 1e-5, MOMENTUM
+
+    def __init__(self, half, on_cpu):
+        super().__init__(SHAPES, {f"norm.running_{kind}": (CHANNELS,) for kind in ("mean", "var")}, half, on_cpu)
+
+    def outputs(self, F, inputs):
+        return [F.mean(self.unit(F, inputs, self.normalised(F, inputs), STEM, relu=True), axis=(2, 3))]
+
+    def loss(self, F, inputs):
+        return F.sum(self.outputs(F, inputs)[0])
+
+
+class PictureTrainer(ImageTrainer):
+    """All that a workload adds."""
+
+    def build_model(self, half, on_cpu):
+        return Stem(half, on_cpu)
+
+
+def statistics(devices, accumulation):
+    """States after setup without and with a warm-up (`cold/…`, `warm/…`), and after two stretches of five and one steps."""
+    workload = Pictures(devices, accumulation)
+    trainer = PictureTrainer(workload, place_here(devices))
+    weights, found = dict(workload.initial_weights(3)), {}
+    for kind, warm_up in (("cold", False), ("warm", True)):
+        trainer.setup(weights.items(), warm_up)
+        found |= under(kind, trainer.state())
+    steps = workload.steps(range(devices))
+    for first, stop in ((0, 5), (5, 6)):
+        trainer.train(steps[first:stop], first)
+        found |= under(f"after {stop}", trainer.state())
+    trainer.close()
+    return found

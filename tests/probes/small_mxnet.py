@@ -1,0 +1,125 @@
+"""Run inside MXNet's environment: the models of synthetic_updates.py and synthetic_tokens.py on ModelTrainer."""
+
+import contextlib
+
+import mxnet as mx
+import numpy as np
+
+from tests.workloads.frameworks import synthetic_updates
+from tests.workloads.frameworks.synthetic_tokens import SHORT, WIDTH, WORDS
+from workloads.api import LossScaling
+from workloads.frameworks.mxnet.flat import views
+from workloads.frameworks.mxnet.graphs import Model
+from workloads.frameworks.mxnet.model import ModelTrainer
+from workloads.frameworks.mxnet.optimizers.scaling import LossScale
+
+PASSES = ("step", "gradients", "loss", "outputs")
+"""The trainer's methods for a step, gradients, a loss, outputs."""
+WAITS = ("asnumpy", "asscalar", "wait_to_read", "_sync_copyfrom")
+
+
+class Alike(ModelTrainer):
+    """Whenever its state is asked for, all contexts must hold the same parameters."""
+
+    def state(self):
+        for name, value in self.replicas[0].parameters.items():
+            for replica in self.replicas[1:]:
+                np.testing.assert_array_equal(value.asnumpy(), replica.parameters[name].asnumpy(), name)
+        return super().state()
+
+
+class Linear(Model):
+    """The sum over parameters of <w, x>."""
+
+    shapes = synthetic_updates.SHAPES
+    inputs = tuple(f"x/{name}" for name in shapes)
+    results = ()
+
+    def loss(self, F, inputs):
+        products = (F.broadcast_mul(inputs[f"x/{name}"], F.expand_dims(inputs[name], axis=0)) for name in self.shapes)
+        return F.add_n(*map(F.sum, products))
+
+
+class LinearTrainer(Alike):
+    def build_model(self, half, on_cpu):
+        return Linear()
+
+    def host_arrays(self, batch, training):
+        return {f"x/{name}": array for name, array in batch.arrays.items()}
+
+
+class Translator(Model):
+    """Words (B, L) to logits (B, L, WORDS)."""
+
+    inputs, targets, results = ("source",), ("target", "weight"), ("logits",)
+
+    def __init__(self, shapes):
+        self.shapes = shapes
+
+    def outputs(self, F, inputs):
+        words = F.Embedding(inputs["source"], inputs["embedding.weight"], input_dim=WORDS, output_dim=WIDTH)
+        weights = inputs["output.weight"], inputs["output.bias"]
+        logits = F.FullyConnected(words, *weights, num_hidden=WORDS, flatten=False)
+        if "short.bias" in self.shapes and inputs["source"].shape[1] == SHORT:
+            logits = F.broadcast_add(logits, inputs["short.bias"].reshape((1, 1, WORDS)))
+        return [logits]
+
+    def loss(self, F, inputs):
+        (logits,) = self.outputs(F, inputs)
+        return -F.sum(F.pick(F.log_softmax(logits, axis=-1), inputs["target"], axis=-1) * inputs["weight"])
+
+
+class TokensTrainer(Alike):
+    def build_model(self, half, on_cpu):
+        return Translator(self.workload.parameters)
+
+
+def gradients(trainer, batches):
+    """Of a step's batches, by name, with the scale of the loss in them; where contexts own parts of the sum, joined."""
+    trainer.gradients(batches)
+    parts = [gradient.asnumpy() for gradient in trainer.optimizer.gradients]
+    return views(np.concatenate(parts) if trainer.optimizer.sharded else parts[0], trainer.layout.shapes)
+
+
+def traces(trainer):
+    """Graphs of the training pass."""
+    return sum(training for training, _ in trainer.graphs.programs)
+
+
+@contextlib.contextmanager
+def counted(owner, *names):
+    """The calls of an owner's methods."""
+    calls, kept = [], {name: getattr(owner, name) for name in names}
+
+    def watch(name):
+        def method(*arguments, **keywords):
+            calls.append(name)
+            return kept[name](*arguments, **keywords)
+
+        return method
+
+    for name in names:
+        setattr(owner, name, watch(name))
+    try:
+        yield calls
+    finally:
+        for name, method in kept.items():
+            setattr(owner, name, method)
+
+
+def waits(trainer, batches):
+    """Names of the calls of one step that wait for a device."""
+    with counted(mx.nd.NDArray, *WAITS) as calls:
+        trainer.step(batches, 0.1)
+    return calls
+
+
+def seeds():
+    """What the backward pass of a batch of 8 samples a context starts from, by `MODE/CONTEXTS`."""
+    scalings = {"none": LossScaling(), "static": LossScaling("static", 128.0), "dynamic": synthetic_updates.DYNAMIC}
+    found, contexts = {}, [mx.cpu(0), mx.cpu(1)]
+    for mode, scaling in scalings.items():
+        for count in (1, 2):
+            scale = LossScale(scaling, contexts[:count], count)
+            found[f"{mode}/{count}"] = scale.seed(0, 8.0 * count).asscalar()
+    return found

@@ -1,0 +1,132 @@
+"""Run inside PyTorch's environment: the models of synthetic_updates.py and synthetic_tokens.py on ModelTrainer."""
+
+import numpy as np
+import torch
+import torch._inductor.config as inductor
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+
+from tests.probes.image_trainers import place_here
+from tests.probes.pytorch_step import WAITS, Watch
+from tests.workloads.frameworks import synthetic_updates
+from tests.workloads.frameworks.synthetic_tokens import SHORT, WIDTH, WORDS, Tokens
+from workloads.frameworks.pytorch.model import ModelTrainer
+
+inductor.cpp.vec_isa_ok = True  # what the CPU says is not tried out, which takes an import of PyTorch each
+PASSES = ("step", "gradients_alone", "loss_alone", "outputs")
+"""The trainer's methods for a step, gradients, a loss, outputs."""
+
+
+class Linear(nn.Module):
+    """The sum over parameters of <w, x>; convolution-like parameters lie channels-last, as images' do."""
+
+    def __init__(self):
+        super().__init__()
+        for name, shape in synthetic_updates.SHAPES.items():
+            owner, _, kind = name.partition(".")
+            if not hasattr(self, owner):
+                self.add_module(owner, nn.Module())
+            value = torch.zeros(shape)
+            value = value.to(memory_format=torch.channels_last) if value.dim() == 4 else value
+            getattr(self, owner).register_parameter(kind, nn.Parameter(value))
+
+    def forward(self, arrays):
+        return sum((self.get_parameter(name) * array).sum() for name, array in arrays.items())
+
+
+class LinearTrainer(ModelTrainer):
+    def build(self):
+        return Linear()
+
+    def loss(self, batch):
+        return self.called({name: self.to_device(array) for name, array in batch.arrays.items()}) / batch.weight_global
+
+
+class Translator(nn.Module):
+    """Words (B, L) to logits (B, L, WORDS)."""
+
+    def __init__(self, parameters, dropout):
+        super().__init__()
+        self.embedding, self.output = nn.Embedding(WORDS, WIDTH), nn.Linear(WIDTH, WORDS)
+        self.dropout, self.short = nn.Dropout(dropout), nn.Module()
+        if "short.bias" in parameters:
+            self.short.bias = nn.Parameter(torch.zeros(parameters["short.bias"]))
+
+    def forward(self, source):
+        logits = self.output(self.dropout(self.embedding(source)))
+        return logits + self.short.bias if hasattr(self.short, "bias") and source.shape[1] == SHORT else logits
+
+
+class TokensTrainer(ModelTrainer):
+    """Three methods are all that a model gives."""
+
+    dropout = 0.0
+
+    def build(self):
+        return Translator(self.workload.parameters, self.dropout)
+
+    def loss(self, batch):
+        source, target, weight = (self.to_device(batch.arrays[name]) for name in ("source", "target", "weight"))
+        entropy = F.cross_entropy(self.called(source).flatten(0, 1), target.long().flatten(), reduction="none")
+        return (entropy * weight.flatten()).sum() / batch.weight_global
+
+    def outputs(self, batch):
+        return {"logits": self.model(self.to_device(batch.arrays["source"]))}
+
+
+def gradients(trainer, batches):
+    """Of a step's batches, by name, with the scale of the loss in them."""
+    trainer.backward(batches[0])
+    found = {name: value.grad.numpy().copy() for name, value in trainer.parameters.items()}
+    trainer.clear_gradients()
+    return found
+
+
+def traces(trainer):
+    """PyTorch does not count them."""
+    return -1
+
+
+def waits(trainer, batches):
+    """Names of the operators of one step that read a value of the device."""
+    with Watch() as watch:
+        trainer.step(batches[0], 0.1)
+    assert len(watch.calls) > 20
+    return [name for name, *_ in watch.calls if name in WAITS]
+
+
+def reduced(*cases):
+    """By case of synthetic_updates.py, the values that an all-reduce of gradients sums in one step."""
+    place, found = place_here(), {}
+    for case in cases:
+        sizes = []
+        workload = synthetic_updates.Updates(*case.split("-"), place.processes)
+        trainer = LinearTrainer(workload, place)
+        trainer.setup(workload.initial_weights(1), warm_up=False)
+
+        def count(_, bucket, sizes=sizes):
+            sizes.append(bucket.buffer().numel())
+            return allreduce_hook(None, bucket)
+
+        trainer.distributed.register_comm_hook(None, count)
+        trainer.step(workload.batch(0, place.process), 0.1)
+        found[case] = sum(sizes)
+    return found
+
+
+def dropout():
+    """`mask`, the first random number after setup; `losses` of steps with dropout; whether those after a setup without a
+    warm-up are the `same`.
+    """
+    place = place_here()
+    workload = Tokens(place.processes)
+    trainer, steps, found = TokensTrainer(workload, place), workload.steps(place.replicas), []
+    trainer.dropout = 0.5
+    for warm_up in (True, False):
+        trainer.setup(workload.initial_weights(1), warm_up)
+        state = torch.get_rng_state()
+        mask = torch.rand(1).item()
+        torch.set_rng_state(state)
+        found.append([trainer.train([one], number).loss for number, one in enumerate(steps)])
+    return {"mask": mask, "losses": found[0], "same": np.array_equal(*found)}

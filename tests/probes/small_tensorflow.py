@@ -1,0 +1,63 @@
+"""Run inside TensorFlow's environment: the models of synthetic_updates.py and synthetic_tokens.py on ModelTrainer."""
+
+import tensorflow as tf
+
+from tests.workloads.frameworks import synthetic_updates
+from tests.workloads.frameworks.synthetic_tokens import SHORT
+from workloads.frameworks.tensorflow.model import ModelTrainer
+from workloads.frameworks.tensorflow.variables import Model
+
+PASSES = ("step", "backward", "loss", "outputs")
+"""The trainer's methods for a step, gradients, a loss, outputs."""
+
+
+class LinearTrainer(ModelTrainer):
+    """The sum over parameters of <w, x>."""
+
+    inputs = tuple(synthetic_updates.SHAPES)
+
+    def build_model(self):
+        return Model(synthetic_updates.SHAPES)
+
+    def loss_of(self, *inputs):
+        return tf.add_n(
+            tf.reduce_sum(self.model.parameters[name] * array) for name, array in zip(self.inputs, inputs, strict=True)
+        )
+
+
+class TokensTrainer(ModelTrainer):
+    """Words (B, L) to logits (B, L, WORDS); the workload says whether sizes need not be known."""
+
+    inputs = ("source", "target", "weight")
+    evaluation_inputs = ("source",)
+
+    @property
+    def takes_any_shape(self):
+        return self.workload.any_shape
+
+    def build_model(self):
+        return Model(self.workload.parameters)
+
+    def loss_of(self, *inputs):
+        source, target, weight = inputs
+        entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(target, self.logits(source))
+        return tf.reduce_sum(weight * entropy)
+
+    def outputs_of(self, *inputs):
+        return {"logits": self.logits(*inputs)}
+
+    def logits(self, source):
+        values = self.model.parameters
+        words = tf.gather(values["embedding.weight"], source)
+        logits = tf.matmul(words, values["output.weight"], transpose_b=True) + values["output.bias"]
+        return logits + values["short.bias"] if "short.bias" in values and source.shape[1] == SHORT else logits
+
+
+def gradients(trainer, batches):
+    """Of a step's batches, by name, with the scale of the loss in them."""
+    return {name: value.numpy() for name, value in trainer.backward(batches[0]).items()}
+
+
+def traces(trainer):
+    """Of a training step."""
+    return trainer.traces

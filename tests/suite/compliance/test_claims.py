@@ -1,0 +1,143 @@
+"""A log that says closed is held against the suite's own table and against itself: no edited line passes."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.compliance.check import check_file
+from tests.helpers import examples
+from tests.suite.packaging.package_logs import derived, our_run, written
+
+SIX = ("ncf", "resnet50", "ssd", "maskrcnn", "gnmt", "transformer")
+SAMPLES, HYPERPARAMETERS = "train_samples", "hyperparameters"
+PARTS = ("model", HYPERPARAMETERS, "options")
+
+
+def of_suite(name):
+    """`suite_run` of a closed run."""
+    return next(record["value"] for record in written(name) if record["key"] == "suite_run")
+
+
+def found(path):
+    """Keys that are complained of."""
+    verdict = check_file(path)
+    assert verdict.passed == (verdict.judged and not verdict.complaints)
+    assert all(item.found and item.needed and item.do for item in verdict.complaints)
+    return {item.key for item in verdict.complaints}
+
+
+@pytest.mark.parametrize("name", SIX)
+def test_a_closed_run_of_the_default_set_passes(tmp_path, name):
+    assert found(our_run(tmp_path / "job", 0, name)) == set()
+
+
+EDITS = [
+    # workload, key of the log or setting in suite_run, its new value, what is complained of
+    ("resnet50", "cache_clear", False, "submission_division"),
+    ("resnet50", SAMPLES, 1000, SAMPLES),
+    ("gnmt", SAMPLES, 1000, SAMPLES),
+    ("resnet50", "eval_samples", 1000, "eval_samples"),
+    ("resnet50", "sgd_opt_momentum", 0.5, "sgd_opt_momentum"),
+    ("maskrcnn", "opt_momentum", 0.5, "opt_momentum"),
+    ("resnet50", "opt_label_smoothing", 0.2, "opt_label_smoothing"),
+    ("transformer", "model_hp_label_smoothing", 0.2, "model_hp_label_smoothing"),
+    ("resnet50", "sgd_opt_base_learning_rate", 0.0, "sgd_opt_base_learning_rate"),
+    ("ncf", "opt_base_learning_rate", 0.0, "opt_base_learning_rate"),
+    ("resnet50", "global_batch_size", 256, "global_batch_size"),
+    ("ncf", "targets", {"hr_at_10": 0.5}, "submission_division"),
+    ("resnet50", "targets", {"top1": 0.5}, "submission_division"),
+    ("resnet50", "dataset", "imagenette", "submission_division"),
+    ("resnet50", "precision", "int4", "submission_division"),
+    ("resnet50", "batch_size_global", 256, "global_batch_size"),
+    ("resnet50", "profile", "demo", "submission_division"),
+    ("resnet50", "mode", "forward", "submission_division"),
+    ("resnet50", "hyperparameter_set", "mine", "submission_division"),
+    ("resnet50", "deviations", ["decode scaled, not exact"], "submission_division"),
+    ("resnet50", "workload", "chess", "suite_run"),
+    ("resnet50", "devices", None, "suite_run"),
+    ("resnet50", "repeated_share", 0.5, "submission_division"),
+    ("resnet50", "options", {"decode": "scaled"}, "submission_division"),
+    ("ssd", "options", {"backbone": {"file": "mine.pth", "sha256": 64 * "a"}}, "submission_division"),
+    ("resnet50", "model", {"area_minimum": 0.5}, "submission_division"),
+    ("transformer", "model", {"layers": 2}, "model_hp_num_layers"),
+    ("resnet50", HYPERPARAMETERS, {"momentum": 0.5}, "submission_division"),
+    ("resnet50", HYPERPARAMETERS, {"label_smoothing": 0.2}, "submission_division"),
+    ("resnet50", HYPERPARAMETERS, {"learning_rate": 0.0}, "submission_division"),
+]
+
+
+@pytest.mark.parametrize(("name", "key", "value", "complained"), EDITS, ids=lambda part: json.dumps(part)[:40])
+def test_one_edited_line_fails(tmp_path, name, key, value, complained):
+    run = of_suite(name)
+    if key in run:
+        value = {**run[key], **value} if key in PARTS else value
+        path = our_run(tmp_path / "job", 0, name, suite_run={key: value})
+    else:
+        path = our_run(tmp_path / "job", 0, name, **{key: value})
+    assert complained in found(path)
+
+
+def test_an_open_log_called_closed_fails_by_what_made_it_open(tmp_path):
+    changed = {**of_suite("ncf")[HYPERPARAMETERS], "epsilon": 1e-6}
+    path = our_run(tmp_path / "job", 0, suite_run={HYPERPARAMETERS: changed}, opt_adam_epsilon=1e-6)
+    (complaint,) = check_file(path).complaints
+    assert complaint.found == "epsilon 1e-06, not 1e-08 or 1.45439e-07"
+    derived(path, path, submission_division="open")
+    assert found(path) == set()
+
+
+def test_a_line_that_the_writer_always_writes_is_missed(tmp_path):
+    path = our_run(tmp_path / "job", 0, "resnet50")
+    path.write_text("".join(f"{line}\n" for line in path.read_text().splitlines() if "opt_label_smoothing" not in line))
+    assert found(path) == {"opt_label_smoothing"}
+
+
+def test_caches_that_were_not_cleared_once_are_not_cleared(tmp_path):
+    path = our_run(tmp_path / "job", 0)
+    line = next(line for line in path.read_text().splitlines() if '"cache_clear"' in line)
+    path.write_text(path.read_text().replace(line, f"{line}\n{line.replace('true', 'false')}"))
+    assert "submission_division" in found(path)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_an_older_log_is_judged_by_its_run_json_or_not_called_closed(tmp_path, beside):
+    run = of_suite("resnet50")
+    path = our_run(tmp_path / "job", 0, "resnet50", suite_run=dict.fromkeys(PARTS))
+    if beside:
+        of_run = {"settings": {name: run[name] for name in PARTS}}
+        path.with_name("run.json").write_text(json.dumps(of_run))
+    assert found(path) == (set() if beside else {"suite_run"})
+
+
+@pytest.mark.parametrize(
+    ("filed", "complained"),
+    [("success", set()), ("failed", {"run_stop"}), ("rank_died", {"run_stop"}), (None, set())],
+)
+def test_the_controllers_own_verdict_counts(tmp_path, filed, complained):
+    path = our_run(tmp_path / "job", 0)
+    path.with_name("status.json").unlink()
+    if filed is not None:
+        path.with_name("status.json").write_text(json.dumps({"status": filed, "reason": "why"}))
+    assert found(path) == complained
+
+
+def test_a_run_that_ended_before_its_controller_was_killed_has_one_end(tmp_path, monkeypatch):
+    path = our_run(tmp_path / "job", 0)
+    path.with_name("status.json").write_text('{"status": "running"}')
+    monkeypatch.setattr("suite.results.logs.collect.holder_was_killed", lambda output: True)
+    assert found(path) == set()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@examples(60)
+@given(st.sampled_from(sorted(of_suite("ssd"))), JSON)
+def test_no_content_of_suite_run_raises(tmp_path_factory, key, value):
+    found(our_run(tmp_path_factory.mktemp("job"), 0, "ssd", suite_run={key: value}))

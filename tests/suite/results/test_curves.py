@@ -1,0 +1,73 @@
+"""Curves of runs: each evaluation with the training before it, and the five lines of the page."""
+
+import sys
+from types import ModuleType
+
+from suite.results import curves
+from tests.helpers import PROJECT
+from tests.suite.results.fake_logs import foreign, line, write, write_run
+
+NAMES = ["run", "step", "epoch", "seconds", "metric", "value", "training_loss", "samples_per_second"]
+
+
+def listed(frame):
+    """Rows with None for what is missing."""
+    return [tuple(None if gone else value for gone, value in zip(*pair, strict=True)) for pair in zip(
+        frame.isna().to_numpy().tolist(), frame.astype(object).to_numpy().tolist(), strict=True)]  # fmt: skip
+
+
+def test_each_evaluation_has_its_step_epoch_and_the_training_before_it(tmp_path):
+    write_run(tmp_path, "a", qualities=(0.3, 0.65))
+    write_run(tmp_path, "b", qualities=(None, 0.1, None), samples=800, stop="epochs:3", start=9000)
+    write_run(tmp_path, "dead", log=False, status={"status": "oom"})
+    found = curves(tmp_path)
+    assert list(found) == NAMES
+    assert listed(found) == [
+        ("a/run_0", 101, 1.0, 1.999, "hr_at_10", 0.3, 0.25, 400_000.0),
+        ("a/run_0", 202, 2.0, 3.999, "hr_at_10", 0.65, 0.25, 400_000.0),
+        ("b/run_0", 101, None, 1.999, None, None, 0.25, 800.0),
+        ("b/run_0", 202, 2.0, 3.999, "hr_at_10", 0.1, 0.25, 800.0),
+        ("b/run_0", 303, None, 5.999, None, None, 0.25, 800.0),
+    ]
+
+
+def test_logs_of_others_keep_evaluations_and_stretches_apart_and_copies_count_once(tmp_path):
+    log = foreign(tmp_path / "x" / "resnet" / "result_0.txt", seconds=60)
+    stats = line(30_000, "tracked_stats", {"throughput": 7.5}, step=10)
+    write(log, [*log.read_text().splitlines(), stats])
+    write(tmp_path / "y" / "resnet" / "result_0.txt", log.read_bytes())
+    assert [row[1:] for row in listed(curves([tmp_path]))] == [
+        (None, 2.0, 59.999, "top1", 0.76, None, None),
+        (10, None, 30.0, None, None, None, 7.5),
+    ]
+
+
+def test_the_page_s_lines_for_pandas_and_tensorboard(tmp_path, monkeypatch, capsys):
+    written = []
+
+    class SummaryWriter:
+        def __init__(self, folder):
+            self.folder = folder
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def add_scalar(self, *values):
+            written.append((self.folder, *values))
+
+    module = ModuleType("torch.utils.tensorboard")
+    module.SummaryWriter = SummaryWriter
+    for name in ("torch", "torch.utils"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "logs", "a", qualities=(0.3, 0.65))
+    page = (PROJECT / "docs" / "notebook.md").read_text()
+    parts = [part.partition("```")[0] for part in page.split("## Curves")[1].split("```python\n")[1:3]]
+    assert all(len(part.split("\n\n", 1)[-1].strip().splitlines()) <= 5 for part in parts)
+    exec("\n".join(parts), {})
+    assert written == [("tensorboard/a/run_0", "hr_at_10", 0.3, 101), ("tensorboard/a/run_0", "hr_at_10", 0.65, 202)]
+    assert "hr_at_10" in capsys.readouterr().out

@@ -1,0 +1,190 @@
+"""Every view of a folder tells of the same runs with the same figures: generated folders, held against plain sums."""
+
+import json
+import shutil
+from collections import Counter, defaultdict
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
+
+from suite.results import curves
+from suite.results import published as files
+from suite.results.columns import rows
+from suite.results.scores import result_rows
+from suite.results.table import table
+from suite.results.views.advise import advise
+from suite.results.views.baseline import baseline_section
+from suite.results.views.compare import compare, logs_side
+from suite.results.views.published import published_list
+from suite.results.views.report import report
+from suite.results.views.tables import tables
+from tests.helpers import examples
+from tests.suite.results.fake_logs import foreign, write, write_run
+
+TARGETS, RATES, BATCHES, DEVICES = (0.5, 0.635), (0.003, 0.006), (512, 4096), (1, 2)
+MS = 125  # times are multiples of it, so that stamps in whole milliseconds hold them
+
+
+def run_of(**fixed):
+    names = {"devices": DEVICES, "target": TARGETS, "rate": RATES, "batch": BATCHES, "commit": ("aaaaaaa", "bbbbbbb")}
+    drawn = {name: st.sampled_from(values) for name, values in names.items()}
+    drawn |= {"epochs": st.integers(1, 3), "epoch_ms": st.integers(4, 40).map(lambda n: n * MS)}
+    return st.fixed_dictionaries({**drawn, "succeeds": st.sampled_from([True, True, True, False]), **fixed})
+
+
+OURS = st.lists(st.tuples(run_of(), st.sampled_from(["", "", "copy", "early copy"])), min_size=1, max_size=9)
+THEIRS = st.lists(
+    st.fixed_dictionaries({"seconds": st.integers(60, 90), "succeeds": st.booleans(), "rate": st.sampled_from(RATES)}),
+    min_size=3,
+    max_size=6,
+)
+
+
+def write_ours(folder, drawn):
+    """The runs, each with what copies it has."""
+    for index, (run, copied) in enumerate(drawn):
+        job = write_run(
+            folder, f"j{index}", devices=run["devices"], batch_size_global=run["batch"], batch_rule=f"global:{run['batch']}",
+            targets={"hr_at_10": run["target"]}, git_commit=run["commit"], start=1_000_000 * index,
+            qualities=[0.1] * (run["epochs"] - 1) + [0.65 if run["succeeds"] else 0.2], seconds_per_epoch=run["epoch_ms"] / 1e3,
+            keys={"opt_base_learning_rate": run["rate"], "seed": index, "global_batch_size": run["batch"]},
+        )  # fmt: skip
+        if copied == "copy":
+            shutil.copytree(job.parent, folder / f"a{index}")
+        elif copied:
+            lines = (job / "result_0.txt").read_text().splitlines()
+            for name, fewer in (("a", 1), ("z", 3)):
+                write(folder / f"{name}{index}" / "run_0" / "result_0.txt", lines[:-fewer])
+
+
+def write_theirs(folder, drawn):
+    """A folder of a submission in which every run logs another throughput."""
+    for index, run in enumerate(drawn):
+        log = folder / "box" / "resnet" / f"result_{index}.txt"
+        foreign(log, "box", run["seconds"], throughput=100.0 + index, opt_base_learning_rate=run["rate"], seed=index)
+        if not run["succeeds"]:
+            write(log, log.read_text().splitlines()[:-2])  # cut off
+    write(folder / "box" / "system.json", [json.dumps({"number_of_nodes": 1, "accelerators_per_node": 8})])
+
+
+def mean(seconds, slowest_failed=False):
+    """The rules' own words: fastest and slowest dropped from three on."""
+    kept = sorted(seconds)
+    kept = kept[1 : len(kept) if slowest_failed else -1] if len(kept) >= 3 else kept
+    return sum(kept) / len(kept) if kept else None
+
+
+def expected_of(drawn):
+    """(devices, target, rate, batch) to (successes, failures, seconds)."""
+    members = defaultdict(list)
+    for run, _ in drawn:
+        members[run["devices"], run["target"], run["rate"], run["batch"]].append(run)
+    times = {
+        place: [run["epochs"] * run["epoch_ms"] / 1e3 for run in runs if run["succeeds"]]
+        for place, runs in members.items()
+    }
+    return {
+        place: (len(times[place]), len(runs) - len(times[place]), mean(times[place])) for place, runs in members.items()
+    }
+
+
+def figures(results, seconds="seconds"):
+    """How often each (devices, successes, failures, ms) stands there, of results with a time."""
+    listed = [(row, getattr(row, seconds)) for row in results if getattr(row, seconds)]
+    return Counter((row.devices, row.runs_successful, row.runs_failed or 0, round(1000 * time)) for row, time in listed)
+
+
+@examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(OURS)
+def test_of_one_folder_all_say_the_same(tmp_path_factory, drawn):
+    folder = tmp_path_factory.mktemp("logs")
+    write_ours(folder, drawn)
+    runs, expected = table(folder), expected_of(drawn)
+    results = result_rows(runs)
+    found = {
+        (row.devices, row.targets["hr_at_10"], row.learning_rate or rate_of(row), row.batch_size_global): (
+            row.runs_successful, row.runs_failed, row.seconds and pytest.approx(row.seconds)) for row in results
+    }  # fmt: skip
+    assert {place: found[place] for place in expected} == expected
+    assert len(results) == len(expected)
+    assert curves(folder)["run"].nunique() == len(drawn)
+    mixed = {place for run, _ in drawn if (place := place_of(run)) and len(commits(drawn, place)) > 1}
+    assert sum(row.git_commit == "mixed" for row in results) == len(mixed)
+    whole = figures(results)
+    assert figures(rows(report(runs).data)) == whole
+    base = baseline_section(results, ("gpus", str(results[0].devices))) if results[0].seconds else None
+    assert base is None or Counter(round(1000 * one) for one in base.table["seconds"]) == times(whole)
+    if not whole:
+        return
+    assert figures(rows(tables(results).data.query("table == 6"))) == whole
+    assert figures(rows(advise([row for row in results if row.seconds]).data), "train_seconds") == whole
+    side = logs_side([folder], "A", "demo")
+    compared = compare(side, logs_side([folder], "B", "demo"), ()).data
+    same = [row for row in rows(compared) if row.quantity == "time to target" and row.kind == "ratio"]
+    assert (
+        Counter((row.devices, row.runs_ours, row.failed_ours or 0, round(1000 * row.ours_value)) for row in same)
+        == whole
+    )
+    assert {row.ratio for row in same} == {1.0}
+    assert not any("faster" in row.verdict for row in same)
+
+
+def rate_of(row):
+    """Of a result without a success, whose columns are of no run."""
+    return row.hyperparameters["opt_base_learning_rate"]
+
+
+def place_of(run):
+    return run["devices"], run["target"], run["rate"], run["batch"]
+
+
+def commits(drawn, place):
+    return {run["commit"] for run, _ in drawn if place_of(run) == place and run["succeeds"]}
+
+
+def times(whole):
+    return Counter({ms: sum(count for (*_, own), count in whole.items() if own == ms) for *_, ms in whole})
+
+
+@examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(THEIRS)
+def test_of_a_folder_of_a_submission_all_say_what_is_published_of_it(tmp_path_factory, drawn):
+    folder = tmp_path_factory.mktemp("v9.9")
+    write_theirs(folder, drawn)
+    seconds = [run["seconds"] for run in drawn if run["succeeds"]]
+    failed = len(drawn) - len(seconds)
+    expected = mean(seconds, slowest_failed=failed == 1 and len(drawn) >= 5)
+    results = result_rows(table(folder))
+    (row,) = results
+    assert (row.runs_successful, row.runs_failed, row.seconds) == (
+        len(seconds),
+        failed,
+        expected and pytest.approx(expected),
+    )
+    rates = {run["rate"] for run in drawn if run["succeeds"]}
+    assert any("its runs differ in learning rate" in note for note in row.score_notes) == (len(rates) > 1)
+    if not seconds:
+        return
+    whole = figures(results)
+    assert figures(rows(report(table(folder)).data)) == whole
+    assert figures(rows(tables(results).data.query("table == 1"))) == whole
+    assert figures(rows(advise(results).data), "train_seconds") == whole
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "SHIPPED", published(folder, drawn))  # alone: 4,000 lines are not read for each example
+        (listed,) = rows(published_list("results", {"round": "v9.9"}).data)
+    assert (
+        listed.minutes == pytest.approx(expected / 60, abs=1e-6) or len(drawn) != 5
+    )  # a set is complete as it is published
+
+
+def published(folder, drawn):
+    """The same runs in the user's own files of published results."""
+    start = "v9.9,Somebody,box,"
+    lines = [f"{start}resnet50,{run['seconds']},{'success' if run['succeeds'] else 'truncated'}" for run in drawn]
+    write(folder / "files" / "runs_x.csv", ["round,submitter,system,benchmark,seconds,status", *lines])
+    write(
+        folder / "files" / "results_x.csv",
+        ["round,submitter,system,chips,framework,benchmark,minutes", f"{start}8,,resnet50,"],
+    )
+    return folder / "files"

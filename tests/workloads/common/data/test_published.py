@@ -1,0 +1,60 @@
+"""What has a public data set's name without being it is open, whatever its manifest says."""
+
+import json
+
+import pytest
+
+from tests.workloads.common.coco import synthetic_coco
+from tests.workloads.common.text.synthetic_text import write_processed
+from tests.workloads.ncf.test_ncf_dataset import write_source
+from tests.workloads.resnet50 import synthetic_images
+from workloads.common import manifest as manifests
+from workloads.common.coco.facts import COCO2017
+from workloads.common.data.published import COUNTS, differences
+from workloads.common.images.counts import IMAGENET
+from workloads.common.text import facts as text
+from workloads.common.text.dataset import WMT16EnDe
+from workloads.ncf.dataset import ML1M
+from workloads.ncf.facts import read_facts
+
+PREPARED = {
+    "ml-20m": (lambda to: ML1M().prepare(write_source(to.parent), to), read_facts),
+    "coco2017": (lambda to: synthetic_coco.prepare(synthetic_coco.write(to.parent / "coco"), to), COCO2017.read),
+    "imagenet": (lambda to: synthetic_images.prepare(to.parent), IMAGENET.read),
+    "wmt16-en-de": (
+        lambda to: write_processed(to.parent / "x") or WMT16EnDe().prepare(to.parent / "x", to),
+        text.read_facts,
+    ),
+}
+"""A public name to what prepares other data of its kind, and what reads its facts."""
+
+
+def renamed(folder, name, **changes):
+    """The manifest says another name, and that there is nothing to note."""
+    path = folder / manifests.NAME
+    content = {**json.loads(path.read_text()), "dataset": name, "notes": [], **changes}
+    path.write_text(json.dumps(content))
+    return content
+
+
+@pytest.mark.parametrize("name", PREPARED)
+@pytest.mark.parametrize("matches", [True, False, None])
+def test_other_data_under_a_public_name_are_noted(tmp_path, name, matches, monkeypatch):
+    prepare, read = PREPARED[name]
+    folder = tmp_path / "prepared"
+    prepare(folder)
+    content = renamed(folder, name, matches_published=matches, compared="everything")
+    (note,) = read(folder).notes
+    assert note == f"counts differ from the published {name}: {differences(name, content['counts'])}"
+    assert all(f"{count:,}" in note for count in COUNTS[name].values())
+    monkeypatch.setitem(COUNTS, name, {key: content["counts"][key] for key in COUNTS[name]})
+    notes = read(folder).notes
+    assert bool(notes) is not matches
+    assert all(note.startswith(f"content not known to be the published {name}'s") for note in notes)
+
+
+def test_counts_that_are_missing_or_no_numbers_differ():
+    assert differences("ml-100k", {"ratings": "100000", "items": 1_682}) == (
+        "no ratings instead of 100,000, no users instead of 943"
+    )
+    assert differences("my-ratings", {}) == ""

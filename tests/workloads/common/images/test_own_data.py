@@ -1,0 +1,72 @@
+"""Folders of the user's own, by a name of the user's own: open, and never called what they are not."""
+
+import json
+
+import pytest
+
+from suite.common import registry
+from suite.plan.jobs import plan
+from tests.helpers import composed, suite_here
+from tests.workloads.common.coco import synthetic_coco
+from tests.workloads.resnet50 import synthetic_images
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("SUITE_DATA_DIR", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def prepared(tmp_path, kind, name):
+    write = {"images": synthetic_images.write, "coco": synthetic_coco.write}[kind]
+    write(tmp_path / kind)
+    words = ("data", "prepare", kind, "--name", name, "--from", tmp_path / kind, "--no-seek-points")
+    return suite_here(tmp_path, *words, SUITE_DATA_DIR=str(tmp_path / "data"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "workload", "published"),
+    [("images", "my-photos", "resnet50", "imagenet"), ("coco", "my.scenes_2", "ssd", "coco2017")],
+)
+def test_they_are_prepared_listed_and_open_under_their_name(tmp_path, data, kind, name, workload, published):
+    done = prepared(tmp_path, kind, name)
+    assert (done.returncode, done.stderr) == (0, "")
+    manifest = json.loads((data / name / "manifest.json").read_text())
+    assert (manifest["dataset"], manifest["options"]["kind"], manifest["matches_published"]) == (name, kind, None)
+    assert registry.load_dataset(name).is_prepared(data / name)
+    assert registry.load_dataset(name).how() == f"suite data prepare {kind} --name {name} --from FOLDER"
+    assert name in registry.dataset_names()
+    assert "sound" in suite_here(tmp_path, "data", "verify", name, SUITE_DATA_DIR=str(data)).stdout
+    words = (f"workload={workload}", "profile=demo", f"workload.dataset={name}", f"output={tmp_path / 'out'}")
+    draft = plan(composed(*words), "job", tmp_path / "out").draft
+    assert (draft.settings.dataset, draft.settings.data_dir) == (name, str(data / name))
+    assert any(line.startswith(f"data set {name}, not {published}") for line in draft.deviations())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "said"),
+    [("images", "imagenet", "data set of the suite"), ("images", "../x", "make a name"), ("coco", "", "make a name")],
+)
+def test_a_name_that_is_taken_or_leads_elsewhere_is_refused(tmp_path, data, kind, name, said):
+    done = prepared(tmp_path, kind, name)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert said in done.stderr
+    assert not data.exists()
+
+
+def test_a_public_data_set_has_its_own_name(tmp_path):
+    done = suite_here(tmp_path, "data", "prepare", "imagenet", "--name", "mine", "--from", tmp_path)
+    assert done.returncode == 2
+    assert "--name is for images and coco" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", '{"options": {"kind": ["images"]}}', '{"options": {"kind": "no-such"}}', "{"]
+)
+def test_what_only_looks_like_one_is_none(data, content):
+    (data / "odd").mkdir(parents=True)
+    (data / "odd" / "manifest.json").write_text(content)
+    assert "odd" not in registry.dataset_names()
+    with pytest.raises(ValueError, match="odd"):
+        registry.load_dataset("odd")

@@ -1,0 +1,59 @@
+"""Small batches of sentence pairs for translation workloads, the same in every framework's environment."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workloads.api import Batch
+from workloads.common.dropout import keys
+from workloads.common.randomness import bits, integers, stream
+from workloads.common.text.workload import TranslationWorkload
+
+WORDS = 45
+SENTENCES = 6
+EDGES = (9, 14)
+"""Of the buckets that batches come from in turn."""
+PAIRS = 600
+"""Of training; enough for batches of both buckets."""
+
+
+def sides(made: TranslationWorkload, step: int) -> dict[str, np.ndarray]:
+    """Of the step's global batch: `source`, `target`, `label` and their lengths, from the least to the bucket's edge."""
+    begins, edge, rows = made.framing.begin is not None, EDGES[step % 2], np.arange(SENTENCES)
+    least = 2 if begins else 1
+    found: dict[str, np.ndarray] = {}
+    for number, (side, width) in enumerate((("source", edge), ("label", edge - begins))):
+        key = stream(5, "lengths", step, number)
+        length = least + integers(bits(key, rows), width - least + 1)
+        length[:2] = (width, least) if number else (least, width)
+        words = made.end + 1 + integers(bits(key, 1, rows[:, None], np.arange(width)), WORDS - made.end - 1)
+        words[rows, length - 1] = made.end
+        found[side] = np.where(np.arange(width) < length[:, None], words, 0).astype(np.int32)
+        found["target_length" if number else "source_length"] = length.astype(np.int32)
+    if begins:
+        found["source"][:, 0] = made.framing.begin
+    shifted = np.concatenate([np.full((SENTENCES, 1), made.framing.start), found["label"][:, :-1]], 1)
+    within = np.arange(shifted.shape[1]) < found["target_length"][:, None]
+    found["target"] = np.where(within, shifted, 0).astype(np.int32)
+    return found
+
+
+def batch(made: TranslationWorkload, step: int, replica: int = 0) -> Batch:
+    """One replica's part of a step's batch; parts have unequal numbers of tokens."""
+    share = SENTENCES // made.settings.devices
+    mine, whole = slice(replica * share, (replica + 1) * share), sides(made, step)
+    arrays = {name: value[mine] for name, value in whole.items()}
+    arrays["dropout_key"] = keys(3, 0, np.arange(step * SENTENCES, (step + 1) * SENTENCES))[mine]
+    if made.weigh_tokens:
+        weights = [float(one["target_length"].sum()) for one in (arrays, whole)]
+    else:
+        weights = [float(share), float(SENTENCES)]
+    return Batch(arrays, *weights, SENTENCES)
+
+
+def evaluation(made: TranslationWorkload) -> list[Batch]:
+    """One batch to translate, with a sentence that is not valid, and one with labels."""
+    arrays = sides(made, 1)
+    number = {"number": np.arange(SENTENCES), "valid": np.arange(SENTENCES) < SENTENCES - 1}
+    sources = {name: arrays[name] for name in ("source", "source_length")}
+    return [Batch({**some, **number}, SENTENCES, SENTENCES, SENTENCES) for some in (sources, arrays)]

@@ -1,0 +1,25 @@
+"""What a framework's trainers compute on one or two devices: MXNet drives all in one process, the others one in each."""
+
+import functools
+
+from tests.frameworks_probe import probe, probe_together
+
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+
+
+@functools.cache
+def on_devices(framework, devices, function, *arguments):
+    """The arrays of each process, by what stands before the first `/` of their names."""
+    if devices == 1 or framework == "mxnet":
+        found = [probe(framework, function, framework, devices, *arguments)]
+    else:
+        found = probe_together(framework, devices, function, framework, devices, *arguments)
+    return [_by_case(arrays) for arrays in found]
+
+
+def _by_case(arrays):
+    found = {}
+    for key, value in arrays.items():
+        case, _, name = key.partition("/")
+        found.setdefault(case, {})[name] = value
+    return found

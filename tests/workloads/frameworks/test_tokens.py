@@ -1,0 +1,127 @@
+"""What stands on each framework's ModelTrainer: tokens in two shapes, gradients in pieces, the modes; against float64 NumPy."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.frameworks_probe import below, probe, probe_together, relative
+from tests.workloads.frameworks import synthetic_tokens
+from tests.workloads.frameworks.devices import FRAMEWORKS, on_devices
+from tests.workloads.frameworks.synthetic_tokens import SIZES, VARIANTS, Tokens
+
+PLAIN, COMPILED = ("plain", "pieces", "unused", "unused pieces"), ("compiled", "compiled pieces")
+ANY_SHAPE = ("any shape", "any shape in pieces")
+"""One trace for all shapes; but XLA compiles each."""
+RUNS = {
+    ("pytorch", 1): (*PLAIN, "compiled") if shutil.which("g++") else PLAIN,
+    ("pytorch", 2): PLAIN,
+    ("tensorflow", 1): ("plain", "unused pieces", "compiled", *ANY_SHAPE),
+    ("tensorflow", 2): ("plain",),
+    ("mxnet", 1): (*PLAIN, *COMPILED),
+    ("mxnet", 2): (*PLAIN, *COMPILED),
+}
+LONG_RUN = [("tensorflow", 1, variant) for variant in ("compiled pieces", "any shape compiled")]
+LONG_RUN += [("pytorch", 1, "compiled pieces")] if shutil.which("g++") else []
+CLOSE = {"pytorch": 3e-6, "tensorflow": 3e-6, "mxnet": 5e-5}
+"""Of the largest value: fp32 rounds to 6e-8; a softmax over 40 words and six steps add up. MXNet's logarithm is 1e-6 off."""
+every = pytest.mark.parametrize(
+    ("framework", "devices", "variant"),
+    [
+        *((*run, variant) for run, variants in RUNS.items() for variant in variants),
+        *(pytest.param(*one, marks=pytest.mark.full) for one in LONG_RUN),
+    ],
+)
+
+
+def computed(framework, devices, variant):
+    """What each process computes of a variant."""
+    together = RUNS[framework, devices]
+    asked = together if variant in together else (variant,)
+    found = on_devices(framework, devices, "probes.small_trainers.tokens", *asked)
+    return [of_process[variant] for of_process in found]
+
+
+def close(found, wanted, framework, least=1.0):
+    """Same names; values as close as fp32 is."""
+    assert set(found) == set(wanted)
+    for name, value in wanted.items():
+        assert np.abs(found[name] - value).max() <= CLOSE[framework] * max(np.abs(value).max(), least), name
+
+
+@every
+def test_losses_and_state_follow_float64(framework, devices, variant):
+    wanted, losses = synthetic_tokens.expected(Tokens(devices, **VARIANTS[variant]))
+    for found in computed(framework, devices, variant):
+        np.testing.assert_allclose(found["losses"], losses, rtol=CLOSE[framework])
+        close(below(found, "state/"), wanted, framework)
+        assert found["same"]
+
+
+@every
+def test_passes_without_an_update_have_loss_and_gradients_and_change_nothing(framework, devices, variant):
+    workload = Tokens(devices, **VARIANTS[variant])
+    weights = dict(workload.initial_weights(1))
+    passes = [synthetic_tokens.summed(workload, step, weights) for step in range(2)]
+    # What fp16 has to hold does not shrink with the devices; PyTorch's mean over them does that by itself.
+    scale = workload.optimizer().loss_scaling.start * (1 if framework == "pytorch" else devices)
+    for found in computed(framework, devices, variant):
+        for mode in ("forward", "forward_backward"):
+            assert found[mode] == pytest.approx(np.mean([loss for loss, _ in passes]), rel=CLOSE[framework])
+        close(below(found, "gradient/"), {name: scale * value for name, value in passes[0][1].items()}, framework)
+        assert found["untouched"]
+
+
+@every
+def test_outputs_are_the_models(framework, devices, variant):
+    workload = Tokens(devices, **VARIANTS[variant])
+    weights = dict(workload.initial_weights(1))
+    for process, found in enumerate(computed(framework, devices, variant)):
+        for step in range(2):
+            wanted = synthetic_tokens.logits_of(weights, workload.batch(step, process).arrays["source"])
+            assert relative(found[f"logits/{step}"], wanted) <= CLOSE[framework]
+
+
+@every
+def test_each_shape_is_traced_once(framework, devices, variant):
+    """One trace serves all where the model takes any; MXNet compiles no graph that depends on the data."""
+    wanted = {
+        "pytorch": -1,
+        "tensorflow": 1 if variant in ANY_SHAPE else len(SIZES),
+        "mxnet": len(SIZES) if variant in COMPILED else 0,
+    }
+    assert computed(framework, devices, variant)[0]["traces"] == wanted[framework]
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_setup_warms_up_what_the_mode_is_going_to_do(framework):
+    """Steps, passes with gradients, passes without, evaluations; one of each shape. PyTorch evaluates where the run will."""
+    found, each = below(probe(framework, "probes.small_trainers.said", framework), "modes/"), len(SIZES)
+    evaluates = 0 if framework == "pytorch" else each
+    assert {mode: counts.tolist() for mode, counts in found.items()} == {
+        "train": [each, 0, 0, each],
+        "forward_backward": [0, each, 0, evaluates],
+        "forward": [0, 0, each, evaluates],
+        "inference": [0, 0, 0, each],
+    }
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_batch_that_cannot_be_cut_is_refused_in_one_line(framework):
+    said = str(probe(framework, "probes.small_trainers.said", framework)["refused"])
+    assert said.startswith("accumulation_steps=3: a device's batch of 4 ")
+    assert "type batch=per_device:N" in said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "tensorflow"])
+def test_parameter_without_gradient_is_named_where_every_step_uses_all(framework):
+    assert "short.bias" in str(probe(framework, "probes.small_trainers.said", framework)["missing"])
+
+
+def test_masks_of_dropout_differ_between_replicas_but_not_by_the_warm_up():
+    alone = probe("pytorch", "probes.small_pytorch.dropout")
+    pair = probe_together("pytorch", 2, "probes.small_pytorch.dropout")
+    assert all(found["same"] for found in (alone, *pair))
+    assert pair[0]["mask"] == alone["mask"] != pair[1]["mask"]
+    assert abs(alone["losses"] - computed("pytorch", 1, "plain")[0]["losses"]).min() > 1e-3

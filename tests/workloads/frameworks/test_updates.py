@@ -1,0 +1,130 @@
+"""Every optimizer of every framework, with clipping, rules, accumulation and loss scaling, against float64 NumPy."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+
+from tests.frameworks_probe import below, probe, probe_together
+from tests.workloads.frameworks import synthetic_updates
+from tests.workloads.frameworks.devices import on_devices
+from tests.workloads.frameworks.synthetic_updates import CASES, OPTIMIZERS, OVERFLOW, SHAPES, STEPS, Updates
+
+COMPILED = [f"{optimizer}-everything-compiled" for optimizer in ("sgd", "lars", "adam", "rmsprop")]
+ON_TWO = ["sgd-plain", "sgd-pieces", "sgd-dynamic", "adam-everything"]
+RUNS = {
+    ("pytorch", 1): CASES,
+    ("pytorch", 2): ON_TWO,
+    ("tensorflow", 1): [*CASES, *COMPILED],
+    ("tensorflow", 2): ON_TWO,
+    ("mxnet", 1): CASES,
+    ("mxnet", 2): CASES,
+}
+"""Framework and devices to what is computed. On two devices MXNet shares the work in its optimizers, the others before them."""
+TOLERANCE = 3e-6
+"""Of the largest value of an array: fp32 rounds to 6e-8, ten steps of sums over samples, norms and velocities add up."""
+
+
+def chosen(condition=lambda case: True):
+    """The parameters `framework`, `devices` and `case` of the runs whose case is one of those."""
+    runs = [(*run, case) for run, cases in RUNS.items() for case in cases if condition(case)]
+    return pytest.mark.parametrize(("framework", "devices", "case"), runs)
+
+
+def computed(framework, devices, case):
+    """What each process computes of a case."""
+    found = on_devices(framework, devices, "probes.small_trainers.updates", *RUNS[framework, devices])
+    return [of_process[case] for of_process in found]
+
+
+def workload_of(case, replicas=1):
+    optimizer, variant, *_ = case.split("-")
+    return Updates(optimizer, variant, replicas)
+
+
+@functools.cache
+def expected(optimizer, variant, replicas):
+    return synthetic_updates.expected(Updates(optimizer, variant, replicas))
+
+
+@chosen()
+def test_ten_steps_follow_float64_and_every_process_has_one_state(framework, devices, case):
+    """The state is saved and loaded after the fifth. Where there are two replicas, the second's gradients alone overflow."""
+    found = [below(arrays, "last/") for arrays in computed(framework, devices, case)]
+    wanted = expected(*case.split("-")[:2], devices)
+    assert set(found[0]) == set(wanted)
+    for name, value in wanted.items():
+        assert found[0][name].dtype == np.float32
+        assert found[0][name].shape == value.shape, name
+        assert np.abs(found[0][name] - value).max() <= TOLERANCE * max(np.abs(value).max(), 1e-3), name
+        for other in found[1:]:
+            np.testing.assert_array_equal(other[name], found[0][name])
+
+
+@chosen()
+def test_warm_up_leaves_no_trace(framework, devices, case):
+    workload = workload_of(case)
+    weights = dict(workload.initial_weights(1))
+    for name, value in below(computed(framework, devices, case)[0], "fresh/").items():
+        wanted = workload.updates.loss_scaling.start if name == "loss_scale" else weights.get(name, 0)
+        np.testing.assert_array_equal(value, np.broadcast_to(wanted, value.shape))
+
+
+@chosen(lambda case: "dynamic" in case or "everything" in case)
+def test_overflow_of_one_replica_changes_the_scale_alone(framework, devices, case):
+    for found in computed(framework, devices, case):
+        before, after = below(found, "before/"), below(found, "middle/")
+        assert after.pop("loss_scale") == before.pop("loss_scale") / 2
+        assert after.pop("loss_scale.clean_steps") == 0 < before.pop("loss_scale.clean_steps")
+        for name, value in before.items():
+            np.testing.assert_array_equal(after[name], value)
+        if "adam.step" in after:
+            assert (after["adam.step"], found["last/adam.step"]) == (OVERFLOW, STEPS - 1)
+
+
+@chosen()
+def test_frozen_parameters_stay_have_no_state_and_do_not_travel(framework, devices, case):
+    found, workload = computed(framework, devices, case)[0], workload_of(case)
+    weights = dict(workload.initial_weights(1))
+    frozen = [name for name in SHAPES if workload.parameter_rule(name).frozen]
+    for name in frozen:
+        np.testing.assert_array_equal(found[f"last/{name}"], weights[name])
+        assert not [key for key in below(found, "last/") if key.endswith(f".{name}")]
+    trained = [math.prod(shape) for name, shape in SHAPES.items() if name not in frozen]
+    assert found["traffic"].tolist() == [4 * sum(trained), len(trained)]
+
+
+def test_pytorch_sums_gradients_once_in_each_step_however_many_pieces():
+    cases = [f"{optimizer}-{variant}" for optimizer, variant in (("sgd", "pieces"), ("adam", "everything"))]
+    for found in probe_together("pytorch", 2, "probes.small_pytorch.reduced", *cases):
+        for case in cases:
+            rules = workload_of(case).parameter_rule
+            assert found[case] == sum(math.prod(shape) for name, shape in SHAPES.items() if not rules(name).frozen)
+
+
+@pytest.mark.parametrize(("framework", "devices"), [("pytorch", 1), ("mxnet", 2)])
+def test_host_waits_for_no_device_during_a_step(framework, devices):
+    found = probe(framework, "probes.small_trainers.waits", framework, devices, *OPTIMIZERS)
+    assert {name: waits.tolist() for name, waits in found.items()} == {name: [] for name in OPTIMIZERS}
+
+
+def test_what_fp16_holds_does_not_shrink_with_mxnets_contexts():
+    """A batch of 8 samples of each: the backward pass starts from its scale over 8 on any number of them."""
+    found = probe("mxnet", "probes.small_mxnet.seeds")
+    assert [found[f"none/{count}"] for count in (1, 2)] == [1 / 8, 1 / 16]
+    for mode, scale in (("static", 128), ("dynamic", 2048)):
+        assert [found[f"{mode}/{count}"] for count in (1, 2)] == [scale / 8, scale / 8]
+
+
+def test_cases_clip_overflow_and_grow():
+    """What the cases are made for happens in them."""
+    state = expected("sgd", "dynamic", 1)
+    assert expected("adam", "everything", 1)["adam.step"] == STEPS - 1
+    assert 0 < OVERFLOW < STEPS - 1
+    # At the maximum after step 2, halved by step 4, grown after 7; two clean steps since.
+    assert (state["loss_scale"], state["loss_scale.clean_steps"]) == (2.0**11, 2)
+    clip = Updates("sgd", "clip")
+    means = [[value.mean(0).reshape(-1) for value in clip.batch(step, 0).arrays.values()] for step in range(STEPS)]
+    norms = [np.linalg.norm(np.concatenate(arrays)) for arrays in means]
+    assert min(norms) < clip.updates.clip_norm < max(norms)
