@@ -206,7 +206,12 @@ def test_a_python_without_the_controllers_packages_says_what_to_type(tmp_path, w
 @pytest.mark.parametrize(
     ("word", "typed"),
     [
-        ("optimizer=adam", "workload.hyperparameter_set=NAME"),
+        ("optimizer=adam", "workload=ncf has one optimizer, which no setting changes; type workload=ncf --help"),
+        ("data_dir=/data", "set SUITE_DATA_DIR"),
+        ("environment=conda", "environment=custom"),
+        ("global_batch_size=", "batch=global:N or batch=per_device:N"),
+        ("foo", "type --help"),
+        ("+x=y", "x: there is no such key; type --help"),
         ("framework=tf", "framework=tensorflow"),
         ("framework=torch", "framework=pytorch"),
         ("gpus=all", "gpus=8"),
@@ -223,10 +228,19 @@ def test_what_others_call_it_is_answered_with_what_to_type(word, typed):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("word", ["foo", "+x=y"])
-def test_what_is_unlike_anything_is_advised_nothing(word):
-    with pytest.raises(ValueError, match=r"(there is no such key|not of the form key=value)$"):
-        compose(["workload=ncf", word])
+@pytest.mark.parametrize(("workload", "allowed"), [("resnet50", "sgd, lars"), ("ssd", "sgd"), ("zoo", "sgd, rmsprop")])
+@pytest.mark.parametrize("key", ["optimizer", "optim", "workload.optimizer"])
+def test_what_a_set_alone_says_names_the_file_the_allowed_and_the_page(workload, allowed, key):
+    with pytest.raises(
+        ValueError, match=rf"^{key}=adam: a file sets optimizer \(of workload={workload}: {allowed}\)"
+    ) as e:
+        compose([f"workload={workload}", f"{key}=adam"])
+    for part in (
+        f" hyperparameters/{workload}/NAME.yaml ",
+        "workload.hyperparameter_set=NAME",
+        "docs/hyperparameters.md",
+    ):
+        assert part in str(e.value)
 
 
 def test_suite_run_calls_itself_so_and_training_is_run(tmp_path):
