@@ -42,6 +42,8 @@ NOT_OFFERED = {
     "hydra.mode": "type -m for a sweep",
 }
 """Keys that one may look for, and what there is instead."""
+_OPTIMIZER = dict.fromkeys(("optimizer", "optim", "opt"), "optimizer")
+"""What the optimizer of a hyperparameter set is called, here and elsewhere."""
 _PATHS = ("output", "backbone.weights", "launch.hostfile")
 _LISTS = ("launch.hosts", "launch.sbatch")
 
@@ -143,9 +145,7 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
     for argument in arguments:
         override = parse(argument)
         key = override.key_or_group
-        instead = next((NOT_OFFERED[name] for name in NOT_OFFERED if f"{key}.".startswith(f"{name}.")), "")
-        if instead:
-            raise ValueError(f"{argument}: {instead}")
+        _check_offered(argument, key)
         if key.partition(".")[0] == "hydra":
             continue
         if override.is_add() or override.is_delete() or override.is_force_add():
@@ -162,9 +162,21 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
                 check_key(key, value, workloads)
 
 
+def _check_offered(argument: str, key: str) -> None:
+    """Raise ValueError, with what there is instead, for one of `NOT_OFFERED` or a key below it."""
+    instead = next((NOT_OFFERED[name] for name in NOT_OFFERED if f"{key}.".startswith(f"{name}.")), "")
+    if instead:
+        raise ValueError(f"{argument}: {instead}")
+
+
 def check_root(key: str) -> None:
-    """Raise ValueError for a key whose first word is none of the suite's: `worklod`."""
+    """Raise ValueError for a key whose first word is none of the suite's: `worklod`. No workload need be known."""
     roots = [*GROUPS, *known_fields(SuiteConfig), "study", "hydra"]
+    _check_offered(key, key.lstrip("+~"))
+    if key.lstrip("+~") in _OPTIMIZER:
+        raise ValueError(
+            f"{key}: a hyperparameter set of a workload sets it (docs/hyperparameters.md); type workload=NAME too"
+        )
     if key.partition(".")[0].lstrip("+~") not in roots:
         meant = keys.meant(key, "…", [*GROUPS, *keys.suite_keys()]) or "; type --help for those that there are"
         raise ValueError(f"{key}: there is no such key{meant}")
@@ -199,18 +211,19 @@ def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
 
 
 def _check_set_alone(key: str, value: Any, workload: str) -> None:
-    """Raise ValueError for what a hyperparameter set alone says, with the file that says it: `optimizer=adam`."""
-    name = {"optim": "optimizer", "opt": "optimizer"}.get(key, key).removeprefix("workload.")
+    """Raise ValueError for what a hyperparameter set alone says, with the files that say it: `optimizer=adam`."""
+    name = _OPTIMIZER.get(key.removeprefix("workload."), key.removeprefix("workload."))
     item = of_sets(registry.load_workload(workload).Options).get(name)
     if item is not None and item.metadata.get("internal"):
-        allowed = f" (of workload={workload}: {', '.join(choices)})" if (choices := item.metadata["choices"]) else ""
+        allowed = f" (allowed: {', '.join(choices)})" if (choices := item.metadata["choices"]) else ""
         raise ValueError(
-            f"{key}={value}: a file sets {name}{allowed}; write hyperparameters/{workload}/NAME.yaml in a folder of yours and "
-            f"type --config-dir FOLDER workload.hyperparameter_set=NAME (docs/hyperparameters.md)"
+            f"{key}={value}: {name} is set by a file in conf/hyperparameters/{workload}{allowed}; write "
+            f"hyperparameters/{workload}/NAME.yaml in a folder of yours and type --config-dir FOLDER "
+            f"workload.hyperparameter_set=NAME (docs/hyperparameters.md)"
         )
     if name == "optimizer":
         others = f"type workload={workload} --help for those that there are"
-        raise ValueError(f"{key}={value}: workload={workload} has one optimizer, which no setting changes; {others}")
+        raise ValueError(f"{key}={value}: workload={workload} has one optimizer and no setting for it; {others}")
 
 
 def _check_value(key: str, item: Any, value: Any) -> None:
