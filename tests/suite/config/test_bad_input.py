@@ -10,7 +10,7 @@ from tests.helpers import PROJECT, TOY_RUN, cpu_seconds, run_suite, run_suite_he
 
 NCF = ("workload=ncf", "profile=demo")
 GLOBAL_OR_EACH = "did you mean batch=global:64 or batch=per_device:64?"
-IN_A_FILE = "; write hyperparameters/{}/NAME.yaml in a folder of yours and type --config-dir FOLDER workload.hyperparameter_set="
+IN_A_FILE = "write hyperparameters/{}/NAME.yaml in a folder of yours and type --config-dir FOLDER workload.hyperparameter_set="
 WHOLE = [
     ("workload=nfc", "gnmt, maskrcnn, ncf, resnet50, ssd, toy, transformer, zoo (did you mean 'ncf'?)"),
     ("workload=NCF", "(did you mean 'ncf'?)"),
@@ -39,9 +39,9 @@ WHOLE = [
     ("study=dgx1_article gpus=3", "its points have gpus=1,4,8"),
     ("study=frameworks batsh=1", "batsh=1: there is no such key; did you mean batch=1?"),
     ("study=frameworks resume=true,false", "one value for the whole study"),
-    *[(f"workload=resnet50 {k}=adam", "in conf/hyperparameters/resnet50 (allowed: sgd, lars)" + IN_A_FILE.format("resnet50"))
+    *[(f"workload=resnet50 {k}=adam", "in conf/hyperparameters/resnet50 (allowed: sgd, lars); " + IN_A_FILE.format("resnet50"))
       for k in ("optimizer", "optim", "workload.optimizer")],
-    ("workload=ssd optimizer=adam", "in conf/hyperparameters/ssd (allowed: sgd)" + IN_A_FILE.format("ssd")),
+    ("workload=ssd optimizer=adam", "in conf/hyperparameters/ssd (allowed: sgd); " + IN_A_FILE.format("ssd")),
 ]  # fmt: skip
 BESIDE_NCF = [
     ("output=", "output= names no folder; type output=FOLDER"),
