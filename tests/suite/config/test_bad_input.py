@@ -10,7 +10,9 @@ from tests.helpers import PROJECT, TOY_RUN, cpu_seconds, run_suite, run_suite_he
 
 NCF = ("workload=ncf", "profile=demo")
 GLOBAL_OR_EACH = "did you mean batch=global:64 or batch=per_device:64?"
-IN_A_FILE = "write hyperparameters/{}/NAME.yaml in a folder of yours and type --config-dir FOLDER workload.hyperparameter_set="
+IN_A_FILE = (
+    "write hyperparameters/{}/NAME.yaml in a folder of yours and type --config-dir FOLDER workload.hyperparameter_set="
+)
 WHOLE = [
     ("workload=nfc", "gnmt, maskrcnn, ncf, resnet50, ssd, toy, transformer, zoo (did you mean 'ncf'?)"),
     ("workload=NCF", "(did you mean 'ncf'?)"),
