@@ -175,7 +175,7 @@ def check_root(key: str) -> None:
     _check_offered(key, key.lstrip("+~"))
     if key.lstrip("+~") in _OPTIMIZER:
         raise ValueError(
-            f"{key}: a hyperparameter set of a workload sets it (docs/hyperparameters.md); type workload=NAME too"
+            f"{key}: it is set by a file, conf/hyperparameters/WORKLOAD/NAME.yaml: docs/hyperparameters.md"
         )
     if key.partition(".")[0].lstrip("+~") not in roots:
         meant = keys.meant(key, "…", [*GROUPS, *keys.suite_keys()]) or "; type --help for those that there are"

@@ -18,7 +18,7 @@ WHOLE = [
     ("workload=NCF", "(did you mean 'ncf'?)"),
     ("", "no workload given: type workload=NAME"),
     ("gpus=1", "no workload given: type workload=NAME"),
-    ("optimizer=adam", "a hyperparameter set of a workload sets it (docs/hyperparameters.md); type workload=NAME"),
+    ("optimizer=adam", "it is set by a file, conf/hyperparameters/WORKLOAD/NAME.yaml: docs/hyperparameters.md"),
     ("wandb=true", "wandb: logs are files alone"),
     ("--info", "no workload given: type workload=NAME"),
     ("worklod=ncf", "worklod: there is no such key; did you mean workload="),
@@ -42,7 +42,7 @@ WHOLE = [
     ("study=frameworks batsh=1", "batsh=1: there is no such key; did you mean batch=1?"),
     ("study=frameworks resume=true,false", "one value for the whole study"),
     *[(f"workload=resnet50 {k}=adam", "in conf/hyperparameters/resnet50 (allowed: sgd, lars); " + IN_A_FILE.format("resnet50"))
-      for k in ("optimizer", "optim", "workload.optimizer")],
+      for k in ("optimizer", "optim", "workload.optimizer", "workload.optim")],
     ("workload=ssd optimizer=adam", "in conf/hyperparameters/ssd (allowed: sgd); " + IN_A_FILE.format("ssd")),
 ]  # fmt: skip
 BESIDE_NCF = [
