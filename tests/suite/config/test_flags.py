@@ -8,6 +8,7 @@ from suite import __version__
 from suite.config.compose import compose
 from suite.config.sweeps import default_gpus
 from suite.machine import devices
+from suite.plan.jobs import plan
 from suite.plan.shown import settings_text
 from tests.helpers import composed, logging_as_at_a_start, run_suite, run_suite_here
 
@@ -90,6 +91,20 @@ def test_a_sweep_without_gpus_is_over_1_4_and_8_and_says_so():
     assert [job.config["gpus"] for job in request.jobs] == [1, 4, 8]
     assert request.arguments == ("-m", "workload=ncf", "gpus=1,4,8")  # what is typed to resume
     assert "gpus=1,4,8, as the reference sweep; type gpus=…" in request.notes[0]
+
+
+def test_a_sweep_over_machines_leaves_out_what_does_not_divide_and_says_so():
+    request = compose(["-m", *NCF, "gpus=1,2", "nodes=1,2"])
+    assert [(job.config["gpus"], job.config["nodes"]) for job in request.jobs] == [(1, 1), (2, 1), (2, 2)]
+    assert request.notes == ("left out, since gpus must divide by nodes: gpus=1 nodes=2",)
+
+
+def test_a_sweep_over_workloads_gives_each_its_own_keys_alone():
+    jobs = [job.config for job in compose(["-m", "workload=ncf,ssd", "profile=demo", "gpus=1"]).jobs]
+    assert [job["workload"]["name"] for job in jobs] == ["ncf", "ssd"]
+    assert {*jobs[0]["data"].values(), *jobs[0]["backbone"].values()} == {None}  # keys that NCF does not have
+    options = plan(jobs[1]).draft.settings.options
+    assert options == plan(composed("workload=ssd", "profile=demo")).draft.settings.options
 
 
 @pytest.mark.parametrize("typed", [{"gpus": ["2"]}, {"gpus": ["1", "2"]}, {"seed": ["1", "2"]}])
