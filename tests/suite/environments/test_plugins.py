@@ -116,7 +116,7 @@ def test_it_is_installed_once_for_each_content(tmp_path, envs):
 
 def test_another_content_or_name_of_a_file_is_another_installation(tmp_path, envs, as_pip_would):
     plugin = copied(tmp_path, "mine")
-    added, renamed = plugin / "lines" / "added.py", plugin / "lines" / "renamed.py"
+    added, renamed = plugin / "lines" / "added.py", plugin / "lines" / "after.py"  # at the same place in the order
     for change, expected in (
         (lambda: added.write_text(""), 1),
         (lambda: None, 1),
