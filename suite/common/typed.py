@@ -19,18 +19,23 @@ _SUITE = re.compile(rf"(?<![\w./`-])suite (?=(?:{_COMMANDS})\b)")
 _RUN = re.compile(r"(?<![\w./-])python run_suite\.py(?=\s)")
 
 
-_SUITE_SCRIPTS = ("suite", "cli.py", "__main__.py")
+_MODULES = [Path(__file__).resolve().parents[1] / name for name in ("cli.py", "__main__.py")]
 
 
 def program() -> str:
     """What starts the messages of a run: `suite run` where that was typed."""
-    return "suite run" if Path(sys.argv[0]).name in _SUITE_SCRIPTS else "run_suite.py"
+    return "suite run" if _is_suite(Path(sys.argv[0])) else "run_suite.py"
+
+
+def _is_suite(script: Path) -> bool:
+    """Whether it starts `suite`; any program's `python -m NAME` has a `__main__.py`."""
+    return script.name == "suite" or script.resolve() in _MODULES
 
 
 def as_typed(text: str) -> str:
     """`text` with its commands as the shell here finds them. Unchanged where no script of ours started this process."""
     script = Path(sys.argv[0])
-    if script.name not in (*_SUITE_SCRIPTS, "run_suite.py") or not script.is_file():
+    if not (_is_suite(script) or script.name == "run_suite.py") or not script.is_file():
         return text
     suite, run = suite_command(), run_command()
     return _RUN.sub(lambda _: run, _SUITE.sub(lambda _: f"{suite} ", text))

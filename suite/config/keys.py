@@ -30,7 +30,7 @@ ELSEWHERE = {
 """What other programs call a setting, to what is typed here."""
 SYNONYMS = {
     **{"gpu": "cuda", "nvidia": "cuda", "float32": "fp32", "half": "fp16", "float16": "fp16", "bfloat16": "bf16"},
-    **{"tf": "tensorflow", "torch": "pytorch", "singularity": "apptainer"},
+    **{"tf": "tensorflow", "torch": "pytorch", "singularity": "apptainer", "conda": "custom", "venv": "custom"},
 }
 """What other programs call a value."""
 
@@ -89,7 +89,7 @@ def meant(key: str, value: object, known: Iterable[str]) -> str:
     """`; did you mean workload.learning_rate=0.1?` for a key that there is not, or an empty text."""
     known = [name for name in known if not name.endswith(".name")]
     last = key.rpartition(".")[2].lower()
-    words = [word.format(value) for word in ELSEWHERE.get(last, "").split() if word.partition("=")[0] in known]
+    words = [word.format(value or "N") for word in ELSEWHERE.get(last, "").split() if word.partition("=")[0] in known]
     if not words:
         group = f"{key.rpartition('.')[0]}."
         near = {name.rpartition(".")[2]: name for name in reversed(known) if name.startswith(group) and group != "."}

@@ -14,11 +14,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, IntervalSweep, Override
 from hydra.errors import HydraException
 
+from suite.common import registry
 from suite.common.registry import not_allowed
 from suite.config import keys
 from suite.config.keys import GROUPS, SHORT, SYNONYMS, group_choices
 from suite.config.options import SuiteConfig, known_fields
-from workloads.api import OPTION_GROUPS, check_value, kind_of
+from workloads.api import OPTION_GROUPS, check_value, kind_of, of_sets
 
 _SWEEPS = "runs have the machine one after another: type -m with lists (docs/hydra.md)"
 _FOLDER = "Hydra's folders are not used; type output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"
@@ -28,10 +29,12 @@ _TRACKERS = (
 NOT_OFFERED = {
     "framework.kvstore": "MXNet's processes meet at a dist_sync store, and nothing else is offered (Horovod would be faster on "
     "real networks: docs/several_machines.md); leave it out",
-    "optimizer": "it is a part of a hyperparameter set (SSD, Mask R-CNN: sgd; ResNet-50: sgd, lars; zoo: sgd, rmsprop; others: "
-    "adam); set it in a file of your own, hyperparameters/WORKLOAD/NAME.yaml (docs/hyperparameters.md), and type "
-    "workload.hyperparameter_set=NAME",
-    **dict.fromkeys(("wandb", "mlflow", "tensorboard"), _TRACKERS),
+    **dict.fromkeys(("wandb", "mlflow", "tensorboard", "logger"), _TRACKERS),
+    **dict.fromkeys(
+        ("data_dir", "data.dir", "data.path"),
+        "set SUITE_DATA_DIR to the folder of prepared data sets (docs/getting_started.md)",
+    ),
+    "log_dir": "type output=FOLDER for the runs of this command, or set SUITE_LOG_DIR",
     **dict.fromkeys(("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir"), _FOLDER),
     "hydra.job.chdir": _FOLDER,
     **dict.fromkeys(("hydra/sweeper", "hydra.sweeper"), _SWEEPS),
@@ -39,6 +42,8 @@ NOT_OFFERED = {
     "hydra.mode": "type -m for a sweep",
 }
 """Keys that one may look for, and what there is instead."""
+_OPTIMIZER = dict.fromkeys(("optimizer", "optim", "opt"), "optimizer")
+"""What the optimizer of a hyperparameter set is called, here and elsewhere."""
 _PATHS = ("output", "backbone.weights", "launch.hostfile")
 _LISTS = ("launch.hosts", "launch.sbatch")
 
@@ -93,7 +98,8 @@ def parse(argument: str) -> Override:
         key, _, value = argument.partition("=")
         items = [item for item in value.split(",") if item.strip()]
         if re.fullmatch(r"[\w.-]+", argument):
-            raise ValueError(f"{argument}: not of the form key=value{_setting_of(argument)}") from None
+            instead = _setting_of(argument) or "; type --help for the settings that there are"
+            raise ValueError(f"{argument}: not of the form key=value{instead}") from None
         if items and len(items) < len(value.split(",")):
             raise ValueError(f"{argument}: a comma with no value beside it; type {key}={','.join(items)}") from None
         raise ValueError(f"{argument}: not of the form key=value; quote unusual text: key=\"'…'\"") from None
@@ -139,9 +145,7 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
     for argument in arguments:
         override = parse(argument)
         key = override.key_or_group
-        instead = next((NOT_OFFERED[name] for name in NOT_OFFERED if f"{key}.".startswith(f"{name}.")), "")
-        if instead:
-            raise ValueError(f"{argument}: {instead}")
+        _check_offered(argument, key)
         if key.partition(".")[0] == "hydra":
             continue
         if override.is_add() or override.is_delete() or override.is_force_add():
@@ -158,11 +162,24 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
                 check_key(key, value, workloads)
 
 
+def _check_offered(argument: str, key: str) -> None:
+    """Raise ValueError, with what there is instead, for one of `NOT_OFFERED` or a key below it."""
+    instead = next((NOT_OFFERED[name] for name in NOT_OFFERED if f"{key}.".startswith(f"{name}.")), "")
+    if instead:
+        raise ValueError(f"{argument}: {instead}")
+
+
 def check_root(key: str) -> None:
-    """Raise ValueError for a key whose first word is none of the suite's: `worklod`."""
+    """Raise ValueError for a key whose first word is none of the suite's: `worklod`. No workload need be known."""
     roots = [*GROUPS, *known_fields(SuiteConfig), "study", "hydra"]
+    _check_offered(key, key.lstrip("+~"))
+    if key.lstrip("+~") in _OPTIMIZER:
+        raise ValueError(
+            f"{key}: it is set by a file, conf/hyperparameters/WORKLOAD/NAME.yaml: docs/hyperparameters.md"
+        )
     if key.partition(".")[0].lstrip("+~") not in roots:
-        raise ValueError(f"{key}: there is no such key{keys.meant(key, '…', [*GROUPS, *keys.suite_keys()])}")
+        meant = keys.meant(key, "…", [*GROUPS, *keys.suite_keys()]) or "; type --help for those that there are"
+        raise ValueError(f"{key}: there is no such key{meant}")
 
 
 def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
@@ -182,6 +199,7 @@ def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
         elif key in known:
             _check_value(key, known[key], value)
         else:
+            _check_set_alone(key, value, workload)
             parts = [name for name in known if name.startswith(f"{group}.") and name != "workload.name"]
             if not parts and below and group in known:
                 raise ValueError(f"{key}: there is no such key, {group} has no parts; type {group}=VALUE")
@@ -190,6 +208,22 @@ def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
             allowed = f"; there are {', '.join(parts)}" if parts and not said else ""
             hint = "" if said or allowed else f"; type workload={workload} --help for those that there are"
             raise ValueError(f"{key}={value}: there is no such key{owner}{said}{allowed}{hint}")
+
+
+def _check_set_alone(key: str, value: Any, workload: str) -> None:
+    """Raise ValueError for what a hyperparameter set alone says, with the files that say it: `optimizer=adam`."""
+    name = _OPTIMIZER.get(key.removeprefix("workload."), key.removeprefix("workload."))
+    item = of_sets(registry.load_workload(workload).Options).get(name)
+    if item is not None and item.metadata.get("internal"):
+        allowed = f" (allowed: {', '.join(choices)})" if (choices := item.metadata["choices"]) else ""
+        raise ValueError(
+            f"{key}={value}: {name} is set by a file in conf/hyperparameters/{workload}{allowed}; write "
+            f"hyperparameters/{workload}/NAME.yaml in a folder of yours and type --config-dir FOLDER "
+            f"workload.hyperparameter_set=NAME (docs/hyperparameters.md)"
+        )
+    if name == "optimizer":
+        others = f"type workload={workload} --help for those that there are"
+        raise ValueError(f"{key}={value}: workload={workload} has one optimizer and no setting for it; {others}")
 
 
 def _check_value(key: str, item: Any, value: Any) -> None:

@@ -41,6 +41,15 @@ def test_pages_are_found_and_have_commands():
     assert len(RUN) > 10
 
 
+def test_the_readme_begins_with_the_job_its_tests_and_a_run_with_its_demo():
+    first = [
+        " ".join(command.words).removeprefix(".venv/bin/python ") for command in commands_of(PROJECT / "README.md")
+    ]
+    run = "run_suite.py workload=ssd"
+    assert first[:4] == ["make demo", "make test", f"{run} gpus=8", f"{run} profile=demo gpus=2"]
+    assert first[4].startswith(".venv/bin/suite scaling ")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_command_hides_in_an_indented_block(page):
     assert not UNMARKED.search(page.read_text(encoding="utf-8")), "put it into a block of sh, where tests see it"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite.cli import COMMANDS
-from suite.common.typed import as_typed
+from suite.common.typed import as_typed, program
 from tests.helpers import PROJECT, run_suite
 
 BIN = Path(sys.executable).parent
@@ -41,6 +41,27 @@ def test_other_words_stay(monkeypatch, tmp_path):
     started_by_a_script(monkeypatch, tmp_path)
     for text in ("the suite is not installed", ".venv/bin/suite env list", "suite/compliance/rules", "suite.control.x"):
         assert as_typed(text) == text
+
+
+@pytest.mark.parametrize(
+    ("script", "name"),
+    [
+        ("run_suite.py", "run_suite.py"),
+        ("suite/cli.py", "suite run"),
+        ("suite/__main__.py", "suite run"),
+        (".venv/bin/suite", "suite run"),
+        ("tests/pytest/__main__.py", "run_suite.py"),
+    ],
+)
+def test_a_run_calls_itself_as_it_was_started(script, name, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [str(PROJECT / script)])
+    assert program() == name
+
+
+def test_the_main_module_of_another_program_is_no_suite(monkeypatch, tmp_path):
+    (tmp_path / "__main__.py").touch()
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "__main__.py")])
+    assert as_typed("type: suite data list") == "type: suite data list"
 
 
 def test_a_hint_works_as_it_is_typed(tmp_path):

@@ -8,6 +8,7 @@ from suite import __version__
 from suite.config.compose import compose
 from suite.config.sweeps import default_gpus
 from suite.machine import devices
+from suite.plan.jobs import plan
 from suite.plan.shown import settings_text
 from tests.helpers import composed, logging_as_at_a_start, run_suite, run_suite_here
 
@@ -85,11 +86,6 @@ def test_a_sweep_is_the_grid_of_its_values_and_each_job_as_alone():
     assert sorted(request.jobs[-1].overrides) == sorted(alone)
 
 
-def test_a_reference_to_a_key_that_is_not_there_is_one_line():
-    with pytest.raises(ValueError, match=r"^[^\n]*Interpolation key 'nope' not found[^\n]*\Z"):
-        compose([*NCF, "output=${nope}"])
-
-
 def test_a_sweep_without_gpus_is_over_1_4_and_8_and_says_so():
     request = compose(["-m", "workload=ncf"])
     assert [job.config["gpus"] for job in request.jobs] == [1, 4, 8]
@@ -97,28 +93,23 @@ def test_a_sweep_without_gpus_is_over_1_4_and_8_and_says_so():
     assert "gpus=1,4,8, as the reference sweep; type gpus=…" in request.notes[0]
 
 
+def test_a_sweep_over_machines_leaves_out_what_does_not_divide_and_says_so():
+    request = compose(["-m", *NCF, "gpus=1,2", "nodes=1,2"])
+    assert [(job.config["gpus"], job.config["nodes"]) for job in request.jobs] == [(1, 1), (2, 1), (2, 2)]
+    assert request.notes == ("left out, since gpus must divide by nodes: gpus=1 nodes=2",)
+
+
+def test_a_sweep_over_workloads_gives_each_its_own_keys_alone():
+    jobs = [job.config for job in compose(["-m", "workload=ncf,ssd", "profile=demo", "gpus=1"]).jobs]
+    assert [job["workload"]["name"] for job in jobs] == ["ncf", "ssd"]
+    assert {*jobs[0]["data"].values(), *jobs[0]["backbone"].values()} == {None}  # keys that NCF does not have
+    options = plan(jobs[1]).draft.settings.options
+    assert options == plan(composed("workload=ssd", "profile=demo")).draft.settings.options
+
+
 @pytest.mark.parametrize("typed", [{"gpus": ["2"]}, {"gpus": ["1", "2"]}, {"seed": ["1", "2"]}])
 def test_the_default_of_a_sweep_acts_where_nothing_is_swept_only(typed):
     assert default_gpus(typed, composed(*NCF)) == ([], "")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (("--nope", *NCF), "unrecognized arguments: --nope; type --help"),
-        (("--cfg", "nope", *NCF), "invalid choice: 'nope'"),
-        (("--package", "workload", *NCF), "type --cfg job with them"),
-        (("--resolve", *NCF), "type --cfg job with them"),
-        (("worklod=ncf",), "worklod: there is no such key; did you mean workload="),
-        (("workload=maskrcnn", "workload.target.bbox=0.3"), "type workload.target.BBOX=0.3"),
-        (("workload=ncf", "workload.target.BBOX=0.3"), "type workload.target=0.3"),
-        (("--experimental-rerun", "config.pickle", *NCF), "--experimental-rerun: a run is repeated by"),
-    ],
-)
-def test_a_wrong_flag_or_sweep_is_one_line(arguments, expected):
-    with pytest.raises(ValueError, match=r"^[^\n]+\Z") as error:
-        compose(arguments)
-    assert expected in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -179,26 +179,6 @@ def test_sweeps_of_an_experiment_file(own):
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
-    [
-        (
-            ("-m", *NCF, "seed=interval(1,4)"),
-            "seed=interval(1,4): an interval has no end of values to try; type a list",
-        ),
-        (("-m", *NCF, "hydra/sweeper=optuna"), "type -m with lists"),
-        (("-m", *NCF, "hydra/launcher=submitit_slurm"), "type launch=slurm"),
-        ((*NCF, "hydra.mode=MULTIRUN"), "hydra.mode=MULTIRUN: type -m for a sweep"),
-        (("-m", "workload=glob(x*)"), "nothing matches; there are allreduce"),
-        (("--config-name", "other", *NCF), "type --config-dir DIR"),
-    ],
-)
-def test_what_hydra_has_and_this_has_not_is_one_line(typed, said):
-    with pytest.raises(ValueError, match=r"^[^\n]+\Z") as error:
-        compose(typed)
-    assert said in str(error.value)
-
-
-@pytest.mark.parametrize(
     ("line", "offered"),
     [
         ("workload=", {"workload=ncf", "workload=maskrcnn", "workload=zoo"}),

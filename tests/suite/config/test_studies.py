@@ -2,7 +2,6 @@
 
 import functools
 import operator
-import re
 
 import pytest
 import yaml
@@ -10,7 +9,6 @@ import yaml
 from suite.common import conf, registry, study
 from suite.common.study import load_study, read_study, study_names
 from suite.config import overrides
-from suite.config.compose import compose
 from suite.config.help import help_text
 from suite.config.overrides import texts
 from suite.config.studies import cells
@@ -124,24 +122,6 @@ def test_the_small_size_is_another_set_of_points():
 
 
 @pytest.mark.parametrize(
-    ("typed", "expected"),
-    [
-        (["study=batch"], r"study=batch: allowed: .*did you mean 'batch_size'"),
-        (["study.size=ci", "workload=ncf"], r"type study=NAME too"),
-        (["study=frameworks", "study.size=small"], r"study\.size=small: allowed: ci, full"),
-        (["study=image_size", "workload=ncf"], r"is over workload\.image_size, which this workload does not have"),
-        (["study=dgx1_article", "gpus=3"], r"no such point; its points have gpus=1,4,8"),
-        (["study=frameworks", "batsh=1"], r"batsh=1: there is no such key; did you mean batch=1\?"),
-        (["study=frameworks", "resume=true,false"], r"one value for the whole study"),
-    ],
-)
-def test_a_mistake_is_one_line(typed, expected):
-    with pytest.raises(ValueError, match=r"^[^\n]+\Z") as error:
-        compose(typed)
-    assert re.search(expected, str(error.value))
-
-
-@pytest.mark.parametrize(
     ("described", "expected"),
     [
         ({"set": {}}, "has no sentence"),
@@ -180,6 +160,3 @@ def test_cfg_prints_each_job_and_runs_none(tmp_path):
 )
 def test_short_for_the_whole_key(typed, meant):
     assert overrides.in_full(typed) == meant
-    key = meant.partition("=")[0]
-    with pytest.raises(ValueError, match=rf"{key}=never: allowed: "):
-        compose(["workload=ncf", "profile=demo", typed.partition("=")[0] + "=never"])

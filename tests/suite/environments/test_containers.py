@@ -14,7 +14,6 @@ from suite.common.paths import PROJECT
 from suite.environments import containers
 from suite.environments.containers import Container, Mount
 from suite.environments.environment import Environment, resolve
-from tests.helpers import TOY_RUN, run_suite_here
 
 RUN = "/runs/ncf 1,2/run_0"
 NAME = "suite-2465d761f091-worker-3"
@@ -87,15 +86,9 @@ def test_the_words_of_each_program(name, user):
 
 
 @pytest.mark.parametrize("name", containers.PROGRAMS)
-def test_a_question_before_a_run_has_no_folder_no_name_and_no_label(name, user):
-    words = Container(name, "image:1").words(MOUNTS[:2])
-    asked = [
-        word
-        for word in words
-        if word.startswith(("--name", "--label=suite.run", "--workdir", "--pwd", "--gpus", "--nv", "--dev"))
-    ]
-    assert not asked
-    assert not [word for word in words if "NVIDIA" in word]
+def test_a_question_before_a_run_has_no_folder_no_name_no_label_and_no_gpu(name, user):
+    of_runs = ("--name", "--label=suite.run", "--workdir", "--pwd", "--gpus", "--nv", "--dev", "--env=NVIDIA")
+    assert not [word for word in Container(name, "image:1").words(MOUNTS[:2]) if word.startswith(of_runs)]
 
 
 def test_root_of_podman_needs_no_other_user_namespace(user, monkeypatch):
@@ -145,9 +138,7 @@ def test_the_environment_mounts_code_plugins_data_and_the_run(user, monkeypatch,
 @pytest.mark.parametrize(
     ("text", "mount"),
     [
-        ("/a", Mount("/a", "/a")),
-        ("/a:/b", Mount("/a", "/b")),
-        ("/a:/b:ro", Mount("/a", "/b")),
+        *(("/a", Mount("/a", "/a")), ("/a:/b", Mount("/a", "/b")), ("/a:/b:ro", Mount("/a", "/b"))),
         ("/a:/b:rw", Mount("/a", "/b", True)),
     ],
 )
@@ -174,33 +165,57 @@ def test_what_ends_the_containers_of_a_run():
 
 # -- what is in the way -----------------------------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize("name", containers.PROGRAMS)
-def test_without_an_image(name):
-    with pytest.raises(ValueError, match=rf"^environment={name} needs an image; type environment\.image=\S+$"):
-        resolve({"name": name}, "torch")
+NO_IMAGE = 'case "$1" in version) echo 20;; *) echo "No such image" >&2; exit 1;; esac'
+NO_DAEMON = "echo hello; echo 'Cannot connect to the Docker daemon.' >&2; exit 1"
+PULLED = r"nothing is downloaded for a run; type: "
 
 
-def test_an_image_without_a_container():
-    with pytest.raises(
-        ValueError, match=r"environment\.image=a:1 needs environment=docker, podman, apptainer or enroot, found"
-    ):
-        resolve({"name": "auto", "image": "a:1"}, "torch")
+@pytest.mark.parametrize(
+    ("name", "script", "config", "said"),
+    [
+        *[
+            (name, "", {}, rf"^environment={name} needs an image; type environment\.image=")
+            for name in containers.PROGRAMS
+        ],
+        *[
+            (name, "", {"image": "a:1"}, rf"^environment={name}: {name} is not installed on this machine")
+            for name in containers.PROGRAMS
+        ],
+        (
+            "auto",
+            "",
+            {"image": "a:1"},
+            r"^environment\.image=a:1 needs environment=docker, podman, apptainer or enroot",
+        ),
+        ("docker", NO_DAEMON, {"image": "a:1"}, r"answer: Cannot connect .*; `docker version` must work first$"),
+        *[
+            (
+                name,
+                NO_IMAGE,
+                {"image": "a:1"},
+                rf"^environment\.image=a:1: {name} has no such .* type: {name} pull a:1$",
+            )
+            for name in containers.WITH_DAEMON
+        ],
+        ("docker", "echo 20", {"image": "a:1", "mounts": ["/no/such:/x"]}, r"mounts: /no/such does not exist here$"),
+        ("apptainer", "echo", {"image": "docker://a"}, rf"{PULLED}apptainer pull image\.sif docker://a$"),
+        ("enroot", "echo", {"image": "docker://a"}, rf"{PULLED}enroot import --output image\.sqsh docker://a$"),
+        ("apptainer", "echo", {"image": "/no/such.sif"}, r"^environment\.image=/no/such\.sif: no such file$"),
+        ("enroot", "echo mine", {"image": "/no/such"}, r": no such file and no container that `enroot list` shows$"),
+    ],
+)
+def test_what_is_in_the_way_is_one_line(program, monkeypatch, tmp_path, name, script, config, said):
+    """An empty script: the program is not there."""
+    if script:
+        program(name, script)
+    else:
+        monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ValueError, match=said) as error:
+        resolve({"name": name, **config}, "torch")
+    assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", containers.PROGRAMS)
-def test_a_program_that_is_not_installed(name, monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ValueError, match=rf"^environment={name}: {name} is not installed on this machine"):
-        resolve({"name": name, "image": "a:1"}, "torch")
-
-
-def test_a_daemon_that_does_not_answer(program, monkeypatch):
-    program("docker", "echo hello; echo 'Cannot connect to the Docker daemon.' >&2; exit 1")
-    with pytest.raises(
-        ValueError, match=r"its daemon does not answer: Cannot connect .*; `docker version` must work first$"
-    ):
-        resolve({"name": "docker", "image": "a:1"}, "torch")
+def test_a_daemon_that_does_not_answer_in_time(program, monkeypatch):
     monkeypatch.setattr(containers, "ANSWER_SECONDS", 0.2)
     program("docker", "exec sleep 30")
     start = time.monotonic()
@@ -209,46 +224,16 @@ def test_a_daemon_that_does_not_answer(program, monkeypatch):
     assert time.monotonic() - start < 10
 
 
-@pytest.mark.parametrize("name", containers.WITH_DAEMON)
-def test_an_image_that_is_not_there(program, name):
-    program(name, 'case "$1" in version) echo 20;; *) echo "No such image" >&2; exit 1;; esac')
-    with pytest.raises(
-        ValueError, match=rf"^environment\.image=a:1: {name} has no such image .* type: {name} pull a:1$"
-    ):
-        resolve({"name": name, "image": "a:1"}, "torch")
-
-
 @pytest.mark.parametrize(
-    ("name", "image", "line"),
+    ("text", "line"),
     [
-        ("apptainer", "docker://a", r"nothing is downloaded for a run; type: apptainer pull image\.sif docker://a$"),
-        (
-            "enroot",
-            "docker://a",
-            r"nothing is downloaded for a run; type: enroot import --output image\.sqsh docker://a$",
-        ),
-        ("apptainer", "/no/such.sif", r"^environment\.image=/no/such\.sif: no such file$"),
-        ("enroot", "/no/such.sqsh", r": no such file and no container that `enroot list` shows$"),
+        ("docker: No such image: a:1\n\nRun 'docker run --help' for more information\n", "docker: No such image: a:1"),
+        ("docker: no.\nSee 'docker run --help'.\n", "docker: no."),
+        ("", ""),
     ],
 )
-def test_an_image_that_is_no_file(program, name, image, line):
-    program(name, "echo mine")
-    with pytest.raises(ValueError, match=line):
-        resolve({"name": name, "image": image}, "torch")
-
-
-def test_where_help_is_is_no_reason():
-    assert containers.last_line("docker: No such image: a:1\n\nRun 'docker run --help' for more information\n") == (
-        "docker: No such image: a:1"
-    )
-    assert containers.last_line("docker: no.\nSee 'docker run --help'.\n") == "docker: no."
-    assert containers.last_line("") == ""
-
-
-def test_mounts_that_do_not_exist(program):
-    program("docker", "echo 20")
-    with pytest.raises(ValueError, match=r"^environment\.mounts: /no/such does not exist here$"):
-        resolve({"name": "docker", "image": "a:1", "mounts": ["/no/such:/x"]}, "torch")
+def test_where_help_is_is_no_reason(text, line):
+    assert containers.last_line(text) == line
 
 
 def test_what_is_found_is_kept(program, tmp_path):
@@ -284,10 +269,3 @@ def test_containers_of_dead_controllers_are_ended(program, caplog):
         "ended a container that a killed command left: /runs/other process of this id",
         "ended a container that a killed command left: /runs/dead",
     ]
-
-
-def test_a_command_is_refused_in_one_line_before_anything_runs(tmp_path):
-    done = run_suite_here(tmp_path, *TOY_RUN, "environment=docker", toy=True)
-    assert done.returncode == 2
-    assert done.stderr == "run_suite.py: environment=docker needs an image; type environment.image=NAME:TAG\n"
-    assert not (tmp_path / "logs").exists()

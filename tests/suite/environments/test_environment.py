@@ -53,60 +53,53 @@ def test_the_longest_mapped_folder_wins(host, inside):
     assert Environment("e", (), "python", {"/a": "/x", "/a/b": "/y", "/ä/": "/z"}).map_path(host) == inside
 
 
-def test_without_a_map_paths_stay():
-    assert Environment("e", (), "python").command("/a", "b") == ["python", "/a", "b"]
-
-
-def test_roots_follow_the_environment_variables(monkeypatch, tmp_path):
-    for variable, function, default in (
-        ("SUITE_DATA_DIR", data_root, PROJECT / "data"),
-        ("SUITE_LOG_DIR", log_root, PROJECT / "logs"),
-        ("SUITE_ENV_DIR", env_root, PROJECT / ".envs"),
-    ):
-        monkeypatch.delenv(variable, raising=False)
-        assert function() == default
-        monkeypatch.setenv(variable, str(tmp_path / "with späce"))
-        assert function() == tmp_path / "with späce"
+@pytest.mark.parametrize(
+    ("variable", "function", "default"),
+    [("SUITE_DATA_DIR", data_root, "data"), ("SUITE_LOG_DIR", log_root, "logs"), ("SUITE_ENV_DIR", env_root, ".envs")],
+)
+def test_roots_follow_the_environment_variables(monkeypatch, tmp_path, variable, function, default):
+    monkeypatch.delenv(variable, raising=False)
+    assert function() == PROJECT / default
+    monkeypatch.setenv(variable, str(tmp_path / "with späce"))
+    assert function() == tmp_path / "with späce"
 
 
 # -- what a configuration means ---------------------------------------------------------------------------------------
 
 
-def test_current_is_the_running_python(root):
-    config = {"name": "current", "argv_prefix": ["numactl", "-N0"], "path_map": {}, "python": None}
-    assert resolve(config, "torch") == Environment("current", ("numactl", "-N0"), sys.executable, {})
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (
+            {"name": "current", "argv_prefix": ["numactl", "-N0"], "path_map": {}, "python": None},
+            Environment("current", ("numactl", "-N0"), sys.executable, {}),
+        ),
+        (
+            {"name": "custom", "argv_prefix": ["srun"], "python": "python3", "path_map": {"/a": "/b"}},
+            Environment("custom", ("srun",), "python3", {"/a": "/b"}),
+        ),
+    ],
+)
+def test_the_running_python_or_one_that_is_given(root, config, expected):
+    assert resolve(config, "torch") == expected
 
 
-def test_custom_takes_everything_as_given(root):
-    config = {"name": "custom", "argv_prefix": ["srun"], "python": "python3", "path_map": {"/a": "/b"}}
-    assert resolve(config, "torch") == Environment("custom", ("srun",), "python3", {"/a": "/b"})
-
-
-def test_a_missing_environment_names_the_command_that_makes_it(root):
-    with pytest.raises(ValueError, match=r"torch does not exist .* suite env create torch$"):
-        resolve({"name": "auto"}, "torch")
-    with pytest.raises(ValueError, match=r"mxnet-cpu does not exist .* suite env create mxnet-cpu$"):
-        resolve({"name": "mxnet-cpu"}, "torch")
-
-
-def test_an_unknown_environment_names_the_allowed_ones_and_the_nearest(root):
-    with pytest.raises(
-        ValueError, match=r"tensorflow-cup is unknown; allowed: apptainer, auto, .*did you mean 'tensorflow-cpu'\?"
-    ):
-        resolve({"name": "tensorflow-cup"}, "torch")
-
-
-@pytest.mark.parametrize("config", [{"name": "custom"}, {"name": "current", "python": "python3"}])
-def test_keys_that_do_not_fit_together_are_refused(root, config):
-    with pytest.raises(ValueError, match=r"environment\.python"):
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"name": "auto"}, r"torch does not exist .* suite env create torch$"),
+        ({"name": "mxnet-cpu"}, r"mxnet-cpu does not exist .* suite env create mxnet-cpu$"),
+        ({"name": "torch-cu126"}, r"torch-cu126 is unfinished .* suite env create torch-cu126$"),
+        ({"name": "tensorflow-cup"}, r"unknown; allowed: apptainer, auto, .*did you mean 'tensorflow-cpu'\?"),
+        ({"name": "custom"}, r"environment\.python"),
+        ({"name": "current", "python": "python3"}, r"environment\.python"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_what_to_type(root, config, said):
+    (root / "torch-cu126" / "bin").mkdir(parents=True)
+    (root / "torch-cu126" / "bin" / "python").symlink_to(sys.executable)
+    with pytest.raises(ValueError, match=said):
         resolve(config, "torch")
-
-
-def test_an_unfinished_environment_is_not_used(root):
-    (root / "torch" / "bin").mkdir(parents=True)
-    (root / "torch" / "bin" / "python").symlink_to(sys.executable)
-    with pytest.raises(ValueError, match=r"torch is unfinished .* suite env create torch$"):
-        resolve({"name": "torch"}, "torch")
 
 
 def test_an_environment_made_by_hand_is_used(root):
@@ -135,14 +128,10 @@ def test_a_framework_that_does_not_find_its_libraries_gets_their_folders(root, m
 # -- versions ---------------------------------------------------------------------------------------------------------
 
 
-def test_versions_are_asked_of_the_environments_own_python():
-    found = installed_versions(Environment("current", (), sys.executable), ["pytest", "no-such-package"])
-    assert found == {"pytest": pytest.__version__, "no-such-package": None}
-
-
-def test_a_prefix_is_run_in_front():
+def test_versions_are_asked_of_the_environments_own_python_behind_its_prefix():
     prefixed = Environment("custom", ("env", "--chdir=/", "--"), sys.executable)
-    assert installed_versions(prefixed, ["pytest"]) == {"pytest": pytest.__version__}
+    found = installed_versions(prefixed, ["pytest", "no-such-package"])
+    assert found == {"pytest": pytest.__version__, "no-such-package": None}
 
 
 @pytest.mark.parametrize(
@@ -181,17 +170,19 @@ def test_list_shows_every_lock_and_which_were_not_tried(root, capsys):
     assert {name for name, row in rows.items() if "not tried" in row} == {"mxnet-cuda", "tensorflow-cuda"}
 
 
-@pytest.mark.parametrize("word", ["create", "check"])
-def test_a_wrong_name_gives_one_line_and_exit_code_2(root, capsys, word):
-    assert main(["env", word, "tensorflow-cup"]) == 2
-    text = capsys.readouterr().err
-    assert text.count("\n") == 1
-    assert "did you mean 'tensorflow-cpu'?" in text
-
-
-def test_check_of_a_missing_environment_fails(root, capsys):
-    assert main(["env", "check", "torch"]) == 1
-    assert capsys.readouterr().out == "torch: FAIL missing; make it with: suite env create torch\n"
+@pytest.mark.parametrize(
+    ("words", "code", "out", "said"),
+    [
+        (["create", "tensorflow-cup"], 2, "", "did you mean 'tensorflow-cpu'?"),
+        (["check", "tensorflow-cup"], 2, "", "did you mean 'tensorflow-cpu'?"),
+        (["check", "torch"], 1, "torch: FAIL missing; make it with: suite env create torch\n", ""),
+    ],
+)
+def test_a_name_that_is_wrong_or_missing_gives_one_line(root, capsys, words, code, out, said):
+    assert main(["env", *words]) == code
+    printed = capsys.readouterr()
+    assert (printed.out, (printed.out + printed.err).count("\n")) == (out, 1)
+    assert said in printed.err
 
 
 @pytest.fixture

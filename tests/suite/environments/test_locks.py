@@ -73,11 +73,12 @@ def test_a_lock_must_say_its_python_versions(tmp_path):
         locks.read(tmp_path / "x.txt")
 
 
-def test_pins_depend_on_the_python_version(tmp_path):
+def test_pins_and_support_depend_on_the_python_version(tmp_path):
     path = tmp_path / "x.txt"
     path.write_text('# python: 3.10-3.11\nA_b==1; python_version < "3.11"\na.b==2; python_version >= "3.11"\n')
-    assert locks.read(path).pins((3, 10)) == {"a-b": "1"}
-    assert locks.read(path).pins((3, 11)) == {"a-b": "2"}
+    lock = locks.read(path)
+    assert [lock.pins((3, minor)) for minor in (10, 11)] == [{"a-b": "1"}, {"a-b": "2"}]
+    assert [minor for minor in range(8, 14) if lock.supports((3, minor))] == [10, 11]
 
 
 def test_no_python_that_the_lock_supports(tmp_path):

@@ -114,10 +114,16 @@ def test_it_is_installed_once_for_each_content(tmp_path, envs):
     assert absent.returncode == 1, "the controller's own environment has changed"
 
 
-def test_another_content_is_another_installation(tmp_path, envs, as_pip_would):
+def test_another_content_or_name_of_a_file_is_another_installation(tmp_path, envs, as_pip_would):
     plugin = copied(tmp_path, "mine")
-    for text, expected in (("", 1), ("", 1), ("added = 1", 2)):
-        (plugin / "lines" / "added.py").write_text(text)
+    added, renamed = plugin / "lines" / "added.py", plugin / "lines" / "after.py"  # at the same place in the order
+    for change, expected in (
+        (lambda: added.write_text(""), 1),
+        (lambda: None, 1),
+        (lambda: added.write_text("added = 1"), 2),
+        (lambda: added.rename(renamed), 3),
+    ):
+        change()
         assert run_suite_here(tmp_path, "--help", f"plugins={plugin}", **envs).returncode == 0
         assert len(folders(tmp_path)) == expected
 

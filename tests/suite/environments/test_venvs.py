@@ -131,6 +131,17 @@ def test_an_environment_of_another_checkout_is_outdated(project, root):
     assert venvs.status("tiny", project).reason == "made for /another/checkout"
 
 
+@pytest.mark.parametrize(
+    ("version", "recreate", "keep"), [("3.11.0", False, True), ("3.9.0", False, False), ("3.11.0", True, False)]
+)
+def test_an_outdated_environment_is_kept_where_its_python_fits(project, root, monkeypatch, version, recreate, keep):
+    python_of_tiny(root, json.dumps({"digest": "0", "python": version, "project": str(project)}))
+    kept = []
+    monkeypatch.setattr(venvs, "_make", lambda current, keep, *_: kept.append((current.state, keep)))
+    venvs.create("tiny", recreate=recreate, say=lambda line: None, project=project)
+    assert kept == [("outdated", keep)]
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"digest": "0"}', "\0"])
 def test_a_damaged_marker_counts_as_broken(project, root, text):
     python_of_tiny(root, text)

@@ -66,15 +66,8 @@ def test_all_that_a_published_run_lacks(tmp_path, monkeypatch, two_cores, worklo
 @pytest.mark.parametrize(
     ("there", "cores", "words", "last"),
     [
-        *[
-            (
-                "tensorflow-cpu",
-                2,
-                ("workload=ssd", "backbone.allow_other=true"),
-                "ssd framework=tensorflow profile=demo",
-            )
-        ],
-        *[("torch", 3, ("workload=maskrcnn",), "maskrcnn profile=demo")],  # whose batch three devices cannot share
+        ("tensorflow-cpu", 2, "ssd backbone.allow_other=true", "ssd framework=tensorflow profile=demo"),
+        ("torch", 3, "maskrcnn", "maskrcnn profile=demo"),  # whose batch three devices cannot share
     ],
 )
 def test_what_would_run_has_a_framework_that_is_there_and_devices_that_share_a_batch(
@@ -82,9 +75,17 @@ def test_what_would_run_has_a_framework_that_is_there_and_devices_that_share_a_b
 ):
     only_environment(monkeypatch, there)
     monkeypatch.setattr(devices, "cpu_cores", lambda: tuple(range(cores)))
-    assert run(tmp_path, *words, "gpus=8", "workload.max_epochs=50")[-1] == (
+    assert run(tmp_path, *f"workload={words}".split(), "gpus=8", "workload.max_epochs=50")[-1] == (
         f"this would run now: python run_suite.py workload={last} gpus=2"
     )
+
+
+def test_a_demo_that_does_not_fit_either_is_not_offered(tmp_path, monkeypatch, two_cores):
+    only_environment(monkeypatch, "torch")
+    monkeypatch.setattr(capacity, "available_bytes", lambda allowed: 1 << 20)
+    lines = run(tmp_path, "workload=ssd", "gpus=8", "backbone.allow_other=true")
+    assert len(lines) > 2
+    assert not [line for line in lines if "would run" in line]
 
 
 def test_two_obstacles_have_a_line_each(tmp_path, monkeypatch, two_cores):
