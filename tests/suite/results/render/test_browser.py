@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import expect
 
 from suite.cli import main
+from testing.fake_logs import write_run
 from tests.helpers import wait_until
-from tests.suite.results.fake_logs import write_run
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = [

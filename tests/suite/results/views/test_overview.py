@@ -9,7 +9,7 @@ from suite.results.table import table
 from suite.results.text import range_text, time_text
 from suite.results.views.overview import overview, published_overview
 from suite.results.views.section import aim_text
-from tests.suite.results.fake_logs import foreign, write_run
+from testing.fake_logs import foreign, write_run
 from tests.suite.results.rows import make_result
 
 
