@@ -15,14 +15,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
-PROJECT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(PROJECT))
+import project  # noqa: F401 (finds testing)
 
-from suite.machine.devices import cpu_model  # noqa: E402
-from suite.results import table  # noqa: E402
-from suite.results.scores import result_rows  # noqa: E402
-from tests.suite.results.fake_logs import write_run  # noqa: E402
+from suite.machine.devices import cpu_model
+from suite.results import table
+from suite.results.scores import result_rows
+from testing.fake_logs import write_run
 
 WORKLOADS = ("ncf", "resnet50", "gnmt", "transformer")
 DEVICES = (1, 2, 4, 8, 16)
@@ -38,7 +38,7 @@ def generate(root: Path, runs: int, epochs: int) -> None:
         length = epochs + chance.randrange(4)
         seconds = 40.0 / devices**0.9 * chance.uniform(0.97, 1.03)
         qualities = [0.634 * (1 - 0.9 ** (epoch + 1)) for epoch in range(length - 1)] + [0.64]
-        settings = {"devices": devices, "workload": workload, "batch_size_global": 4096 * devices}
+        settings: dict[str, Any] = {"devices": devices, "workload": workload, "batch_size_global": 4096 * devices}
         folder = write_run(
             root, f"{workload}-{devices}", number, qualities=qualities, seconds_per_epoch=seconds, **settings
         )

@@ -24,7 +24,8 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
+
+from project import PROJECT
 
 from suite.common import registry
 from suite.common.git_state import git_state
@@ -32,11 +33,10 @@ from suite.environments.environment import resolve
 from suite.launch import mxnet, pytorch
 from suite.launch.base import thread_variables
 from suite.machine.devices import cpu_model
-from tests.python_path import with_yaml
+from testing.python_path import with_yaml
 from workloads.zoo.stock import STOCK as ZOO_STOCK
 
 MALLOC_TUNABLES = {"pytorch": pytorch.MALLOC_TUNABLES, "mxnet": mxnet.MALLOC_TUNABLES}
-PROJECT = Path(__file__).resolve().parent.parent
 BENCHMARKS = PROJECT / "benchmarks"
 BATCHES = {"resnet50": 32, "ssd": 8, "zoo:vgg16": 8, "zoo:inception_v3": 16, "zoo:resnet50": 32}
 """Images of a step. SSD: 8 images take two cores about as long as 32 of ResNet-50; 32 would take four times as long."""

@@ -25,16 +25,16 @@ from pathlib import Path
 
 import numpy as np
 from image_step import MALLOC_TUNABLES, conditions
+from project import PROJECT
 
 from suite.common import registry
 from suite.environments.environment import resolve
 from suite.launch.base import thread_variables
-from tests.python_path import with_yaml
+from testing.python_path import with_yaml
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.input import rpn_targets
 from workloads.maskrcnn.settings import REFERENCE_MODEL
 
-PROJECT = Path(__file__).resolve().parent.parent
 BENCHMARKS = PROJECT / "benchmarks"
 OTHERS = {
     "pytorch": ("torchvision", "MaskRCNN, FrozenBatchNorm2d, trainable_layers=3"),

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from project import PROJECT
 
 from suite.common import registry
 from suite.common.git_state import git_state
@@ -32,12 +33,11 @@ from suite.launch import mxnet, pytorch
 from suite.launch.base import thread_variables
 from suite.launch.network import free_ports
 from suite.machine.devices import cpu_model
-from tests.python_path import with_yaml
+from testing.python_path import with_yaml
 from workloads.api import Batch, Facts, Place, Settings
 from workloads.common.text.workload import TranslationWorkload
 
 MALLOC_TUNABLES = {"pytorch": pytorch.MALLOC_TUNABLES, "mxnet": mxnet.MALLOC_TUNABLES}
-PROJECT = Path(__file__).resolve().parent.parent
 SUITE = "suite"
 NO_BF16 = ("tensorflow", "mxnet")
 """Frameworks whose trainer has fp32 alone on a CPU."""

@@ -19,8 +19,8 @@ import numpy as np
 from suite.common import registry
 from suite.environments.environment import resolve
 from suite.launch.network import free_ports
+from testing.python_path import with_yaml
 from tests.helpers import PROJECT
-from tests.python_path import with_yaml
 
 SERVE = PROJECT / "tests" / "probes" / "serve.py"
 JOB_SECONDS = 1200

@@ -25,7 +25,7 @@ from suite.results import table
 from suite.results.logs.collect import collect
 from suite.results.logs.events import number
 from suite.results.logs.recorded_telemetry import json_lines
-from tests.python_path import with_yaml
+from testing.python_path import with_yaml
 
 PROJECT = Path(__file__).resolve().parents[2]
 STAGES = ("right", "learns", "fast", "why")

@@ -71,22 +71,39 @@ def framework_name(text: str, system: str = "") -> str:
     return " or ".join(named) or text
 
 
-_ACCELERATORS = re.compile(
+_CHIPS = re.compile(
     r"(?P<tpu>tpu)[ -]?(?P<version>v\d[ep]?)?"
-    r"|(?P<name>gaudi ?\d?|ascend ?\d+|gc200|rtx ?a\d{4}|[vahlpt]\d{1,3}s?(?=\b|x\b))",
+    r"|(?<![a-wyz])(?P<name>gaudi ?\d?|ascend ?\d+|gc200|rtx ?a\d{4}|(?:v\d{3}|[ahlpt]\d{1,3})s?(?=\b|x\d*\b))",
     re.IGNORECASE,
 )
+# NVML calls the module "H100 80GB HBM3"
+_CARD_OR_MODULE = re.compile(r"(?P<PCIe>pcie)|(?P<NVL>\bnvl\b)|(?P<SXM>sxm|\bhbm3\b)", re.IGNORECASE)
 
 
-def accelerator_name(hardware: str) -> str:
-    """The kind of accelerator in a submitter's description: `V100` of `Tesla V100-SXM2-16GB`, `V100S`, `TPU v3` of `tpuv3-8`.
+def accelerator_chip(hardware: str) -> str:
+    """The chip in a submitter's description: `V100` of `Tesla V100-SXM2-16GB`, `V100S`, `TPU v3` of `tpuv3-8`.
 
     A description without a known name is returned as it is.
     """
-    match = _ACCELERATORS.search(hardware)
+    match = _CHIPS.search(hardware)
     if match is None:
         return "CPU" if "none (cpu)" in hardware.lower() else hardware
     if match["tpu"]:
         return f"TPU {match['version'].lower()}" if match["version"] else "TPU"
     name = match["name"]
     return name.capitalize() if name.lower().startswith(("gaudi", "ascend")) else name.upper()
+
+
+def accelerator_name(hardware: str) -> str:
+    """The kind of accelerator in a submitter's description: `H100 PCIe`, `A100 SXM 80 GB` of `NVIDIA A100-SXM4-80GB (400W)`.
+
+    A chip that is sold as a card and as a module is two kinds, which differ in clock, power and memory, and A100's two sizes of
+    memory differ in bandwidth. What the description leaves out is left out: `A100`. Any other kind is its chip.
+    """
+    kind = accelerator_chip(hardware)
+    if kind not in ("V100", "A100", "H100"):
+        return kind
+    form, memory = _CARD_OR_MODULE.search(hardware), re.search(r"\b([48]0) ?GB", hardware, re.IGNORECASE)
+    if form and form.lastgroup:
+        kind += f" {form.lastgroup}"
+    return f"{kind} {memory[1]} GB" if memory and kind.startswith("A100") else kind

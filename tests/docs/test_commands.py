@@ -12,9 +12,9 @@ from suite.cli import main as suite
 from suite.common import registry
 from suite.config.compose import compose
 from suite.control.hosts import commands
+from testing.fake_logs import write_run
 from tests.docs.commands import NOT_RUN, PAGES, UNMARKED, Command, commands_of
 from tests.helpers import PROJECT, run_suite_here, suite_here
-from tests.suite.results.fake_logs import write_run
 
 ALL = [command for page in PAGES for command in commands_of(page)]
 RUN = [command for command in ALL if command.runs]

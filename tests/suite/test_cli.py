@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from testing.fake_logs import write_run
 from tests.helpers import PROJECT, TOY_RUN, only, status, suite_here, variables
-from tests.suite.results.fake_logs import write_run
 
 SCRIPT = Path(sys.executable).parent / "suite"
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from suite.results.identity import Row, key
-from suite.results.names import accelerator_name
+from suite.results.names import accelerator_chip
 from suite.results.published import ARTICLE, SHIPPED
 from suite.results.scores import published_results
 
@@ -81,7 +81,7 @@ def observation(row: Row) -> Observation | None:
     if not row.seconds_per_epoch or not row.devices or (row.batch_size_global or 0) < row.devices:
         return None
     each = samples_per_batch_unit(row) or (1 / TOKENS_PER_SENTENCE if row.batch_unit.startswith("token") else 1.0)
-    batch, accelerator = row.batch_size_global * each / row.devices, accelerator_name(row.device_name or row.device)
+    batch, accelerator = row.batch_size_global * each / row.devices, accelerator_chip(row.device_name or row.device)
     figures = (row.devices, batch, row.seconds_per_epoch)
     return Observation(row.workload, *figures, row.round, row.run, row.submitter, accelerator)
 

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from suite.cli import main
+from testing.fake_logs import write_run
 from tests.helpers import suite_here
-from tests.suite.results.fake_logs import write_run
 
 LOGS = Path(__file__).resolve().parents[2] / "data" / "logs"
 

@@ -12,9 +12,9 @@ from suite.commands import check
 from suite.compliance.check import RULES_FOLDER, check_file, find_rule_file
 from suite.compliance.complaints import MISSING, condition_text
 from suite.compliance.rulesets import installed
+from testing.fake_logs import SUITE_RUN, demo_log, write
+from testing.fake_logs import line as record_line
 from tests.helpers import logging_as_at_a_start
-from tests.suite.results.fake_logs import SUITE_RUN, demo_log, write
-from tests.suite.results.fake_logs import line as record_line
 from tests.workloads import rules_page
 from tests.workloads.closed_logs import changed, write_log
 

@@ -4,8 +4,8 @@ import sys
 from types import ModuleType
 
 from suite.results import curves
+from testing.fake_logs import foreign, line, write, write_run
 from tests.helpers import PROJECT
-from tests.suite.results.fake_logs import foreign, line, write, write_run
 
 NAMES = ["run", "step", "epoch", "seconds", "metric", "value", "training_loss", "samples_per_second"]
 

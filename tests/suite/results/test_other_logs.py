@@ -7,7 +7,7 @@ import pytest
 
 from suite.results.logs.collect import collect
 from suite.results.published import SHIPPED, with_system_details
-from tests.suite.results.fake_logs import write
+from testing.fake_logs import write
 
 
 def published_run(**wanted):

@@ -16,8 +16,8 @@ from suite.results.ratios import families, pairs, ratio, speedups
 from suite.results.scores import FIRST_CONVERGED, measured, merged_labels, result_rows, score, titles
 from suite.results.table import table
 from suite.results.targets import RUNS_REQUIRED
+from testing.fake_logs import write_run
 from tests.helpers import examples
-from tests.suite.results.fake_logs import write_run
 from tests.suite.results.rows import make_result
 
 PUBLISHED = PROJECT / "logs" / "published"

@@ -15,8 +15,8 @@ from suite.results.columns import COLUMNS, rows
 from suite.results.identity import FIELDS
 from suite.results.scores import SCORE_COLUMNS, published_results, results
 from suite.results.table import shareable
+from testing.fake_logs import write_run
 from tests.helpers import PROJECT
-from tests.suite.results.fake_logs import write_run
 
 PAGE = PROJECT / "docs" / "notebook.md"
 KINDS = {"text": "object", "number": "float64", "count": "Int64", "flag": "bool", "object": "object"}

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from suite.results import read
-from tests.suite.results.fake_logs import line, write
+from testing.fake_logs import line, write
 
 START = 1_540_000_000.0
 EPOCH = 100.0

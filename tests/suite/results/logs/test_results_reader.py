@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from suite.results import read
 from suite.results.logs.lines import MAX_LINE_BYTES, MAX_PROBLEMS
+from testing.fake_logs import KEYS, START_MS, demo_log, line, write
 from tests.helpers import examples
-from tests.suite.results.fake_logs import KEYS, START_MS, demo_log, line, write
 
 
 def read_lines(tmp_path, lines):

@@ -11,7 +11,7 @@ from suite.results import read
 from suite.results.scores import result_rows
 from suite.results.table import table
 from suite.results.views.report import results_section
-from tests.suite.results.fake_logs import demo_log, write
+from testing.fake_logs import demo_log, write
 from tests.suite.worker.test_loop import make_run
 
 TARGETS = {"bbox": 0.3, "segm": 0.2}

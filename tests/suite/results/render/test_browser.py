@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import expect
 
 from suite.cli import main
+from testing.fake_logs import write_run
 from tests.helpers import wait_until
-from tests.suite.results.fake_logs import write_run
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = [
@@ -152,7 +152,7 @@ def test_published_results_begin_with_one_workload(browser, tmp_path):
     assert (tmp_path / "page.html").stat().st_size < 3 << 20
     page, noticed = opened(browser, tmp_path / "page.html")
     assert shown(page, "figcaption b") == ["ResNet-50"]
-    page.select_option("select[name=accelerator]", "V100")
-    assert shown(page, "#section-1 .legend button") == ["V100"]
+    page.select_option("select[name=accelerator]", "V100 SXM")
+    assert shown(page, "#section-1 .legend button") == ["V100 SXM"]
     assert noticed == []
     page.context.close()

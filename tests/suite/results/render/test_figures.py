@@ -30,7 +30,7 @@ from suite.results.views.report import together
 from suite.results.views.scaling import Wanted, forecasts
 from suite.results.views.study import StudyResult
 from suite.results.views.study_columns import Line
-from tests.suite.results.fake_logs import demo_log, write, write_run
+from testing.fake_logs import demo_log, write, write_run
 from tests.suite.results.rows import make_result
 
 HOSTILE = "$\\frac{1$ <b>&\"' --> ]]> 字 \u0301"

@@ -16,8 +16,8 @@ from suite.results.scores import find_published, measured, result_rows
 from suite.results.table import table
 from suite.results.views.advise import ASSUMPTION, advise, parse_deadline
 from suite.results.views.section import NOT_VERIFIED
+from testing.fake_logs import write_run
 from tests.helpers import PROJECT, composed, examples, suite_here
-from tests.suite.results.fake_logs import write_run
 from tests.suite.results.rows import make_result
 
 SPREAD = ["gnmt", "resnet50", "transformer"]

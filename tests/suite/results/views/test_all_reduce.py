@@ -8,7 +8,7 @@ from suite.results.scores import result_rows
 from suite.results.table import table
 from suite.results.views.all_reduce import all_reduce_sections, row_names
 from suite.results.views.report import report
-from tests.suite.results.fake_logs import write_run
+from testing.fake_logs import write_run
 
 ALPHA, BANDWIDTH = 40e-6, 2e9
 SIZES = [1024 * 4**power for power in range(6)]

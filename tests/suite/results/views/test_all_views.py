@@ -5,8 +5,8 @@ import json
 import pytest
 
 from suite.results.views.section import NOT_VERIFIED
+from testing.fake_logs import demo_log, write, write_run
 from tests.helpers import PROJECT, suite_here
-from tests.suite.results.fake_logs import demo_log, write, write_run
 
 EVIL = "a|b`c\x1b[31m\n## <script>alert(1)</script>[x](y)\u202e\ud800=1+1"
 OPTIONS = {

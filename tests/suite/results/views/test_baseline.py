@@ -6,7 +6,7 @@ from suite.results.columns import rows
 from suite.results.scores import result_rows
 from suite.results.table import table
 from suite.results.views.baseline import baseline_section, parse_baseline
-from tests.suite.results.fake_logs import write_run
+from testing.fake_logs import write_run
 
 
 def ratios(root, against):

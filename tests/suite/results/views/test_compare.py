@@ -16,8 +16,8 @@ from suite.results.scores import published_results, result_rows
 from suite.results.table import table
 from suite.results.targets import same_targets
 from suite.results.views.compare import comparable, compare, logs_side, published_side
+from testing.fake_logs import foreign, write_run
 from tests.helpers import PROJECT, examples, suite_here
-from tests.suite.results.fake_logs import foreign, write_run
 
 LOGS = Path(__file__).resolve().parents[5] / "shared" / "published" / "logs"
 needs_logs = pytest.mark.skipif(not LOGS.is_dir(), reason=f"no published logs at {LOGS}")

@@ -14,7 +14,7 @@ from suite.results.table import table
 from suite.results.views import report as views
 from suite.results.views.headlines import headlines
 from suite.results.views.report import report
-from tests.suite.results.fake_logs import demo_log, foreign, write, write_run
+from testing.fake_logs import demo_log, foreign, write, write_run
 
 FAILED = {"status": "oom", "reason": "process 0: out of memory", "workload": "ncf", "devices": 1}
 RATE = "opt_base_learning_rate"

@@ -20,8 +20,8 @@ from suite.results.price import parse_prices
 from suite.results.scores import find_published, published_results, result_rows
 from suite.results.table import table
 from suite.results.views.scaling import Wanted, comparable, forecast, forecasts, prediction_note, samples_of_epoch, view
+from testing.fake_logs import write_run
 from tests.helpers import composed, suite_here
-from tests.suite.results.fake_logs import write_run
 from workloads.api import GradientTraffic
 from workloads.ncf import weights
 

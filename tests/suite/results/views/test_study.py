@@ -10,7 +10,7 @@ from suite.results.fits import fit_steps
 from suite.results.price import parse_prices
 from suite.results.render.document import section_markdown
 from suite.results.views.study import SMALL, fits, sections, studies, study_section
-from tests.suite.results.fake_logs import demo_log, line, write, write_run
+from testing.fake_logs import demo_log, line, write, write_run
 
 FIXED = {"stop": "steps:10", "qualities": (None,), "samples": 1010}
 

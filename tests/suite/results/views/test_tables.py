@@ -8,8 +8,8 @@ import pytest
 from suite.results.render.document import document
 from suite.results.scores import measured
 from suite.results.views.tables import tables
+from testing.fake_logs import write_run
 from tests.helpers import PROJECT, suite_here
-from tests.suite.results.fake_logs import write_run
 
 PAGE = """\
 # Time to target and speedup

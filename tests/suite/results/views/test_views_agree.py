@@ -19,8 +19,8 @@ from suite.results.views.compare import compare, logs_side
 from suite.results.views.published import published_list
 from suite.results.views.report import report
 from suite.results.views.tables import tables
+from testing.fake_logs import foreign, write, write_run
 from tests.helpers import examples
-from tests.suite.results.fake_logs import foreign, write, write_run
 
 TARGETS, RATES, BATCHES, DEVICES = (0.5, 0.635), (0.003, 0.006), (512, 4096), (1, 2)
 MS = 125  # times are multiples of it, so that stamps in whole milliseconds hold them

@@ -1,11 +1,13 @@
 """Logs like those that a run writes, from a few numbers."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 START_MS = 1_700_000_000_000
 
-SUITE_RUN = {
+SUITE_RUN: dict[str, Any] = {
     **{"schema": 1, "workload": "ncf", "framework": "pytorch", "framework_version": "2.11.0", "profile": "demo"},
     **{"system": "laptop", "device": "cpu", "device_name": "Some CPU", "devices": 1, "nodes": 1, "cores_per_device": 1},
     **{"batch_rule": "set", "batch_size_global": 4096, "lr_scaling": "none", "precision": "fp32"},
@@ -15,7 +17,7 @@ SUITE_RUN = {
     **{"deviations": [], "suite_version": "0.1.0", "git_commit": "0000000"},
 }
 
-KEYS = {
+KEYS: dict[str, Any] = {
     **{"seed": 12345, "global_batch_size": 4096, "opt_name": "adam", "opt_base_learning_rate": 0.003},
     **{"opt_adam_beta_1": 0.9, "opt_adam_beta_2": 0.999, "opt_adam_epsilon": 1e-8, "preproc_hp_min_ratings": 20},
     **{"preproc_hp_num_eval": 999, "preproc_hp_sample_eval_replacement": True, "input_hp_num_neg": 4},
@@ -28,7 +30,7 @@ KEYS = {
 IDENTITY = {"org": "DEMO - not an MLPerf result", "division": "open", "status": "research", "platform": "1xSome CPU"}
 
 
-def line(milliseconds, key, value=None, **metadata):
+def line(milliseconds: int, key: str, value: Any = None, **metadata: Any) -> str:
     """One record; `milliseconds` counts from START_MS."""
     record = {"namespace": "", "time_ms": START_MS + milliseconds, "event_type": "POINT_IN_TIME", "key": key}
     metadata = {"file": "suite/worker/loop.py", "lineno": 1, **metadata}
@@ -36,17 +38,17 @@ def line(milliseconds, key, value=None, **metadata):
 
 
 def demo_log(
-    qualities=(0.3, 0.5, 0.65),
-    seconds_per_epoch=2.0,
-    status=None,
-    reason=None,
-    samples=400_000,
-    train_seconds=1.0,
-    keys=None,
-    start=0,
-    condition=None,
-    **suite_run,
-):
+    qualities: Sequence[float | None] = (0.3, 0.5, 0.65),
+    seconds_per_epoch: float = 2.0,
+    status: str | None = None,
+    reason: str | None = None,
+    samples: float = 400_000,
+    train_seconds: float = 1.0,
+    keys: dict[str, Any] | None = None,
+    start: int = 0,
+    condition: dict[str, Any] | None = None,
+    **suite_run: Any,
+) -> list[str]:
     """The lines of a run under clock v0.5 with one evaluation for each epoch; `status` None: by the target 0.635."""
     lines = [line(start - 5, "submission_benchmark", "ncf")]
     lines += [line(start - 5, f"submission_{key}", value) for key, value in IDENTITY.items()]
@@ -77,14 +79,16 @@ def demo_log(
     return lines
 
 
-def write(path: Path, lines):
+def write(path: Path, lines: Sequence[str] | bytes) -> Path:
     """Write lines (text) or bytes to a file, making its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(lines if isinstance(lines, bytes) else ("\n".join(lines) + "\n").encode())
     return path
 
 
-def write_run(root: Path, job, index=0, status=None, log=True, **options):
+def write_run(
+    root: Path, job: str, index: int = 0, status: dict[str, Any] | None = None, log: bool = True, **options: Any
+) -> Path:
     """A run folder with its log and, if `status` is given, a status.json."""
     folder = root / job / f"run_{index}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -95,10 +99,16 @@ def write_run(root: Path, job, index=0, status=None, log=True, **options):
     return folder
 
 
-def foreign(path, platform="placeholder", seconds=60, benchmark="resnet", **more):
+def foreign(
+    path: Path, platform: str = "placeholder", seconds: int = 60, benchmark: str = "resnet", **more: Any
+) -> Path:
     """A log of another program, two epochs long; `more` keys stand beside those that it needs."""
-    events = {"submission_benchmark": benchmark, "submission_platform": platform, "submission_org": "Somebody"}
+    events: dict[str, Any] = {
+        "submission_benchmark": benchmark,
+        "submission_platform": platform,
+        "submission_org": "Somebody",
+    }
     events |= {"global_batch_size": 256, **more, "run_start": None, "eval_accuracy": 0.76, "run_stop": None}
-    own = {"eval_accuracy": {"epoch_num": 2}, "run_stop": {"status": "success"}}
+    own: dict[str, dict[str, Any]] = {"eval_accuracy": {"epoch_num": 2}, "run_stop": {"status": "success"}}
     at = {"eval_accuracy": 1000 * seconds - 1, "run_stop": 1000 * seconds}
     return write(path, [line(at.get(key, 0), key, value, **own.get(key, {})) for key, value in events.items()])

@@ -1,0 +1,78 @@
+"""Kinds of accelerators: all that the published rounds name, and what drivers and machines call others."""
+
+import csv
+
+import pytest
+
+from suite.results.names import accelerator_chip, accelerator_name
+from suite.results.published import SHIPPED
+
+PUBLISHED = {
+    "A100": "NVIDIA A100",
+    "A100 PCIe 40 GB": "NVIDIA A100-PCIE-40GB (250W), NVIDIA A100-PCIe-40GB (250W)",
+    "A100 PCIe 80 GB": "NVIDIA A100-PCIE-80GB, NVIDIA A100-PCIE-80GB (300W), NVIDIA A100-PCIe-80GB, "
+    "NVIDIA A100-PCIe-80GB (300W)",
+    "A100 SXM 40 GB": "NVIDIA A100-SXM-40GB, NVIDIA A100-SXM4-40GB, NVIDIA A100-SXM4-40GB (400W)",
+    "A100 SXM 80 GB": "NVIDIA A100-SXM-80GB, NVIDIA A100-SXM-80GB (400W), NVIDIA A100-SXM-80GB CTS, NVIDIA A100-SXM4-80GB, "
+    "NVIDIA A100-SXM4-80GB (400W), NVIDIA A100-SXM4-80GB (500W)",
+    "A30": "NVIDIA A30, NVIDIA A30-PCIE-24GB",
+    "A40": "NVIDIA A40",
+    "AMD Radeon RX 7900 XTX": "AMD Radeon RX 7900 XTX",
+    "Ascend910": "Ascend910",
+    "CPU": "none (CPU)",
+    "GC200": "Graphcore IPU GC200",
+    "Gaudi": "Habana Gaudi",
+    "Gaudi2": "Habana Gaudi2, Intel Gaudi2",
+    "H100 PCIe": "NVIDIA H100-PCIe, NVIDIA H100-PCIe-80GB",
+    "H100 SXM": "NVIDIA H100-SXM-80GB, NVIDIA H100-SXM5-80GB, NVIDIA H100-SXM5-96GB",
+    "H200": "NVIDIA H200-SXM5-141GB",
+    "L4": "NVIDIA L4",
+    "L40": "NVIDIA L40",
+    "L40S": "NVIDIA L40S",
+    "NVIDIA A10G": "NVIDIA A10G",
+    "NVIDIA GeForce RTX 4090": "NVIDIA GeForce RTX 4090",
+    "RTX A5000": "NVIDIA RTX A5000",
+    "TPU": "TPU",
+    "TPU v2": "tpuv2-512, tpuv2-8",
+    "TPU v3": "TPU v3, tpu-v3 chip (2 cores), tpuv3-32, tpuv3-512, tpuv3-8",
+    "V100": "NVIDIA V100, Nvidia Tesla V100",
+    "V100 PCIe": "Tesla V100-PCIe-32GB",
+    "V100 SXM": "NVIDIA V100-SXM2-16GB (300W), NVIDIA V100-SXM2-32GB, NVIDIA V100-SXM3-32GB (450W), "
+    "Nvidia Tesla V100-SXM2-32GB, Tesla V100-SXM2-16GB, Tesla V100-SXM3-32GB, Tesla V100-SXM3-32GB-H, Tesla V100-SXM3-H-32GB",
+    "V100S": "Nvidia Tesla V100S-PCIe-32GB",
+}
+OTHERS = {
+    "8x Tesla V100": "V100",
+    "Intel(R) Xeon(R) CPU E5-2686 v4 @ 2.30GHz": "Intel(R) Xeon(R) CPU E5-2686 v4 @ 2.30GHz",
+    "NVIDIA A100 80GB PCIe": "A100 PCIe 80 GB",
+    "NVIDIA GH200 480GB": "NVIDIA GH200 480GB",
+    "NVIDIA H100 80GB HBM3": "H100 SXM",
+    "NVIDIA H100 NVL": "H100 NVL",
+    "NVIDIA H100 PCIe": "H100 PCIe",
+    "Something New": "Something New",
+    "TPU v5p": "TPU v5p",
+    "n1-highmem-96 w/8xV100": "V100",
+    "srv-a100x8": "A100",
+    "tpu-v5e-256": "TPU v5e",
+}
+
+
+def test_every_published_accelerator_has_its_kind():
+    with (SHIPPED / "results.csv").open(encoding="utf-8", newline="") as file:
+        published = {row["accelerator"] for row in csv.DictReader(file)}
+    kinds: dict[str, list[str]] = {}
+    for hardware in sorted(published):
+        kinds.setdefault(accelerator_name(hardware), []).append(hardware)
+    assert kinds == {kind: hardware.split(", ") for kind, hardware in PUBLISHED.items()}
+
+
+@pytest.mark.parametrize("hardware", OTHERS)
+def test_other_accelerators_have_kinds_too(hardware):
+    assert accelerator_name(hardware) == OTHERS[hardware]
+
+
+@pytest.mark.parametrize("kind", PUBLISHED)
+def test_a_kind_is_of_one_chip(kind):
+    chips = {accelerator_chip(hardware) for hardware in PUBLISHED[kind].split(", ")}
+    assert len(chips) == 1
+    assert kind.startswith(*chips)
