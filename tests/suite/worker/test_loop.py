@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +15,9 @@ from suite.worker.evaluation import merge
 from suite.worker.heartbeat import Heart, read_beat
 from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
-from tests.helpers import TOY, events
+from tests.data.toy import toy
+from tests.helpers import events
 from workloads.api import Diverged, Facts, Settings
-
-sys.path.insert(0, str(TOY))
-import toy
 
 SETTINGS = {
     **{"workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "device": "cpu"},
