@@ -26,8 +26,8 @@ from suite.agent.wire import Wire
 from suite.control.hosts.agents import Agents
 from suite.control.hosts.connection import AgentConnection
 from suite.control.hosts.launchers import Launch, agent_words, expanded, line_of
+from suite.launch.children import TOKEN
 
-TOKEN = "SUITE_LAUNCH_TOKEN"
 PORT = 29400
 """Where agents connect unless `launch.port` or MASTER_PORT says otherwise."""
 SHAKE_SECONDS = 2.0
