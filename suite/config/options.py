@@ -9,6 +9,7 @@ from typing import Any
 from workloads.api import option
 
 MOST_SECONDS = 1e6
+PORTS = range(1, 1 << 16)
 """That a machine is waited for, eleven days: sockets and ssh count seconds in integers of their own."""
 
 
@@ -117,6 +118,7 @@ class LaunchConfig:
         None,
         "where processes meet on the first machine (external: agents); unset: a free one",
         minimum=1,
+        maximum=PORTS[-1],
         example="29500",
     )
     sbatch: Any = option([], "what sbatch gets where launch=slurm submits: [--partition=gpu,--time=60]")
