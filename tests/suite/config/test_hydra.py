@@ -237,7 +237,8 @@ def test_a_sweep_is_counted_before_it_is_made(words, count):
 
 def test_jobs_that_share_a_composition_are_those_composed_one_by_one():
     swept = (
-        "workload=ncf", "framework=pytorch,mxnet",
+        "workload=ncf",
+        "framework=pytorch,mxnet",
         "gpus=1,2",
         "batch=global:1024,per_device:64",
         "seed=range(0,2)",
