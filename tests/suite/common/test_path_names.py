@@ -23,11 +23,11 @@ ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 )
 def test_a_path_that_is_no_text_is_refused(tmp_path, locale, setting, said):
     place = os.fsencode(tmp_path / "new") + (b"/t\xff" if not locale else "/zählung".encode())
-    extra = {os.fsencode(setting): place} if setting.isupper() else {}
-    words = [b"output=" + place] if not extra else []
+    typed = [b"output=" + place] if setting == "output" else []
+    surroundings = {**variables(tmp_path, toy=True), **locale, **({} if typed else {setting: os.fsdecode(place)})}
     done = subprocess.run(
-        [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, *words], capture_output=True, timeout=300, cwd=tmp_path,
-        env={**{os.fsencode(name): os.fsencode(text) for name, text in {**variables(tmp_path, toy=True), **locale}.items()}, **extra},
+        [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, *typed],
+        capture_output=True, timeout=300, cwd=tmp_path, env=surroundings,
     )  # fmt: skip
     assert (done.returncode, done.stderr.count(b"\n")) == (2, 1), done.stderr
     assert re.search(said, done.stderr), done.stderr
