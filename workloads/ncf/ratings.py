@@ -13,7 +13,6 @@ import io
 import re
 import warnings
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.data.archives import DAMAGED
 from workloads.files import open_stream
 
 MEMBERS = ("ratings.csv", "ratings.dat", "u.data")
@@ -105,7 +105,7 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
                 yield file, source.name
     except FileNotFoundError:
         raise ValueError(f"{source}: no such file") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except DAMAGED as error:
         raise ValueError(f"{source}: the zip file is damaged or cannot be read ({_one_line(error)})") from None
     except OSError as error:
         said = error.strerror or _one_line(error)
