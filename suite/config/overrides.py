@@ -182,6 +182,8 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
         if override.is_sweep_override() and not multirun:
             raise ValueError(f"{argument}: several values make a sweep: add -m")
         for value in values(argument):
+            if isinstance(value, dict):
+                raise ValueError(f"{key}: a mapping is not typed; write it into a file of yours (docs/environments.md)")
             if key in GROUPS:
                 _check_synonym(key, value, group_choices(key))
                 if str(value) not in group_choices(key):
