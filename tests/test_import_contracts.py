@@ -16,17 +16,13 @@ GOOD = {
     "workloads/tides/pytorch.py": "import torch as torch\n\nfrom workloads.tides import workload as workload\n",
 }
 BAD = {
-    "workloads/tides/workload.py": (
-        "import tensorflow",
-        "import pandas",
-        "from workloads.ncf import metrics",
-        "import suite",
-    ),
+    "workloads/tides/workload.py": ("import tensorflow", "import pandas", "from workloads.ncf import metrics",
+     "import suite"),
     "workloads/maskrcnn/workload.py": ("import torch",),
     "workloads/zoo/workload.py": ("import pandas", "import workloads.tides.pytorch"),
     "workloads/common/schedules.py": ("import workloads.tides",),
     "suite/common/paths.py": ("import workloads.tides.workload",),
-}
+}  # fmt: skip
 
 
 @pytest.fixture

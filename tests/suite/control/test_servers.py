@@ -63,27 +63,12 @@ LASTING, KILLED, ABORTED = None, -9, -6
 @pytest.mark.parametrize(
     ("children", "workers", "status", "process", "reason"),
     [
-        (
-            {"scheduler": LASTING, "server": KILLED},
-            "",
-            "rank_died",
-            None,
-            "the server died (killed by SIGKILL): its last words",
-        ),
-        (
-            {"scheduler": LASTING, "server": KILLED},
-            "failed",
-            "rank_died",
-            None,
-            "the server died (killed by SIGKILL): its last",
-        ),
-        (
-            {"scheduler": LASTING, "server": KILLED, "worker-0": ABORTED},
-            "",
-            "rank_died",
-            None,
-            "the server died (killed",
-        ),
+        ({"scheduler": LASTING, "server": KILLED}, "", "rank_died", None,
+         "the server died (killed by SIGKILL): its last words"),
+        ({"scheduler": LASTING, "server": KILLED}, "failed", "rank_died", None,
+         "the server died (killed by SIGKILL): its last"),
+        ({"scheduler": LASTING, "server": KILLED, "worker-0": ABORTED}, "", "rank_died", None,
+         "the server died (killed"),
         ({"scheduler": LASTING, "server": 1, "worker-0": ABORTED}, "", "rank_died", 0, "process 0 died"),
         ({"server": LASTING, "scheduler": 3}, "", "failed", None, "the scheduler died (exit code 3): see server.log"),
         ({"scheduler": LASTING, "server": 0}, "failed", "failed", 0, "process 0: ValueError: theirs"),
@@ -92,7 +77,7 @@ LASTING, KILLED, ABORTED = None, -9, -6
         *("killed", "killed, and workers fail of it", "killed, and a worker dies of it", "fails of a worker that died"),
         *("fails", "ends well, since it has lost its workers"),
     ],
-)
+)  # fmt: skip
 def test_who_is_named_of_servers_and_workers(supervisor, lasting, children, workers, status, process, reason):
     """A worker may die of a server that was killed; a server that failed may have failed of a worker's death."""
     found = {name: lasting if code is LASTING else ended(code) for name, code in children.items()}

@@ -181,12 +181,8 @@ PULLED = r"nothing is downloaded for a run; type: "
             (name, "", {"image": "a:1"}, rf"^environment={name}: {name} is not installed on this machine")
             for name in containers.PROGRAMS
         ],
-        (
-            "auto",
-            "",
-            {"image": "a:1"},
-            r"^environment\.image=a:1 needs environment=docker, podman, apptainer or enroot",
-        ),
+        ("auto", "", {"image": "a:1"},
+         r"^environment\.image=a:1 needs environment=docker, podman, apptainer or enroot"),
         ("docker", NO_DAEMON, {"image": "a:1"}, r"answer: Cannot connect .*; `docker version` must work first$"),
         *[
             (
@@ -203,7 +199,7 @@ PULLED = r"nothing is downloaded for a run; type: "
         ("apptainer", "echo", {"image": "/no/such.sif"}, r"^environment\.image=/no/such\.sif: no such file$"),
         ("enroot", "echo mine", {"image": "/no/such"}, r": no such file and no container that `enroot list` shows$"),
     ],
-)
+)  # fmt: skip
 def test_what_is_in_the_way_is_one_line(program, monkeypatch, tmp_path, name, script, config, said):
     """An empty script: the program is not there."""
     if script:

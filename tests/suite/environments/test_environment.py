@@ -70,16 +70,12 @@ def test_roots_follow_the_environment_variables(monkeypatch, tmp_path, variable,
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        (
-            {"name": "current", "argv_prefix": ["numactl", "-N0"], "path_map": {}, "python": None},
-            Environment("current", ("numactl", "-N0"), sys.executable, {}),
-        ),
-        (
-            {"name": "custom", "argv_prefix": ["srun"], "python": "python3", "path_map": {"/a": "/b"}},
-            Environment("custom", ("srun",), "python3", {"/a": "/b"}),
-        ),
+        ({"name": "current", "argv_prefix": ["numactl", "-N0"], "path_map": {}, "python": None},
+         Environment("current", ("numactl", "-N0"), sys.executable, {})),
+        ({"name": "custom", "argv_prefix": ["srun"], "python": "python3", "path_map": {"/a": "/b"}},
+         Environment("custom", ("srun",), "python3", {"/a": "/b"})),
     ],
-)
+)  # fmt: skip
 def test_the_running_python_or_one_that_is_given(root, config, expected):
     assert resolve(config, "torch") == expected
 

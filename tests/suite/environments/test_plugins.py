@@ -208,30 +208,22 @@ WRONG = {
         lambda tmp_path: changed(tmp_path, "nothing", lambda text: text.partition("[project.entry-points")[0]),
         "suite-lines has nothing for the suite: no entry point in suite.workloads",
     ),
-    "study": (
-        bad_study,
-        "study=lines_study: its description has no sentence; conf/study/batch_size.yaml shows the form",
-    ),
-    "import": (
-        lambda tmp_path: copied(tmp_path, "bad", "lines/workload.py", MISSING),
-        "cannot be imported: ModuleNotFoundError: No module named 'nothing_like_this'; it must be importable",
-    ),
-    "import of a trainer": (
-        lambda tmp_path: copied(tmp_path, "bad", "lines/torch_trainer.py", MISSING),
-        "trainer lines.pytorch cannot be used in environment torch: ModuleNotFoundError: No module named",
-    ),
+    "study": (bad_study,
+     "study=lines_study: its description has no sentence; conf/study/batch_size.yaml shows the form"),
+    "import": (lambda tmp_path: copied(tmp_path, "bad", "lines/workload.py", MISSING),
+     "cannot be imported: ModuleNotFoundError: No module named 'nothing_like_this'; it must be importable"),
+    "import of a trainer": (lambda tmp_path: copied(tmp_path, "bad", "lines/torch_trainer.py", MISSING),
+     "trainer lines.pytorch cannot be used in environment torch: ModuleNotFoundError: No module named"),
     "build": (lambda tmp_path: copied(tmp_path, "bad", "pyproject.toml", "= 1"), "pip cannot install it"),
     "same names": (
         lambda tmp_path: f"[{LINES},{changed(tmp_path, 'other', lambda text: text.replace('suite-', 'other-'))}]",
         "other-lines and suite-lines both define ",
     ),
-    "same distribution": (
-        lambda tmp_path: f"[{LINES},{copied(tmp_path, 'again')}]",
-        "are both called suite-lines; leave one of them out",
-    ),
+    "same distribution": (lambda tmp_path: f"[{LINES},{copied(tmp_path, 'again')}]",
+     "are both called suite-lines; leave one of them out"),
     "a sweep over plugins": (lambda _: "a,b", "one list for the whole command; type plugins=[a,b]"),
     "read only": (read_only, "plugins cannot be written (File exists); set SUITE_ENV_DIR"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", WRONG)

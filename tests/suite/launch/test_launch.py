@@ -143,21 +143,14 @@ FOUR = ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
         (ODD, {"device": "cuda", "devices": 4}, 4, [["cuda:2"], ["cuda:3"], ["cuda:6"], ["cuda:1"]], [()] * 4),
         ((), {"device": "cuda", "devices": 4}, 4, [[one] for one in FOUR], [()] * 4),
         ((), {"device": "cuda", "devices": 4}, 1, [FOUR], [()]),
-        (
-            *(OF_CORES, {"devices": 8, "cores_per_device": 2}, 8, [["cpu"]] * 8),
-            [(0, 1), (2, 3), (4, 5), (6, 7), (10, 11), (12, 13), (14, 15), (16, 17)],
-        ),
-        (
-            OF_CORES,
-            {"devices": 8, "cores_per_device": 2},
-            2,
-            [["cpu"] * 4] * 2,
-            [tuple(range(8)), tuple(range(10, 18))],
-        ),
+        (*(OF_CORES, {"devices": 8, "cores_per_device": 2}, 8, [["cpu"]] * 8),
+         [(0, 1), (2, 3), (4, 5), (6, 7), (10, 11), (12, 13), (14, 15), (16, 17)]),
+        (OF_CORES, {"devices": 8, "cores_per_device": 2}, 2, [["cpu"] * 4] * 2,
+         [tuple(range(8)), tuple(range(10, 18))]),
         ((), {"cores": (2, 5), "devices": 4, "cores_per_device": 1}, 4, [["cpu"]] * 4, [(2,), (5,), (2,), (5,)]),
     ],
     ids=["each", "a whole host", "not the first", "alone", "alone whole", "cores", "cores of a host", "shared in turn"],
-)
+)  # fmt: skip
 def test_devices_and_cores_are_numbered_as_the_host_does(hosts, changes, processes, devices, cores):
     run = make_run(hosts, **changes)
     places = [place_of(run, process, processes) for process in range(processes)]

@@ -587,13 +587,8 @@ def recorded(folder, settings):
 @pytest.mark.parametrize(
     "given",
     [
-        (
-            "workload=ncf",
-            "profile=demo",
-            "batch=global:4096",
-            "lr_scaling=sqrt",
-            "workload.evaluation_users_per_batch=7",
-        ),
+        ("workload=ncf", "profile=demo", "batch=global:4096", "lr_scaling=sqrt",
+         "workload.evaluation_users_per_batch=7"),
         ("workload=ncf", "framework=mxnet", "data.threads=3", "gpus=2", "oversubscribe=true", "workload.target=0.5"),
         ("workload=resnet50", "data.decode=scaled", "data.skip_bad=true", "data.threads=5", "workload.compile=on"),
         ("workload=resnet50", "workload.evaluation_batch_size=9", "workload.learning_rate=0.25", "rules=v0.5"),
@@ -602,7 +597,7 @@ def recorded(folder, settings):
         ("workload=gnmt", "workload.target=20"),
         ("workload=transformer", "profile=demo"),
     ],
-)
+)  # fmt: skip
 def test_run_and_time_gives_the_settings_of_the_run(tmp_path, given):
     """Every setting of a run, composed and resolved again from the words of its package's script."""
 

@@ -201,19 +201,13 @@ def asked(folder, answer):
     ("changes", "what", "do"),
     [
         ({"driver": 12080}, "is built for CUDA 13.0, the driver ends at 12.8", "type environment=torch-cu126"),
-        (
-            {"capability": (7, 0)},
-            "has no code for compute capability 7.0 (it has sm_75)",
-            "type environment=torch-cu126",
-        ),
-        (
-            {"capability": (12, 0), "driver": 12080},
-            "is built for CUDA 13.0, the driver ends at 12.8",
-            "update the driver",
-        ),
+        ({"capability": (7, 0)}, "has no code for compute capability 7.0 (it has sm_75)",
+         "type environment=torch-cu126"),
+        ({"capability": (12, 0), "driver": 12080}, "is built for CUDA 13.0, the driver ends at 12.8",
+         "update the driver"),
         ({"capability": (3, 0)}, "has no code for compute capability 3.0 (it has sm_75)", "type device=cpu"),
     ],
-)
+)  # fmt: skip
 def test_a_build_that_does_not_suit_is_refused_before_a_run(tmp_path, quiet, nvml, changes, what, do):
     """PyTorch itself dies minutes later: "ProcessGroupNCCL is only supported with GPUs"."""
     nvml(**changes)

@@ -95,22 +95,16 @@ def test_words_never_print_what_a_program_would():
     ("changed", "refused", "reason"),
     [
         ({"mode": "forward"}, {TIME, EPOCHS, EPOCH_TIME, THROUGHPUT}, "mode train does other work than mode forward"),
-        (
-            {"to_target": False},
-            {TIME, EPOCHS, EPOCH_TIME},
-            "theirs is a run of fixed length: there is a throughput only",
-        ),
+        ({"to_target": False}, {TIME, EPOCHS, EPOCH_TIME},
+         "theirs is a run of fixed length: there is a throughput only"),
         ({"dataset": "ml-1m"}, {TIME, EPOCHS, EPOCH_TIME}, "trained on another data set: ml-20m against ml-1m"),
-        (
-            {"targets": {"hr_at_10": 0.5}},
-            {TIME, EPOCHS},
-            "trained to another target: hr_at_10 0.635 against hr_at_10 0.5",
-        ),
+        ({"targets": {"hr_at_10": 0.5}}, {TIME, EPOCHS},
+         "trained to another target: hr_at_10 0.635 against hr_at_10 0.5"),
         ({"sample_unit": "tokens"}, {THROUGHPUT}, "samples are pairs against tokens"),
         *(({name: "x"}, set(), "") for name in ("framework", "precision", "system", "clock", "sample_unit")),
         *(({"dataset": ""}, set(), ""), ({"targets": {}}, set(), "")),  # not known is no difference
     ],
-)
+)  # fmt: skip
 def test_what_makes_a_ratio_meaningless(changed, refused, reason):
     one, other = (make_runs(**{"dataset": "ml-20m", "sample_unit": "pairs", **own})[0] for own in ({}, changed))
     found = [*refusals(one, other)]

@@ -25,18 +25,12 @@ import toy
 SETTINGS = {
     **{"workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "device": "cpu"},
     **{"devices": 1, "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32"},
-    **{
-        "batch_size_global": 64,
-        "batch_rule": "set",
-        "lr_scaling": "none",
-        "seed": 3,
-        "stop": "target",
-        "mode": "train",
-    },
+    **{"batch_size_global": 64, "batch_rule": "set", "lr_scaling": "none", "seed": 3, "stop": "target",
+     "mode": "train"},
     **{"dataset": "toy-demo", "model": {}, "targets": {"fit": 0.99}, "hyperparameter_set": "demo"},
     **{"hyperparameters": {"learning_rate": 0.2, "max_epochs": 5}, "hyperparameter_sources": {}},
     "options": {"misbehave": "no"},
-}
+}  # fmt: skip
 
 
 def make_run(folder, **changes):

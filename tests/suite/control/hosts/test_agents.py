@@ -91,24 +91,14 @@ def test_a_name_that_says_nothing_over_there_leads_to_the_only_address():
 
 LEADS = {"peer": "10.0.0.1", "address": "10.0.0.2", "interface": "eth0"}
 BAD = {
-    "loopback": (
-        route("127.0.0.1", "lo", "127.0.1.1"),
-        {},
-        "machine a: its name leads to 127.0.1.1 on b, which is",
-    ),
-    "elsewhere": (
-        route("10.0.0.2", "eth0", "9.9.9.9"),
-        {},
-        "machine a: b reaches it as 9.9.9.9, which none of its interfaces",
-    ),
+    "loopback": (route("127.0.0.1", "lo", "127.0.1.1"), {}, "machine a: its name leads to 127.0.1.1 on b, which is"),
+    "elsewhere": (route("10.0.0.2", "eth0", "9.9.9.9"), {},
+     "machine a: b reaches it as 9.9.9.9, which none of its interfaces"),
     "same machine": (route("10.0.0.1", "eth0"), {"name": "a"}, "launch: a, b are one machine, which calls itself a"),
     "version": (route("10.0.0.2", "eth0"), {"suite": "0.0.9"}, "machine b has version 0.0.9 of the suite"),
-    "no route": (
-        {"route": {"error": "Name or service not known"}},
-        {},
-        "b: Name or service not known: a is not known there",
-    ),
-}
+    "no route": ({"route": {"error": "Name or service not known"}}, {},
+     "b: Name or service not known: a is not known there"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", BAD)
@@ -152,17 +142,12 @@ def file_of(content):
     ("answer", "said"),
     [
         (asked(), None),
-        (
-            asked({**HERE, "torch": "2.1"}),
-            "machine b: torch is 2.1 in environment torch, here it is 2.0; make them equal: suite env create torch",
-        ),
-        (
-            asked(code=127, errors="sh: nothing\n"),
-            "machine b: environment torch does not answer there: sh: nothing",
-        ),
+        (asked({**HERE, "torch": "2.1"}),
+         "machine b: torch is 2.1 in environment torch, here it is 2.0; make them equal: suite env create torch"),
+        (asked(code=127, errors="sh: nothing\n"), "machine b: environment torch does not answer there: sh: nothing"),
         ({"error": "/python: No such file or directory"}, "b: /python: No such file or directory"),
     ],
-)
+)  # fmt: skip
 def test_packages_are_the_same_everywhere(answer, said):
     links = [FakeLink("a", {}, {"ask": asked()}), FakeLink("b", {}, {"ask": answer})]
     with pytest.raises(ValueError, match=rf"^{re.escape(said)}\Z") if said else nullcontext():
