@@ -44,7 +44,7 @@ ENDINGS = {
 }
 MISBEHAVIOURS = (
     *("no", "hang", "die", "crash", "oom", "raise", "diverge", "sleep"),
-    *("setup", "flaky", "big", "fill", "threads", "slow"),
+    *("setup", "flaky", "fill", "threads", "slow"),
 )
 
 
@@ -159,8 +159,6 @@ class ToyTrainer(Trainer):
             time.sleep(0.2 if kind == "sleep" else 0.02)
         if kind == "fill":
             self.filled = [np.ones(8 << 20) for _ in range(100)]
-        if kind == "big":
-            np.ones(1 << 40)
         if kind == "threads" and step == 0:
             print(f"OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']} cores={len(os.sched_getaffinity(0))}")
         if step == 3 and kind == "flaky" and self.settings.seed % 2:

@@ -63,6 +63,8 @@ def test_a_batch_that_does_not_fit_a_gpu_is_found_beforehand(monkeypatch):
         "type batch=global:16"
     )
     assert error.value.shown == "OOM"
+    monkeypatch.setattr(capacity.devices, "gpus", lambda: [])  # a GPU that is not seen is not judged
+    check_memory(Large, settings(batch_size_global=10**9))
 
 
 def test_gpus_of_other_machines_are_looked_at_there(monkeypatch):
@@ -73,11 +75,6 @@ def test_gpus_of_other_machines_are_looked_at_there(monkeypatch):
     check_memory(Large, settings(batch_size_global=32, nodes=2), nodes)
     with pytest.raises(TooLarge, match=r"16\.0 GiB of memory of a GPU are available; type batch=global:16$"):
         check_memory(Large, settings(nodes=2), nodes)
-
-
-def test_a_gpu_that_is_not_seen_is_not_judged(monkeypatch):
-    monkeypatch.setattr(capacity.devices, "gpus", lambda: [])
-    check_memory(Large, settings(batch_size_global=10**9))
 
 
 @pytest.mark.parametrize(

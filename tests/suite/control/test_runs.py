@@ -9,13 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.helpers import (
     PROJECT,
     TOY_RUN,
-    alive,
     events,
     only,
     run_events,
@@ -24,9 +22,7 @@ from tests.helpers import (
     status,
     suite_here,
     variables,
-    wait_until,
 )
-from tests.suite.control.test_interrupts import started
 
 
 def run_folder(tmp_path):
@@ -119,22 +115,6 @@ def test_several_runs_have_their_own_folders_seeds_and_logs(tmp_path):
     assert seeds == [10, 11, 12]
 
 
-def test_no_orphan_when_the_controller_is_killed_and_results_say_so(tmp_path):
-    controller, folder = started(tmp_path)
-    worker = only(psutil.Process(controller.pid).children(recursive=True))
-    logs = str(tmp_path / "logs")
-    while_it_runs = suite_here(tmp_path, "check", logs)
-    controller.kill()
-    controller.wait()
-    wait_until("the worker's end", lambda: not alive(worker))
-    assert (while_it_runs.returncode, "has not ended yet" in while_it_runs.stdout) == (0, True), while_it_runs.stdout
-    assert status(folder)["status"] == "running", "nobody was left to file anything else"
-    afterwards = suite_here(tmp_path, "check", logs)
-    assert afterwards.returncode == 1, afterwards.stdout
-    assert "has not ended yet" not in afterwards.stdout
-    assert "interrupted" in suite_here(tmp_path, "report", logs).stdout
-
-
 def test_two_sweeps_into_one_folder_never_mix(tmp_path):
     command = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, f"output={tmp_path / 'both'}"]
     values = variables(tmp_path, toy=True)
@@ -216,17 +196,6 @@ def test_a_full_disk_ends_the_run_with_that_reason(tmp_path, small_disk):
     assert len(lines) > 50
     assert all(json.loads(line.partition(":::MLLOG ")[2]) for line in lines[:-1])
     assert "Traceback" not in done.stdout + done.stderr
-
-
-def test_too_little_memory_is_filed_as_oom_and_the_sweep_goes_on(tmp_path):
-    limit = "import resource, os, sys; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30));"
-    limit += "os.execv(sys.argv[1], sys.argv[1:])"
-    command = [sys.executable, "-c", limit, sys.executable, str(PROJECT / "run_suite.py"), "-m", *TOY_RUN, "gpus=1"]
-    command += ["workload.misbehave=big,no"]
-    done = subprocess.run(command, env=variables(tmp_path, toy=True), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1, done.stdout + done.stderr
-    statuses = {folder.parent.name[-3:]: status(folder)["status"] for folder in (tmp_path / "logs").glob("*/*/run_0")}
-    assert statuses == {"big": "oom", "=no": "success"}
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):

@@ -11,7 +11,6 @@ import psutil
 import pytest
 
 from suite.common.paths import PROJECT, env_root
-from suite.environments import containers
 from suite.environments.environment import resolve
 from tests.helpers import TOY, TOY_RUN, run_events, run_suite, run_suite_here, status, variables, wait_until
 from tests.machines import needs
@@ -172,20 +171,3 @@ def test_interrupted(docker, tmp_path):
     assert process.wait(60) == 130
     assert status(folder)["status"] == "interrupted"
     assert listed(docker) == []
-
-
-@pytest.mark.parametrize(
-    ("image", "there", "said"),
-    [
-        ("not:here", True, ".image=not:here: docker has no such image on this machine; type: docker pull not:here"),
-        (IMAGE, False, "=docker: its daemon does not answer: "),
-    ],
-)
-def test_no_image_and_no_daemon_are_said_before_anything_runs(docker, tmp_path, image, there, said):
-    daemon_of = docker if there else {"DOCKER_HOST": f"unix://{tmp_path}/none"}
-    asked = [*TOY_RUN, "environment=docker", f"environment.image={image}"]
-    done = run_suite_here(tmp_path, *asked, toy=True, **daemon_of)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"run_suite.py: environment{said}")
-    assert len(done.stderr.splitlines()) == 1
-    assert containers.ANSWER_SECONDS < 10

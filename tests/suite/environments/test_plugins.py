@@ -161,12 +161,8 @@ def test_the_path_inside_an_environment(monkeypatch):
 def test_what_the_example_costs():
     code = [line for path in LINES.rglob("*.py") for line in path.read_text().splitlines() if line.strip()]
     assert len(code) <= 150
-    ours = [
-        path
-        for name in ("suite", "workloads", "conf")
-        for path in (PROJECT / name).rglob("*.*")
-        if path.suffix != ".pyc"
-    ]
+    ours = [path for name in ("suite", "workloads", "conf") for path in (PROJECT / name).rglob("*.*")]
+    ours = [path for path in ours if path.suffix != ".pyc"]
     assert not [path for path in ours if b"suite-lines" in path.read_bytes() or b"lines-demo" in path.read_bytes()]
 
 
@@ -244,9 +240,8 @@ def test_a_dry_run_installs_nothing_and_runs_with_what_is_installed(tmp_path, en
     words = (*RUN, f"plugins=[{LINES}]", "dry_run=true")
     done = run_suite_here(tmp_path, *words, **envs)
     assert done.returncode == 2
-    assert done.stderr.startswith(
-        f"run_suite.py: plugins={LINES}: it is not installed yet, and a dry run installs nothing"
-    )
+    said = f"plugins={LINES}: it is not installed yet, and a dry run installs nothing"
+    assert done.stderr.startswith(f"run_suite.py: {said}")
     assert not (tmp_path / "envs" / "plugins").exists()
     typed = shlex.split(done.stderr.rpartition("type: ")[2])
     assert run_suite_here(tmp_path, *typed[2:], **envs).returncode == 0

@@ -210,7 +210,4 @@ def test_writing_never_fails(tmp_path, monkeypatch):
 )
 def test_kills_for_memory_are_counted_in_the_own_group(tmp_path, groups, files, expected):
     """On a shared machine the kernel may kill a neighbour's process at any time."""
-    for name, content in {"proc/self/cgroup": groups, **files}.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(content)
-    assert oom_kills(tmp_path) == expected
+    assert oom_kills(tree(tmp_path, {"proc/self/cgroup": groups, **files})) == expected

@@ -22,14 +22,11 @@ def planned(workload, *overrides, nodes=()):
 
 
 def machines(*memory_gib):
-    """Nodes with that much memory, without words on theirs where it is None."""
-    said = [
-        {"host": f"n{number}", "gpus": [], "memory_bytes": gib and gib * GIB} for number, gib in enumerate(memory_gib)
-    ]
-    return [
-        AvailableHost(one["host"], "", "", (0, 1), {key: value for key, value in one.items() if value is not None})
-        for one in said
-    ]
+    """Nodes with that much memory; None: it does not say how much."""
+    memory_gib = [gib and gib * GIB for gib in memory_gib]
+    said = ({"host": f"n{number}", "gpus": [], "memory_bytes": gib} for number, gib in enumerate(memory_gib))
+    known = [{key: value for key, value in one.items() if value is not None} for one in said]
+    return [AvailableHost(one["host"], "", "", (0, 1), one) for one in known]
 
 
 @pytest.fixture
@@ -44,11 +41,8 @@ def test_the_default_batches_of_one_device_fit_a_laptop(workload, memory):
     check_memory(*planned(workload))
 
 
-def test_synthetic_takes_a_batch_for_one_device():
-    assert planned("resnet50")[1].batch_size_global == 64
-
-
 def test_activations_are_counted_before_and_behind_batch_norm_in_the_runs_precision():
+    assert planned("resnet50")[1].batch_size_global == 64  # of synthetic runs for each device
     for precision, size in (("fp32", 4), ("bf16", 2)):
         workload, settings = planned("resnet50", f"precision={precision}")
         assert workload.activation_bytes(settings) == 2 * size * 11_113_984

@@ -42,9 +42,8 @@ def test_what_is_typed_stays(monkeypatch):
 
 @pytest.mark.parametrize("typed", ["bf16", "tf32"])
 def test_a_precision_that_the_devices_lack_is_refused(monkeypatch, typed):
-    with pytest.raises(
-        Impossible, match=r"from compute capability 8\.0 on, this machine has one of 7\.0; type precision=auto"
-    ):
+    said = r"from compute capability 8\.0 on, this machine has one of 7\.0; type precision=auto"
+    with pytest.raises(Impossible, match=said):
         precision(monkeypatch, VOLTA, "resnet50", "pytorch", f"precision={typed}")
 
 

@@ -10,7 +10,7 @@ from suite.config import overrides
 from suite.config.compose import compose
 from suite.launch.hosts import AvailableHost
 from suite.plan.jobs import _labels
-from suite.plan.settings import Impossible, batch_size, resolve_settings
+from suite.plan.settings import Impossible, resolve_settings
 from tests.helpers import composed
 from workloads.api import Defaults, Facts, Settings, WorkloadOptions, field_names, option, option_keys
 from workloads.common.images.workload import ImageOptions
@@ -164,11 +164,6 @@ def test_planning_leaves_the_configuration_and_the_sets_as_they_are():
     assert first == second
     assert config == copy
     assert {name: dict(values) for name, values in NCF.named_sets().items()} == before
-
-
-@pytest.mark.parametrize(("rule", "size"), [("set", 96), ("global:8", 8), ("per_device:8", 32)])
-def test_batch_sizes(rule, size):
-    assert batch_size(rule, 4, 96) == size
 
 
 def test_lists_of_settings_are_derived_from_the_fields():

@@ -22,15 +22,8 @@ class FakeLink:
 
     def __init__(self, name, addresses, answers=None, facts=None):
         self.name, self.answers, self.port, self.closed = name, answers or {}, None, False
-        hardware = {"gpus": [], "cpu_model": "x"}
-        self.facts = {
-            "name": name,
-            "suite": __version__,
-            "addresses": addresses,
-            "cores": [0, 1],
-            "hardware": hardware,
-            **(facts or {}),
-        }
+        self.facts = {"name": name, "suite": __version__, "addresses": addresses, "cores": [0, 1]}
+        self.facts |= {"hardware": {"gpus": [], "cpu_model": "x"}, **(facts or {})}
         self.asked = []
 
     def ask(self, do, **order):
@@ -115,12 +108,9 @@ def test_machines_that_are_not_fit_for_a_run(kind):
 
 
 def test_a_machine_that_does_not_come_is_named_with_the_reason():
-    link = FakeLink("b", {})
-    link.facts, link.lost = (
-        None,
-        lambda: LostHost("rank_died", "machine b is lost: ssh ended with exit code 255: refused"),
-    )
-    with pytest.raises(ValueError, match="machine b is lost: ssh ended with exit code 255: refused"):
+    link, said = FakeLink("b", {}), "machine b is lost: ssh ended with exit code 255: refused"
+    link.facts, link.lost = None, lambda: LostHost("rank_died", said)
+    with pytest.raises(ValueError, match=said):
         Agents([link], LAUNCH)
 
 

@@ -339,12 +339,10 @@ REFUSED = {
     "refused key": (("launch=ssh", "launch.hosts=[node1,nobody@node2]"), "nobody@node2: Permission denied"),
     "silence": (SSH, "node2"),
     "loopback": (SSH, "machine node1: its name leads to 127.0.1.1 on node2"),
-    "too many": (("launch=slurm", "nodes=3", "gpus=3"), "nodes=3: the allocation has 2 (node1, node2)"),
-    "one of several": ((), "that SLURM started; type launch=external"),
     "data": (SSH, "machine node2: data set toy-demo is not in /tmp/data/toy-demo; prepare it there"),
 }
-UNIT_TESTED = ("loopback", "too many", "one of several", "data")
-"""In test_agents.py and test_launchers.py, with pretended machines."""
+UNIT_TESTED = ("loopback", "data")
+"""In test_agents.py, with pretended machines."""
 
 
 @pytest.mark.parametrize(
@@ -353,26 +351,23 @@ UNIT_TESTED = ("loopback", "too many", "one of several", "data")
 def test_what_is_refused_before_anything_starts(two, folder, kind):
     """In one line."""
     words, said = REFUSED[kind]
-    others, before, machine = {}, (), two.hub
+    others, machine = {}, two.hub
     hosts = two["node2"].hosts_file
     kept = hosts.read_text()
     if kind == "loopback":
         hosts.write_text(f"127.0.1.1 node1\n{kept}")
     if kind == "data":  # /tmp is each machine's own, and node1 prepares what is missing there
         others, machine = {"SUITE_DATA_DIR": "/tmp/data"}, two["node1"]
-    if kind in ("too many", "one of several"):
-        before = ("salloc", "-N2", "--quiet", *(("srun", "-N2") if kind == "one of several" else ()))
     if kind == "silence":
         two.unplug(two["node2"])
     try:
-        done = run(two, folder, *TOY_RUN, "gpus=2", "nodes=2", *words, before=before, machine=machine, **others)
+        done = run(two, folder, *TOY_RUN, "gpus=2", "nodes=2", *words, machine=machine, **others)
     finally:
         two.plug(two["node2"])
         hosts.write_text(kept)
     assert done.returncode != 0
-    lines = [line for line in done.stderr.splitlines() if line.startswith("run_suite.py: ")]
-    assert len(lines) == (2 if kind == "one of several" else 1), done.stderr
-    assert said in lines[0]
+    line = only(line for line in done.stderr.splitlines() if line.startswith("run_suite.py: "))
+    assert said in line
     assert "Traceback" not in done.stderr
     assert not list(folder.glob("logs/*/*/run_0"))
 
