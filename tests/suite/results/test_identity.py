@@ -113,16 +113,12 @@ def test_what_makes_a_ratio_meaningless(changed, refused, reason):
 
 
 def test_runs_of_another_batch_are_called_by_it_and_not_by_the_rate_that_follows_from_it():
-    settings = ((4096, 0.004), (4096, 0.008), (512, 0.0005))
     rows = [
         make_runs(batch_size_global=batch, hyperparameters={"opt_base_learning_rate": rate})[0]
-        for batch, rate in settings
+        for batch, rate in ((4096, 0.004), (4096, 0.008), (512, 0.0005))
     ]
-    assert own_words(rows, fewest=True) == [
-        "learning rate 0.004",
-        "learning rate 0.008",
-        "global batch 512, learning rate 0.0005",
-    ]
+    different = ["learning rate 0.004", "learning rate 0.008", "global batch 512, learning rate 0.0005"]
+    assert own_words(rows, fewest=True) == different
 
 
 @pytest.mark.parametrize(

@@ -100,9 +100,8 @@ def test_a_view_s_own_text_column_called_as_an_object_of_the_program_is_kept():
 
 
 def test_only_a_table_needs_pandas():
-    code = (
-        "import sys, suite.results, suite.packaging.write, suite.compliance.check; assert 'pandas' not in sys.modules"
-    )
+    imported = "suite.results, suite.packaging.write, suite.compliance.check"
+    code = f"import sys, {imported}; assert 'pandas' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=True)
 
 
@@ -149,9 +148,8 @@ def test_the_page_for_notebooks_lists_every_column():
 
 
 def test_the_page_s_ten_lines_end_in_a_plot(logs, tmp_path):
-    code = next(part for part in PAGE.read_text().split("```python\n")[1:] if "vegalite_to_png" in part).partition(
-        "```"
-    )[0]
+    parts = [part.partition("```")[0] for part in PAGE.read_text().split("```python\n")[1:]]
+    code = next(part for part in parts if "vegalite_to_png" in part)
     assert len(code.splitlines()) <= 12
     write_run(tmp_path / "logs", "good")
     environment = {"PYTHONPATH": str(PROJECT)}

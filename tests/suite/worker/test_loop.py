@@ -4,12 +4,11 @@ import itertools
 import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from suite.common.runspec import RunSpec, read_run
+from suite.common.runspec import RunSpec
 from suite.launch.base import place_of
 from suite.worker.evaluation import merge
 from suite.worker.heartbeat import Heart, read_beat
@@ -211,19 +210,6 @@ def test_metrics_are_consistent(tmp_path):
         assert row["data_wait_seconds"] <= row["train_seconds"]
         assert stat["throughput"] == row["samples_per_second"]
         assert row["memory_peak_bytes"] > 1 << 20
-
-
-def test_run_json_goes_to_disk_and_back(tmp_path):
-    run = make_run(tmp_path)
-    run.write(tmp_path / "run.json")
-    assert read_run(tmp_path / "run.json") == run
-    older = json.loads((tmp_path / "run.json").read_text())
-    del older["settings"]["threads_per_device"]
-    (tmp_path / "older.json").write_text(json.dumps(older))
-    assert read_run(tmp_path / "older.json").settings == run.settings
-    (tmp_path / "other.json").write_text('{"schema": 99}')
-    with pytest.raises(ValueError, match="schema 99"):
-        read_run(Path(tmp_path / "other.json"))
 
 
 def test_merge_joins_along_samples_and_skips_empty_parts():
