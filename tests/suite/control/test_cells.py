@@ -126,8 +126,7 @@ def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link
 def test_a_study_ends_well_with_cells_that_do_not_run(tmp_path):
     """A package's study: a run out of memory, and more devices than there are."""
     output = tmp_path / "out"
-    done = run_suite_here(tmp_path, "study=toy_endings", f"output={output}", toy=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_suite_here(tmp_path, "study=toy_endings", f"output={output}", toy=True, exits=0)
     assert "toy-plain-demo-4096dev-workload.misbehave=no: –: gpus=4096" in done.stdout
     table = [line for line in done.stdout.splitlines() if line.startswith("| no ") or line.startswith("| oom ")]
     assert [[cell.strip() for cell in line.split("|")[1:4]] for line in table][1:] == [
@@ -137,8 +136,7 @@ def test_a_study_ends_well_with_cells_that_do_not_run(tmp_path):
     ]
     assert "(a) process 0: MemoryError: no more" in done.stdout
     assert "samples/s" in done.stdout
-    again = run_suite_here(tmp_path, "study=toy_endings", f"output={output}", "resume=true", toy=True)
-    assert again.returncode == 0
+    again = run_suite_here(tmp_path, "study=toy_endings", f"output={output}", "resume=true", toy=True, exits=0)
     assert "finished earlier" in again.stdout
     printed = suite_here(tmp_path, "report", output).stdout
     assert "## Study toy\\_endings" in printed or "## Study toy_endings" in printed
@@ -148,7 +146,6 @@ def test_a_study_ends_well_with_cells_that_do_not_run(tmp_path):
 
 
 def test_a_study_in_which_nothing_can_run_is_refused(tmp_path):
-    done = run_suite_here(tmp_path, "study=toy_endings", "gpus=4096", toy=True)
-    assert done.returncode == 2
+    done = run_suite_here(tmp_path, "study=toy_endings", "gpus=4096", toy=True, exits=2)
     assert done.stderr.startswith("run_suite.py: gpus=4096: 4096 CPU device(s)")
     assert not (tmp_path / "logs").exists()

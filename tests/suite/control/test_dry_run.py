@@ -23,8 +23,7 @@ def facts(done):
 
 @pytest.mark.parametrize("flag", ["dry_run=true", "--dry-run"])
 def test_what_would_run_is_said_and_nothing_done(tmp_path, flag):
-    done = run_suite_here(tmp_path, *NCF, flag, SUITE_DATA_DIR=str(tmp_path / "data"))
-    assert done.returncode == 0, done.stderr
+    done = run_suite_here(tmp_path, *NCF, flag, SUITE_DATA_DIR=str(tmp_path / "data"), exits=0)
     assert list(tmp_path.iterdir()) == []
     said = facts(done)
     assert said["devices"] == "1 CPU device(s) of 1 core(s) on this machine"
@@ -44,8 +43,7 @@ def test_several_jobs_are_a_table_and_all_of_each_on_request_with_the_time_of_an
     run = only((tmp_path / "logs").glob("*/*/run_0"))
     status = json.loads((run / "status.json").read_text())
     before = written(tmp_path)
-    done = run_suite_here(tmp_path, *words, f"output={tmp_path / 'out'}", "--dry-run", toy=True)
-    assert done.returncode == 0, done.stderr
+    done = run_suite_here(tmp_path, *words, f"output={tmp_path / 'out'}", "--dry-run", toy=True, exits=0)
     first, header, *rows, request = done.stdout.splitlines()[:5]  # a busy machine is warned of after that
     assert "4 run(s) would go into" in first
     assert header.startswith("job ")
@@ -67,8 +65,7 @@ def test_several_jobs_are_a_table_and_all_of_each_on_request_with_the_time_of_an
 
 
 def test_what_is_in_the_way_ends_it_with_2_and_the_rest_is_of_the_devices_that_are_asked_for(tmp_path):
-    done = run_suite_here(tmp_path, *NCF, "gpus=4096", "--dry-run")
-    assert done.returncode == 2
+    done = run_suite_here(tmp_path, *NCF, "gpus=4096", "--dry-run", exits=2)
     assert done.stderr.startswith("run_suite.py: gpus=4096: ")
     cores = len(os.sched_getaffinity(0))
     said = f"4096 CPU device(s) of 1 core(s) on this machine, which has {cores}: what follows is of those"
@@ -76,8 +73,7 @@ def test_what_is_in_the_way_ends_it_with_2_and_the_rest_is_of_the_devices_that_a
 
 
 def test_cells_of_a_study_that_would_not_run(tmp_path):
-    done = run_suite_here(tmp_path, "study=toy_endings", "--dry-run", toy=True, SUITE_DATA_DIR=str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    done = run_suite_here(tmp_path, "study=toy_endings", "--dry-run", toy=True, SUITE_DATA_DIR=str(tmp_path), exits=0)
     assert sum("  gpus=4096: 4096 CPU device(s)" in line for line in done.stdout.splitlines()) == 2
 
 
@@ -85,8 +81,7 @@ def test_cells_of_a_study_that_would_not_run(tmp_path):
 def test_slurm_is_asked_nothing_before_the_command_is_right(tmp_path, words):
     """On the login node, whose own devices do not count; nothing is left behind."""
     slurm = ("workload=ncf", "device=cuda", "gpus=8", "nodes=2", "launch=slurm", "environment=current", *words)
-    done = run_suite_here(tmp_path, *slurm, SUITE_DATA_DIR=str(tmp_path / "data"), PATH="/nowhere")
-    assert done.returncode == 2
+    done = run_suite_here(tmp_path, *slurm, SUITE_DATA_DIR=str(tmp_path / "data"), PATH="/nowhere", exits=2)
     assert done.stderr.splitlines()[-1].startswith("run_suite.py: no prepared data in ")
     assert list(tmp_path.iterdir()) == []
     if words:
@@ -97,8 +92,7 @@ def test_no_folder_is_left_where_sbatch_refuses(tmp_path):
     toy = (*TOY_RUN, "launch=slurm", f"output={tmp_path / 'deep' / 'out'}")
     data = tmp_path / "data"
     registry.refresh()
-    done = run_suite_here(tmp_path, *toy, toy=True, PATH="/nowhere")
-    assert done.returncode == 2
+    done = run_suite_here(tmp_path, *toy, toy=True, PATH="/nowhere", exits=2)
     assert "sbatch is not installed here" in done.stderr
     assert not (tmp_path / "deep").exists()
     assert not data.exists()
@@ -106,8 +100,7 @@ def test_no_folder_is_left_where_sbatch_refuses(tmp_path):
 
 def test_the_doctor_finds_what_planning_finds(tmp_path):
     planned = run_suite_here(tmp_path, *NCF, "gpus=4096").stderr.strip().removeprefix("run_suite.py: ")
-    done = suite_here(tmp_path, "doctor", "--device", "cpu", "--gpus", "4096", "--environment", "current")
-    assert done.returncode == 1
+    done = suite_here(tmp_path, "doctor", "--device", "cpu", "--gpus", "4096", "--environment", "current", exits=1)
     assert done.stdout.splitlines()[0] == f"impossible  devices: {planned}"
 
 
@@ -125,8 +118,7 @@ def test_the_doctor_finds_what_planning_finds(tmp_path):
     ],
 )
 def test_nothing_is_closed_of_which_not_all_is_known(tmp_path, words, division):
-    done = run_suite_here(tmp_path, *words, "--dry-run", SUITE_DATA_DIR=str(tmp_path / "none"))
-    assert done.returncode == 2
+    done = run_suite_here(tmp_path, *words, "--dry-run", SUITE_DATA_DIR=str(tmp_path / "none"), exits=2)
     assert facts(done)["division"] == division
 
 
@@ -168,6 +160,5 @@ def test_every_workload_can_be_planned(tmp_path, workload):
     """Also one whose runs have no samples."""
     words = [f"batch=global:{SMALL.get(workload, 2)}", *(["timing=steps"] if workload == "allreduce" else [])]
     fixed = ("profile=synthetic", "device=cpu", "environment=current", "gpus=2", "oversubscribe=true", "dry_run=true")
-    done = run_suite_here(tmp_path, f"workload={workload}", *words, *fixed)
-    assert done.returncode == 0, done.stderr
+    done = run_suite_here(tmp_path, f"workload={workload}", *words, *fixed, exits=0)
     assert facts(done)["division"].startswith("open: ")

@@ -30,8 +30,7 @@ def run_folder(tmp_path):
 
 
 def test_a_run_leaves_what_docs_logs_says(tmp_path):
-    done = run_suite(tmp_path, *TOY_RUN, toy=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_suite(tmp_path, *TOY_RUN, toy=True, exits=0)
     folder = run_folder(tmp_path)
     assert {path.name for path in folder.iterdir()} == {
         *("run.json", "result_0.txt", "metrics.jsonl", "status.json", "worker-0.log"),
@@ -87,16 +86,14 @@ def test_failures_are_filed_with_their_reason_and_the_sweep_goes_on(endings, kin
 
 
 def test_target_never_reached(tmp_path):
-    done = run_suite_here(tmp_path, *TOY_RUN, "workload.learning_rate=0.0001", toy=True)
-    assert done.returncode == 1
+    run_suite_here(tmp_path, *TOY_RUN, "workload.learning_rate=0.0001", toy=True, exits=1)
     filed = status(run_folder(tmp_path))
     assert filed["status"] == "target_missed"
     assert "target 0.99" in filed["reason"]
 
 
 def test_a_hung_process_is_ended_and_shows_where_it_stands(tmp_path):
-    done = run_suite_here(tmp_path, *TOY_RUN, "workload.misbehave=hang", "watchdog_seconds=5", toy=True)
-    assert done.returncode == 1
+    run_suite_here(tmp_path, *TOY_RUN, "workload.misbehave=hang", "watchdog_seconds=5", toy=True, exits=1)
     filed = status(run_folder(tmp_path))
     assert filed["status"] == "hung"
     assert "in phase 'train'" in filed["reason"]
@@ -107,8 +104,7 @@ def test_a_hung_process_is_ended_and_shows_where_it_stands(tmp_path):
 
 
 def test_several_runs_have_their_own_folders_seeds_and_logs(tmp_path):
-    done = run_suite_here(tmp_path, *TOY_RUN, "runs=3", "seed=10", "workload.misbehave=flaky", toy=True)
-    assert done.returncode == 1
+    run_suite_here(tmp_path, *TOY_RUN, "runs=3", "seed=10", "workload.misbehave=flaky", toy=True, exits=1)
     job = only((tmp_path / "logs").glob("*/*"))
     assert [status(job / f"run_{n}")["status"] for n in range(3)] == ["success", "failed", "success"]
     seeds = [{k: v for k, v, _ in events(job / f"run_{n}" / f"result_{n}.txt")}["seed"] for n in range(3)]
@@ -128,8 +124,7 @@ def test_two_sweeps_into_one_folder_never_mix(tmp_path):
 
 def test_oversubscribed_runs_are_labelled(tmp_path):
     cores = len(os.sched_getaffinity(0))
-    done = run_suite_here(tmp_path, *TOY_RUN, f"gpus={cores + 1}", "oversubscribe=true", toy=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_suite_here(tmp_path, *TOY_RUN, f"gpus={cores + 1}", "oversubscribe=true", toy=True, exits=0)
     labels = {k: v for k, v, _ in events(run_folder(tmp_path) / "result_0.txt")}["suite_run"]["labels"]
     assert labels == ["demo", "cpu", "oversubscribed"]
     assert "oversubscribed" in done.stdout
@@ -148,8 +143,7 @@ def test_resume_runs_exactly_what_is_missing_and_refuses_runs_of_other_settings(
         path.unlink()
     gone.rmdir()
     kept = {path: path.stat().st_mtime_ns for folder in folders[1:3] for path in folder.iterdir()}
-    done = run_suite_here(tmp_path, *arguments, "resume=true", toy=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_suite_here(tmp_path, *arguments, "resume=true", toy=True, exits=0)
     assert done.stdout.count("finished earlier") == 2
     assert all(status(folder)["status"] == "success" for folder in folders)
     assert kept == {path: path.stat().st_mtime_ns for folder in folders[1:3] for path in folder.iterdir()}
@@ -161,14 +155,12 @@ def test_resume_runs_exactly_what_is_missing_and_refuses_runs_of_other_settings(
     value = json.loads((unfinished / "run.json").read_text())
     value["settings"]["hyperparameters"]["learning_rate"] = 0.1
     (unfinished / "run.json").write_text(json.dumps(value))
-    done = run_suite_here(tmp_path, *arguments, "resume=true", toy=True)
-    assert done.returncode == 2
+    done = run_suite_here(tmp_path, *arguments, "resume=true", toy=True, exits=2)
     assert "holds a run of other settings" in done.stderr
 
 
 def test_resume_without_a_folder_says_what_to_type(tmp_path):
-    done = run_suite_here(tmp_path, *TOY_RUN, "resume=true", toy=True)
-    assert done.returncode == 2
+    done = run_suite_here(tmp_path, *TOY_RUN, "resume=true", toy=True, exits=2)
     assert "type output=FOLDER" in done.stderr
 
 
@@ -186,8 +178,7 @@ def small_disk(tmp_path):
 
 def test_a_full_disk_ends_the_run_with_that_reason(tmp_path, small_disk):
     arguments = (*TOY_RUN, f"output={small_disk / 'out'}", "stop=epochs:100000")
-    done = run_suite_here(tmp_path, *arguments, toy=True, SUITE_MINIMUM_DISK_MB="0")
-    assert done.returncode == 1, done.stdout + done.stderr
+    done = run_suite_here(tmp_path, *arguments, toy=True, SUITE_MINIMUM_DISK_MB="0", exits=1)
     folder = only((small_disk / "out").glob("*/run_0"))
     assert status(folder)["status"] == "failed"
     assert "No space left on device" in status(folder)["reason"]

@@ -59,8 +59,7 @@ def test_a_gpu_that_does_not_answer_is_a_finding(tmp_path, nvml):
     (found,) = gpucheck.examine(1, "pytorch", None)
     line = "devices: GPU 0 does not answer (Not Supported); to leave it out: export CUDA_VISIBLE_DEVICES=1; "
     assert (found.level, found.line) == ("impossible", f"{line}without GPUs: type device=cpu")
-    done = suite_here(tmp_path, "doctor")
-    assert done.returncode == 1
+    done = suite_here(tmp_path, "doctor", exits=1)
     assert f"impossible  {line}without GPUs: type device=cpu" in done.stdout.splitlines()
 
 
@@ -271,27 +270,23 @@ def test_warnings_are_printed_once_and_the_sweep_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "preflight", lambda need: ["x: [y]; z"])
     ran = []
     monkeypatch.setattr(controller, "_run", lambda job, index, *_: ran.append(job.name) or RunStatus("success"))
-    done = run_suite_here(tmp_path, "-m", *TOY_RUN, "gpus=1", "seed=1,2", toy=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_suite_here(tmp_path, "-m", *TOY_RUN, "gpus=1", "seed=1,2", toy=True, exits=0)
     assert len(ran) == 2
     assert done.stdout.count("warning: x: [y]; z") == 1
 
 
 def test_too_little_disk_space_refuses_the_run(tmp_path):
-    done = run_suite_here(tmp_path, *TOY_RUN, toy=True, SUITE_MINIMUM_DISK_MB="1e12")
-    assert done.returncode == 2
+    done = run_suite_here(tmp_path, *TOY_RUN, toy=True, SUITE_MINIMUM_DISK_MB="1e12", exits=2)
     assert done.stderr.startswith("run_suite.py: disk: ")
     assert len(done.stderr.splitlines()) == 1
     assert not list((tmp_path / "logs").glob("*/*/run_0"))
 
 
 def test_suite_doctor(tmp_path):
-    done = suite_here(tmp_path, "doctor", "--device", "cpu", "--output", tmp_path / "out")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = suite_here(tmp_path, "doctor", "--device", "cpu", "--output", tmp_path / "out", exits=0)
     lines = [line.split()[:2] for line in done.stdout.splitlines()]
     assert [topic for _, topic in lines][:6] == ["devices:", "disk:", "memory:", "load:", "governor:", "container:"]
     assert {level for level, _ in lines} <= {"ok", "warning"}
-    done = suite_here(tmp_path, "doctor", "--device", "cpu", SUITE_MINIMUM_DISK_MB="1e12")
-    assert done.returncode == 1
+    done = suite_here(tmp_path, "doctor", "--device", "cpu", SUITE_MINIMUM_DISK_MB="1e12", exits=1)
     assert "impossible  disk: " in done.stdout
     assert suite_here(tmp_path, "doctor", "--gpus", "0").returncode == 2
