@@ -14,6 +14,7 @@ from typing import Any
 
 from suite.common.paths import mapped
 from suite.common.run_folder import safe_name
+from workloads import files
 from workloads.api import Facts, Json, Settings
 
 SCHEMA = 2
@@ -83,7 +84,7 @@ def _build(kind: Any, value: Mapping[str, Json], path: Path) -> Any:
 
 def read_run(path: Path) -> RunSpec:
     """The run written at `path`. Raises ValueError for a file of another schema."""
-    value = json.loads(path.read_text(encoding="utf-8"))
+    value = files.read_json(path)
     if value.get("schema") != SCHEMA:
         raise ValueError(f"{path}: schema {value.get('schema')}, this version reads {SCHEMA}")
     value.setdefault("hosts", [])  # a file from before hosts were recorded: of one machine

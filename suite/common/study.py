@@ -21,6 +21,7 @@ import yaml
 
 from suite.common import conf, registry
 from suite.common.registry import not_allowed
+from workloads import files
 from workloads.api import Json
 
 SIZES = ("full", "ci")
@@ -115,7 +116,7 @@ def as_typed(value: Json) -> str:
 
 def _from_file(path: Path) -> Mapping[str, Any]:
     try:
-        return _mapping(path.stem, "the file", yaml.safe_load(path.read_text(encoding="utf-8")))
+        return _mapping(path.stem, "the file", yaml.safe_load(files.read_text(path)))
     except (OSError, yaml.YAMLError) as error:
         raise ValueError(f"study={path.stem}: {path} cannot be read ({' '.join(str(error).split())})") from None
 

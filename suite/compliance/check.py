@@ -24,6 +24,7 @@ from suite.results.logs.lines import read_file
 from suite.results.logs.reader import interpret
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
+from workloads import files
 from workloads.api import ROUNDS
 
 RULESET = rulesets.DEFAULT
@@ -162,7 +163,7 @@ def find_rule_file(name: str) -> Path:
 def _rule_entries(path: Path) -> list[Mapping[str, Any]]:
     """The entries of a rule file, as text: code in it is run only by the checker."""
     try:
-        entries = rule_files.parse_rules(path.read_text(encoding="utf-8"))
+        entries = rule_files.parse_rules(files.read_text(path))
         listed = isinstance(entries, list) and all(isinstance(entry, dict) and len(entry) == 1 for entry in entries)
         if not listed or not entries or not all("NAME" in entry["KEY"] for entry in entries if "KEY" in entry):
             raise ValueError("a list of BEGIN, KEY and END")

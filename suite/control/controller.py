@@ -32,6 +32,7 @@ from suite.control.progress import Progress
 from suite.control.supervise import Supervisor
 from suite.control.watch import RunStatus
 from suite.environments import environment
+from suite.launch.scratch import scratch_above
 from suite.plan.capacity import TooLarge
 from suite.plan.jobs import Job, Plan, check_trainers, plan
 from suite.plan.resume import finished_status, set_aside
@@ -249,13 +250,22 @@ def _output(composed: Composed) -> Path:
     if given is not None:
         if not str(given).strip():
             raise ValueError("output= names no folder; type output=FOLDER, or leave it out: a new folder below logs/")
-        return Path(str(given)).expanduser().absolute()
+        return _kept(Path(str(given)).expanduser().absolute())
     stamp = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     folder, again = log_root() / stamp, 1
     while folder.exists():
         again += 1
         folder = log_root() / f"{stamp}-{again}"
-    return folder
+    return _kept(folder)
+
+
+def _kept(output: Path) -> Path:
+    """The folder, unless it would end with another run. Raises ValueError."""
+    if (above := scratch_above(output)) is not None:
+        raise ValueError(
+            f"{output}: {above} holds a run's temporary files and ends with it; type another output=FOLDER"
+        )
+    return output
 
 
 def job_name(composed: Composed) -> str:

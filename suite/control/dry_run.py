@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -16,6 +15,7 @@ from suite.machine.cgroups import limits
 from suite.plan.capacity import available_bytes
 from suite.plan.jobs import Draft, Job, Plan
 from suite.plan.resume import FINISHED, finished_status, identity
+from workloads import files
 
 MOST_RUNS = 1000
 """Earlier runs that are looked at for a time, the newest first."""
@@ -163,7 +163,7 @@ def _earlier() -> Iterator[Earlier]:
     """The finished runs below the log folder."""
     for path in sorted(log_root().glob("*/*/run_*/run.json"), reverse=True)[:MOST_RUNS]:
         try:
-            run, status = read_run(path), json.loads(path.with_name("status.json").read_text(encoding="utf-8"))
+            run, status = read_run(path), files.read_json(path.with_name("status.json"))
             if status["status"] in FINISHED:
                 began, ended = (datetime.fromisoformat(status[name]) for name in ("started", "ended"))
                 yield Earlier(identity(run), run.identity["device_name"], (ended - began).total_seconds())

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from suite.common.run_folder import SUPERSEDED
 from suite.common.runspec import RunSpec, read_run
+from workloads import files
 from workloads.api import Settings, field_names
 
 FINISHED = ("success", "target_missed")
@@ -34,7 +35,7 @@ def finished_status(folder: Path, run: RunSpec) -> str:
     """
     try:
         earlier = read_run(folder / "run.json")
-        status = str(json.loads((folder / "status.json").read_text(encoding="utf-8")).get("status"))
+        status = str(files.read_json(folder / "status.json").get("status"))
     except (FileNotFoundError, json.JSONDecodeError):
         return ""
     if identity(earlier) != identity(run):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import io
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from suite.results.logs.recorded_telemetry import json_object
 from suite.results.names import UNKNOWN_ROUND, framework_name, round_of_folder, workload_name
 from suite.results.targets import METRIC_NAMES
 from suite.results.text import clean
+from workloads import files
 from workloads.api import Json
 
 FOLDER_VARIABLE = "SUITE_PUBLISHED_DIR"
@@ -106,7 +108,7 @@ def _lines(places: Iterable[Path], pattern: str, required: Sequence[str]) -> Ite
     """The rows of all files of that name. Raises ValueError for a missing column or a file that is no CSV."""
     for path in (path for folder in places for path in sorted(folder.glob(pattern))):
         try:
-            with open(path, newline="", encoding="utf-8") as stream:
+            with io.TextIOWrapper(files.open_stream(path), encoding="utf-8", newline="") as stream:
                 reader = csv.DictReader(stream)
                 missing = [name for name in required if name not in (reader.fieldnames or ())]
                 if missing:

@@ -19,6 +19,7 @@ from dataclasses import Field, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from workloads import files
 from workloads.api.options import check_value, hyperparameter, kind_of, nearest, of_sets
 from workloads.api.values import Json
 
@@ -175,7 +176,7 @@ def _content(path: Path) -> dict[str, Json]:
     import yaml
 
     try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(path.read_text(encoding="utf-8"))
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(files.read_text(path))
         node = loader.get_single_node()
         content = loader.construct_document(node) if node is not None else None
     except (OSError, ValueError, yaml.YAMLError) as error:

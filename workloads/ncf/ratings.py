@@ -23,6 +23,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from workloads.files import open_stream
+
 MEMBERS = ("ratings.csv", "ratings.dat", "u.data")
 HEADER = b"userId,movieId,rating,timestamp"
 MOST_BYTES = 2 << 30
@@ -94,11 +96,9 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
     try:
         if source.is_dir():
             raise ValueError(f"{source} is a folder; name the ratings file in it, or the zip")
-        if source.exists() and not source.is_file():
-            raise ValueError(f"{source}: no regular file; name the ratings file, or the zip")
-        with source.open("rb") as file:
+        with open_stream(source) as file:
             if file.read(4) == b"PK\x03\x04" or source.suffix.lower() == ".zip":
-                with zipfile.ZipFile(source) as archive, archive.open(_member(archive, source)) as stream:
+                with zipfile.ZipFile(file) as archive, archive.open(_member(archive, source)) as stream:
                     yield stream, f"{source.name}:{stream.name}"  # type: ignore[misc]
             else:
                 file.seek(0)
@@ -108,7 +108,8 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise ValueError(f"{source}: the zip file is damaged or cannot be read ({_one_line(error)})") from None
     except OSError as error:
-        raise ValueError(f"{source}: cannot be read ({_one_line(error)})") from None
+        said = error.strerror or _one_line(error)
+        raise ValueError(f"{source}: cannot be read ({said}); name the ratings file, or the zip") from None
 
 
 def _member(archive: zipfile.ZipFile, source: Path) -> zipfile.ZipInfo:

@@ -16,6 +16,7 @@ import yaml
 
 from suite.results.fits import LinkFit, fit_link
 from suite.results.identity import Row
+from workloads import files
 from workloads.api import GradientTraffic
 
 _SHIPPED = Path(__file__).with_name("systems.yaml")
@@ -106,7 +107,7 @@ def find_system(name: str) -> System:
 def systems(path: Path = _SHIPPED) -> Mapping[str, System]:
     """The systems of a file, else those that come with the suite. Raises ValueError (one line)."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(files.read_text(path))
         if not isinstance(content, dict):
             raise ValueError("give NAME: with title, devices_per_node, inside and between below it")
         return {str(name): _system(str(name), entry) for name, entry in content.items()}

@@ -1,3 +1,4 @@
+import os
 import shutil
 import subprocess
 import sys
@@ -56,6 +57,18 @@ def test_a_killed_holder_is_told_from_one_that_lives(holder, tmp_path, monkeypat
 def test_of_a_copied_folder_nobody_can_tell(holder, tmp_path):
     copy = shutil.copytree(tmp_path / "held", tmp_path / "copy")
     assert not holder_was_killed(copy)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda path: path.write_text("mine\n"), os.mkfifo, lambda path: path.symlink_to("mine")]
+)
+def test_what_is_no_lock_is_not_overwritten(tmp_path, make):
+    (tmp_path / "mine").write_text("mine\n")
+    make(tmp_path / LOCK_FILE)
+    with pytest.raises((ValueError, OSError), match=LOCK_FILE), output_locked(tmp_path):
+        pass
+    assert os.path.lexists(tmp_path / LOCK_FILE)
+    assert (tmp_path / "mine").read_text() == "mine\n"
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 300, b"host 1\n"])

@@ -203,8 +203,12 @@ def test_neither_creating_nor_removing_follows_links(project, root, tmp_path):
     assert (victim / "pyvenv.cfg").exists()
 
 
-def test_remove_leaves_folders_alone_that_are_no_environment(root):
-    (root / "thesis").mkdir(parents=True)
+def test_neither_touches_a_folder_that_is_no_environment(project, root):
+    for name in ("thesis", "tiny"):
+        (root / name / "src").mkdir(parents=True)
+        (root / name / "src" / "paper.txt").touch()
+        with pytest.raises(ValueError, match="is not an environment"):
+            venvs.remove(name, project=project)
     with pytest.raises(ValueError, match="is not an environment"):
-        venvs.remove("thesis")
-    assert (root / "thesis").is_dir()
+        venvs.create("tiny", recreate=True, say=lambda line: None, project=project)
+    assert all((root / name / "src" / "paper.txt").exists() for name in ("thesis", "tiny"))

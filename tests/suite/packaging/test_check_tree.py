@@ -185,7 +185,7 @@ def test_demo_logs_make_no_submission(tree):
         ("[1]", "JSON, but no object"),
         ("[" * 100_000, "JSON nested too deeply"),
         (b"\xff\xfe\x00", "codec can't decode"),
-        (" " * (2 << 20), "bytes (limit 1048576)"),
+        (" " * (2 << 20), "more than 1,048,576 bytes"),
     ],
 )
 def test_a_description_that_is_none(tree, text, found):

@@ -125,7 +125,7 @@ def test_our_runs_of_all_six_pass_every_tool(ours, tmp_path):
 
 def test_packages_state_what_is_the_suites_own(ours):
     readme = (ours.folder / "benchmarks/ncf/implementations/pytorch/README.md").read_text(encoding="utf-8")
-    for text in ("SplitMix64", "optimizer adam is the suite's own in pytorch", "within 2.3e-07 of float64"):
+    for text in ("SplitMix64", "optimizer adam is the suite's own in pytorch", "within 1.7e-07 of float64"):
         assert text in readme
         assert any(text in note for note in ours.notes)
     assert any("max pool" in note for note in ours.notes)

@@ -1,6 +1,5 @@
 """The loop under `update=async`: workers in threads on a server in memory; who waits for whom, and what is logged."""
 
-import sys
 import threading
 from dataclasses import replace
 
@@ -13,12 +12,10 @@ from suite.worker.asynchronous import own_batches
 from suite.worker.heartbeat import Heart
 from suite.worker.loop import Loop
 from suite.worker.runlog import JsonLines, RunLog
-from tests.helpers import TOY, events
+from tests.data.toy import toy
+from tests.helpers import events
 from tests.suite.worker.test_loop import make_run
 from workloads.api import Batch, Exchange, TrainStats, count_update, tail_size
-
-sys.path.insert(0, str(TOY))
-import toy
 
 SECONDS = 60.0
 """After which a test that waits has failed."""

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -14,11 +13,9 @@ from suite.worker.evaluation import merge
 from suite.worker.heartbeat import Heart, read_beat
 from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
-from tests.helpers import TOY, events
+from tests.data.toy import toy
+from tests.helpers import events
 from workloads.api import Diverged, Facts, Settings
-
-sys.path.insert(0, str(TOY))
-import toy
 
 SETTINGS = {
     **{"workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "device": "cpu"},

@@ -177,8 +177,8 @@ RANDOM = "starts from random weights; leave it out"
     [
         (("backbone.allow_other=true",), None, f"download {backbone.PUBLISHED.url} and type backbone.weights=PATH"),
         ((), "/nowhere/x.pth", "/nowhere/x.pth: No such file or directory; "),
-        ((), "/", "backbone.weights=/: not a file"),
-        ((), "/dev/zero", "/dev/zero: not a file"),
+        ((), "/", "backbone.weights=/: no regular file"),
+        ((), "/dev/zero", "/dev/zero: no regular file"),
         ((), "{file}", "type backbone.allow_other=true (division open)"),
         (("profile=demo",), "{file}", f"profile=demo {RANDOM}"),
         (("profile=synthetic",), "{file}", f"profile=synthetic {RANDOM}"),
@@ -211,11 +211,8 @@ BAD = {
     "variance": (changed("bn1.running_var", -FEW_ARRAYS["bn1.running_var"]), "negative variance: the file is damaged"),
     "truncated": (lambda path: path.write_bytes(tar(FEW_ARRAYS)[:100_000]), ""),
     "hostile": (hostile, "which weights have no use for"),
-    "large": (
-        lambda path: path.touch() or os.truncate(path, 1 << 40),
-        "1,099,511,627,776 bytes, more than a backbone has",
-    ),
-    "a pipe": (os.mkfifo, "not a file"),
+    "large": (lambda path: path.touch() or os.truncate(path, 1 << 40), "more than 1,073,741,824 bytes"),
+    "a pipe": (os.mkfifo, "no regular file"),
 }
 
 

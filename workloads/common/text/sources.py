@@ -20,10 +20,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import IO, Any
 
-from workloads.common.data.regular import open_regular
 from workloads.common.text.encoding import chunks, decode
 from workloads.common.text.prepared import SIDES, Processed, cores
 from workloads.common.text.vocabulary import Vocabulary
+from workloads.files import open_stream
 
 CLEAN_WORDS, CLEAN_RATIO = (1, 80), 9
 """Words of a side, and words of one side over those of the other (reference script; Moses' default)."""
@@ -66,7 +66,7 @@ def find_members(source: Path, names: Sequence[str], expected: str) -> dict[str,
         if len(places) == len(wanted):
             break
         try:
-            with open(open_regular(archive), "rb") as file, tarfile.open(fileobj=file) as tar:
+            with open_stream(archive) as file, tarfile.open(fileobj=file) as tar:
                 for member in tar:
                     name = Path(member.name).name
                     if member.size > BYTES_MAXIMUM:
@@ -105,10 +105,10 @@ def append(member: tuple[Path, str], out: IO[bytes]) -> None:
 @contextlib.contextmanager
 def _opened(path: Path, member: str) -> Iterator[IO[bytes]]:
     if not member:
-        with path.open("rb") as file:
+        with open_stream(path) as file:
             yield file
         return
-    with tarfile.open(path) as tar:
+    with open_stream(path) as file, tarfile.open(fileobj=file) as tar:
         inner = tar.extractfile(member)
         assert inner is not None, (path, member)
         yield inner

@@ -11,10 +11,10 @@ import numpy as np
 
 from workloads.common import manifest as manifests
 from workloads.common.data.published import COUNTS
-from workloads.common.data.regular import open_regular
 from workloads.common.images.batches import arrays
 from workloads.common.images.sharded import UInt8s
 from workloads.common.manifest import Manifest
+from workloads.files import open_stream
 
 PACKAGED = Path("/usr/share/datasets/fashion-mnist")
 SPLITS = {"train": "train", "val": "t10k"}
@@ -29,7 +29,7 @@ BYTES_MAXIMUM = 16 + COUNTS["fashion-mnist"]["train"] * SIDE**2
 def read_idx(path: Path, magic: int) -> UInt8s:
     """The array of a gzipped IDX file. Raises ValueError if the file is not what its header says."""
     try:
-        with open(open_regular(path), "rb") as file, gzip.open(file) as unpacked:
+        with open_stream(path) as file, gzip.open(file) as unpacked:
             content = unpacked.read(BYTES_MAXIMUM + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{path}: cannot be read ({error}); type: apt-get install dataset-fashion-mnist") from None

@@ -267,9 +267,8 @@ def test_of_equal_devices_and_batch_the_fastest_stands_and_far_smaller_batches_a
     found = [changed(row, train_samples=None) for row in read(tmp_path)]  # without times of epochs rates decide
     slower = changed(found[0], samples_per_second=found[0].samples_per_second / 2, precision="fp32")
     made = forecast([slower, *found], Wanted((4,), system=PCIE, gradients=LINK))
-    measured = made.table[
-        (made.table["kind"] == "measured") & (made.table["batch_size_global"] == found[0].batch_size_global)
-    ]
+    equal = made.table["batch_size_global"] == found[0].batch_size_global
+    measured = made.table[equal & (made.table["kind"] == "measured")]
     assert measured["training_samples_per_second"].tolist() == [found[0].samples_per_second]
     least = min(row.batch_size_global / row.devices for row in h100)
     for share, noted in ((7, False), (9, True)):

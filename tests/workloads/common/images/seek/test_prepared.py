@@ -159,12 +159,22 @@ def test_damaged_files_are_named(original, tmp_path, small):
 
 def test_what_a_killed_preparation_left_is_removed_after_a_day(original, tmp_path, small):
     folder, _ = prepare(original, tmp_path / "p", seek_points=False)
-    old, new = folder / ".seek.old", folder / ".seek.new"
-    old.mkdir()
-    new.mkdir()
-    os.utime(old, (1, 1))
+    old, new, mine = folder / ".seek.old", folder / ".seek.new", folder / ".seek.mine"
+    for path in (old, new, mine):
+        path.mkdir()
+        (path / "records.bin").touch()
+    (mine / "paper.txt").touch()
+    for path in (old, mine):
+        os.utime(path, (1, 1))
     prepare(original, folder)
-    assert (old.exists(), new.exists()) == (False, True)
+    assert (old.exists(), new.exists(), mine.exists()) == (False, True, True)
+
+
+def test_a_folder_of_somebody_elses_stays(original, tmp_path, small):
+    (tmp_path / "p" / "seek").mkdir(parents=True)
+    (tmp_path / "p" / "seek" / "paper.txt").write_text("mine")
+    prepare(original, tmp_path / "p")
+    assert (tmp_path / "p" / "seek" / "paper.txt").read_text() == "mine"
 
 
 def test_a_damaged_manifest_is_said(original, tmp_path, small):
