@@ -41,13 +41,8 @@ def copy(tmp_path):
 def lint(folder):
     """(Exit code, output without line ends)."""
     command = [Path(sys.executable).parent / "lint-imports", "--no-cache"]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "500"},
-    )
+    variables = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "500"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=variables)
     return done.returncode, " ".join((done.stdout + done.stderr).split())
 
 

@@ -35,9 +35,8 @@ from tests.suite.results.rows import make_result
 
 HOSTILE = "$\\frac{1$ <b>&\"' --> ]]> 字 \u0301"
 NUMBERS = st.floats(-1e14, 1e14, allow_nan=False)
-POINTS = st.lists(st.builds(Point, NUMBERS, NUMBERS, st.none(), st.none(), st.none()), min_size=1, max_size=300).map(
-    tuple
-)
+POINT = st.builds(Point, NUMBERS, NUMBERS, st.none(), st.none(), st.none())
+POINTS = st.lists(POINT, min_size=1, max_size=300).map(tuple)
 LINE = ((Point(1.0, 1.0), Point(2.0, 2.0)),)
 SHEET = (Path(vega.__file__).parent / "templates" / "page.css").read_text()
 
@@ -92,8 +91,7 @@ def test_blocks_without_an_evaluation_lie_at_the_seconds_worked_so_far(tmp_path)
 def test_bleu_is_drawn_in_points_whatever_the_log_has(tmp_path):
     write_run(tmp_path, "a", workload="gnmt", qualities=(0.2, 0.65), targets={"bleu": 0.635})
     over_epochs, *_ = charts_of(tmp_path)
-    assert over_epochs.x_label == "epochs"
-    assert over_epochs.target == pytest.approx(63.5)
+    assert (over_epochs.x_label, over_epochs.target) == ("epochs", pytest.approx(63.5))
     assert [point.y for point in over_epochs.series[0].paths[0]] == pytest.approx([20.0, 65.0])
 
 
@@ -105,12 +103,8 @@ def test_names_say_in_words_what_tells_results_apart():
     results = [make_result(devices, hyperparameters=keys) for devices, keys in ((1, slow), (2, slow), (2, fast))]
     results.append(make_result(2, hyperparameters=slow, targets={"hr_at_10": 0.5}))
     assert result_names(results[:2]) == ["1 device", "2 devices"]
-    assert result_names(results) == [
-        "1 device",
-        "2 devices",
-        "2 devices, learning rate 0.006",
-        "2 devices, target hr_at_10 0.5",
-    ]
+    two = ["2 devices", "2 devices, learning rate 0.006", "2 devices, target hr_at_10 0.5"]
+    assert result_names(results) == ["1 device", *two]
     others = [*results[:2], make_result(2, framework="mxnet", hyperparameters=slow)]
     assert result_names(others) == ["pytorch, 1 device", "pytorch, 2 devices", "mxnet, 2 devices"]
 
@@ -174,9 +168,8 @@ def test_profiles_cpus_and_workloads_have_axes_of_their_own_reference_first():
         for profile, labels in kinds for workload in ("ssd", "ncf") for devices in (1, 2)
     ]  # fmt: skip
     found = scaling_charts(results)
-    assert [one.labels for one in found] == [
-        labels for labels in [(), ("cpu",), ("demo",), ("demo", "cpu")] for _ in "ab"
-    ]
+    in_order = [(), ("cpu",), ("demo",), ("demo", "cpu")]
+    assert [one.labels for one in found] == [labels for labels in in_order for _ in "ab"]
     assert [one.title.partition(":")[0] for one in found] == ["NCF", "SSD"] * 4
     assert len({one.name for one in found}) == 8
 
@@ -251,11 +244,8 @@ def test_studies_are_curves_over_numbers_or_bars_with_a_place_for_what_could_not
     assert [curve.x_label, curve.y_label] == ["samples of a device", "samples/s"]
     assert curve.note == "Not drawn: batch 4096: OOM"
     assert places(curve.series[0].paths[0]) == ((64.0, 1600.0), (64.0, 3200.0))  # as the results have it
-    assert {bar.label: bar.text for bar in bars.series} == {
-        "batch 16": "1,600",
-        "batch 64": "3,200",
-        "batch 4096": "OOM",
-    }
+    shown = [(bar.label, bar.text) for bar in bars.series]
+    assert shown == [("batch 16", "1,600"), ("batch 64", "3,200"), ("batch 4096", "OOM")]
     assert bars.series[2].paths == ()
     assert study(*lines, kind="lines", y="GPU %")[0].y_label == "samples/s"  # what was not measured gives way
     assert study(lines[2]) == []
@@ -318,9 +308,8 @@ def parsed(shown):
 
 
 def test_hostile_text_is_drawn_as_it_is(tmp_path):
-    shown = chart(
-        Series(HOSTILE, 0, LINE), Series("b", 1, LINE), title=HOSTILE, labels=(HOSTILE,), y_label="$x", target=1.5
-    )
+    texts = {"title": HOSTILE, "labels": (HOSTILE,), "y_label": "$x"}
+    shown = chart(Series(HOSTILE, 0, LINE), Series("b", 1, LINE), target=1.5, **texts)
     _, texts = parsed(shown)
     assert sum(HOSTILE[:20] in text for text in texts) == 3  # the title, the labels, the legend
     assert "$x" in texts
@@ -398,12 +387,7 @@ def test_every_colour_of_the_figures_is_in_the_style_sheet_twice_with_enough_con
     for index in range(2):  # light and dark
         for ground in ("paper", "ground"):
             paper = luminance(re.findall(rf"--{ground}: (#[0-9a-f]{{6}})", SHEET)[index])
-            for name in (
-                "ink",
-                "muted",
-                "bad",
-                "link",
-                *(f"c{slot}" for slot in range(charts.COLOURS if ground == "paper" else 0)),
-            ):
+            series = [f"c{slot}" for slot in range(charts.COLOURS if ground == "paper" else 0)]
+            for name in ("ink", "muted", "bad", "link", *series):
                 text = luminance(re.findall(rf"--{name}: (#[0-9a-f]{{6}})", SHEET)[index])
                 assert (max(paper, text) + 0.05) / (min(paper, text) + 0.05) >= 4.5, (name, ground, index)

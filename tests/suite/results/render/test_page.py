@@ -100,32 +100,19 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     telemetry(root / "ncf-1" / "run_0", run_cpu_percent=50.0, gpu_percent=[90, 80], gpu_power_watts=[200, 300])
     (root / "ncf-1" / "run_0" / "run.json").write_text(json.dumps({"versions": {"numpy": "2.4.6"}, "secret": "hidden"}))
     found = page(root, tmp_path)
-    questions = [
-        "Time to target over devices",
-        "What the speedup is made of",
-        "Quality over time",
-        "Where the time goes",
+    assert found.headings == [
+        *("Time to target over devices", "What the speedup is made of", "Quality over time", "Where the time goes"),
+        *("Overview: time to target, demo, ncf", "ncf on laptop (demo)"),
+        *("Runs without success", "While they ran", "All runs"),
     ]
-    assert found.headings[:4] == questions
-    assert found.headings[4:6] == ["Overview: time to target, demo, ncf", "ncf on laptop (demo)"]
-    assert found.headings[6:] == ["Runs without success", "While they ran", "All runs"]
     assert "10 runs · 9 finished as asked · 1 without success · 1 workload · pytorch · 2023-11-14" in found.text
     said = "NCF (demo, cpu) reaches hr_at_10 0.635 in 2.0 s on 4 devices in PyTorch, 3.00 times faster than on 1."
     assert said in found.text  # 2 x 1.02 s: olympic mean of 2.00, 2.04 and 2.08 s
     assert re.search(r'<a href="#section-7">1 run without success</a>', found.source)
     titles = [
-        "time to target over devices",
-        "what the speedup is made of",
-        "hr_at_10 over epochs",
-        "hr_at_10 over time",
-    ]
-    titles += [
-        "where the time goes",
-        "throughput over time",
-        "data wait over time",
-        "CPU used by the run",
-        "GPU in use",
-        "GPU power",
+        *("time to target over devices", "what the speedup is made of", "hr_at_10 over epochs", "hr_at_10 over time"),
+        *("where the time goes", "throughput over time", "data wait over time"),
+        *("CPU used by the run", "GPU in use", "GPU power"),
     ]
     assert found.drawn == [f"NCF: {title}" for title in titles]
     assert len(found.figures) == len(found.drawn)
@@ -155,13 +142,12 @@ def test_speedups_are_decomposed_for_every_pair(tmp_path):
 
 
 def test_the_sentence_on_top_is_of_the_hardest_target_and_of_what_may_be_compared(tmp_path):
-    write_run(tmp_path / "logs", "hard", qualities=(0.3, 0.5, 0.65), seconds_per_epoch=4.0)
-    write_run(tmp_path / "logs", "easy", qualities=(0.3, 0.5), targets={"hr_at_10": 0.5}, status="success")
-    write_run(tmp_path / "logs", "other", qualities=(0.3, 0.65), seconds_per_epoch=7.0, framework="mxnet")
-    write_run(
-        tmp_path / "logs", "far", qualities=(0.3, 0.65), seconds_per_epoch=8.0, framework="tensorflow", system="far"
-    )
-    write_run(tmp_path / "logs", "none", workload="ssd", qualities=(0.1,), status={**FAILED, "workload": "ssd"})
+    logs, slower = tmp_path / "logs", {"qualities": (0.3, 0.65)}
+    write_run(logs, "hard", qualities=(0.3, 0.5, 0.65), seconds_per_epoch=4.0)
+    write_run(logs, "easy", qualities=(0.3, 0.5), targets={"hr_at_10": 0.5}, status="success")
+    write_run(logs, "other", seconds_per_epoch=7.0, framework="mxnet", **slower)
+    write_run(logs, "far", seconds_per_epoch=8.0, framework="tensorflow", system="far", **slower)
+    write_run(logs, "none", workload="ssd", qualities=(0.1,), status={**FAILED, "workload": "ssd"})
     found = page(tmp_path / "logs", tmp_path)
     sentences = re.findall(r"<li>([^<]*)</li>", found.source.split('class="headlines"')[1].split("</ul>")[0])
     assert sentences == [
@@ -192,20 +178,16 @@ def test_the_reservation_stands_once_on_the_page_and_once_in_each_file(tmp_path)
 
 
 def test_results_stand_before_throughput_and_reference_runs_before_demos(tmp_path):
-    write_run(
-        tmp_path / "logs", "rate", profile="synthetic", labels=["synthetic"], stop="epochs:2", qualities=(None, None)
-    )
+    fixed = {"profile": "synthetic", "labels": ["synthetic"], "stop": "epochs:2", "qualities": (None, None)}
+    write_run(tmp_path / "logs", "rate", **fixed)
     sweep(tmp_path / "logs" / "a", runs=1)
     sweep(tmp_path / "logs" / "b", runs=1, profile="reference", labels=[])
     found = page(tmp_path / "logs", tmp_path)
     tables = [title for title in found.headings if title.startswith("ncf on")]
     assert [title.partition("(")[2].partition(")")[0] for title in tables] == ["reference", "demo", "synthetic"]
     sentences = found.source.split('class="headlines"')[1].split("</ul>")[0]
-    assert [re.search(r"reaches|does", text)[0] for text in sentences.split("<li>")[1:]] == [
-        "reaches",
-        "reaches",
-        "does",
-    ]
+    verbs = [re.search(r"reaches|does", text)[0] for text in sentences.split("<li>")[1:]]
+    assert verbs == ["reaches", "reaches", "does"]
 
 
 def test_published_results_stand_beside_ours(tmp_path):
@@ -229,10 +211,8 @@ def test_what_filters_and_pointers_go_by_is_what_the_csv_has(tmp_path):
     sweep(tmp_path / "logs", runs=1)
     found = page(tmp_path / "logs", tmp_path)
     listed = list(csv.DictReader(csv_of(found).decode().splitlines()))
-    facets, table_rows = (
-        found.data["facets"],
-        re.findall(r'<tr data-of="(\d+)">', found.source.split("ncf on laptop (demo)</h2>")[1]),
-    )
+    facets = found.data["facets"]
+    table_rows = re.findall(r'<tr data-of="(\d+)">', found.source.split("ncf on laptop (demo)</h2>")[1])
     for row, number in zip(listed, table_rows, strict=False):
         told = dict(zip(facets, found.data["rows"][int(number)]["facets"], strict=True))
         assert [told[name] for name in ("workload", "framework", "devices", "system", "profile", "round")] == [

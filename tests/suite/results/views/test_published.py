@@ -27,9 +27,8 @@ def values(name, **filters):
 
 def test_the_files_figures_are_listed_all_and_unchanged():
     with open(PROJECT / "logs" / "published" / "results.csv", newline="") as stream:
-        printed = {
-            (row["round"], row["submitter"], row["system"], row["benchmark"]): row for row in csv.DictReader(stream)
-        }
+        keys = ("round", "submitter", "system", "benchmark")
+        printed = {tuple(row[key] for key in keys): row for row in csv.DictReader(stream)}
     listed = [row for row in found() if row.round != "dgx1-article"]
     scored = {(row.round, row.submitter, row.system, row.workload): row.epochs for row in published_results()}
     assert len(listed) == len(printed) == len(published_results()) - 18 >= 445
@@ -46,9 +45,8 @@ def test_the_files_figures_are_listed_all_and_unchanged():
 def test_filters_go_together_without_regard_to_case():
     wanted = {"round": "0.7", "submitter": "nvidia", "workload": "mask_rcnn", "framework": "PyTorch", "chips": "1-16"}
     listed = found(**wanted, division="Closed")
-    assert {(row.round, row.submitter, row.benchmark, row.framework) for row in listed} == {
-        ("v0.7", "NVIDIA", "maskrcnn", "pytorch")
-    }
+    names = {(row.round, row.submitter, row.benchmark, row.framework) for row in listed}
+    assert names == {("v0.7", "NVIDIA", "maskrcnn", "pytorch")}
     assert {row.chips for row in listed} == {8, 16}
     assert [row.minutes for row in listed] == sorted(row.minutes for row in listed)
     assert values("submitter", round="v0.5,v0.6", submitter="Google,Intel") == {"Google", "Intel"}

@@ -87,10 +87,9 @@ def test_families_that_differ_in_a_setting_share_a_table(tmp_path):
     assert set(pairs["differs_in"]) == {"target hr_at_10 0.5", "target hr_at_10 0.6"}  # in the same words
     assert view.sections[0].above == ("target hr_at_10 0.5 or hr_at_10 0.6 · data set ml-demo",)
     single = view.sections[-1]
+    start = "ncf in pytorch on laptop (demo, cpu), target hr_at_10 0.6, learning rate"
     for below, command, rate in zip(single.below, single.commands, (0.002, 0.006), strict=True):
-        assert (
-            below == f"ncf in pytorch on laptop (demo, cpu), target hr_at_10 0.6, learning rate {rate}: 4 devices only"
-        )
+        assert below == f"{start} {rate}: 4 devices only"
         assert {"gpus=8", "workload.target=0.6"} <= set(command.split())
     page = document(view)
     bullets = [line for line in page.splitlines() if line.startswith("- ")]
