@@ -1,5 +1,6 @@
 """What several tests use: the command line in a real subprocess or in this one, with the toy plugin where it is asked for."""
 
+import argparse
 import contextlib
 import copy
 import functools
@@ -218,3 +219,10 @@ def json_values(max_leaves, keys=None):
     return st.recursive(
         leaves, lambda one: st.lists(one, max_size=3) | st.dictionaries(keys, one, max_size=4), max_leaves=max_leaves
     )
+
+
+def subcommand(module, *arguments):
+    """The exit code of a module of suite/commands with these words, as `suite` calls it. Raises what the module raises."""
+    parser = argparse.ArgumentParser()
+    module.configure(parser)
+    return module.run(parser.parse_args([str(argument) for argument in arguments]))

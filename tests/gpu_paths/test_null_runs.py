@@ -38,18 +38,6 @@ def test_two_devices_train_and_call_the_same_collectives(null, demo_data, worklo
     assert any(line.startswith("all-reduce") for line in first)
 
 
-@pytest.mark.full  # two devices call the same collectives, and launchers start eight processes in test_launch
-def test_ssd_on_eight_devices(null, demo_data):
-    demo_data("coco-demo")
-    done = null.run(
-        *words("ssd", 8, "batch=per_device:2"), cards=("h100",) * 8, NULL_NCCL=str(null.folder / "nccl"),
-        SUITE_MINIMUM_DISK_MB="50",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len({tuple(lines) for lines in collectives(null.folder).values()}) == 1
-    assert len(collectives(null.folder)) == 8
-
-
 @pytest.fixture
 def one_lost(null):
     """What makes the second of two cards a lost one."""

@@ -57,7 +57,7 @@ def call(installed, tmp_path):
     return called
 
 
-def test_locks_published_figures_and_rules_are_there(call, installed, tmp_path):
+def test_locks_published_figures_rules_and_sets_are_there(call, installed, tmp_path):
     listed = call("env", "list")
     assert f"environments in {tmp_path / '.envs'}\n" in listed
     for lock in ("torch", "tensorflow-cpu", "mxnet-cpu"):
@@ -65,12 +65,9 @@ def test_locks_published_figures_and_rules_are_there(call, installed, tmp_path):
     assert "\n- 7 rows." in call("published", "list", "--workload", "ncf")
     assert call("check", PROJECT / "tests/data/logs/ncf_demo.txt", "--rules", "ncf_demo").startswith("PASS")
     assert f"[{tmp_path / 'logs'}]" in call("run", "--help")
-    assert not list(tmp_path.iterdir())  # looking makes nothing
-
-
-def test_hyperparameter_sets_are_there(call):
     text = call("run", "workload=ncf", "workload.hyperparameter_set=nvidia_v0.5", "--help")
     assert re.search(r"^  batch_size_global 1048576 +published: NVIDIA v0\.5", text, re.MULTILINE)
+    assert not list(tmp_path.iterdir())  # looking makes nothing
 
 
 @pytest.mark.framework

@@ -1,6 +1,5 @@
 """What `suite check` says of a log: which rules hold, what is wrong, and what no text of a log may do."""
 
-import argparse
 import contextlib
 import json
 import re
@@ -14,7 +13,7 @@ from suite.compliance.complaints import MISSING, condition_text
 from suite.compliance.rulesets import installed
 from testing.fake_logs import SUITE_RUN, demo_log, write
 from testing.fake_logs import line as record_line
-from tests.helpers import logging_as_at_a_start
+from tests.helpers import logging_as_at_a_start, subcommand
 from tests.workloads import rules_page
 from tests.workloads.closed_logs import changed, write_log
 
@@ -76,9 +75,7 @@ def gone(record):
 
 
 def run(*arguments):
-    parser = argparse.ArgumentParser()
-    check.configure(parser)
-    return check.run(parser.parse_args([str(argument) for argument in arguments]))
+    return subcommand(check, *arguments)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from suite.common.paths import PROJECT, env_root
 from suite.environments.environment import resolve
-from tests.helpers import TOY, TOY_RUN, run_events, run_suite, run_suite_here, status, variables, wait_until
+from tests.helpers import TOY, TOY_RUN, only, run_events, run_suite, run_suite_here, status, variables, wait_until
 from tests.machines import needs
 from tests.machines.docker import IMAGE, MARK, daemon
 
@@ -69,30 +69,24 @@ def toy(*others):
 
 def listed(docker):
     """Names of all containers."""
-    words = ["docker", "ps", "--all", "--format={{.Names}}"]
-    return subprocess.run(
-        words, env={**os.environ, **docker}, capture_output=True, text=True, check=True
-    ).stdout.split()
+    words, own = ["docker", "ps", "--all", "--format={{.Names}}"], {**os.environ, **docker}
+    return subprocess.run(words, env=own, capture_output=True, text=True, check=True).stdout.split()
 
 
 def start(tmp_path, docker, *others):
     """The toy in a container, which goes on until it is ended; gives the controller's process."""
     command = [sys.executable, str(PROJECT / "run_suite.py"), *toy("workload.misbehave=hang", *others)]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, env=variables(tmp_path, toy=True, **docker), stdout=subprocess.DEVNULL
-    )
+    own = variables(tmp_path, toy=True, **docker)
+    process = subprocess.Popen(command, cwd=tmp_path, env=own, stdout=subprocess.DEVNULL)
     folder = wait_until("its worker beats", lambda: [path.parent for path in tmp_path.rglob(".worker-0.json")])[0]
     (name,) = listed(docker)
     return process, name, folder
 
 
-def clients(name):
-    """`docker run` processes of a container."""
-    return [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if f"--name={name}" in (process.info["cmdline"] or []) and "run" in process.info["cmdline"]
-    ]
+def client_of(name):
+    """The `docker run` process of a container."""
+    found = psutil.process_iter(["cmdline"])
+    return only(one for one in found if {f"--name={name}", "run"} <= set(one.info["cmdline"] or []))
 
 
 def test_the_inside(docker, tmp_path, monkeypatch):
@@ -144,8 +138,7 @@ def test_a_process_that_is_killed_is_named_and_its_container_ended(docker, tmp_p
     """The client is `docker run` outside, which a container would outlive."""
     process, name, folder = start(tmp_path, docker)
     worker = psutil.Process(json.loads((folder / ".worker-0.json").read_text())["pid"])
-    (client,) = clients(name)
-    {"worker": worker, "client": client}[victim].kill()
+    {"worker": worker, "client": client_of(name)}[victim].kill()
     assert process.wait(60) == 1
     found = status(folder)
     assert (found["status"], found["process"]) == ("rank_died", 0)

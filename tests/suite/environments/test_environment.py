@@ -1,6 +1,5 @@
 """Environments: what a command becomes, what a configuration means, and what `suite env` says."""
 
-import argparse
 import io
 import re
 import shutil
@@ -17,6 +16,7 @@ from suite.common.paths import PROJECT, data_root, env_root, log_root
 from suite.environments import locks, venvs
 from suite.environments.check import damage
 from suite.environments.environment import Environment, installed_versions, libraries_of, resolve
+from tests.helpers import subcommand
 
 
 @pytest.fixture
@@ -197,9 +197,7 @@ def made(tmp_path, monkeypatch):
 
 
 def create(*names):
-    parser = argparse.ArgumentParser()
-    env.configure(parser)
-    return env.run(parser.parse_args(["create", *names]))
+    return subcommand(env, "create", *names)
 
 
 def test_several_environments_are_made_by_one_command(made, capsys):

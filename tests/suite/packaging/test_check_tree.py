@@ -1,6 +1,5 @@
 """Trees that were spoilt after they were written: each part says what is wrong with it, and nothing of a tree raises."""
 
-import argparse
 import json
 import os
 import re
@@ -10,14 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.commands import check
 from suite.commands import package as package_command
-from suite.commands.check import configure, lines, run
+from suite.commands.check import lines
 from suite.packaging.checkers import check_package
 from suite.packaging.description import FIELDS, check_description
 from suite.packaging.layout import is_tree
 from suite.packaging.tree import check_names, check_tree
 from suite.packaging.write import PackageOptions, package
-from tests.helpers import examples
+from tests.helpers import examples, subcommand
 from tests.suite.packaging.package_logs import DATA, derived, log_set
 
 SSD = "results/box/ssd"
@@ -43,12 +43,6 @@ def failing(verdicts):
 
 def complaints(verdicts, rules):
     return [item for verdict in verdicts if verdict.rules_name.startswith(rules) for item in verdict.complaints]
-
-
-def check(*arguments):
-    parser = argparse.ArgumentParser()
-    configure(parser)
-    return run(parser.parse_args([str(argument) for argument in arguments]))
 
 
 def log(tree, index):
@@ -81,10 +75,10 @@ def test_a_good_tree_passes_every_part(tree, capsys):
     tools = {"repo_checker", "system_desc_checker", "mlperf-logging", "seed_checker", "package_checker"}
     assert {verdict.rules_name.split()[0] for verdict in verdicts} == {*tools, "result", "layout"}
     assert all(verdict.passed and not verdict.complaints for verdict in verdicts)
-    assert check(tree) == 0
+    assert subcommand(check, tree) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "11 of 11 pass (not verified by MLCommons Association)"
     with pytest.raises(ValueError, match="--rules cannot be used"):
-        check(tree, "--rules", "ncf_demo")
+        subcommand(check, tree, "--rules", "ncf_demo")
 
 
 def test_a_tree_is_known_by_its_folders(tree):

@@ -278,21 +278,17 @@ def test_a_survivor_that_fails_first_is_not_named(two, folder, kind):
             clean(two)
 
 
+@pytest.mark.parametrize("victim", ["client", "controller"])
 @pytest.mark.parametrize("way", ["ssh", "slurm"])
-def test_the_client_that_holds_the_line_is_killed(two, folder, way):
+def test_whoever_holds_the_line_is_killed(two, folder, way, victim):
+    """A client's death is named; nobody is left to name the controller's. No process outlives either."""
     before, words = WAYS[way]
+    client = {"ssh": "ssh -T", "slurm": "srun --overlap"}[way]
+    killed = {"client": (client, "node2"), "controller": (f"{sys.executable} {PROJECT / 'run_suite.py'}",)}[victim]
     with started(two, folder, *SLEEPING, *words, before=before) as (run_folder, _):
-        client = {"ssh": "ssh -T", "slurm": "srun --overlap"}[way]
-        process_on(two.hub, client, "node2").kill()
-        assert_node2_is_named(run_folder, f"{client.split()[0]} ended with killed by SIGKILL")
-        clean(two)
-
-
-@pytest.mark.parametrize("way", ["ssh", "slurm"])
-def test_no_process_outlives_a_controller_that_is_killed(two, folder, way):
-    before, words = WAYS[way]
-    with started(two, folder, *SLEEPING, *words, before=before):
-        process_on(two.hub, f"{sys.executable} {PROJECT / 'run_suite.py'}").kill()
+        process_on(two.hub, *killed).kill()
+        if victim == "client":
+            assert_node2_is_named(run_folder, f"{client.split()[0]} ended with killed by SIGKILL")
         clean(two)
 
 
@@ -337,33 +333,19 @@ REFUSED = {
     ),
     "refused key": (("launch=ssh", "launch.hosts=[node1,nobody@node2]"), "nobody@node2: Permission denied"),
     "silence": (SSH, "node2"),
-    "loopback": (SSH, "machine node1: its name leads to 127.0.1.1 on node2"),
-    "data": (SSH, "machine node2: data set toy-demo is not in /tmp/data/toy-demo; prepare it there"),
 }
-UNIT_TESTED = ("loopback", "data")
-"""In test_agents.py, with pretended machines."""
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.full if kind in UNIT_TESTED else ()) for kind in REFUSED]
-)
+@pytest.mark.parametrize("kind", REFUSED)
 def test_what_is_refused_before_anything_starts(two, folder, kind):
     """In one line."""
     words, said = REFUSED[kind]
-    others, machine = {}, two.hub
-    hosts = two["node2"].hosts_file
-    kept = hosts.read_text()
-    if kind == "loopback":
-        hosts.write_text(f"127.0.1.1 node1\n{kept}")
-    if kind == "data":  # /tmp is each machine's own, and node1 prepares what is missing there
-        others, machine = {"SUITE_DATA_DIR": "/tmp/data"}, two["node1"]
     if kind == "silence":
         two.unplug(two["node2"])
     try:
-        done = run(two, folder, *TOY_RUN, "gpus=2", "nodes=2", *words, machine=machine, **others)
+        done = run(two, folder, *TOY_RUN, "gpus=2", "nodes=2", *words)
     finally:
         two.plug(two["node2"])
-        hosts.write_text(kept)
     assert done.returncode != 0
     line = only(line for line in done.stderr.splitlines() if line.startswith("run_suite.py: "))
     assert said in line

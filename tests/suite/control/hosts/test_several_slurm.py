@@ -4,8 +4,6 @@ import pwd
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.helpers import TOY_RUN, only, status, wait_until
 from tests.suite.control.hosts.test_several import (  # noqa: F401, its fixtures too
     SLEEPING,
@@ -42,15 +40,6 @@ def test_a_plain_user(two, folder):  # noqa: F811
 def job(two):  # noqa: F811
     """The id of the only job."""
     return only(two.hub.run(["squeue", "--noheader", "--format=%i"]).stdout.split())
-
-
-@pytest.mark.full  # slurmctld looks every 30 s; its words are in test_connection.py, and scancel interrupts in test_several.py
-def test_the_time_limit_interrupts(two, folder):  # noqa: F811
-    with started(two, folder, *SLEEPING, before=("salloc", "-N2", "--quiet")) as (run_folder, _):
-        two.hub.run(["scontrol", "update", f"JobId={job(two)}", "EndTime=now"])
-        found = ended(run_folder)
-        assert found["status"] == "interrupted", found
-        clean(two)
 
 
 def test_a_job_that_slurm_puts_back_into_the_queue_goes_on(two, folder):  # noqa: F811

@@ -10,7 +10,8 @@ from suite.results import published as files
 from suite.results.columns import rows
 from suite.results.price import parse_prices
 from suite.results.render.document import document
-from suite.results.scores import published_results
+from suite.results.scores import published_results, results
+from suite.results.table import table
 from suite.results.views.published import published_list
 from tests.helpers import PROJECT, suite_here
 
@@ -30,15 +31,18 @@ def test_the_files_figures_are_listed_all_and_unchanged():
         keys = ("round", "submitter", "system", "benchmark")
         printed = {tuple(row[key] for key in keys): row for row in csv.DictReader(stream)}
     listed = [row for row in found() if row.round != "dgx1-article"]
-    scored = {(row.round, row.submitter, row.system, row.workload): row.epochs for row in published_results()}
+    scored = {(row.round, row.submitter, row.system, row.workload): row for row in published_results()}
     assert len(listed) == len(printed) == len(published_results()) - 18 >= 445
+    assert len(results(table(published=True))) == len(published_results())
     for row in listed:
-        text = printed[row.round, row.submitter, row.system, row.benchmark]
+        key = (row.round, row.submitter, row.system, row.benchmark)
+        text, score = printed[key], scored[key]
         assert row.minutes == pytest.approx(float(text["minutes"]), abs=2e-6)
         own = (row.chips, row.runs, row.batch, row.target, row.throughput)
         names = ("chips", "runs", "batch", "target", "throughput")
         assert own == tuple(float(text[name]) if text[name] else None for name in names)
-        assert row.epochs == scored[row.round, row.submitter, row.system, row.benchmark]  # those of the retained runs
+        assert score.seconds == pytest.approx(float(text["seconds"]), abs=1e-3)
+        assert row.epochs == score.epochs  # those of the retained runs
         assert row.epochs == (pytest.approx(float(text["epochs"]), abs=1e-4) if text["epochs"] else None)
 
 
