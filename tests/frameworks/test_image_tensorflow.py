@@ -15,7 +15,6 @@ NEAR_LOSSES = {"resnet50": 1e-2, "ssd": 2e-2}
 
 
 def trained(workload, variant):
-    """What the trainer computes."""
     return probe("tensorflow", "probes.tensorflow_variants.trained", workload, variant)
 
 

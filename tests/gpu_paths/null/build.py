@@ -30,7 +30,6 @@ def missing():
 
 
 def run(*words):
-    """Stop with the compiler's words if it fails."""
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout

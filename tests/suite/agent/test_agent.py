@@ -27,7 +27,6 @@ STUBBORN = [
 
 
 def begun(link, **run):
-    """The folder of a run."""
     return link.call("begin", run={"folder": "", **run}, files={"facts-x.npy": ""}, watches_pids=True)["folder"]
 
 

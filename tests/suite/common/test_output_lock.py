@@ -18,7 +18,6 @@ with output_locked(pathlib.Path(sys.argv[1])):
 
 @pytest.fixture
 def holder(tmp_path):
-    """A process that holds `tmp_path / "held"`."""
     command = [sys.executable, "-c", HOLD, str(tmp_path / "held")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"

@@ -21,7 +21,6 @@ def of_suite(name):
 
 
 def found(path):
-    """Keys that are complained of."""
     verdict = check_file(path)
     assert verdict.passed == (verdict.judged and not verdict.complaints)
     assert all(item.found and item.needed and item.do for item in verdict.complaints)

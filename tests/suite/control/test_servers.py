@@ -26,7 +26,6 @@ def ended(code):
 
 @pytest.fixture
 def lasting():
-    """A process that does not end by itself."""
     process = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
     yield process
     process.kill()
@@ -46,7 +45,6 @@ def supervisor(tmp_path, lasting):
 
 
 def look(supervisor):
-    """Without a console."""
     return supervisor.watch.look(lambda beats: None)
 
 

@@ -38,7 +38,6 @@ def files_of_host():
 
 @pytest.fixture(scope="module")
 def docker(tmp_path_factory):
-    """Variables of a daemon that has an image."""
     reason = needs.missing(needs.DOCKER)
     if reason:
         pytest.skip(reason)
@@ -56,7 +55,6 @@ def mounts(python):
 
 
 def words(python=sys.executable):
-    """What a user types for a run in the container."""
     asked = ",".join(mounts(python))
     image = ("environment=docker", f"environment.image={IMAGE}")
     return [*image, f"environment.python={python}", f"environment.mounts=[{asked}]"]
@@ -68,7 +66,6 @@ def toy(*others):
 
 
 def listed(docker):
-    """Names of all containers."""
     words, own = ["docker", "ps", "--all", "--format={{.Names}}"], {**os.environ, **docker}
     return subprocess.run(words, env=own, capture_output=True, text=True, check=True).stdout.split()
 
@@ -84,7 +81,6 @@ def start(tmp_path, docker, *others):
 
 
 def client_of(name):
-    """The `docker run` process of a container."""
     found = psutil.process_iter(["cmdline"])
     return only(one for one in found if {f"--name={name}", "run"} <= set(one.info["cmdline"] or []))
 

@@ -67,7 +67,6 @@ def copied(tmp_path, name, file="", text=""):
 
 
 def folders(tmp_path):
-    """Where plugins have been installed."""
     return sorted(path.name for path in (tmp_path / "envs" / "plugins").iterdir())
 
 

@@ -51,7 +51,6 @@ def write_wheel(folder: Path, version: str) -> None:
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """An empty root for environments, at a path with a space and a letter beyond ASCII."""
     monkeypatch.setenv("SUITE_ENV_DIR", str(tmp_path / "my énvs"))
     return tmp_path / "my énvs"
 

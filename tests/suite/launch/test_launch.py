@@ -23,7 +23,6 @@ ENDPOINTS = [
 
 
 def commands(framework, run, ports=None, server_port=0):
-    """The commands of each host, in the order of the hosts."""
     hosts = hosts_of(run)
     rendezvous = Rendezvous(hosts, ports, server_port) if ports else meet(hosts)
     return [framework.commands(run, "run.json", rendezvous, host) for host in hosts]

@@ -33,7 +33,6 @@ def packaged(tmp_path_factory):
 
 @pytest.fixture
 def tree(packaged, tmp_path):
-    """A copy to spoil."""
     return shutil.copytree(packaged.folder, tmp_path / "tree")
 
 

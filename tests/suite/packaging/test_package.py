@@ -87,7 +87,6 @@ def refused(logs, out, text, options=OPTIONS):
 
 
 def resnet_runs(folder, **changes):
-    """Five runs of ours, a benchmark that the package checker knows."""
     for index in range(5):
         our_run(folder / "job", index, "resnet50", suite_run=changes)
 

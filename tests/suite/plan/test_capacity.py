@@ -31,7 +31,6 @@ def machines(*memory_gib):
 
 @pytest.fixture
 def memory(monkeypatch):
-    """Sets how much is available."""
     return lambda gib: monkeypatch.setattr(capacity, "available_bytes", lambda allowed: int(gib * GIB))
 
 

@@ -13,7 +13,6 @@ HOPPER, VOLTA, PASCAL = (9, 0), (7, 0), (6, 1)
 
 
 def precision(monkeypatch, capability, workload, framework="pytorch", *words):
-    """Of a run on one fake GPU."""
     monkeypatch.setitem(sys.modules, "pynvml", fake_nvml.make(capability=capability))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     words = (f"workload={workload}", f"framework={framework}", "profile=synthetic", "device=cuda", *words)

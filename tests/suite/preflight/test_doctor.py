@@ -37,7 +37,6 @@ def need(folder, device="cpu", environment=None):
 
 @pytest.fixture
 def quiet(monkeypatch):
-    """A machine on which nothing is wrong."""
     monkeypatch.setattr(cpu_load, "busy_percent", lambda cores: 1.0)
     monkeypatch.setattr(topology, "governors", lambda: {"performance"})
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=64 * GIB))
@@ -186,7 +185,6 @@ def test_what_a_framework_says_of_its_build(answer, driver, expected):
 
 
 def asked(folder, script):
-    """An environment whose Python is this script."""
     python = folder / "python"
     python.write_text(f"#!/bin/sh\n{script}\n")
     python.chmod(0o755)

@@ -19,15 +19,12 @@ GIB = 1 << 30
 
 @pytest.fixture
 def two_cores(monkeypatch):
-    """Two cores, no GPU, plenty of memory."""
     monkeypatch.setattr(devices, "cpu_cores", lambda: (0, 1))
     monkeypatch.setattr(devices, "gpus", list)
     monkeypatch.setattr(capacity, "available_bytes", lambda allowed: 4000 * GIB)
 
 
 def only_environment(monkeypatch, *names):
-    """These environments alone are there."""
-
     def resolve(config, default, device="cpu"):
         name = default if config["name"] == "auto" else config["name"]
         if name not in names:

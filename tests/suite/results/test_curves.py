@@ -11,7 +11,6 @@ NAMES = ["run", "step", "epoch", "seconds", "metric", "value", "training_loss", 
 
 
 def listed(frame):
-    """Rows with None for what is missing."""
     return [tuple(None if gone else value for gone, value in zip(*pair, strict=True)) for pair in zip(
         frame.isna().to_numpy().tolist(), frame.astype(object).to_numpy().tolist(), strict=True)]  # fmt: skip
 

@@ -16,7 +16,6 @@ def published_run(**wanted):
 
 
 def log_of(row, form="MLLOG", cut_off=False):
-    """A log with the start and the length of a published run."""
     start = float(row["run_start_unix_seconds"]) * 1e3
 
     def record(milliseconds, key, value=None, **metadata):

@@ -32,7 +32,6 @@ every = pytest.mark.parametrize(
 
 
 def computed(framework, devices, variant):
-    """What each process computes of a variant."""
     together = RUNS[framework, devices]
     asked = together if variant in together else (variant,)
     found = on_devices(framework, devices, "probes.small_trainers.tokens", *asked)

@@ -30,7 +30,6 @@ def chosen(condition=lambda case: True):
 
 
 def computed(framework, devices, case):
-    """What each process computes of a case."""
     found = on_devices(framework, devices, "probes.small_trainers.updates", *RUNS[framework, devices])
     return [of_process[case] for of_process in found]
 

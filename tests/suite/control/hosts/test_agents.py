@@ -170,7 +170,6 @@ def test_data_are_the_same_everywhere(tmp_path, manifest, said):
 
 
 def job_with(command):
-    """A job whose caches are cleared by it."""
     settings = SimpleNamespace(dataset="movielens", data_dir="", nodes=1)
     return SimpleNamespace(template=SimpleNamespace(settings=settings), cache_clear={"cache_clear_command": [command]})
 

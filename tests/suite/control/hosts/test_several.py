@@ -26,21 +26,18 @@ def two(machines_of_module):
 
 @pytest.fixture
 def folder(two, tmp_path):
-    """What all of them see, for this test."""
     folder = two.folder / tmp_path.name
     folder.mkdir()
     return folder
 
 
 def surroundings(folder, **others):
-    """Variables of a command on a machine."""
     path = os.pathsep.join([str(TOY), str(PROJECT), os.environ.get("PYTHONPATH", "")])
     own = {"PYTHONPATH": path, "SUITE_LOG_DIR": str(folder / "logs"), "COLUMNS": "200", "CUDA_VISIBLE_DEVICES": ""}
     return {**own, **others}
 
 
 def command(*words):
-    """`run_suite.py …`."""
     return [sys.executable, PROJECT / "run_suite.py", *words]
 
 
@@ -81,7 +78,6 @@ def started(two, folder, *words, before=()):
 
 
 def ours(two):
-    """Ids and command lines of the suite's processes on all machines, of those that run."""
     found = {}
     for process in itertools.chain.from_iterable(two.processes().values()):
         with contextlib.suppress(psutil.Error):
@@ -100,12 +96,10 @@ def listening(two):
 
 
 def clean(two):
-    """Wait until nothing is left on any machine."""
     wait_until("all processes end", lambda: not ours(two))
 
 
 def processes_on(machine, *words):
-    """The processes whose command line begins with the first of these words and holds the others."""
     found = []
     for process in machine.processes():
         with contextlib.suppress(psutil.Error):
@@ -338,7 +332,6 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_is_refused_before_anything_starts(two, folder, kind):
-    """In one line."""
     words, said = REFUSED[kind]
     if kind == "silence":
         two.unplug(two["node2"])

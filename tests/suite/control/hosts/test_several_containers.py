@@ -40,7 +40,6 @@ IN_DOCKER = (*words(), f"environment.options=['--env=PYTHONPATH={TOY}']")
 
 
 def containers(two):
-    """Names of the containers on all machines."""
     return [
         name
         for machine in two.all

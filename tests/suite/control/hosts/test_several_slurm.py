@@ -38,7 +38,6 @@ def test_a_plain_user(two, folder):  # noqa: F811
 
 
 def job(two):  # noqa: F811
-    """The id of the only job."""
     return only(two.hub.run(["squeue", "--noheader", "--format=%i"]).stdout.split())
 
 

@@ -237,7 +237,6 @@ def test_a_large_file_without_a_record_takes_little_memory(tmp_path, content):
 
 
 def foreign(benchmark="ncf", **options):
-    """A log of another program: without `suite_run`."""
     lines = [text for text in demo_log(**options) if '"suite_run"' not in text]
     return [text.replace('"value": "ncf"', f'"value": "{benchmark}"') for text in lines]
 

@@ -228,7 +228,6 @@ def test_predictions_have_bounds_and_measured_points_none():
 
 
 def line(rate=None, shown="", **values):
-    """A cell of a study, measured at `rate` samples/s."""
     settings = {"stop": "steps:10", "to_target": False, "samples": rate, "train_seconds": 1.0, "batch_size_global": 64}
     return Line(values, make_result(**settings) if rate else None, shown)
 

@@ -45,7 +45,6 @@ def against(root, name, workloads=()):
 
 
 def ratios(view):
-    """Quantity to its line, of the only match."""
     found = view.data[view.data["kind"] == "ratio"]
     assert not found["quantity"].duplicated().any()
     return {line.quantity: line for line in found.itertuples()}
@@ -56,7 +55,6 @@ def verdicts(view):
 
 
 def differing(view):
-    """Name to both values, of the first match."""
     table = next(section.table for section in view.sections if " against " in section.title)
     return {row[0]: (row[1], row[2]) for row in table.itertuples(index=False)}
 

@@ -18,7 +18,6 @@ def matrices(root, prices=None):
 
 
 def cells(section):
-    """Name of a row, joined, to its numbers."""
     named = section.table.drop(columns="notes").values.tolist()
     return {" ".join(map(str, row[: section.keys])): row[section.keys :] for row in named}
 

@@ -103,7 +103,6 @@ def test_cost_is_devices_times_hours_times_price():
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """A folder of the user's; its files are written by the test."""
     monkeypatch.setenv(files.FOLDER_VARIABLE, str(tmp_path))
     return tmp_path
 

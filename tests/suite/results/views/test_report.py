@@ -25,7 +25,6 @@ def sections(root):
 
 
 def only_table(root, **options):
-    """The rows of the one table of results."""
     (members,) = views.together(result_rows(table(root)))
     return list(rows(views.results_section(members, **options).table))
 

@@ -39,7 +39,6 @@ THEIRS = st.lists(st.fixed_dictionaries(THEIR_RUN), min_size=3, max_size=6)
 
 
 def write_ours(folder, drawn):
-    """The runs, each with what copies it has."""
     for index, (run, copied) in enumerate(drawn):
         job = write_run(
             folder, f"j{index}", devices=run["devices"], batch_size_global=run["batch"], batch_rule=f"global:{run['batch']}",
@@ -170,7 +169,6 @@ def test_of_a_folder_of_a_submission_all_say_what_is_published_of_it(tmp_path_fa
 
 
 def published(folder, drawn):
-    """The same runs in the user's own files of published results."""
     start = "v9.9,Somebody,box,"
     lines = [f"{start}resnet50,{run['seconds']},{'success' if run['succeeds'] else 'truncated'}" for run in drawn]
     write(folder / "files" / "runs_x.csv", ["round,submitter,system,benchmark,seconds,status", *lines])

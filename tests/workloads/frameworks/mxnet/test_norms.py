@@ -9,7 +9,6 @@ CLOSE = 1e-5
 
 
 def wanted(x, weight, bias, gradient):
-    """Value and gradients."""
     centred = x - x.mean(1, keepdims=True)
     scale = 1 / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-6)
     normed, scaled = centred * scale, gradient * weight
