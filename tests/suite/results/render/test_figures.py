@@ -13,15 +13,7 @@ from suite.results import table
 from suite.results.columns import rows
 from suite.results.price import Prices
 from suite.results.render.html import charts, scaling, vega
-from suite.results.render.html.charts import (
-    Chart,
-    Point,
-    Series,
-    file_name,
-    finite_points,
-    framework_slots,
-    result_names,
-)
+from suite.results.render.html.charts import Chart, Point, Series
 from suite.results.render.html.curves import blocks, table_charts
 from suite.results.render.html.scaling import forecast_charts, scaling_charts
 from suite.results.render.html.studies import study_charts
@@ -48,7 +40,7 @@ def chart(*series, **options):
 
 def charts_of(root):
     (found,) = together(result_rows(table(root)))
-    made = table_charts(found, 1, framework_slots([]))
+    made = table_charts(found, 1, charts.framework_slots([]))
     return [*made.quality, *made.rates]
 
 
@@ -102,11 +94,11 @@ def test_names_say_in_words_what_tells_results_apart():
     slow, fast = ({"opt_base_learning_rate": rate, "opt_name": "adam"} for rate in (0.002, 0.006))
     results = [make_result(devices, hyperparameters=keys) for devices, keys in ((1, slow), (2, slow), (2, fast))]
     results.append(make_result(2, hyperparameters=slow, targets={"hr_at_10": 0.5}))
-    assert result_names(results[:2]) == ["1 device", "2 devices"]
+    assert charts.result_names(results[:2]) == ["1 device", "2 devices"]
     two = ["2 devices", "2 devices, learning rate 0.006", "2 devices, target hr_at_10 0.5"]
-    assert result_names(results) == ["1 device", *two]
+    assert charts.result_names(results) == ["1 device", *two]
     others = [*results[:2], make_result(2, framework="mxnet", hyperparameters=slow)]
-    assert result_names(others) == ["pytorch, 1 device", "pytorch, 2 devices", "mxnet, 2 devices"]
+    assert charts.result_names(others) == ["pytorch, 1 device", "pytorch, 2 devices", "mxnet, 2 devices"]
 
 
 @given(st.lists(st.text("ab ,1", max_size=40), max_size=12))
@@ -135,7 +127,7 @@ def test_labels_that_must_not_be_missed_come_first_and_others_are_counted():
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b\\c\0", "", "é ü", "x" * 500, "CON", HOSTILE])
 def test_file_names_hold_letters_digits_and_dashes_alone(name):
-    assert re.fullmatch(r"[a-z0-9-]{1,130}", file_name("01", name))
+    assert re.fullmatch(r"[a-z0-9-]{1,130}", charts.file_name("01", name))
 
 
 # --- time over devices --------------------------------------------------------------------------------------------------
@@ -199,7 +191,7 @@ def test_parts_of_the_time_add_up_to_a_run(tmp_path):
 
 def test_costs_are_those_of_the_price():
     results = [make_result(devices, ((seconds, 1.0),)) for devices, seconds in ((1, 3600.0), (2, 3000.0))]
-    (found,) = scaling.cost_charts(results, Prices(2.0), framework_slots([]))
+    (found,) = scaling.cost_charts(results, Prices(2.0), charts.framework_slots([]))
     assert places(found.series[0].paths[0]) == ((1.0, 2.0), (2.0, pytest.approx(10 / 3)))
 
 
@@ -234,7 +226,7 @@ def line(rate=None, shown="", **values):
 
 def study(*lines, kind="bars", y="samples/s"):
     result = StudyResult("own", "", "full", tuple(lines[0].values), lines, figure={"y": y, "kind": kind})
-    return study_charts(result, 1, framework_slots([]))
+    return study_charts(result, 1, charts.framework_slots([]))
 
 
 def test_studies_are_curves_over_numbers_or_bars_with_a_place_for_what_could_not_run():
@@ -289,7 +281,9 @@ def test_thinned_curves_keep_ends_and_means(points):
     assert (kept[0], kept[-1]) == (points[0], points[-1])
     means = charts.downsample_mean(points)
     assert len(means) <= charts.MAX_POINTS
-    assert places(finite_points([(1, 2), (None, 2), (1, None), (math.inf, 1), (1, math.nan), (1e300, 1)])) == ((1, 2),)
+    assert places(charts.finite_points([(1, 2), (None, 2), (1, None), (math.inf, 1), (1, math.nan), (1e300, 1)])) == (
+        (1, 2),
+    )
     if len(points) % (math.ceil(len(points) / charts.MAX_POINTS)) == 0:
         mean = math.fsum(point.y for point in points) / len(points)
         assert math.fsum(point.y for point in means) / len(means) == pytest.approx(mean, rel=1e-6, abs=1e-3)
@@ -364,13 +358,13 @@ def test_marks_are_the_points_and_ideal_lines_begin_at_the_fewest():
 
 
 def test_a_colour_is_one_framework_and_its_curves_differ_in_line_and_marker():
-    slots = framework_slots(["pytorch", "jax", "mxnet"])
+    slots = charts.framework_slots(["pytorch", "jax", "mxnet"])
     curves = [(str(at), name, LINE) for at, name in enumerate(("pytorch", "jax", "pytorch", "mxnet", "pytorch"))]
     looks = vega.look(chart(*charts.series_of(curves, slots)))
     assert len({one["colour"] for one in looks}) == 3
     assert len({one["colour"] for one in looks[::2]}) == 1
     assert len({one["line"] for one in looks[::2]}) == 3
-    many = framework_slots(f"other {index}" for index in range(9))
+    many = charts.framework_slots(f"other {index}" for index in range(9))
     assert sorted(many.values()) == list(range(charts.COLOURS)) == list(range(len(vega.SERIES_COLOURS)))
 
 
