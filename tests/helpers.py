@@ -226,3 +226,17 @@ def subcommand(module, *arguments):
     parser = argparse.ArgumentParser()
     module.configure(parser)
     return module.run(parser.parse_args([str(argument) for argument in arguments]))
+
+
+@contextlib.contextmanager
+def python(code, *arguments, **options):
+    """A process of this Python that runs `code`, for the length of a block; `options` as of Popen."""
+    with subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+BURN = "while True: pass"
+"""Of `python`: wants a core."""

@@ -12,7 +12,7 @@ from suite.control.supervise import Supervisor
 from suite.environments.environment import Environment
 from suite.launch.mxnet import MXNET
 from suite.worker.heartbeat import Beat, beat_path
-from tests.helpers import wait_until
+from tests.helpers import python, wait_until
 from tests.suite.two_hosts import make_run
 
 
@@ -26,10 +26,8 @@ def ended(code):
 
 @pytest.fixture
 def lasting():
-    process = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
-    yield process
-    process.kill()
-    process.wait()
+    with python("import time; time.sleep(600)") as process:
+        yield process
 
 
 @pytest.fixture

@@ -13,10 +13,9 @@ from suite.control import telemetry
 from suite.control.telemetry import GPU_SENSORS, ProcessTree, Sensors, TelemetryRecorder, cut
 from suite.machine import devices
 from tests import frameworks_probe
-from tests.helpers import TOY_RUN, events, only, run_suite_here
+from tests.helpers import BURN, TOY_RUN, events, only, python, run_suite_here
 from tests.suite import fake_nvml
 
-BURN = "while True: pass"
 HOLD = "import time; block = bytearray(200 << 20); block[::4096] = b'x' * len(block[::4096]); print(flush=True); time.sleep(60)"
 
 
@@ -43,11 +42,8 @@ def no_other_processes():
 
 @pytest.fixture
 def child(request):
-    process = subprocess.Popen([sys.executable, "-c", request.param], stdout=subprocess.PIPE)
-    yield process
-    process.kill()
-    process.wait()
-    process.stdout.close()
+    with python(request.param, stdout=subprocess.PIPE) as process:
+        yield process
 
 
 @pytest.fixture

@@ -79,13 +79,22 @@ def test_there_is_a_process_for_each_device_and_they_meet(framework, hosts, devi
 
 
 @pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
-def test_mxnet_has_one_process_for_the_gpus_of_each_host(hosts, devices):
+def test_mxnet_has_one_process_for_the_gpus_of_each_host_and_where_there_are_two_a_server_on_each(hosts, devices):
     by_host = commands(MXNET, make_run(hosts, device="cuda", devices=devices), PORTS[:devices])
+    meeting = {"DMLC_PS_ROOT_URI": "10.0.0.1", "DMLC_PS_ROOT_PORT": "0", "DMLC_NUM_SERVER": "2", "DMLC_NUM_WORKER": "2"}
     for process, (*serving, command) in enumerate(by_host):
         assert [one.name for one in serving] == ([*["scheduler"][process:], f"server-{process}"] if hosts else [])
         assert (command.name, command.arguments) == (f"worker-{process}", (*WORKER, "run.json"))
         rank = (command.variables["RANK"], command.variables["WORLD_SIZE"])
         assert rank == (str(process), str(len(by_host)))
+        assert [one.variables["SUITE_STORE_ROLE"] for one in serving] == ["scheduler", "server"][process:][
+            : len(serving)
+        ]
+        assert [one.serves for one in (*serving, command)] == [True] * len(serving) + [False]
+        for one in (*serving, command) if hosts else ():
+            own = {"DMLC_NODE_HOST": ("10.0.0.1", "node-b.cluster")[process], **meeting}
+            assert own.items() <= one.variables.items()
+        assert command.variables.get("DMLC_ROLE") == ("worker" if hosts else None)
 
 
 @pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
@@ -219,17 +228,3 @@ def test_a_server_has_a_port_of_its_own():
     rendezvous = meet(hosts_of(make_run(devices=3)))
     assert rendezvous.server_port not in (0, *rendezvous.ports)
     assert rendezvous.server_endpoint == f"{LOOPBACK}:{rendezvous.server_port}"
-
-
-def test_mxnet_on_two_hosts_has_a_server_on_each_and_one_scheduler():
-    by_host = commands(MXNET, make_run(HOSTS, device="cuda", devices=8), PORTS)
-    meeting = {"DMLC_PS_ROOT_URI": "10.0.0.1", "DMLC_PS_ROOT_PORT": "0", "DMLC_NUM_SERVER": "2", "DMLC_NUM_WORKER": "2"}
-    for host, address, roles in zip(
-        by_host, ("10.0.0.1", "node-b.cluster"), (["scheduler", "server"], ["server"]), strict=True
-    ):
-        assert [command.variables["SUITE_STORE_ROLE"] for command in host[:-1]] == roles
-        assert [command.serves for command in host] == [True] * len(roles) + [False]
-        assert host[-1].variables["DMLC_ROLE"] == "worker"
-        for command in host:
-            assert meeting.items() <= command.variables.items()
-            assert command.variables["DMLC_NODE_HOST"] == address

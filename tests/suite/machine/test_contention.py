@@ -11,6 +11,7 @@ import pytest
 
 from suite.machine import contention
 from suite.machine.contention import Contention
+from tests.helpers import BURN, python
 from tests.suite.machine.test_cpu_load import TICKS_PER_SECOND, stat
 
 TOLD_ALWAYS = {"seconds", "cpu_seconds", "cores", "load_average"}
@@ -116,16 +117,10 @@ def test_a_kernel_that_answers_in_an_unknown_way_ends_no_run(machine, monkeypatc
 
 def test_two_processes_on_one_core_wait_for_each_other():
     core = min(os.sched_getaffinity(0))
-    burn = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
-    other = subprocess.Popen([sys.executable, "-c", burn])
-    try:
+    with python(f"import os; os.sched_setaffinity(0, {{{core}}})\n{BURN}"):
         time.sleep(0.3)
-        done = subprocess.run(
-            [sys.executable, "-c", SHARES_WORK, str(core)], capture_output=True, text=True, check=True
-        )
-    finally:
-        other.kill()
-        other.wait()
+        command = [sys.executable, "-c", SHARES_WORK, str(core)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     busy, _, every = found["cores"][str(core)]
     assert found["wait_seconds"] / (found["run_seconds"] + found["wait_seconds"]) > 0.25
@@ -136,8 +131,7 @@ def test_two_processes_on_one_core_wait_for_each_other():
 def test_servers_count_by_themselves(monkeypatch):
     """A process that serves the run is none of its children; its CPU time is told, unless it has gone."""
     monkeypatch.setattr(contention, "LEAST_SECONDS", 0.0)
-    server = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
+    with python(BURN) as server:
         running = psutil.Process(server.pid)
         watch = Contention([0], servers=lambda: [running])
         watch.begin()
@@ -146,8 +140,5 @@ def test_servers_count_by_themselves(monkeypatch):
         told = watch.end()["server_cpu_seconds"]
         last = running.cpu_times()
         assert 0 < told <= sum(last[:2]) - sum(first[:2]) + 0.1
-    finally:
-        server.kill()
-        server.wait()
     assert "server_cpu_seconds" not in watch.end()
     assert "server_cpu_seconds" not in Contention([0]).end()

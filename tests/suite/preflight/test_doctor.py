@@ -23,7 +23,7 @@ from suite.preflight import doctor
 from suite.preflight import gpus as gpucheck
 from suite.preflight.doctor import Need, preflight
 from suite.preflight.gpus import Answer, judge
-from tests.helpers import TOY_RUN, only, run_suite_here, suite_here, wait_until
+from tests.helpers import BURN, TOY_RUN, only, python, run_suite_here, suite_here, wait_until
 from tests.suite import fake_nvml
 
 Usage = namedtuple("Usage", "total used free")
@@ -118,14 +118,12 @@ def test_a_quota_below_the_cores_of_the_run(tmp_path, limits, level):
 
 def test_who_uses_the_cores_is_named():
     core = min(os.sched_getaffinity(0))
-    code = f"import os; os.sched_setaffinity(0, [{core}])\nprint(flush=True)\nwhile True: pass"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+    code = f"import os; os.sched_setaffinity(0, [{core}])\nprint(flush=True)\n{BURN}"
+    with python(code, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        try:  # beside other tests it may get a share of that core only, or not be among the first three at once
-            wait_until("a busy core", lambda: cpu_load.busy_percent((core,)) > 80)
-            wait_until("its name", lambda: any(f"(pid {process.pid})" in name for name in cpu_load.busiest((core,))))
-        finally:
-            process.kill()
+        # beside other tests it may get a share of that core only, or not be among the first three at once
+        wait_until("a busy core", lambda: cpu_load.busy_percent((core,)) > 80)
+        wait_until("its name", lambda: any(f"(pid {process.pid})" in name for name in cpu_load.busiest((core,))))
 
 
 @pytest.mark.parametrize(

@@ -361,14 +361,6 @@ def test_a_full_disk_leaves_no_half_page(tmp_path, capsys, full_disk):
     assert not out.exists()
 
 
-def test_command(tmp_path, capsys):
-    write_run(tmp_path / "logs", "ncf-1")
-    out = tmp_path / "out.html"
-    assert main(["report", str(tmp_path / "logs"), "--html", str(out), "--to", "v0.5/NVIDIA/dgx1"]) == 0
-    assert capsys.readouterr().out == f"{out}\n"
-    assert "NVIDIA dgx1_ngc18.11_pytorch" in Page(out.read_text()).text
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
