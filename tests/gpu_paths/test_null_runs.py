@@ -46,13 +46,6 @@ def one_lost(null):
     return {"cards": ("h100", "h100"), "NULL_GPU_LOST": f"1:{gone}"}
 
 
-def test_a_card_that_vanishes_is_refused_next_time(null, demo_data, one_lost):
-    demo_data("ml-demo")
-    done = null.run(*words("ncf", 1), **one_lost)
-    assert done.returncode == 2
-    assert "GPU 1 does not answer (GPU is lost)" in done.stderr
-
-
 def test_numbers_are_labelled_and_go_nowhere(null, demo_data, one_lost):
     """Log, console, report, telemetry; neither compared nor packaged. A card that is left out and has vanished ends no run."""
     demo_data("ml-demo")
@@ -93,17 +86,3 @@ def test_a_rank_that_dies_in_a_collective_is_named(null, demo_data):
     filed = json.loads(status.read_text())
     assert (filed["status"], done.returncode) == ("rank_died", 1), done.stdout + done.stderr
     assert "worker-1" in filed["reason"] or "rank 1" in filed["reason"]
-
-
-@pytest.mark.parametrize(
-    ("cards", "driver", "expected"),
-    [
-        (["a100"] * 8, "13000", "build: pytorch 2.11.0"),
-        (["h100", "v100"], "13000", "environment torch-cu126"),
-    ],
-)
-def test_the_doctor_on_machines_with_eight_gpus_and_on_a_mixed_one(null, cards, driver, expected):
-    """Which environment suits them; whether it is there is another matter. More in test_doctor.py, with a pretended driver."""
-    said = null.suite("doctor", cards=cards, NULL_GPU_DRIVER=driver).stdout
-    assert f"{len(cards)} visible GPU(s)" in said
-    assert expected in said

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from pathlib import Path
 
 import pytest
 
@@ -90,12 +89,3 @@ def test_ncfs_demo_runs_outside_the_checkout(call, installed, tmp_path):
     assert "PASS" in call("check", "logs")
     assert '"commit": null' in (run / "run.json").read_text()
     assert not [path.name for path in site.iterdir() if path.name in ("logs", "data", ".envs")]
-
-
-def test_hints_name_commands_that_are_there(installed, tmp_path):
-    folder, _, variables = installed
-    command = [folder / "bin" / "suite", "run", "workload=ncf", "profile=demo"]
-    refused = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=variables)
-    assert refused.returncode == 2
-    assert f"make it with: {folder}/bin/suite env create torch" in refused.stderr
-    assert Path(folder, "bin", "suite").is_file()

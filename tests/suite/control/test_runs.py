@@ -33,13 +33,18 @@ def run_folder(tmp_path):
 
 
 def test_a_run_leaves_what_docs_logs_says(tmp_path):
-    done = run_suite(tmp_path, *TOY_RUN, toy=True, exits=0)
+    slow = ("workload.misbehave=sleep", "stop=steps:8")  # else there is no time to look at the machine
+    done = run_suite(tmp_path, *TOY_RUN, *slow, toy=True, exits=0)
     folder = run_folder(tmp_path)
     assert {path.name for path in folder.iterdir()} == {
         *("run.json", "result_0.txt", "metrics.jsonl", "status.json", "worker-0.log"),
         *("telemetry.jsonl", "topology.json"),
     }
     assert status(folder)["status"] == "success"
+    header = json.loads((folder / "telemetry.jsonl").read_text().splitlines()[0])
+    assert header["window"] == "run_start to run_stop"
+    *_, (key, condition, _) = events(folder / "result_0.txt")
+    assert (key, 0 < condition["cpu_share"] <= 1) == ("suite_condition", True)
     (host,) = json.loads((folder / "run.json").read_text())["hosts"]
     assert (host["name"], host["address"], host["first_replica"]) == (platform.node(), "127.0.0.1", 0)
     assert host["devices"] == [0]

@@ -163,13 +163,6 @@ def test_nobody_takes_a_heading_for_a_recommendation_and_the_page_is_not_verifie
     assert max(map(len, page.splitlines())) <= 120
 
 
-def test_systems_of_one_submitter_on_one_accelerator_are_one_family():
-    rows = [row for row in find_published("v4.0/NVIDIA") if "H100" in row.device_name]
-    data = advise(rows).data
-    assert sorted(set(data["devices"])) == [8, 64, 2528, 3584]
-    assert data["series"].nunique() == data["workload"].nunique()
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
