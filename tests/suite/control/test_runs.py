@@ -130,14 +130,6 @@ def test_two_sweeps_into_one_folder_never_mix(tmp_path):
     assert [key for key, _, _ in events(folder / "result_0.txt")].count("run_stop") == 1
 
 
-def test_oversubscribed_runs_are_labelled(tmp_path):
-    cores = len(os.sched_getaffinity(0))
-    done = run_suite_here(tmp_path, *TOY_RUN, f"gpus={cores + 1}", "oversubscribe=true", toy=True, exits=0)
-    labels = {k: v for k, v, _ in events(run_folder(tmp_path) / "result_0.txt")}["suite_run"]["labels"]
-    assert labels == ["demo", "cpu", "oversubscribed"]
-    assert "oversubscribed" in done.stdout
-
-
 def test_resume_runs_exactly_what_is_missing(tmp_path):
     output = tmp_path / "out"
     arguments = ("-m", *TOY_RUN, "gpus=1,2", "oversubscribe=true", "runs=2", f"output={output}")

@@ -9,6 +9,7 @@ from suite.common import registry
 from suite.config import overrides
 from suite.config.compose import compose
 from suite.launch.hosts import AvailableHost
+from suite.machine import devices
 from suite.plan.jobs import _labels
 from suite.plan.settings import Impossible, resolve_settings
 from tests.helpers import composed
@@ -133,10 +134,13 @@ def test_what_does_not_go_together_is_refused_with_what_to_type(words):
     assert isinstance(error.value, Impossible) == (words == ("update=async",))
 
 
-def test_asynchronous_runs_and_stragglers_are_labelled():
+def test_asynchronous_runs_stragglers_and_more_devices_than_cores_are_labelled(monkeypatch):
     labels, _ = _labels(zoo_settings("update=async", "update.straggler_ms=50"), Facts(1, 1, {}, "", ("a note",)))
     assert labels == ("demo", "cpu", "async", "straggler 50 ms", "a note")
     assert _labels(zoo_settings(), Facts(1, 1, {}, ""))[0] == ("demo", "cpu")
+    both = zoo_settings("gpus=2", "oversubscribe=true")
+    monkeypatch.setattr(devices, "cpu_cores", lambda: (3,))
+    assert _labels(both, Facts(1, 1, {}, "")) == (("demo", "cpu", "oversubscribed"), (3,))
 
 
 def test_options_of_images_belong_to_the_workloads_that_have_them():

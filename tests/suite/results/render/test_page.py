@@ -21,6 +21,7 @@ from suite.results.render.html import page as pages
 from suite.results.render.html.page import write_html
 from suite.results.scores import find_published
 from testing.fake_logs import write, write_run
+from tests.suite.results.rows import sweep
 
 FAILED = {"status": "oom", "reason": "process 0: out of memory", "workload": "ncf", "devices": 1}
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)> $\\frac{1$ &amp; \x1b[31m\u202e\ud800 \"' ../../etc"
@@ -71,13 +72,6 @@ def page(root, tmp_path, name="out.html", **options):
     return Page(out.read_text(encoding="utf-8"))
 
 
-def sweep(root, runs=3, **options):
-    for devices, qualities, seconds in ((1, (0.3, 0.5, 0.65), 2.0), (2, (0.5, 0.65), 1.5), (4, (0.5, 0.65), 1.0)):
-        for index in range(runs):
-            settings = {"seconds_per_epoch": seconds * (1 + index / 50), "devices": devices, **options}
-            write_run(root, f"{options.get('workload', 'ncf')}-{devices}", index, qualities=qualities, **settings)
-
-
 def telemetry(folder, **sensors):
     lines = [{"sensors": {}}, *({"seconds": second, **sensors} for second in range(5))]
     (folder / "telemetry.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
@@ -95,7 +89,7 @@ def csv_of(found):
 
 def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     root = tmp_path / "logs"
-    sweep(root)
+    sweep(root, runs=3)
     write_run(root, "ncf-1", 3, log=False, status=FAILED)
     telemetry(root / "ncf-1" / "run_0", run_cpu_percent=50.0, gpu_percent=[90, 80], gpu_power_watts=[200, 300])
     (root / "ncf-1" / "run_0" / "run.json").write_text(json.dumps({"versions": {"numpy": "2.4.6"}, "secret": "hidden"}))
@@ -132,7 +126,7 @@ def test_what_was_not_measured_has_no_section(tmp_path):
 
 
 def test_speedups_are_decomposed_for_every_pair(tmp_path):
-    sweep(tmp_path / "logs")
+    sweep(tmp_path / "logs", runs=3)
     found = page(tmp_path / "logs", tmp_path)
     body = found.source.split("Speedups decomposed")[1].split("</table>")[0]
     rows = [re.findall(r"<td[^>]*>([^<]*)</td>", line) for line in re.findall(r"<tr.*?</tr>", body)[1:]]
@@ -165,7 +159,7 @@ def test_learning_rates_are_told_where_tables_differ_in_them(tmp_path):
 
 
 def test_the_reservation_stands_once_on_the_page_and_once_in_each_file(tmp_path):
-    sweep(tmp_path / "logs", labels=["demo", "cpu", "oversubscribed"])
+    sweep(tmp_path / "logs", runs=3, labels=["demo", "cpu", "oversubscribed"])
     found = page(tmp_path / "logs", tmp_path, published=find_published("dgx1-article"), figures=tmp_path / "figures")
     assert found.text.count(NOT_VERIFIED) == 1
     assert found.source.count('<span class="badge">oversubscribed</span>') == len(found.figures)
@@ -192,7 +186,7 @@ def test_results_stand_before_throughput_and_reference_runs_before_demos(tmp_pat
 
 def test_published_results_stand_beside_ours(tmp_path):
     root = tmp_path / "logs"
-    sweep(root, profile="reference", labels=[])
+    sweep(root, runs=3, profile="reference", labels=[])
     plain = page(root, tmp_path, "plain.html")
     beside = page(root, tmp_path, "beside.html", published=find_published("dgx1-article"))
     names = [[one["name"] for one in found.figures[0]["legend"]] for found in (plain, beside)]
@@ -228,7 +222,7 @@ def test_what_filters_and_pointers_go_by_is_what_the_csv_has(tmp_path):
 
 
 def test_the_page_carries_its_results_as_csv(tmp_path, capsys, monkeypatch):
-    sweep(tmp_path / "logs", system="=cmd()")
+    sweep(tmp_path / "logs", runs=3, system="=cmd()")
     content = csv_of(page(tmp_path / "logs", tmp_path))
     assert main(["report", str(tmp_path / "logs"), "--format", "csv"]) == 0
     assert content.decode() == capsys.readouterr().out
@@ -318,15 +312,16 @@ def test_figure_files_stay_in_their_folder(hostile_page):
 
 def test_the_same_logs_give_the_same_bytes(tmp_path):
     sweep(tmp_path / "logs", runs=1)
+    words = ("report", str(tmp_path / "logs"), "--to", "v0.5/NVIDIA/dgx1")
     one, other = (
-        ["report", str(tmp_path / "logs"), "--html", str(tmp_path / f"{name}.html"), "--figures", str(tmp_path / name)]
-        for name in "ab"
+        [*words, "--html", str(tmp_path / f"{name}.html"), "--figures", str(tmp_path / name)] for name in "ab"
     )
     assert main(one) == 0
     seeded = {**os.environ, "PYTHONHASHSEED": "7"}  # another process: hashes of text differ between them
     command = [sys.executable, "-m", "suite.cli", *other]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=seeded)
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    assert "NVIDIA dgx1_ngc18.11_pytorch" in Page((tmp_path / "a.html").read_text()).text
     one, other = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in "ab")
     assert one
     assert one == other

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from suite.cli import main
+from suite.compliance.check import check_file
 from suite.results.columns import rows
 from suite.results.render.document import document
 from suite.results.scores import result_rows
@@ -14,6 +15,7 @@ from suite.results.views import report as views
 from suite.results.views.headlines import headlines
 from suite.results.views.report import report
 from testing.fake_logs import demo_log, foreign, write, write_run
+from tests.suite.results.rows import sweep
 
 FAILED = {"status": "oom", "reason": "process 0: out of memory", "workload": "ncf", "devices": 1}
 RATE = "opt_base_learning_rate"
@@ -31,13 +33,6 @@ def only_table(root, **options):
 
 def text_of(root):
     return document(report(table(root)))
-
-
-def sweep(root, **options):
-    """One device: 6 s and 3 epochs; two: 3 s and 2 epochs of 1.5 s; four: 2 s and 2 epochs of 1 s."""
-    write_run(root, "ncf-1", qualities=(0.3, 0.5, 0.65), seconds_per_epoch=2.0, devices=1, samples=100, **options)
-    write_run(root, "ncf-2", qualities=(0.5, 0.65), seconds_per_epoch=1.5, devices=2, samples=160, **options)
-    write_run(root, "ncf-4", qualities=(0.5, 0.65), seconds_per_epoch=1.0, devices=4, samples=240, **options)
 
 
 def test_the_whole_page(tmp_path):
@@ -303,6 +298,17 @@ def test_a_log_that_is_being_written_has_no_lines_that_could_not_be_read(tmp_pat
     assert list(sections(tmp_path)) == ["Runs that have not ended"]
 
 
+def test_a_run_whose_controller_was_killed_has_ended(tmp_path, monkeypatch):
+    log = write_run(tmp_path, "a", status={"status": "running"}) / "result_0.txt"
+    log.write_text("\n".join(log.read_text().splitlines()[:-1]))
+    assert not check_file(log).judged
+    monkeypatch.setattr("suite.results.logs.collect.holder_was_killed", lambda output: True)
+    (ended,) = sections(tmp_path)["Runs without success"].table.values.tolist()
+    assert ended == ["a/run_0", "interrupted", "its controller was killed"]
+    verdict = check_file(log)
+    assert (verdict.judged, verdict.passed) == (True, False)
+
+
 def test_problems_are_listed_with_lines(tmp_path):
     write_run(tmp_path, "a")
     write(tmp_path / "d" / "run_0" / "result_0.txt", b":::MLLOG {\n")
@@ -311,6 +317,14 @@ def test_problems_are_listed_with_lines(tmp_path):
 
 
 # --- headlines ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_easier_target_never_improves_a_headline(tmp_path):
+    write_run(tmp_path, "default", seconds_per_epoch=3.0)
+    write_run(tmp_path, "easy", qualities=(0.65,), targets={"hr_at_10": 0.5})
+    write_run(tmp_path, "easy", 1, qualities=(0.65,), targets={"hr_at_10": 0.5})
+    said = "NCF (demo, cpu) reaches hr_at_10 0.635 in 9.0 s on 1 device in PyTorch."
+    assert headlines(result_rows(table(tmp_path))) == [said]
 
 
 def test_a_headline_names_the_fastest_result_and_in_what_it_differs(tmp_path):

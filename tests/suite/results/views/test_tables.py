@@ -10,21 +10,11 @@ from suite.results.scores import measured
 from suite.results.views.tables import tables
 from testing.fake_logs import write_run
 from tests.helpers import PROJECT, suite_here
+from tests.suite.results.rows import sweep
 
 
 def suite(*arguments):
     return suite_here(PROJECT, "tables", *arguments)
-
-
-def sweep(root, runs=1, counts=(1, 2, 4), **options):
-    """One device: 6 s, 3 epochs; two: 3 s, 2 epochs; four: 2 s, 2 epochs."""
-    sides = {1: ((0.3, 0.5, 0.65), 2.0), 2: ((0.5, 0.65), 1.5), 4: ((0.5, 0.65), 1.0)}
-    for index in range(runs):
-        for devices in counts:
-            qualities, seconds = sides[devices]
-            named = {"qualities": qualities, "seconds_per_epoch": seconds * (1 + index / 100), "devices": devices}
-            write_run(root, f"ncf-{devices}", index, **named, **options)
-    return root
 
 
 def halves(view):
