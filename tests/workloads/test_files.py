@@ -47,7 +47,6 @@ OTHERWISE = {
     "suite/agent/new_files.py": "what the agent's own workers write into its folder",
     "suite/agent/tree.py": "/proc",
     "suite/common/runspec.py": "writes over a file of its own on a full disk",
-    "suite/config/at_once.py": "conf/ of the package",
     "suite/control/hosts/remote_host.py": "run.json and arrays that the controller has just written",
     "suite/control/progress.py": "metrics.jsonl of a run that it started",
     "suite/environments/own_package.py": "the package's own setup.cfg and metadata",

@@ -12,6 +12,7 @@ import hmac
 import json
 import os
 import platform
+import re
 import secrets
 import socket
 import threading
@@ -23,11 +24,12 @@ from typing import IO, Any
 
 from suite.agent.agent import Agent
 from suite.agent.wire import Wire
+from suite.config.options import PORTS
 from suite.control.hosts.agents import Agents
 from suite.control.hosts.connection import AgentConnection
 from suite.control.hosts.launchers import Launch, agent_words, expanded, line_of
+from suite.launch.children import TOKEN
 
-TOKEN = "SUITE_LAUNCH_TOKEN"
 PORT = 29400
 """Where agents connect unless `launch.port` or MASTER_PORT says otherwise."""
 SHAKE_SECONDS = 2.0
@@ -35,6 +37,9 @@ SHAKE_SECONDS = 2.0
 SHAKES_AT_ONCE = 64
 """Connections that are being asked who they are; further ones are closed, and agents come again."""
 LINE_BYTES = 4096
+_MOST_PROCESSES = 1 << 20
+_ADDRESS = re.compile(r"(?=.{1,253}$)[\w:%-]{1,63}(\.[\w-]{1,63})*\.?")
+"""A host's name, whose parts have at most 63 characters, or an address of IPv4 or IPv6."""
 RANKS = {
     "SLURM": ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),
     "OpenMPI": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -66,11 +71,24 @@ def rank_here(variables: Mapping[str, str] = os.environ) -> Rank | None:
             f"take away what does not hold, for example: env {others} python run_suite.py …"
         )
     for source, (number, local, count) in sources.items():
-        try:
-            return Rank(int(variables[number]), int(variables.get(local, 0)), int(variables[count]), source)
-        except ValueError:
-            raise ValueError(f"launch: {number}={variables[number]} is no number of a process") from None
+        processes = _whole(variables, count, 1, _MOST_PROCESSES)
+        return Rank(
+            _whole(variables, number, 0, processes - 1),
+            _whole(variables, local, 0, processes - 1, 0),
+            processes,
+            source,
+        )
     return None
+
+
+def _whole(variables: Mapping[str, str], name: str, least: int, most: int, default: int | None = None) -> int:
+    """The whole number in a variable. Raises ValueError with its name and what is allowed."""
+    if default is not None and not variables.get(name):
+        return default
+    with contextlib.suppress(KeyError, ValueError):
+        if least <= (number := int(variables[name])) <= most:
+            return number
+    raise ValueError(f"launch: {name}={variables[name][:40]}: a whole number from {least} to {most} is needed")
 
 
 def refuse_ranks(variables: Mapping[str, str] = os.environ) -> None:
@@ -99,7 +117,12 @@ def external_agents(launch: Launch, count: int, variables: Mapping[str, str] = o
         raise ValueError(
             f"launch=external needs a secret of all processes; type: export {TOKEN}=$(openssl rand -hex 16)"
         )
-    port = int(launch["port"] or variables.get("MASTER_PORT") or PORT)
+    address = variables.get("MASTER_ADDR")
+    if address and not _ADDRESS.fullmatch(address):
+        raise ValueError(
+            f"launch: MASTER_ADDR={address[:40]}: a name or an address of at most 253 characters is needed"
+        )
+    port = int(launch["port"] or _whole(variables, "MASTER_PORT", PORTS[0], PORTS[-1], PORT))
     if rank.number == 0:
         return _gathered(launch, count, _own_address(variables), port, token)
     if rank.local == 0:
@@ -133,7 +156,7 @@ def _gathered(launch: Launch, count: int, address: str, port: int, token: str) -
     shakes: set[Future[None]] = set()
 
     def shake(connection: socket.socket) -> None:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        with contextlib.suppress(EOFError, OSError, ValueError, KeyError, TypeError):
             number, link = _welcome(connection, launch, token)
             connections.setdefault(number, link)
 
@@ -163,7 +186,7 @@ def _gathered(launch: Launch, count: int, address: str, port: int, token: str) -
 
 def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int, AgentConnection]:
     """An agent's number, from 1, and link. Raises OSError or ValueError for a stranger, which is left after SHAKE_SECONDS."""
-    given_up = threading.Timer(SHAKE_SECONDS, connection.shutdown, [socket.SHUT_RDWR])
+    given_up = threading.Timer(SHAKE_SECONDS, _hang_up, [connection])
     given_up.daemon = True
     given_up.start()
     try:
@@ -183,6 +206,11 @@ def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int
         given_up.cancel()
     link = AgentConnection(str(said["name"]), Wire(reader, writer), launch["lease_seconds"], launch["wait_seconds"])
     return rank, link
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # the other side has left already
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _serve(launch: Launch, rank: Rank, place: tuple[str, int], token: str) -> None:

@@ -94,6 +94,13 @@ def shaken(port, rank=1, proof=None):
         return json.loads(reader.readline()), proof
 
 
+def test_a_stranger_that_has_left_is_no_error():
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    ours.close()
+    external._hang_up(ours)  # in a thread, whose traceback would be printed
+
+
 def test_silent_and_slow_strangers_hold_nobody_up(hurry, monkeypatch):
     """More than are asked at once, one of which sends a byte now and then; the wait is as long as it says."""
     monkeypatch.setattr(external, "SHAKE_SECONDS", 0.5)

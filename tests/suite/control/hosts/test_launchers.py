@@ -10,6 +10,7 @@ from suite.control.hosts import launchers
 from suite.control.hosts.choose import agents_of, submits
 from suite.control.hosts.external import external_agents, rank_here, refuse_ranks
 from suite.control.hosts.submit import script
+from suite.launch.children import TOKEN
 from tests.helpers import composed
 
 LAUNCH = {
@@ -146,8 +147,31 @@ def test_which_process_this_is():
         ValueError, match=r"^launch: SLURM and OpenMPI both say .*SLURM_PROCID=1, OMPI_COMM_WORLD_RANK=1"
     ):
         rank_here({**STEP, **MPI})
-    with pytest.raises(ValueError, match="RANK=x is no number"):
-        rank_here({"RANK": "x", "WORLD_SIZE": "2"})
+
+
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"RANK": "x"}, "RANK=x: a whole number from 0 to 1 is needed"),
+        ({"RANK": "-1"}, "RANK=-1: a whole number from 0 to 1"),
+        ({"RANK": "2"}, "RANK=2: a whole number from 0 to 1"),
+        ({"LOCAL_RANK": "-1"}, "LOCAL_RANK=-1: a whole number from 0 to 1"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE=0: a whole number from 1"),
+        ({"WORLD_SIZE": "9" * 20}, "WORLD_SIZE=9{20}: a whole number from 1"),
+        ({"MASTER_PORT": "99999"}, "MASTER_PORT=99999: a whole number from 1 to 65535"),
+        ({"MASTER_PORT": "abc"}, "MASTER_PORT=abc: a whole number from 1 to 65535"),
+        ({"MASTER_ADDR": LONG}, "MASTER_ADDR=aaaa.*: a name or an address of at most 253 characters"),
+        ({"MASTER_ADDR": f"{LONG[:64]}.org", "RANK": "1"}, "MASTER_ADDR=aaaa"),
+        ({"MASTER_ADDR": "a b", "RANK": "1"}, "MASTER_ADDR=a b: a name"),
+    ],
+)
+def test_variables_of_launchers_have_bounds_and_are_named(changes, said):
+    whole = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", TOKEN: "s", **changes}
+    with pytest.raises(ValueError, match=rf"^launch: {said}"):
+        external_agents(LAUNCH, 2, whole)
 
 
 def test_one_of_several_processes_does_not_start_the_whole_run():

@@ -137,8 +137,14 @@ WAYS = {
 def test_a_run_over_two_machines(two, folder, way):
     """The folder that one machine leaves, with one log; nothing is left on the machines."""
     before, words = WAYS[way]
-    done = run(two, folder, *TOY_RUN, "gpus=2", "nodes=2", *words, before=before, SUITE_LAUNCH_TOKEN="secret")
+    token = "c0ffee-of-this-test"
+    done = run(two, folder, *TOY_RUN, "gpus=2", "nodes=2", *words, before=before, SUITE_LAUNCH_TOKEN=token)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert token not in done.stdout + done.stderr
+    kept = [
+        path for place in (folder, *(node.tmp for node in two.nodes)) for path in place.rglob("*") if path.is_file()
+    ]
+    assert not [path for path in kept if token.encode() in path.read_bytes()]
     run_folder = only(folder.glob("logs/*/*/run_0"))
     files = {path.name for path in run_folder.iterdir() if path.is_file()}
     assert files == {"run.json", "result_0.txt", "metrics.jsonl", "status.json", "worker-0.log", "worker-1.log"}

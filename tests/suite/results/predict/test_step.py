@@ -111,7 +111,7 @@ def test_step_cost_is_recovered_and_needs_two_batches():
         ("a: {devices_per_node: 0, inside: {gb_per_second: 1}}", "devices_per_node is 0"),
         ("a: {devices_per_node: 8, inside: {gb_per_second: fast}}", "gb_per_second is fast"),
         ("a: {devices_per_node: 8, inside: {gbps: 1}}", "gbps is not known"),
-        ("a: [", "no description of a system"),
+        ("a: [", "mine.yaml: line [12]: did not find"),
     ],
 )
 def test_a_file_that_describes_no_system_is_one_line(tmp_path, text, message):
