@@ -106,6 +106,7 @@ def test_logs(tmp_path, seed):
                 done = suite_here(tmp_path, *words)
             assert done.returncode in (0, 1, 2), done.stderr
             assert "Traceback" not in done.stdout + done.stderr
+            assert words[0] != "report" or (tmp_path / "page.html").exists(), done.stderr
         assert "<script>alert" not in (tmp_path / "page.html").read_text()
     assert 5 < successes < 95
 
