@@ -1,7 +1,6 @@
 """SSD in real processes: synthetic batches, refusals; with the marker `full` the demo to its target."""
 
 import json
-import re
 
 import pytest
 
@@ -28,22 +27,6 @@ def test_synthetic_steps_run(synthetic, framework):
     assert status(folder)["status"] == "success"
     assert found["suite_run"]["labels"][:2] == ["synthetic", "cpu"]
     assert only(json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines())["samples"] == 4
-
-
-@pytest.mark.parametrize(
-    ("overrides", "words"),
-    [
-        (("gpus=1", "device=cpu"), "backbone resnet34-333f7ec4.pth"),
-        (("profile=demo", "gpus=3", "oversubscribe=true"), "3 devices"),
-    ],
-)
-def test_what_is_not_there_is_refused_with_a_line_each(tmp_path, demo_data, overrides, words):
-    demo_data("coco-demo")
-    done = run_suite(tmp_path, "workload=ssd", *overrides, timeout=60)
-    assert done.returncode == 2
-    assert sum(words in line for line in done.stderr.splitlines()) == 1
-    assert all(re.match(r"run_suite\.py: |  \d\. |this would run now: ", line) for line in done.stderr.splitlines())
-    assert not (tmp_path / "logs").exists()
 
 
 @pytest.mark.full

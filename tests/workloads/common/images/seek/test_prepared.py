@@ -63,22 +63,18 @@ def counted(monkeypatch):
 
 
 @pytest.mark.parametrize("decode", ["exact", "scaled"])
-def test_batches_are_the_same_with_and_without(original, tmp_path, small, monkeypatch, decode):
+def test_batches_and_fingerprint_are_the_same_with_and_without(original, tmp_path, small, monkeypatch, decode):
     with_points, lines = prepare(original, tmp_path / "with")
     assert "seek points of 60 of 60 training images" in lines[-1]
     without, lines = prepare(original, tmp_path / "without", seek_points=False)
     assert not any("seek" in line for line in lines)
     assert not (without / "seek").exists()
+    assert len({manifests.read(folder).fingerprint for folder in (with_points, without)}) == 1
     used = counted(monkeypatch)
     one, other = train(with_points, decode=decode), train(without, decode=decode)
     assert sum(used) > 10
     for mine, theirs in zip(one, other, strict=True):
         np.testing.assert_array_equal(mine, theirs)
-
-
-def test_they_are_no_part_of_the_data_sets_identity(original, tmp_path, small):
-    folders = [prepare(original, tmp_path / name, seek_points=name == "with")[0] for name in ("with", "without")]
-    assert len({manifests.read(folder).fingerprint for folder in folders}) == 1
 
 
 def test_preparing_again_adds_them(original, tmp_path, small):
