@@ -241,15 +241,6 @@ def test_a_gpu_detects_what_the_host_does(case):
     np.testing.assert_allclose(found["mask"][there], wanted["mask"][there], atol=1e-4)
 
 
-def test_nothing_of_a_gpus_step_but_suppression_and_masks_asks_for_values():
-    found = probe("pytorch", "probes.maskrcnn_pytorch.waits", "frozen")
-    assert found["noticed"]
-    shapes = {name: tuple(shape) for name, shape in below(found, "shape/").items()}
-    assert shapes["box"] == (2, 40, 4)
-    assert shapes["object"] == (2, 10)
-    assert shapes["pooled"] == (80, 24, 7, 7)
-
-
 @pytest.mark.full
 def test_xla_changes_nothing():
     """All slots are computed then; their number is part of what is compiled."""

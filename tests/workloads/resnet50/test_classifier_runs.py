@@ -1,13 +1,10 @@
-"""The demos of ResNet-50 and LittleCNN in real processes: every framework for a short epoch; with `full` to the target."""
-
-import json
-import subprocess
-import sys
+"""The demos of ResNet-50 and LittleCNN in real processes: every framework for a short epoch, and refusals."""
 
 import pytest
 
 from suite.common import registry
-from tests.helpers import cpu_seconds, events, only, run_suite, run_suite_here, suite_here
+from tests.helpers import events, only, run_suite, run_suite_here, suite_here
+from tests.workloads.common.test_workload_runs import metrics
 from workloads.resnet50 import demo as imagenet_demo
 from workloads.zoo.datasets import cifar_demo
 
@@ -15,7 +12,6 @@ FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 WORKLOADS = {"resnet50": "imagenet-demo", "zoo": "cifar-demo"}
 MODULES = {"imagenet-demo": imagenet_demo, "cifar-demo": cifar_demo}
 STEPS, TRAIN, VAL = 10, 320, 100
-TARGETS = {"resnet50": 0.8, "zoo": 0.75}
 APART = {"resnet50": 1.002, "zoo": 1.001}
 """Largest over smallest mean loss of the same weights, images and masks: rounding alone parts them."""
 LOGGED = {
@@ -56,11 +52,6 @@ def epoch(request, tmp_path_factory, few_images):
     assert done.returncode == 0, done.stdout + done.stderr
     folders = {name: only((tmp_path / "logs").glob(f"*/{request.param}-{name}-*/run_0")) for name in FRAMEWORKS}
     return request.param, folders
-
-
-def metrics(folder):
-    """The blocks of a run."""
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
 def test_frameworks_train_alike(epoch):
@@ -148,25 +139,3 @@ def test_a_run_on_ones_own_images_is_open_and_carries_their_name(tmp_path, few_i
     report = suite_here(tmp_path, "report", tmp_path / "out").stdout
     assert "data set my-photos" in report
     assert "generated" not in report
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_reaches_the_target(tmp_path, workload, framework, demo_data):
-    """LittleCNN's demo in a minute of two cores: CPU seconds are counted, which other work on the machine disturbs less."""
-    demo_data(WORKLOADS[workload])
-    before = cpu_seconds()
-    words = (f"workload={workload}", "profile=demo", f"framework={framework}", "gpus=1", "seed=1")
-    done = run_suite(tmp_path, *words, timeout=900)
-    used = cpu_seconds() - before
-    assert done.returncode == 0, done.stdout + done.stderr
-    folder = only((tmp_path / "logs").glob("*/*/run_0"))
-    reached = [block["quality"]["top1"] for block in metrics(folder)]
-    assert reached[-1] >= TARGETS[workload] > reached[0]
-    if workload == "zoo":
-        assert used <= 60 * 2
-        return
-    command = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--ruleset", "0.7.0", "--werror"]
-    command += ["--log_output", str(tmp_path / "checker.log"), str(folder / "result_0.txt")]
-    assert subprocess.run(command, capture_output=True, cwd=tmp_path).returncode == 0

@@ -55,9 +55,9 @@ def test_outputs_agree_and_every_parameter_of_the_list_is_held(framework, model,
     assert layer_lists.statistics(network).keys() <= sizes.keys()
 
 
-def in_float64(model, image_size, *how):
+def in_float64(model, image_size):
     """Losses of the same five steps."""
-    return probe("pytorch", "probes.zoo_float64.trained", model, image_size, chosen(model), *how)["losses"]
+    return probe("pytorch", "probes.zoo_float64.trained", model, image_size, chosen(model))["losses"]
 
 
 @pytest.mark.parametrize(("model", "image_size"), TRAINED_ALL)
@@ -69,14 +69,6 @@ def test_five_steps_are_those_of_float64(framework, model, image_size):
     wanted = reference(model, image_size)
     assert len(found) == len(set(np.round(wanted, 4))) == 5
     np.testing.assert_allclose(found, wanted, rtol=OFF_FLOAT64.get(model, 5e-6))
-
-
-@FULL
-@pytest.mark.parametrize(("rate", "least", "most"), [(1e-5, 1e-4, 1.0), (1e-7, 0.0, 1e-5)])
-def test_why_the_rate_is_low(rate, least, most):
-    """In float64, weights as near as rounding to float32 puts them end up elsewhere if ResNet-50's rate is not low."""
-    wanted, moved = (in_float64("resnet50", 64, moved, rate) for moved in (False, True))
-    assert least <= np.abs(moved / wanted - 1).max() <= most
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
