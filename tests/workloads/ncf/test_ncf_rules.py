@@ -39,17 +39,6 @@ def test_what_is_closed(found, phrases):
     assert NCF.deviations(found) == phrases
 
 
-def test_the_last_batch_is_smaller():
-    assert NCF(settings("reference"), published_facts()).repeated_samples_per_epoch == 0
-
-
-def test_seed_and_caches_are_asked_of_a_run():
-    run = settings("reference")
-    assert NCF.deviations(run, seed_source="system", cache_clear=True) == []
-    assert NCF.deviations(run, seed_source="user") == ["seed from user, not system"]
-    assert NCF.deviations(run, cache_clear=False) == ["cache_clear false, not true"]
-
-
 LAXER = {
     "epsilon": "the rule file does not look at the value",
     "precision": "not logged under a key of the rules",

@@ -242,11 +242,33 @@ def test_one_bad_entry_is_one_line_or_left_out(source, tmp_path, spoil, what):
     Folders().verify(tmp_path / "p")
 
 
-def test_a_pipe_in_the_place_of_annotations_is_refused_at_once(source, tmp_path):
-    path = synthetic.path(source)
-    path.unlink()
-    os.mkfifo(path)
-    assert f"{path}: no regular file; expected are " in refused(source, tmp_path)
+def pipe(source):
+    synthetic.path(source).unlink()
+    os.mkfifo(synthetic.path(source))
+
+
+def brush(source):
+    synthetic.change(source, lambda content: content["categories"][0].update(name="brush"), "val2017")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (pipe, "instances_train2017.json: no regular file; expected are "),
+        (
+            lambda source: synthetic.path(source).unlink(),
+            "instances_train2017.json: No such file or directory; expected",
+        ),
+        (
+            lambda source: shutil.rmtree(source / "train2017"),
+            ": no folder train2017; expected are train2017, val2017 and",
+        ),
+        (brush, "instances_val2017.json: other categories than"),
+    ],
+)
+def test_folders_that_are_not_cocos(source, tmp_path, spoil, said):
+    spoil(source)
+    assert said in refused(source, tmp_path)
 
 
 def test_a_box_a_pixel_beyond_its_image_is_fine(source, tmp_path):
@@ -341,20 +363,6 @@ def test_a_file_that_is_none(source, tmp_path, content, what):
     assert message.startswith(f"{synthetic.path(source, 'val2017')}: {what}")
     assert "\n" not in message
     assert refused(source, tmp_path, skip_bad=True) == message
-
-
-def test_folders_that_are_not_cocos(source, tmp_path):
-    synthetic.path(source).unlink()
-    assert "instances_train2017.json: No such file or directory; expected are train2017, val2017 and" in refused(
-        source, tmp_path
-    )
-    shutil.rmtree(source / "train2017")
-    assert f"{source}: no folder train2017; expected are" in refused(source, tmp_path)
-
-
-def test_splits_of_different_data_sets(source, tmp_path):
-    synthetic.change(source, lambda content: content["categories"][0].update(name="brush"), "val2017")
-    assert "instances_val2017.json: other categories than" in refused(source, tmp_path)
 
 
 json_values = st.recursive(

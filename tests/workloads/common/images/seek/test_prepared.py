@@ -48,6 +48,13 @@ def facts(images, number):
     return images.path(number), int(images.bytes[number]), int(images.width[number]), int(images.height[number])
 
 
+def read(folder):
+    """The index of the training images, and their seek points."""
+    manifest = manifests.read(folder)
+    images = index.read(folder, "train", index.root(folder, manifest), 60)
+    return images, seek.read_points(folder, manifest, 60)
+
+
 def counted(monkeypatch):
     """A list that grows with every crop: whether an excerpt was of use."""
     used = []
@@ -117,8 +124,7 @@ def test_images_of_other_kinds_have_none_and_are_decoded_as_ever(original, tmp_p
             image.save(path, "JPEG", quality=80, progressive=True)
     folder, lines = prepare(source, tmp_path / "p")
     assert "seek points of 53 of 60 training images" in lines[-1]
-    manifest = manifests.read(folder)
-    points = seek.read_points(folder, manifest, 60)
+    _, points = read(folder)
     assert sum(points.record(number) is None for number in range(60)) == 7
     assert len(train(folder)) == 20
 
@@ -185,9 +191,7 @@ def test_a_damaged_manifest_is_said(original, tmp_path, small):
 def test_very_large_images_have_none(original, tmp_path, small, monkeypatch):
     monkeypatch.setattr(stored, "MOST_PIXELS", 8000)
     folder, _ = prepare(original, tmp_path / "p")
-    manifest = manifests.read(folder)
-    images = index.read(folder, "train", index.root(folder, manifest), 60)
-    points = seek.read_points(folder, manifest, 60)
+    images, points = read(folder)
     large = images.width * images.height > 8000
     assert 5 < np.count_nonzero(large) < 55
     assert not any(points.record(int(number)) for number in np.flatnonzero(large))
@@ -195,9 +199,7 @@ def test_very_large_images_have_none(original, tmp_path, small, monkeypatch):
 
 def test_records_belong_to_their_images(original, tmp_path, small):
     folder, _ = prepare(original, tmp_path / "p")
-    manifest = manifests.read(folder)
-    images = index.read(folder, "train", index.root(folder, manifest), 60)
-    points = seek.read_points(folder, manifest, 60)
+    images, points = read(folder)
     for number in (0, 1, 31, 59):
         assert bytes(points.record(number)) == stored.records_of([facts(images, number)])[0]
     path, size, width, height = facts(images, 3)
