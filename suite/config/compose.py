@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import importlib.resources
 import itertools
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -78,8 +79,8 @@ def _in_one_line(error: Exception) -> str:
     key = reason.full_key if isinstance(reason, ConfigKeyError) else None
     if key is None:
         return " ".join(str(error).split())
-    file, _, _ = str(error).partition(":")  # In 'profile/mine'
-    return f"{file.removeprefix('In ')}: {key}: there is no such key{meant(key, '…', suite_keys())}"
+    file = re.match(r"In ('[^']*': )", str(error))
+    return f"{file[1] if file else ''}{key}: there is no such key{meant(key, '…', suite_keys())}"
 
 
 def _compose(arguments: Sequence[str]) -> Request:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import tarfile
 import zipfile
 import zlib
@@ -12,7 +13,12 @@ except ImportError:  # a Python without liblzma: archives of this kind are refus
     LZMAError = zlib.error  # type: ignore[misc,assignment]
 
 DAMAGED = (
-    *(tarfile.TarError, zipfile.BadZipFile, zlib.error, LZMAError),
+    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, LZMAError),
     *(EOFError, NotImplementedError, RuntimeError),  # cut off; an unknown method; encrypted
 )
 """Beside OSError."""
+
+
+def why(error: Exception) -> str:
+    """What is said of it, in one line."""
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -20,7 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import IO, Any
 
-from workloads.common.data.archives import DAMAGED
+from workloads.common.data.archives import DAMAGED, why
 from workloads.common.text.encoding import chunks, decode
 from workloads.common.text.prepared import SIDES, Processed, cores
 from workloads.common.text.vocabulary import Vocabulary
@@ -75,7 +75,7 @@ def find_members(source: Path, names: Sequence[str], expected: str) -> dict[str,
                     if member.isfile() and name in wanted:
                         places.setdefault(name, (archive, member.name))
         except (OSError, *DAMAGED) as error:
-            raise ValueError(f"{archive}: cannot be read ({error}); download it again") from None
+            raise ValueError(f"{archive}: cannot be read ({why(error)}); download it again") from None
     missing = [name for name in names if name not in places]
     if missing:
         raise ValueError(f"{source}: no {missing[0]}, neither as a file nor in an archive; expected are {expected}")
@@ -115,7 +115,7 @@ def _opened(path: Path, member: str) -> Iterator[IO[bytes]]:
             assert inner is not None, (path, member)
             yield inner
     except DAMAGED as error:
-        raise ValueError(f"{path}: {member} cannot be read ({error}); download it again") from None
+        raise ValueError(f"{path}: {member} cannot be read ({why(error)}); download it again") from None
 
 
 def _copy(file: IO[bytes], out: IO[bytes]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from workloads.common import manifest as manifests
-from workloads.common.data.archives import DAMAGED
+from workloads.common.data.archives import DAMAGED, why
 from workloads.common.images.batches import arrays
 from workloads.common.manifest import Manifest
 from workloads.common.networks import caffe2_files
@@ -93,7 +93,7 @@ def opened(source: Path) -> Iterator[tuple[str, Reader]]:
             ending = ".bin" if "test_batch.bin" in members else ""
             yield ending, lambda name: _from_archive(source, archive, members.get(name), name)
     except DAMAGED as error:
-        raise ValueError(f"{source}: not a tar archive, or damaged ({error})") from None
+        raise ValueError(f"{source}: not a tar archive, or damaged ({why(error)})") from None
 
 
 def _from_folder(folder: Path, name: str) -> bytes:
