@@ -50,11 +50,6 @@ def test_maps_are_those_of_the_anchors(model, height, width):
     assert shapes == [(level.height, level.width) for level in anchors.levels(model, height, width)]
 
 
-def test_maps_of_a_padded_shape():
-    assert network.map_shapes(MADE, 800, 1344) == [(200, 336), (100, 168), (50, 84), (25, 42), (13, 21)]
-    assert network.map_shapes(DEMO, 96, 128) == [(24, 32), (12, 16), (6, 8), (3, 4)]
-
-
 def test_updates():
     rules = {name: network.parameter_rule(MADE, name, 1e-4) for name in network.shapes(MADE)}
     assert {name for name, rule in rules.items() if rule.frozen} == {

@@ -1,7 +1,6 @@
 """`suite data prepare imagenet`: layouts, what is found, what is refused or left out, and that nothing is done twice."""
 
 import errno
-import json
 import os
 import shutil
 from pathlib import Path
@@ -99,18 +98,6 @@ def test_a_subset_is_spread_over_the_classes(source, tmp_path):
         "no word of classes that are missing"
     )
     assert "--subset 0" in refused(source, tmp_path, subset=0)
-
-
-def test_verify_finds_what_has_changed(source, tmp_path):
-    prepare(source, tmp_path / "p")
-    assert "20 images, bytes as recorded" in "\n".join(synthetic.Folders().verify(tmp_path / "p"))
-    path = source / "val" / "n00000003" / "val_00003.JPEG"
-    path.write_bytes(path.read_bytes() + b"x")
-    with pytest.raises(ValueError, match=r"val_00003\.JPEG: .* bytes instead of"):
-        synthetic.Folders().verify(tmp_path / "p")
-    path.unlink()
-    with pytest.raises(ValueError, match=r"val_00003\.JPEG: No such file"):
-        synthetic.Folders().verify(tmp_path / "p")
 
 
 def test_counts_that_are_not_imagenets_become_a_note(source, tmp_path):
@@ -261,17 +248,6 @@ def test_a_bad_file_or_folder_is_named_in_one_line_or_left_out(source, tmp_path,
     assert ("1 of 5 classes have no validation image" in facts.notes) == other
 
 
-def test_several_bad_files_are_listed_and_counted(source, tmp_path):
-    files = sorted((source / "train").rglob("*.JPEG"))[:30]
-    for path in files:
-        path.write_bytes(b"")
-    first, *named, last = refused(source, tmp_path).splitlines()
-    assert first.startswith("30 ")
-    assert first.endswith("type --skip-bad to leave them out")
-    assert [line.partition(": ")[0] for line in named] == [str(path) for path in files[:20]]
-    assert last == "… and 10 more"
-
-
 def test_damage_inside_is_found_when_everything_is_decoded(source, tmp_path):
     data = bytearray(synthetic_jpegs.jpeg(1, 90, 80))
     scan = data.index(b"\xff\xda") + 60
@@ -334,14 +310,6 @@ def test_a_folder_that_is_not_imagenets(source, tmp_path, gone, what):
     assert what in refused(source, tmp_path)
 
 
-def test_a_destination_that_holds_something_else(source, tmp_path):
-    (tmp_path / "p").mkdir()
-    (tmp_path / "p" / "manifest.json").write_text(json.dumps({"schema": 1}))
-    with pytest.raises(ValueError, match="not a manifest"):
-        prepare(source, tmp_path / "p")
-    assert json.loads((tmp_path / "p" / "manifest.json").read_text()) == {"schema": 1}
-
-
 def test_the_command(source, tmp_path):
     at(source, content=b"")
     root = {"SUITE_DATA_DIR": str(tmp_path / "data")}
@@ -355,5 +323,3 @@ def test_the_command(source, tmp_path):
     assert "20 training and 10 validation images of 5 classes, decoded" in done.stdout
     done = suite_here(tmp_path, "data", "verify", "imagenet", **root)
     assert done.returncode == 0, done.stderr
-    done = suite_here(tmp_path, "data", "prepare", "ml-1m", "--from", source, "--subset", 3, **root)
-    assert "--subset means nothing for ml-1m" in done.stderr

@@ -61,11 +61,6 @@ def zipped(values=FEW_ARRAYS):
     return made.zipped(made.state_dict(kept, length=5), list(kept.values()))
 
 
-def pickled(values=FEW_ARRAYS):
-    kept = {name: value for name, value in values.items() if name in SHAPES}
-    return made.pickles(made.state_dict(kept), list(kept.values()))
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A backbone in the form of the published file, as large as that one, and its arrays."""
@@ -243,15 +238,6 @@ def test_converted_once_and_loaded(tmp_path, few):
     assert sorted(path.name for path in folder.parent.iterdir()) == [folder.name]
 
 
-def test_all_three_forms_convert_to_the_same_bytes(tmp_path, few):
-    digests = set()
-    for name, data in {"pickles": pickled(), "zip": zipped(), "tar": few.read_bytes()}.items():
-        path = tmp_path / f"{name}.pth"
-        path.write_bytes(data)
-        digests.add(digest_of(backbones.folder(resolved(tmp_path, path)) / "weights.npz"))
-    assert len(digests) == 1
-
-
 CONVERT = """
 import sys
 from pathlib import Path
@@ -268,15 +254,6 @@ def test_several_processes_convert_at_once(tmp_path, few):
         assert [process.wait(240) for process in processes] == [0] * 4
     folder = only((tmp_path / "backbones").iterdir())
     assert manifests.verify(folder, manifests.read(folder))
-
-
-def test_a_folder_that_is_not_ours_is_left_alone(tmp_path, few):
-    folder = tmp_path / "backbones" / f"ssd-{digest_of(few)[:16]}"
-    folder.parent.mkdir()
-    folder.write_text("mine")
-    with pytest.raises(ValueError, match="is not a folder"):
-        resolved(tmp_path, few)
-    assert folder.read_text() == "mine"
 
 
 @pytest.mark.parametrize(

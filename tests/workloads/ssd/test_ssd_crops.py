@@ -74,26 +74,6 @@ def spread(count, per_image, seed=0):
     return corners.reshape(-1, 4).astype(np.float32), np.arange(1, count + 1) * per_image
 
 
-def test_modes_are_drawn_again():
-    """One box that fills the image: a window's IoU is its area, at least 0.09 and seldom 0.9."""
-    count = 20_000
-    boxes = np.tile(np.array([[0, 0, 1, 1]], np.float32), (count, 1))
-    rule = CropRule(attempts=1)
-    found = crops.windows(2, 1, np.arange(count), boxes, np.arange(1, count + 1), rule)
-    area = (found[:, 2:] - found[:, :2]).prod(axis=1)
-    sides = 0.3 + 0.7 * np.random.default_rng(0).random((400_000, 2))
-    fine = (sides[:, 0] / sides[:, 1] >= 0.5) & (sides[:, 0] / sides[:, 1] <= 2)
-    inside = (np.abs(0.5 - np.random.default_rng(1).random(sides.shape) * (1 - sides) - sides / 2) < sides / 2).all(
-        axis=1
-    )
-    chances = [(fine & inside & (sides.prod(axis=1) > minimum)).mean() for minimum in (0.1, 0.3, 0.5, 0.7, 0.9, -1)]
-    assert (area == 1).mean() == pytest.approx(1 / (1 + sum(chances)), abs=0.012)
-    above = [
-        (fine & inside & (sides.prod(axis=1) > max(minimum, 0.7))).mean() for minimum in (0.1, 0.3, 0.5, 0.7, 0.9, -1)
-    ]
-    assert ((area > 0.7) & (area < 1)).mean() == pytest.approx(sum(above) / (1 + sum(chances)), abs=0.012)
-
-
 def test_the_demos_rule():
     boxes, ends = spread(4000, 2)
     rule = CropRule.of(DEMO_MODEL, 1)

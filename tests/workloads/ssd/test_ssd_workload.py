@@ -1,6 +1,5 @@
 """Schedules, sets, rules and log keys; detections of a batch."""
 
-import dataclasses
 import itertools
 import tracemalloc
 from types import SimpleNamespace
@@ -9,7 +8,8 @@ import numpy as np
 import pytest
 
 from suite.worker.evaluation import measured, merge
-from workloads.api import Batch, Facts, ParameterRule, Settings
+from tests.workloads import synthetic
+from workloads.api import Batch, Facts, ParameterRule
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ssd.workload import SSD
 
@@ -20,17 +20,8 @@ COCO = Facts(117_266, 4_952, {"classes": 80}, "published")
 
 def made(set_name, facts=COCO, rules="v0.7", **changes):
     """The full workload with one of the sets."""
-    values = {name: setting.value for name, setting in SETS[set_name].items()}
-    batch = values.pop("batch_size_global")
-    values.pop("lr_scaling")
-    settings = Settings(
-        workload="ssd", framework="pytorch", profile="reference", rules=rules, device="cuda",
-        devices=8, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch,
-        batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train", dataset="coco2017", data_dir="",
-        model=REFERENCE_MODEL, targets={"map": 0.230}, hyperparameter_set=set_name, hyperparameters=values,
-        hyperparameter_sources={}, options={},
-    )  # fmt: skip
-    return SSD(dataclasses.replace(settings, **changes), facts)
+    values = {"devices": 8, "dataset": "coco2017", "model": REFERENCE_MODEL, "targets": {"map": 0.230}, **changes}
+    return SSD(synthetic.of_set(SSD, set_name, rules=rules, **values), facts)
 
 
 def demo():
@@ -139,14 +130,6 @@ def test_evaluations_of_v05_come_after_the_references_iterations(batch, first):
     assert steps[6:] == [count * 32 // batch + 1 for count in (260_000, 280_000)]
 
 
-def test_targets_follow_the_rules():
-    assert SSD.defaults("reference", "v0.5", {}).targets == {"map": 0.212}
-    assert SSD.defaults("reference", "v0.7", {}).targets == {"map": 0.230}
-    assert SSD.defaults("demo", "v0.7", {}).targets == {"map": 0.23}
-    with pytest.raises(ValueError, match="profile=fast: ssd has reference, demo, synthetic"):
-        SSD.defaults("fast", "v0.7", {})
-
-
 @pytest.mark.parametrize(("name", "batch", "rate"), [("1gpu", 152, 0.012), ("4gpu", 608, 0.048), ("8gpu", 1216, 0.095)])
 def test_the_articles_sets(name, batch, rate):
     values = SETS[f"dgx1_article_{name}"]
@@ -175,13 +158,6 @@ def test_log_keys():
     assert (found["max_samples"], found["opt_learning_rate_warmup_steps"]) == (1, 650)
     assert "opt_learning_rate_decay_boundary_epochs" not in demo().log_keys()
     assert demo().log_keys()["backbone_weights"] == "random"
-
-
-def test_batch_must_fit_devices_and_data():
-    with pytest.raises(ValueError, match=r"1024 cannot be shared equally by 3 devices .*; type batch=global:1023"):
-        made("reference", devices=3)
-    with pytest.raises(ValueError, match=r"1024 is larger than the data set \(1000 images\); type batch=global:1000"):
-        made("reference", facts=Facts(1000, 10, {"classes": 10}, "small"))
 
 
 @pytest.mark.parametrize(

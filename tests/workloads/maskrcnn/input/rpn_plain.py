@@ -1,7 +1,5 @@
 """Anchors, their labels, samples and offsets as one would write them down, all anchors at once, in float64."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -133,21 +133,6 @@ def test_samples_differ_by_key_alone(case):
     assert first == again != other
 
 
-def test_negatives_are_uniform():
-    """Of 300 draws each negative gets about as many as any other."""
-    model, height, width, *size = CASES["demo"]
-    levels = anchors.levels(model, height, width)
-    boxes = np.array([[40, 40, 60, 60]], np.float32)
-    labels = rpn_targets.label(levels, boxes, *size)
-    counts = np.zeros(len(labels.value))
-    for key in range(300):
-        found = rpn_targets.sample(labels, levels, boxes, 64, np.uint64(key))
-        counts[found.anchor[(found.label == 0) & (found.weight == 1)]] += 1
-    of_negatives = counts[labels.value == 0]
-    assert not counts[labels.value == -1].any()
-    assert of_negatives.var() == pytest.approx(of_negatives.mean(), rel=0.15)
-
-
 def test_an_image_without_objects_has_negatives_alone(case):
     levels, _, size = case
     _, found = drawn(levels, np.zeros((0, 4), np.float32), size, 64)
