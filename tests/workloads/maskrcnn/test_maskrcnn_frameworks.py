@@ -148,7 +148,7 @@ def test_pooling_is_torchvisions_in_value_and_gradient(framework, side):
     assert np.abs(wanted["values"]).max() > 1
     assert not wanted["values"][3].any()  # beyond the image: nothing
     if framework == "pytorch":
-        # Where there are more, gradients, zeros too, would be added one after the other.
+        # Where gradients, zeros too, would be added one after the other.
         assert found["at_one_place"].tolist() == [1, 1, 1]
     if framework == "mxnet":
         assert [found[f"{way}matrices"] for way in WAYS[framework]] == [1, 4, 0]

@@ -161,7 +161,7 @@ def test_levels_follow_the_side():
 
 def test_rules_of_the_reference():
     rules = RegionRules.of(REFERENCE_MODEL, 6_000)
-    assert (rules.before_nms, rules.after_nms) == ((2000, 1000), (2000, 1000))
+    assert rules.before_nms == rules.after_nms == (2000, 1000)
     assert (rules.of_batch, rules.of_image) == (6000, 1000)
     assert (rules.regions, rules.positives, rules.detections, rules.levels, rules.mask_side) == (512, 128, 100, 4, 28)
 
