@@ -84,9 +84,6 @@ class Named:
     def __init__(self, module, name):
         self.module, self.name = module, name
 
-    def __reduce__(self):
-        raise AssertionError("replaced by the pickler")
-
 
 class _Pickler(pickle.Pickler):
     def persistent_id(self, obj):
