@@ -4,6 +4,8 @@ The reference is torchvision's own model in float64 (tests/probes/torchvision_mo
 in its folder.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -134,8 +136,17 @@ def test_tensorflow_traces_the_step_once(workload, case):
     assert trained(workload, "tensorflow", case)["traces"] == 1
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+ON_TWO_IN_FULL = {("ssd", "tensorflow"), ("ssd", "mxnet")}
+"""Each framework is looked at with ResNet-50, each workload in PyTorch."""
+
+
+@pytest.mark.parametrize(
+    ("workload", "framework"),
+    [
+        pytest.param(*pair, marks=pytest.mark.full if pair in ON_TWO_IN_FULL else ())
+        for pair in itertools.product(WORKLOADS, FRAMEWORKS)
+    ],
+)
 def test_two_devices_follow_two_replicas_in_float64(workload, framework):
     """Each has half of a batch and its own batch norm, so losses are not those of one device."""
     processes, case = 1 if framework == "mxnet" else 2, ON_TWO[workload]
@@ -153,7 +164,7 @@ def test_two_devices_follow_two_replicas_in_float64(workload, framework):
         assert two["digests"][2] == other["digests"][2]  # parameters, velocities and averaged statistics
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("workload", ["resnet50", pytest.param("ssd", marks=pytest.mark.full)])
 def test_a_sum_of_gradients_in_place_of_their_mean_would_show(workload):
     """In the third loss more than ten times what the limit allows; so would a mean of means that are divided already."""
     right = reference(workload, ON_TWO[workload], 2, 1.0, ON_TWO_STEPS)["losses"]
