@@ -139,10 +139,8 @@ def test_masks_of_a_gpu_are_those_of_the_host():
 
 def test_tensorflow_under_xla():
     """As on a GPU: padding has rows, and masks are hashed in the graph."""
-    found, wanted = (
-        probe("tensorflow", "probes.transformer_trainers.compiled", "dropout"),
-        expected("transformer", "dropout"),
-    )
+    found = probe("tensorflow", "probes.transformer_trainers.compiled", "dropout")
+    wanted = expected("transformer", "dropout")
     np.testing.assert_array_equal(found["masks"], found["masks_of_host"])
     assert found["training_loss"] == pytest.approx(wanted["losses"][0], rel=CLOSE)
     assert_same_gradients(below(found, "gradient/"), below(wanted, "gradient/"))
