@@ -3,9 +3,11 @@
 import dataclasses
 import errno
 import hashlib
-import multiprocessing
 import os
+import pickle
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from suite.common.runspec import read_run
 from suite.plan.resume import identity
 from suite.plan.settings import resolve_settings
 from tests.frameworks_probe import probe
-from tests.helpers import composed, events, only, run_suite, run_suite_here, suite, written
+from tests.helpers import PROJECT, composed, events, only, run_suite, run_suite_here, suite, written
 from tests.workloads.common.coco import synthetic_coco
 from tests.workloads.common.networks import synthetic_torch_files as made
 from tests.workloads.ssd import synthetic_ssd
@@ -253,13 +255,16 @@ def test_all_three_forms_convert_to_the_same_bytes(tmp_path, few):
 
 
 def test_several_processes_convert_at_once(tmp_path, few):
-    context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=resolved, args=(tmp_path, few)) for _ in range(4)]
+    settings = settings_of(tmp_path, "backbone.allow_other=true", weights=few)
+    code = "import pickle, sys; from workloads.common.networks import backbones; print(flush=True); "
+    code += "backbones.resolve(*pickle.load(sys.stdin.buffer))"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    processes = [subprocess.Popen([sys.executable, "-c", code], cwd=PROJECT, **pipes) for _ in range(4)]
+    assert [process.stdout.readline() for process in processes] == [b"\n"] * 4  # all are ready, and begin together
     for process in processes:
-        process.start()
-    for process in processes:
-        process.join(120)
-    assert [process.exitcode for process in processes] == [0] * 4
+        process.stdin.write(pickle.dumps((settings, backbone.PUBLISHED, FEW)))
+        process.stdin.close()
+    assert [process.wait(120) for process in processes] == [0] * 4
     folder = only((tmp_path / "backbones").iterdir())
     assert manifests.verify(folder, manifests.read(folder))
 
