@@ -53,4 +53,4 @@ def read_json(path: str | os.PathLike[str], limit_bytes: int = RECORD_BYTES) -> 
     try:
         return json.loads(read_bytes(path, limit_bytes))
     except RecursionError:
-        raise ValueError("JSON nested too deeply") from None
+        raise ValueError(f"{os.fspath(path)}: JSON nested too deeply") from None

@@ -83,8 +83,10 @@ def _build(kind: Any, value: Mapping[str, Json], path: Path) -> Any:
 
 
 def read_run(path: Path) -> RunSpec:
-    """The run written at `path`. Raises ValueError for a file of another schema."""
+    """The run written at `path`. Raises ValueError for a file of another schema, or that holds no run."""
     value = files.read_json(path)
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} describes no run; move it away, or type another output=FOLDER")
     if value.get("schema") != SCHEMA:
         raise ValueError(f"{path}: schema {value.get('schema')}, this version reads {SCHEMA}")
     value.setdefault("hosts", [])  # a file from before hosts were recorded: of one machine

@@ -6,8 +6,9 @@ import dataclasses
 import functools
 import importlib.resources
 import itertools
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -28,7 +29,7 @@ from suite.common.typed import as_typed
 from suite.config import overrides, studies
 from suite.config.complete import completion
 from suite.config.help import help_text
-from suite.config.keys import group_choices, meant, suite_keys
+from suite.config.keys import GROUPS, group_choices, meant, suite_keys
 from suite.config.options import SuiteConfig
 from suite.config.own_files import look_first
 from suite.config.sweeps import default_gpus, divides, left_out
@@ -78,8 +79,8 @@ def _in_one_line(error: Exception) -> str:
     key = reason.full_key if isinstance(reason, ConfigKeyError) else None
     if key is None:
         return " ".join(str(error).split())
-    file, _, _ = str(error).partition(":")  # In 'profile/mine'
-    return f"{file.removeprefix('In ')}: {key}: there is no such key{meant(key, '…', suite_keys())}"
+    file = re.match(r"In ('[^']*': )", str(error))
+    return f"{file[1] if file else ''}{key}: there is no such key{meant(key, '…', suite_keys())}"
 
 
 def _compose(arguments: Sequence[str]) -> Request:
@@ -97,6 +98,7 @@ def _compose(arguments: Sequence[str]) -> Request:
         return Request(())
     if flags.hydra_help:
         return _hydra_prints([text for text in arguments if text not in typed])
+    overrides.check_count({text.partition("=")[0]: overrides.count(text) for text in words}, words)
     plugin_names = _plugins(words)
     plugins = activate(plugin_names, installs=not _is_dry(words))
     if flags.help:
@@ -181,9 +183,36 @@ def _sweep(words: list[str], plugin_names: list[str]) -> tuple[list[str], list[C
     added, note = default_gpus(dict(swept), config)
     swept = _gpus_first([*_swept(added), *swept])
     grid = map(list, itertools.product(*([f"{key}={value}" for value in values] for key, values in swept)))
-    jobs = [_job(one, plugin_names, workloads, config if one == first else None) for one in grid]
+    jobs = [_job(words, plugin_names, workloads, config) for words, config in _each(grid, workloads)]
     notes = [note, left_out([job.config for job in jobs])]
     return added, [job for job in jobs if divides(job.config)], [line for line in notes if line]
+
+
+def _each(grid: Iterable[list[str]], workloads: Sequence[str]) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    """The words and the settings of each job. Jobs that differ in plain values alone are composed once, and these are set in
+    it: a tenth of the time. Not where files of the user's are read: what they hold may depend on all words (`${hydra:…}`)."""
+    composed: dict[tuple[str, ...], DictConfig] = {}
+    for words in grid:
+        plain = (
+            {} if conf.search_words() else {key: value for key, value in map(_parsed, words) if _is_plain(key, value)}
+        )
+        others = tuple(word for word in words if _parsed(word)[0] not in plain)
+        if (config := composed.get(others)) is None:
+            config = composed[others] = _loaded(words, workloads)[0]
+        else:
+            for key, value in plain.items():
+                OmegaConf.update(config, key, value)
+        yield words, _resolved(config)
+
+
+def _parsed(word: str) -> tuple[str, Any]:
+    return word.partition("=")[0], overrides.parse(word).value()
+
+
+def _is_plain(key: str, value: Any) -> bool:
+    """Whether an override gives one key one value, and chooses no files."""
+    chooses = key in GROUPS or key.startswith(("hydra", "workload.target", "+", "~"))
+    return not chooses and isinstance(value, str | int | float | bool | None)
 
 
 def _swept(words: Sequence[str]) -> list[tuple[str, list[str]]]:
@@ -239,7 +268,13 @@ def _job(
 
 
 def _composed(words: Sequence[str], workloads: Sequence[str]) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """The configuration, and Hydra's own part of it."""
+    """The settings, and Hydra's own part of the configuration."""
+    config, of_hydra = _loaded(words, workloads)
+    return _resolved(config), of_hydra
+
+
+def _loaded(words: Sequence[str], workloads: Sequence[str]) -> tuple[DictConfig, Mapping[str, Any]]:
+    """What Hydra composes, and its own part of it."""
     _store(workloads)
     added = [f"++{text}" if text.startswith("workload.target.") else text for text in words]
     look_first()
@@ -247,10 +282,13 @@ def _composed(words: Sequence[str], workloads: Sequence[str]) -> tuple[dict[str,
         config = hydra.compose("config", added, return_hydra_config=True)
     HydraConfig.instance().set_config(config)  # what `${hydra:…}` in a file stands for
     OmegaConf.set_struct(config, False)
-    of_hydra = config.pop("hydra")
+    return config, config.pop("hydra")
+
+
+def _resolved(config: DictConfig) -> dict[str, Any]:
     plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     assert isinstance(plain, dict)
-    return {str(key): value for key, value in plain.items()}, of_hydra
+    return {str(key): value for key, value in plain.items()}
 
 
 def _leaves(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

@@ -145,6 +145,13 @@ class UpdateConfig:
 
 
 @dataclass
+class SweepConfig:
+    """`sweep.*`: the jobs of `-m` and of a study."""
+
+    limit: int = option(1000, "most jobs of one command; typed, since it is asked before files are read", minimum=1)
+
+
+@dataclass
 class SuiteConfig:
     """The keys at the top level."""
 
@@ -159,6 +166,7 @@ class SuiteConfig:
     backbone: Any = option(dict, "pretrained weights: keys of the workloads that have them")
     timing: TimingConfig = option(TimingConfig, "what is timed")
     launch: LaunchConfig = option(LaunchConfig, "the machines of a run, and how processes are started there")
+    sweep: SweepConfig = option(SweepConfig, "the jobs of one command")
     update: UpdateConfig = option(UpdateConfig, "who waits for whom before an update")
     gpus: int = option(1, "devices in total, over all nodes", minimum=1, example="8")
     nodes: int = option(1, "machines, each with an equal share of the devices", minimum=1, example="2")

@@ -5,20 +5,21 @@ from __future__ import annotations
 import difflib
 import functools
 import itertools
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Glob, IntervalSweep, Override
+from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Override, RangeSweep
 from hydra.errors import HydraException
 
 from suite.common import registry
 from suite.common.registry import not_allowed
 from suite.config import keys
 from suite.config.keys import GROUPS, SHORT, SYNONYMS, group_choices
-from suite.config.options import SuiteConfig, known_fields
+from suite.config.options import SuiteConfig, SweepConfig, known_fields
 from workloads.api import OPTION_GROUPS, check_value, kind_of, of_sets
 
 _SWEEPS = "runs have the machine one after another: type -m with lists (docs/hydra.md)"
@@ -133,6 +134,33 @@ def texts(argument: str) -> list[str]:
     return [text.replace("\\:", ":") for text in override.sweep_string_iterator()]  # as a user types per_device:8
 
 
+def count(argument: str) -> int:
+    """How many values an override has, a pattern's as one; none of them is made. Raises ValueError for a sweep without any."""
+    override = parse(argument)
+    swept: Any = override.value() if override.is_sweep_override() else None
+    if isinstance(swept, RangeSweep):
+        start, stop, step = swept.start or 0, swept.stop or 0, swept.step or 1
+        found = max(0, math.ceil((stop - start) / step))
+    else:
+        found = len(swept.list) if isinstance(swept, ChoiceSweep) else 1
+    if not found:
+        raise ValueError(f"{argument}: no value is in it; type a list or a range with one, such as range(1,4)")
+    return found
+
+
+def check_count(counts: Mapping[str, int], arguments: Sequence[str]) -> None:
+    """Raise ValueError where there are more jobs, of so many values of each key, than `sweep.limit=N` among the arguments."""
+    limits = [argument.partition("=")[2] for argument in arguments if argument.startswith("sweep.limit=")]
+    most = (
+        int(limits[-1]) if limits and limits[-1].isdecimal() else SweepConfig().limit
+    )  # what is no number is refused later
+    if (jobs := math.prod(counts.values())) > most:
+        several = " x ".join(f"{key}: {found:,}" for key, found in counts.items() if found > 1)
+        raise ValueError(
+            f"{jobs:,} jobs ({several}), where {most:,} are the most; type sweep.limit={jobs} if they are meant"
+        )
+
+
 def values(argument: str) -> list[Any]:
     """The values of an override, parsed."""
     key = argument.partition("=")[0]
@@ -154,6 +182,8 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
         if override.is_sweep_override() and not multirun:
             raise ValueError(f"{argument}: several values make a sweep: add -m")
         for value in values(argument):
+            if isinstance(value, dict):
+                raise ValueError(f"{key}: a mapping is not typed; write it into a file of yours (docs/environments.md)")
             if key in GROUPS:
                 _check_synonym(key, value, group_choices(key))
                 if str(value) not in group_choices(key):

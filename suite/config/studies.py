@@ -47,6 +47,8 @@ def cells(arguments: Sequence[str]) -> list[CellWords]:
     study = _shortened(_fitting(study, typed), typed)
     fixed = {key: values[0] for key, values in typed.items() if key not in study.keys}
     settings = {key: value for key, value in study.settings.items() if key not in study.keys} | fixed
+    counts = {name: len(values) for name, values in study.axes.items()} | {"points": max(1, len(study.points))}
+    overrides.check_count(counts, arguments)
     listed = []
     for values in _crossed(study):
         words = tuple(f"{key}={value}" for key, value in {**settings, **values}.items())

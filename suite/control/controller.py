@@ -16,7 +16,7 @@ from rich.markup import escape
 from suite.common import process
 from suite.common.job_name import named
 from suite.common.output_lock import output_locked
-from suite.common.paths import PROJECT, data_root, log_root
+from suite.common.paths import PROJECT, data_root, in_utf8, log_root
 from suite.common.registry import WORKLOADS, load_dataset, names
 from suite.common.study import StudyCell
 from suite.common.typed import as_typed, program
@@ -250,7 +250,7 @@ def _output(composed: Composed) -> Path:
     if given is not None:
         if not str(given).strip():
             raise ValueError("output= names no folder; type output=FOLDER, or leave it out: a new folder below logs/")
-        return _kept(Path(str(given)).expanduser().absolute())
+        return _kept(in_utf8(Path(str(given)).expanduser().absolute(), "output="))
     stamp = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     folder, again = log_root() / stamp, 1
     while folder.exists():

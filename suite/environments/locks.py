@@ -11,6 +11,7 @@ nothing that it does not name can get in. Its head says in comments what pip has
     # libraries: nvidia/*/lib                     folders of packages that its shared libraries are looked for in
 """
 
+import functools
 import hashlib
 import re
 from collections.abc import Sequence
@@ -85,7 +86,11 @@ def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
 
 def read(path: Path) -> Lock:
     """Parse a lock file. Raises ValueError with file and line of what is no part of a lock."""
-    text = files.read_text(path)
+    return _parsed(path, files.read_text(path))
+
+
+@functools.lru_cache(maxsize=64)  # a sweep asks for each of its jobs
+def _parsed(path: Path, text: str) -> Lock:
     head = dict(
         re.findall(r"^# (tried|not tried|python|framework|imports|cuda|libraries): (.+?)\s*$", text, re.MULTILINE)
     )

@@ -34,10 +34,10 @@ def finished_status(folder: Path, run: RunSpec) -> str:
     Raises ValueError if the folder holds a run of other settings.
     """
     try:
-        earlier = read_run(folder / "run.json")
-        status = str(files.read_json(folder / "status.json").get("status"))
+        earlier, filed = read_run(folder / "run.json"), files.read_json(folder / "status.json")
     except (FileNotFoundError, json.JSONDecodeError):
         return ""
+    status = str(filed.get("status")) if isinstance(filed, dict) else ""
     if identity(earlier) != identity(run):
         raise ValueError(
             f"{folder} holds a run of other settings or data; resume with the same command, or another output"

@@ -15,8 +15,7 @@ ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 def test_text_of_a_log_in_an_error_stays_one_printable_line(tmp_path):
     write_run(tmp_path / "logs", "a", workload="\x1b[2Jevil\nINJECTED")
-    done = suite_here(tmp_path, "scaling", "logs", "--devices", "4")
-    assert done.returncode == 2
+    done = suite_here(tmp_path, "scaling", "logs", "--devices", "4", exits=2)
     assert "evil injected in pytorch on laptop" in done.stderr
     assert "\x1b" not in done.stderr
     assert done.stderr.count("\n") == 1
@@ -24,8 +23,7 @@ def test_text_of_a_log_in_an_error_stays_one_printable_line(tmp_path):
 
 @pytest.mark.parametrize(("typed", "meant"), [("reprot", "report"), ("Check", "check"), ("tabels", "tables")])
 def test_a_mistyped_command_names_the_nearest(tmp_path, typed, meant):
-    done = suite_here(tmp_path, typed, "logs")
-    assert done.returncode == 2
+    done = suite_here(tmp_path, typed, "logs", exits=2)
     assert done.stderr.startswith(f"suite {typed}: no such command; there are run, env, data, check, ")
     assert done.stderr.endswith(f"(did you mean '{meant}'?)\n")
 
@@ -35,9 +33,8 @@ def test_a_reader_that_goes_ends_a_command_quietly(tmp_path, words):
     for index in range(40):
         write_run(tmp_path / "logs", f"job_{index}")
     command = [sys.executable, "-m", "suite.cli", *words]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=variables(tmp_path)
-    ) as process:
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, env=variables(tmp_path), **streams) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
@@ -45,10 +42,8 @@ def test_a_reader_that_goes_ends_a_command_quietly(tmp_path, words):
 
 def test_a_terminal_without_our_characters_gets_others(tmp_path):
     write_run(tmp_path / "logs", "a")
-    for command in (
-        [sys.executable, "-m", "suite.cli", "report", "logs"],
-        [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN],
-    ):
+    report = [sys.executable, "-m", "suite.cli", "report", "logs"]
+    for command in (report, [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN]):
         done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=variables(tmp_path, toy=True, **ASCII))
         assert done.returncode == 0, done.stderr
         assert b"codec" not in done.stdout + done.stderr
@@ -59,19 +54,13 @@ def test_a_terminal_without_our_characters_gets_others(tmp_path):
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no PYTHONSAFEPATH")
 def test_python_files_in_the_current_folder_are_never_imported(tmp_path):
     for name in ("json", "torch", "mxnet", "tensorflow", "numpy", "suite", "workloads", "yaml", "re"):
-        (tmp_path / f"{name}.py").write_text(
-            f"open({str(tmp_path / 'imported')!r}, 'a').write('{name} ')\nraise SystemExit(9)\n"
-        )
+        noted = f"open({str(tmp_path / 'imported')!r}, 'a').write('{name} ')"
+        (tmp_path / f"{name}.py").write_text(f"{noted}\nraise SystemExit(9)\n")
     write_run(tmp_path / "logs", "a")
     own = variables(tmp_path, toy=True)
     run = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, f"output={tmp_path / 'ran'}"]
-    commands = [
-        run,
-        *(
-            [SCRIPT, *words]
-            for words in (("report", "logs"), ("check", "logs"), ("doctor",), ("env", "list"), ("data", "list"))
-        ),
-    ]
+    words = (("report", "logs"), ("check", "logs"), ("doctor",), ("env", "list"), ("data", "list"))
+    commands = [run, *([SCRIPT, *each] for each in words)]
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=own)
         assert "Traceback" not in done.stderr, done.stderr

@@ -113,6 +113,9 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
         return
     names = {"int": int, "float": float, "bool": bool, "str": str}
     wanted = next((names[part.strip()] for part in kind.split("|") if part.strip() in names), None)
+    for container, form, words in ((list, "[a,b]", "a list"), (dict, "{a:b}", "a mapping")):
+        if kind.startswith(container.__name__) and not isinstance(value, container):
+            raise ValueError(f"{key}={value}: {words} is needed; type {key}={form}")
     minimum, pattern, choices = metadata.get("minimum"), metadata.get("pattern"), metadata.get("choices")
     example = f", for example {key}={metadata['example']}" if metadata.get("example") else ""
     if choices and (str(value).lower() if isinstance(value, bool) else str(value)) not in choices:

@@ -13,7 +13,6 @@ import io
 import re
 import warnings
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.data.archives import DAMAGED, why
 from workloads.files import open_stream
 
 MEMBERS = ("ratings.csv", "ratings.dat", "u.data")
@@ -105,10 +105,10 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
                 yield file, source.name
     except FileNotFoundError:
         raise ValueError(f"{source}: no such file") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise ValueError(f"{source}: the zip file is damaged or cannot be read ({_one_line(error)})") from None
+    except DAMAGED as error:
+        raise ValueError(f"{source}: the zip file is damaged or cannot be read ({why(error)})") from None
     except OSError as error:
-        said = error.strerror or _one_line(error)
+        said = error.strerror or why(error)
         raise ValueError(f"{source}: cannot be read ({said}); name the ratings file, or the zip") from None
 
 
@@ -140,7 +140,7 @@ def read(source: Path) -> Ratings:
             # What the fast parser refuses is looked up by the slow one, which knows the line.
             if tee.error is not None:
                 raise tee.error from None
-            reason = _one_line(error)
+            reason = why(error)
             columns = None
         # Past what the parser read there may be nothing, but a zip checks its sum only at the end.
         while tee.read(1 << 20):
@@ -246,7 +246,3 @@ def _complaint(line: bytes, layout: Layout) -> str:
             value = field[:30].decode("ascii", "backslashreplace")
             return f"{what} {value!r} is not a whole number ≥ 0: {shown!r}"
     return f"the rating is not a number: {shown!r}"
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -8,20 +8,17 @@ import pytest
 from suite.common import output_lock
 from suite.common.output_lock import LOCK_FILE, holder_was_killed, output_locked
 
-HOLD = "import sys, pathlib, time\n"
-HOLD += "from suite.common.output_lock import output_locked\n"
-HOLD += "with output_locked(pathlib.Path(sys.argv[1])):\n"
+HOLD = """import sys, pathlib, time
+from suite.common.output_lock import output_locked
+with output_locked(pathlib.Path(sys.argv[1])):
+    print('held', flush=True)
+    time.sleep(600)
+"""
 
 
 @pytest.fixture
 def holder(tmp_path):
-    """A process that holds `tmp_path / "held"`."""
-    command = [
-        sys.executable,
-        "-c",
-        f"{HOLD}    print('held', flush=True)\n    time.sleep(600)",
-        str(tmp_path / "held"),
-    ]
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "held")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"
         yield process
@@ -34,10 +31,8 @@ def test_one_holder_at_a_time_and_none_afterwards(tmp_path):
     for _ in range(2):
         with output_locked(output):
             assert not holder_was_killed(output)
-            with (
-                pytest.raises(ValueError, match=f"{output}: another run_suite.py writes into it now"),
-                output_locked(output),
-            ):
+            said = f"{output}: another run_suite.py writes into it now"
+            with pytest.raises(ValueError, match=said), output_locked(output):
                 pass
         assert list(output.iterdir()) == []
         assert not holder_was_killed(output), "it ended and let go"

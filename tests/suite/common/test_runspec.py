@@ -11,10 +11,10 @@ from tests.suite.two_hosts import HOSTS, make_run
 
 
 @pytest.mark.parametrize("hosts", [(), HOSTS], ids=["this machine", "two hosts"])
-def test_hosts_go_to_disk_and_back(tmp_path, hosts):
+def test_a_run_goes_to_disk_and_back(tmp_path, hosts):
     run = recorded(make_run(hosts, devices=8))
     run.write(tmp_path / "run.json")
-    assert read_run(tmp_path / "run.json").hosts == run.hosts
+    assert read_run(tmp_path / "run.json") == run
     assert len(run.hosts) == max(1, len(hosts))
 
 
@@ -30,13 +30,16 @@ def test_a_file_from_before_hosts_studies_and_rounds_is_read(tmp_path):
     assert read_run(path) == replace(now, settings=replace(now.settings, threads_per_device="auto"))
 
 
-def test_what_run_json_lacks_or_adds_is_named(tmp_path):
+def test_what_run_json_lacks_or_adds_is_named_and_another_schema(tmp_path):
     path = tmp_path / "run.json"
     recorded(make_run()).write(path)
     value = json.loads(path.read_text())
     del value["cores"]
     path.write_text(json.dumps({**value, "machines": []}))
     with pytest.raises(ValueError, match=r"RunSpec misses \['cores'\] and does not know \['machines'\]"):
+        read_run(path)
+    path.write_text('{"schema": 99}')
+    with pytest.raises(ValueError, match="schema 99"):
         read_run(path)
 
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from pathlib import Path
 
 import pytest
 
@@ -54,7 +53,7 @@ def call(installed, tmp_path):
     return called
 
 
-def test_locks_published_figures_and_rules_are_there(call, installed, tmp_path):
+def test_locks_published_figures_rules_and_sets_are_there(call, installed, tmp_path):
     listed = call("env", "list")
     assert f"environments in {tmp_path / '.envs'}\n" in listed
     for lock in ("torch", "tensorflow-cpu", "mxnet-cpu"):
@@ -62,12 +61,9 @@ def test_locks_published_figures_and_rules_are_there(call, installed, tmp_path):
     assert "\n- 7 rows." in call("published", "list", "--workload", "ncf")
     assert call("check", PROJECT / "tests/data/logs/ncf_demo.txt", "--rules", "ncf_demo").startswith("PASS")
     assert f"[{tmp_path / 'logs'}]" in call("run", "--help")
-    assert not list(tmp_path.iterdir())  # looking makes nothing
-
-
-def test_hyperparameter_sets_are_there(call):
     text = call("run", "workload=ncf", "workload.hyperparameter_set=nvidia_v0.5", "--help")
     assert re.search(r"^  batch_size_global 1048576 +published: NVIDIA v0\.5", text, re.MULTILINE)
+    assert not list(tmp_path.iterdir())  # looking makes nothing
 
 
 @pytest.mark.framework
@@ -91,12 +87,3 @@ def test_ncfs_demo_runs_outside_the_checkout(call, installed, tmp_path):
     assert "PASS" in call("check", "logs")
     assert '"commit": null' in (run / "run.json").read_text()
     assert not [path.name for path in site.iterdir() if path.name in ("logs", "data", ".envs")]
-
-
-def test_hints_name_commands_that_are_there(installed, tmp_path):
-    folder, _, variables = installed
-    command = [folder / "bin" / "suite", "run", "workload=ncf", "profile=demo"]
-    refused = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=variables)
-    assert refused.returncode == 2
-    assert f"make it with: {folder}/bin/suite env create torch" in refused.stderr
-    assert Path(folder, "bin", "suite").is_file()

@@ -73,6 +73,10 @@ BESIDE_NCF = [
     ("cpu.cores=1", "there is no such key; there are cpu.cores_per_device, cpu.threads_per_device"),
     ("+gpus=1", "keys can be neither added nor removed; type gpus=VALUE"),
     ("+x=y", "x: there is no such key; type --help"),
+    ("environment.path_map={/a:/b}", "environment.path_map: a mapping is not typed; write it into a file"),
+    ("environment.path_map=${hydra:runtime.cwd}", ": a mapping is needed; type environment.path_map="),
+    ("environment.argv_prefix=${hydra:runtime.cwd}", ": a list is needed; type environment.argv_prefix="),
+    ("system.cache_clear_command=${gpus}", ": a list is needed; type system.cache_clear_command="),
     ("foo", "foo: not of the form key=value; type --help"),
     *[(f"gpus={value}", f"gpus={value}: at least 1 is needed") for value in (0, -1)],
     *[(f"gpus={value}", f"gpus={value}: a whole number of at least 1 is needed, for example gpus=8")

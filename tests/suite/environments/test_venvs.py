@@ -51,7 +51,6 @@ def write_wheel(folder: Path, version: str) -> None:
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """An empty root for environments, at a path with a space and a letter beyond ASCII."""
     monkeypatch.setenv("SUITE_ENV_DIR", str(tmp_path / "my énvs"))
     return tmp_path / "my énvs"
 
@@ -154,9 +153,8 @@ def test_of_two_creations_at_once_one_waits_and_finds_what_the_other_made(projec
     def make(current, *_):
         made.append(current.state)
         assert waits.wait(60)
-        python_of_tiny(
-            root, json.dumps({"digest": digest(current.lock, project), "python": "3.11.0", "project": str(project)})
-        )
+        made_here = {"digest": digest(current.lock, project), "python": "3.11.0", "project": str(project)}
+        python_of_tiny(root, json.dumps(made_here))
 
     def say(line):
         said.append(line)
@@ -164,9 +162,7 @@ def test_of_two_creations_at_once_one_waits_and_finds_what_the_other_made(projec
             waits.set()
 
     monkeypatch.setattr(venvs, "_make", make)
-    with ThreadPoolExecutor(
-        2
-    ) as both:  # the lock is a file's: it does not matter whether threads or processes ask for it
+    with ThreadPoolExecutor(2) as both:  # the lock is a file's, whether threads or processes ask for it
         list(both.map(lambda _: venvs.create("tiny", say=say, project=project), range(2)))
     assert made == ["missing"]
     assert ["ready after" in said[-2], "up to date" in said[-1]] == [True, True]

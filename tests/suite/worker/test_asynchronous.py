@@ -96,8 +96,6 @@ class Worker(toy.ToyTrainer):
 
 
 class Halves(toy.Toy):
-    """Every worker evaluates its own part."""
-
     def open_data(self, place, seed):
         data = super().open_data(place, seed)
         data.evaluation = lambda: iter(
@@ -109,7 +107,6 @@ class Halves(toy.Toy):
 
 
 def run_together(folder, world, **changes):
-    """The log's events, of workers in threads."""
     workers, errors = world.workers, []
     run = make_run(folder, devices=workers, **changes)
     kind = type("Worker", (Worker,), {"world": world})

@@ -14,8 +14,6 @@ from workloads.api import TrainStats
 
 
 class Slow(toy.ToyTrainer):
-    """Steps of 2 ms each."""
-
     def train(self, steps, first_step):
         def slowed():
             for item in steps:

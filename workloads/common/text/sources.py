@@ -20,6 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import IO, Any
 
+from workloads.common.data.archives import DAMAGED, why
 from workloads.common.text.encoding import chunks, decode
 from workloads.common.text.prepared import SIDES, Processed, cores
 from workloads.common.text.vocabulary import Vocabulary
@@ -73,8 +74,8 @@ def find_members(source: Path, names: Sequence[str], expected: str) -> dict[str,
                         raise OSError(f"{name} of {member.size:,} bytes is no file of WMT")
                     if member.isfile() and name in wanted:
                         places.setdefault(name, (archive, member.name))
-        except (tarfile.TarError, OSError, EOFError) as error:
-            raise ValueError(f"{archive}: cannot be read ({error}); download it again") from None
+        except (OSError, *DAMAGED) as error:
+            raise ValueError(f"{archive}: cannot be read ({why(error)}); download it again") from None
     missing = [name for name in names if name not in places]
     if missing:
         raise ValueError(f"{source}: no {missing[0]}, neither as a file nor in an archive; expected are {expected}")
@@ -108,10 +109,13 @@ def _opened(path: Path, member: str) -> Iterator[IO[bytes]]:
         with open_stream(path) as file:
             yield file
         return
-    with open_stream(path) as file, tarfile.open(fileobj=file) as tar:
-        inner = tar.extractfile(member)
-        assert inner is not None, (path, member)
-        yield inner
+    try:
+        with open_stream(path) as file, tarfile.open(fileobj=file) as tar:
+            inner = tar.extractfile(member)
+            assert inner is not None, (path, member)
+            yield inner
+    except DAMAGED as error:
+        raise ValueError(f"{path}: {member} cannot be read ({why(error)}); download it again") from None
 
 
 def _copy(file: IO[bytes], out: IO[bytes]) -> None:

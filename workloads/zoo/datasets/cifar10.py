@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from workloads.common import manifest as manifests
+from workloads.common.data.archives import DAMAGED, why
 from workloads.common.images.batches import arrays
 from workloads.common.manifest import Manifest
 from workloads.common.networks import caffe2_files
@@ -91,8 +92,8 @@ def opened(source: Path) -> Iterator[tuple[str, Reader]]:
             members = {Path(item.name).name: item for item in archive if item.isfile()}
             ending = ".bin" if "test_batch.bin" in members else ""
             yield ending, lambda name: _from_archive(source, archive, members.get(name), name)
-    except (tarfile.TarError, EOFError) as error:
-        raise ValueError(f"{source}: not a tar archive, or damaged ({error})") from None
+    except DAMAGED as error:
+        raise ValueError(f"{source}: not a tar archive, or damaged ({why(error)})") from None
 
 
 def _from_folder(folder: Path, name: str) -> bytes:

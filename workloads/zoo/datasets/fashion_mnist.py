@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from workloads.common import manifest as manifests
+from workloads.common.data.archives import DAMAGED
 from workloads.common.data.published import COUNTS
 from workloads.common.images.batches import arrays
 from workloads.common.images.sharded import UInt8s
@@ -31,7 +31,7 @@ def read_idx(path: Path, magic: int) -> UInt8s:
     try:
         with open_stream(path) as file, gzip.open(file) as unpacked:
             content = unpacked.read(BYTES_MAXIMUM + 1)
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, *DAMAGED) as error:
         raise ValueError(f"{path}: cannot be read ({error}); type: apt-get install dataset-fashion-mnist") from None
     dimensions = magic & 0xFF
     header = np.frombuffer(content[: 4 * (1 + dimensions)], ">u4").tolist()

@@ -201,15 +201,7 @@ def test_what_is_submitted(tmp_path):
     config = composed("workload=ncf", "profile=demo", "launch.by=slurm")
     assert submits([config], {})
     assert not submits([config], ALLOCATION)
-    arguments = [
-        "-m",
-        "workload=ncf",
-        "gpus=2,4",
-        "nodes=1,2",
-        "launch=slurm",
-        "launch.sbatch=[--partition=gpu]",
-        "output=x",
-    ]
-    last = script(arguments, tmp_path).splitlines()[-1]
+    words = ["-m", "workload=ncf", "gpus=2,4", "nodes=1,2", "launch=slurm"]
+    last = script([*words, "launch.sbatch=[--partition=gpu]", "output=x"], tmp_path).splitlines()[-1]
     assert last.startswith("exec ")
     assert last.endswith(f"run_suite.py -m workload=ncf gpus=2,4 nodes=1,2 launch=slurm output={tmp_path} resume=true")

@@ -31,9 +31,8 @@ def report(tmp_path_factory):
                 targets = {"hr_at_10" if workload == "ncf" else "map": 0.635}
                 name = f"{workload}-{framework}-{devices}"
                 write_run(folder / "logs", name, seconds_per_epoch=seconds / devices, targets=targets, **named)
-    write_run(
-        folder / "logs", "bad", log=False, status={"status": "oom", "reason": "</script><script>alert(1)</script>"}
-    )
+    hostile = {"status": "oom", "reason": "</script><script>alert(1)</script>"}
+    write_run(folder / "logs", "bad", log=False, status=hostile)
     assert main(["report", str(folder / "logs"), "--html", str(folder / "page.html")]) == 0
     return folder / "page.html"
 
@@ -59,9 +58,8 @@ def test_a_page_fits_its_window_and_asks_for_nothing(browser, report, width, the
     expect(page.locator("figure:not([data-drawn])")).to_have_count(0)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert noticed == []
-    used = page.evaluate(
-        "Math.max(...[...document.querySelectorAll('figure')].map(one => one.getBoundingClientRect().right))"
-    )
+    ends = "[...document.querySelectorAll('figure')].map(one => one.getBoundingClientRect().right)"
+    used = page.evaluate(f"Math.max(...{ends})")
     assert used > min(width, 1800) * 0.9
     page.context.close()
 
@@ -112,9 +110,8 @@ def test_tables_sort_by_numbers_and_axes_turn_linear(browser, report):
         head.locator("button").click()
         assert head.get_attribute("aria-sort") == order
         cells = section.locator("table").first.locator("tbody tr")
-        values = [
-            float(cells.nth(at).locator("td").nth(place).get_attribute("data-value")) for at in range(cells.count())
-        ]
+        columns = [cells.nth(at).locator("td").nth(place) for at in range(cells.count())]
+        values = [float(cell.get_attribute("data-value")) for cell in columns]
         assert values == sorted(values, reverse=order == "descending")
     before = page.locator("#section-1 figure .plot").first.inner_html()
     page.select_option("select[name=axes]", "linear")

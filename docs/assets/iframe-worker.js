@@ -1,5 +1,5 @@
-// Search on a page that was opened from disk: browsers start no worker there. A frame that nobody sees runs the worker's script
-// in its place. The offline plugin takes a file of this name instead of one that it would load from elsewhere.
+// Browsers start no worker for a page that was opened from disk: there the search runs in a hidden frame of the page. The offline
+// plugin takes a script of this name instead of one that every page would load from elsewhere.
 if (location.protocol === "file:") {
   window.Worker = class extends EventTarget {
     constructor(script) {
@@ -7,7 +7,7 @@ if (location.protocol === "file:") {
       const frame = document.createElement("iframe")
       frame.hidden = true
       this.inside = new Promise(started => {
-        frame.onload = () => {
+        frame.onload = () => { // what is put into a frame's first document, Firefox replaces
           const inside = frame.contentWindow
           inside.postMessage = data => this.dispatchEvent(new MessageEvent("message", { data }))
           const element = inside.document.createElement("script")

@@ -1,4 +1,4 @@
-"""The built site needs no server and nothing from elsewhere: no page asks for it, and search works on a page from disk."""
+"""The built documentation, opened from a disk: it asks nobody for anything, and its search finds pages."""
 
 import re
 import subprocess
@@ -56,6 +56,20 @@ def test_no_page_and_no_figure_asks_for_anything_from_elsewhere(site):
     }
     assert ("index.html", "figures/six_demos.svg") in asked
     assert {(name, address) for name, address in asked if urlsplit(address).netloc} == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('<script async src=//a.org/x.js>', {"//a.org/x.js"}),
+        ('<link rel="stylesheet" href="http://a.org/x.css">', {"http://a.org/x.css"}),
+        ('<svg><image xlink:href="http://a.org/x.png"/></svg>', {"http://a.org/x.png"}),
+        ('<svg><a xlink:href="https://a.org">', set()),
+        ('<a href="https://a.org">', set()),
+    ],
+)
+def test_what_counts_as_asked_for(text, found):
+    assert Addresses(text).found == found
 
 
 def test_no_style_asks_for_anything_from_elsewhere(site):
