@@ -61,7 +61,7 @@ def test_no_page_and_no_figure_asks_for_anything_from_elsewhere(site):
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ('<script async src=//a.org/x.js>', {"//a.org/x.js"}),
+        ("<script async src=//a.org/x.js>", {"//a.org/x.js"}),
         ('<link rel="stylesheet" href="http://a.org/x.css">', {"http://a.org/x.css"}),
         ('<svg><image xlink:href="http://a.org/x.png"/></svg>', {"http://a.org/x.png"}),
         ('<svg><a xlink:href="https://a.org">', set()),
