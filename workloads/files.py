@@ -45,7 +45,12 @@ def read_bytes(path: str | os.PathLike[str], limit_bytes: int = RECORD_BYTES) ->
 
 def read_text(path: str | os.PathLike[str], errors: str = "strict", limit_bytes: int = RECORD_BYTES) -> str:
     """`read_bytes` as UTF-8, every line's end as "\\n"; `errors`: as in `bytes.decode`. Raises ValueError too."""
-    return read_bytes(path, limit_bytes).decode("utf-8", errors).replace("\r\n", "\n").replace("\r", "\n")
+    data = read_bytes(path, limit_bytes)
+    try:
+        return data.decode("utf-8", errors).replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{os.fspath(path)}: line {line}: not UTF-8; save the file with this encoding") from None
 
 
 def read_json(path: str | os.PathLike[str], limit_bytes: int = RECORD_BYTES) -> Any:

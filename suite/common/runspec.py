@@ -116,6 +116,7 @@ def write_atomically(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not path.exists():
+            error.filename = os.fspath(path)
             raise
         with open(path, "r+b") as stream:
             stream.write(text.encode())

@@ -82,8 +82,12 @@ def _quote(text: str) -> str:
 
 
 def check_form(arguments: Sequence[str]) -> None:
-    """Raise ValueError, with what to type, for a setting that is typed like a flag: `--workload=ncf`, `--gpus 2`."""
+    """Raise ValueError, with what to type, for a setting that is typed like a flag (`--gpus 2`) or has a line's end in it."""
     for argument, following in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
+        if any((character < " " and character != "\t") or character == "\x7f" for character in argument):
+            raise ValueError(
+                f"{ascii(argument)[1:-1][:80]}: line ends and control characters are in no setting; leave them out"
+            )
         key, equals, value = argument.lstrip("-").partition("=")
         if argument.startswith("-") and key.partition(".")[0] in known_fields(SuiteConfig):
             typed = value if equals else following if following and "=" not in following else "VALUE"

@@ -98,6 +98,8 @@ def main(arguments: Sequence[str]) -> int:
     except Elsewhere:
         return 0
     except (ValueError, OSError) as error:
+        if isinstance(error, OSError) and output is not None:
+            error.filename = error.filename or str(output)  # of a full disk the system says no name
         print(f"{program()}: {as_typed(one_line(error))}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:

@@ -10,13 +10,14 @@ import pytest
 
 from suite.results import table
 from tests.helpers import PROJECT, suite_here
+from tests.suite.commands.test_special_files import bounded  # noqa: F401 - a fixture
 from tests.workloads.common.coco import synthetic_coco
 from tests.workloads.common.text import synthetic_text
 from workloads.common.coco.dataset import Coco2017
 from workloads.common.text.dataset import WMT16EnDe
 from workloads.ncf.dataset import ML20M
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("bounded")]
 
 LOGS = sorted((PROJECT / "tests" / "data" / "logs").rglob("*.txt"))
 LONGEST_SECONDS = 10

@@ -1,14 +1,17 @@
 """A hundred runs, clocks that jump, folders that nobody may read, losses that are no numbers: each ends as it should."""
 
+import errno
 import os
 import re
 import shutil
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from tests.helpers import PROJECT, TOY_RUN, only, run_suite, run_suite_here, status, suite_here, variables
+from suite.common import output_lock
+from tests.helpers import PROJECT, TOY_RUN, only, run_suite, run_suite_here, status, suite_here, variables, wait_until
 
 NO_OVERRIDE = ("--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search")
 
@@ -72,3 +75,27 @@ def test_a_loss_that_is_no_number_ends_the_run(tmp_path, framework):
     filed = status(run_folder(tmp_path))
     assert filed["status"] == "failed"
     assert "loss" in filed["reason"], filed
+
+
+def test_a_disk_that_is_full_at_the_start_is_named(tmp_path, monkeypatch):
+    def full(descriptor, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(output_lock.os, "write", full)
+    done = run_suite_here(tmp_path, *TOY_RUN, f"output={tmp_path / 'out'}", toy=True)
+    monkeypatch.undo()
+    assert (done.returncode, done.stderr) == (2, f"run_suite.py: {tmp_path / 'out'}: No space left on device\n")
+
+
+def test_a_folder_that_is_deleted_during_a_run_is_named(tmp_path):
+    def delete():
+        wait_until("a worker", lambda: list(tmp_path.glob("out/*/run_0/.worker-0.json")))
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+
+    thread = threading.Thread(target=delete)
+    thread.start()
+    done = run_suite_here(tmp_path, *TOY_RUN, "workload.misbehave=sleep", f"output={tmp_path / 'out'}", toy=True)
+    thread.join()
+    assert done.returncode == 2
+    assert str(tmp_path / "out") in done.stderr
+    assert "Traceback" not in done.stderr

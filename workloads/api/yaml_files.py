@@ -34,13 +34,8 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """What is written in a file. Raises ValueError for one that is not UTF-8; OSError, also for one of more than MOST_BYTES."""
-    data = files.read_bytes(path, MOST_BYTES)
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path}: line {line}: not UTF-8; save the file with this encoding") from None
+    """What is written in a file of settings. Raises ValueError for one that is not UTF-8; OSError, also for a long one."""
+    return files.read_text(path, limit_bytes=MOST_BYTES)
 
 
 def parse_yaml(text: str, path: Path, twice: bool = False) -> Any:
