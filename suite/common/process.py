@@ -10,7 +10,8 @@ import sys
 def prepare() -> None:
     """Characters that the terminal lacks are replaced, and no Python that is started imports from the current folder.
 
-    Exits with a line where the current folder has been deleted. Python 3.10 does not know the variable: there a `json.py` in the current folder is still found first.
+    Exits with a line where the current folder has been deleted. Python 3.10 does not know the variable: there a `json.py` in
+    the current folder is still found first.
     """
     try:
         os.getcwd()
