@@ -136,10 +136,8 @@ def test_torchvisions_weights_are_folded(tmp_path):
     settings = resolved(tmp_path, path, "backbone.allow_other=true")
     found = backbones.load(settings, SHAPES)
     rng = np.random.default_rng(0)
-    rgb, norm = (
-        rng.uniform(0, 255, (3, 7, 7)),
-        {k: arrays[f"bn1.{k}"] for k in ("weight", "bias", "running_mean", "running_var")},
-    )
+    rgb = rng.uniform(0, 255, (3, 7, 7))
+    norm = {k: arrays[f"bn1.{k}"] for k in ("weight", "bias", "running_mean", "running_var")}
     mean, deviation = np.array([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])[:, :, None, None]
     means = np.array(network.BGR_MEANS)[:, None, None]
     same_means = means[::-1] / 255  # torchvision's own differ a little: see backbone.py

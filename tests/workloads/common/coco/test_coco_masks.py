@@ -20,8 +20,6 @@ from workloads.common.coco import masks, objects
 from workloads.common.coco.dataset import Coco2014
 from workloads.common.images import index
 
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning:pycocotools")
-
 SQUARE = [2.5, 3.25, 12.5, 3.25, 12.5, 13.25, 2.5, 13.25]
 
 
@@ -180,14 +178,8 @@ json_values = st.recursive(
 @examples(80)
 @given(json_values | st.lists(st.lists(st.floats(-2, 60), max_size=9), max_size=3), st.booleans())
 def test_whatever_a_mask_is_it_is_used_or_one_line(value, crowd):
-    entry = {
-        "id": 1,
-        "image_id": 1,
-        "category_id": 1,
-        "bbox": [1, 2, 3, 4],
-        "iscrowd": int(crowd),
-        "segmentation": value,
-    }
+    entry = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}
+    entry |= {"iscrowd": int(crowd), "segmentation": value}
     fine = {**entry, "id": 2, "iscrowd": 0, "segmentation": [SQUARE]}
     content = {
         "images": [{"id": 1, "file_name": "1.jpg", "width": 50, "height": 40}],
