@@ -1,33 +1,27 @@
-// Browsers start no worker for a page that was opened from a disk: there the search runs in a hidden frame of the page.
-// The theme looks for the name IFrameWorker, and takes the first script of the frame for the worker.
-class IFrameWorker extends EventTarget {
-  constructor(url) {
-    super();
-    this.frame = document.createElement("iframe");
-    this.frame.hidden = true;
-    document.body.append(this.frame);
-    this.inside = this.frame.contentWindow;
-    const load = (source) => new Promise((loaded, failed) => {
-      const script = this.inside.document.createElement("script");
-      script.src = new URL(source, document.baseURI);
-      script.onload = loaded;
-      script.onerror = failed;
-      this.inside.document.head.append(script);
-    });
-    this.inside.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", { data }));
-    this.inside.importScripts = (...sources) => sources.reduce((before, source) => before.then(() => load(source)), Promise.resolve());
-    this.ready = load(url);
-  }
-
-  postMessage(data) {
-    this.ready.then(() => this.inside.dispatchEvent(new MessageEvent("message", { data })));
-  }
-
-  terminate() {
-    this.frame.remove();
-  }
-}
-
+// Browsers start no worker for a page that was opened from disk: there the search runs in a hidden frame of the page. The offline
+// plugin takes a script of this name instead of one that every page would load from elsewhere.
 if (location.protocol === "file:") {
-  window.IFrameWorker = window.Worker = IFrameWorker;
+  window.Worker = class extends EventTarget {
+    constructor(script) {
+      super()
+      const frame = document.createElement("iframe")
+      frame.hidden = true
+      this.inside = new Promise(started => {
+        frame.onload = () => { // what is put into a frame's first document, Firefox replaces
+          const inside = frame.contentWindow
+          inside.postMessage = data => this.dispatchEvent(new MessageEvent("message", { data }))
+          const element = inside.document.createElement("script")
+          element.src = script
+          element.onload = () => started(inside)
+          inside.document.head.append(element)
+        }
+      })
+      frame.srcdoc = "<!doctype html>"
+      document.body.append(frame)
+    }
+
+    postMessage(data) {
+      this.inside.then(inside => inside.dispatchEvent(new MessageEvent("message", { data })))
+    }
+  }
 }

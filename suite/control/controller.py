@@ -205,8 +205,13 @@ def checked_jobs(
     check_trainers(drafts, request.plugins)
     missing = sorted({draft.generates for draft in drafts} - {""})
     for dataset in missing:
-        for line in load_dataset(dataset).make_demo(data_root() / dataset):
-            console.print(escape(line), soft_wrap=True)
+        place = data_root() / dataset
+        try:
+            for line in load_dataset(dataset).make_demo(place):
+                console.print(escape(line), soft_wrap=True)
+        except OSError as full:
+            full.filename = full.filename or str(place)
+            raise
     if missing:
         plans = planned(request, output, agents)
         if (error := refused(request, plans, agents is None)) is not None:
@@ -354,7 +359,9 @@ def print_summary(ended: Sequence[Ended], console: Console, code: int) -> int:
         console.print(escape(text), soft_wrap=True)
         return 130
     except (ValueError, OSError) as error:
-        text = as_typed(f"no table: {one_line(error)}; the runs are kept; for their table type: {command}")
+        there = all(run.job.folder.is_dir() for run in ended)
+        kept = f"the runs are kept; for their table type: {command}" if there else "their folder has been deleted"
+        text = as_typed(f"no table: {one_line(error)}; {kept}")
         print(f"{program()}: {text}", file=sys.stderr)
     return code
 

@@ -21,7 +21,7 @@ from suite.results.columns import row_of_settings
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunSettings
 from suite.results.logs.recorded_telemetry import json_object
-from suite.results.names import UNKNOWN_ROUND, framework_name, round_of_folder, workload_name
+from suite.results.names import UNKNOWN_ROUND, framework_name, round_like, round_of_folder, workload_name
 from suite.results.targets import METRIC_NAMES
 from suite.results.text import clean
 from workloads import files
@@ -155,7 +155,7 @@ def _result_values(line: _Line) -> dict[str, Any]:
         "batch_unit": line["batch_unit"],
         "sample_unit": line["batch_unit"],
         "rules": line["round"],
-        "clock": "v0.5" if line["round"] == "v0.5" else "v0.7",
+        "clock": round_like(line["round"]).clock,
         "targets": {name: value for name, value in targets.items() if value is not None},
         "labels": () if line.path == SHIPPED / "results.csv" else (OWN_FILE_LABEL,),
         "seconds": minutes * 60 if seconds is None and minutes is not None else seconds,

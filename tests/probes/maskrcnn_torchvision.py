@@ -164,8 +164,8 @@ class Reference(nn.Module):
         """Over the sampled anchors, which are selected."""
         used = arrays["anchor_weight"] > 0
         image, slot = np.nonzero(used)
-        anchor = arrays["anchor"][image, slot]
-        wanted = torch.from_numpy(np.float64(arrays["anchor_label"][image, slot]))
+        anchor, wanted = arrays["anchor"][image, slot], arrays["anchor_label"][image, slot]
+        wanted = torch.from_numpy(np.float64(wanted))
         is_object, offset = wanted > 0, torch.from_numpy(np.float64(arrays["anchor_offset"][image, slot]))
         moves = deltas[image, anchor][is_object] - offset[is_object]
         beta, size = 1 / 9, moves.abs()

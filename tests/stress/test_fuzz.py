@@ -59,18 +59,18 @@ def damaged(data, rng):
 
 @contextlib.contextmanager
 def within(seconds):
-    """TimeoutError for what takes longer."""
+    """TimeoutError for what takes more of the processor."""
 
     def late(number, frame):
         raise TimeoutError(f"longer than {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def write(path, data):

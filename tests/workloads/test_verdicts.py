@@ -16,7 +16,6 @@ RUNS = [
     *((ResNet50, "v0.7"), (SSD, "v0.7"), (MaskRCNN, "v0.7"), (GNMT, "v0.7"), (Transformer, "v0.7")),
 ]
 """Those that can be closed."""
-OTHER = {"v0.5": "v0.7", "v0.7": "v0.5"}
 OF_EVERY = {
     "Closed Division: profile": lambda run, _: changed(run, profile="demo"),
     "Definitions: a run trains": lambda run, _: changed(run, mode="forward_backward"),

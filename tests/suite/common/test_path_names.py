@@ -33,3 +33,14 @@ def test_a_path_that_is_no_text_is_refused(tmp_path, locale, setting, said):
     assert re.search(said, done.stderr), done.stderr
     assert not (tmp_path / "new").exists()
     assert not (tmp_path / "logs").exists()
+
+
+@pytest.mark.parametrize("command", [[str(PROJECT / "run_suite.py"), "--help"], ["-m", "suite.cli", "report", "x"]])
+def test_a_current_folder_that_was_deleted_is_named(tmp_path, command):
+    code = f"import os, subprocess, sys; os.rmdir(os.getcwd()); sys.exit(subprocess.call([sys.executable, *{command}]))"
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "gone", capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "type cd FOLDER" in done.stderr

@@ -13,9 +13,8 @@ def make(destination: Path, content: str = "x", source: str = "s") -> Manifest:
         (folder / "raw").mkdir()
         (folder / "a.bin").write_text(content)
         (folder / "raw" / "b.txt").write_text("b")
-        return manifests.publish(
-            folder, destination, Manifest("toy", {"sha256": source}, {"n": 1}, {"rows": 3}, ["note"])
-        )
+        manifest = Manifest("toy", {"sha256": source}, {"n": 1}, {"rows": 3}, ["note"])
+        return manifests.publish(folder, destination, manifest)
 
 
 def test_publish_read_verify(tmp_path):

@@ -15,14 +15,9 @@ from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL
 
 SIZES = np.array([[90, 120], [96, 101], [64, 128]], np.int32)
 RULES = dataclasses.replace(
-    RegionRules.of(DEMO_MODEL, 60),
-    before_nms=(40, 30),
-    after_nms=(25, 8),
-    of_image=20,
-    regions=24,
-    positives=6,
+    RegionRules.of(DEMO_MODEL, 60), before_nms=(40, 30), after_nms=(25, 8), of_image=20, regions=24, positives=6,
     detections=12,
-)
+)  # fmt: skip
 EPOCH, SEED = 3, 11
 
 

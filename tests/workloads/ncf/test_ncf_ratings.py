@@ -30,27 +30,15 @@ def write_zip(folder: Path, members: dict[str, str], name: str = "ml.zip") -> Pa
     return path
 
 
-NO_ZIPS = {"empty": b"", "begun": b"PK\3\4" + b"x" * 100, "text": b"not a zip\n"}
-DAMAGED = ("cut", "stream", "sum", *NO_ZIPS)
+NO_ZIPS = (b"", b"PK\3\4" + b"x" * 100, b"not a zip\n")
 
 
-def damaged(how: str) -> bytes:
-    """A zip with this damage; one of NO_ZIPS is none."""
-    if how in NO_ZIPS:
-        return NO_ZIPS[how]
-    buffer = io.BytesIO()
-    big = HEADER + "".join(f"{u},{i},3.5,{u * i * 7919 % 99991}\n" for u in range(1, 200) for i in range(1, 200))
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED if how == "sum" else zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("ml/ratings.csv", big)
-    data = bytearray(buffer.getvalue())
-    if how == "cut":
-        return bytes(data[: len(data) // 2])
-    if how == "stream":
-        data[len(data) // 2] ^= 0xFF
-    if how == "sum":  # still a valid line: only the checksum tells
-        at = data.index(b"\n9,9,3.5,") + 1
-        data[at : at + 1] = b"8"
-    return bytes(data)
+def wrong_sum() -> bytes:
+    """A zip of which a line was made another valid one: only the checksum tells."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("ml/ratings.csv", HEADER + CSV.removeprefix(HEADER) * 400)
+    return packed.getvalue().replace(b"\n1,9,3.5,", b"\n2,9,3.5,", 1)
 
 
 def refused(path: Path) -> str:
@@ -159,8 +147,8 @@ def test_a_bad_line_beyond_the_first_chunk_is_named(tmp_path, monkeypatch, rows_
         (lambda folder: write_zip(folder, {"a.csv": CSV}), "holds no ratings file (looked for ratings.csv"),
         (lambda folder: write_zip(folder, {"ml/ratings.csv": CSV + "1,2\n"}), "ml.zip:ml/ratings.csv, line 89: "),
         *(
-            (lambda folder, how=how: write(folder, damaged(how), "ml.zip"), "the zip file is damaged")
-            for how in DAMAGED
+            (lambda folder, data=data: write(folder, data, "ml.zip"), "the zip file is damaged")
+            for data in (wrong_sum(), *NO_ZIPS)
         ),
     ],
 )

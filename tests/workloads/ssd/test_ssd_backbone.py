@@ -1,9 +1,9 @@
 """`backbone.weights`: what is refused, what is converted, and that weights and statistics arrive in every framework."""
 
+import contextlib
 import dataclasses
 import errno
 import hashlib
-import multiprocessing
 import os
 import re
 
@@ -15,7 +15,7 @@ from suite.common.runspec import read_run
 from suite.plan.resume import identity
 from suite.plan.settings import resolve_settings
 from tests.frameworks_probe import probe
-from tests.helpers import composed, events, only, run_suite, run_suite_here, suite, written
+from tests.helpers import PROJECT, composed, events, only, python, run_suite, run_suite_here, suite, written
 from tests.workloads.common.coco import synthetic_coco
 from tests.workloads.common.networks import synthetic_torch_files as made
 from tests.workloads.ssd import synthetic_ssd
@@ -238,14 +238,20 @@ def test_converted_once_and_loaded(tmp_path, few):
     assert sorted(path.name for path in folder.parent.iterdir()) == [folder.name]
 
 
+CONVERT = """
+import sys
+from pathlib import Path
+from tests.workloads.ssd import test_ssd_backbone as here
+here.backbone.shapes = lambda layers: here.FEW
+here.resolved(*map(Path, sys.argv[1:]))
+"""
+
+
 def test_several_processes_convert_at_once(tmp_path, few):
-    context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=resolved, args=(tmp_path, few)) for _ in range(4)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(120)
-    assert [process.exitcode for process in processes] == [0] * 4
+    """Not by fork, of a process that may have threads."""
+    with contextlib.ExitStack() as stack:
+        processes = [stack.enter_context(python(CONVERT, tmp_path, few, cwd=PROJECT)) for _ in range(4)]
+        assert [process.wait(240) for process in processes] == [0] * 4
     folder = only((tmp_path / "backbones").iterdir())
     assert manifests.verify(folder, manifests.read(folder))
 

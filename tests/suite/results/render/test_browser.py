@@ -1,31 +1,23 @@
 """Pages in Chromium: they load without a request or an error; filters, legends, sorting, hover and addresses work."""
 
 import re
-import shutil
 
 import pytest
 from playwright.sync_api import expect
 
 from suite.cli import main
 from testing.fake_logs import write_run
+from tests.browser import chromium, needs_chromium, visited
 from tests.helpers import wait_until
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.slow, needs_chromium]
 WIDTHS = (400, 800, 1280, 2560)
 
 
 @pytest.fixture(scope="module")
 def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +38,8 @@ def report(tmp_path_factory):
 
 
 def opened(browser, path, address="", **options):
-    """A page, and what went wrong on it or left it so far."""
-    context = browser.new_context(**options)
-    page, noticed = context.new_page(), []
-    page.on("console", lambda message: noticed.append(message.text))
-    page.on("pageerror", lambda error: noticed.append(str(error)))
-    page.on("dialog", lambda dialog: noticed.append(dialog.message))
-    page.on("request", lambda request: None if request.url[:5] in ("file:", "data:") else noticed.append(request.url))
-    page.goto(f"file://{path}{address}")
+    """A page once its figures are drawn, and what went wrong on it or left it so far."""
+    page, noticed = visited(browser, f"file://{path}{address}", **options)
     page.wait_for_selector("figure[data-drawn]")
     return page, noticed
 

@@ -206,8 +206,7 @@ def test_sizes_are_the_references_for_all_images_of_a_megapixel():
     for shorter, longest in ((800, 1333), (96, 128)):
         found = np.stack(bounded_size(height[keep], width[keep], shorter, longest), 1)
         sizes = zip(height[keep].tolist(), width[keep].tolist(), strict=True)
-        expected = [size_of_reference(*size, shorter, longest) for size in sizes]
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(found, [size_of_reference(*size, shorter, longest) for size in sizes])
     assert [int(side) for side in bounded_size(480, 640, 800, 1333)] == [800, 1066]
     assert [int(side) for side in bounded_size(640, 427, 800, 1333)] == [1199, 800]
     assert [int(side) for side in bounded_size(300, 640, 800, 1333)] == [625, 1333]
