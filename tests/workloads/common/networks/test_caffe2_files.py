@@ -46,7 +46,6 @@ def test_arrays_are_those_that_numpy_reads(blobs, fortran):
         # Python 3 writes arrays through `_codecs.encode`, which is not on the list: the published file is Python 2's.
         (pickle.dumps({"a": ARRAYS["lr"]}, protocol=2), "names"),
         (b"\x80\x02]q\x01.", "holds no dictionary"),
-        (pickle.dumps({"a": ARRAYS["lr"]}, 2), "names 'numpy"),  # as Python 3 writes it
         (b"plain text", "no newline"),
         (b"", "pickle exhausted"),
     ],
