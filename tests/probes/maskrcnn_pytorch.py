@@ -36,11 +36,6 @@ def precise_gradients(trainer, batch):
     return gradients(trainer, [batch])
 
 
-def replicas(trainer):
-    """The state of the one local replica."""
-    return [trainer.state()]
-
-
 def pooled(side):
     """Values and gradients of regions of three maps: by products, by level, as on a GPU, and by torchvision alone.
 

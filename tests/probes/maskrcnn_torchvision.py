@@ -39,11 +39,8 @@ def torchvision_name(name: str) -> str:
     if part == "box":
         return f"roi_heads.box_head.{rest}" if layer.startswith("fc") else f"roi_heads.box_predictor.{rest}"
     if part == "mask":
-        return (
-            f"roi_heads.mask_head.{layer[-1]}.0.{kind}"
-            if layer[:4] == "conv" and layer[4:] in "0123"
-            else f"roi_heads.mask_predictor.{rest}"
-        )
+        in_head = layer[:4] == "conv" and layer[4:] in "0123"
+        return f"roi_heads.mask_head.{layer[-1]}.0.{kind}" if in_head else f"roi_heads.mask_predictor.{rest}"
     return f"backbone.body.{name}"
 
 

@@ -9,7 +9,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tests.frameworks_probe import begin_chosen, below, probe, probe_together, relative
+from tests.frameworks_probe import begins, below, probe, probe_together, relative
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 TRAINED = "probes.image_trainers.trained"
@@ -44,14 +44,10 @@ def reference(workload, case, *how):
     return probe("pytorch", REFERENCE, workload, case, *how)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def all_at_once(request):
-    """Every framework begins with what the chosen tests will ask of it, while another one is waited for."""
-    begin_chosen(
-        request,
-        lambda workload, case: None if case == "uneven" else ("pytorch", REFERENCE, workload, case),
-        lambda workload, framework, case: (framework, TRAINED, workload, framework, case),
-    )
+all_at_once = begins(
+    lambda workload, case: None if case == "uneven" else ("pytorch", REFERENCE, workload, case),
+    lambda workload, framework, case: (framework, TRAINED, workload, framework, case),
+)
 
 
 @pytest.mark.parametrize(("workload", "case"), CASES)

@@ -6,7 +6,7 @@ Then what belongs to one of them, and the Transformer against torch.nn.Transform
 import numpy as np
 import pytest
 
-from tests.frameworks_probe import begin_chosen, below, probe, probe_together, relative
+from tests.frameworks_probe import begins, below, probe, probe_together, relative
 from tests.workloads.common.text.synthetic_sentences import EDGES
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
@@ -31,13 +31,6 @@ def expected(name, case):
     return probe("pytorch", f"{PROBES}.expected", name, case)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def all_at_once(request):
-    """Every framework begins with what the chosen tests will ask of it, while another one is waited for."""
-    begin_chosen(request, lambda name, case: ("pytorch", f"{PROBES}.expected", name, case))
-    begin_chosen(request, lambda name, framework, case: (framework, f"{PROBES}.trained", name, framework, case))
-
-
 def assert_same_weights(found, wanted):
     """Adam lifts the rounding of single gradients near 0, hence norms."""
     for name, weight in wanted.items():
@@ -50,6 +43,12 @@ def assert_same_gradients(found, wanted, close=CLOSE):
     for name, gradient in wanted.items():
         assert found[name].shape == gradient.shape
         assert relative(found[name], gradient) <= close, name
+
+
+all_at_once = begins(
+    lambda name, case: ("pytorch", f"{PROBES}.expected", name, case),
+    lambda name, framework, case: (framework, f"{PROBES}.trained", name, framework, case),
+)
 
 
 @EACH

@@ -36,9 +36,8 @@ def own(tmp_path, monkeypatch):
 
 
 def settings_of(workload, *words):
-    return resolve_settings(
-        composed("workload=ncf", "device=cpu", *words), workload, registry.load_framework("pytorch")
-    )
+    config = composed("workload=ncf", "device=cpu", *words)
+    return resolve_settings(config, workload, registry.load_framework("pytorch"))
 
 
 @pytest.mark.parametrize(("workload", "name"), SHIPPED)
@@ -86,13 +85,10 @@ def test_what_a_set_is_based_on(own):
     own('based_on: reference\nbased_on_source: "presumed: as there"\nepsilon: {source: "derived: so"}\n', "first")
     workload = own('based_on: first\nsource: "published: elsewhere"\nmax_epochs: 3\n', "second")
     found, reference = workload.named_sets()["second"], workload.named_sets()["reference"]
-    assert {name: item.value for name, item in found.items()} == {
-        **{name: item.value for name, item in reference.items()},
-        "max_epochs": 3,
-    }
-    assert {item.source for name, item in found.items() if name not in ("max_epochs", "epsilon")} == {
-        "presumed: as there"
-    }
+    values, wanted = ({name: item.value for name, item in one.items()} for one in (found, reference))
+    assert values == {**wanted, "max_epochs": 3}
+    sources = {item.source for name, item in found.items() if name not in ("max_epochs", "epsilon")}
+    assert sources == {"presumed: as there"}
     assert (found["epsilon"].source, found["max_epochs"].source) == ("derived: so", "published: elsewhere")
 
 

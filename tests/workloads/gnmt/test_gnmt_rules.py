@@ -92,9 +92,5 @@ EDGES = {
 
 
 def test_the_stock_checker_agrees_on_settings_around_the_edges(tmp_path):
-    cases = [
-        *varied(V07, EDGES),
-        *(settings(name) for name in PUBLISHED),
-        changed(V07, warmup_steps=99_999, max_epochs=8),
-    ]
+    cases = [*varied(V07, EDGES), *map(settings, PUBLISHED), changed(V07, warmup_steps=99_999, max_epochs=8)]
     assert_agreement(tmp_path, (GNMT(case, WMT) for case in cases), LAXER, 25)

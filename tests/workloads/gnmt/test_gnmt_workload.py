@@ -48,7 +48,7 @@ def test_warm_up_hold_and_four_halvings():
         ("reference", {}),
         ("nvidia_v0.7_dgxa100", {}),
         ("reference", {"warmup_steps": 300, "remain_steps": 100.0}),
-        ("reference", {"remain_steps": 1.0}),
+        ("reference", {"remain_steps": 1.0}),  # all steps (v0.7's rules: it switches the decay off), not the first one
     ],
 )
 def test_rates_are_those_of_the_references_scheduler(name, changed):
@@ -71,26 +71,6 @@ def test_rates_are_those_of_the_references_scheduler(name, changed):
     np.testing.assert_allclose(got, [scheduled(update) for update in updates], rtol=1e-12)
 
 
-def test_no_decay_before_the_end_of_all_steps():
-    """1.0 is all steps (v0.7's rules: it switches the decay off), not the first one, which would end the warm-up too."""
-    workload = with_values("reference", remain_steps=1.0)
-    assert [workload.learning_rate(step) for step in (0, 199, 5_000)] == pytest.approx(
-        [1.0233e-5, 1e-3, 1e-3], rel=1e-4
-    )
-
-
-def test_a_share_of_all_steps_and_an_interval_of_the_rest():
-    """The reference: from 0.666 of the steps of all epochs, the rest in four parts."""
-    workload = made("reference")
-    total = 8 * workload.steps_per_epoch
-    assert workload.remain_steps == int(0.666 * total)
-    assert workload.decay_interval == (total - workload.remain_steps) // 4
-    assert len(workload.decay_boundaries) == 4
-    assert workload.decay_boundaries[-1] < total
-    assert workload.learning_rate(total) == pytest.approx(1e-3 / 16)
-    assert with_values("reference", remain_steps=100.0).log_keys()["opt_learning_rate_warmup_steps"] == 100
-
-
 def test_v05_reference_has_a_constant_rate():
     workload, later = made("reference_v0.5", "v0.5"), made("reference")
     assert {workload.learning_rate(step) for step in (0, 100, 10**6)} == {5e-4}
@@ -104,6 +84,7 @@ def test_what_is_logged_of_the_schedule_is_positive():
     values = [found[name] for name in found if name.startswith("opt_learning_rate") and "alt" not in name]
     assert len(values) == 5
     assert min(values) > 0
+    assert with_values("reference", remain_steps=100.0).log_keys()["opt_learning_rate_warmup_steps"] == 100
 
 
 def test_evaluation_after_every_epoch():

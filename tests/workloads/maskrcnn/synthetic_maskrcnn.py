@@ -54,13 +54,9 @@ anew; not so different that scores are 1."""
 def workload(case: str, framework: str, devices: int = 1, compile: str = "", **changes: object) -> MaskRCNN:
     """The workload of a case, without warm-up, at one rate."""
     chosen = CASES[case]
-    values = synthetic.hyperparameters(
-        MaskRCNN.named_sets()["demo"],
-        learning_rate=RATE,
-        weight_decay=DECAY,
-        warmup_steps=0,
-        num_image_candidates=chosen["candidates"],
-    )
+    changed = {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
+    changed["num_image_candidates"] = chosen["candidates"]
+    values = synthetic.hyperparameters(MaskRCNN.named_sets()["demo"], **changed)
     settings = synthetic.settings(
         "maskrcnn", framework=framework, devices=devices, batch_size_global=chosen["batch"] * devices, seed=5,
         dataset="coco-demo", model=chosen["model"], targets={"BBOX": 0.3, "SEGM": 0.3}, hyperparameters=values,

@@ -12,10 +12,7 @@ from workloads.maskrcnn import masks, results
 from workloads.maskrcnn.input.facts import evaluation_index
 from workloads.maskrcnn.settings import DEMO_TARGETS
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning:pycocotools"),
-]
+pytestmark = pytest.mark.slow
 
 LIMITS = {"BBOX": 0.02, "SEGM": 0.01}
 PER_CLASS, SIDE = 12, 28

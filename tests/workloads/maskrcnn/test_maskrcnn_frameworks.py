@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.frameworks_probe import begin_chosen, below, probe, probe_together, relative
+from tests.frameworks_probe import begins, below, probe, probe_together, relative
 from tests.workloads.maskrcnn import regions_plain as plain
 from tests.workloads.maskrcnn import synthetic_maskrcnn
 
@@ -27,10 +27,7 @@ def reference(case):
     return probe("pytorch", "probes.maskrcnn_torchvision.computed", case)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def all_at_once(request):
-    """Every framework begins with what the chosen tests will ask of it, while another one is waited for."""
-    begin_chosen(request, asked)
+all_at_once = begins(asked)
 
 
 @of_every_case

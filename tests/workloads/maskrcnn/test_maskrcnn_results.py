@@ -17,8 +17,6 @@ from workloads.common.coco import average_precision
 from workloads.maskrcnn import masks, results
 from workloads.maskrcnn.input.facts import evaluation_index
 
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning:pycocotools")
-
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
@@ -94,11 +92,8 @@ def test_each_of_the_two_sees_its_own_mistakes(prepared, index):
         masks.encode(np.ones((1, 28, 28), np.float32), corner, int(index.height[row]), int(index.width[row]))[0]
         for row in found["number"]
     ]
-    wrong = {
-        **found,
-        "mask_counts": np.frombuffer(b"".join(everywhere), np.uint8),
-        "mask_bytes": np.array([len(counts) for counts in everywhere]),
-    }
+    counts, lengths = np.frombuffer(b"".join(everywhere), np.uint8), np.array([len(one) for one in everywhere])
+    wrong = {**found, "mask_counts": counts, "mask_bytes": lengths}
     scored = results.score(wrong, prepared, 40, "pycocotools")
     assert scored["BBOX"] == pytest.approx(1.0)
     assert scored["SEGM"] < 0.2

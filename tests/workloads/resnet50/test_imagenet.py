@@ -94,18 +94,15 @@ def test_a_subset_is_spread_over_the_classes(source, tmp_path):
     assert len(opened(tmp_path / "p", "val")) == 5
     assert IMAGENET.read(tmp_path / "p").notes == ("subset of 10 training images",)
     prepare(source, tmp_path / "q", subset=2)
-    assert IMAGENET.read(tmp_path / "q").notes == ("subset of 2 training images",), (
-        "no word of classes that are missing"
-    )
+    (note,) = IMAGENET.read(tmp_path / "q").notes  # no word of classes that are missing
+    assert note == "subset of 2 training images"
     assert "--subset 0" in refused(source, tmp_path, subset=0)
 
 
 def test_counts_that_are_not_imagenets_become_a_note(source, tmp_path):
     ImageNet().prepare(source, tmp_path / "p")
-    assert (
-        "40 train instead of 1,281,167, 20 val instead of 50,000, 5 classes instead of 1,000"
-        in IMAGENET.read(tmp_path / "p").notes[0]
-    )
+    (note,) = IMAGENET.read(tmp_path / "p").notes
+    assert "40 train instead of 1,281,167, 20 val instead of 50,000, 5 classes instead of 1,000" in note
     assert manifests.read(tmp_path / "p").matches_published is False
     assert IMAGENET.published_facts().train_samples == 1_281_167
 
@@ -140,9 +137,8 @@ def flatten(source):
 @pytest.mark.parametrize("form", ["pairs", "csv", "in order", "no suffix"])
 def test_a_flat_validation_set_with_a_file_of_labels(source, tmp_path, form):
     prepare(source, tmp_path / "p")
-    expected = sorted(
-        zip(map(int, opened(tmp_path / "p", "val").bytes), map(int, opened(tmp_path / "p", "val").label), strict=True)
-    )
+    given = opened(tmp_path / "p", "val")
+    expected = sorted(zip(given.bytes.tolist(), given.label.tolist(), strict=True))
     labels = flatten(source)
     if form == "in order":
         (source / "val_labels.txt").write_text("".join(f"{wnid}\n" for wnid in labels.values()))
@@ -155,7 +151,7 @@ def test_a_flat_validation_set_with_a_file_of_labels(source, tmp_path, form):
         (source / "val" / "val_labels.txt").write_text("".join(rows))
     prepare(source, tmp_path / "q")
     flat = opened(tmp_path / "q", "val")
-    assert sorted(zip(map(int, flat.bytes), map(int, flat.label), strict=True)) == expected
+    assert sorted(zip(flat.bytes.tolist(), flat.label.tolist(), strict=True)) == expected
 
 
 @pytest.mark.parametrize(

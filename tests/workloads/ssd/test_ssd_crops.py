@@ -32,10 +32,8 @@ def plain(seed, epoch, image, boxes, attempts):
             width, height = (0.3 + 0.7 * one(key, number, attempt, draw, image) for draw in (0, 1))
             if width / height < 0.5 or width / height > 2:
                 continue
-            left, top = (
-                one(key, number, attempt, 2, image) * (1 - width),
-                one(key, number, attempt, 3, image) * (1 - height),
-            )
+            left = one(key, number, attempt, 2, image) * (1 - width)
+            top = one(key, number, attempt, 3, image) * (1 - height)
             window = [left, top, left + width, top + height]
             if not all(boxes_plain.iou(box, window) > minimum for box in boxes):
                 continue
@@ -103,14 +101,10 @@ def test_objects_inside_are_cut_renormalised_and_mirrored():
     assert labels.tolist() == [1, 4]
     assert ends.tolist() == [1, 2, 2]
     np.testing.assert_allclose(found, [[0, 0, 0.5, 0.5], [-0.01, 0.4, 0.8, 0.6]], atol=1e-6)  # not cropped, so not cut
-    found, _, _ = crops.inside(
-        windows[2:], mirrored[2:], np.array([[0.1, 0.2, 0.3, 0.6]], np.float32), labels[:1], ends[:1]
-    )
-    np.testing.assert_allclose(found, [[0.25, 0.25, 0.75, 0.75]], atol=1e-6)
-    found, _, _ = crops.inside(
-        windows[2:], mirrored[2:], np.array([[0.1, 0.2, 0.2, 0.6]], np.float32), labels[:1], ends[:1]
-    )
-    np.testing.assert_allclose(found, [[0.5, 0.25, 0.75, 0.75]], atol=1e-6)
+    for right, left in ((0.3, 0.25), (0.2, 0.5)):
+        box = np.array([[0.1, 0.2, right, 0.6]], np.float32)
+        found, _, _ = crops.inside(windows[2:], mirrored[2:], box, labels[:1], ends[:1])
+        np.testing.assert_allclose(found, [[left, 0.25, 0.75, 0.75]], atol=1e-6)
 
 
 @examples(40)

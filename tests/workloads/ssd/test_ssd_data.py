@@ -82,27 +82,6 @@ def test_pixels_follow_the_boxes(prepared):
     data.close()
 
 
-def test_scaled_decoding_changes_the_crops_that_are_larger_than_the_target(prepared):
-    exact, scaled = opened(prepared), opened(prepared, decode="scaled")
-    drawn = exact.draw(np.arange(23), 0)
-    size, reduced = 64, 0
-    for image in range(23):
-        pixels = []
-        for data in (exact, scaled):
-            data.size, out = size, np.empty((size, size, 3), np.uint8)
-            data._make_image(out, drawn, image, Reader())
-            pixels.append(out.astype(int))
-        difference = np.abs(pixels[0] - pixels[1]).mean()
-        if drawn.pixels[image, 2:].min() >= size:
-            reduced += 1
-            assert 0.5 < difference < 20
-        else:
-            assert difference == 0
-    assert 3 < reduced < 20
-    exact.close()
-    scaled.close()
-
-
 def test_replicas_share_the_batches_of_one(prepared):
     alone = opened(prepared)
     expected = copies(alone, 1, 6)

@@ -105,11 +105,8 @@ def test_evaluations_are_those_of_the_rules():
 
 def evaluations_of_the_reference(batch, steps):
     """The loop of v0.5's train.py: steps done at each evaluation, and its epoch, from 0."""
-    wanted, iteration, found = (
-        [int(n * 32 / batch) for n in (120_000, 160_000, 180_000, 200_000, 220_000, 240_000)],
-        0,
-        [],
-    )
+    iteration, found = 0, []
+    wanted = [int(n * 32 / batch) for n in (120_000, 160_000, 180_000, 200_000, 220_000, 240_000)]
     for epoch in range(66):
         for done in range(epoch * steps + 1, epoch * steps + steps + 1):
             if iteration in wanted:
@@ -137,9 +134,8 @@ def test_the_articles_sets(name, batch, rate):
     assert rate == pytest.approx(1e-3 * round(2.5 * batch / 32))
     assert values["batch_size_global"].source == "published: DGX-1 scaling article, table 3"
     assert values["learning_rate"].source.startswith("presumed" if name == "8gpu" else "derived")
-    assert all(
-        values[key].source.startswith("presumed") for key in ("warmup_steps", "optimizer", "momentum", "lr_scaling")
-    )
+    for key in ("warmup_steps", "optimizer", "momentum", "lr_scaling"):
+        assert values[key].source.startswith("presumed")
 
 
 def test_everything_is_decayed():

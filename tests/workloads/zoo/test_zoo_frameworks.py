@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.frameworks_probe import begin_chosen, below, probe, relative
+from tests.frameworks_probe import begins, below, probe, relative
 from tests.workloads.zoo.synthetic_zoo import IN_SHORT, small
 from workloads.common.networks import layer_lists
 from workloads.zoo import networks
@@ -35,14 +35,9 @@ def chosen(model):
     return "rmsprop_demo" if model == "littlecnn" else "sgd"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def all_at_once(request):
-    """Every framework begins with what the chosen tests will ask of it, while another one is waited for."""
-
-    def job(framework, model, image_size):
-        return framework, TRAINED, model, framework, image_size, chosen(model)
-
-    begin_chosen(request, job)
+all_at_once = begins(
+    lambda framework, model, image_size: (framework, TRAINED, model, framework, image_size, chosen(model))
+)
 
 
 @pytest.mark.parametrize(("model", "image_size"), TRAINED_ALL)

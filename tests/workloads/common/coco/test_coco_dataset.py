@@ -63,9 +63,8 @@ def test_arrays_hold_what_the_files_say(source, tmp_path):
         assert images.name(row) == f"train2017/{entry['file_name']}"
         assert (images.width[row], images.height[row]) == (entry["width"], entry["height"])
         assert images.bytes[row] == (source / images.name(row)).stat().st_size
-        expected = sorted(
-            (a["id"], a["bbox"], a["category_id"]) for a in content["annotations"] if a["image_id"] == entry["id"]
-        )
+        mine = [each for each in content["annotations"] if each["image_id"] == entry["id"]]
+        expected = sorted((each["id"], each["bbox"], each["category_id"]) for each in mine)
         assert labels[first : ends[row]].tolist() == [classes[category] for _, _, category in expected]
         for (_, (left, top, width, height), _), box in zip(expected, boxes[first : ends[row]], strict=True):
             corners = np.array([left, top, left + width, top + height])
@@ -99,9 +98,6 @@ def test_ground_truth_has_all_images_and_the_files_own_ids(source, tmp_path):
     for entry in content["annotations"]:
         entry.pop("segmentation")
     assert sorted(truth["annotations"], key=lambda a: a["id"]) == sorted(content["annotations"], key=lambda a: a["id"])
-    assert sum(entry["iscrowd"] for entry in truth["annotations"]) == 0 + sum(
-        e["iscrowd"] for e in content["annotations"]
-    )
     assert truth["categories"] == sorted(synthetic.CATEGORIES, key=lambda entry: entry["id"])
 
 
@@ -288,29 +284,23 @@ def test_the_two_flat_boxes_of_the_published_file_are_left_out_without_a_note(so
     shutil.copy(source / "train2017" / "000000000040.jpg", source / "train2017" / "000000200365.jpg")
     lines = prepare(source, tmp_path / "p")
     assert lines[0].startswith("left out: ")
-    assert lines[0].endswith(
-        "annotation 918 (image 200365): box [29.65, 38.33, 1.03, 0.0] has no area, as in the published file"
-    )
+    assert "annotation 918 (image 200365): box [29.65, 38.33, 1.03, 0.0] has no area" in lines[0]
     assert manifests.read(tmp_path / "p").notes == []
     images, found = opened(tmp_path / "p")
     assert images.label[-1] == 200_365
     assert found.box[-1].tolist() == [1, 2, 3, 4]
 
 
-def test_several_are_listed_and_counted(source, tmp_path):
-    def spoil(content):
-        for entry in content["annotations"]:
-            entry["category_id"] = 5
+def unknown(first):
+    """All annotations from this one on are of a category that there is not."""
+    return lambda content: [entry.update(category_id=5) for entry in content["annotations"][first:]]
 
-    synthetic.change(source, spoil, "val2017")
+
+def test_several_are_listed_and_counted(source, tmp_path):
+    synthetic.change(source, unknown(0), "val2017")
     message = refused(source, tmp_path)
     assert "val2017.json: no image with objects can be used; the first problem is " in message
-
-    def most(content):
-        for entry in content["annotations"][1:]:
-            entry["category_id"] = 5
-
-    synthetic.change(source, most)
+    synthetic.change(source, unknown(1))
     shutil.copy(synthetic.path(source), synthetic.path(source, "val2017"))
     shutil.copytree(source / "train2017", source / "val2017", dirs_exist_ok=True)
     lines = refused(source, tmp_path).splitlines()
@@ -322,10 +312,7 @@ def test_several_are_listed_and_counted(source, tmp_path):
 def test_image_files(source, tmp_path):
     folder = source / "train2017"
     (folder / "000000000010.jpg").unlink()
-    message = refused(source, tmp_path)
-    assert message.startswith(
-        f"{folder}/000000000010.jpg: image 10: cannot be read (No such file or directory); repair it"
-    )
+    assert refused(source, tmp_path).startswith(f"{folder}/000000000010.jpg: image 10: cannot be read (No such file")
     (folder / "000000000020.jpg").write_bytes(b"")
     (folder / "000000000030.jpg").write_bytes((folder / "000000000060.jpg").read_bytes()[:-200])
     (folder / "000000000040.jpg").write_bytes(simplejpeg.encode_jpeg(np.zeros((9, 8, 3), np.uint8)))

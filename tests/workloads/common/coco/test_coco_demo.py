@@ -25,8 +25,6 @@ from workloads.common.images.drawing.scenes import CLASSES
 from workloads.ssd import priors
 from workloads.ssd.settings import DEMO_MODEL
 
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning:pycocotools")
-
 CONSTANT_LIMIT_AP = 0.02
 DRAWN_SHA256 = "d11cf7796b24b987d85fd8d5584ba6217da8da309442994cedade3dbc4fe0236"
 ANNOTATIONS_SHA256 = "f00967a60ff25676b74aeaa755d6f49cf9334897f014018c6a9ef44cb8ba1243"

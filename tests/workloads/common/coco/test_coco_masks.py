@@ -20,8 +20,6 @@ from workloads.common.coco import masks, objects
 from workloads.common.coco.dataset import Coco2014
 from workloads.common.images import index
 
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning:pycocotools")
-
 SQUARE = [2.5, 3.25, 12.5, 3.25, 12.5, 13.25, 2.5, 13.25]
 
 

@@ -42,11 +42,8 @@ def identify(split):
 def test_each_pair_once_in_equal_steps_everywhere(lengths, replicas, share, framing, by_tokens, every, seed):
     lengths = np.array(lengths, np.uint16).T
     edges = equal_edges(25, 4)
-    chosen = (
-        buckets_by_tokens(edges, 25 * share * replicas, replicas)
-        if by_tokens
-        else buckets_by_samples(edges, share * replicas, replicas)
-    )
+    made, size = (buckets_by_tokens, 25) if by_tokens else (buckets_by_samples, 1)
+    chosen = made(edges, size * share * replicas, replicas)
     batching = Batching(framing, chosen, (32,), 4, by_tokens, replicas, every)
     split = identify(numbered(lengths))
     seen = []
@@ -181,9 +178,8 @@ def test_each_evaluation_sentence_stands_in_one_batch(demo_data, devices, size):
             assert batch.weight == arrays["valid"].sum()
     assert len(counts) == 1
     assert sorted(seen["test"]) == sorted(seen["dev"]) == list(range(200))
-    assert lengths["test"][: len(lengths["test"]) // devices] == sorted(
-        lengths["test"][: len(lengths["test"]) // devices], reverse=True
-    )
+    of_first = lengths["test"][: len(lengths["test"]) // devices]
+    assert of_first == sorted(of_first, reverse=True)
 
 
 def test_long_evaluation_sentences_are_whole(demo_data):

@@ -111,10 +111,8 @@ def test_batches_have_the_shapes_that_are_announced(folder, kind):
     shapes = [{name: (spec.shape, spec.dtype) for name, spec in specs.items()} for specs in workload.shapes()]
     assert 3 <= len(shapes) <= 5
     (data, _) = data_of(workload)
-    seen = [
-        {name: (array.shape, str(array.dtype)) for name, array in batch.arrays.items()}
-        for (batch,) in data.train(0, workload.steps_per_epoch)
-    ]
+    batches = [batch.arrays.items() for (batch,) in data.train(0, workload.steps_per_epoch)]
+    seen = [{name: (array.shape, str(array.dtype)) for name, array in arrays} for arrays in batches]
     assert all(one in shapes for one in seen)
     assert all(one in seen for one in shapes)
     assert [one["source"][0][1] for one in shapes] == sorted((one["source"][0][1] for one in shapes), reverse=True)

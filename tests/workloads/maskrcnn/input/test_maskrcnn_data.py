@@ -20,7 +20,6 @@ from workloads.maskrcnn.input.synthetic import SyntheticSampleData
 from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.maskrcnn.workload import MaskRCNN
 
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning:pycocotools")
 MODEL = {**DEMO_MODEL, "classes": 3, "padded_shapes": [[96, 160], [64, 160], [160, 96], [160, 64]]}
 IMAGES, WITH_OBJECTS, UNUSED = 25, 23, (5, 110)
 """Of training; ids of two whose objects are a crowd, or a pixel wide."""

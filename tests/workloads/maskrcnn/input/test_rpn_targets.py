@@ -54,9 +54,8 @@ def test_anchors_of_a_shape_are_made_once():
     found = anchors.level_anchors(REFERENCE_MODEL, 800, 1344)
     assert [len(level) for level in found] == [201_600, 50_400, 12_600, 3_150, 819]
     assert anchors.count(REFERENCE_MODEL, 800, 1344) == 268_569
-    assert all(
-        one is other for one, other in zip(found, anchors.level_anchors(REFERENCE_MODEL, 800, 1344), strict=True)
-    )
+    again = anchors.level_anchors(REFERENCE_MODEL, 800, 1344)
+    assert all(one is other for one, other in zip(found, again, strict=True))
     assert not found[0].flags.writeable
     levels = anchors.levels(REFERENCE_MODEL, 800, 1344)
     np.testing.assert_array_equal(np.concatenate(found), rpn_targets.take(levels, np.arange(268_569)))
