@@ -5,7 +5,9 @@ import dataclasses
 import errno
 import hashlib
 import os
+import pickle
 import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -239,18 +241,23 @@ def test_converted_once_and_loaded(tmp_path, few):
 
 
 CONVERT = """
-import sys
-from pathlib import Path
-from tests.workloads.ssd import test_ssd_backbone as here
-here.backbone.shapes = lambda layers: here.FEW
-here.resolved(*map(Path, sys.argv[1:]))
+import pickle, sys
+from workloads.common.networks import backbones
+print(flush=True)
+backbones.resolve(*pickle.load(sys.stdin.buffer))
 """
 
 
 def test_several_processes_convert_at_once(tmp_path, few):
-    """Not by fork, of a process that may have threads."""
+    """All are ready before the first begins: else one is done before the next has imported what it needs."""
+    settings = settings_of(tmp_path, "backbone.allow_other=true", weights=few)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with contextlib.ExitStack() as stack:
-        processes = [stack.enter_context(python(CONVERT, tmp_path, few, cwd=PROJECT)) for _ in range(4)]
+        processes = [stack.enter_context(python(CONVERT, cwd=PROJECT, **pipes)) for _ in range(4)]
+        assert [process.stdout.readline() for process in processes] == [b"\n"] * 4
+        for process in processes:
+            process.stdin.write(pickle.dumps((settings, backbone.PUBLISHED, FEW)))
+            process.stdin.close()
         assert [process.wait(240) for process in processes] == [0] * 4
     folder = only((tmp_path / "backbones").iterdir())
     assert manifests.verify(folder, manifests.read(folder))
