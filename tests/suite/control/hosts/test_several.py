@@ -4,9 +4,11 @@ import contextlib
 import itertools
 import json
 import os
+import random
 import re
 import signal
 import sys
+import time
 
 import psutil
 import pytest
@@ -264,6 +266,23 @@ def test_a_fault_is_named_and_nothing_is_left(two, folder, way, kind):
             assert_node2_is_named(run_folder, reason)
             clean(two)
         assert controller.client.wait(240) == 1
+
+
+@pytest.mark.full
+def test_agents_killed_at_any_moment_leave_nothing_and_a_run_that_is_done_again(two, folder):
+    rng = random.Random(1)
+    for number in range(10):
+        words = (*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=slow", *SSH, f"output={folder / str(number)}")
+        controller = two.hub.start(command(*words), folder / f"{number}.out", folder, variables=surroundings(folder))
+        time.sleep(rng.uniform(0.5, 5.0))
+        for agent in processes_on(two[rng.choice(["node1", "node2"])], "", "-m suite.agent")[:1]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                agent.kill()
+        assert controller.client.wait(240) in (0, 1, 2)
+        clean(two)
+        done = run(two, folder, *words, "resume=true")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert status(only(folder.glob(f"{number}/*/run_0")))["status"] == "success"
 
 
 @pytest.mark.framework
