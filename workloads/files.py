@@ -57,5 +57,8 @@ def read_json(path: str | os.PathLike[str], limit_bytes: int = RECORD_BYTES) -> 
     """The value in a JSON file. Raises OSError like `read_bytes`; ValueError for what is no JSON, or nested too deeply."""
     try:
         return json.loads(read_bytes(path, limit_bytes))
-    except RecursionError:
-        raise ValueError(f"{os.fspath(path)}: JSON nested too deeply") from None
+    except json.JSONDecodeError:
+        raise
+    except (ValueError, RecursionError) as error:  # no UTF-8, a number of thousands of digits; lists without end
+        why = "JSON nested too deeply" if isinstance(error, RecursionError) else str(error)[:80]
+        raise ValueError(f"{os.fspath(path)}: {why}") from None

@@ -88,7 +88,16 @@ def read_run(path: Path) -> RunSpec:
     if not isinstance(value, dict):
         raise ValueError(f"{path} describes no run; move it away, or type another output=FOLDER")
     if value.get("schema") != SCHEMA:
-        raise ValueError(f"{path}: schema {value.get('schema')}, this version reads {SCHEMA}")
+        raise ValueError(f"{path}: schema {str(value.get('schema'))[:40]}, this version reads {SCHEMA}")
+    try:
+        return _run_of(value, path)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path} describes no run ({type(error).__name__}: {error}); type another output=FOLDER"
+        ) from None
+
+
+def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
     value.setdefault("hosts", [])  # a file from before hosts were recorded: of one machine
     value = {"study": "", "study_cell": [], **value}  # one from before studies
     settings = {"threads_per_device": "auto", **value["settings"]}  # one from before threads could be typed

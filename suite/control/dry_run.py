@@ -167,5 +167,5 @@ def _earlier() -> Iterator[Earlier]:
             if status["status"] in FINISHED:
                 began, ended = (datetime.fromisoformat(status[name]) for name in ("started", "ended"))
                 yield Earlier(identity(run), run.identity["device_name"], (ended - began).total_seconds())
-        except (OSError, ValueError, KeyError, TypeError):  # another version's, or cut off
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # another version's, or cut off
             continue

@@ -38,7 +38,11 @@ def finished_status(folder: Path, run: RunSpec) -> str:
     except (FileNotFoundError, json.JSONDecodeError):
         return ""
     status = str(filed.get("status")) if isinstance(filed, dict) else ""
-    if identity(earlier) != identity(run):
+    try:
+        alike = identity(earlier) == identity(run)
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"{folder / 'run.json'} describes no run ({error}); type another output=FOLDER") from None
+    if not alike:
         raise ValueError(
             f"{folder} holds a run of other settings or data; resume with the same command, or another output"
         )
