@@ -98,7 +98,7 @@ def _own(folder: Path) -> Dataset | None:
         kind = files.read_json(folder / "manifest.json", _LARGEST_MANIFEST)["options"]["kind"]
         loaded: Dataset = _points(DATASETS)[kind].load()()
         return loaded.called(folder.name)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 

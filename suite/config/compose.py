@@ -176,43 +176,47 @@ def _sweep(words: list[str], plugin_names: list[str]) -> tuple[list[str], list[C
     workloads = _prepare(words, multirun=True)
     swept = _gpus_first(_swept(words))
     first = [f"{key}={values[0]}" for key, values in swept]
-    config, of_hydra = _composed(first, workloads)
+    loaded, of_hydra = _loaded(first, workloads)
+    config = _resolved(loaded)
     params = of_hydra["sweeper"].get("params") or {}
     typed = {key for key, _ in swept}
     swept = [*_swept([f"{key}={value}" for key, value in params.items() if key not in typed]), *swept]
     added, note = default_gpus(dict(swept), config)
     swept = _gpus_first([*_swept(added), *swept])
     grid = map(list, itertools.product(*([f"{key}={value}" for value in values] for key, values in swept)))
-    jobs = [_job(words, plugin_names, workloads, config) for words, config in _each(grid, workloads)]
+    jobs = [_job(words, plugin_names, workloads, config) for words, config in _each(grid, workloads, (first, loaded))]
     notes = [note, left_out([job.config for job in jobs])]
     return added, [job for job in jobs if divides(job.config)], [line for line in notes if line]
 
 
-def _each(grid: Iterable[list[str]], workloads: Sequence[str]) -> Iterator[tuple[list[str], dict[str, Any]]]:
-    """The words and the settings of each job. Jobs that differ in plain values alone are composed once, and these are set in
-    it: a tenth of the time. Not where files of the user's are read: what they hold may depend on all words (`${hydra:…}`)."""
-    composed: dict[tuple[str, ...], DictConfig] = {}
+def _each(
+    grid: Iterable[list[str]], workloads: Sequence[str], first: tuple[list[str], DictConfig]
+) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    """The words and the settings of each job. Jobs that differ in plain values alone are composed once, `first` before, and
+    these are set in it: a tenth of the time."""
+    composed = {_apart(first[0])[1]: first[1]}
     for words in grid:
-        plain = (
-            {} if conf.search_words() else {key: value for key, value in map(_parsed, words) if _is_plain(key, value)}
-        )
-        others = tuple(word for word in words if _parsed(word)[0] not in plain)
-        if (config := composed.get(others)) is None:
-            config = composed[others] = _loaded(words, workloads)[0]
+        plain, others = _apart(words)
+        if others not in composed:
+            composed[others] = _loaded(words, workloads)[0]
+        for key, value in plain.items():
+            OmegaConf.update(composed[others], key, value)
+        yield words, _resolved(composed[others])
+
+
+def _apart(words: Sequence[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Key to value of the words that give one key one value and choose no files, and the other words. All are others where
+    files of the user's are read: what they hold may depend on every word (`${hydra:…}`)."""
+    plain: dict[str, Any] = {}
+    others: list[str] = []
+    for word in words:
+        key, value = word.partition("=")[0], overrides.parse(word).value()
+        chooses = key in GROUPS or key.startswith(("hydra", "workload.target", "+", "~"))
+        if chooses or conf.search_words() or not isinstance(value, str | int | float | bool | None):
+            others.append(word)
         else:
-            for key, value in plain.items():
-                OmegaConf.update(config, key, value)
-        yield words, _resolved(config)
-
-
-def _parsed(word: str) -> tuple[str, Any]:
-    return word.partition("=")[0], overrides.parse(word).value()
-
-
-def _is_plain(key: str, value: Any) -> bool:
-    """Whether an override gives one key one value, and chooses no files."""
-    chooses = key in GROUPS or key.startswith(("hydra", "workload.target", "+", "~"))
-    return not chooses and isinstance(value, str | int | float | bool | None)
+            plain[key] = value
+    return plain, tuple(others)
 
 
 def _swept(words: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -155,9 +155,8 @@ def count(argument: str) -> int:
 def check_count(counts: Mapping[str, int], arguments: Sequence[str]) -> None:
     """Raise ValueError where there are more jobs, of so many values of each key, than `sweep.limit=N` among the arguments."""
     limits = [argument.partition("=")[2] for argument in arguments if argument.startswith("sweep.limit=")]
-    most = (
-        int(limits[-1]) if limits and limits[-1].isdecimal() else SweepConfig().limit
-    )  # what is no number is refused later
+    typed = bool(limits) and limits[-1].isdecimal()  # what is no number is refused later
+    most = int(limits[-1]) if typed else SweepConfig().limit
     if (jobs := math.prod(counts.values())) > most:
         several = " x ".join(f"{key}: {found:,}" for key, found in counts.items() if found > 1)
         raise ValueError(

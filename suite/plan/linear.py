@@ -44,7 +44,7 @@ def _known(path: Path) -> dict[str, Json]:
     """What the cache holds; nothing where it is missing or damaged: then it is measured anew."""
     try:
         answers = files.read_json(path)
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return {}
     return answers if isinstance(answers, dict) else {}
 

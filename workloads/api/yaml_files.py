@@ -104,7 +104,6 @@ def _said(error: yaml.MarkedYAMLError, text: str) -> str:
 class _Open:
     """A list or a mapping whose end has not come yet."""
 
-    line: int
     anchor: str | None
     is_mapping: bool
     values: int = 1
@@ -158,7 +157,7 @@ class _Bounds:
         if len(self._opened) == DEEPEST:
             raise _Mistake(line, f"more than {DEEPEST} lists or mappings in each other")
         self._sizes.pop(event.anchor, None)  # until it ends, nothing can repeat it
-        self._opened.append(_Open(line, event.anchor, isinstance(event, yaml.MappingStartEvent)))
+        self._opened.append(_Open(event.anchor, isinstance(event, yaml.MappingStartEvent)))
 
     def _key(self, line: int, word: str | None) -> None:
         """Note what may be a key: `word`, or None for what is none. A mapping's children are keys and values by turns."""

@@ -18,7 +18,6 @@ from workloads.common.text import prepared, sources, subtoken_learning
 from workloads.common.text.encoding import chunks
 from workloads.common.text.prepared import SIDES, SPLITS, Processed
 from workloads.common.text.subtokens import Subtokeniser
-from workloads.files import open_stream
 
 TOOLS = ("sacremoses", "subword-nmt")
 """What plain text is processed with."""
@@ -226,7 +225,9 @@ class WMT16EnDe(TextDataset):
             paths = {WMT16_FILES[key]: (processed.files[key], md5) for key, md5 in WMT16_MD5.items()}
             paths[WMT16_REFERENCES] = (processed.references, NEWSTEST2014_MD5["de"])
             with ThreadPoolExecutor(prepared.cores()) as pool:
-                digests = list(pool.map(md5, (path for path, _ in paths.values())))
+                digests = list(
+                    pool.map(lambda path: manifests.sha256(path, "md5"), (path for path, _ in paths.values()))
+                )
             self._wrong = [name for (name, (_, md5)), is_ in zip(paths.items(), digests, strict=True) if md5 != is_]
         return self._wrong
 
@@ -295,7 +296,7 @@ class WMT17EnDe(TextDataset):
         wanted = {WMT17_VOCABULARY: (processed.vocabulary, WMT17_VOCABULARY_MD5)}
         for side, language in zip(SIDES, self.languages, strict=True):
             wanted[f"newstest2014.{language}"] = processed.files["test", side], NEWSTEST2014_MD5[language]
-        wrong = [name for name, (path, digest) in wanted.items() if md5(path) != digest]
+        wrong = [name for name, (path, digest) in wanted.items() if manifests.sha256(path, "md5") != digest]
         lines = sum(data.count(b"\n") for data in chunks(processed.files["train", "source"]))
         remarks = [f"md5 differs from the reference's: {', '.join(wrong)}"] if wrong else []
         return remarks + ([f"{lines:,} training pairs, not {WMT17_PAIRS:,}"] if lines != WMT17_PAIRS else [])
@@ -332,12 +333,3 @@ class WMT17EnDe(TextDataset):
     def how_to_learn(self) -> str:
         """The command that learns a vocabulary."""
         return f"suite data make-vocabulary {self.name} --from FILE … --to FILE"
-
-
-def md5(path: Path) -> str:
-    """Hex digest of a file."""
-    digest = hashlib.md5(usedforsecurity=False)
-    with open_stream(path) as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

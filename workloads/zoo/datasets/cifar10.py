@@ -70,13 +70,10 @@ def _archive_note(source: Path) -> list[str]:
     """A note where an archive is not one of the published ones."""
     if source.is_dir():
         return []
-    digest = hashlib.md5(usedforsecurity=False)
-    with open_stream(source) as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    if digest.hexdigest() in MD5:
+    digest = manifests.sha256(source, "md5")
+    if digest in MD5:
         return []
-    return [f"{source.name} has the MD5 {digest.hexdigest()}, which is none of the published archives'"]
+    return [f"{source.name} has the MD5 {digest}, which is none of the published archives'"]
 
 
 @contextmanager
