@@ -32,6 +32,7 @@ def flags() -> list[str]:
 
 
 def files(group: str) -> dict[str, Path]:
-    """Name to file of a group such as `profile` or `study`. The shipped file wins over one of the same name, as in Hydra."""
-    paths = [path for folder in (*_own, CONF) for path in sorted((folder / group).glob("*.yaml"))]
+    """Name to file of a group such as `profile` or `study`. Of the same name the shipped file wins, then that of the folder
+    that was named first, as in Hydra."""
+    paths = [path for folder in (*reversed(_own), CONF) for path in sorted((folder / group).glob("*.yaml"))]
     return {path.stem: path for path in paths}

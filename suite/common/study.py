@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from suite.common import conf, registry
 from suite.common.registry import not_allowed
 from workloads.api import Json
+from workloads.api.yaml_files import read_yaml
 
 SIZES = ("full", "ci")
 _KEYS = ("sentence", "set", "axes", "points", "ci", "table", "figure", "refused")
@@ -115,9 +114,9 @@ def as_typed(value: Json) -> str:
 
 def _from_file(path: Path) -> Mapping[str, Any]:
     try:
-        return _mapping(path.stem, "the file", yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, yaml.YAMLError) as error:
-        raise ValueError(f"study={path.stem}: {path} cannot be read ({' '.join(str(error).split())})") from None
+        return _mapping(path.stem, "the file", read_yaml(path))
+    except OSError as error:
+        raise ValueError(f"study={path.stem}: {path}: {error.strerror}") from None
 
 
 def _from_outside(name: str) -> Mapping[str, Any]:

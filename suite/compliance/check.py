@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from suite.compliance import claims, rule_files, rulesets
 from suite.compliance.complaints import MISSING, OF_TRAINING, Complaint, asked_otherwise, changed_target, explain
 from suite.compliance.equivalences import equivalences
@@ -25,6 +23,7 @@ from suite.results.logs.reader import interpret
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 from workloads.api import ROUNDS
+from workloads.api.yaml_files import parse_yaml, read_text
 
 RULESET = rulesets.DEFAULT
 
@@ -162,12 +161,15 @@ def find_rule_file(name: str) -> Path:
 def _rule_entries(path: Path) -> list[Mapping[str, Any]]:
     """The entries of a rule file, as text: code in it is run only by the checker."""
     try:
-        entries = rule_files.parse_rules(path.read_text(encoding="utf-8"))
+        text = read_text(path)
+        parse_yaml(text, path, twice=True)  # a key comes again in published ones
+        entries = rule_files.parse_rules(text)
         listed = isinstance(entries, list) and all(isinstance(entry, dict) and len(entry) == 1 for entry in entries)
-        if not listed or not entries or not all("NAME" in entry["KEY"] for entry in entries if "KEY" in entry):
+        keys = [entry["KEY"] for entry in entries if "KEY" in entry] if listed else []
+        if not listed or not entries or not all(isinstance(key, dict) and "NAME" in key for key in keys):
             raise ValueError("a list of BEGIN, KEY and END")
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        first, example = str(error).splitlines()[0], RULES_FOLDER / "ncf_reference.yaml"
+    except (OSError, ValueError) as error:
+        first, example = str(error).removeprefix(f"{path}: "), RULES_FOLDER / "ncf_reference.yaml"
         raise ValueError(f"{path} is no rule file: {first}; start from {example}") from error
     return list(entries)
 

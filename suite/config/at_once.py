@@ -27,8 +27,7 @@ def answer(arguments: Sequence[str]) -> str | None:
 
 def _plugins_of_the_file() -> bool:
     """Whether conf/config.yaml names plugins, which bring workloads."""
-    import yaml
-
     from suite.common.conf import CONF
+    from workloads.api.yaml_files import read_yaml
 
-    return bool(yaml.safe_load((CONF / "config.yaml").read_text(encoding="utf-8")).get("plugins"))
+    return bool(read_yaml(CONF / "config.yaml").get("plugins"))

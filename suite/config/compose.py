@@ -30,9 +30,11 @@ from suite.config.complete import completion
 from suite.config.help import help_text
 from suite.config.keys import group_choices, meant, suite_keys
 from suite.config.options import SuiteConfig
+from suite.config.own_files import look_first
 from suite.config.sweeps import default_gpus, divides, left_out
 from suite.environments.plugins import Plugin, activate
 from workloads.api import OPTION_GROUPS, option_keys, untyped
+from workloads.api.yaml_files import read_yaml
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def _compose(arguments: Sequence[str]) -> Request:
         jobs = [dataclasses.replace(_job(list(one.words), plugin_names), cell=one.cell) for one in cells]
         return Request(tuple(jobs), plugins, (), tuple(arguments), _shown(flags))
     if flags.info or flags.cfg in ("hydra", "all"):
-        _store(_prepare(words, multirun=False))
+        _composed(words, _prepare(words, multirun=False))  # Hydra itself would print tracebacks
         return _hydra_prints(arguments)
     if not flags.multirun:
         return Request((_job(words, plugin_names),), plugins, (), tuple(arguments), _shown(flags))
@@ -238,6 +240,7 @@ def _composed(words: Sequence[str], workloads: Sequence[str]) -> tuple[dict[str,
     """The configuration, and Hydra's own part of it."""
     _store(workloads)
     added = [f"++{text}" if text.startswith("workload.target.") else text for text in words]
+    look_first()
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         config = hydra.compose("config", added, return_hydra_config=True)
     HydraConfig.instance().set_config(config)  # what `${hydra:…}` in a file stands for
@@ -280,9 +283,7 @@ def _plugins(words: Sequence[str]) -> list[str]:
                 f"{typed[-1]}: one list for the whole command; type plugins=[{typed[-1].partition('=')[2]}]"
             )
         return _texts(override.value())
-    in_file = OmegaConf.to_container(OmegaConf.load(CONF / "config.yaml"))
-    assert isinstance(in_file, dict)
-    return _texts(in_file.get("plugins"))
+    return _texts(read_yaml(CONF / "config.yaml").get("plugins"))
 
 
 def _texts(value: object) -> list[str]:

@@ -8,7 +8,7 @@
     weight_decay: {source: "published: …"}                      # the other set's value, with a source of its own
 
 Keys are the hyperparameters of the workload's `Options`, `batch_size_global` and `lr_scaling`. `based_on_source` is the source
-of all that the other set gives, where that is not the other's. PyYAML is imported where a set is read: in the controller alone.
+of all that the other set gives, where that is not the other's.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 from workloads.api.options import check_value, hyperparameter, kind_of, nearest, of_sets
 from workloads.api.values import Json
+from workloads.api.yaml_files import read_yaml
 
 _ROOT = Path(__file__).resolve().parents[2]
 _IN_WHEEL = _ROOT / "suite" / "shipped" / "conf"
@@ -172,20 +173,12 @@ class SetFiles(Mapping[str, HyperparameterSet]):
 
 def _content(path: Path) -> dict[str, Json]:
     """A file's keys and values. Raises ValueError."""
-    import yaml
-
     try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(path.read_text(encoding="utf-8"))
-        node = loader.get_single_node()
-        content = loader.construct_document(node) if node is not None else None
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ValueError(f"{path}: not YAML that can be read: {' '.join(str(error).split())}") from None
+        content = read_yaml(path)
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
     if not isinstance(content, dict):
-        raise ValueError(f"{path}: lines of the form KEY: VALUE are needed, found {content!r}")
-    names = [key.value for key, _ in getattr(node, "value", ())]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise ValueError(f"{path}: {twice[0]}: stands there twice; leave one out")
+        raise ValueError(f"{path}: lines of the form KEY: VALUE are needed, found {str(content)[:80]}")
     return content
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from suite.results.fits import LinkFit, fit_link
 from suite.results.identity import Row
 from workloads.api import GradientTraffic
+from workloads.api.yaml_files import read_yaml
 
 _SHIPPED = Path(__file__).with_name("systems.yaml")
 _GB = 1e9
@@ -104,13 +103,13 @@ def find_system(name: str) -> System:
 
 @functools.cache
 def systems(path: Path = _SHIPPED) -> Mapping[str, System]:
-    """The systems of a file, else those that come with the suite. Raises ValueError (one line)."""
+    """The systems of a file, else those that come with the suite. Raises ValueError (one line), OSError."""
+    content = read_yaml(path)
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise ValueError("give NAME: with title, devices_per_node, inside and between below it")
         return {str(name): _system(str(name), entry) for name, entry in content.items()}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
+    except ValueError as error:
         raise ValueError(f"{path}: no description of a system ({' '.join(str(error).split())[:160]})") from None
 
 

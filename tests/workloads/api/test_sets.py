@@ -120,11 +120,10 @@ def test_lists_are_checked_value_by_value(own, tmp_path):
     [
         ("", "lines of the form KEY: VALUE are needed, found None"),
         ("- 1\n", "lines of the form KEY: VALUE are needed"),
-        ("a: [\n", "not YAML that can be read: "),
-        ("a: !!python/object/apply:os.system [id]\n", "not YAML that can be read: "),
+        ("a: [\n", "line 2: "),
         (OWN + "lerning_rate: 1\n", r"lerning_rate: there is no such key; allowed: .*\(did you mean 'learning_rate'\?\)"),
         (OWN + "evaluation_users_per_batch: 8\n", "evaluation_users_per_batch: there is no such key"),
-        (OWN + "beta1: 0.1\nbeta1: 0.2\n", "beta1: stands there twice"),
+        (OWN + "beta1: 0.1\nbeta1: 0.2\n", r"line \d: beta1: stands there twice"),
         (OWN + "beta1: fast\n", "beta1=fast: a number of at least 0 is needed"),
         (OWN + "beta1: -1\n", "beta1=-1: at least 0 is needed"),
         (OWN + "beta1: .nan\n", "beta1=nan: a finite number"),
