@@ -117,6 +117,7 @@ class LaunchConfig:
         None,
         "where processes meet on the first machine (external: agents); unset: a free one",
         minimum=1,
+        maximum=65_535,
         example="29500",
     )
     sbatch: Any = option([], "what sbatch gets where launch=slurm submits: [--partition=gpu,--time=60]")

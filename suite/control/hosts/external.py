@@ -12,6 +12,7 @@ import hmac
 import json
 import os
 import platform
+import re
 import secrets
 import socket
 import threading
@@ -35,6 +36,8 @@ SHAKE_SECONDS = 2.0
 SHAKES_AT_ONCE = 64
 """Connections that are being asked who they are; further ones are closed, and agents come again."""
 LINE_BYTES = 4096
+MOST_PROCESSES = 999_999
+_PART = re.compile(r"[\w:%-]{1,63}", re.ASCII)
 RANKS = {
     "SLURM": ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),
     "OpenMPI": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -66,11 +69,18 @@ def rank_here(variables: Mapping[str, str] = os.environ) -> Rank | None:
             f"take away what does not hold, for example: env {others} python run_suite.py …"
         )
     for source, (number, local, count) in sources.items():
-        try:
-            return Rank(int(variables[number]), int(variables.get(local, 0)), int(variables[count]), source)
-        except ValueError:
-            raise ValueError(f"launch: {number}={variables[number]} is no number of a process") from None
+        size = _whole(variables, count, 1, MOST_PROCESSES)
+        last = size - 1  # of `number` and `local`
+        return Rank(_whole(variables, number, 0, last), _whole({local: "0", **variables}, local, 0, last), size, source)
     return None
+
+
+def _whole(variables: Mapping[str, str], name: str, least: int, most: int) -> int:
+    """A variable's number. Raises ValueError with its name for one that is none, or out of bounds."""
+    text = variables[name]
+    if not re.fullmatch(r"\d{1,9}", text, re.ASCII) or not least <= int(text) <= most:
+        raise ValueError(f"{name}={text[:40]}: a whole number from {least} to {most} is needed")
+    return int(text)
 
 
 def refuse_ranks(variables: Mapping[str, str] = os.environ) -> None:
@@ -99,12 +109,20 @@ def external_agents(launch: Launch, count: int, variables: Mapping[str, str] = o
         raise ValueError(
             f"launch=external needs a secret of all processes; type: export {TOKEN}=$(openssl rand -hex 16)"
         )
-    port = int(launch["port"] or variables.get("MASTER_PORT") or PORT)
+    given = variables.get("MASTER_PORT") and not launch["port"]
+    port = _whole(variables, "MASTER_PORT", 1, 65_535) if given else launch["port"] or PORT
+    _check_address(variables.get("MASTER_ADDR", ""))
     if rank.number == 0:
         return _gathered(launch, count, _own_address(variables), port, token)
     if rank.local == 0:
         _serve(launch, rank, (_first_machine(variables), port), token)
     return None
+
+
+def _check_address(text: str) -> None:
+    """Raise ValueError for a MASTER_ADDR that is neither a name nor an address: RFC 1123 has 63 letters between dots."""
+    if text and (len(text) > 253 or not all(_PART.fullmatch(part) for part in text.split("."))):
+        raise ValueError(f"MASTER_ADDR={text[:40]}: neither a name nor an address of a machine")
 
 
 def _first_machine(variables: Mapping[str, str]) -> str:

@@ -119,6 +119,7 @@ BESIDE_TOY = [
     ("setup_watchdog_seconds=inf", "a finite number of at least 1 is needed, for example setup_watchdog_seconds=1200"),
     ("watchdog_seconds=nan", "watchdog_seconds=nan: a finite number of at least 1 is needed"),
     ("launch.wait_seconds=inf", "launch.wait_seconds=inf: a finite number of at least 1"),
+    ("launch.port=99999", "launch.port=99999: at most 65535 is allowed"),
     ("launch.wait_seconds=1e300", "at most 1e+06 is allowed, for example launch.wait_seconds=30"),
     ("system.price_per_device_hour=-inf", "a finite number of at least 0 is needed"),
 ]
