@@ -151,7 +151,7 @@ def _gathered(launch: Launch, count: int, address: str, port: int, token: str) -
     shakes: set[Future[None]] = set()
 
     def shake(connection: socket.socket) -> None:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        with contextlib.suppress(OSError, EOFError, ValueError, KeyError, TypeError):
             number, link = _welcome(connection, launch, token)
             connections.setdefault(number, link)
 
@@ -180,8 +180,8 @@ def _gathered(launch: Launch, count: int, address: str, port: int, token: str) -
 
 
 def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int, AgentConnection]:
-    """An agent's number, from 1, and link. Raises OSError or ValueError for a stranger, which is left after SHAKE_SECONDS."""
-    given_up = threading.Timer(SHAKE_SECONDS, connection.shutdown, [socket.SHUT_RDWR])
+    """An agent's number, from 1, and link. Raises for a stranger, which is left after SHAKE_SECONDS."""
+    given_up = threading.Timer(SHAKE_SECONDS, _left, [connection])
     given_up.daemon = True
     given_up.start()
     try:
@@ -201,6 +201,12 @@ def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int
         given_up.cancel()
     link = AgentConnection(str(said["name"]), Wire(reader, writer), launch["lease_seconds"], launch["wait_seconds"])
     return rank, link
+
+
+def _left(connection: socket.socket) -> None:
+    """Whoever waits for a line of it gets none; it may have left by itself."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _serve(launch: Launch, rank: Rank, place: tuple[str, int], token: str) -> None:
