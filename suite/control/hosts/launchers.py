@@ -76,6 +76,8 @@ def _in_file(path: str) -> list[str]:
         lines = Path(path).expanduser().read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise ValueError(f"launch.hostfile={path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"launch.hostfile={path}: not UTF-8; write one machine a line") from None
     words = [line.partition("#")[0].split() for line in lines]
     names = [line[0] for line in words if line]
     if not names:

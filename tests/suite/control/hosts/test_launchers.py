@@ -105,6 +105,7 @@ def test_the_machines_of_a_hosts_file(tmp_path):
         ({"hosts": ["-oProxyCommand=touch x"]}, "-oProxyCommand=touch x: not a name of a host"),
         ({"hosts": ["-oProxyCommand=id"]}, "-oProxyCommand=id: not a name of a host"),
         ({"hostfile": "/nowhere"}, "launch.hostfile=/nowhere: No such file or directory"),
+        ({"hostfile": "/bin/sh"}, "launch.hostfile=/bin/sh: not UTF-8"),
         ({"hostfile": "/dev/null"}, "launch.hostfile=/dev/null names no machine"),
         ({"hosts": ["a"], "hostfile": "f"}, "launch.hosts and launch.hostfile name machines both"),
     ],
