@@ -59,7 +59,10 @@ def _shortest(path: Path) -> str:
     on_path = shutil.which(path.name)
     if on_path is not None and _place(Path(on_path)) == _place(path):
         return path.name
-    below = os.path.relpath(path)
+    try:
+        below = os.path.relpath(path)
+    except FileNotFoundError:  # of the current folder
+        below = str(path)
     return shlex.quote(str(path) if below.startswith("..") else below)
 
 

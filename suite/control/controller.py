@@ -15,6 +15,7 @@ from rich.markup import escape
 
 from suite.common import process
 from suite.common.job_name import named
+from suite.common.names import check_name
 from suite.common.output_lock import output_locked
 from suite.common.paths import PROJECT, data_root, log_root
 from suite.common.registry import WORKLOADS, load_dataset, names
@@ -249,6 +250,7 @@ def _output(composed: Composed) -> Path:
     if given is not None:
         if not str(given).strip():
             raise ValueError("output= names no folder; type output=FOLDER, or leave it out: a new folder below logs/")
+        check_name(f"output={given}")  # of a file: what is typed has been looked at
         return Path(str(given)).expanduser().absolute()
     stamp = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     folder, again = log_root() / stamp, 1

@@ -1,5 +1,6 @@
 """The `suite` command before any subcommand."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from testing.fake_logs import write_run
 from tests.helpers import PROJECT, TOY_RUN, only, status, suite_here, variables
 
 SCRIPT = Path(sys.executable).parent / "suite"
+RUN = str(PROJECT / "run_suite.py")
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 
@@ -54,6 +56,45 @@ def test_a_terminal_without_our_characters_gets_others(tmp_path):
         assert b"codec" not in done.stdout + done.stderr
         assert done.stdout.isascii()
         assert b"samples/s" in done.stdout
+
+
+LATIN, UMLAUT = os.fsdecode(b"x\xff"), "\u00e4"
+
+
+@pytest.mark.parametrize(
+    ("words", "extra", "said"),
+    [
+        ((RUN, *TOY_RUN, f"output={LATIN}/out"), {}, "output=x\ufffd/out: not UTF-8"),
+        ((RUN, *TOY_RUN), {"SUITE_LOG_DIR": LATIN}, "SUITE_LOG_DIR=x\ufffd: not UTF-8"),
+        ((RUN, *TOY_RUN), {"SUITE_CACHE_DIR": LATIN}, "SUITE_CACHE_DIR=x\ufffd: not UTF-8"),
+        ((SCRIPT, "data", "prepare", "ml-20m", "--from", LATIN), {}, "x\ufffd: not UTF-8"),
+        ((RUN, *TOY_RUN, f"output={UMLAUT}/out"), ASCII, "output=?/out: Python takes names for ascii here; type export"),
+        ((RUN, *TOY_RUN), {**ASCII, "SUITE_LOG_DIR": UMLAUT}, "SUITE_LOG_DIR=?: Python takes names for ascii"),
+        ((RUN, "--config-dir", "own", "experiment=night"), ASCII, "output=?: Python takes names for ascii"),
+    ],
+)  # fmt: skip
+def test_a_path_that_cannot_be_written_down_is_refused_before_anything_is_written(tmp_path, words, extra, said):
+    (tmp_path / "own" / "experiment").mkdir(parents=True)
+    text = "# @package _global_\ndefaults: [override /workload: toy, override /framework: plain]\noutput: ä\n"
+    (tmp_path / "own" / "experiment" / "night.yaml").write_text(text, encoding="utf-8")
+    before = sorted(tmp_path.rglob("*"))
+    own = variables(tmp_path, toy=True, **extra)
+    done = subprocess.run([sys.executable, *words], capture_output=True, cwd=tmp_path, env=own)
+    assert done.returncode == 2
+    (line,) = done.stderr.decode().splitlines()
+    assert said in line
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("words", [(RUN, *TOY_RUN), (RUN, "--help"), (SCRIPT, "report", "logs")])
+def test_a_current_folder_that_was_deleted_is_one_line(tmp_path, words):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "-", sys.executable, *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=gone, env=variables(tmp_path, toy=True))
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "the current folder does not exist any more" in line
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no PYTHONSAFEPATH")
