@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 FOLDERS = ("SUITE_DATA_DIR", "SUITE_LOG_DIR", "SUITE_ENV_DIR", "SUITE_CACHE_DIR")
 
@@ -36,3 +37,14 @@ def check_name(text: str) -> None:
             f"{shown}: Python takes names for {sys.getfilesystemencoding()} here; type export PYTHONUTF8=1, "
             f"or export LC_ALL=C.UTF-8"
         ) from None
+
+
+@contextlib.contextmanager
+def named_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Context whose OSErrors name a path: a write to a full disk names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None

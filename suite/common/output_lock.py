@@ -12,6 +12,8 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from suite.common.names import named_in_errors
+
 LOCK_FILE = ".lock"
 
 
@@ -25,8 +27,9 @@ def output_locked(output: Path) -> Iterator[None]:
     path = output / LOCK_FILE
     descriptor = _lock(path)
     try:
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, _signature(descriptor))
+        with named_in_errors(path):
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, _signature(descriptor))
         yield
     finally:
         path.unlink(missing_ok=True)

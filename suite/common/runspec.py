@@ -113,7 +113,7 @@ def write_atomically(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not path.exists():
-            raise
+            raise OSError(error.errno, error.strerror, str(path)) from None
         with open(path, "r+b") as stream:
             stream.write(text.encode())
             stream.truncate()

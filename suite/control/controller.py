@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from suite.common import process
 from suite.common.job_name import named
-from suite.common.names import check_name
+from suite.common.names import check_name, named_in_errors
 from suite.common.output_lock import output_locked
 from suite.common.paths import PROJECT, data_root, log_root
 from suite.common.registry import WORKLOADS, load_dataset, names
@@ -203,8 +203,9 @@ def checked_jobs(
     check_trainers(drafts, request.plugins)
     missing = sorted({draft.generates for draft in drafts} - {""})
     for dataset in missing:
-        for line in load_dataset(dataset).make_demo(data_root() / dataset):
-            console.print(escape(line), soft_wrap=True)
+        with named_in_errors(data_root() / dataset):
+            for line in load_dataset(dataset).make_demo(data_root() / dataset):
+                console.print(escape(line), soft_wrap=True)
     if missing:
         plans = planned(request, output, agents)
         if (error := refused(request, plans, agents is None)) is not None:
@@ -344,7 +345,9 @@ def print_summary(ended: Sequence[Ended], console: Console, code: int) -> int:
         console.print(escape(text), soft_wrap=True)
         return 130
     except (ValueError, OSError) as error:
-        text = as_typed(f"no table: {one_line(error)}; the runs are kept; for their table type: {command}")
+        there = all(run.job.folder.is_dir() for run in ended)
+        kept = f"the runs are kept; for their table type: {command}" if there else "their folder has been deleted"
+        text = as_typed(f"no table: {one_line(error)}; {kept}")
         print(f"{program()}: {text}", file=sys.stderr)
     return code
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from suite.common.runspec import read_run
+from suite.common.runspec import read_run, write_atomically
 from suite.launch.hosts import recorded
 from tests.suite.two_hosts import HOSTS, make_run
 
@@ -47,3 +47,10 @@ def test_workers_see_paths_where_their_environment_has_them():
     seen = replace(run, environment={"path_map": {"/data": "/mnt/d", "/logs": "/l"}}).seen_by_workers()
     assert (seen.folder, seen.settings.data_dir) == ("/l/run_0", "/mnt/d/set")
     assert seen.settings.options == {"weights": "/mnt/d/w.pth", "rate": 2, "name": "data"}
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path):
+    """Itself, not the temporary one beside it."""
+    with pytest.raises(FileNotFoundError) as error:
+        write_atomically(tmp_path / "deleted" / "status.json", "{}")
+    assert error.value.filename == str(tmp_path / "deleted" / "status.json")

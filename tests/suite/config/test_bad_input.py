@@ -6,7 +6,16 @@ import sys
 
 import pytest
 
-from tests.helpers import PROJECT, TOY_RUN, cpu_seconds, run_suite, run_suite_here, suite_here, written
+from tests.helpers import (
+    PROJECT,
+    TOY_RUN,
+    cpu_seconds,
+    run_suite,
+    run_suite_here,
+    suite_here,
+    variables,
+    written,
+)
 
 NCF = ("workload=ncf", "profile=demo")
 GLOBAL_OR_EACH = "did you mean batch=global:64 or batch=per_device:64?"
@@ -183,6 +192,22 @@ def test_output_that_cannot_be_made(tmp_path):
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("folder", ["data", "out"])
+def test_a_disk_without_room_is_named(tmp_path, folder):
+    """Of a write that fails the system says no name; a limit of the size of files stands for a full disk."""
+    whole = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, f"output={tmp_path / 'out'}"]
+    if folder == "out":
+        assert run_suite_here(tmp_path, *TOY_RUN, f"output={tmp_path / 'first'}", toy=True).returncode == 0
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 0; exec "$@"', "-", *whole],
+        capture_output=True, text=True, cwd=tmp_path, env=variables(tmp_path, toy=True),
+    )  # fmt: skip
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"run_suite.py: {tmp_path / folder}/")
+    assert line.endswith(": File too large")
 
 
 @pytest.mark.parametrize(
