@@ -82,10 +82,31 @@ def _build(kind: Any, value: Mapping[str, Json], path: Path) -> Any:
 
 
 def read_run(path: Path) -> RunSpec:
-    """The run written at `path`. Raises ValueError for a file of another schema."""
-    value = json.loads(path.read_text(encoding="utf-8"))
+    """The run written at `path`. Raises ValueError for a file of another schema, or of another kind."""
+    value = read_object(path)
     if value.get("schema") != SCHEMA:
         raise ValueError(f"{path}: schema {value.get('schema')}, this version reads {SCHEMA}")
+    try:
+        return _run_of(value, path)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: not the JSON of a run ({type(error).__name__}: {error})") from None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file of a run. Raises json.JSONDecodeError for one that was cut off, ValueError for what no run
+    writes: another kind of value, lists without end; OSError."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: no run wrote this ({str(error)[:80]})") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: no run wrote this, it holds no JSON object")
+    return value
+
+
+def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
     value.setdefault("hosts", [])  # a file from before hosts were recorded: of one machine
     value = {"study": "", "study_cell": [], **value}  # one from before studies
     settings = {"threads_per_device": "auto", **value["settings"]}  # one from before threads could be typed

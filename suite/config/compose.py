@@ -74,10 +74,12 @@ def _in_one_line(error: Exception) -> str:
     """What Hydra says; of a key of the user's own file that there is not, in our words."""
     reason = error.__cause__ or error.__context__
     key = reason.full_key if isinstance(reason, ConfigKeyError) else None
+    said = " ".join(str(error).split())
     if key is None:
-        return " ".join(str(error).split())
-    file, _, _ = str(error).partition(":")  # In 'profile/mine'
-    return f"{file.removeprefix('In ')}: {key}: there is no such key{meant(key, '…', suite_keys())}"
+        return said
+    file, _, _ = said.partition(":")  # In 'profile/mine'
+    place = f"{file.removeprefix('In ')}: " if said.startswith("In ") else ""
+    return f"{place}{key}: there is no such key{meant(key, '…', suite_keys())}"
 
 
 def _compose(arguments: Sequence[str]) -> Request:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from suite.common.paths import log_root
-from suite.common.runspec import read_run
+from suite.common.runspec import read_object, read_run
 from suite.launch.hosts import AvailableHost
 from suite.machine.cgroups import limits
 from suite.plan.capacity import available_bytes
@@ -163,9 +162,9 @@ def _earlier() -> Iterator[Earlier]:
     """The finished runs below the log folder."""
     for path in sorted(log_root().glob("*/*/run_*/run.json"), reverse=True)[:MOST_RUNS]:
         try:
-            run, status = read_run(path), json.loads(path.with_name("status.json").read_text(encoding="utf-8"))
+            run, status = read_run(path), read_object(path.with_name("status.json"))
             if status["status"] in FINISHED:
                 began, ended = (datetime.fromisoformat(status[name]) for name in ("started", "ended"))
                 yield Earlier(identity(run), run.identity["device_name"], (ended - began).total_seconds())
-        except (OSError, ValueError, KeyError, TypeError):  # another version's, or cut off
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # another version's, or cut off
             continue

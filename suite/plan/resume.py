@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from suite.common.run_folder import SUPERSEDED
-from suite.common.runspec import RunSpec, read_run
+from suite.common.runspec import RunSpec, read_object, read_run
 from workloads.api import Settings, field_names
 
 FINISHED = ("success", "target_missed")
@@ -30,14 +30,18 @@ def identity(run: RunSpec) -> str:
 def finished_status(folder: Path, run: RunSpec) -> str:
     """How the run in `folder` ended if it is finished and computed what `run` would; empty if it must be run.
 
-    Raises ValueError if the folder holds a run of other settings.
+    Raises ValueError if the folder holds a run of other settings, or files that no run writes.
     """
     try:
         earlier = read_run(folder / "run.json")
-        status = str(json.loads((folder / "status.json").read_text(encoding="utf-8")).get("status"))
+        status = str(read_object(folder / "status.json").get("status"))
     except (FileNotFoundError, json.JSONDecodeError):
         return ""
-    if identity(earlier) != identity(run):
+    try:
+        computed = identity(earlier)
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"{folder / 'run.json'}: not the JSON of a run ({error})") from None
+    if computed != identity(run):
         raise ValueError(
             f"{folder} holds a run of other settings or data; resume with the same command, or another output"
         )

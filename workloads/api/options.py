@@ -101,6 +101,8 @@ def untyped(kind: Any) -> dict[str, Json]:
 
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
+_HOLDERS: Mapping[str, tuple[type, str]] = {"list": (list, "a list, [A,B],"), "dict": (Mapping, "a mapping, {A: B},")}
+
 
 def kind_of(item: Field[Any]) -> str:
     """The annotated type of a field as it is written, also where a plugin's module does not postpone annotations: `int`."""
@@ -120,6 +122,9 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
     if pattern and not re.fullmatch(pattern, str(value)):
         forms = pattern.replace(r"[1-9]\d*", "N").replace("|", " | ")
         raise ValueError(f"{key}={value}: allowed: {forms} with N a whole number of at least 1{example}")
+    holder, form = _HOLDERS.get(kind.partition("[")[0], (object, ""))
+    if not isinstance(value, holder):
+        raise ValueError(f"{key}={value}: {form} is needed")
     if wanted is not None and not _fits(value, wanted):
         least = f" of at least {minimum:g}" if minimum is not None else ""
         what = "a finite number" if wanted is float and isinstance(value, float) else _WORDS[wanted]

@@ -7,6 +7,7 @@ import pytest
 
 from suite.common.runspec import read_run, write_atomically
 from suite.launch.hosts import recorded
+from suite.plan.resume import finished_status
 from tests.suite.two_hosts import HOSTS, make_run
 
 
@@ -54,3 +55,41 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
     with pytest.raises(FileNotFoundError) as error:
         write_atomically(tmp_path / "deleted" / "status.json", "{}")
     assert error.value.filename == str(tmp_path / "deleted" / "status.json")
+
+
+OTHER_KINDS = ["[]", "null", "3", '"x"', "[" * 100_000, '{"schema": ' + "1" * 5_000 + "}", b"\xff"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *OTHER_KINDS,
+        *("{}", '{"schema": 2}', '{"schema": 2, "settings": [], "facts": {}}', '{"schema": 2, "settings": {}, "facts": []}'),
+    ],
+    ids=range(len(OTHER_KINDS) + 4),
+)
+def test_json_that_no_run_writes_is_one_line_with_the_file(tmp_path, text):
+    path = tmp_path / "run.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ValueError, match=rf"^{path}: ") as error:
+        read_run(path)
+    assert "\n" not in str(error.value)
+
+
+def test_nothing_is_resumed_over_options_of_another_kind(tmp_path):
+    recorded(make_run(options="x")).write(tmp_path / "run.json")
+    (tmp_path / "status.json").write_text('{"status": "success"}')
+    with pytest.raises(ValueError, match=rf"^{tmp_path}/run.json: not the JSON of a run"):
+        finished_status(tmp_path, recorded(make_run(options={})))
+
+
+@pytest.mark.parametrize("text", OTHER_KINDS, ids=range(len(OTHER_KINDS)))
+@pytest.mark.parametrize("name", ["run.json", "status.json"])
+def test_nothing_is_resumed_over_files_that_no_run_writes(tmp_path, name, text):
+    run = recorded(make_run(options={}))
+    run.write(tmp_path / "run.json")
+    (tmp_path / "status.json").write_text('{"status": "success"}')
+    assert finished_status(tmp_path, run) == "success"
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ValueError, match=rf"^{tmp_path / name}: "):
+        finished_status(tmp_path, run)

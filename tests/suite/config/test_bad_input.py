@@ -111,6 +111,10 @@ BESIDE_NCF = [
     *[(flag, "type --cfg job with them") for flag in ("--package workload", "--resolve")],
     ("--experimental-rerun config.pickle", "--experimental-rerun: a run is repeated by"),
     ("output=${nope}", "Interpolation key 'nope' not found"),
+    ("environment.path_map=${hydra:runtime.cwd}", "environment.path_map=${hydra:runtime.cwd}: a mapping"),
+    ("environment.path_map=x", "environment.path_map=x: a mapping"),
+    ("environment.argv_prefix=${hydra:runtime.cwd}", ": a list, [A,B], is needed"),
+    ("environment.path_map={a:b}", "environment.path_map.a: there is no such key"),
     ("update=never", "update.kind=never: allowed: "),
     ("timing=never", "timing.each=never: allowed: "),
 ]  # fmt: skip
