@@ -13,8 +13,7 @@ import io
 import re
 import warnings
 import zipfile
-import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -23,10 +22,13 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.data.archives import DAMAGED
+
 MEMBERS = ("ratings.csv", "ratings.dat", "u.data")
 HEADER = b"userId,movieId,rating,timestamp"
 MOST_BYTES = 2 << 30
 """Of a ratings file in a zip. ML-20M's has 0.5 GB."""
+_OF_ZIPS: tuple[type[Exception], ...] = (*DAMAGED, NotImplementedError, RuntimeError)
 ROWS_PER_CHUNK = 2_000_000
 _HEAD_BYTES = 4096
 _INTEGER = rb" *\+?\d{1,18}(?:\.0*)?"
@@ -98,17 +100,26 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
             raise ValueError(f"{source}: no regular file; name the ratings file, or the zip")
         with source.open("rb") as file:
             if file.read(4) == b"PK\x03\x04" or source.suffix.lower() == ".zip":
-                with zipfile.ZipFile(source) as archive, archive.open(_member(archive, source)) as stream:
-                    yield stream, f"{source.name}:{stream.name}"  # type: ignore[misc]
+                with _of_zip(zipfile.ZipFile, source) as archive:
+                    stream = _of_zip(archive.open, _member(archive, source))
+                    yield stream, f"{source.name}:{stream.name}"
             else:
                 file.seek(0)
                 yield file, source.name
     except FileNotFoundError:
         raise ValueError(f"{source}: no such file") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except _OF_ZIPS as error:
         raise ValueError(f"{source}: the zip file is damaged or cannot be read ({_one_line(error)})") from None
     except OSError as error:
         raise ValueError(f"{source}: cannot be read ({_one_line(error)})") from None
+
+
+def _of_zip(opens: Callable[..., Any], *arguments: object) -> Any:
+    """What `opens` gives; offsets that cannot be are damage, not the ValueError of a seek."""
+    try:
+        return opens(*arguments)
+    except ValueError as error:
+        raise zipfile.BadZipFile(str(error)) from None
 
 
 def _member(archive: zipfile.ZipFile, source: Path) -> zipfile.ZipInfo:

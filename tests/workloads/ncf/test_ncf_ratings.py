@@ -1,6 +1,7 @@
 import hashlib
 import io
 import os
+import random
 import zipfile
 from pathlib import Path
 
@@ -51,6 +52,25 @@ def damaged(how: str) -> bytes:
         at = data.index(b"\n9,9,3.5,") + 1
         data[at : at + 1] = b"8"
     return bytes(data)
+
+
+@pytest.mark.parametrize("how", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_zip_with_any_byte_changed_is_read_or_refused(tmp_path, how):
+    """Whatever packs it: each decompressor has errors of its own, and offsets lead before the file's beginning."""
+    path, rng = tmp_path / "ml.zip", random.Random(how)
+    with zipfile.ZipFile(path, "w", how) as archive:
+        archive.writestr("ml/ratings.csv", CSV * 30)
+    whole, refusals = path.read_bytes(), list[str]()
+    for place in [*range(40), *range(len(whole) - 100, len(whole)), *(rng.randrange(len(whole)) for _ in range(60))]:
+        data = bytearray(whole)
+        data[place] ^= rng.randrange(1, 256)
+        path.write_bytes(data)
+        try:
+            ratings.read(path)
+        except ValueError as error:
+            refusals.append(str(error))
+    assert len(refusals) > 20
+    assert [said for said in refusals if path.name not in said or "\n" in said] == []
 
 
 def refused(path: Path) -> str:

@@ -20,6 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import IO, Any
 
+from workloads.common.data.archives import UNREADABLE, read_archive
 from workloads.common.data.regular import open_regular
 from workloads.common.text.encoding import chunks, decode
 from workloads.common.text.prepared import SIDES, Processed, cores
@@ -73,8 +74,9 @@ def find_members(source: Path, names: Sequence[str], expected: str) -> dict[str,
                         raise OSError(f"{name} of {member.size:,} bytes is no file of WMT")
                     if member.isfile() and name in wanted:
                         places.setdefault(name, (archive, member.name))
-        except (tarfile.TarError, OSError, EOFError) as error:
-            raise ValueError(f"{archive}: cannot be read ({error}); download it again") from None
+        except UNREADABLE as error:
+            reason = " ".join(str(error).split())
+            raise ValueError(f"{archive}: cannot be read ({reason}); download it again") from None
     missing = [name for name in names if name not in places]
     if missing:
         raise ValueError(f"{source}: no {missing[0]}, neither as a file nor in an archive; expected are {expected}")
@@ -108,7 +110,7 @@ def _opened(path: Path, member: str) -> Iterator[IO[bytes]]:
         with path.open("rb") as file:
             yield file
         return
-    with tarfile.open(path) as tar:
+    with read_archive(path), tarfile.open(path) as tar:
         inner = tar.extractfile(member)
         assert inner is not None, (path, member)
         yield inner

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from workloads.common import manifest as manifests
+from workloads.common.data.archives import read_archive
 from workloads.common.data.regular import open_regular
 from workloads.common.images.batches import arrays
 from workloads.common.manifest import Manifest
@@ -86,13 +87,10 @@ def opened(source: Path) -> Iterator[tuple[str, Reader]]:
         ending = ".bin" if (folder / "test_batch.bin").is_file() else ""
         yield ending, lambda name: _from_folder(folder, name)
         return
-    try:
-        with tarfile.open(source) as archive:
-            members = {Path(item.name).name: item for item in archive if item.isfile()}
-            ending = ".bin" if "test_batch.bin" in members else ""
-            yield ending, lambda name: _from_archive(source, archive, members.get(name), name)
-    except (tarfile.TarError, EOFError) as error:
-        raise ValueError(f"{source}: not a tar archive, or damaged ({error})") from None
+    with read_archive(source), tarfile.open(source) as archive:
+        members = {Path(item.name).name: item for item in archive if item.isfile()}
+        ending = ".bin" if "test_batch.bin" in members else ""
+        yield ending, lambda name: _from_archive(source, archive, members.get(name), name)
 
 
 def _from_folder(folder: Path, name: str) -> bytes:

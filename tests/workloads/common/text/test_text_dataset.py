@@ -265,6 +265,21 @@ def test_a_damaged_archive_is_named(tmp_path):
     assert "de-en.tgz: cannot be read" in refused(tmp_path / "from", tmp_path)
 
 
+@pytest.mark.parametrize("packed", ["gz", "bz2", "xz"])
+def test_an_archive_that_is_damaged_behind_its_list_is_named(tmp_path, packed):
+    """Files are found in it, and then cannot be read."""
+    path, out = tmp_path / f"a.tar.{packed}", io.BytesIO()
+    with tarfile.open(path, f"w:{packed}") as tar:
+        info = tarfile.TarInfo("a")
+        info.size = 300_000
+        tar.addfile(info, io.BytesIO(np.random.default_rng(0).bytes(info.size)))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 :] = bytes(100)
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=rf"^{path}: no archive, or damaged"):
+        sources.append((path, "a"), out)
+
+
 def test_the_command_prepares_and_refuses(tmp_path, capsys):
     write_plain(tmp_path / "from")
     arguments = ["data", "prepare", "parallel-text", "--from", str(tmp_path / "from"), "--to", str(tmp_path / "to")]

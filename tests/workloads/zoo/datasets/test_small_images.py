@@ -92,6 +92,22 @@ def test_a_folder_is_read_and_preparing_twice_says_so(archives, tmp_path):
     assert again == [f"cifar10: already prepared in {tmp_path / 'prepared'}"]
 
 
+@pytest.mark.parametrize("packed", ["", "gz", "bz2", "xz"])
+def test_an_archive_that_was_cut_or_changed_is_named(archives, tmp_path, packed):
+    path = tmp_path / "other.tar"
+    with tarfile.open(archives[0]) as known, tarfile.open(path, f"w:{packed}") as other:
+        for item in known:
+            other.addfile(item, known.extractfile(item))
+    whole = path.read_bytes()
+    for data in (whole[: len(whole) // 2], whole[: len(whole) // 2] + bytes(200) + whole[len(whole) // 2 + 200 :]):
+        path.write_bytes(data)
+        with contextlib.suppress(ValueError):  # an unpacked byte more is another image
+            Cifar10().prepare(path, tmp_path / "to")
+    path.write_bytes(whole[:400])
+    with pytest.raises(ValueError, match=rf"^{path}: no archive, or damaged"):
+        Cifar10().prepare(path, tmp_path / "to")
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -113,8 +129,9 @@ def test_a_bad_pickle_is_refused_and_runs_nothing(content, words, tmp_path):
 def test_what_is_no_archive_is_named(content, tmp_path):
     path = tmp_path / "download"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="download: not a tar archive"):
+    with pytest.raises(ValueError, match="download: no archive, or damaged") as error:
         Cifar10().prepare(path, tmp_path / "prepared")
+    assert "\n" not in str(error.value)
 
 
 def test_records_that_are_cut_short_are_refused(tmp_path):
