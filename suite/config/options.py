@@ -8,6 +8,8 @@ from typing import Any
 
 from workloads.api import option
 
+LIMIT = 1_000
+"""Jobs of a command unless more are asked for: a slip such as range(0,100000) would take the machine for weeks."""
 MOST_SECONDS = 1e6
 """That a machine is waited for, eleven days: sockets and ssh count seconds in integers of their own."""
 
@@ -130,6 +132,15 @@ class LaunchConfig:
 
 
 @dataclass
+class SweepConfig:
+    """`sweep.*`."""
+
+    limit: int = option(
+        LIMIT, "jobs that one command may have; it is typed, not read from a file", minimum=1, example="5000"
+    )
+
+
+@dataclass
 class UpdateConfig:
     """`update.*`: who waits for whom before an update."""
 
@@ -158,6 +169,7 @@ class SuiteConfig:
     backbone: Any = option(dict, "pretrained weights: keys of the workloads that have them")
     timing: TimingConfig = option(TimingConfig, "what is timed")
     launch: LaunchConfig = option(LaunchConfig, "the machines of a run, and how processes are started there")
+    sweep: SweepConfig = option(SweepConfig, "many jobs in one command")
     update: UpdateConfig = option(UpdateConfig, "who waits for whom before an update")
     gpus: int = option(1, "devices in total, over all nodes", minimum=1, example="8")
     nodes: int = option(1, "machines, each with an equal share of the devices", minimum=1, example="2")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import difflib
 import functools
 import itertools
+import math
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Glob, IntervalSweep, Override
+from hydra.core.override_parser.types import Glob, IntervalSweep, Override, RangeSweep
 from hydra.errors import HydraException
 
 from suite.common import registry
@@ -131,6 +133,27 @@ def texts(argument: str) -> list[str]:
             raise ValueError(f"{argument}: nothing matches; there are {', '.join(keys.choices(key, None)) or 'none'}")
         return list(values)
     return [text.replace("\\:", ":") for text in override.sweep_string_iterator()]  # as a user types per_device:8
+
+
+def count(argument: str) -> int:
+    """How many values an override has; none is made. Raises ValueError for a range that has none, or no end."""
+    override = parse(argument)
+    swept: Any = override.value()
+    if isinstance(swept, RangeSweep):
+        length = _length(argument, swept.start, swept.stop, swept.step)
+        if length < 1:
+            raise ValueError(f"{argument}: there is no value in this range; type range(FIRST,END), END is left out")
+        return length
+    return len(texts(argument)) if override.is_sweep_override() else 1
+
+
+def _length(argument: str, start: float | None, stop: float | None, step: float) -> int:
+    """Of a range of whole numbers or others."""
+    try:
+        first, end, by = (Fraction(one) for one in (start or 0, stop or 0, step))
+        return math.ceil((end - first) / by)
+    except (ValueError, ArithmeticError):  # inf, nan; a step of 0
+        raise ValueError(f"{argument}: this range has no end; type a list or range(1,5)") from None
 
 
 def values(argument: str) -> list[Any]:

@@ -11,6 +11,7 @@ nothing that it does not name can get in. Its head says in comments what pip has
     # libraries: nvidia/*/lib                     folders of packages that its shared libraries are looked for in
 """
 
+import functools
 import hashlib
 import re
 from collections.abc import Sequence
@@ -84,7 +85,11 @@ def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
 
 def read(path: Path) -> Lock:
     """Parse a lock file. Raises ValueError with file and line of what is no part of a lock."""
-    text = path.read_text(encoding="utf-8")
+    return _parsed(path, path.read_text(encoding="utf-8"))
+
+
+@functools.lru_cache(maxsize=64)  # a sweep asks for each of its jobs
+def _parsed(path: Path, text: str) -> Lock:
     head = dict(
         re.findall(r"^# (tried|not tried|python|framework|imports|cuda|libraries): (.+?)\s*$", text, re.MULTILINE)
     )
