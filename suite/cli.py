@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from suite import __version__
 from suite.common import process
-from suite.common.names import check_names
 from suite.common.typed import as_typed
 
 COMMANDS = {
@@ -73,7 +72,6 @@ def _main(arguments: list[str]) -> int:
             sub.set_defaults(run=module.run)
     parsed = parser.parse_args(arguments)
     try:
-        check_names(arguments)
         return _on_its_machines(parsed, arguments)
     except BrokenPipeError:
         raise

@@ -18,8 +18,6 @@ from suite.common import registry
 from tests.helpers import PROFILES
 from tests.machines.fixtures import machines, machines_of_module  # noqa: F401, fixtures of all tests
 
-RUNS_PATHS = ("workloads/*/test_*_runs.py",)
-"""Files whose tests start whole runs."""
 FRAMEWORK_PATHS = (
     "frameworks/test_*.py",
     "gpu/test_*.py",
@@ -27,7 +25,7 @@ FRAMEWORK_PATHS = (
     "workloads/test_*_trainers.py",
     "workloads/frameworks/*/test_*.py",
     "workloads/*/test_*_frameworks.py",
-    *RUNS_PATHS,
+    "workloads/*/test_*_runs.py",
 )
 """Files whose tests run in the frameworks' environments; single ones in other files are marked there."""
 SLOW_PATHS = (
@@ -122,10 +120,10 @@ def unit_of(nodeid):
 
     Each framework is then started once, and what it has computed for one file serves the others.
     """
-    file = nodeid.partition("::")[0]
-    if matches(Path(file), (*RUNS_PATHS, *SLOW_PATHS, *WAITING_PATHS)):
-        return file
-    return "frameworks of images" if matches(Path(file), IMAGE_PATHS) else "frameworks"
+    file = Path(nodeid.partition("::")[0])
+    if b"frameworks_probe" not in (TESTS.parent / file).read_bytes():
+        return str(file)
+    return "frameworks of images" if matches(file, IMAGE_PATHS) else "frameworks"
 
 
 class Durations:
@@ -152,6 +150,11 @@ def pytest_xdist_make_scheduler(config, log):
     class Units(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             return unit_of(nodeid)
+
+        def _reschedule(self, node):
+            """A worker takes its next unit when one test is left, which xdist holds back until it has another; not two."""
+            if not self.workqueue or self._pending_of(self.assigned_work[node]) <= 1:
+                super()._reschedule(node)
 
         def _assign_work_unit(self, node):
             waits = node is self.nodes[-1]

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from suite.common import registry
 from suite.environments.environment import resolve
@@ -44,7 +45,10 @@ class Processes:
         place |= {"TF_CONFIG": json.dumps(task)} if addresses else {}
         compiled = str(PROJECT / "build" / "torchinductor")  # kernels of a session are there in the next one
         libraries = {"OMP_NUM_THREADS": "1", "MXNET_CPU_TEMP_COPY": "1", "PYTHONPATH": with_yaml()}
-        libraries |= {"TORCHINDUCTOR_CACHE_DIR": compiled, "TORCHINDUCTOR_VEC_ISA_OK": "1"}  # not tried by importing torch
+        libraries |= {
+            "TORCHINDUCTOR_CACHE_DIR": compiled,
+            "TORCHINDUCTOR_VEC_ISA_OK": "1",
+        }  # not tried by importing torch
         self._begun(rank).touch()
         with self._log(rank).open("wb") as log:
             return subprocess.Popen(
@@ -136,19 +140,24 @@ def begin(framework, function, *arguments):
     return lambda: begun()[0]
 
 
-def begin_chosen(request, *jobs):
-    """Begin what the chosen tests of a module will ask for, so that the frameworks compute at the same time.
+def begins(*jobs):
+    """A fixture of a module that begins what its chosen tests will ask for: the frameworks compute at the same time.
 
     Each of the jobs gives the arguments of `begin` for tests that are parametrised by all of its own arguments, by name, or
     None. What others are compared with comes first.
     """
-    for job in jobs:
-        names = set(inspect.signature(job).parameters)
-        for item in request.session.items:
-            given = item.callspec.params if hasattr(item, "callspec") else {}
-            if item.path == request.path and names <= set(given):
-                asked = job(**{name: given[name] for name in names})
-                begin(*asked) if asked else None
+
+    @pytest.fixture(scope="module", autouse=True)
+    def all_at_once(request):
+        for job in jobs:
+            names = set(inspect.signature(job).parameters)
+            for item in request.session.items:
+                given = item.callspec.params if hasattr(item, "callspec") else {}
+                if item.path == request.path and names <= set(given):
+                    asked = job(**{name: given[name] for name in names})
+                    begin(*asked) if asked else None
+
+    return all_at_once
 
 
 def probe(framework, function, *arguments):

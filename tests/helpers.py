@@ -1,5 +1,6 @@
 """What several tests use: the command line in a real subprocess or in this one, with the toy plugin where it is asked for."""
 
+import argparse
 import contextlib
 import copy
 import functools
@@ -20,6 +21,7 @@ from unittest import mock
 import psutil
 import pytest
 from hypothesis import settings
+from hypothesis import strategies as st
 
 from suite.common import registry
 from suite.config.compose import compose
@@ -49,34 +51,38 @@ def variables(tmp_path, toy=False, **extra):
     return values
 
 
-def run_suite(tmp_path, *arguments, toy=False, timeout=300, **extra):
-    """`python run_suite.py …` to its end."""
-    return subprocess.run(
-        [sys.executable, str(PROJECT / "run_suite.py"), *arguments],
-        capture_output=True, text=True, timeout=timeout, cwd=tmp_path, env=variables(tmp_path, toy, **extra),
-    )  # fmt: skip
+def ended(done, exits):
+    """A command that ended, with this exit code if one is given; else the test fails with all that it said."""
+    assert exits in (None, done.returncode), f"{done.returncode}, not {exits}\n{done.stdout}{done.stderr}"
+    return done
 
 
-def suite(tmp_path, *arguments, timeout=300, **extra):
+def run_suite(tmp_path, *arguments, toy=False, timeout=300, exits=None, **extra):
+    """`python run_suite.py …` to its end; `exits`: the exit code that it must have."""
+    command = [sys.executable, str(PROJECT / "run_suite.py"), *arguments]
+    options = {"capture_output": True, "text": True, "timeout": timeout, "cwd": tmp_path}
+    return ended(subprocess.run(command, **options, env=variables(tmp_path, toy, **extra)), exits)
+
+
+def suite(tmp_path, *arguments, timeout=300, exits=None, **extra):
     """`suite …` to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "suite.cli", *map(str, arguments)],
-        capture_output=True, text=True, timeout=timeout, cwd=tmp_path, env=variables(tmp_path, **extra),
-    )  # fmt: skip
+    command = [sys.executable, "-m", "suite.cli", *map(str, arguments)]
+    options = {"capture_output": True, "text": True, "timeout": timeout, "cwd": tmp_path}
+    return ended(subprocess.run(command, **options, env=variables(tmp_path, **extra)), exits)
 
 
-def run_suite_here(tmp_path, *arguments, toy=False, **extra):
+def run_suite_here(tmp_path, *arguments, toy=False, exits=None, **extra):
     """What `run_suite` gives, from a call in this process: half a second less than from a Python of its own."""
     from suite.control.start import main
 
-    return called_here(main, "run_suite.py", arguments, tmp_path, variables(tmp_path, toy, **extra))
+    return ended(called_here(main, "run_suite.py", arguments, tmp_path, variables(tmp_path, toy, **extra)), exits)
 
 
-def suite_here(tmp_path, *arguments, **extra):
+def suite_here(tmp_path, *arguments, exits=None, **extra):
     """What `suite` gives, from a call in this process."""
     from suite.cli import main
 
-    return called_here(main, "suite", arguments, tmp_path, variables(tmp_path, **extra))
+    return ended(called_here(main, "suite", arguments, tmp_path, variables(tmp_path, **extra)), exits)
 
 
 def called_here(main, name, arguments, folder, environment):
@@ -204,3 +210,33 @@ def only(paths):
     found = list(paths)
     assert len(found) == 1, found
     return found[0]
+
+
+def json_values(max_leaves, keys=None):
+    """Values as JSON has them, of every type, nested; `keys`: those that objects have (any short text)."""
+    keys = st.text(max_size=8) if keys is None else keys
+    leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+    return st.recursive(
+        leaves, lambda one: st.lists(one, max_size=3) | st.dictionaries(keys, one, max_size=4), max_leaves=max_leaves
+    )
+
+
+def subcommand(module, *arguments):
+    """The exit code of a module of suite/commands with these words, as `suite` calls it. Raises what the module raises."""
+    parser = argparse.ArgumentParser()
+    module.configure(parser)
+    return module.run(parser.parse_args([str(argument) for argument in arguments]))
+
+
+@contextlib.contextmanager
+def python(code, *arguments, **options):
+    """A process of this Python that runs `code`, for the length of a block; `options` as of Popen."""
+    with subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+BURN = "while True: pass"
+"""Of `python`: wants a core."""

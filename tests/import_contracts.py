@@ -7,7 +7,7 @@ from importlinter import Contract, ContractCheck, output
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 PACKAGES = ("torch", "torchvision", "tensorflow", "mxnet")
-ROOMS = ("api", "common", "frameworks")
+ROOMS = ("api", "common", "files", "frameworks")
 """What lies below workloads/ and is none."""
 
 

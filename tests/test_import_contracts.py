@@ -16,17 +16,13 @@ GOOD = {
     "workloads/tides/pytorch.py": "import torch as torch\n\nfrom workloads.tides import workload as workload\n",
 }
 BAD = {
-    "workloads/tides/workload.py": (
-        "import tensorflow",
-        "import pandas",
-        "from workloads.ncf import metrics",
-        "import suite",
-    ),
+    "workloads/tides/workload.py": ("import tensorflow", "import pandas", "from workloads.ncf import metrics",
+     "import suite"),
     "workloads/maskrcnn/workload.py": ("import torch",),
     "workloads/zoo/workload.py": ("import pandas", "import workloads.tides.pytorch"),
     "workloads/common/schedules.py": ("import workloads.tides",),
     "suite/common/paths.py": ("import workloads.tides.workload",),
-}
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -45,13 +41,8 @@ def copy(tmp_path):
 def lint(folder):
     """(Exit code, output without line ends)."""
     command = [Path(sys.executable).parent / "lint-imports", "--no-cache"]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "500"},
-    )
+    variables = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "500"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=variables)
     return done.returncode, " ".join((done.stdout + done.stderr).split())
 
 

@@ -28,6 +28,7 @@ from suite.common.run_folder import RUN_FILE, is_beat
 from suite.launch import children, network
 from suite.launch.scratch import Scratch
 from suite.machine import cgroups, exhaustion
+from workloads import files
 
 TICK_SECONDS = 0.1
 MOST_BYTES = 4 << 20
@@ -203,7 +204,7 @@ class Agent:
     def _read(self, path: str) -> dict[str, Any]:
         """A small file of this machine; None if there is none."""
         try:
-            with open(path, "rb") as stream:
+            with files.open_stream(path) as stream:
                 return {"data": packed(stream.read(READ_BYTES))}
         except FileNotFoundError:
             return {"data": None}

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from suite.commands.arguments import add_machines
-from suite.common.paths import data_root
+from suite.common.paths import data_root, in_utf8
 from suite.common.registry import DATASETS, GENERATED, dataset_names, load_dataset, names
 from workloads.api import Dataset
 
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
                 f"--name {own}: {GENERATED} ends the names of generated data; type another, for example my-{args.name}"
             )
         dataset = dataset.called(own)
-    destination: Path = data_root() / (own or args.name) if args.to is None else args.to
+    destination: Path = data_root() / (own or args.name) if args.to is None else in_utf8(args.to, "--to ")
     try:
         lines = _carry_out(args, dataset, destination)
     except OSError as error:

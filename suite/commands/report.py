@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from suite.commands.arguments import add_format, add_price, check_output, counts, prices, write
+from workloads import files
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -127,6 +128,5 @@ def _in_place_of_an_older_page(page: Path) -> Iterator[Path]:
 
 def _is_page(path: Path) -> bool:
     """Whether a file is a page that this command wrote: nothing else is overwritten."""
-    with open(path, encoding="utf-8", errors="replace") as stream:
-        head = stream.read(1 << 12)
-    return '<meta name="generator" content="suite ' in head
+    with files.open_stream(path) as stream:
+        return b'<meta name="generator" content="suite ' in stream.read(1 << 12)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite.commands.arguments import write
+from workloads.files import read_bytes
 
 if TYPE_CHECKING:
     from suite.results.views.section import View
@@ -63,7 +64,7 @@ def _write(folder: Path, view: View) -> None:
         files[name] = str(document(replace(view, data=part), "csv"))
     for name, text in files.items():
         path = folder / name
-        if path.exists() and (not path.is_file() or path.read_bytes() != text.encode()):
+        if path.exists() and (not path.is_file() or read_bytes(path) != text.encode()):
             raise ValueError(f"--output {folder}: {name} exists there already and is not overwritten; give another")
     try:
         folder.mkdir(parents=True, exist_ok=True)

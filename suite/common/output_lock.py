@@ -8,28 +8,28 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import socket
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from suite.common.names import named_in_errors
-
 LOCK_FILE = ".lock"
+_SIGNATURE = re.compile(rb"(\S+ \d+\n)?")
 
 
 @contextlib.contextmanager
 def output_locked(output: Path) -> Iterator[None]:
     """Hold the output folder against other controllers, for as long as this process lives.
 
-    Raises ValueError if another one writes into it now.
+    Raises ValueError if another one writes into it now, or what has the lock's name is no lock.
     """
     output.mkdir(parents=True, exist_ok=True)
     path = output / LOCK_FILE
     descriptor = _lock(path)
     try:
-        with named_in_errors(path):
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, _signature(descriptor))
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, _signature(descriptor))
         yield
     finally:
         path.unlink(missing_ok=True)
@@ -65,9 +65,12 @@ def _signature(descriptor: int) -> bytes:
 def _lock(path: Path) -> int:
     """Descriptor of the locked file; tries again if its last holder has just removed it."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode) or not _SIGNATURE.fullmatch(os.pread(descriptor, 512, 0)):
+                os.close(descriptor)
+                raise ValueError(f"{path} is no lock of this suite, and is not overwritten; type another output=FOLDER")
             if os.fstat(descriptor).st_ino == os.stat(path).st_ino:
                 return descriptor
         except FileNotFoundError:

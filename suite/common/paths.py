@@ -2,6 +2,7 @@
 measured once."""
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -49,9 +50,23 @@ def mapped(path: str | os.PathLike[str], path_map: Mapping[str, str]) -> str:
     return str(PurePosixPath(path_map[longest]) / outside.relative_to(PurePosixPath(longest)))
 
 
+def in_utf8(path: Path, what: str) -> Path:
+    """The path, which logs, run.json and commands can hold. Raises ValueError where its bytes are not UTF-8, or Python was told
+    that paths are ASCII. `what`: the setting that it comes from."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode(errors="backslashreplace")
+        why = "its bytes are no UTF-8; name another folder"
+        if sys.getfilesystemencoding() != "utf-8":
+            why = f"this locale's paths are {sys.getfilesystemencoding().upper()}; type: export LC_ALL=C.UTF-8"
+        raise ValueError(f"{what}{shown}: {why}") from None
+    return path
+
+
 def _root(variable: str, folder: str) -> Path:
-    """Absolute path from an environment variable (empty counts as unset; `~` is the home folder)."""
+    """Absolute path from an environment variable (empty counts as unset; `~` is the home folder). Raises ValueError."""
     given = os.environ.get(variable, "")
     if given:
-        return Path(os.path.abspath(Path(given).expanduser()))
-    return (PROJECT if IN_CHECKOUT else Path.cwd()) / folder
+        return in_utf8(Path(os.path.abspath(Path(given).expanduser())), f"{variable}=")
+    return in_utf8((PROJECT if IN_CHECKOUT else Path.cwd()) / folder, "")

@@ -10,8 +10,13 @@ import sys
 def prepare() -> None:
     """Characters that the terminal lacks are replaced, and no Python that is started imports from the current folder.
 
-    Python 3.10 does not know the variable: there a `json.py` in the current folder is still found first.
+    Exits with a line where the current folder has been deleted. Python 3.10 does not know the variable: there a `json.py` in
+    the current folder is still found first.
     """
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        sys.exit(f"{os.path.basename(sys.argv[0])}: the current folder does not exist any more; type cd FOLDER first")
     os.environ["PYTHONSAFEPATH"] = "1"
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

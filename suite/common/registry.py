@@ -6,13 +6,13 @@ A plugin is an installed distribution that names its classes under the same grou
 from __future__ import annotations
 
 import importlib
-import json
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 from suite.common.paths import data_root
+from workloads import files
 from workloads.api import Dataset, Trainer, Workload
 from workloads.api import nearest as nearest
 from workloads.api import not_allowed as not_allowed
@@ -95,8 +95,7 @@ def dataset_names() -> list[str]:
 def _own(folder: Path) -> Dataset | None:
     """The data set of the user's own that is prepared in `folder`; None: there is none, whatever a manifest there says."""
     try:
-        with (folder / "manifest.json").open("rb") as file:
-            kind = json.loads(file.read(_LARGEST_MANIFEST))["options"]["kind"]
+        kind = files.read_json(folder / "manifest.json", _LARGEST_MANIFEST)["options"]["kind"]
         loaded: Dataset = _points(DATASETS)[kind].load()()
         return loaded.called(folder.name)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

@@ -14,6 +14,7 @@ from typing import Any
 
 from suite.common.paths import mapped
 from suite.common.run_folder import safe_name
+from workloads import files
 from workloads.api import Facts, Json, Settings
 
 SCHEMA = 2
@@ -82,28 +83,18 @@ def _build(kind: Any, value: Mapping[str, Json], path: Path) -> Any:
 
 
 def read_run(path: Path) -> RunSpec:
-    """The run written at `path`. Raises ValueError for a file of another schema, or of another kind."""
-    value = read_object(path)
+    """The run written at `path`. Raises ValueError for a file of another schema, or that holds no run."""
+    value = files.read_json(path)
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} describes no run; move it away, or type another output=FOLDER")
     if value.get("schema") != SCHEMA:
-        raise ValueError(f"{path}: schema {value.get('schema')}, this version reads {SCHEMA}")
+        raise ValueError(f"{path}: schema {str(value.get('schema'))[:40]}, this version reads {SCHEMA}")
     try:
         return _run_of(value, path)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path}: not the JSON of a run ({type(error).__name__}: {error})") from None
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """The object in a JSON file of a run. Raises json.JSONDecodeError for one that was cut off, ValueError for what no run
-    writes: another kind of value, lists without end; OSError."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: no run wrote this ({str(error)[:80]})") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"{path}: no run wrote this, it holds no JSON object")
-    return value
+        raise ValueError(
+            f"{path} describes no run ({type(error).__name__}: {error}); type another output=FOLDER"
+        ) from None
 
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
@@ -134,7 +125,8 @@ def write_atomically(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not path.exists():
-            raise OSError(error.errno, error.strerror, str(path)) from None
+            error.filename = os.fspath(path)
+            raise
         with open(path, "r+b") as stream:
             stream.write(text.encode())
             stream.truncate()

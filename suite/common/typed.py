@@ -59,10 +59,7 @@ def _shortest(path: Path) -> str:
     on_path = shutil.which(path.name)
     if on_path is not None and _place(Path(on_path)) == _place(path):
         return path.name
-    try:
-        below = os.path.relpath(path)
-    except FileNotFoundError:  # of the current folder
-        below = str(path)
+    below = os.path.relpath(path)
     return shlex.quote(str(path) if below.startswith("..") else below)
 
 

@@ -40,18 +40,19 @@ def help_text(words: Mapping[str, Sequence[str]]) -> str:
     lines += ["", "Studies (study=NAME; study.size=ci: a small version; suite report FOLDER makes table and figure):"]
     lines += [f"  {name}".ljust(28) + load_study(name).sentence for name in study_names()]
     own = [_line(key, item) for key, item in suite_keys().items() if not key.endswith(".name")]
-    lines += ["", "Set (default in brackets):", *own, "", *_shared_keys()]
+    lines += ["", "Set (default in brackets):", *own]
     for name in words.get("workload", ()):
         if name in registry.names(registry.WORKLOADS):
             profile, framework = (words.get(key, (defaults[key],))[0] for key in ("profile", "framework"))
             lines += ["", *_workload_keys(name, profile, framework, words.get("workload.hyperparameter_set", ("",))[0])]
     if "workload" not in words:
-        lines += ["", "The keys workload.* of a workload: workload=NAME --help"]
+        groups = ", ".join(f"{group}.*" for group in ("workload", *OPTION_GROUPS))
+        lines += ["", f"The keys of a workload ({groups}): workload=NAME --help"]
     return "\n".join([*lines, "", *_variables()])
 
 
 def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> list[str]:
-    """`workload.*` of one workload, with the values that a profile, or the typed set, gives them, its frameworks and sets.
+    """The keys of one workload, with the values that a profile, or the typed set, gives them, its frameworks and sets.
 
     No framework has keys of its own: `framework=NAME` is all that there is of `framework.*`.
     """
@@ -70,8 +71,8 @@ def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> l
     values |= {"dataset": defaults.dataset, "hyperparameter_set": chosen_name, "target": targets}
     lines = [f"Of workload={name}, with the values of profile={profile}:"]
     for key, item in workload_keys(name).items():
-        if key.startswith("workload.") and key != "workload.name":
-            lines.append(_line(key, item, default=values.get(item.name)))
+        if key != "workload.name":
+            lines.append(_line(key, item, values.get(item.name)))
     batch, unit = values.get("batch_size_global"), kind.batch_unit
     lines += ["  batch=".ljust(36) + f"global batch size in {unit} [{batch}]"] if batch is not None else []
     frameworks = registry.frameworks_of(name)
@@ -97,23 +98,10 @@ def _variables() -> list[str]:
     return ["Environment variables (what acts now in brackets):", *(f"  {k}".ljust(36) + v for k, v in rows.items())]
 
 
-def _shared_keys() -> list[str]:
-    """Keys outside `workload` that some workloads have, with their names."""
-    owners: dict[str, list[str]] = {}
-    shared: dict[str, Field[Any]] = {}
-    for name in registry.names(registry.WORKLOADS):
-        for key, item in workload_keys(name).items():
-            if key.partition(".")[0] in OPTION_GROUPS:
-                owners.setdefault(key, []).append(name)
-                shared[key] = item
-    return ["Of some workloads:", *(_line(key, item, f" ({', '.join(owners[key])})") for key, item in shared.items())]
-
-
-def _line(key: str, item: Field[Any], after: str = "", default: object = None) -> str:
+def _line(key: str, item: Field[Any], default: object = None) -> str:
     """One key; `default` in place of the field's own."""
     allowed = " | ".join(item.metadata.get("choices", ()))
     own = "" if callable(item.default_factory) else item.default
     value = own if default in (None, "") else default
     shown = "" if value == "" else f" [{value}]"
-    text = f"{item.metadata.get('text', '')}{f' ({allowed})' if allowed else ''}{shown}"
-    return f"  {key}=".ljust(36) + text + after
+    return f"  {key}=".ljust(36) + f"{item.metadata.get('text', '')}{f' ({allowed})' if allowed else ''}{shown}"

@@ -8,9 +8,8 @@ from typing import Any
 
 from workloads.api import option
 
-LIMIT = 1_000
-"""Jobs of a command unless more are asked for: a slip such as range(0,100000) would take the machine for weeks."""
 MOST_SECONDS = 1e6
+PORTS = range(1, 1 << 16)
 """That a machine is waited for, eleven days: sockets and ssh count seconds in integers of their own."""
 
 
@@ -119,7 +118,7 @@ class LaunchConfig:
         None,
         "where processes meet on the first machine (external: agents); unset: a free one",
         minimum=1,
-        maximum=65_535,
+        maximum=PORTS[-1],
         example="29500",
     )
     sbatch: Any = option([], "what sbatch gets where launch=slurm submits: [--partition=gpu,--time=60]")
@@ -128,15 +127,6 @@ class LaunchConfig:
     )
     lease_seconds: float = option(
         5.0, "a machine that is silent for so long is lost", minimum=2.0, maximum=MOST_SECONDS, example="10"
-    )
-
-
-@dataclass
-class SweepConfig:
-    """`sweep.*`."""
-
-    limit: int = option(
-        LIMIT, "jobs that one command may have; it is typed, not read from a file", minimum=1, example="5000"
     )
 
 
@@ -155,6 +145,13 @@ class UpdateConfig:
 
 
 @dataclass
+class SweepConfig:
+    """`sweep.*`: the jobs of `-m` and of a study."""
+
+    limit: int = option(1000, "most jobs of one command; typed, since it is asked before files are read", minimum=1)
+
+
+@dataclass
 class SuiteConfig:
     """The keys at the top level."""
 
@@ -169,7 +166,7 @@ class SuiteConfig:
     backbone: Any = option(dict, "pretrained weights: keys of the workloads that have them")
     timing: TimingConfig = option(TimingConfig, "what is timed")
     launch: LaunchConfig = option(LaunchConfig, "the machines of a run, and how processes are started there")
-    sweep: SweepConfig = option(SweepConfig, "many jobs in one command")
+    sweep: SweepConfig = option(SweepConfig, "the jobs of one command")
     update: UpdateConfig = option(UpdateConfig, "who waits for whom before an update")
     gpus: int = option(1, "devices in total, over all nodes", minimum=1, example="8")
     nodes: int = option(1, "machines, each with an equal share of the devices", minimum=1, example="2")

@@ -7,20 +7,19 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Sequence
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Glob, IntervalSweep, Override, RangeSweep
+from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, Override, RangeSweep
 from hydra.errors import HydraException
 
 from suite.common import registry
 from suite.common.registry import not_allowed
 from suite.config import keys
 from suite.config.keys import GROUPS, SHORT, SYNONYMS, group_choices
-from suite.config.options import SuiteConfig, known_fields
+from suite.config.options import SuiteConfig, SweepConfig, known_fields
 from workloads.api import OPTION_GROUPS, check_value, kind_of, of_sets
 
 _SWEEPS = "runs have the machine one after another: type -m with lists (docs/hydra.md)"
@@ -83,8 +82,12 @@ def _quote(text: str) -> str:
 
 
 def check_form(arguments: Sequence[str]) -> None:
-    """Raise ValueError, with what to type, for a setting that is typed like a flag: `--workload=ncf`, `--gpus 2`."""
+    """Raise ValueError, with what to type, for a setting that is typed like a flag (`--gpus 2`) or has a line's end in it."""
     for argument, following in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
+        if any((character < " " and character != "\t") or character == "\x7f" for character in argument):
+            raise ValueError(
+                f"{ascii(argument)[1:-1][:80]}: line ends and control characters are in no setting; leave them out"
+            )
         key, equals, value = argument.lstrip("-").partition("=")
         if argument.startswith("-") and key.partition(".")[0] in known_fields(SuiteConfig):
             typed = value if equals else following if following and "=" not in following else "VALUE"
@@ -136,24 +139,30 @@ def texts(argument: str) -> list[str]:
 
 
 def count(argument: str) -> int:
-    """How many values an override has; none is made. Raises ValueError for a range that has none, or no end."""
+    """How many values an override has, a pattern's as one; none of them is made. Raises ValueError for a sweep without any."""
     override = parse(argument)
-    swept: Any = override.value()
+    swept: Any = override.value() if override.is_sweep_override() else None
     if isinstance(swept, RangeSweep):
-        length = _length(argument, swept.start, swept.stop, swept.step)
-        if length < 1:
-            raise ValueError(f"{argument}: there is no value in this range; type range(FIRST,END), END is left out")
-        return length
-    return len(texts(argument)) if override.is_sweep_override() else 1
+        start, stop, step = swept.start or 0, swept.stop or 0, swept.step or 1
+        found = max(0, math.ceil((stop - start) / step))
+    else:
+        found = len(swept.list) if isinstance(swept, ChoiceSweep) else 1
+    if not found:
+        raise ValueError(f"{argument}: no value is in it; type a list or a range with one, such as range(1,4)")
+    return found
 
 
-def _length(argument: str, start: float | None, stop: float | None, step: float) -> int:
-    """Of a range of whole numbers or others."""
-    try:
-        first, end, by = (Fraction(one) for one in (start or 0, stop or 0, step))
-        return math.ceil((end - first) / by)
-    except (ValueError, ArithmeticError):  # inf, nan; a step of 0
-        raise ValueError(f"{argument}: this range has no end; type a list or range(1,5)") from None
+def check_count(counts: Mapping[str, int], arguments: Sequence[str]) -> None:
+    """Raise ValueError where there are more jobs, of so many values of each key, than `sweep.limit=N` among the arguments."""
+    limits = [argument.partition("=")[2] for argument in arguments if argument.startswith("sweep.limit=")]
+    most = (
+        int(limits[-1]) if limits and limits[-1].isdecimal() else SweepConfig().limit
+    )  # what is no number is refused later
+    if (jobs := math.prod(counts.values())) > most:
+        several = " x ".join(f"{key}: {found:,}" for key, found in counts.items() if found > 1)
+        raise ValueError(
+            f"{jobs:,} jobs ({several}), where {most:,} are the most; type sweep.limit={jobs} if they are meant"
+        )
 
 
 def values(argument: str) -> list[Any]:
@@ -177,6 +186,8 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
         if override.is_sweep_override() and not multirun:
             raise ValueError(f"{argument}: several values make a sweep: add -m")
         for value in values(argument):
+            if isinstance(value, dict):
+                raise ValueError(f"{key}: a mapping is not typed; write it into a file of yours (docs/environments.md)")
             if key in GROUPS:
                 _check_synonym(key, value, group_choices(key))
                 if str(value) not in group_choices(key):

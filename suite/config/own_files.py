@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from hydra._internal.core_plugins import file_config_source
 from hydra._internal.sources_registry import SourcesRegistry
@@ -17,8 +18,6 @@ from omegaconf.errors import OmegaConfBaseException
 from suite.common import conf
 from workloads.api.yaml_files import parse_yaml, read_text
 
-DEEPEST = 10
-"""Files that take in one another."""
 _TAKEN_IN = re.compile(r"(?:optional +)?(/?)([^@ ]+)(?:@.*)?")
 """`/system`, `optional db@there` of a defaults list: from the top or not, and the group; not `override /system`."""
 
@@ -33,8 +32,7 @@ class FileConfigSource(file_config_source.FileConfigSource):
         content = parse_yaml(text, path)
         if not isinstance(content, dict | None):
             raise ValueError(f"{path}: lines of the form KEY: VALUE are needed")
-        entries = (content or {}).get("defaults", [])
-        if not isinstance(entries, list) or not all(map(_is_default, entries)):
+        if not _are_defaults((content or {}).get("defaults", [])):
             raise ValueError(f"{path}: defaults: a list of NAME or GROUP: NAME is needed")
         if Path(self.path) != conf.CONF:
             _refuse_circles(config_path.removesuffix(".yaml"), content, ())
@@ -51,16 +49,21 @@ def look_first() -> None:
     SourcesRegistry.instance().types[FileConfigSource.scheme()] = FileConfigSource
 
 
-def _is_default(entry: object) -> bool:
-    """Whether it is NAME, GROUP: NAME, GROUP: [NAME, …] or GROUP: null."""
-    if not isinstance(entry, dict):
-        return isinstance(entry, str)
-    key, choice = next(iter(entry.items()), (None, None))
-    chosen = choice if isinstance(choice, list) else [choice]
-    return len(entry) == 1 and isinstance(key, str) and all(isinstance(one, str | None) for one in chosen)
+def _are_defaults(entries: object) -> bool:
+    """Whether a list says what a file takes in: `NAME`, or `GROUP: NAME` with a name, a list of names, or null."""
+    if not isinstance(entries, list):
+        return False
+    for entry in entries:
+        pairs = list(entry.items()) if isinstance(entry, dict) else [(None, entry)]
+        if len(pairs) != 1 or not isinstance(pairs[0][0], str | None):
+            return False
+        chosen = pairs[0][1] if isinstance(entry, dict) and isinstance(pairs[0][1], list) else [pairs[0][1]]
+        if not all(isinstance(one, str | None) for one in chosen):
+            return False
+    return True
 
 
-def _refuse_circles(name: str, content: object, above: tuple[str, ...]) -> None:
+def _refuse_circles(name: str, content: Mapping[str, Any] | None, above: tuple[str, ...]) -> None:
     """Raise ValueError if the defaults of the file `name`, `group/choice`, lead to one of those `above`, which lead to it."""
     chain = (*above, name)
     for below in _defaults(name, content):
@@ -70,16 +73,14 @@ def _refuse_circles(name: str, content: object, above: tuple[str, ...]) -> None:
             continue
         if below in chain:
             raise ValueError(f"{path}: its defaults lead back to it: {' > '.join([*chain, below])}; leave one out")
-        if len(chain) == DEEPEST:
-            raise ValueError(f"{path}: {DEEPEST} files take in one another before this one; leave some out")
         text = read_text(path)
         _refuse_circles(below, parse_yaml(text, path), chain)
 
 
-def _defaults(name: str, content: object) -> Iterator[str]:
+def _defaults(name: str, content: Mapping[str, Any] | None) -> Iterator[str]:
     """`group/choice` of every file that a file takes in."""
-    group, entries = name.rpartition("/")[0], content.get("defaults") if isinstance(content, dict) else None
-    for entry in filter(_is_default, entries if isinstance(entries, list) else ()):
+    group, entries = name.rpartition("/")[0], (content or {}).get("defaults") or []
+    for entry in entries if _are_defaults(entries) else []:
         pairs = entry.items() if isinstance(entry, dict) else [(None, entry)]
         for key, chosen in pairs:
             form = _TAKEN_IN.fullmatch(str(key if key is not None else entry))

@@ -10,12 +10,10 @@ from suite.common import registry
 from suite.common.study import Point, Study, StudyCell, load_study
 from suite.config import overrides
 from suite.config.keys import workload_keys
-from suite.config.options import LIMIT
-from suite.config.sweeps import check_jobs
 from workloads.api import OPTION_GROUPS
 
 KEYS = ("study", "study.size")
-_WHOLE = ("plugins", "output", "resume", "sweep.limit")
+_WHOLE = ("plugins", "output", "resume")
 """Keys of the whole command: never an axis."""
 
 
@@ -35,11 +33,11 @@ def named(arguments: Sequence[str]) -> bool:
     return "study" in keys
 
 
-def cells(arguments: Sequence[str], limit: int = LIMIT) -> list[CellWords]:
+def cells(arguments: Sequence[str]) -> list[CellWords]:
     """The jobs of the study that `arguments` name, in the order of their table.
 
     What is typed beside it wins: for an axis its values are those typed, of points those are left that have them; a list
-    of values for another key is a further axis. Raises ValueError, in one line; also for more jobs than `limit`.
+    of values for another key is a further axis. Raises ValueError, in one line.
     """
     own = {key: text.partition("=")[2] for text in arguments if (key := text.partition("=")[0]) in KEYS}
     study = load_study(own["study"], own.get("study.size", "full"))
@@ -47,9 +45,10 @@ def cells(arguments: Sequence[str], limit: int = LIMIT) -> list[CellWords]:
         raise ValueError(f"study={study.name}: {study.refused}")
     typed = {text.partition("=")[0]: overrides.texts(text) for text in arguments if text.partition("=")[0] not in KEYS}
     study = _shortened(_fitting(study, typed), typed)
-    check_jobs({"points": len(study.points or ((),)), **{key: len(axis) for key, axis in study.axes.items()}}, limit)
     fixed = {key: values[0] for key, values in typed.items() if key not in study.keys}
     settings = {key: value for key, value in study.settings.items() if key not in study.keys} | fixed
+    counts = {name: len(values) for name, values in study.axes.items()} | {"points": max(1, len(study.points))}
+    overrides.check_count(counts, arguments)
     listed = []
     for values in _crossed(study):
         words = tuple(f"{key}={value}" for key, value in {**settings, **values}.items())

@@ -2,46 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from suite.config import overrides
-from suite.config.options import LIMIT
 from suite.machine import devices
 
 REFERENCE = (1, 4, 8)
 """Devices of a reference sweep: those of the DGX-1 scaling article."""
-MOST = 1_000_000
-"""Jobs that no sweep is asked for: planning takes 20 ms of each."""
 MOST_OF_A_DEMO = 8
 """Devices up to which a demo is swept: the batch of the smallest demo still divides by it."""
-
-
-def limit_of(words: Sequence[str]) -> int:
-    """Jobs that the command may have: `sweep.limit=N`, which is typed, since it is asked before files are read."""
-    typed = [text for text in words if text.partition("=")[0] == "sweep.limit"] or [f"sweep.limit={LIMIT}"]
-    for text in typed:
-        if not re.fullmatch(r"[1-9]\d{0,8}", text.partition("=")[2], re.ASCII):
-            raise ValueError(f"{text}: one whole number of at least 1 is needed, for example sweep.limit=5000")
-    return int(typed[-1].partition("=")[2])
-
-
-def check_count(words: Sequence[str], limit: int) -> None:
-    """Raise ValueError for an empty list of values, and for more jobs than `limit`, before one is made."""
-    check_jobs({text.partition("=")[0]: overrides.count(text) for text in words}, limit)
-
-
-def check_jobs(counts: Mapping[str, int], limit: int) -> None:
-    """The same of what is counted: key to its values."""
-    jobs = math.prod(counts.values())
-    if jobs > limit:
-        several = " x ".join(
-            f"{key}: {count if count <= 1e9 else 'over 1e9'}" for key, count in counts.items() if count > 1
-        )
-        typed = f"type sweep.limit={jobs} if they are meant, or fewer values" if jobs < MOST else "type fewer values"
-        raise ValueError(f"more than {limit:,} jobs ({several}); {typed}")
 
 
 def default_gpus(words: Mapping[str, Sequence[str]], config: Mapping[str, Any]) -> tuple[list[str], str]:

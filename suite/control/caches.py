@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from suite.common.registry import load_dataset
+from workloads import files
 from workloads.api import Settings
 
 COMMAND_SECONDS = 600.0
@@ -156,7 +157,7 @@ class Files:
 
 
 def _drop(path: str) -> None:
-    with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:
+    with contextlib.suppress(OSError), files.open_stream(path) as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
@@ -192,7 +193,7 @@ def resident_pages(path: str | os.PathLike[str]) -> tuple[int, int]:
 
     Whoever neither owns a file nor may write it is told that all its pages are resident (mincore(2), since Linux 5.2).
     """
-    with open(path, "rb", buffering=0) as file:
+    with files.open_stream(path) as file:
         size = os.fstat(file.fileno()).st_size
         if not size:
             return 0, 0

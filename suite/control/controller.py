@@ -15,9 +15,8 @@ from rich.markup import escape
 
 from suite.common import process
 from suite.common.job_name import named
-from suite.common.names import check_name, named_in_errors
 from suite.common.output_lock import output_locked
-from suite.common.paths import PROJECT, data_root, log_root
+from suite.common.paths import PROJECT, data_root, in_utf8, log_root
 from suite.common.registry import WORKLOADS, load_dataset, names
 from suite.common.study import StudyCell
 from suite.common.typed import as_typed, program
@@ -33,6 +32,7 @@ from suite.control.progress import Progress
 from suite.control.supervise import Supervisor
 from suite.control.watch import RunStatus
 from suite.environments import environment
+from suite.launch.scratch import scratch_above
 from suite.plan.capacity import TooLarge
 from suite.plan.jobs import Job, Plan, check_trainers, plan
 from suite.plan.resume import finished_status, set_aside
@@ -98,6 +98,8 @@ def main(arguments: Sequence[str]) -> int:
     except Elsewhere:
         return 0
     except (ValueError, OSError) as error:
+        if isinstance(error, OSError) and output is not None:
+            error.filename = error.filename or str(output)  # of a full disk the system says no name
         print(f"{program()}: {as_typed(one_line(error))}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
@@ -136,11 +138,8 @@ def planned(request: Request, output: Path, agents: Agents | None) -> list[Plan]
     first, hosts = request.jobs[0].config, agents.hosts if agents is not None else ()
     if first["resume"] and first["output"] is None:
         raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
-    versions = environment.Versions()
     with said_once(environment.__name__):
-        return [
-            plan(one.config, job_name(one), output, request.plugins, hosts, one.cell, versions) for one in request.jobs
-        ]
+        return [plan(one.config, job_name(one), output, request.plugins, hosts, one.cell) for one in request.jobs]
 
 
 def plans_for_slurm(request: Request, output: Path) -> list[Plan]:
@@ -206,9 +205,13 @@ def checked_jobs(
     check_trainers(drafts, request.plugins)
     missing = sorted({draft.generates for draft in drafts} - {""})
     for dataset in missing:
-        with named_in_errors(data_root() / dataset):
-            for line in load_dataset(dataset).make_demo(data_root() / dataset):
+        place = data_root() / dataset
+        try:
+            for line in load_dataset(dataset).make_demo(place):
                 console.print(escape(line), soft_wrap=True)
+        except OSError as full:
+            full.filename = full.filename or str(place)
+            raise
     if missing:
         plans = planned(request, output, agents)
         if (error := refused(request, plans, agents is None)) is not None:
@@ -254,14 +257,22 @@ def _output(composed: Composed) -> Path:
     if given is not None:
         if not str(given).strip():
             raise ValueError("output= names no folder; type output=FOLDER, or leave it out: a new folder below logs/")
-        check_name(f"output={given}")  # of a file: what is typed has been looked at
-        return Path(str(given)).expanduser().absolute()
+        return _kept(in_utf8(Path(str(given)).expanduser().absolute(), "output="))
     stamp = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     folder, again = log_root() / stamp, 1
     while folder.exists():
         again += 1
         folder = log_root() / f"{stamp}-{again}"
-    return folder
+    return _kept(folder)
+
+
+def _kept(output: Path) -> Path:
+    """The folder, unless it would end with another run. Raises ValueError."""
+    if (above := scratch_above(output)) is not None:
+        raise ValueError(
+            f"{output}: {above} holds a run's temporary files and ends with it; type another output=FOLDER"
+        )
+    return output
 
 
 def job_name(composed: Composed) -> str:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from suite.common.paths import log_root
-from suite.common.runspec import read_object, read_run
+from suite.common.runspec import read_run
 from suite.launch.hosts import AvailableHost
 from suite.machine.cgroups import limits
 from suite.plan.capacity import available_bytes
 from suite.plan.jobs import Draft, Job, Plan
 from suite.plan.resume import FINISHED, finished_status, identity
+from workloads import files
 
 MOST_RUNS = 1000
 """Earlier runs that are looked at for a time, the newest first."""
@@ -162,7 +163,7 @@ def _earlier() -> Iterator[Earlier]:
     """The finished runs below the log folder."""
     for path in sorted(log_root().glob("*/*/run_*/run.json"), reverse=True)[:MOST_RUNS]:
         try:
-            run, status = read_run(path), read_object(path.with_name("status.json"))
+            run, status = read_run(path), files.read_json(path.with_name("status.json"))
             if status["status"] in FINISHED:
                 began, ended = (datetime.fromisoformat(status[name]) for name in ("started", "ended"))
                 yield Earlier(identity(run), run.identity["device_name"], (ended - began).total_seconds())

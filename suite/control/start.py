@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 
 from suite.common import process
-from suite.common.names import check_names
 from suite.common.typed import as_typed, program
 from suite.config.at_once import answer
 
@@ -15,7 +14,6 @@ def main(arguments: Sequence[str]) -> int:
     """Exit code: that of the controller; 2 for a user's mistake; 1 where packages are missing."""
     process.prepare()
     try:
-        check_names(arguments)
         printed = answer(arguments)
         if printed is not None:
             print(printed, flush=True)

@@ -21,11 +21,13 @@ import psutil
 from suite.common.runspec import write_atomically
 from suite.machine import devices
 from suite.machine.sysfiles import number
+from workloads import files
 from workloads.api import Json
 
 LOG = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 1.0
+_LINE_BYTES = 1 << 20
 JOIN_SECONDS = 2.0
 """How long the end of a run waits for a sample that is being taken: a driver can hang."""
 SEARCH_SHARE = 0.001
@@ -255,8 +257,8 @@ def cut(path: Path, log: Path, header: Mapping[str, Json]) -> None:
 def cut_received(path: Path, log: Path) -> None:
     """The same for a file that came from another machine, with the header that it has. A file that did not come is left out."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            header = json.loads(stream.readline())
+        with files.open_stream(path) as stream:
+            header = json.loads(stream.readline(_LINE_BYTES))
         cut(path, log, header)
     except (OSError, ValueError) as error:
         LOG.debug("%s is not cut to the run: %s", path, error)
@@ -264,9 +266,9 @@ def cut_received(path: Path, log: Path) -> None:
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
     """The samples; a line that a full disk broke off is left out."""
-    with open(path, encoding="utf-8") as stream:
-        for line in stream:
-            with contextlib.suppress(json.JSONDecodeError):
+    with files.open_stream(path) as stream:
+        while line := stream.readline(_LINE_BYTES):
+            with contextlib.suppress(ValueError):
                 row = json.loads(line)
                 if "time_ms" in row:
                     yield row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,13 @@ from suite.control.hosts.base import HostControl, StartedCommand
 from suite.launch.children import exit_text
 from suite.launch.hosts import Host
 from suite.worker.heartbeat import Beat, read_beat
+from workloads import files
 
 POLL_SECONDS = 0.1
 STACK_SECONDS = 5.0
 """How long a hung worker may take to write its stacks: a machine that is busy lets it wait."""
+LOG_BYTES = 1 << 20
+"""Of a worker's text log, which may be of any size, so much is looked at."""
 EXIT_SECONDS = 20.0
 """How long processes may take to leave after the last one said that it is done."""
 
@@ -199,7 +203,7 @@ class Watch:
     def _last_line(self, name: str) -> str:
         """The last line of a process's text log, for the reason; of a crash, the one before its stacks."""
         try:
-            lines = (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            lines = _text_from(self.folder / f"{name}.log", -LOG_BYTES).strip().splitlines()
         except OSError:
             lines = []
         if not lines:
@@ -239,8 +243,16 @@ class Watch:
             size = log.stat().st_size
             time.sleep(POLL_SECONDS)
             self._control_of(beat.process).lost()  # takes in what has arrived
-            frame = _innermost(log.read_bytes()[before:].decode(errors="replace").splitlines())
+            frame = _innermost(_text_from(log, before).splitlines())
         return f", at {frame or 'no Python line'}; stacks in {log.name}"
+
+
+def _text_from(log: Path, start: int) -> str:
+    """At most LOG_BYTES of a text log from byte `start` on; a negative one counts from its end."""
+    with files.open_stream(log) as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size + start) if start < 0 else start)
+        return stream.read(LOG_BYTES).decode(errors="replace")
 
 
 def _innermost(lines: list[str]) -> str:

@@ -24,6 +24,7 @@ from packaging.utils import canonicalize_name
 from suite.common.paths import PROJECT, shipped
 from suite.environments import own_package
 from suite.environments.builds import Build
+from workloads import files
 
 Version = tuple[int, int]
 """A Python version: (3, 11)."""
@@ -85,7 +86,7 @@ def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
 
 def read(path: Path) -> Lock:
     """Parse a lock file. Raises ValueError with file and line of what is no part of a lock."""
-    return _parsed(path, path.read_text(encoding="utf-8"))
+    return _parsed(path, files.read_text(path))
 
 
 @functools.lru_cache(maxsize=64)  # a sweep asks for each of its jobs
@@ -147,5 +148,5 @@ def digest(lock: Lock, project: Path = PROJECT) -> str:
 
     A checkout is installed editable, so an environment that another one made runs that checkout's code.
     """
-    parts = (lock.path.read_bytes(), own_package.fingerprint(project), str(project).encode())
+    parts = (files.read_bytes(lock.path), own_package.fingerprint(project), str(project).encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()

@@ -15,6 +15,7 @@ from pathlib import Path
 from suite.common.paths import PROJECT, env_root
 from suite.common.run_folder import safe_name
 from suite.common.typed import run_command
+from workloads import files
 
 PACKAGE_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 IGNORED_FILES = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*")
@@ -43,10 +44,10 @@ def plugin_source(text: str) -> Path:
 
 def _files(folder: Path) -> Iterator[Path]:
     """The regular files of a package, sorted, without IGNORED_FILES and IGNORED_TOP_FOLDERS."""
-    for name, folders, files in os.walk(folder):
+    for name, folders, found in os.walk(folder):
         at_top = IGNORED_TOP_FOLDERS if Path(name) == folder else set()
         folders[:] = sorted(set(folders) - IGNORED_FILES(name, folders) - at_top)
-        for file in sorted(set(files) - IGNORED_FILES(name, files)):
+        for file in sorted(set(found) - IGNORED_FILES(name, found)):
             if (Path(name) / file).is_file():
                 yield Path(name) / file
 
@@ -56,7 +57,7 @@ def _digest(source: Path) -> str:
     digest = hashlib.sha256()
     for path in _files(source) if source.is_dir() else [source]:
         name = str(path.relative_to(source)).encode()
-        content = hashlib.sha256(path.read_bytes()).digest()
+        content = hashlib.sha256(files.read_bytes(path)).digest()
         digest.update(len(name).to_bytes(8, "little") + name + content)
     return digest.hexdigest()[:16]
 

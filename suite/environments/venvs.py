@@ -20,6 +20,7 @@ from pathlib import Path
 from suite.common.paths import PROJECT, env_root
 from suite.environments import locks, own_package
 from suite.environments.locks import Lock, Version
+from workloads import files
 
 MARKER = ".suite-ready"
 ERROR_LINES = 15
@@ -69,7 +70,7 @@ def status(name: str, project: Path = PROJECT) -> EnvironmentStatus:
     if not python.exists():
         return EnvironmentStatus(name, folder, lock, "broken", "its Python is gone")
     try:
-        marker = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+        marker = files.read_json(folder / MARKER)
         made_from, version = str(marker["digest"]), str(marker["python"])
     except (OSError, ValueError, KeyError, TypeError):
         return EnvironmentStatus(name, folder, lock, "broken", "its making did not finish")
@@ -157,8 +158,6 @@ def remove(name: str, say: Say = print, project: Path = PROJECT) -> None:
     current = status(name, project)
     if not os.path.lexists(current.folder):
         raise ValueError(f"environment {name} does not exist in {env_root()}")
-    if current.lock is None and not (current.folder / "pyvenv.cfg").is_file():
-        raise ValueError(f"{current.folder} is not an environment; remove it yourself")
     with _exclusive_lock(name, say):
         _delete_folder(current.folder)
     say(f"{name}: removed {current.folder}")
@@ -205,9 +204,13 @@ def _validated_name(name: str) -> str:
 
 
 def _delete_folder(folder: Path) -> None:
-    """Delete an environment's folder; a link is refused, and links inside are not followed."""
+    """Delete an environment's folder. A link, and what holds files and is no environment, are refused; links inside are not
+    followed."""
     if folder.is_symlink():
         raise ValueError(f"{folder} is a link; remove it yourself")
+    marks = (MARKER, f"{MARKER}.new", "pyvenv.cfg")
+    if not any((folder / name).is_file() for name in marks) and any(files for _, _, files in os.walk(folder)):
+        raise ValueError(f"{folder} is not an environment; remove it yourself, or set SUITE_ENV_DIR to another folder")
     assert folder.parent == env_root(), folder
     if folder.exists():
         # The marker goes first: a half-deleted environment must not look finished.

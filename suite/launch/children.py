@@ -18,6 +18,8 @@ GRACE_SECONDS = 3.0
 """How long processes may take to leave after they were asked to."""
 ENDING_SECONDS = 20.0
 """How long a container program may take to end its containers."""
+TOKEN = "SUITE_LAUNCH_TOKEN"
+"""The secret by which machines of `launch=external` know each other; no process of a run needs it."""
 
 
 def die_with_parent() -> None:
@@ -47,7 +49,7 @@ def start(arguments: Sequence[str], variables: Mapping[str, str], log: Path, fol
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=dict(variables),
+            env={name: value for name, value in variables.items() if name != TOKEN},
             cwd=folder,
             start_new_session=True,
             preexec_fn=die_with_parent,  # set before exec, so that no moment is left without it

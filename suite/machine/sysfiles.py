@@ -6,11 +6,13 @@ import contextlib
 import platform
 from pathlib import Path
 
+from workloads import files
+
 
 def text(path: Path) -> str | None:
     """The content without surrounding white space; None for a file that cannot be read."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
+        return files.read_text(path, "replace").strip()
     except OSError:
         return None
 

@@ -22,6 +22,7 @@ from suite.packaging.scripts import write_scripts
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.repeat import recorded_machine
 from suite.results.text import clean, markdown_escape
+from workloads import files
 from workloads.api import Json
 
 _COMMON = (
@@ -143,7 +144,7 @@ def _copy_paths(folder: Path, paths: Sequence[str]) -> None:
         if source.is_dir():
             _copy_folder(source, folder / path)
         elif source.is_file():
-            _write_file(folder / path, source.read_bytes(), os.access(source, os.X_OK))
+            _write_file(folder / path, files.read_bytes(source), os.access(source, os.X_OK))
 
 
 def _copy_folder(source: Path, folder: Path) -> None:
@@ -159,13 +160,15 @@ def _copy_folder(source: Path, folder: Path) -> None:
                 f"{path} cannot be packaged: no spaces in names, at most {FILE_BYTES_LIMIT >> 20} MiB a file and "
                 f"{_BYTES_LIMIT >> 20} MiB in all; leave it out of --code"
             )
-        _write_file(folder / path.relative_to(source), path.read_bytes(), os.access(path, os.X_OK))
+        _write_file(
+            folder / path.relative_to(source), files.read_bytes(path, FILE_BYTES_LIMIT), os.access(path, os.X_OK)
+        )
 
 
 def _files(source: Path) -> Iterator[Path]:
-    for place, folders, files in os.walk(source):
+    for place, folders, found in os.walk(source):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
-        for name in sorted(files):
+        for name in sorted(found):
             path = Path(place, name)
             if not name.startswith(".") and not name.endswith(".pyc") and not path.is_symlink() and path.is_file():
                 yield path

@@ -13,6 +13,7 @@ from suite.compliance.rule_files import captured_messages
 from suite.packaging.layout import RESULTS, SYSTEMS
 from suite.results.logs.reader import read
 from suite.results.text import clean
+from workloads import files
 from workloads.api import Json
 
 RULESET = "1.0.0"
@@ -51,7 +52,7 @@ def check_description(folder: Path, system: str, werror: bool = False) -> Verdic
     text, remarks = f"all {len(FIELDS)} fields are there", list[str]()
     if complaints:
         text = f"{len(complaints)} complaint{'s' if len(complaints) > 1 else ''}"
-    elif empty := fields_to_fill_in(json.loads(path.read_text(encoding="utf-8"))):
+    elif empty := fields_to_fill_in(files.read_json(path)):
         text = f"{text}, {len(empty)} of them empty"
         remarks.append(f"empty, which is allowed and tells nothing of the system: {', '.join(empty)}")
     passed = not any(werror or not complaint.warning for complaint in complaints)
@@ -67,16 +68,14 @@ def _complaints(folder: Path, path: Path) -> Iterator[Complaint]:
         yield Complaint(name, 0, problem, needed, f"rename it{nearest(path.stem, others)}, or {_START_FROM}")
         return
     try:
-        if path.stat().st_size > _BYTES_LIMIT:
-            raise ValueError(f"{path.stat().st_size} bytes (limit {_BYTES_LIMIT})")
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = files.read_json(path, _BYTES_LIMIT)
         if not isinstance(value, dict):
             raise ValueError("JSON, but no object")
     except json.JSONDecodeError as error:
         problem = f"not JSON: {error.msg}, column {error.colno}"
         yield Complaint(name, error.lineno, problem, "one JSON object", "repair that line: quotes, commas, no comments")
-    except (OSError, ValueError, RecursionError) as error:
-        problem = "JSON nested too deeply" if isinstance(error, RecursionError) else clean(str(error))
+    except (OSError, ValueError) as error:
+        problem = clean(getattr(error, "strerror", None) or str(error))
         yield Complaint(name, 0, problem, "one JSON object in UTF-8", _START_FROM)
     else:
         yield from _field_complaints(value)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from suite.results.text import clean
+from workloads import files
 from workloads.api import Json
 
 _BYTES_LIMIT = 4 << 20
@@ -14,9 +15,7 @@ _BYTES_LIMIT = 4 << 20
 def json_file_object(path: Path) -> dict[str, Json]:
     """The object in a JSON file; empty if there is none, or the file is a link, too long or no JSON."""
     try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > _BYTES_LIMIT:
-            return {}
-        return as_object(json.loads(path.read_text(encoding="utf-8", errors="replace")))
+        return {} if path.is_symlink() else as_object(json.loads(files.read_text(path, "replace", _BYTES_LIMIT)))
     except (OSError, ValueError, RecursionError):
         return {}
 

@@ -14,6 +14,7 @@ from suite.common.runspec import write_atomically
 from suite.environments.environment import Environment
 from suite.launch.base import Framework
 from suite.machine import sysfiles
+from workloads import files
 from workloads.api import Json
 
 LIBRARIES = ("mkl", "onednn")
@@ -42,8 +43,8 @@ def chosen_library(typed: str, framework: Framework, environment: Environment, v
 def _known(path: Path) -> dict[str, Json]:
     """What the cache holds; nothing where it is missing or damaged: then it is measured anew."""
     try:
-        answers = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        answers = files.read_json(path)
+    except (OSError, ValueError, RecursionError):
         return {}
     return answers if isinstance(answers, dict) else {}
 

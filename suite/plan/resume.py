@@ -13,7 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from suite.common.run_folder import SUPERSEDED
-from suite.common.runspec import RunSpec, read_object, read_run
+from suite.common.runspec import RunSpec, read_run
+from workloads import files
 from workloads.api import Settings, field_names
 
 FINISHED = ("success", "target_missed")
@@ -21,8 +22,7 @@ FINISHED = ("success", "target_missed")
 
 def identity(run: RunSpec) -> str:
     """Hash of what a run computes: settings without seed and paths, and the data's fingerprint."""
-    every = asdict(run.settings)
-    settings = {name: every[name] for name in field_names(Settings, resume=True)}
+    settings = {name: asdict(run.settings)[name] for name in field_names(Settings, resume=True)}
     settings["options"] = {name: value for name, value in settings["options"].items() if name != "backbone_weights"}
     text = json.dumps([settings, run.facts.fingerprint], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -31,18 +31,18 @@ def identity(run: RunSpec) -> str:
 def finished_status(folder: Path, run: RunSpec) -> str:
     """How the run in `folder` ended if it is finished and computed what `run` would; empty if it must be run.
 
-    Raises ValueError if the folder holds a run of other settings, or files that no run writes.
+    Raises ValueError if the folder holds a run of other settings.
     """
     try:
-        earlier = read_run(folder / "run.json")
-        status = str(read_object(folder / "status.json").get("status"))
+        earlier, filed = read_run(folder / "run.json"), files.read_json(folder / "status.json")
     except (FileNotFoundError, json.JSONDecodeError):
         return ""
+    status = str(filed.get("status")) if isinstance(filed, dict) else ""
     try:
-        computed = identity(earlier)
+        alike = identity(earlier) == identity(run)
     except (TypeError, AttributeError) as error:
-        raise ValueError(f"{folder / 'run.json'}: not the JSON of a run ({error})") from None
-    if computed != identity(run):
+        raise ValueError(f"{folder / 'run.json'} describes no run ({error}); type another output=FOLDER") from None
+    if not alike:
         raise ValueError(
             f"{folder} holds a run of other settings or data; resume with the same command, or another output"
         )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from suite.common.registry import GENERATED
+from workloads.api import ROUNDS, Round
 
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer", "ncf")
 """The suite's names of the workloads."""
@@ -39,6 +40,11 @@ def round_of_folder(path: Path) -> str:
     """`v3.1` of a log below a folder called `v3.1` or `training_results_v3.1`, the nearest that is; empty without one."""
     named = filter(None, map(_ROUND.fullmatch, reversed(path.absolute().parent.parts)))
     return next((f"v{match[1]}" for match in named), "")
+
+
+def round_like(name: str) -> Round:
+    """The suite's round that starts the clock and numbers epochs as the one of this name: of all others than v0.5, v0.7."""
+    return ROUNDS.get(name, ROUNDS["v0.7"])
 
 
 def data_text(dataset: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import io
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,9 +21,10 @@ from suite.results.columns import row_of_settings
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunSettings
 from suite.results.logs.recorded_telemetry import json_object
-from suite.results.names import UNKNOWN_ROUND, framework_name, round_of_folder, workload_name
+from suite.results.names import UNKNOWN_ROUND, framework_name, round_like, round_of_folder, workload_name
 from suite.results.targets import METRIC_NAMES
 from suite.results.text import clean
+from workloads import files
 from workloads.api import Json
 
 FOLDER_VARIABLE = "SUITE_PUBLISHED_DIR"
@@ -106,7 +108,7 @@ def _lines(places: Iterable[Path], pattern: str, required: Sequence[str]) -> Ite
     """The rows of all files of that name. Raises ValueError for a missing column or a file that is no CSV."""
     for path in (path for folder in places for path in sorted(folder.glob(pattern))):
         try:
-            with open(path, newline="", encoding="utf-8") as stream:
+            with io.TextIOWrapper(files.open_stream(path), encoding="utf-8", newline="") as stream:
                 reader = csv.DictReader(stream)
                 missing = [name for name in required if name not in (reader.fieldnames or ())]
                 if missing:
@@ -153,7 +155,7 @@ def _result_values(line: _Line) -> dict[str, Any]:
         "batch_unit": line["batch_unit"],
         "sample_unit": line["batch_unit"],
         "rules": line["round"],
-        "clock": "v0.5" if line["round"] == "v0.5" else "v0.7",
+        "clock": round_like(line["round"]).clock,
         "targets": {name: value for name, value in targets.items() if value is not None},
         "labels": () if line.path == SHIPPED / "results.csv" else (OWN_FILE_LABEL,),
         "seconds": minutes * 60 if seconds is None and minutes is not None else seconds,

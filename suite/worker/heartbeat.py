@@ -12,6 +12,7 @@ from pathlib import Path
 
 from suite.common.run_folder import beat_file
 from suite.common.runspec import write_atomically
+from workloads import files
 from workloads.api import Json
 
 INTERVAL_SECONDS = 0.5
@@ -74,7 +75,7 @@ class Heart:
 def read_beat(folder: Path, process: int) -> Beat | None:
     """The controller's side: the newest state of a worker, None before its first."""
     try:
-        value: Mapping[str, object] = json.loads(beat_path(folder, process).read_text(encoding="utf-8"))
+        value: Mapping[str, object] = files.read_json(beat_path(folder, process))
     except (FileNotFoundError, json.JSONDecodeError):
         return None
     return Beat(**value)  # type: ignore[arg-type]

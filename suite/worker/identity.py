@@ -27,7 +27,7 @@ def log_identity(log: RunLog, run: RunSpec, workload: Workload) -> None:
         {
             "schema": run.schema,
             **{name: getattr(settings, name) for name in field_names(Settings, logged=True)},
-            "clock": "v0.5" if workload.round.setup_is_timed else "v0.7",
+            "clock": workload.round.clock,
             "system": run.identity["system"],
             "device_name": run.identity["device_name"],
             "framework_version": run.identity["framework_version"],

@@ -19,8 +19,6 @@ _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Command:
-    """A line of a block."""
-
     page: str
     line: int
     words: tuple[str, ...]

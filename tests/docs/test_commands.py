@@ -13,7 +13,7 @@ from suite.common import registry
 from suite.config.compose import compose
 from suite.control.hosts import commands
 from testing.fake_logs import write_run
-from tests.docs.commands import NOT_RUN, PAGES, UNMARKED, Command, commands_of
+from tests.docs.commands import PAGES, UNMARKED, Command, commands_of
 from tests.helpers import PROJECT, run_suite_here, suite_here
 
 ALL = [command for page in PAGES for command in commands_of(page)]
@@ -102,13 +102,6 @@ def test_a_command_without_a_mark_runs(command, folder):
         assert command.program == "suite", "mark what a test cannot run: needs …, takes …"
         done = suite_here(folder, *command.arguments, SUITE_LOG_DIR=str(folder / "logs"))
     assert done.returncode == 0, done.stderr
-
-
-def test_marks_are_comments_that_a_reader_understands():
-    for text in ("needs data: the archive", "needs GPUs", "takes minutes", "takes a minute: two runs"):
-        assert NOT_RUN.match(text)
-    for text in ("tables of speedups", "", "what it needs"):
-        assert not NOT_RUN.match(text)
 
 
 def test_every_subcommand_is_shown_somewhere():

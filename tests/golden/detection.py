@@ -1,27 +1,17 @@
-"""Digests of SSD's crops, boxes, colours, resizing, priors, matches, weights, to be the same in every environment; prints JSON.
-
-    python tests/golden/detection.py          # compare with detection.json beside it; exit code 1 if one differs
+"""Digests of SSD's crops, boxes, colours, resizing, priors, matches, weights, to be the same in every environment.
 
 Needs NumPy, OpenCV and Pillow, so that every framework's environment can run it.
 """
 
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
 import cv2
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from tests.golden.randomness import digest, report
+from tests.golden.randomness import digest
 from workloads.common.images.resize import resize_smooth_into
 from workloads.common.randomness import bits, uniform
 from workloads.ssd import boxes, colours, crops, network, priors
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
 
-GOLDEN = Path(__file__).with_suffix(".json")
 IMAGES, OBJECTS = 4000, 3
 
 
@@ -88,7 +78,3 @@ def of_the_model() -> dict[str, str]:
 def digests() -> dict[str, str]:
     """All of them."""
     return {**augmentation(), **jittered(), **resized(), **of_the_model()}
-
-
-if __name__ == "__main__":
-    sys.exit(report(digests(), GOLDEN))

@@ -1,22 +1,14 @@
-"""Digests of everything random about data, to be the same under every NumPy and on every machine; prints JSON.
-
-    python tests/golden/randomness.py             # compare with randomness.json beside it; exit code 1 if one differs
+"""Digests of everything random about data, to be the same under every NumPy and on every machine.
 
 Needs NumPy alone, so that every framework's environment can run it.
 """
 
-from __future__ import annotations
-
 import hashlib
-import json
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.workloads.ncf import synthetic_ncf as synthetic
 from workloads.common.quantiles import inverse_normal, log
@@ -24,8 +16,6 @@ from workloads.common.randomness import Permutation, bits, fold, integers, norma
 from workloads.ncf.data import NCFData
 from workloads.ncf.demo import generate, true_scores
 from workloads.ncf.sampling import Positives, draw, evaluation_negatives, training_key
-
-GOLDEN = Path(__file__).with_suffix(".json")
 
 
 def digest(*arrays: npt.ArrayLike) -> str:
@@ -86,17 +76,3 @@ def ncf() -> dict[str, str]:
 def digests() -> dict[str, str]:
     """All of them."""
     return {**hashes(), **ncf()}
-
-
-def report(found: dict[str, str], golden: Path) -> int:
-    """Print what is found; 1 if it differs from the golden values."""
-    print(json.dumps(found, indent=1))
-    expected = json.loads(golden.read_text(encoding="ascii")) if golden.exists() else {}
-    wrong = [name for name in {**found, **expected} if found.get(name) != expected.get(name)]
-    if wrong:
-        print(f"NumPy {np.__version__}: differs: {', '.join(wrong)}", file=sys.stderr)
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(report(digests(), GOLDEN))

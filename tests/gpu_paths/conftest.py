@@ -17,11 +17,9 @@ class Null:
         return {**self.variables, "NULL_GPU": ",".join(cards), "NULL_GPU_COUNT": str(len(cards)), **more}
 
     def run(self, *words, cards=("h100",), **more):
-        """`python run_suite.py … device=cuda`."""
         return run_suite(self.folder, *words, "device=cuda", **self._variables(cards, **more))
 
     def suite(self, *words, cards=("h100",), **more):
-        """`suite …`"""
         return suite(self.folder, *words, **self._variables(cards, **more))
 
 

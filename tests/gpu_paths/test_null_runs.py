@@ -38,31 +38,12 @@ def test_two_devices_train_and_call_the_same_collectives(null, demo_data, worklo
     assert any(line.startswith("all-reduce") for line in first)
 
 
-@pytest.mark.full  # two devices call the same collectives, and launchers start eight processes in test_launch
-def test_ssd_on_eight_devices(null, demo_data):
-    demo_data("coco-demo")
-    done = null.run(
-        *words("ssd", 8, "batch=per_device:2"), cards=("h100",) * 8, NULL_NCCL=str(null.folder / "nccl"),
-        SUITE_MINIMUM_DISK_MB="50",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len({tuple(lines) for lines in collectives(null.folder).values()}) == 1
-    assert len(collectives(null.folder)) == 8
-
-
 @pytest.fixture
 def one_lost(null):
     """What makes the second of two cards a lost one."""
     gone = null.folder / "gone"
     gone.touch()
     return {"cards": ("h100", "h100"), "NULL_GPU_LOST": f"1:{gone}"}
-
-
-def test_a_card_that_vanishes_is_refused_next_time(null, demo_data, one_lost):
-    demo_data("ml-demo")
-    done = null.run(*words("ncf", 1), **one_lost)
-    assert done.returncode == 2
-    assert "GPU 1 does not answer (GPU is lost)" in done.stderr
 
 
 def test_numbers_are_labelled_and_go_nowhere(null, demo_data, one_lost):
@@ -105,17 +86,3 @@ def test_a_rank_that_dies_in_a_collective_is_named(null, demo_data):
     filed = json.loads(status.read_text())
     assert (filed["status"], done.returncode) == ("rank_died", 1), done.stdout + done.stderr
     assert "worker-1" in filed["reason"] or "rank 1" in filed["reason"]
-
-
-@pytest.mark.parametrize(
-    ("cards", "driver", "expected"),
-    [
-        (["a100"] * 8, "13000", "build: pytorch 2.11.0"),
-        (["h100", "v100"], "13000", "environment torch-cu126"),
-    ],
-)
-def test_the_doctor_on_machines_with_eight_gpus_and_on_a_mixed_one(null, cards, driver, expected):
-    """Which environment suits them; whether it is there is another matter. More in test_doctor.py, with a pretended driver."""
-    said = null.suite("doctor", cards=cards, NULL_GPU_DRIVER=driver).stdout
-    assert f"{len(cards)} visible GPU(s)" in said
-    assert expected in said

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from tests.machines import Machines, needs, slurm, ssh
+from tests.machines import Machines, needs
+from tests.machines.fixtures import serve
 
 
 def main() -> int:
@@ -40,10 +41,7 @@ def main() -> int:
 def _up(arguments: argparse.Namespace) -> int:
     arguments.folder.mkdir(parents=True, exist_ok=True)
     machines = Machines.make(arguments.folder, arguments.count, arguments.rate)
-    if arguments.ssh:
-        ssh.start(machines)
-    if arguments.slurm:
-        slurm.start(machines)
+    serve(machines, ssh=arguments.ssh, slurm=arguments.slurm)
     print(*(f"{machine.name} {machine.address}" for machine in machines.all), sep="\n")
     return 0
 
@@ -51,14 +49,9 @@ def _up(arguments: argparse.Namespace) -> int:
 def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.machines", description=__doc__)
     words = parser.add_subparsers(dest="word", required=True)
-    texts = {
-        "up": "make a hub and N nodes",
-        "run": "run a command on one of them",
-        "processes": "list the processes of all, by their ids here",
-        "unplug": "take a node's cable out",
-        "plug": "put it in again",
-        "down": "end all of them",
-    }
+    texts = {"up": "make a hub and N nodes", "run": "run a command on one of them", "down": "end all of them"}
+    texts |= {"unplug": "take a node's cable out", "plug": "put it in again"}
+    texts["processes"] = "list the processes of all, by their ids here"
     parsers = {word: words.add_parser(word, help=text) for word, text in texts.items()}
     for one in parsers.values():
         one.add_argument("folder", type=Path, metavar="DIR")

@@ -61,9 +61,8 @@ def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, s
         while subprocess.run(["docker", "version"], env=variables, capture_output=True, check=False).returncode != 0:
             said = (folder / "log").read_text()[-1000:]
             if process.poll() is not None:  # the kernel or the sandbox refuses it: nothing of ours was asked yet
-                pytest.skip(
-                    f"dockerd does not run here: {(said.strip().splitlines() or ['it said nothing'])[-1][:300]}"
-                )
+                last = (said.strip().splitlines() or ["it said nothing"])[-1]
+                pytest.skip(f"dockerd does not run here: {last[:300]}")
             assert time.monotonic() < deadline, f"dockerd does not answer:\n{said}"
             time.sleep(0.1)
         words = ["docker", "import", "-", IMAGE]

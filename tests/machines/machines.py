@@ -92,9 +92,8 @@ class Machines:
         """Those that another process made in `folder`. Raises OSError."""
         folder = folder.resolve()
         values = json.loads((folder / STATE).read_text())
-        made = [
-            Machine(**{**value, "folder": Path(value["folder"]), "cores": tuple(value["cores"])}) for value in values
-        ]
+        parts = ({**value, "folder": Path(value["folder"]), "cores": tuple(value["cores"])} for value in values)
+        made = [Machine(**part) for part in parts]
         return cls(folder, made[0], tuple(made[1:]))
 
     def _connect(self, rate: str | None) -> None:
@@ -140,13 +139,8 @@ def _make_one(folder: Path, name: str, address: str, hosts: str, first: int | No
     (own / "tmp").mkdir(parents=True)
     (own / "tmp").chmod(0o1777)
     (own / "hosts").write_text(hosts)
-    known = {
-        "name": name,
-        "tmp": str(own / "tmp"),
-        "hosts": str(own / "hosts"),
-        "keep": _kept(folder),
-        "fed": die_with_us,
-    }
+    paths = {"tmp": str(own / "tmp"), "hosts": str(own / "hosts"), "keep": _kept(folder)}
+    known = {"name": name, **paths, "fed": die_with_us}
     words = [*needs.unshare_command(user=first is None), sys.executable, "-I", "-S", str(INIT), json.dumps(known)]
     if first is not None and os.geteuid() != 0:
         # All machines of a plain user are in one user namespace, that of the first: else no cable could join them.
@@ -172,15 +166,8 @@ def _share(number: int, count: int) -> tuple[int, ...]:
 
 def _kept(folder: Path) -> list[str]:
     """What is below /tmp here and stays there on machines: the code, its Pythons, its data, the machines' own folder."""
-    wanted = (
-        folder,
-        PROJECT,
-        Path(sys.prefix),
-        Path(sys.prefix).resolve(),
-        Path(sys.base_prefix),
-        env_root(),
-        data_root(),
-    )
+    pythons = (Path(sys.prefix), Path(sys.prefix).resolve(), Path(sys.base_prefix))
+    wanted = (folder, PROJECT, *pythons, env_root(), data_root())
     below = sorted({str(path) for path in wanted if path.is_relative_to("/tmp") and path.exists()})
     return [path for path in below if not any(path.startswith(f"{other}/") for other in below)]
 

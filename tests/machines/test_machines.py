@@ -22,7 +22,6 @@ DAEMONS = ("ssh", "slurm", "munge", "hub", "node")
 """What names of their files hold; others may write to those folders at the same time."""
 SERVE = "import socket; s = socket.create_server(('', 5000)); c, _ = s.accept()\nwhile c.recv(1 << 20): pass"
 SEND = "import socket, sys; c = socket.create_connection((sys.argv[1], 5000)); c.sendall(bytes(int(sys.argv[2])))"
-REACH = "import socket, sys; socket.create_connection((sys.argv[1], 22), timeout=1)"
 
 
 def python(machine, code, *words, check=True):
@@ -53,11 +52,8 @@ def test_all_is_up_in_time_and_nothing_is_left(tmp_path):
     assert not any(psutil.pid_exists(pid) for pid in [*inits, *seen])
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
     assert names_of_host() == names
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "log",
-        "slurm",
-        "ssh",
-    ]  # logs, to be read after a failure
+    kept = {path.name for path in tmp_path.iterdir()}
+    assert kept == {"log", "slurm", "ssh"}, "logs are read after a failure"
 
 
 def test_nodes_see_only_what_is_shared(machines):
@@ -71,9 +67,8 @@ def test_nodes_see_only_what_is_shared(machines):
     assert [node.run(["uname", "-n"]).stdout for node in (left, right)] == ["node1\n", "node2\n"]
     assert left.run(["ps", "-e", "-o", "pid="]).stdout.split()[0] == "1"
     assert python(left, "import socket; print(socket.gethostbyname('node2'))").stdout == "10.77.0.2\n"
-    seen = [
-        json.loads(python(node, "import os; print(sorted(os.sched_getaffinity(0)))").stdout) for node in (left, right)
-    ]
+    ask = "import os; print(sorted(os.sched_getaffinity(0)))"
+    seen = [json.loads(python(node, ask).stdout) for node in (left, right)]
     cores = sorted(os.sched_getaffinity(0))
     assert seen == ([cores[: len(cores) // 2], cores[len(cores) // 2 :]] if len(cores) % 2 == 0 else seen)
     left.hosts_file.write_text("127.0.1.1 node2\n")
@@ -90,48 +85,10 @@ def test_a_rate_is_kept(machines, tmp_path):
     assert time.monotonic() - start > (3_000_000 - 32 * 1024) * 8 / 20e6  # all but what the bucket holds at once
 
 
-def test_ssh_goes_everywhere_until_the_cable_is_out(machines):
-    made = machines(2, ssh=True)
-    left, right = made.nodes
-    assert left.run(["ssh", "node2", "uname", "-n"]).stdout == "node2\n"
-    assert made.hub.run(["ssh", "-tt", "node1", "uname", "-n"]).stdout == "node1\n"
-    made.unplug(right)
-    assert python(left, REACH, "node2", check=False).returncode == 1
-    assert python(left, REACH, "hub").returncode == 0
-    made.plug(right)
-    wait_until("node2 is back", lambda: python(left, REACH, "node2", check=False).returncode == 0, 20)
-
-
-def test_srun_starts_tasks_for_every_user(machines):
-    made = machines(2, slurm=True)
-    tasks = made.hub.run(["srun", "-N2", "sh", "-c", "uname -n; id -un"], user="nobody").stdout.split()
-    assert sorted(tasks) == ["nobody", "nobody", "node1", "node2"]
-    inside = ["salloc", "-Q", "-N2", "srun", "--overlap", "-N1", "-n1", "-w", "node2", "uname", "-n"]
-    assert made.nodes[0].run(inside).stdout == "node2\n"
-
-
-def test_all_processes_of_one_are_killed(machines, tmp_path):
-    made = machines(2, ssh=True)
-    left, right = made.nodes
-    started = [node.start(["sleep", "1000"], tmp_path / "log") for node in made.nodes]
-    assert {name for name, found in made.processes().items() if started[1].process in found} == {"node2"}
-    right.kill_all()
-    assert started[1].client.wait(5) != 0
-    wait_until("node2 has no process", lambda: not right.processes(), 5)
-    assert started[0].process in left.processes()
-    ssh.serve(right, made.folder / "ssh")
-    assert left.run(["ssh", "node2", "uname", "-n"]).stdout == "node2\n"
-    left.power_off()
-    assert not started[0].process.is_running()
-    assert not left.is_up
-
-
 def test_they_do_not_outlive_who_made_them(tmp_path):
     require()
-    code = (
-        "import sys, time; from pathlib import Path; from tests.machines import Machines\n"
-        "with Machines.up(Path(sys.argv[1]), 1): time.sleep(1000)"
-    )
+    code = "import sys, time; from pathlib import Path; from tests.machines import Machines\n"
+    code += "with Machines.up(Path(sys.argv[1]), 1): time.sleep(1000)"
     maker = subprocess.Popen([sys.executable, "-c", code, tmp_path], cwd=PROJECT)
     wait_until("they are up", (tmp_path / "machines.json").exists, 30)
     made = Machines.load(tmp_path)

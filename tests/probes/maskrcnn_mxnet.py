@@ -29,11 +29,6 @@ def gradients(trainer, batches):
     }
 
 
-def precise_gradients(trainer, batch):
-    """In fp32, of a batch."""
-    return gradients(trainer, [batch])
-
-
 def replicas(trainer):
     """The parameters of each context."""
     return [{name: array.asnumpy() for name, array in one.parameters.items()} for one in trainer.replicas]

@@ -5,7 +5,6 @@ from unittest import mock
 
 import numpy as np
 import torch
-from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 
 from tests.probes.image_trainers import under
 from tests.probes.maskrcnn_trainers import trainer_of
@@ -35,11 +34,6 @@ def precise_gradients(trainer, batch):
     """In float64, of a batch; the trainer's model stays in float64."""
     trainer.model.double()
     return gradients(trainer, [batch])
-
-
-def replicas(trainer):
-    """The state of the one local replica."""
-    return [trainer.state()]
 
 
 def pooled(side):
@@ -123,33 +117,3 @@ def detected(case):
         for name, one in (("host", host), ("device", device))
         for key, value in one.items()
     }
-
-
-def waits(case):
-    """Whether anything between the halves but suppression, or in pooling, looks at values: fake tensors have none."""
-    workload, trainer = trainer_of("pytorch", case)
-    batch = synthetic.batch(workload, 1)
-    arrays = inputs(trainer, batch)
-    between = trainer.between(batch.arrays, arrays)
-    with torch.no_grad():
-        maps, objectness, deltas = trainer.model.first_half(arrays["image"], arrays["size"])
-    found, strides = {}, trainer.model.strides
-    every = mock.patch.object(on_gpu, "kept", lambda boxes, scores, most_iou: torch.ones_like(scores))
-    with every, FakeTensorMode() as mode:
-        words = {
-            name: torch.utils._pytree.tree_map(mode.from_tensor, between.keywords[name])
-            for name in ("anchors", "batch")
-        }
-        fake = between.func(*map(mode.from_tensor, (objectness, deltas)), **words, rules=trainer.rules)
-        found |= {f"shape/{name}": np.array(value.shape) for name, value in fake.items()}
-        rows = torch.cat([fake["box"].flatten(0, 1)[:, :1] * 0, fake["box"].flatten(0, 1)], 1)
-        pooled = regions._pool_on_device(
-            [mode.from_tensor(one) for one in maps], strides, rows, fake["level"].flatten(), 7
-        )
-        found["shape/pooled"] = np.array(pooled.shape)
-        try:
-            fake["weight"].nonzero()
-        except DynamicOutputShapeException:
-            found["noticed"] = np.array(True)
-    trainer.close()
-    return found

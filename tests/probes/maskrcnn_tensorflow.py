@@ -25,16 +25,6 @@ def gradients(trainer, batches):
     return {name: factor * trainer.model.outside(value.numpy()) for name, value in trainer.backward(batch).items()}
 
 
-def precise_gradients(trainer, batch):
-    """In fp32, of a batch."""
-    return gradients(trainer, [batch])
-
-
-def replicas(trainer):
-    """The state of each local replica."""
-    return [trainer.state()]
-
-
 def pooled(side):
     """`values` and `gradients` of regions of three maps, laid out as PyTorch's."""
     maps, box, level, wanted = synthetic.maps_and_regions(side)

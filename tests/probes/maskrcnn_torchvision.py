@@ -39,11 +39,8 @@ def torchvision_name(name: str) -> str:
     if part == "box":
         return f"roi_heads.box_head.{rest}" if layer.startswith("fc") else f"roi_heads.box_predictor.{rest}"
     if part == "mask":
-        return (
-            f"roi_heads.mask_head.{layer[-1]}.0.{kind}"
-            if layer[:4] == "conv" and layer[4:] in "0123"
-            else f"roi_heads.mask_predictor.{rest}"
-        )
+        in_head = layer[:4] == "conv" and layer[4:] in "0123"
+        return f"roi_heads.mask_head.{layer[-1]}.0.{kind}" if in_head else f"roi_heads.mask_predictor.{rest}"
     return f"backbone.body.{name}"
 
 
@@ -167,10 +164,8 @@ class Reference(nn.Module):
         """Over the sampled anchors, which are selected."""
         used = arrays["anchor_weight"] > 0
         image, slot = np.nonzero(used)
-        anchor, wanted = (
-            arrays["anchor"][image, slot],
-            torch.from_numpy(np.float64(arrays["anchor_label"][image, slot])),
-        )
+        anchor, wanted = arrays["anchor"][image, slot], arrays["anchor_label"][image, slot]
+        wanted = torch.from_numpy(np.float64(wanted))
         is_object, offset = wanted > 0, torch.from_numpy(np.float64(arrays["anchor_offset"][image, slot]))
         moves = deltas[image, anchor][is_object] - offset[is_object]
         beta, size = 1 / 9, moves.abs()

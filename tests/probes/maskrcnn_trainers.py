@@ -4,8 +4,8 @@ What a framework calls in a way of its own stands in `maskrcnn_FRAMEWORK.py` bes
 
 - `parts(trainer, batch)`: the losses by name;
 - `gradients(trainer, batches)`: of every trained parameter by name, summed over the devices, from a batch for each local one;
-- `precise_gradients(trainer, batch)`: of one device, as precise as the framework can;
-- `replicas(trainer)`: parameters of each local replica by name;
+- `precise_gradients(trainer, batch)`, where more than fp32 is possible: of one device;
+- `replicas(trainer)`, where a process has several: parameters of each by name;
 - `suppress(boxes, scores, most_iou)`.
 """
 
@@ -52,7 +52,8 @@ def computed(framework, case, compile=""):
     found |= {"losses": np.array(losses), "digests": np.array([digest(one) for one in (*states, trainer.state())])}
     found["moved"] = np.array([name for name, value in weights.items() if not np.array_equal(value, state[name])])
     trainer.load_state(trained)
-    found |= under("gradient", ways.precise_gradients(trainer, batch))
+    precise = getattr(ways, "precise_gradients", lambda trainer, batch: ways.gradients(trainer, [batch]))
+    found |= under("gradient", precise(trainer, batch))
     trainer.close()
     return {**found, "traces": np.array(getattr(trainer, "traces", -1))}
 
@@ -86,7 +87,8 @@ def shared(framework, case, devices=2):
         found |= under(name, ways.gradients(trainer, batches))
     steps = [[synthetic.batch(workload, step, replica, step == 1) for replica in replicas] for step in range(3)]
     found["loss"] = np.array(trainer.train(steps, 0).loss)
-    found["digests"] = np.array([digest(parameters) for parameters in ways.replicas(trainer)])
+    of_replicas = getattr(ways, "replicas", lambda trainer: [trainer.state()])
+    found["digests"] = np.array([digest(parameters) for parameters in of_replicas(trainer)])
     trainer.close()
     return found
 

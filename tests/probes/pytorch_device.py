@@ -13,6 +13,7 @@ from tests.probes.pytorch_step import Watch
 from tests.workloads.frameworks.synthetic_updates import OPTIMIZERS, SHAPES, VARIANTS
 from tests.workloads.transformer import synthetic_transformer
 from workloads.api import ParameterRule, Place
+from workloads.frameworks.pytorch import regions
 from workloads.frameworks.pytorch.optimizers import LossScaler, build_optimizer, clip
 from workloads.maskrcnn.regions import pytorch as on_gpu
 from workloads.maskrcnn.regions.rules import RegionRules
@@ -44,7 +45,10 @@ def copies(optimizer):
 
 
 def regions_copies():
-    """As `copies`, of what Mask R-CNN decides on the device between its halves, suppression left out."""
+    """As `copies`, of what Mask R-CNN decides on the device between its halves and pools there, suppression left out.
+
+    Fake tensors have no values: what asks for one fails.
+    """
     levels, images, objects, cells = 3, 2, 5, 48
     chosen = RegionRules(
         before_nms=(16, 16), after_nms=(8, 8), of_batch=24, of_image=8, regions=16, positives=4, detections=4,
@@ -64,7 +68,12 @@ def regions_copies():
             found = on_gpu.learned(
                 made(images, levels * cells), made(images, levels * cells, 4), anchors, batch, chosen
             )
+            box = found["box"].flatten(0, 1)
+            maps = [made(images, 24, side, side) for side in (16, 8, 4)]
+            rows, level = torch.cat([box[:, :1] * 0, box], 1), found["level"].flatten()
+            found["pooled"] = regions._pool_on_device(maps, (4, 8, 16), rows, level, 7)
     assert {one.device.type for one in found.values()} == {"cuda"}
+    assert found["pooled"].shape == (images * chosen.regions, 24, 7, 7)
     return waiting(watch)
 
 

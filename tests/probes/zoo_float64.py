@@ -5,13 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from tests.probes.zoo_trainers import STEPS
-from tests.workloads.synthetic import noise
 from tests.workloads.zoo import synthetic_zoo
 from workloads.common import optimizers
 from workloads.frameworks.pytorch.layer_lists import LayerNetwork, run
-
-HALF_UNIT = 2.0**-25
-"""Root mean square of what weights are moved by, over each: about what rounding to float32 does."""
 
 
 def model_of(workload, weights):
@@ -52,19 +48,15 @@ def update(workload, parameters, states, rate):
         parameter.grad = None
 
 
-def trained(model_name, image_size, chosen="sgd", moved=False, rate=None):
-    """Losses of five steps of small images. `moved`: from weights as far away as rounding to float32 would put them; `rate`:
-    another learning rate than that of the frameworks' steps."""
+def trained(model_name, image_size, chosen="sgd"):
+    """Losses of five steps of small images."""
     workload = synthetic_zoo.workload(model_name, "pytorch", image_size, chosen)
     weights = {name: value.astype(np.float64) for name, value in synthetic_zoo.weights(workload).items()}
-    if moved:
-        for name, value in weights.items():
-            value *= 1 + HALF_UNIT * noise(f"moved/{name}", value.shape)
     model, parameters = model_of(workload, weights)
     states, losses = {}, []
     for step in range(STEPS):
         loss = loss_of(workload, model, synthetic_zoo.batch(workload, step))
         loss.backward()
-        update(workload, parameters, states, workload.learning_rate(step) if rate is None else rate)
+        update(workload, parameters, states, workload.learning_rate(step))
         losses.append(loss.item())
     return {"losses": np.array(losses)}

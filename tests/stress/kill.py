@@ -1,6 +1,7 @@
-"""Kill a worker, the controller or the data thread at a random moment of a sweep, again and again, and resume each time.
+"""Kill a worker (at any moment, or while it evaluates), the controller or the data thread, or hang up twice, at a random
+moment of a sweep, again and again, and resume each time.
 
-    python tests/stress/kill.py [--rounds 50] [--seed 1]
+    python tests/stress/kill.py [--rounds 50] [--seed 1] [--framework pytorch]
 
 Checks after every round: no process is left; every file that was written can be read; no finished run has changed by a
 bit; `status.json` says what happened; `resume=true` runs what is missing and nothing else. Prints a line a round, JSON last.
@@ -23,10 +24,20 @@ from pathlib import Path
 import psutil
 
 PROJECT = Path(__file__).resolve().parents[2]
-SWEEP = ("-m", "workload=toy", "framework=plain", "profile=demo", "gpus=1,2", "oversubscribe=true")
+TOY = (
+    "-m",
+    "workload=toy",
+    "framework=plain",
+    "profile=demo",
+    "gpus=1,2",
+    "oversubscribe=true",
+    "workload.misbehave=slow",
+)
+NCF = ("-m", "workload=ncf", "profile=demo", "gpus=1,2", "oversubscribe=true", "stop=epochs:1", "device=cpu")
+LONGEST_SECONDS = 3.0, 15.0
+"""A kill comes at a random moment before this, of either: a little less than a sweep takes."""
 RUNS = 2
-LONGEST_SECONDS = 2.0
-"""A kill comes at a random moment before this: a little less than a sweep takes."""
+EVALUATING = '"phase": "evaluate"'
 
 
 def environment(scratch, **extra):
@@ -38,9 +49,9 @@ def environment(scratch, **extra):
     return {**os.environ, **path, **extra}
 
 
-def start(scratch, output, *arguments, **extra):
+def start(sweep, scratch, output, *arguments, **extra):
     """A sweep into `output`."""
-    command = [sys.executable, str(PROJECT / "run_suite.py"), *SWEEP, "workload.misbehave=slow", f"output={output}"]
+    command = [sys.executable, str(PROJECT / "run_suite.py"), *sweep, f"output={output}"]
     return subprocess.Popen(
         [*command, *arguments], env=environment(scratch, **extra), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -56,18 +67,30 @@ def workers(output):
     return found
 
 
-def strike(kind, scratch, output, rng):
+def evaluates(output):
+    """Whether a worker says that it evaluates."""
+    with contextlib.suppress(FileNotFoundError):
+        return any(EVALUATING in beat.read_text() for beat in output.glob("*/run_*/.worker-0.json"))
+    return False
+
+
+def strike(kind, sweep, scratch, output, rng):
     """Run a sweep and kill `kind` at a random moment; True if that hit something. Returns once nothing of it is left."""
     extra = {"TOY_DATA_ERROR_STEP": str(rng.randrange(1, 30))} if kind == "data thread" else {}
-    controller = start(scratch, output, **extra)
+    controller = start(sweep, scratch, output, **extra)
     hit = kind == "data thread"
     if not hit:
-        time.sleep(rng.uniform(0.3, LONGEST_SECONDS))
+        time.sleep(rng.uniform(0.3, LONGEST_SECONDS[sweep != TOY]))
     while not hit and controller.poll() is None:  # between two runs there is no worker: wait for the next one
-        victims = [process.pid for process in workers(output)] if kind == "worker" else [controller.pid]
+        of_worker = kind in ("worker", "evaluation")
+        victims = [process.pid for process in workers(output)] if of_worker else [controller.pid]
+        if kind == "evaluation" and not evaluates(output):
+            time.sleep(0.01)
+            continue
         with contextlib.suppress(ProcessLookupError):
             for victim in victims[:1]:
-                os.kill(victim, signal.SIGKILL)
+                for _ in range(2 if kind == "hang up" else 1):
+                    os.kill(victim, signal.SIGHUP if kind == "hang up" else signal.SIGKILL)
                 hit = True
     controller.communicate(timeout=300)
     deadline = time.monotonic() + 60
@@ -100,18 +123,21 @@ ALLOWED = {
     "worker": {"success", "rank_died"},
     "controller": {"success", "running", "absent"},
     "data thread": {"success", "failed"},
+    "evaluation": {"success", "rank_died"},
+    "hang up": {"success", "interrupted", "running", "absent"},
 }
 
 
-def one_round(number, seed, scratch):
+def one_round(number, seed, sweep, scratch):
     """One sweep, one kill, of each kind in turn, one resumption. Returns what was killed and the statuses after that."""
     rng = random.Random(f"{seed}:{number}")
-    kind, output = sorted(ALLOWED)[number % len(ALLOWED)], scratch / f"round-{number}"
-    hit = strike(kind, scratch, output, rng)
+    kinds = [kind for kind in sorted(ALLOWED) if kind != "data thread" or sweep == TOY]
+    kind, output = kinds[number % len(kinds)], scratch / f"round-{number}"
+    hit = strike(kind, sweep, scratch, output, rng)
     after = statuses(output)
     assert set(after.values()) <= ALLOWED[kind], (kind, after)
     finished = {folder: digest(folder) for folder, status in after.items() if status == "success"}
-    resumed = start(scratch, output, "resume=true")
+    resumed = start(sweep, scratch, output, "resume=true")
     text = resumed.communicate(timeout=600)[0].decode()
     assert resumed.returncode == 0, text
     assert text.count("finished earlier") == len(finished), text
@@ -129,11 +155,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--framework", help="NCF's demo in it, in place of a toy")
     arguments = parser.parse_args()
+    sweep = (*NCF, f"framework={arguments.framework}") if arguments.framework else TOY
     kinds = Counter()
     with tempfile.TemporaryDirectory() as scratch:
         for number in range(arguments.rounds):
-            kind, after = one_round(number, arguments.seed, Path(scratch))
+            kind, after = one_round(number, arguments.seed, sweep, Path(scratch))
             kinds[kind] += 1
             print(f"round {number}: {kind} killed; found {dict(after)}; resumed", flush=True)
     print(json.dumps({"rounds": arguments.rounds, "kinds": dict(kinds), "orphans": 0, "lost": 0}))

@@ -1,7 +1,5 @@
 """What the checker says of a closed log with a run's settings, against what our table says; no training."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -100,3 +98,11 @@ def disagreements(
             if not outside <= set(laxer):
                 found.append(f"{sorted(outside - set(laxer))} are open, but the checker passes {workload.settings}")
     return found, needed, counts
+
+
+def assert_agreement(folder: Path, workloads: Iterable[Workload], laxer: Mapping[str, str], least: int) -> None:
+    """Table and checker differ in the settings of `laxer` alone, all of which have a case; `least` are closed, and open."""
+    found, needed, counts = disagreements(folder, workloads, laxer)
+    assert found == []
+    assert needed == set(laxer)
+    assert min(counts.values()) >= least

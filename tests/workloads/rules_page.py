@@ -1,7 +1,5 @@
 """The tables of docs/rules.md from the code: `python -m tests.workloads.rules_page` writes them anew, between its marks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.workloads.gnmt import test_gnmt_rules, test_gnmt_workload

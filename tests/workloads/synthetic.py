@@ -1,12 +1,10 @@
 """What the synthetic cases of several workloads share: settings, places, shaken weights, smooth images."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from workloads.api import HyperparameterSet, Place, Settings
+from workloads.api import HyperparameterSet, Place, Settings, Workload
 from workloads.common.randomness import bits, integers, normal, stream
 
 IMAGES = 96
@@ -21,6 +19,14 @@ def settings(workload: str, **changes: object) -> Settings:
         **{"batch_rule": "set", "lr_scaling": "none", "hyperparameter_set": "demo"},
     }
     return Settings(workload=workload, **{**values, **changes})
+
+
+def of_set(kind: type[Workload], name: str, **changes: object) -> Settings:
+    """Settings of a reference run in fp32 on GPUs with one of a workload's sets."""
+    chosen = kind.named_sets()[name]
+    values = {"profile": "reference", "device": "cuda", "batch_size_global": chosen["batch_size_global"].value}
+    values |= {"hyperparameter_set": name, "hyperparameters": chosen.plain}
+    return settings(kind.name, **{**values, **changes})
 
 
 def hyperparameters(chosen: HyperparameterSet, **changes: object) -> dict[str, object]:
@@ -50,6 +56,13 @@ def shaken(weights: Iterable[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
         moved = value if value.ndim > 1 else value + 0.2 * noise(f"shake/{name}", value.shape)
         found[name] = moved.astype(np.float32)
     return found
+
+
+def statistics(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    """Running statistics as after training: means around 0, variances around 1."""
+    found = {name: noise(f"statistics/{name}", shape) for name, shape in shapes.items()}
+    every = {name: 0.1 * value if name.endswith("mean") else np.exp(0.3 * value) for name, value in found.items()}
+    return {name: value.astype(np.float32) for name, value in every.items()}
 
 
 def pictures(numbers: np.ndarray, size: int) -> np.ndarray:

@@ -6,7 +6,7 @@ Then what belongs to one of them, and the Transformer against torch.nn.Transform
 import numpy as np
 import pytest
 
-from tests.frameworks_probe import begin_chosen, below, probe, probe_together, relative
+from tests.frameworks_probe import begins, below, probe, probe_together, relative
 from tests.workloads.common.text.synthetic_sentences import EDGES
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
@@ -31,13 +31,6 @@ def expected(name, case):
     return probe("pytorch", f"{PROBES}.expected", name, case)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def all_at_once(request):
-    """Every framework begins with what the chosen tests will ask of it, while another one is waited for."""
-    begin_chosen(request, lambda name, case: ("pytorch", f"{PROBES}.expected", name, case))
-    begin_chosen(request, lambda name, framework, case: (framework, f"{PROBES}.trained", name, framework, case))
-
-
 def assert_same_weights(found, wanted):
     """Adam lifts the rounding of single gradients near 0, hence norms."""
     for name, weight in wanted.items():
@@ -50,6 +43,12 @@ def assert_same_gradients(found, wanted, close=CLOSE):
     for name, gradient in wanted.items():
         assert found[name].shape == gradient.shape
         assert relative(found[name], gradient) <= close, name
+
+
+all_at_once = begins(
+    lambda name, case: ("pytorch", f"{PROBES}.expected", name, case),
+    lambda name, framework, case: (framework, f"{PROBES}.trained", name, framework, case),
+)
 
 
 @EACH
@@ -137,6 +136,7 @@ def test_masks_of_a_gpu_are_those_of_the_host():
     np.testing.assert_array_equal(found["found"], found["wanted"])
 
 
+@pytest.mark.full  # of pinned versions: they change with a lock
 def test_tensorflows_block_lstm_v2_has_wrong_gradients():
     """Why it is not used. If this fails, TensorFlow has repaired it: look at workloads/frameworks/tensorflow/recurrent.py."""
     found = probe("tensorflow", "probes.gnmt_traps.block_lstm_gradients")
@@ -145,6 +145,7 @@ def test_tensorflows_block_lstm_v2_has_wrong_gradients():
     assert relative(found["v2"], found["ours"]) > 1e-2
 
 
+@pytest.mark.full
 def test_mxnets_lstm_ignores_lengths_on_a_cpu():
     """Why padding is reversed away. If this fails, MXNet honours them: look at workloads/gnmt/mxnet.py."""
     found = probe("mxnet", "probes.gnmt_traps.lstm_with_lengths")
@@ -153,10 +154,8 @@ def test_mxnets_lstm_ignores_lengths_on_a_cpu():
 
 def test_tensorflow_under_xla():
     """As on a GPU: padding has rows, and masks are hashed in the graph."""
-    found, wanted = (
-        probe("tensorflow", "probes.transformer_trainers.compiled", "dropout"),
-        expected("transformer", "dropout"),
-    )
+    found = probe("tensorflow", "probes.transformer_trainers.compiled", "dropout")
+    wanted = expected("transformer", "dropout")
     np.testing.assert_array_equal(found["masks"], found["masks_of_host"])
     assert found["training_loss"] == pytest.approx(wanted["losses"][0], rel=CLOSE)
     assert_same_gradients(below(found, "gradient/"), below(wanted, "gradient/"))

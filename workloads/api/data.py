@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-import numpy as np
-
 from workloads.api.values import Array, Arrays
 
 
@@ -34,6 +32,8 @@ class Facts:
 
     def array(self, name: str) -> Array:
         """One of `arrays`, mapped into memory. Raises ValueError if the file is not there or holds no plain array."""
+        import numpy as np
+
         try:
             array: Array = np.load(self.arrays[name], mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
@@ -85,6 +85,8 @@ class Data(Protocol):
 
 def check_each_once(numbers: Array, count: int, what: str) -> None:
     """Raise ValueError unless the results of an evaluation are of the samples 0 … `count` - 1, each once, in any order."""
+    import numpy as np
+
     if not np.array_equal(np.sort(numbers), np.arange(count)):
         raise ValueError(f"evaluation saw {len(numbers)} {what}, {len(np.unique(numbers))} different ones, of {count}")
 

@@ -16,8 +16,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
-import numpy as np
-
 from workloads.api.values import Array
 
 
@@ -68,6 +66,8 @@ class Exchange:
 
     def push(self) -> None:
         """Send the gradients that the model holds, at the rate of the step that the pulled weights are in."""
+        import numpy as np
+
         tail = np.zeros(tail_size(self.workers), np.float32)
         tail[:2] = self._learning_rate(self.version // self.workers), self.worker
         self._channel.push(tail)

@@ -101,8 +101,6 @@ def untyped(kind: Any) -> dict[str, Json]:
 
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
-_HOLDERS: Mapping[str, tuple[type, str]] = {"list": (list, "a list, [A,B],"), "dict": (Mapping, "a mapping, {A: B},")}
-
 
 def kind_of(item: Field[Any]) -> str:
     """The annotated type of a field as it is written, also where a plugin's module does not postpone annotations: `int`."""
@@ -115,6 +113,9 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
         return
     names = {"int": int, "float": float, "bool": bool, "str": str}
     wanted = next((names[part.strip()] for part in kind.split("|") if part.strip() in names), None)
+    for container, form, words in ((list, "[a,b]", "a list"), (dict, "{a:b}", "a mapping")):
+        if kind.startswith(container.__name__) and not isinstance(value, container):
+            raise ValueError(f"{key}={value}: {words} is needed; type {key}={form}")
     minimum, pattern, choices = metadata.get("minimum"), metadata.get("pattern"), metadata.get("choices")
     example = f", for example {key}={metadata['example']}" if metadata.get("example") else ""
     if choices and (str(value).lower() if isinstance(value, bool) else str(value)) not in choices:
@@ -122,9 +123,6 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
     if pattern and not re.fullmatch(pattern, str(value)):
         forms = pattern.replace(r"[1-9]\d*", "N").replace("|", " | ")
         raise ValueError(f"{key}={value}: allowed: {forms} with N a whole number of at least 1{example}")
-    holder, form = _HOLDERS.get(kind.partition("[")[0], (object, ""))
-    if not isinstance(value, holder):
-        raise ValueError(f"{key}={value}: {form} is needed")
     if wanted is not None and not _fits(value, wanted):
         least = f" of at least {minimum:g}" if minimum is not None else ""
         what = "a finite number" if wanted is float and isinstance(value, float) else _WORDS[wanted]

@@ -305,6 +305,11 @@ class Round:
     """What of the round's reference the workload does not compute: every run under it is open for this reason."""
 
     @property
+    def clock(self) -> str:
+        """What logs and tables call its clock: the first round that had it."""
+        return "v0.5" if self.setup_is_timed else "v0.7"
+
+    @property
     def targets(self) -> Mapping[str, float]:
         """Metric to target, as the row of the targets has them; empty where there is none."""
         return next((row.allowed.least for row in self.rows if isinstance(row.allowed, Targets)), {})

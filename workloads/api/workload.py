@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, final
 
-import numpy as np
-
 from workloads.api.data import ArraySpec, Batch, Data, Facts
 from workloads.api.epochs import Epochs, steps_of
 from workloads.api.options import NOT_OPTIONS, of_sets, options_as
@@ -286,6 +284,8 @@ class Workload(ABC):
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
         """A batch of these shapes to warm up on: zeros, each sample of weight 1."""
+        import numpy as np
+
         arrays = {name: np.zeros(spec.shape, spec.dtype) for name, spec in specs.items()}
         count = next(iter(specs.values())).shape[0]
         return Batch(arrays, float(count), float(count), count)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workloads import files
+
 if TYPE_CHECKING:
     import yaml
 
@@ -32,16 +34,8 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """What is written in a file. Raises ValueError for one that is too long or not UTF-8; OSError."""
-    with path.open("rb") as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"{path}: longer than {MOST_BYTES:,} bytes, which is the most")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path}: line {line}: not UTF-8; save the file with this encoding") from None
+    """What is written in a file of settings. Raises ValueError for one that is not UTF-8; OSError, also for a long one."""
+    return files.read_text(path, limit_bytes=MOST_BYTES)
 
 
 def parse_yaml(text: str, path: Path, twice: bool = False) -> Any:
@@ -127,13 +121,13 @@ class _Bounds:
         self._opened: list[_Open] = []
         self._sizes: dict[str, int] = {}
 
-    def check(self, events: Iterable[Any]) -> None:
+    def check(self, events: Iterable[yaml.Event]) -> None:
         """Raises ValueError at the first event that leaves the bounds, or that YAML allows and no file here needs."""
         import yaml
 
         documents = 0
         for event in events:
-            line = event.start_mark.line + 1
+            line = event.start_mark.line + 1 if event.start_mark else 0
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
@@ -142,12 +136,11 @@ class _Bounds:
                 ended = self._opened.pop()
                 self._count(line, ended.anchor, ended.values)
             elif isinstance(event, yaml.AliasEvent):
-                repeated = self._sizes.get(str(event.anchor))
-                if repeated is None:
-                    name = str(event.anchor)[:_SHOWN]
-                    raise _Mistake(line, f"*{name}: there is no such anchor, or it stands inside of it")
+                name = str(event.anchor)
+                if name not in self._sizes:
+                    raise _Mistake(line, f"*{name[:_SHOWN]}: there is no such anchor, or it stands inside of it")
                 self._key(line, None)
-                self._count(line, None, repeated)
+                self._count(line, None, self._sizes[name])
             elif isinstance(event, yaml.NodeEvent):
                 self._begin(line, event)
 

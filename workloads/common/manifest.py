@@ -23,6 +23,7 @@ from typing import Any
 
 from workloads.api import Dataset
 from workloads.common.data import published
+from workloads.files import open_stream, read_json
 
 SCHEMA = 1
 NAME = "manifest.json"
@@ -62,14 +63,14 @@ class Manifest:
 
 def block_digests(path: Path) -> list[str]:
     """SHA-256 of each BLOCK_BYTES of a file; the last block may be shorter."""
-    with path.open("rb") as file:
+    with open_stream(path) as file:
         return [hashlib.sha256(block).hexdigest() for block in iter(lambda: file.read(BLOCK_BYTES), b"")]
 
 
 def sha256(path: Path, algorithm: str = "sha256") -> str:
     """Hex digest of a file; `algorithm`: as a publisher names it, `md5`."""
     digest = hashlib.new(algorithm, usedforsecurity=False)
-    with path.open("rb") as file:
+    with open_stream(path) as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
@@ -116,7 +117,7 @@ def read(folder: Path) -> Manifest | None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is not a folder; name another one with --to")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -178,7 +179,7 @@ def verify_sample(folder: Path, manifest: Manifest, how: str) -> None:
     """Compare SAMPLED_BLOCKS random blocks of all files with the manifest, if it has their digests. Raises ValueError."""
     blocks = [(name, at) for name, entry in manifest.files.items() for at in range(len(entry.get("blocks", ())))]
     for name, at in random.sample(blocks, min(SAMPLED_BLOCKS, len(blocks))):
-        with (folder / name).open("rb") as file:
+        with open_stream(folder / name) as file:
             file.seek(at * BLOCK_BYTES)
             found = hashlib.sha256(file.read(BLOCK_BYTES)).hexdigest()
         if found != manifest.files[name]["blocks"][at]:
@@ -231,7 +232,8 @@ def publish(folder: Path, destination: Path, manifest: Manifest) -> Manifest:
     """Complete the manifest with digests of the files in `folder`, and give `folder` its final name.
 
     A destination that exists without a manifest keeps its files and receives ours, the manifest last. If another
-    process has finished the same preparation meanwhile, its result stands. Raises ValueError if that is another one.
+    process has finished the same preparation meanwhile, its result stands. Raises ValueError if that is another one, or if a
+    file of one of our names, with other content, lies there.
     """
     names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     sizes = {name: (folder / name).stat().st_size for name in names}
@@ -252,6 +254,12 @@ def publish(folder: Path, destination: Path, manifest: Manifest) -> Manifest:
         if present.fingerprint == complete.fingerprint and present.same_origin(complete):
             return present
         raise ValueError(f"{destination} holds another preparation; name another folder with --to, or remove it")
+    for name in names:
+        there = destination / name
+        if os.path.lexists(there) and (not there.is_file() or sha256(there) != files[name]["sha256"]):
+            raise ValueError(
+                f"{there} is there already, with other content; name another folder with --to, or remove it"
+            )
     for name in [*names, NAME]:
         (destination / name).parent.mkdir(parents=True, exist_ok=True)
         os.replace(folder / name, destination / name)

@@ -13,7 +13,7 @@ import io
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -22,13 +22,13 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common.data.archives import DAMAGED
+from workloads.common.data.archives import DAMAGED, why
+from workloads.files import open_stream
 
 MEMBERS = ("ratings.csv", "ratings.dat", "u.data")
 HEADER = b"userId,movieId,rating,timestamp"
 MOST_BYTES = 2 << 30
 """Of a ratings file in a zip. ML-20M's has 0.5 GB."""
-_OF_ZIPS: tuple[type[Exception], ...] = (*DAMAGED, NotImplementedError, RuntimeError)
 ROWS_PER_CHUNK = 2_000_000
 _HEAD_BYTES = 4096
 _INTEGER = rb" *\+?\d{1,18}(?:\.0*)?"
@@ -96,30 +96,20 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
     try:
         if source.is_dir():
             raise ValueError(f"{source} is a folder; name the ratings file in it, or the zip")
-        if source.exists() and not source.is_file():
-            raise ValueError(f"{source}: no regular file; name the ratings file, or the zip")
-        with source.open("rb") as file:
+        with open_stream(source) as file:
             if file.read(4) == b"PK\x03\x04" or source.suffix.lower() == ".zip":
-                with _of_zip(zipfile.ZipFile, source) as archive:
-                    stream = _of_zip(archive.open, _member(archive, source))
-                    yield stream, f"{source.name}:{stream.name}"
+                with zipfile.ZipFile(file) as archive, archive.open(_member(archive, source)) as stream:
+                    yield stream, f"{source.name}:{stream.name}"  # type: ignore[misc]
             else:
                 file.seek(0)
                 yield file, source.name
     except FileNotFoundError:
         raise ValueError(f"{source}: no such file") from None
-    except _OF_ZIPS as error:
-        raise ValueError(f"{source}: the zip file is damaged or cannot be read ({_one_line(error)})") from None
+    except DAMAGED as error:
+        raise ValueError(f"{source}: the zip file is damaged or cannot be read ({why(error)})") from None
     except OSError as error:
-        raise ValueError(f"{source}: cannot be read ({_one_line(error)})") from None
-
-
-def _of_zip(opens: Callable[..., Any], *arguments: object) -> Any:
-    """What `opens` gives; offsets that cannot be are damage, not the ValueError of a seek."""
-    try:
-        return opens(*arguments)
-    except ValueError as error:
-        raise zipfile.BadZipFile(str(error)) from None
+        said = error.strerror or why(error)
+        raise ValueError(f"{source}: cannot be read ({said}); name the ratings file, or the zip") from None
 
 
 def _member(archive: zipfile.ZipFile, source: Path) -> zipfile.ZipInfo:
@@ -150,7 +140,7 @@ def read(source: Path) -> Ratings:
             # What the fast parser refuses is looked up by the slow one, which knows the line.
             if tee.error is not None:
                 raise tee.error from None
-            reason = _one_line(error)
+            reason = why(error)
             columns = None
         # Past what the parser read there may be nothing, but a zip checks its sum only at the end.
         while tee.read(1 << 20):
@@ -256,7 +246,3 @@ def _complaint(line: bytes, layout: Layout) -> str:
             value = field[:30].decode("ascii", "backslashreplace")
             return f"{what} {value!r} is not a whole number ≥ 0: {shown!r}"
     return f"the rating is not a number: {shown!r}"
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from workloads.files import read_text
+
 SUFFIXES = (".jpeg", ".jpg", ".png")
 LABEL_FILES = ("val_labels.txt", "imagenet_2012_validation_synset_labels.txt", "LOC_val_solution.csv", "val.txt")
 """Looked for beside val/ and in it."""
@@ -99,7 +101,7 @@ def read_labels(path: Path, names: list[str]) -> Mapping[str, str]:
     Lines are `NAME WNID …`, separated by blanks or commas, the name with or without suffix; or `WNID` alone, one for each
     image in the order of their names.
     """
-    rows = [line.replace(",", " ").split() for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]
+    rows = [line.replace(",", " ").split() for line in read_text(path, "replace").splitlines()]
     rows = [row for row in rows if row and row[0] != "ImageId"]
     if rows and all(len(row) == 1 for row in rows):
         if len(rows) != len(names):

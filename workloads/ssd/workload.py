@@ -33,7 +33,7 @@ from workloads.common.images.workload import ImageWorkload
 from workloads.common.networks import backbones
 from workloads.ssd import backbone, network, priors
 from workloads.ssd.detections import detect
-from workloads.ssd.rules import ROUNDS
+from workloads.ssd.rules import ROUNDS, V05
 from workloads.ssd.settings import (
     EVALUATION_EPOCHS,
     EVALUATION_ITERATIONS,
@@ -143,7 +143,7 @@ class SSD(ImageWorkload):
         interval = self.options.evaluation_interval_epochs
         if interval:
             return (epoch * self.steps_per_epoch for epoch in itertools.count(interval, interval))
-        if self.settings.rules == "v0.5":
+        if self.round is V05:
             return (self._step_of(iteration) + 1 for iteration in _continued(EVALUATION_ITERATIONS))
         return (epoch * self.steps_per_epoch for epoch in _continued(EVALUATION_EPOCHS))
 

@@ -22,6 +22,7 @@ from suite.environments.venvs import MARKER
 from suite.launch.hosts import AvailableHost
 from suite.launch.network import LOOPBACK, is_loopback
 from suite.plan.jobs import Job
+from workloads import files
 
 ASK_SECONDS = 120.0
 """How long a machine may take to start an environment's Python, maybe for the first time."""
@@ -266,8 +267,7 @@ def _same_lock(links: Sequence[AgentConnection], environment: Environment) -> No
 def _same_data(links: Sequence[AgentConnection], dataset: str, folder: str) -> None:
     """The manifests of a prepared data set are equal."""
     path = os.path.join(folder, "manifest.json")
-    with open(path, "rb") as stream:
-        expected = _fingerprint(stream.read())
+    expected = _fingerprint(files.read_bytes(path))
     for link, answer in _asked(links, "read", path=path):
         if answer["data"] is None:
             raise ValueError(

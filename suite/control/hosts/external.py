@@ -24,11 +24,12 @@ from typing import IO, Any
 
 from suite.agent.agent import Agent
 from suite.agent.wire import Wire
+from suite.config.options import PORTS
 from suite.control.hosts.agents import Agents
 from suite.control.hosts.connection import AgentConnection
 from suite.control.hosts.launchers import Launch, agent_words, expanded, line_of
+from suite.launch.children import TOKEN
 
-TOKEN = "SUITE_LAUNCH_TOKEN"
 PORT = 29400
 """Where agents connect unless `launch.port` or MASTER_PORT says otherwise."""
 SHAKE_SECONDS = 2.0
@@ -36,8 +37,9 @@ SHAKE_SECONDS = 2.0
 SHAKES_AT_ONCE = 64
 """Connections that are being asked who they are; further ones are closed, and agents come again."""
 LINE_BYTES = 4096
-MOST_PROCESSES = 999_999
-_PART = re.compile(r"[\w:%-]{1,63}", re.ASCII)
+_MOST_PROCESSES = 1 << 20
+_ADDRESS = re.compile(r"(?=.{1,253}$)[\w:%-]{1,63}(\.[\w-]{1,63})*\.?")
+"""A host's name, whose parts have at most 63 characters, or an address of IPv4 or IPv6."""
 RANKS = {
     "SLURM": ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),
     "OpenMPI": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -69,18 +71,24 @@ def rank_here(variables: Mapping[str, str] = os.environ) -> Rank | None:
             f"take away what does not hold, for example: env {others} python run_suite.py …"
         )
     for source, (number, local, count) in sources.items():
-        size = _whole(variables, count, 1, MOST_PROCESSES)
-        last = size - 1  # of `number` and `local`
-        return Rank(_whole(variables, number, 0, last), _whole({local: "0", **variables}, local, 0, last), size, source)
+        processes = _whole(variables, count, 1, _MOST_PROCESSES)
+        return Rank(
+            _whole(variables, number, 0, processes - 1),
+            _whole(variables, local, 0, processes - 1, 0),
+            processes,
+            source,
+        )
     return None
 
 
-def _whole(variables: Mapping[str, str], name: str, least: int, most: int) -> int:
-    """A variable's number. Raises ValueError with its name for one that is none, or out of bounds."""
-    text = variables[name]
-    if not re.fullmatch(r"\d{1,9}", text, re.ASCII) or not least <= int(text) <= most:
-        raise ValueError(f"{name}={text[:40]}: a whole number from {least} to {most} is needed")
-    return int(text)
+def _whole(variables: Mapping[str, str], name: str, least: int, most: int, default: int | None = None) -> int:
+    """The whole number in a variable. Raises ValueError with its name and what is allowed."""
+    if default is not None and not variables.get(name):
+        return default
+    with contextlib.suppress(KeyError, ValueError):
+        if least <= (number := int(variables[name])) <= most:
+            return number
+    raise ValueError(f"launch: {name}={variables[name][:40]}: a whole number from {least} to {most} is needed")
 
 
 def refuse_ranks(variables: Mapping[str, str] = os.environ) -> None:
@@ -109,20 +117,17 @@ def external_agents(launch: Launch, count: int, variables: Mapping[str, str] = o
         raise ValueError(
             f"launch=external needs a secret of all processes; type: export {TOKEN}=$(openssl rand -hex 16)"
         )
-    given = variables.get("MASTER_PORT") and not launch["port"]
-    port = _whole(variables, "MASTER_PORT", 1, 65_535) if given else launch["port"] or PORT
-    _check_address(variables.get("MASTER_ADDR", ""))
+    address = variables.get("MASTER_ADDR")
+    if address and not _ADDRESS.fullmatch(address):
+        raise ValueError(
+            f"launch: MASTER_ADDR={address[:40]}: a name or an address of at most 253 characters is needed"
+        )
+    port = int(launch["port"] or _whole(variables, "MASTER_PORT", PORTS[0], PORTS[-1], PORT))
     if rank.number == 0:
         return _gathered(launch, count, _own_address(variables), port, token)
     if rank.local == 0:
         _serve(launch, rank, (_first_machine(variables), port), token)
     return None
-
-
-def _check_address(text: str) -> None:
-    """Raise ValueError for a MASTER_ADDR that is neither a name nor an address: RFC 1123 has 63 letters between dots."""
-    if text and (len(text) > 253 or not all(_PART.fullmatch(part) for part in text.split("."))):
-        raise ValueError(f"MASTER_ADDR={text[:40]}: neither a name nor an address of a machine")
 
 
 def _first_machine(variables: Mapping[str, str]) -> str:
@@ -151,7 +156,7 @@ def _gathered(launch: Launch, count: int, address: str, port: int, token: str) -
     shakes: set[Future[None]] = set()
 
     def shake(connection: socket.socket) -> None:
-        with contextlib.suppress(OSError, EOFError, ValueError, KeyError, TypeError):
+        with contextlib.suppress(EOFError, OSError, ValueError, KeyError, TypeError):
             number, link = _welcome(connection, launch, token)
             connections.setdefault(number, link)
 
@@ -180,8 +185,8 @@ def _gathered(launch: Launch, count: int, address: str, port: int, token: str) -
 
 
 def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int, AgentConnection]:
-    """An agent's number, from 1, and link. Raises for a stranger, which is left after SHAKE_SECONDS."""
-    given_up = threading.Timer(SHAKE_SECONDS, _left, [connection])
+    """An agent's number, from 1, and link. Raises OSError or ValueError for a stranger, which is left after SHAKE_SECONDS."""
+    given_up = threading.Timer(SHAKE_SECONDS, _hang_up, [connection])
     given_up.daemon = True
     given_up.start()
     try:
@@ -203,9 +208,8 @@ def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int
     return rank, link
 
 
-def _left(connection: socket.socket) -> None:
-    """Whoever waits for a line of it gets none; it may have left by itself."""
-    with contextlib.suppress(OSError):
+def _hang_up(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # the other side has left already
         connection.shutdown(socket.SHUT_RDWR)
 
 

@@ -16,6 +16,7 @@ from suite.agent.wire import Message, Wire
 from suite.common.paths import PROJECT
 from suite.control.hosts.connection import AgentConnection, Client
 from suite.launch.children import die_with_parent
+from workloads import files
 
 Launch = Mapping[str, Any]
 """`launch.*` of a configuration."""
@@ -73,11 +74,9 @@ def expanded(texts: Sequence[str]) -> list[str]:
 def _in_file(path: str) -> list[str]:
     """The first word of each line, as hosts files of MPI have it (`name slots=8`). Raises ValueError."""
     try:
-        lines = Path(path).expanduser().read_text(encoding="utf-8").splitlines()
+        lines = files.read_text(Path(path).expanduser()).splitlines()
     except OSError as error:
         raise ValueError(f"launch.hostfile={path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"launch.hostfile={path}: not UTF-8; write one machine a line") from None
     words = [line.partition("#")[0].split() for line in lines]
     names = [line[0] for line in words if line]
     if not names:

@@ -6,7 +6,7 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -89,7 +89,8 @@ _resolved_folder = functools.lru_cache(maxsize=1 << 16)(Path.resolve)
 def _runs_below(folder: Path) -> Iterator[Run]:
     if not folder.is_dir():
         raise ValueError(f"{folder} does not exist; give a folder that holds logs, such as logs/")
-    for place, files, logs, others in _walk(folder):
+    closed: list[OSError] = []
+    for place, files, logs, others in _walk(folder, closed.append):
         parts = place.relative_to(folder).parts
         # at least job and run, also where `folder` is the job or the run itself
         name = "/".join(parts if len(parts) > 1 else place.absolute().parts[-2:])
@@ -99,11 +100,19 @@ def _runs_below(folder: Path) -> Iterator[Run]:
         if status is not None and not logs:
             yield _without_log(status, name)
         yield from filter(None, (_log_of_another_name(place / other, f"{name}/{other}") for other in others))
+    for error in closed:
+        path = Path(error.filename)
+        yield Run(path, "/".join(path.absolute().parts[-2:]), None, None, "unreadable", f"{path}: {error.strerror}")
 
 
-def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str], list[str]]]:
-    """(folder, its files, logs by their names, files of a folder without such and without a run of ours: maybe logs too)."""
-    for place, folders, files in os.walk(folder):
+def _walk(
+    folder: Path, closed: Callable[[OSError], object] | None = None
+) -> Iterator[tuple[Path, list[str], list[str], list[str]]]:
+    """(folder, its files, logs by their names, files of a folder without such and without a run of ours: maybe logs too).
+
+    `closed` gets the error of a folder that cannot be read.
+    """
+    for place, folders, files in os.walk(folder, onerror=closed):
         folders[:] = sorted(name for name in folders if name != SUPERSEDED)
         logs = sorted(name for name in files if _LOG_NAME.fullmatch(name))
         named = bool(logs) or any(name in files for name in _OF_A_RUN)

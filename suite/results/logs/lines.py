@@ -9,7 +9,6 @@ import codecs
 import hashlib
 import json
 import os
-import stat
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,9 +18,12 @@ from typing import BinaryIO
 from suite.results.logs.events import LATIN_1, NO_TIME, Event, Problem, Remarks, joined
 from suite.results.logs.formats import LINE_MARKS, PARSERS, RECORD_START
 from suite.results.text import clean
+from workloads import files
 
 MAX_PROBLEMS = 100
 """Problems kept per file; a last one counts the rest."""
+MAX_BYTES = 1 << 30
+"""Of a file that is read: a thousand times a long log."""
 MAX_LINE_BYTES = 1 << 20
 """A line longer than this holds no record."""
 EMPTY, INCOMPLETE = "the file is empty", "the last line is incomplete"
@@ -49,9 +51,9 @@ def read_file(path: Path) -> LogFile:
     Raises ValueError (one line) if the file does not exist, is no regular file or cannot be opened. No content makes it fail.
     """
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise OSError("not a regular file")
-        with open(path, "rb") as stream:
+        with files.open_stream(path) as stream:
+            if (size := os.fstat(stream.fileno()).st_size) > MAX_BYTES:
+                raise OSError(f"{size:,} bytes are no log, which has at most {MAX_BYTES:,}")
             return _read(stream)
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror or error}); give the path of a log file") from error
@@ -109,9 +111,9 @@ def _blocks(stream: BinaryIO, size: int, encoding: str) -> Iterator[bytes]:
 def may_be_log(path: Path) -> bool:
     """Whether the first MiB of a regular file holds the mark of a record; False where it cannot be opened."""
     try:
-        if not stat.S_ISREG(os.lstat(path).st_mode):
+        if path.is_symlink():
             return False
-        with open(path, "rb") as stream:
+        with files.open_stream(path) as stream:
             block = stream.read(_BLOCK_BYTES)
     except OSError:
         return False

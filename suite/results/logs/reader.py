@@ -17,7 +17,7 @@ from suite.results.logs.keys import STRUCTURAL
 from suite.results.logs.lines import read_file
 from suite.results.logs.plausible import NOT_PLAUSIBLE, first_odd_value, odd_value
 from suite.results.logs.record import NO_FIGURES, Condition, Evaluation, Reading, RunRecord, RunSettings, Throughput
-from suite.results.names import UNKNOWN_ROUND, workload_name
+from suite.results.names import UNKNOWN_ROUND, round_like, workload_name
 from suite.results.text import clean
 from workloads.api import Json
 
@@ -73,7 +73,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     if status == "success" and reached is not None:
         if any(evaluations[reached].quality[metric] < target for metric, target in targets.items()):
             remarks.add(evaluations[reached].line, "reaches the target only up to float32 rounding")
-        by_rules = log_format != "MLPerf" and settings.rules != "v0.5"
+        by_rules = log_format != "MLPerf" and round_like(settings.rules).first_epoch == 1
         epochs = epochs_at(reached, by_rules, events, evaluations, remarks)
     batch, basis = settings.batch_size_global, "global"
     if batch is None:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from suite.results.logs.all_reduce import AllReduceTime
 from suite.results.logs.events import Problem
 from suite.results.logs.keys import is_hyperparameter
+from suite.results.names import round_like
 from workloads.api import GradientTraffic, Json, LoggedSettings, setting
 
 
@@ -167,7 +168,8 @@ class RunRecord:
 
     def epochs_at(self, evaluation: Evaluation) -> float | None:
         """Epochs trained by one of the evaluations: its label where the round counts from 1, else the epochs begun."""
-        return float(evaluation.epochs_begun) if self.settings.rules == "v0.5" else evaluation.epoch
+        counts_from_0 = round_like(self.settings.rules).first_epoch == 0
+        return float(evaluation.epochs_begun) if counts_from_0 else evaluation.epoch
 
     @property
     def timed_steps(self) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from suite.common.run_folder import machine_folder
 from suite.results.logs.events import number
+from workloads import files
 from workloads.api import Json
 
 MAX_BYTES = 64 << 20
@@ -126,7 +127,7 @@ def json_lines(path: Path) -> Iterator[Mapping[str, Json]]:
 
 def _text(path: Path, limit_bytes: int) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace") if path.stat().st_size <= limit_bytes else ""
+        return files.read_text(path, "replace", limit_bytes)
     except OSError:
         return ""
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from suite.results.identity import Row
+from suite.results.names import round_like
 from suite.results.targets import RUNS_REQUIRED, same_targets
 
 SIGNIFICANCE = 0.05
@@ -106,7 +107,7 @@ def _reference_for(row: Row, published: Sequence[Row]) -> Point | str:
         and other.batch_size_global
         and not other.single_figure
         and ("token" in other.batch_unit) == ("token" in row.batch_unit)  # else samples, sentence pairs
-        and (other.rules == "v0.5") == (row.rules == "v0.5")
+        and round_like(other.rules) is round_like(row.rules)
         and same_targets(row.targets, other.targets, row.workload)
     ]
     if not comparable:
@@ -164,7 +165,7 @@ def _notes(row: Row, point: Point) -> Iterator[str]:
     required, attempts = RUNS_REQUIRED[row.workload], len(row.runs) + row.runs_failed
     if point.neighbours:
         yield f"published between the batches {point.neighbours[0]:,} and {point.neighbours[1]:,}"
-    if row.rules == "v0.5":
+    if round_like(row.rules).first_epoch == 0:
         yield "epochs are those begun when the target was reached"
     elif row.workload == "ssd":
         yield "SSD evaluates inside an epoch: labels of submitters differ by up to four epochs for the same training"

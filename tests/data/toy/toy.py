@@ -44,7 +44,7 @@ ENDINGS = {
 }
 MISBEHAVIOURS = (
     *("no", "hang", "die", "crash", "oom", "raise", "diverge", "sleep"),
-    *("setup", "flaky", "big", "fill", "threads", "slow"),
+    *("setup", "flaky", "fill", "threads", "slow", "clock", "evaluation"),
 )
 
 
@@ -159,8 +159,9 @@ class ToyTrainer(Trainer):
             time.sleep(0.2 if kind == "sleep" else 0.02)
         if kind == "fill":
             self.filled = [np.ones(8 << 20) for _ in range(100)]
-        if kind == "big":
-            np.ones(1 << 40)
+        if kind == "clock":  # an hour forward, an hour back, at every step
+            hour, real = 3600 if step % 2 else -3600, time.clock_gettime
+            time.time = lambda: real(time.CLOCK_REALTIME) + hour
         if kind == "threads" and step == 0:
             print(f"OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']} cores={len(os.sched_getaffinity(0))}")
         if step == 3 and kind == "flaky" and self.settings.seed % 2:
@@ -194,6 +195,8 @@ class ToyTrainer(Trainer):
         return TrainStats(sum(1 for _ in steps), 0.0)
 
     def predict(self, batches):
+        if self.settings.options["misbehave"] in ("evaluation", "slow"):
+            time.sleep(600 if self.settings.options["misbehave"] == "evaluation" else 0.1)
         for (batch,) in batches:
             yield batch, {"y": self.slope * batch.arrays["x"]}
 

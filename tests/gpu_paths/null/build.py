@@ -9,20 +9,8 @@ from suite.environments.venvs import status
 
 HERE = Path(__file__).parent
 HEADERS = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda-13.0")) / "include"
-OF_CUDA = (
-    "cuda",
-    "__cuda",
-    "cublas",
-    "cudnn",
-    "nccl",
-    "cufft",
-    "curand",
-    "cusparse",
-    "cusolver",
-    "cupti",
-    "nvtx",
-    "cufile",
-)
+LIBRARIES = ("cublas", "cudnn", "nccl", "cufft", "curand", "cusparse", "cusolver", "cupti", "nvtx", "cufile")
+OF_CUDA = ("cuda", "__cuda", *LIBRARIES)
 ASKING = ("torch/lib/libtorch_cuda.so", "torch/lib/libc10_cuda.so", "torch/lib/libtorch_cuda_linalg.so",
           "torch/lib/libtorch_python.so", "torch/lib/libtorch_nvshmem.so", "torchvision/_C.so")  # fmt: skip
 """Libraries whose undefined symbols the null device has to have."""
@@ -42,7 +30,6 @@ def missing():
 
 
 def run(*words):
-    """Stop with the compiler's words if it fails."""
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -64,9 +51,8 @@ def build(folder):
         objects.append(folder / f"{name}.o")
         run("g++", "-O1", "-w", "-fPIC", "-std=c++17", *include, "-c", str(HERE / name), "-o", str(objects[-1]))
     run("gcc", "-O1", "-w", "-fPIC", "-c", str(HERE / "driver.c"), "-o", str(folder / "driver.o"))
-    defined = {
-        line.split()[-1] for line in run("nm", "--defined-only", *map(str, objects)).splitlines() if " T " in line
-    }
+    symbols = run("nm", "--defined-only", *map(str, objects)).splitlines()
+    defined = {line.split()[-1] for line in symbols if " T " in line}
     rest = sorted(undefined(*(path for name in ASKING if (path := packages / name).exists())) - defined)
     answers = [f'int {name}(void) {{ null_count("call {name}", 1); return 0; }}' for name in rest]
     (folder / "rest.c").write_text("\n".join(["void null_count(const char *, long);", *answers]))

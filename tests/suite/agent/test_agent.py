@@ -27,7 +27,6 @@ STUBBORN = [
 
 
 def begun(link, **run):
-    """The folder of a run."""
     return link.call("begin", run={"folder": "", **run}, files={"facts-x.npy": ""}, watches_pids=True)["folder"]
 
 
@@ -91,9 +90,8 @@ def test_a_worker_that_is_gone_is_told_after_its_last_word(tmp_path):
     with agent(tmp_path) as (link, _):
         link.tell = taken.append
         begun(link)
-        code = (
-            "import json, os; open('.worker-0.json', 'w').write(json.dumps({'pid': os.getpid(), 'status': 'failed'}))"
-        )
+        code = "import json, os; said = {'pid': os.getpid(), 'status': 'failed'}"
+        code += "; open('.worker-0.json', 'w').write(json.dumps(said))"
         link.call("start", name="worker-0", arguments=[*SLEEPER[:3], code], variables={})
         wait_until("gone", lambda: link.listen(0.1) or [message for message in taken if "gone" in message])
     kinds = [next(iter(message)) for message in taken if message.get("file") != "worker-0.log"]
@@ -167,11 +165,6 @@ def test_what_cannot_be_done_is_said(tmp_path):
             link.call("start", name="worker-0", arguments=["/nowhere"], variables={})
         with pytest.raises(ValueError, match="here: 1 is no worker here"):
             link.call("stack", pid=1, number=int(signal.SIGUSR2))
-        with pytest.raises(ValueError, match="/nowhere: No such file or directory"):
-            link.call("ask", command=["/nowhere"], most_seconds=1.0, variables={})
-        with pytest.raises(ValueError, match=r"sleep does not answer within 0\.1 s"):
-            link.call("ask", command=["sleep", "5"], most_seconds=0.1, variables={})
-        assert link.call("ask", command=["echo", "yes"], most_seconds=5.0, variables={})["output"] == "yes\n"
         assert link.call("read", path="/nowhere")["data"] is None
         assert len(set(link.call("ports", count=3, address="127.0.0.1")["ports"])) == 3
         there = link.call("route", to="localhost")
@@ -193,9 +186,8 @@ def test_a_file_that_is_replaced_comes_again_from_its_start(tmp_path):
 
 
 def test_which_addresses_are_of_one_machine_alone():
-    assert [
-        network.is_loopback(name) for name in ("127.0.0.1", "127.0.1.1", "::1", "localhost", "10.0.0.1", "node1")
-    ] == [*(True, True, True, True, False, False)]
+    names = ("127.0.0.1", "127.0.1.1", "::1", "localhost", "10.0.0.1", "node1")
+    assert [network.is_loopback(name) for name in names] == [*[True] * 4, False, False]
 
 
 def test_a_run_that_exhausts_the_machine_is_told_once(monkeypatch, tmp_path):

@@ -14,7 +14,6 @@ SECOND = "1, GPU-bb22, NVIDIA Other, 40960, 8.0, [N/A]"
 
 @pytest.fixture
 def driver(monkeypatch, tmp_path):
-    """Sets what nvidia-smi says and ends with."""
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.delenv(VARIABLE, raising=False)
 

@@ -1,9 +1,9 @@
-import argparse
 from pathlib import Path
 
 import pytest
 
 from suite.cli import main
+from tests.helpers import subcommand
 
 HEADER = "userId,movieId,rating,timestamp\n"
 
@@ -93,11 +93,8 @@ def test_min_ratings_means_something_for_movielens_alone(tmp_path, monkeypatch):
     from suite.commands import data
 
     monkeypatch.setattr(data, "load_dataset", lambda name: object())
-    parser = argparse.ArgumentParser()
-    data.configure(parser)
-    args = parser.parse_args(["prepare", "imagenet", "--from", "x", "--min-ratings", "3"])
     with pytest.raises(ValueError, match="--min-ratings means nothing for imagenet"):
-        data.run(args)
+        subcommand(data, "prepare", "imagenet", "--from", "x", "--min-ratings", "3")
 
 
 @pytest.mark.parametrize("words", [[], ["prepare"], ["prepare", "ml-20m"], ["frobnicate"], ["verify"]])

@@ -1,3 +1,4 @@
+import os
 import shutil
 import subprocess
 import sys
@@ -7,20 +8,17 @@ import pytest
 from suite.common import output_lock
 from suite.common.output_lock import LOCK_FILE, holder_was_killed, output_locked
 
-HOLD = "import sys, pathlib, time\n"
-HOLD += "from suite.common.output_lock import output_locked\n"
-HOLD += "with output_locked(pathlib.Path(sys.argv[1])):\n"
+HOLD = """import sys, pathlib, time
+from suite.common.output_lock import output_locked
+with output_locked(pathlib.Path(sys.argv[1])):
+    print('held', flush=True)
+    time.sleep(600)
+"""
 
 
 @pytest.fixture
 def holder(tmp_path):
-    """A process that holds `tmp_path / "held"`."""
-    command = [
-        sys.executable,
-        "-c",
-        f"{HOLD}    print('held', flush=True)\n    time.sleep(600)",
-        str(tmp_path / "held"),
-    ]
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "held")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"
         yield process
@@ -33,10 +31,8 @@ def test_one_holder_at_a_time_and_none_afterwards(tmp_path):
     for _ in range(2):
         with output_locked(output):
             assert not holder_was_killed(output)
-            with (
-                pytest.raises(ValueError, match=f"{output}: another run_suite.py writes into it now"),
-                output_locked(output),
-            ):
+            said = f"{output}: another run_suite.py writes into it now"
+            with pytest.raises(ValueError, match=said), output_locked(output):
                 pass
         assert list(output.iterdir()) == []
         assert not holder_was_killed(output), "it ended and let go"
@@ -60,6 +56,18 @@ def test_a_killed_holder_is_told_from_one_that_lives(holder, tmp_path, monkeypat
 def test_of_a_copied_folder_nobody_can_tell(holder, tmp_path):
     copy = shutil.copytree(tmp_path / "held", tmp_path / "copy")
     assert not holder_was_killed(copy)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda path: path.write_text("mine\n"), os.mkfifo, lambda path: path.symlink_to("mine")]
+)
+def test_what_is_no_lock_is_not_overwritten(tmp_path, make):
+    (tmp_path / "mine").write_text("mine\n")
+    make(tmp_path / LOCK_FILE)
+    with pytest.raises((ValueError, OSError), match=LOCK_FILE), output_locked(tmp_path):
+        pass
+    assert os.path.lexists(tmp_path / LOCK_FILE)
+    assert (tmp_path / "mine").read_text() == "mine\n"
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 300, b"host 1\n"])

@@ -46,11 +46,8 @@ def test_other_words_stay(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("script", "name"),
     [
-        ("run_suite.py", "run_suite.py"),
-        ("suite/cli.py", "suite run"),
-        ("suite/__main__.py", "suite run"),
-        (".venv/bin/suite", "suite run"),
-        ("tests/pytest/__main__.py", "run_suite.py"),
+        *(("run_suite.py", "run_suite.py"), ("tests/pytest/__main__.py", "run_suite.py")),
+        *((script, "suite run") for script in ("suite/cli.py", "suite/__main__.py", ".venv/bin/suite")),
     ],
 )
 def test_a_run_calls_itself_as_it_was_started(script, name, monkeypatch):

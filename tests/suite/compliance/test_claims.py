@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.compliance.check import check_file
-from tests.helpers import examples
+from tests.helpers import examples, json_values
 from tests.suite.packaging.package_logs import derived, our_run, written
 
 SIX = ("ncf", "resnet50", "ssd", "maskrcnn", "gnmt", "transformer")
@@ -21,7 +21,6 @@ def of_suite(name):
 
 
 def found(path):
-    """Keys that are complained of."""
     verdict = check_file(path)
     assert verdict.passed == (verdict.judged and not verdict.complaints)
     assert all(item.found and item.needed and item.do for item in verdict.complaints)
@@ -130,11 +129,7 @@ def test_a_run_that_ended_before_its_controller_was_killed_has_one_end(tmp_path,
     assert found(path) == set()
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
+JSON = json_values(8)
 
 
 @examples(60)

@@ -56,8 +56,6 @@ def test_an_unknown_optimizer_was_not_measured():
 def test_a_verdict_on_a_closed_log_states_them(tmp_path):
     path = our_run(tmp_path / "job", 0)
     assert RANDOM_NUMBERS in check_file(path).remarks
-    text = path.read_text().replace(
-        '"submission_division", "value": "closed"', '"submission_division", "value": "open"'
-    )
-    path.write_text(text)
+    closed, opened = (f'"submission_division", "value": "{division}"' for division in ("closed", "open"))
+    path.write_text(path.read_text().replace(closed, opened))
     assert check_file(path).remarks == ()

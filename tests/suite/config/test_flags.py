@@ -6,6 +6,7 @@ import yaml
 
 from suite import __version__
 from suite.config.compose import compose
+from suite.config.keys import workload_keys
 from suite.config.sweeps import default_gpus
 from suite.machine import devices
 from suite.plan.jobs import plan
@@ -151,6 +152,8 @@ def test_help_has_the_keys_and_defaults_of_the_chosen_workload_and_the_variables
     monkeypatch.setenv("SUITE_LOG_DIR", str(tmp_path))
     compose(["workload=ncf", "profile=demo", "--help"])
     lines = capsys.readouterr().out.splitlines()
+    for key in workload_keys("ncf").keys() - {"workload.name"}:
+        assert any(line.startswith(f"  {key}=") for line in lines), key
     (rate,) = (line for line in lines if line.startswith("  workload.learning_rate="))
     assert rate.endswith("Adam's step size [0.006]")
     assert any("workload.target=" in line and "[hr_at_10 0.635]" in line for line in lines)

@@ -12,23 +12,9 @@ from suite.config.compose import compose
 from suite.config.overrides import in_full, values
 from suite.config.sweeps import default_gpus
 from suite.plan.jobs import plan
-from tests.helpers import PROJECT, composed, cpu_seconds, run_suite_here
+from tests.helpers import PROJECT, composed, run_suite_here
 
 NCF = ("workload=ncf", "profile=demo")
-EVERY_KIND = {
-    "system/lab.yaml": (*NCF, "system=lab"),
-    "experiment/night.yaml": ("experiment=night",),
-    "study/rates.yaml": ("study=rates",),
-    "hyperparameters/ncf/mine.yaml": (*NCF, "workload.hyperparameter_set=mine"),
-}
-"""Of files of one's own: what takes one in."""
-
-
-def plan_of(composed):
-    """Of a job; its first finding is raised."""
-    findings = plan(composed.config).findings
-    if findings:
-        raise findings[0]
 
 
 @pytest.fixture(autouse=True)
@@ -108,54 +94,6 @@ def test_a_mistake_in_a_file_is_one_line(own, path, text, said):
     with pytest.raises(ValueError, match=rf"(?s){said}") as error:
         compose(["--config-dir", str(own), *NCF, *words])
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("path", "text", "said"),
-    [
-        *[(path, "a: 1\nb: {c: 1, c: 2}\n", r"line 2: c: stands there twice") for path in EVERY_KIND],
-        *[(path, "[" * 20_000, r"line 1: more than 50 lists") for path in EVERY_KIND],
-        ("system/lab.yaml", "[1]\n", "lines of the form KEY: VALUE are needed$"),
-        ("system/lab.yaml", "# @package a b\n", "Too many components"),
-        ("system/lab.yaml", "name: '${x'\n", "no viable alternative"),
-        ("system/lab.yaml", "defaults: 3\n", "defaults: a list of NAME or GROUP: NAME is needed$"),
-        ("system/lab.yaml", "defaults: [[a]]\n", "defaults: a list of NAME or GROUP: NAME is needed$"),
-        ("system/lab.yaml", "defaults: [lab]\n", "its defaults lead back to it: system/lab > system/lab;"),
-        ("experiment/night.yaml", "defaults: [{/system: lab2}]\n", "its defaults lead back to it: experiment/night > "),
-    ],
-)
-def test_a_file_that_is_not_as_files_are_is_one_line_with_its_name(own, path, text, said):
-    """Before Hydra reads it, which would go on for minutes, or print two thousand lines."""
-    (own / path).parent.mkdir(exist_ok=True, parents=True)
-    (own / path).write_text(text)
-    (own / "system" / "lab2.yaml").write_text("defaults: [{optional /experiment@x: night}]\n")
-    before = cpu_seconds()
-    with pytest.raises(ValueError, match=rf"^{own / path}: {said}") as error:
-        list(map(plan_of, compose(["--config-dir", str(own), *EVERY_KIND[path]]).jobs))
-    assert "\n" not in str(error.value)
-    assert cpu_seconds() - before < 2
-
-
-def test_an_endless_chain_of_files_is_one_line(own):
-    for number in range(30):
-        (own / "system" / f"n{number}.yaml").write_text(f"defaults: [n{number + 1}]\n")
-    with pytest.raises(ValueError, match=rf"^{own}/system/n10.yaml: 10 files take in one another"):
-        compose(["--config-dir", str(own), *NCF, "system=n0"])
-
-
-def test_of_several_folders_the_first_one_counts(own, tmp_path):
-    """For Hydra, and for what is said of a study."""
-    for number in (1, 2):
-        for path, text in (
-            ("system/lab.yaml", "name: lab{}\n"),
-            ("study/s.yaml", "sentence: lab{}\nset: {{workload: ncf}}\n"),
-        ):
-            (tmp_path / str(number) / path).parent.mkdir(parents=True)
-            (tmp_path / str(number) / path).write_text(text.format(number))
-    words = f"hydra.searchpath=[{tmp_path / '1'},{tmp_path / '2'}]"
-    (job,) = compose([words, *NCF, "system=lab"]).jobs
-    (of_study,) = compose([words, "study=s", "profile=demo"]).jobs
-    assert job.config["system"]["name"] == of_study.cell.study.sentence == "lab1"
 
 
 def test_what_would_run_now_keeps_the_folder(own):
@@ -278,3 +216,47 @@ def test_the_tab_key_in_bash(tmp_path):
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{offered}\n", "")
     assert run_suite_here(tmp_path, "-sc", "install=fish").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (("seed=range(3,1)",), 0),
+        (("seed=range(0,1000000000)",), 10**9),
+        (("seed=range(0,1,0.0001)",), 10**4),
+        (("seed=range(0,40)", "gpus=1,2,4,8", "runs=range(1,8)"), 1120),
+        (("seed=range(0,1200)", "sweep.limit=1100"), 1200),
+    ],
+)
+def test_a_sweep_is_counted_before_it_is_made(words, count):
+    with pytest.raises(
+        ValueError, match=r"no value is in it" if not count else rf"^{count:,} jobs .*type sweep.limit={count}"
+    ):
+        compose(["-m", "workload=ncf", *words])
+
+
+def test_jobs_that_share_a_composition_are_those_composed_one_by_one():
+    swept = (
+        "workload=ncf",
+        "framework=pytorch,mxnet",
+        "gpus=1,2",
+        "batch=global:1024,per_device:64",
+        "seed=range(0,2)",
+        "workload.learning_rate=0.1,1e-3",
+    )
+    jobs = compose(["-m", "profile=demo", "launch=local,ssh", "launch.hosts=[a]", *swept]).jobs
+    assert len(jobs) == 64
+    for job in jobs[::5]:
+        (alone,) = compose(list(job.overrides)).jobs
+        assert job.config == alone.config
+
+
+def test_a_study_is_counted_too(tmp_path):
+    (tmp_path / "study").mkdir()
+    values = list(range(101))
+    text = (
+        f"sentence: Many.\nset: {{workload: zoo, profile: synthetic}}\naxes: {{seed: {values}, runs: {values[1:]}}}\n"
+    )
+    (tmp_path / "study" / "many.yaml").write_text(text)
+    with pytest.raises(ValueError, match=r"^10,100 jobs \(seed: 101 x runs: 100\)"):
+        compose(["--config-dir", str(tmp_path), "study=many"])

@@ -89,7 +89,6 @@ def resident(paths):
 
 
 def cleared(settings, **system):
-    """What `clear` returns and prints."""
     console = Console(file=io.StringIO(), width=400)
     result = caches.clear(system, settings, console)
     return result, console.file.getvalue()
@@ -97,7 +96,6 @@ def cleared(settings, **system):
 
 @contextlib.contextmanager
 def held(path):
-    """Another process has all of the file mapped."""
     program = (
         "import mmap, sys; file = open(sys.argv[1], 'rb'); "
         "held = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=mmap.PROT_READ); "

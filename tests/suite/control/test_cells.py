@@ -63,6 +63,8 @@ def test_a_batch_that_does_not_fit_a_gpu_is_found_beforehand(monkeypatch):
         "type batch=global:16"
     )
     assert error.value.shown == "OOM"
+    monkeypatch.setattr(capacity.devices, "gpus", lambda: [])  # a GPU that is not seen is not judged
+    check_memory(Large, settings(batch_size_global=10**9))
 
 
 def test_gpus_of_other_machines_are_looked_at_there(monkeypatch):
@@ -73,11 +75,6 @@ def test_gpus_of_other_machines_are_looked_at_there(monkeypatch):
     check_memory(Large, settings(batch_size_global=32, nodes=2), nodes)
     with pytest.raises(TooLarge, match=r"16\.0 GiB of memory of a GPU are available; type batch=global:16$"):
         check_memory(Large, settings(nodes=2), nodes)
-
-
-def test_a_gpu_that_is_not_seen_is_not_judged(monkeypatch):
-    monkeypatch.setattr(capacity.devices, "gpus", lambda: [])
-    check_memory(Large, settings(batch_size_global=10**9))
 
 
 @pytest.mark.parametrize(
@@ -129,8 +126,7 @@ def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link
 def test_a_study_ends_well_with_cells_that_do_not_run(tmp_path):
     """A package's study: a run out of memory, and more devices than there are."""
     output = tmp_path / "out"
-    done = run_suite_here(tmp_path, "study=toy_endings", f"output={output}", toy=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_suite_here(tmp_path, "study=toy_endings", f"output={output}", toy=True, exits=0)
     assert "toy-plain-demo-4096dev-workload.misbehave=no: –: gpus=4096" in done.stdout
     table = [line for line in done.stdout.splitlines() if line.startswith("| no ") or line.startswith("| oom ")]
     assert [[cell.strip() for cell in line.split("|")[1:4]] for line in table][1:] == [
@@ -140,8 +136,7 @@ def test_a_study_ends_well_with_cells_that_do_not_run(tmp_path):
     ]
     assert "(a) process 0: MemoryError: no more" in done.stdout
     assert "samples/s" in done.stdout
-    again = run_suite_here(tmp_path, "study=toy_endings", f"output={output}", "resume=true", toy=True)
-    assert again.returncode == 0
+    again = run_suite_here(tmp_path, "study=toy_endings", f"output={output}", "resume=true", toy=True, exits=0)
     assert "finished earlier" in again.stdout
     printed = suite_here(tmp_path, "report", output).stdout
     assert "## Study toy\\_endings" in printed or "## Study toy_endings" in printed
@@ -151,7 +146,6 @@ def test_a_study_ends_well_with_cells_that_do_not_run(tmp_path):
 
 
 def test_a_study_in_which_nothing_can_run_is_refused(tmp_path):
-    done = run_suite_here(tmp_path, "study=toy_endings", "gpus=4096", toy=True)
-    assert done.returncode == 2
+    done = run_suite_here(tmp_path, "study=toy_endings", "gpus=4096", toy=True, exits=2)
     assert done.stderr.startswith("run_suite.py: gpus=4096: 4096 CPU device(s)")
     assert not (tmp_path / "logs").exists()

@@ -98,22 +98,14 @@ def test_what_is_not_known_is_left_out():
         ({"hot_share": 1.0}, ["its cores were slowed down by heat 100 % of the time"]),
         ({"gpu_slow_share": 0.5}, ["its GPUs were slowed down 50 % of the time"]),
         ({"threads_per_device": 1}, ["others left it 1 thread(s) per device"]),
-        (
-            {"threads_per_device": 1, "others_share": 0.5, "gpu_other_processes": 1},
-            [
-                "others took 50 % of its cores",
-                "others left it 1 thread(s) per device",
-                "other processes were on its GPUs",
-            ],
-        ),
+        ({"threads_per_device": 1, "others_share": 0.5, "gpu_other_processes": 1}, ["others took 50 % of its cores",
+         "others left it 1 thread(s) per device", "other processes were on its GPUs"]),
         ({"gpu_other_processes": 1}, ["other processes were on its GPUs"]),
         ({"gpu_other_processes": 0, "load_average": 99.0}, []),
-        (
-            {"others_share": 0.2, "stolen_share": 0.2},
-            ["others took 20 % of its cores", "the hypervisor took 20 % of its cores"],
-        ),
+        ({"others_share": 0.2, "stolen_share": 0.2},
+         ["others took 20 % of its cores", "the hypervisor took 20 % of its cores"]),
     ],
-)
+)  # fmt: skip
 def test_a_tenth_makes_a_busy_machine(found, reasons):
     assert condition.busy(found) == reasons
 

@@ -71,11 +71,3 @@ def test_runs_without_a_table_are_named_and_kept(tmp_path, monkeypatch, capsys, 
     (line,) = [line for line in printed.splitlines() if "which are kept" in line or "no table" in line]
     assert line == f"{said}; for their table type: suite report '{tmp_path / 'my runs'}'"
     assert f"Logs:\n  {job.folder / 'run_0'}\n" in printed
-
-
-def test_runs_whose_folder_was_deleted_are_not_called_kept(tmp_path, capsys):
-    job = SimpleNamespace(name="job", folder=tmp_path / "job")
-    controller.print_summary([controller.Ended(job, 0, RunStatus("success"))], WholeLines(), 0)
-    printed = "".join(capsys.readouterr())
-    assert "their folder has been deleted" in printed
-    assert "kept" not in printed

@@ -23,8 +23,7 @@ def facts(done):
 
 @pytest.mark.parametrize("flag", ["dry_run=true", "--dry-run"])
 def test_what_would_run_is_said_and_nothing_done(tmp_path, flag):
-    done = run_suite_here(tmp_path, *NCF, flag, SUITE_DATA_DIR=str(tmp_path / "data"))
-    assert done.returncode == 0, done.stderr
+    done = run_suite_here(tmp_path, *NCF, flag, SUITE_DATA_DIR=str(tmp_path / "data"), exits=0)
     assert list(tmp_path.iterdir()) == []
     said = facts(done)
     assert said["devices"] == "1 CPU device(s) of 1 core(s) on this machine"
@@ -44,8 +43,7 @@ def test_several_jobs_are_a_table_and_all_of_each_on_request_with_the_time_of_an
     run = only((tmp_path / "logs").glob("*/*/run_0"))
     status = json.loads((run / "status.json").read_text())
     before = written(tmp_path)
-    done = run_suite_here(tmp_path, *words, f"output={tmp_path / 'out'}", "--dry-run", toy=True)
-    assert done.returncode == 0, done.stderr
+    done = run_suite_here(tmp_path, *words, f"output={tmp_path / 'out'}", "--dry-run", toy=True, exits=0)
     first, header, *rows, request = done.stdout.splitlines()[:5]  # a busy machine is warned of after that
     assert "4 run(s) would go into" in first
     assert header.startswith("job ")
@@ -66,16 +64,16 @@ def test_several_jobs_are_a_table_and_all_of_each_on_request_with_the_time_of_an
     assert facts(other)["time"].startswith("not known: no finished run with these settings below ")
 
 
-def test_what_is_in_the_way_ends_it_with_2(tmp_path):
-    done = run_suite_here(tmp_path, *NCF, "gpus=4096", "--dry-run")
-    assert done.returncode == 2
+def test_what_is_in_the_way_ends_it_with_2_and_the_rest_is_of_the_devices_that_are_asked_for(tmp_path):
+    done = run_suite_here(tmp_path, *NCF, "gpus=4096", "--dry-run", exits=2)
     assert done.stderr.startswith("run_suite.py: gpus=4096: ")
-    assert facts(done)["stop"] == "target: hr_at_10 0.635"
+    cores = len(os.sched_getaffinity(0))
+    said = f"4096 CPU device(s) of 1 core(s) on this machine, which has {cores}: what follows is of those"
+    assert (facts(done)["devices"], facts(done)["stop"]) == (said, "target: hr_at_10 0.635")
 
 
 def test_cells_of_a_study_that_would_not_run(tmp_path):
-    done = run_suite_here(tmp_path, "study=toy_endings", "--dry-run", toy=True, SUITE_DATA_DIR=str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    done = run_suite_here(tmp_path, "study=toy_endings", "--dry-run", toy=True, SUITE_DATA_DIR=str(tmp_path), exits=0)
     assert sum("  gpus=4096: 4096 CPU device(s)" in line for line in done.stdout.splitlines()) == 2
 
 
@@ -83,8 +81,7 @@ def test_cells_of_a_study_that_would_not_run(tmp_path):
 def test_slurm_is_asked_nothing_before_the_command_is_right(tmp_path, words):
     """On the login node, whose own devices do not count; nothing is left behind."""
     slurm = ("workload=ncf", "device=cuda", "gpus=8", "nodes=2", "launch=slurm", "environment=current", *words)
-    done = run_suite_here(tmp_path, *slurm, SUITE_DATA_DIR=str(tmp_path / "data"), PATH="/nowhere")
-    assert done.returncode == 2
+    done = run_suite_here(tmp_path, *slurm, SUITE_DATA_DIR=str(tmp_path / "data"), PATH="/nowhere", exits=2)
     assert done.stderr.splitlines()[-1].startswith("run_suite.py: no prepared data in ")
     assert list(tmp_path.iterdir()) == []
     if words:
@@ -95,8 +92,7 @@ def test_no_folder_is_left_where_sbatch_refuses(tmp_path):
     toy = (*TOY_RUN, "launch=slurm", f"output={tmp_path / 'deep' / 'out'}")
     data = tmp_path / "data"
     registry.refresh()
-    done = run_suite_here(tmp_path, *toy, toy=True, PATH="/nowhere")
-    assert done.returncode == 2
+    done = run_suite_here(tmp_path, *toy, toy=True, PATH="/nowhere", exits=2)
     assert "sbatch is not installed here" in done.stderr
     assert not (tmp_path / "deep").exists()
     assert not data.exists()
@@ -104,8 +100,7 @@ def test_no_folder_is_left_where_sbatch_refuses(tmp_path):
 
 def test_the_doctor_finds_what_planning_finds(tmp_path):
     planned = run_suite_here(tmp_path, *NCF, "gpus=4096").stderr.strip().removeprefix("run_suite.py: ")
-    done = suite_here(tmp_path, "doctor", "--device", "cpu", "--gpus", "4096", "--environment", "current")
-    assert done.returncode == 1
+    done = suite_here(tmp_path, "doctor", "--device", "cpu", "--gpus", "4096", "--environment", "current", exits=1)
     assert done.stdout.splitlines()[0] == f"impossible  devices: {planned}"
 
 
@@ -123,8 +118,7 @@ def test_the_doctor_finds_what_planning_finds(tmp_path):
     ],
 )
 def test_nothing_is_closed_of_which_not_all_is_known(tmp_path, words, division):
-    done = run_suite_here(tmp_path, *words, "--dry-run", SUITE_DATA_DIR=str(tmp_path / "none"))
-    assert done.returncode == 2
+    done = run_suite_here(tmp_path, *words, "--dry-run", SUITE_DATA_DIR=str(tmp_path / "none"), exits=2)
     assert facts(done)["division"] == division
 
 
@@ -152,14 +146,6 @@ def test_what_a_job_of_slurm_will_find_is_not_known_before_it_starts(tmp_path, m
     assert (done.returncode, facts(done)["division"]) == (0, "not known before the job of SLURM starts")
 
 
-def test_a_run_on_more_devices_than_there_are_says_how_many_were_asked_for(tmp_path):
-    done = run_suite_here(tmp_path, *NCF, "gpus=4096", "--dry-run")
-    cores = len(os.sched_getaffinity(0))
-    assert facts(done)["devices"] == (
-        f"4096 CPU device(s) of 1 core(s) on this machine, which has {cores}: what follows is of those"
-    )
-
-
 @pytest.mark.parametrize(("size_bytes", "text"), [(1, "0.1 MiB"), (3 << 20, "3.0 MiB"), (5 << 29, "2.5 GiB")])
 def test_no_size_is_zero(size_bytes, text):
     assert dry_run._size(size_bytes) == text
@@ -173,14 +159,6 @@ SMALL = {"transformer": 512, "ncf": 4096, "allreduce": 1 << 20}
 def test_every_workload_can_be_planned(tmp_path, workload):
     """Also one whose runs have no samples."""
     words = [f"batch=global:{SMALL.get(workload, 2)}", *(["timing=steps"] if workload == "allreduce" else [])]
-    fixed = (
-        "profile=synthetic",
-        "device=cpu",
-        "environment=current",
-        "gpus=2",
-        "oversubscribe=true",
-        "dry_run=true",
-    )
-    done = run_suite_here(tmp_path, f"workload={workload}", *words, *fixed)
-    assert done.returncode == 0, done.stderr
+    fixed = ("profile=synthetic", "device=cpu", "environment=current", "gpus=2", "oversubscribe=true", "dry_run=true")
+    done = run_suite_here(tmp_path, f"workload={workload}", *words, *fixed, exits=0)
     assert facts(done)["division"].startswith("open: ")

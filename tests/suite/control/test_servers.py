@@ -12,7 +12,7 @@ from suite.control.supervise import Supervisor
 from suite.environments.environment import Environment
 from suite.launch.mxnet import MXNET
 from suite.worker.heartbeat import Beat, beat_path
-from tests.helpers import wait_until
+from tests.helpers import python, wait_until
 from tests.suite.two_hosts import make_run
 
 
@@ -26,11 +26,8 @@ def ended(code):
 
 @pytest.fixture
 def lasting():
-    """A process that does not end by itself."""
-    process = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
-    yield process
-    process.kill()
-    process.wait()
+    with python("import time; time.sleep(600)") as process:
+        yield process
 
 
 @pytest.fixture
@@ -46,7 +43,6 @@ def supervisor(tmp_path, lasting):
 
 
 def look(supervisor):
-    """Without a console."""
     return supervisor.watch.look(lambda beats: None)
 
 
@@ -63,27 +59,12 @@ LASTING, KILLED, ABORTED = None, -9, -6
 @pytest.mark.parametrize(
     ("children", "workers", "status", "process", "reason"),
     [
-        (
-            {"scheduler": LASTING, "server": KILLED},
-            "",
-            "rank_died",
-            None,
-            "the server died (killed by SIGKILL): its last words",
-        ),
-        (
-            {"scheduler": LASTING, "server": KILLED},
-            "failed",
-            "rank_died",
-            None,
-            "the server died (killed by SIGKILL): its last",
-        ),
-        (
-            {"scheduler": LASTING, "server": KILLED, "worker-0": ABORTED},
-            "",
-            "rank_died",
-            None,
-            "the server died (killed",
-        ),
+        ({"scheduler": LASTING, "server": KILLED}, "", "rank_died", None,
+         "the server died (killed by SIGKILL): its last words"),
+        ({"scheduler": LASTING, "server": KILLED}, "failed", "rank_died", None,
+         "the server died (killed by SIGKILL): its last"),
+        ({"scheduler": LASTING, "server": KILLED, "worker-0": ABORTED}, "", "rank_died", None,
+         "the server died (killed"),
         ({"scheduler": LASTING, "server": 1, "worker-0": ABORTED}, "", "rank_died", 0, "process 0 died"),
         ({"server": LASTING, "scheduler": 3}, "", "failed", None, "the scheduler died (exit code 3): see server.log"),
         ({"scheduler": LASTING, "server": 0}, "failed", "failed", 0, "process 0: ValueError: theirs"),
@@ -92,7 +73,7 @@ LASTING, KILLED, ABORTED = None, -9, -6
         *("killed", "killed, and workers fail of it", "killed, and a worker dies of it", "fails of a worker that died"),
         *("fails", "ends well, since it has lost its workers"),
     ],
-)
+)  # fmt: skip
 def test_who_is_named_of_servers_and_workers(supervisor, lasting, children, workers, status, process, reason):
     """A worker may die of a server that was killed; a server that failed may have failed of a worker's death."""
     found = {name: lasting if code is LASTING else ended(code) for name, code in children.items()}

@@ -105,12 +105,8 @@ def test_variables_reach_the_inside_in_this_order(user, monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "x")
     words = container(variables={"OMP_NUM_THREADS": "2", "TF_CONFIG": '{"a": [1, 2]}'}).words(MOUNTS)
     told = dict(word.split("=", 1) for word in words[words.index("env") + 1 :])
-    assert told == {
-        **containers.OWN_VARIABLES,
-        "NCCL_DEBUG": "INFO",
-        "OMP_NUM_THREADS": "2",
-        "TF_CONFIG": '{"a": [1, 2]}',
-    }
+    passed = {"NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "2", "TF_CONFIG": '{"a": [1, 2]}'}
+    assert told == {**containers.OWN_VARIABLES, **passed}
 
 
 def test_the_environment_mounts_code_plugins_data_and_the_run(user, monkeypatch, tmp_path):
@@ -168,35 +164,23 @@ def test_what_ends_the_containers_of_a_run():
 NO_IMAGE = 'case "$1" in version) echo 20;; *) echo "No such image" >&2; exit 1;; esac'
 NO_DAEMON = "echo hello; echo 'Cannot connect to the Docker daemon.' >&2; exit 1"
 PULLED = r"nothing is downloaded for a run; type: "
+IMAGE = {"image": "a:1"}
+MISSING = [
+    (name, "", {}, rf"^environment={name} needs an image; type environment\.image=") for name in containers.PROGRAMS
+]
+MISSING += [(name, "", IMAGE, rf"^environment={name}: {name} is not installed on this") for name in containers.PROGRAMS]
+MISSING += [
+    (name, NO_IMAGE, IMAGE, rf"^environment\.image=a:1: {name} has no such .* type: {name} pull a:1$")
+    for name in containers.WITH_DAEMON
+]
 
 
 @pytest.mark.parametrize(
     ("name", "script", "config", "said"),
     [
-        *[
-            (name, "", {}, rf"^environment={name} needs an image; type environment\.image=")
-            for name in containers.PROGRAMS
-        ],
-        *[
-            (name, "", {"image": "a:1"}, rf"^environment={name}: {name} is not installed on this machine")
-            for name in containers.PROGRAMS
-        ],
-        (
-            "auto",
-            "",
-            {"image": "a:1"},
-            r"^environment\.image=a:1 needs environment=docker, podman, apptainer or enroot",
-        ),
-        ("docker", NO_DAEMON, {"image": "a:1"}, r"answer: Cannot connect .*; `docker version` must work first$"),
-        *[
-            (
-                name,
-                NO_IMAGE,
-                {"image": "a:1"},
-                rf"^environment\.image=a:1: {name} has no such .* type: {name} pull a:1$",
-            )
-            for name in containers.WITH_DAEMON
-        ],
+        *MISSING,
+        ("auto", "", IMAGE, r"^environment\.image=a:1 needs environment=docker, podman, apptainer or enroot"),
+        ("docker", NO_DAEMON, IMAGE, r"answer: Cannot connect .*; `docker version` must work first$"),
         ("docker", "echo 20", {"image": "a:1", "mounts": ["/no/such:/x"]}, r"mounts: /no/such does not exist here$"),
         ("apptainer", "echo", {"image": "docker://a"}, rf"{PULLED}apptainer pull image\.sif docker://a$"),
         ("enroot", "echo", {"image": "docker://a"}, rf"{PULLED}enroot import --output image\.sqsh docker://a$"),

@@ -1,7 +1,7 @@
 """Environments: what a command becomes, what a configuration means, and what `suite env` says."""
 
-import argparse
 import io
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +16,7 @@ from suite.common.paths import PROJECT, data_root, env_root, log_root
 from suite.environments import locks, venvs
 from suite.environments.check import damage
 from suite.environments.environment import Environment, installed_versions, libraries_of, resolve
+from tests.helpers import subcommand
 
 
 @pytest.fixture
@@ -40,13 +41,8 @@ def test_a_prefix_stands_before_the_python_and_mapped_paths_are_translated():
 @pytest.mark.parametrize(
     ("host", "inside"),
     [
-        ("/a", "/x"),
-        ("/a/", "/x"),
-        ("/a/b/c d", "/y/c d"),
-        ("/a/bc", "/x/bc"),
-        ("/", "/"),
-        ("a/b", "a/b"),
-        ("/ä/ö", "/z/ö"),
+        *(("/a", "/x"), ("/a/", "/x"), ("/a/b/c d", "/y/c d"), ("/a/bc", "/x/bc")),
+        *(("/", "/"), ("a/b", "a/b"), ("/ä/ö", "/z/ö")),
     ],
 )
 def test_the_longest_mapped_folder_wins(host, inside):
@@ -70,16 +66,12 @@ def test_roots_follow_the_environment_variables(monkeypatch, tmp_path, variable,
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        (
-            {"name": "current", "argv_prefix": ["numactl", "-N0"], "path_map": {}, "python": None},
-            Environment("current", ("numactl", "-N0"), sys.executable, {}),
-        ),
-        (
-            {"name": "custom", "argv_prefix": ["srun"], "python": "python3", "path_map": {"/a": "/b"}},
-            Environment("custom", ("srun",), "python3", {"/a": "/b"}),
-        ),
+        ({"name": "current", "argv_prefix": ["numactl", "-N0"], "path_map": {}, "python": None},
+         Environment("current", ("numactl", "-N0"), sys.executable, {})),
+        ({"name": "custom", "argv_prefix": ["srun"], "python": "python3", "path_map": {"/a": "/b"}},
+         Environment("custom", ("srun",), "python3", {"/a": "/b"})),
     ],
-)
+)  # fmt: skip
 def test_the_running_python_or_one_that_is_given(root, config, expected):
     assert resolve(config, "torch") == expected
 
@@ -137,10 +129,8 @@ def test_versions_are_asked_of_the_environments_own_python_behind_its_prefix():
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("sleep 60", "within 1 s"),
-        ("echo boom >&2; exit 3", "boom"),
-        ("exit 3", "exit code 3"),
-        ("echo hello", "'hello'"),
+        *(("sleep 60", "within 1 s"), ("echo boom >&2; exit 3", "boom")),
+        *(("exit 3", "exit code 3"), ("echo hello", "'hello'")),
     ],
 )
 def test_a_python_that_does_not_answer_gives_one_line(tmp_path, script, message):
@@ -207,9 +197,7 @@ def made(tmp_path, monkeypatch):
 
 
 def create(*names):
-    parser = argparse.ArgumentParser()
-    env.configure(parser)
-    return env.run(parser.parse_args(["create", *names]))
+    return subcommand(env, "create", *names)
 
 
 def test_several_environments_are_made_by_one_command(made, capsys):
@@ -223,9 +211,8 @@ def test_several_environments_are_made_by_one_command(made, capsys):
 def test_create_finds_a_damaged_environment_and_offers_to_make_it_again(made, capsys, monkeypatch):
     (made / "tiny" / "core.py").unlink()
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))  # no terminal: nobody is asked
-    with pytest.raises(
-        ValueError, match=r"1 file\(s\) of tiny are gone, such as tiny/core.py; to make it again type"
-    ) as error:
+    lost = "1 file(s) of tiny are gone, such as tiny/core.py"
+    with pytest.raises(ValueError, match=rf"{re.escape(lost)}; to make it again type") as error:
         create("tiny")
     assert "suite env create tiny --recreate, to remove it: suite env remove tiny" in str(error.value)
     assert create("tiny", "--recreate") == 0
@@ -233,9 +220,7 @@ def test_create_finds_a_damaged_environment_and_offers_to_make_it_again(made, ca
     asked = []
     monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or "y")
     assert create("tiny") == 0
-    assert asked == [
-        "tiny: damaged: 1 file(s) of tiny are gone, such as tiny/core.py. Remove it and make it again? [y/N] "
-    ]
+    assert asked == [f"tiny: damaged: {lost}. Remove it and make it again? [y/N] "]
     assert capsys.readouterr().out == "tiny: made, True\n" * 2
 
 

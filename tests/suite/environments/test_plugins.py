@@ -67,18 +67,16 @@ def copied(tmp_path, name, file="", text=""):
 
 
 def folders(tmp_path):
-    """Where plugins have been installed."""
     return sorted(path.name for path in (tmp_path / "envs" / "plugins").iterdir())
 
 
 @pytest.mark.parametrize("devices", [(2,), pytest.param((1, 2), marks=pytest.mark.full)])
 def test_a_sweep_over_its_workload_and_both_frameworks(tmp_path, envs, devices):
     before = sorted(LINES.rglob("*"))
-    done = run_suite(
+    run_suite(
         tmp_path, "-m", "workload=lines", "framework=pytorch,numpy", "profile=demo", f"gpus={','.join(map(str, devices))}",
-        "seed=1", "device=cpu", "oversubscribe=true", f"plugins=[{LINES}]", **envs,
+        "seed=1", "device=cpu", "oversubscribe=true", f"plugins=[{LINES}]", **envs, exits=0,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
     logs = sorted((tmp_path / "logs").glob("*/*/run_0/result_0.txt"))
     assert [log.parent.parent.name for log in logs] == [
         f"lines-{framework}-demo-{count}dev-cpu-oversubscribe=true-seed=1"
@@ -106,8 +104,7 @@ def test_it_is_installed_once_for_each_content(tmp_path, envs):
     assert {"ncf", "lines"} <= set(allowed)
     first = only(folders(tmp_path))
     stamp = (tmp_path / "envs" / "plugins" / first).stat().st_mtime_ns
-    done = run_suite_here(tmp_path, *RUN, f"plugins=['{plugin}']", **envs)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_suite_here(tmp_path, *RUN, f"plugins=['{plugin}']", **envs, exits=0)
     assert folders(tmp_path) == [first]
     assert (tmp_path / "envs" / "plugins" / first).stat().st_mtime_ns == stamp
     absent = subprocess.run([sys.executable, "-c", "import lines"], capture_output=True, cwd=tmp_path)
@@ -134,8 +131,7 @@ def test_a_wheel(tmp_path, envs):
     source = str(copied(tmp_path, "source"))
     subprocess.run([sys.executable, "-m", "pip", "wheel", *options, source], check=True, capture_output=True)
     wheel = only(tmp_path.glob("*.whl"))
-    done = run_suite_here(tmp_path, *RUN, f"plugins={wheel}", "--cfg", "job", **envs)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_suite_here(tmp_path, *RUN, f"plugins={wheel}", "--cfg", "job", **envs, exits=0)
     assert only(folders(tmp_path)).startswith("suite_lines-")
 
 
@@ -143,8 +139,7 @@ def test_a_distribution_that_is_installed(tmp_path, envs):
     arguments = ("workload=toy", "framework=plain", "profile=demo", "plugins=[toy>=1.0]")
     assert run_suite_here(tmp_path, *arguments, "--cfg", "job", toy=True).returncode == 0
     without = f"environment.python={sys.executable}", "environment.argv_prefix=[env,-u,PYTHONPATH]"
-    done = run_suite_here(tmp_path, *arguments, "environment=custom", *without, toy=True)
-    assert done.returncode == 2
+    done = run_suite_here(tmp_path, *arguments, "environment=custom", *without, toy=True, exits=2)
     assert "plugins=toy>=1.0: environment custom has no toy, the controller 1.0; give the path" in done.stderr
 
 
@@ -161,12 +156,8 @@ def test_the_path_inside_an_environment(monkeypatch):
 def test_what_the_example_costs():
     code = [line for path in LINES.rglob("*.py") for line in path.read_text().splitlines() if line.strip()]
     assert len(code) <= 150
-    ours = [
-        path
-        for name in ("suite", "workloads", "conf")
-        for path in (PROJECT / name).rglob("*.*")
-        if path.suffix != ".pyc"
-    ]
+    ours = [path for name in ("suite", "workloads", "conf") for path in (PROJECT / name).rglob("*.*")]
+    ours = [path for path in ours if path.suffix != ".pyc"]
     assert not [path for path in ours if b"suite-lines" in path.read_bytes() or b"lines-demo" in path.read_bytes()]
 
 
@@ -208,30 +199,22 @@ WRONG = {
         lambda tmp_path: changed(tmp_path, "nothing", lambda text: text.partition("[project.entry-points")[0]),
         "suite-lines has nothing for the suite: no entry point in suite.workloads",
     ),
-    "study": (
-        bad_study,
-        "study=lines_study: its description has no sentence; conf/study/batch_size.yaml shows the form",
-    ),
-    "import": (
-        lambda tmp_path: copied(tmp_path, "bad", "lines/workload.py", MISSING),
-        "cannot be imported: ModuleNotFoundError: No module named 'nothing_like_this'; it must be importable",
-    ),
-    "import of a trainer": (
-        lambda tmp_path: copied(tmp_path, "bad", "lines/torch_trainer.py", MISSING),
-        "trainer lines.pytorch cannot be used in environment torch: ModuleNotFoundError: No module named",
-    ),
+    "study": (bad_study,
+     "study=lines_study: its description has no sentence; conf/study/batch_size.yaml shows the form"),
+    "import": (lambda tmp_path: copied(tmp_path, "bad", "lines/workload.py", MISSING),
+     "cannot be imported: ModuleNotFoundError: No module named 'nothing_like_this'; it must be importable"),
+    "import of a trainer": (lambda tmp_path: copied(tmp_path, "bad", "lines/torch_trainer.py", MISSING),
+     "trainer lines.pytorch cannot be used in environment torch: ModuleNotFoundError: No module named"),
     "build": (lambda tmp_path: copied(tmp_path, "bad", "pyproject.toml", "= 1"), "pip cannot install it"),
     "same names": (
         lambda tmp_path: f"[{LINES},{changed(tmp_path, 'other', lambda text: text.replace('suite-', 'other-'))}]",
         "other-lines and suite-lines both define ",
     ),
-    "same distribution": (
-        lambda tmp_path: f"[{LINES},{copied(tmp_path, 'again')}]",
-        "are both called suite-lines; leave one of them out",
-    ),
+    "same distribution": (lambda tmp_path: f"[{LINES},{copied(tmp_path, 'again')}]",
+     "are both called suite-lines; leave one of them out"),
     "a sweep over plugins": (lambda _: "a,b", "one list for the whole command; type plugins=[a,b]"),
     "read only": (read_only, "plugins cannot be written (File exists); set SUITE_ENV_DIR"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -250,11 +233,9 @@ def test_a_mistake_gets_one_line(tmp_path, envs, request, name):
 
 def test_a_dry_run_installs_nothing_and_runs_with_what_is_installed(tmp_path, envs):
     words = (*RUN, f"plugins=[{LINES}]", "dry_run=true")
-    done = run_suite_here(tmp_path, *words, **envs)
-    assert done.returncode == 2
-    assert done.stderr.startswith(
-        f"run_suite.py: plugins={LINES}: it is not installed yet, and a dry run installs nothing"
-    )
+    done = run_suite_here(tmp_path, *words, **envs, exits=2)
+    said = f"plugins={LINES}: it is not installed yet, and a dry run installs nothing"
+    assert done.stderr.startswith(f"run_suite.py: {said}")
     assert not (tmp_path / "envs" / "plugins").exists()
     typed = shlex.split(done.stderr.rpartition("type: ")[2])
     assert run_suite_here(tmp_path, *typed[2:], **envs).returncode == 0

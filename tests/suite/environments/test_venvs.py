@@ -51,7 +51,6 @@ def write_wheel(folder: Path, version: str) -> None:
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """An empty root for environments, at a path with a space and a letter beyond ASCII."""
     monkeypatch.setenv("SUITE_ENV_DIR", str(tmp_path / "my énvs"))
     return tmp_path / "my énvs"
 
@@ -154,9 +153,8 @@ def test_of_two_creations_at_once_one_waits_and_finds_what_the_other_made(projec
     def make(current, *_):
         made.append(current.state)
         assert waits.wait(60)
-        python_of_tiny(
-            root, json.dumps({"digest": digest(current.lock, project), "python": "3.11.0", "project": str(project)})
-        )
+        made_here = {"digest": digest(current.lock, project), "python": "3.11.0", "project": str(project)}
+        python_of_tiny(root, json.dumps(made_here))
 
     def say(line):
         said.append(line)
@@ -164,9 +162,7 @@ def test_of_two_creations_at_once_one_waits_and_finds_what_the_other_made(projec
             waits.set()
 
     monkeypatch.setattr(venvs, "_make", make)
-    with ThreadPoolExecutor(
-        2
-    ) as both:  # the lock is a file's: it does not matter whether threads or processes ask for it
+    with ThreadPoolExecutor(2) as both:  # the lock is a file's, whether threads or processes ask for it
         list(both.map(lambda _: venvs.create("tiny", say=say, project=project), range(2)))
     assert made == ["missing"]
     assert ["ready after" in said[-2], "up to date" in said[-1]] == [True, True]
@@ -206,8 +202,12 @@ def test_neither_creating_nor_removing_follows_links(project, root, tmp_path):
     assert (victim / "pyvenv.cfg").exists()
 
 
-def test_remove_leaves_folders_alone_that_are_no_environment(root):
-    (root / "thesis").mkdir(parents=True)
+def test_neither_touches_a_folder_that_is_no_environment(project, root):
+    for name in ("thesis", "tiny"):
+        (root / name / "src").mkdir(parents=True)
+        (root / name / "src" / "paper.txt").touch()
+        with pytest.raises(ValueError, match="is not an environment"):
+            venvs.remove(name, project=project)
     with pytest.raises(ValueError, match="is not an environment"):
-        venvs.remove("thesis")
-    assert (root / "thesis").is_dir()
+        venvs.create("tiny", recreate=True, say=lambda line: None, project=project)
+    assert all((root / name / "src" / "paper.txt").exists() for name in ("thesis", "tiny"))

@@ -46,15 +46,12 @@ def test_hosts_are_recorded_as_values_of_run_json():
         (HOSTS[::-1], 8, "must be numbered from 0 to 7 in the order of the hosts"),
         ((HOSTS[0], {**HOSTS[1], "name": "node-a"}), 8, "one is named twice"),
         ((HOSTS[0], {**HOSTS[1], "devices": [0, 1]}), 6, "node-a 4, node-b 2 device"),
-        (
-            (HOSTS[0], {**HOSTS[1], "address": "127.0.1.1"}),
-            8,
-            "host node-b: 127.0.1.1 is reached from that machine alone",
-        ),
+        ((HOSTS[0], {**HOSTS[1], "address": "127.0.1.1"}), 8,
+         "host node-b: 127.0.1.1 is reached from that machine alone"),
         (({**HOSTS[0], "address": "localhost"}, HOSTS[1]), 8, "host node-a: localhost is reached"),
         (({**HOSTS[0], "address": "::1"}, HOSTS[1]), 8, "host node-a: ::1 is reached"),
     ],
-)
+)  # fmt: skip
 def test_hosts_that_do_not_fit_together(hosts, devices, expected):
     with pytest.raises(ValueError, match=r"^[^\n]+\Z") as error:
         hosts_of(make_run(hosts, devices=devices))

@@ -23,7 +23,6 @@ ENDPOINTS = [
 
 
 def commands(framework, run, ports=None, server_port=0):
-    """The commands of each host, in the order of the hosts."""
     hosts = hosts_of(run)
     rendezvous = Rendezvous(hosts, ports, server_port) if ports else meet(hosts)
     return [framework.commands(run, "run.json", rendezvous, host) for host in hosts]
@@ -80,13 +79,22 @@ def test_there_is_a_process_for_each_device_and_they_meet(framework, hosts, devi
 
 
 @pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
-def test_mxnet_has_one_process_for_the_gpus_of_each_host(hosts, devices):
+def test_mxnet_has_one_process_for_the_gpus_of_each_host_and_where_there_are_two_a_server_on_each(hosts, devices):
     by_host = commands(MXNET, make_run(hosts, device="cuda", devices=devices), PORTS[:devices])
+    meeting = {"DMLC_PS_ROOT_URI": "10.0.0.1", "DMLC_PS_ROOT_PORT": "0", "DMLC_NUM_SERVER": "2", "DMLC_NUM_WORKER": "2"}
     for process, (*serving, command) in enumerate(by_host):
         assert [one.name for one in serving] == ([*["scheduler"][process:], f"server-{process}"] if hosts else [])
         assert (command.name, command.arguments) == (f"worker-{process}", (*WORKER, "run.json"))
         rank = (command.variables["RANK"], command.variables["WORLD_SIZE"])
         assert rank == (str(process), str(len(by_host)))
+        assert [one.variables["SUITE_STORE_ROLE"] for one in serving] == ["scheduler", "server"][process:][
+            : len(serving)
+        ]
+        assert [one.serves for one in (*serving, command)] == [True] * len(serving) + [False]
+        for one in (*serving, command) if hosts else ():
+            own = {"DMLC_NODE_HOST": ("10.0.0.1", "node-b.cluster")[process], **meeting}
+            assert own.items() <= one.variables.items()
+        assert command.variables.get("DMLC_ROLE") == ("worker" if hosts else None)
 
 
 @pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
@@ -143,21 +151,14 @@ FOUR = ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
         (ODD, {"device": "cuda", "devices": 4}, 4, [["cuda:2"], ["cuda:3"], ["cuda:6"], ["cuda:1"]], [()] * 4),
         ((), {"device": "cuda", "devices": 4}, 4, [[one] for one in FOUR], [()] * 4),
         ((), {"device": "cuda", "devices": 4}, 1, [FOUR], [()]),
-        (
-            *(OF_CORES, {"devices": 8, "cores_per_device": 2}, 8, [["cpu"]] * 8),
-            [(0, 1), (2, 3), (4, 5), (6, 7), (10, 11), (12, 13), (14, 15), (16, 17)],
-        ),
-        (
-            OF_CORES,
-            {"devices": 8, "cores_per_device": 2},
-            2,
-            [["cpu"] * 4] * 2,
-            [tuple(range(8)), tuple(range(10, 18))],
-        ),
+        (*(OF_CORES, {"devices": 8, "cores_per_device": 2}, 8, [["cpu"]] * 8),
+         [(0, 1), (2, 3), (4, 5), (6, 7), (10, 11), (12, 13), (14, 15), (16, 17)]),
+        (OF_CORES, {"devices": 8, "cores_per_device": 2}, 2, [["cpu"] * 4] * 2,
+         [tuple(range(8)), tuple(range(10, 18))]),
         ((), {"cores": (2, 5), "devices": 4, "cores_per_device": 1}, 4, [["cpu"]] * 4, [(2,), (5,), (2,), (5,)]),
     ],
     ids=["each", "a whole host", "not the first", "alone", "alone whole", "cores", "cores of a host", "shared in turn"],
-)
+)  # fmt: skip
 def test_devices_and_cores_are_numbered_as_the_host_does(hosts, changes, processes, devices, cores):
     run = make_run(hosts, **changes)
     places = [place_of(run, process, processes) for process in range(processes)]
@@ -192,9 +193,7 @@ def asynchronous(framework, hosts=(), devices=2):
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
 def test_asynchronous_workers_and_their_server_know_where_they_meet(framework):
     ((*servers, last),) = asynchronous(framework, devices=1)
-    assert [(command.serves, command.arguments) for command in servers] == [(True, (*SERVER, "run.json"))] * len(
-        servers
-    )
+    assert {(command.serves, command.arguments) for command in servers} == {(True, (*SERVER, "run.json"))}
     assert {command.variables[SERVER_VARIABLE] for command in (*servers, last)} == {"127.0.0.1:4000"}
     assert {command.variables["OMP_NUM_THREADS"] for command in servers} == {"1"}
     assert (last.serves, last.arguments[-3:]) == (False, (*WORKER, "run.json"))
@@ -218,29 +217,14 @@ def test_mxnet_has_a_scheduler_a_server_and_a_worker_for_each_device():
     for values in by_name.values():
         assert ("DMLC_ROLE" in values) is (
             "RANK" in values
-        )  # else importing MXNet serves, and no optimizer is there yet
+        )  # else importing MXNet serves, before there is an optimizer
         assert (values["DMLC_PS_ROOT_URI"], values["DMLC_PS_ROOT_PORT"]) == ("127.0.0.1", "4000")
         assert (values["DMLC_NUM_SERVER"], values["DMLC_NUM_WORKER"]) == ("1", "2")
-    assert [(by_name[f"worker-{rank}"]["RANK"], by_name[f"worker-{rank}"]["WORLD_SIZE"]) for rank in (0, 1)] == [
-        *(("0", "2"), ("1", "2")),
-    ]
+    ranks = [(by_name[f"worker-{rank}"]["RANK"], by_name[f"worker-{rank}"]["WORLD_SIZE"]) for rank in (0, 1)]
+    assert ranks == [("0", "2"), ("1", "2")]
 
 
 def test_a_server_has_a_port_of_its_own():
     rendezvous = meet(hosts_of(make_run(devices=3)))
     assert rendezvous.server_port not in (0, *rendezvous.ports)
     assert rendezvous.server_endpoint == f"{LOOPBACK}:{rendezvous.server_port}"
-
-
-def test_mxnet_on_two_hosts_has_a_server_on_each_and_one_scheduler():
-    by_host = commands(MXNET, make_run(HOSTS, device="cuda", devices=8), PORTS)
-    meeting = {"DMLC_PS_ROOT_URI": "10.0.0.1", "DMLC_PS_ROOT_PORT": "0", "DMLC_NUM_SERVER": "2", "DMLC_NUM_WORKER": "2"}
-    for host, address, roles in zip(
-        by_host, ("10.0.0.1", "node-b.cluster"), (["scheduler", "server"], ["server"]), strict=True
-    ):
-        assert [command.variables["SUITE_STORE_ROLE"] for command in host[:-1]] == roles
-        assert [command.serves for command in host] == [True] * len(roles) + [False]
-        assert host[-1].variables["DMLC_ROLE"] == "worker"
-        for command in host:
-            assert meeting.items() <= command.variables.items()
-            assert command.variables["DMLC_NODE_HOST"] == address

@@ -15,7 +15,6 @@ def denied(*_, **__):
 
 @pytest.fixture
 def pair():
-    """Two processes that end when they are asked to."""
     both = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) for _ in range(2)]
     yield both
     for child in both:

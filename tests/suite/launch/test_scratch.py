@@ -1,12 +1,16 @@
-"""Temporary files of a run end with it."""
+"""Temporary files of a run end with it, and nothing else does."""
 
+import json
+import os
+import shutil
 import subprocess
 import sys
 
 import pytest
 
 from suite.launch import scratch
-from suite.launch.scratch import PREFIX, Scratch
+from suite.launch.scratch import MARKER, PREFIX, Scratch, scratch_above
+from tests.helpers import run_suite
 
 HOLD = "from suite.launch.scratch import Scratch; import sys; print(Scratch().path, flush=True); sys.stdin.read()"
 
@@ -19,6 +23,18 @@ def temporary(tmp_path, monkeypatch):
     return tmp_path
 
 
+def left_behind():
+    """The folder of a holder that was killed."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        folder = scratch.Path(holder.stdout.readline().strip())
+        Scratch().end()
+        assert folder.exists(), "its holder lives"
+        holder.kill()
+    return folder
+
+
 def test_it_exists_while_it_is_held(temporary):
     one, other = Scratch(), Scratch()
     (one.path / "some" / "deep").mkdir(parents=True)
@@ -29,16 +45,83 @@ def test_it_exists_while_it_is_held(temporary):
     assert not list(temporary.iterdir())
 
 
-def test_the_next_one_removes_what_a_killed_holder_left_and_nothing_else(temporary):
-    (temporary / f"{PREFIX}file").touch()
-    (temporary / "mine").mkdir()
-    (temporary / f"{PREFIX}link").symlink_to(temporary / "mine")
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        held = temporary / holder.stdout.readline().strip()
-        Scratch().end()
-        assert held.exists(), "its holder lives"
-        holder.kill()
+def test_the_next_one_removes_what_a_killed_holder_left(temporary):
+    folder = left_behind()
+    (folder / "tmp").mkdir()
+    (folder / "run.json").write_text(json.dumps({"folder": str(folder)}))  # an agent's, which says what to run there
     Scratch().end()
-    assert {path.name for path in temporary.iterdir()} == {f"{PREFIX}file", "mine", f"{PREFIX}link"}
+    assert not list(temporary.iterdir())
+
+
+def result(folder):
+    folder.mkdir(exist_ok=True)
+    (folder / "run.json").write_text(json.dumps({"folder": "/home/me/logs/run_0"}))
+
+
+NEIGHBOURS = {
+    "a file": lambda path, left: path.touch(),
+    "a folder of one's own": lambda path, left: (path.mkdir(), (path / "paper.txt").touch()),
+    "a result": lambda path, left: result(path),
+    "a link to what is left": lambda path, left: path.symlink_to(left),
+    "a copy of what is left": lambda path, left: shutil.copytree(left, path),
+    "a marker that is a pipe": lambda path, left: (path.mkdir(), os.mkfifo(path / MARKER)),
+    "a marker without an end": lambda path, left: (path.mkdir(), (path / MARKER).symlink_to("/dev/zero")),
+    "a marker that is none": lambda path, left: (path.mkdir(), (path / MARKER).write_text("[" * 100_000)),
+    "a marker of another kind": lambda path, left: (path.mkdir(), (path / MARKER).write_text("[]")),
+}
+
+
+@pytest.mark.parametrize("make", NEIGHBOURS.values(), ids=NEIGHBOURS)
+def test_what_has_no_marker_of_its_own_stays(temporary, make):
+    left = temporary / f"{PREFIX}left"
+    left.mkdir()
+    (left / MARKER).write_text(json.dumps({"folder": left.name}))
+    make(temporary / f"{PREFIX}other", left)
+    Scratch().end()
+    assert [path.name for path in temporary.iterdir()] == [f"{PREFIX}other"]
+
+
+@pytest.mark.parametrize("place", ["", "kept", "run_0/deep"])
+def test_a_result_that_somebody_keeps_there_stays(place):
+    folder = left_behind()
+    (folder / place).mkdir(parents=True, exist_ok=True)
+    result(folder / place)
+    Scratch().end()
+    assert (folder / place / "run.json").exists()
+    own = Scratch()
+    result(own.path)
+    own.end()
+    assert (own.path / "run.json").exists()
+
+
+def test_links_in_it_are_not_followed(temporary):
+    (temporary / "mine").mkdir()
+    (temporary / "mine" / "paper.txt").touch()
+    held = Scratch()
+    (held.path / "link").symlink_to(temporary / "mine")
+    held.end()
+    assert (temporary / "mine" / "paper.txt").exists()
+    assert not held.path.exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="another user's folder is made by root")
+def test_another_users_stays(temporary):
+    left = temporary / f"{PREFIX}theirs"
+    left.mkdir()
+    (left / MARKER).write_text(json.dumps({"folder": left.name}))
+    os.chown(left, 12345, 12345)
+    Scratch().end()
+    assert left.exists()
+
+
+def test_no_run_writes_into_one(temporary):
+    held = Scratch()
+    (temporary / "link").symlink_to(held.path)
+    for output in (held.path, held.path / "a" / "b", temporary / "link" / "a"):
+        assert scratch_above(output) == held.path
+        done = run_suite(temporary, "workload=ncf", "profile=demo", f"output={output}")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert "output=FOLDER" in done.stderr
+    assert [path.name for path in held.path.iterdir()] == [MARKER]
+    assert scratch_above(temporary / f"{PREFIX}tuesday") is None
+    held.end()

@@ -11,6 +11,7 @@ import pytest
 
 from suite.machine import contention
 from suite.machine.contention import Contention
+from tests.helpers import BURN, python
 from tests.suite.machine.test_cpu_load import TICKS_PER_SECOND, stat
 
 TOLD_ALWAYS = {"seconds", "cpu_seconds", "cores", "load_average"}
@@ -69,15 +70,10 @@ def test_every_figure_is_the_difference_of_two_looks(machine):
     machine(10, **files(20, user=10, waited=4, stopped=28, stalled=3, hot=3))
     found = watch.end()
     assert found["cores"] == {"0": pytest.approx([6.0, 0.0, 10.0]), "1": pytest.approx([0.0, 0.0, 10.0])}
-    assert {name: pytest.approx(found[name]) for name in ("run_seconds", "wait_seconds", "seconds", "cpu_seconds")} == {
-        "run_seconds": 6.0,
-        "wait_seconds": 3.0,
-        "seconds": 10.0,
-        "cpu_seconds": 0.0,
-    }
-    assert found["quota_share"] == pytest.approx(25 / 100)
-    assert found["memory_stall_share"] == pytest.approx(0.1)
-    assert found["hot_share"] == pytest.approx(0.2)
+    seconds = [found[name] for name in ("run_seconds", "wait_seconds", "seconds", "cpu_seconds")]
+    assert seconds == pytest.approx([6.0, 3.0, 10.0, 0.0])
+    shares = [found[name] for name in ("quota_share", "memory_stall_share", "hot_share")]
+    assert shares == pytest.approx([25 / 100, 0.1, 0.2])
 
 
 def test_stolen_time_is_told_beside_busy_time(machine):
@@ -92,28 +88,23 @@ def test_threads_that_begin_count_from_nothing_and_those_that_end_not_at_all(mac
     watch = Contention([0], root)
     watch.begin()
     (root / "proc/self/task/1/schedstat").unlink()
-    machine(
-        5, **{"proc/self/task/2/schedstat": "2000000000 1000000000 1", "proc/self/task/3/schedstat": "0 500000000 1"}
-    )
+    later = {"proc/self/task/2/schedstat": "2000000000 1000000000 1", "proc/self/task/3/schedstat": "0 500000000 1"}
+    machine(5, **later)
     found = watch.end()
     assert (found["run_seconds"], found["wait_seconds"]) == (pytest.approx(2.0), pytest.approx(1.5))
 
 
 def test_what_the_kernel_does_not_tell_is_left_out(machine):
     watch = Contention([0], machine(0))
+    assert watch.end() == {}, "without a begin"
+    watch.begin()
+    machine(0.4)
+    assert watch.end() == {}, "after a moment"
     watch.begin()
     machine(5)
     found = watch.end()
     assert set(found) <= TOLD_ALWAYS
     assert found["cores"] == {}
-
-
-def test_a_moment_or_no_begin_gives_nothing(machine):
-    watch = Contention([0], machine(0))
-    assert watch.end() == {}
-    watch.begin()
-    machine(0.4)
-    assert watch.end() == {}
 
 
 def test_a_kernel_that_answers_in_an_unknown_way_ends_no_run(machine, monkeypatch):
@@ -126,16 +117,10 @@ def test_a_kernel_that_answers_in_an_unknown_way_ends_no_run(machine, monkeypatc
 
 def test_two_processes_on_one_core_wait_for_each_other():
     core = min(os.sched_getaffinity(0))
-    burn = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
-    other = subprocess.Popen([sys.executable, "-c", burn])
-    try:
+    with python(f"import os; os.sched_setaffinity(0, {{{core}}})\n{BURN}"):
         time.sleep(0.3)
-        done = subprocess.run(
-            [sys.executable, "-c", SHARES_WORK, str(core)], capture_output=True, text=True, check=True
-        )
-    finally:
-        other.kill()
-        other.wait()
+        command = [sys.executable, "-c", SHARES_WORK, str(core)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     busy, _, every = found["cores"][str(core)]
     assert found["wait_seconds"] / (found["run_seconds"] + found["wait_seconds"]) > 0.25
@@ -146,8 +131,7 @@ def test_two_processes_on_one_core_wait_for_each_other():
 def test_servers_count_by_themselves(monkeypatch):
     """A process that serves the run is none of its children; its CPU time is told, unless it has gone."""
     monkeypatch.setattr(contention, "LEAST_SECONDS", 0.0)
-    server = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
+    with python(BURN) as server:
         running = psutil.Process(server.pid)
         watch = Contention([0], servers=lambda: [running])
         watch.begin()
@@ -156,8 +140,5 @@ def test_servers_count_by_themselves(monkeypatch):
         told = watch.end()["server_cpu_seconds"]
         last = running.cpu_times()
         assert 0 < told <= sum(last[:2]) - sum(first[:2]) + 0.1
-    finally:
-        server.kill()
-        server.wait()
     assert "server_cpu_seconds" not in watch.end()
     assert "server_cpu_seconds" not in Contention([0]).end()

@@ -12,7 +12,6 @@ from tests.suite import fake_nvml
 
 @pytest.fixture
 def nvml(monkeypatch):
-    """A driver with two devices, to be changed."""
     module = fake_nvml.make()
     monkeypatch.setitem(sys.modules, "pynvml", module)
     monkeypatch.delenv(VARIABLE, raising=False)
@@ -21,8 +20,6 @@ def nvml(monkeypatch):
 
 
 def lost(answer):
-    """`answer`, but device 1 is lost."""
-
     def ask(device):
         if device == 1:
             raise fake_nvml.NVMLError("GPU is lost")

@@ -72,13 +72,10 @@ def test_nothing_to_be_seen_is_null(tmp_path, monkeypatch):
     assert facts == {
         **{"schema": 1, "kernel": None, "memory_bytes": None, "numa_nodes": [], "container": facts["container"]},
         **{"cgroup_version": None, "cpu_quota_cores": None, "memory_limit_bytes": None},
-        "cpu": {
-            **dict.fromkeys(("model", "sockets", "cores", "threads", "governor", "clock_max_mhz")),
-            "caches": [],
-        },
+        "cpu": {**dict.fromkeys(("model", "sockets", "cores", "threads", "governor", "clock_max_mhz")), "caches": []},
         "network": {"interfaces": [], "infiniband": []},
         **{"driver_version": None, "cuda_driver_version": None, "gpus": [], "gpu_pcie": None, "gpu_nvlink": None},
-    }
+    }  # fmt: skip
 
 
 def test_gpus_and_what_lies_between_them(machine, monkeypatch):
@@ -213,7 +210,4 @@ def test_writing_never_fails(tmp_path, monkeypatch):
 )
 def test_kills_for_memory_are_counted_in_the_own_group(tmp_path, groups, files, expected):
     """On a shared machine the kernel may kill a neighbour's process at any time."""
-    for name, content in {"proc/self/cgroup": groups, **files}.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(content)
-    assert oom_kills(tmp_path) == expected
+    assert oom_kills(tree(tmp_path, {"proc/self/cgroup": groups, **files})) == expected

@@ -84,7 +84,6 @@ def our_run(job, index, name="ncf", machine=None, suite_run=(), dirty=False, **v
 
 
 def write_beside(folder, machine=None, dirty=False):
-    """What lies beside the log of a run of ours."""
     (folder / "topology.json").write_text(json.dumps(MACHINE if machine is None else machine))
     run = {
         "hardware": {"os": "Linux-6.8-glibc2.39"},

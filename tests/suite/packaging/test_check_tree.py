@@ -1,6 +1,5 @@
 """Trees that were spoilt after they were written: each part says what is wrong with it, and nothing of a tree raises."""
 
-import argparse
 import json
 import os
 import re
@@ -10,14 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.commands import check
 from suite.commands import package as package_command
-from suite.commands.check import configure, lines, run
+from suite.commands.check import lines
 from suite.packaging.checkers import check_package
 from suite.packaging.description import FIELDS, check_description
 from suite.packaging.layout import is_tree
 from suite.packaging.tree import check_names, check_tree
 from suite.packaging.write import PackageOptions, package
-from tests.helpers import examples
+from tests.helpers import examples, subcommand
 from tests.suite.packaging.package_logs import DATA, derived, log_set
 
 SSD = "results/box/ssd"
@@ -33,7 +33,6 @@ def packaged(tmp_path_factory):
 
 @pytest.fixture
 def tree(packaged, tmp_path):
-    """A copy to spoil."""
     return shutil.copytree(packaged.folder, tmp_path / "tree")
 
 
@@ -43,12 +42,6 @@ def failing(verdicts):
 
 def complaints(verdicts, rules):
     return [item for verdict in verdicts if verdict.rules_name.startswith(rules) for item in verdict.complaints]
-
-
-def check(*arguments):
-    parser = argparse.ArgumentParser()
-    configure(parser)
-    return run(parser.parse_args([str(argument) for argument in arguments]))
 
 
 def log(tree, index):
@@ -81,10 +74,10 @@ def test_a_good_tree_passes_every_part(tree, capsys):
     tools = {"repo_checker", "system_desc_checker", "mlperf-logging", "seed_checker", "package_checker"}
     assert {verdict.rules_name.split()[0] for verdict in verdicts} == {*tools, "result", "layout"}
     assert all(verdict.passed and not verdict.complaints for verdict in verdicts)
-    assert check(tree) == 0
+    assert subcommand(check, tree) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "11 of 11 pass (not verified by MLCommons Association)"
     with pytest.raises(ValueError, match="--rules cannot be used"):
-        check(tree, "--rules", "ncf_demo")
+        subcommand(check, tree, "--rules", "ncf_demo")
 
 
 def test_a_tree_is_known_by_its_folders(tree):
@@ -99,54 +92,33 @@ def test_a_tree_is_known_by_its_folders(tree):
 DESCRIPTION = {"system_desc_checker", "package_checker"}
 SPOILT = {
     "a log too few": (lambda tree: log(tree, 4).unlink(), {"result", "package_checker"}, "result set", "4 logs", "5: result_0"),
-    "a log too many": (
-        lambda tree: derived(DATA / "0.7.0" / "ssd.txt", log(tree, 5), 9999, 9999),
-        {"result", "package_checker"}, "package_checker", "6 logs", "exactly 5",
-    ),
-    "a gap": (
-        lambda tree: log(tree, 4).rename(log(tree, 5)),
-        {"result"}, "result set", "result_5.txt", "result_0.txt to result_4.txt",
-    ),
-    "equal seeds": (
-        lambda tree: rewritten(tree, 3, 1, 101),
-        {"seed_checker"}, "seed_checker", "seed 101 in result_1.txt and result_3.txt, logged at train.py:18", "another seed",
-    ),
+    "a log too many": (lambda tree: derived(DATA / "0.7.0" / "ssd.txt", log(tree, 5), 9999, 9999),
+     {"result", "package_checker"}, "package_checker", "6 logs", "exactly 5"),
+    "a gap": (lambda tree: log(tree, 4).rename(log(tree, 5)), {"result"}, "result set", "result_5.txt",
+     "result_0.txt to result_4.txt"),
+    "equal seeds": (lambda tree: rewritten(tree, 3, 1, 101), {"seed_checker"}, "seed_checker",
+     "seed 101 in result_1.txt and result_3.txt, logged at train.py:18", "another seed"),
     "no seed": (without_seed, {"seed_checker"}, "seed_checker", "none in result_2.txt", "a seed"),
-    "another setting": (
-        lambda tree: rewritten(tree, 3, 1, 5, global_batch_size=1000),
-        {"result"}, "result set", "batch_size_global: 912 in", "equal",
-    ),
-    "a run twice": (
-        lambda tree: log(tree, 4).write_bytes(log(tree, 1).read_bytes()),
-        {"result", "seed_checker"}, "result set", "one run twice: box/ssd/result_1.txt and box/ssd/result_4.txt", "different",
-    ),
-    "another benchmark's folder": (
-        lambda tree: as_benchmark(tree, "resnet"),
-        {"result"}, "result set", "ssd", "resnet",
-    ),
-    "an unknown benchmark's folder": (
-        lambda tree: as_benchmark(tree, "sdd"), {"result"}, "result set", "a benchmark that the rules do not know", "ssd",
-    ),
-    "no description": (
-        lambda tree: (tree / "systems/box.json").rename(tree / "systems/Box.json"),
-        DESCRIPTION, "system_desc_checker", "no such file; there are Box", "named like results/box",
-    ),
-    "no descriptions": (
-        lambda tree: shutil.rmtree(tree / "systems"), DESCRIPTION, "system_desc_checker", "no such file", "results/box",
-    ),
-    "a field too few": (
-        lambda tree: with_fields(tree, ["cooling"]), DESCRIPTION, "system_desc_checker", "not in the file", "33 fields",
-    ),
-    "a number as such": (
-        lambda tree: with_fields(tree, number_of_nodes=1), DESCRIPTION, "system_desc_checker", "1", "a text, numbers too",
-    ),
-    "another division": (
-        lambda tree: with_fields(tree, division="open"), DESCRIPTION, "system_desc_checker", "open", "closed",
-    ),
-    "checks off": (
-        lambda tree: (tree / SSD / "package_checker_params").write_text("seed-checker-bypass"),
-        set(), "result set", "a file that switches checks off", "every check",
-    ),
+    "another setting": (lambda tree: rewritten(tree, 3, 1, 5, global_batch_size=1000), {"result"}, "result set",
+     "batch_size_global: 912 in", "equal"),
+    "a run twice": (lambda tree: log(tree, 4).write_bytes(log(tree, 1).read_bytes()), {"result", "seed_checker"},
+     "result set", "one run twice: box/ssd/result_1.txt and box/ssd/result_4.txt", "different"),
+    "another benchmark's folder": (lambda tree: as_benchmark(tree, "resnet"), {"result"}, "result set", "ssd",
+     "resnet"),
+    "an unknown benchmark's folder": (lambda tree: as_benchmark(tree, "sdd"), {"result"}, "result set",
+     "a benchmark that the rules do not know", "ssd"),
+    "no description": (lambda tree: (tree / "systems/box.json").rename(tree / "systems/Box.json"), DESCRIPTION,
+     "system_desc_checker", "no such file; there are Box", "named like results/box"),
+    "no descriptions": (lambda tree: shutil.rmtree(tree / "systems"), DESCRIPTION, "system_desc_checker",
+     "no such file", "results/box"),
+    "a field too few": (lambda tree: with_fields(tree, ["cooling"]), DESCRIPTION, "system_desc_checker",
+     "not in the file", "33 fields"),
+    "a number as such": (lambda tree: with_fields(tree, number_of_nodes=1), DESCRIPTION, "system_desc_checker", "1",
+     "a text, numbers too"),
+    "another division": (lambda tree: with_fields(tree, division="open"), DESCRIPTION, "system_desc_checker", "open",
+     "closed"),
+    "checks off": (lambda tree: (tree / SSD / "package_checker_params").write_text("seed-checker-bypass"), set(),
+     "result set", "a file that switches checks off", "every check"),
     "a stranger": (lambda tree: (tree / SSD / "notes.md").touch(), set(), "result set", "notes.md", "result_N.txt"),
     "no code": (lambda tree: shutil.rmtree(tree / "benchmarks/ssd"), set(), "layout", "no files", "the code of every"),
 }  # fmt: skip
@@ -206,7 +178,7 @@ def test_demo_logs_make_no_submission(tree):
         ("[1]", "JSON, but no object"),
         ("[" * 100_000, "JSON nested too deeply"),
         (b"\xff\xfe\x00", "codec can't decode"),
-        (" " * (2 << 20), "bytes (limit 1048576)"),
+        (" " * (2 << 20), "more than 1,048,576 bytes"),
     ],
 )
 def test_a_description_that_is_none(tree, text, found):

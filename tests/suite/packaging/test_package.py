@@ -31,7 +31,7 @@ from suite.results.scores import result_rows
 from suite.results.table import table
 from suite.worker.identity import log_identity
 from suite.worker.runlog import RunLog
-from tests.helpers import called_here, composed, examples, suite_here
+from tests.helpers import called_here, composed, examples, json_values, suite_here
 from tests.suite.packaging.package_logs import (
     COUNTS,
     DATA,
@@ -87,28 +87,21 @@ def refused(logs, out, text, options=OPTIONS):
 
 
 def resnet_runs(folder, **changes):
-    """Five runs of ours, a benchmark that the package checker knows."""
     for index in range(5):
         our_run(folder / "job", index, "resnet50", suite_run=changes)
 
 
-def test_the_command_writes_a_tree_and_overwrites_nothing(tmp_path):
+def test_the_command_writes_a_tree(tmp_path):
     logs = {name: log_set(tmp_path / "logs" / name, name) for name in ("ssd", "gnmt")}
     out = tmp_path / "out"
     words = ("package", tmp_path / "logs", out, "--system", "box", "--submitter", "EXAMPLE_ORG")
-    done = suite_here(tmp_path, *words)
-    assert done.returncode == 0, done.stderr
-    assert "Not verified by MLCommons Association" in done.stdout
+    assert "Not verified by MLCommons Association" in suite_here(tmp_path, *words, exits=0).stdout
     for name, of_benchmark in logs.items():
         place = out / "results" / "box" / name
         assert sorted(os.listdir(place)) == [f"result_{index}.txt" for index in range(COUNTS[name])]
         for index, log in enumerate(of_benchmark):
             assert (place / f"result_{index}.txt").read_bytes() == log.read_bytes()
-    checked = suite_here(tmp_path, "check", out, "--werror")
-    assert checked.returncode == 0, checked.stdout
-    again = suite_here(tmp_path, *words)
-    assert again.returncode == 2
-    assert "exists already; nothing is overwritten" in again.stderr
+    suite_here(tmp_path, "check", out, "--werror", exits=0)
 
 
 @pytest.fixture(scope="module")
@@ -125,14 +118,13 @@ def test_our_runs_of_all_six_pass_every_tool(ours, tmp_path):
     assert {name: count for _, name, count in ours.sets} == {**COUNTS, "ncf": 100}
     assert {system for system, _, _ in ours.sets} == {"our_box_2x_pytorch_2.11.0"}
     assert_passes_the_tools(ours.folder, tmp_path)
-    done = suite_here(tmp_path, "check", ours.folder)
-    assert done.returncode == 0, done.stdout
+    done = suite_here(tmp_path, "check", ours.folder, exits=0)
     assert done.stdout.count("rules: suite/compliance/rules/ncf_reference.yaml") == 100
 
 
 def test_packages_state_what_is_the_suites_own(ours):
     readme = (ours.folder / "benchmarks/ncf/implementations/pytorch/README.md").read_text(encoding="utf-8")
-    for text in ("SplitMix64", "optimizer adam is the suite's own in pytorch", "within 2.3e-07 of float64"):
+    for text in ("SplitMix64", "optimizer adam is the suite's own in pytorch", "within 1.7e-07 of float64"):
         assert text in readme
         assert any(text in note for note in ours.notes)
     assert any("max pool" in note for note in ours.notes)
@@ -240,38 +232,29 @@ REFUSED = {
     "a demo": (ours_of(profile="demo"), "profile demo: .*type profile=reference"),
     "generated data": (ours_of(profile="synthetic"), "profile synthetic: .*type profile=reference"),
     "another profile": (ours_of(profile="other"), "profile other: .*type profile=reference"),
-    "a demo without its settings": (
-        of_ssd(submission_org="DEMO - not an MLPerf result"), "such runs cannot be submitted",
-    ),
+    "a demo without its settings": (of_ssd(submission_org="DEMO - not an MLPerf result"),
+     "such runs cannot be submitted"),
     "two systems": (two_runs(system="other"), "system: our box in .*, other in .*package them separately"),
     "two precisions": (two_runs(precision="tf32"), "precision: fp32 in .*, tf32 in .*package them separately"),
-    "closed with deviations": (
-        lambda logs: resnet_runs(logs, deviations=["a rate of one's own"]),
-        "fails the rules .*submission_division: a rate of one's own, needed",
-    ),
+    "closed with deviations": (lambda logs: resnet_runs(logs, deviations=["a rate of one's own"]),
+     "fails the rules .*submission_division: a rate of one's own, needed"),
     "another rate": (
         lambda logs: derived(log_set(logs, "resnet")[3], logs / "result_3.txt", 1, 5, sgd_opt_base_learning_rate=9.9),
         "sgd_opt_base_learning_rate: 6 in .*, 9.9 in .*result_3.txt",
     ),
-    "another value of a key of any name": (
-        spoilt_ssd(3, lambda log: derived(log, log, 1, 5, max_samples=7)), "max_samples: 1 in .*, 7 in .*result_3.txt",
-    ),
+    "another value of a key of any name": (spoilt_ssd(3, lambda log: derived(log, log, 1, 5, max_samples=7)),
+     "max_samples: 1 in .*, 7 in .*result_3.txt"),
     "another batch": (
         lambda logs: derived(log_set(logs, "resnet")[2], logs / "result_2.txt", 1, 999, global_batch_size=1632),
         "batch_size_global: 3,264 in .*, 1,632 in .*result_2.txt",
     ),
-    "a copy": (
-        spoilt_ssd(4, lambda log: log.write_bytes(log.with_name("result_1.txt").read_bytes())),
-        "result_1.txt and .*result_4.txt are one run",
-    ),
-    "equal seeds": (
-        spoilt_ssd(4, lambda log: derived(DATA / "0.7.0" / "ssd.txt", log, 4000, 101)),
-        "seed_checker 1.0.0: seed: seed 101 in result_1.txt and result_4.txt",
-    ),
+    "a copy": (spoilt_ssd(4, lambda log: log.write_bytes(log.with_name("result_1.txt").read_bytes())),
+     "result_1.txt and .*result_4.txt are one run"),
+    "equal seeds": (spoilt_ssd(4, lambda log: derived(DATA / "0.7.0" / "ssd.txt", log, 4000, 101)),
+     "seed_checker 1.0.0: seed: seed 101 in result_1.txt and result_4.txt"),
     "a rule broken": (of_ssd(max_samples=7), "result_0.txt fails the rules .*max_samples: 7, needed: one of 1, 50"),
-    "a broken line": (
-        spoilt_ssd(2, lambda log: log.write_text(log.read_text() + ':::MLLOG {"key": \n')), "broken JSON.*nor may it be edited",
-    ),
+    "a broken line": (spoilt_ssd(2, lambda log: log.write_text(log.read_text() + ':::MLLOG {"key": \n')),
+     "broken JSON.*nor may it be edited"),
     "a log cut off": (spoilt_ssd(2, lambda log: log.write_bytes(log.read_bytes()[:4000])), "result_2.txt was cut off"),
     "a run that goes on": (running, "is still being written; wait until the run has ended"),
     "a run that goes on without a log": (running_without_a_log, "still being written"),
@@ -281,9 +264,8 @@ REFUSED = {
     "100 MB without a record": (large, "no line holds :::MLLOG"),
     "an empty folder": (lambda logs: logs.mkdir(), "holds no log"),
     "no folder": (lambda logs: None, "does not exist"),
-    "round v0.6": (
-        as_file((DATA / "0.6.0" / "ssd.txt").read_bytes()), "holds :::MLL lines; a package is made of :::MLLOG logs",
-    ),
+    "round v0.6": (as_file((DATA / "0.6.0" / "ssd.txt").read_bytes()),
+     "holds :::MLL lines; a package is made of :::MLLOG logs"),
     "a link out of the logs": (spoilt_ssd(3, linked), "is a link to a file elsewhere"),
     **{
         f"benchmark {name[:10]!r}": (
@@ -418,12 +400,8 @@ def test_the_description_is_of_the_machine_that_ran(ours):
 def test_the_code_that_ran_is_in_the_package(ours):
     place = ours.folder / "benchmarks" / "ncf" / "implementations" / "pytorch"
     assert {"README.md", "settings.json", "setup.sh", "run_and_time.sh"} <= set(files(place))
-    for path in (
-        "workloads/ncf/workload.py",
-        "suite/worker/loop.py",
-        "conf/hyperparameters/ncf/reference.yaml",
-        "environments/torch.txt",
-    ):
+    sources = ("workloads/ncf/workload.py", "suite/worker/loop.py", "conf/hyperparameters/ncf/reference.yaml")
+    for path in (*sources, "environments/torch.txt"):
         committed = subprocess.run(["git", "show", f"{git_state()['commit']}:{path}"], capture_output=True, cwd=PROJECT)
         if committed.returncode == 0:
             assert (place / "source" / path).read_bytes() == committed.stdout
@@ -486,9 +464,8 @@ def test_different_machines_are_refused(tmp_path):
 
 
 def test_cores_that_sockets_do_not_share_evenly_are_not_told(tmp_path):
-    fields = description_fields(
-        [read(our_run(tmp_path, 0, machine={**MACHINE, "cpu": {**MACHINE["cpu"], "sockets": 3}})).record]
-    )
+    machine = {**MACHINE, "cpu": {**MACHINE["cpu"], "sockets": 3}}
+    fields = description_fields([read(our_run(tmp_path, 0, machine=machine)).record])
     named = ("host_processors_per_node", "host_processor_core_count", "host_processor_vcpu_count")
     assert [fields[name] for name in named] == ["3", "", ""]
 
@@ -539,11 +516,7 @@ def test_fields_in_which_nodes_differ_are_empty_and_told_of_each(tmp_path):
     assert str(fields["hw_notes"]).endswith(f"; 2 nodes: left ({told.format(512)}), ../right ({told.format(256)})")
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(sorted(MACHINE)), inner, max_size=4),
-    max_leaves=20,
-)
+JSON = json_values(20, st.sampled_from(sorted(MACHINE)))
 
 
 @examples(40)
@@ -587,13 +560,8 @@ def recorded(folder, settings):
 @pytest.mark.parametrize(
     "given",
     [
-        (
-            "workload=ncf",
-            "profile=demo",
-            "batch=global:4096",
-            "lr_scaling=sqrt",
-            "workload.evaluation_users_per_batch=7",
-        ),
+        ("workload=ncf", "profile=demo", "batch=global:4096", "lr_scaling=sqrt",
+         "workload.evaluation_users_per_batch=7"),
         ("workload=ncf", "framework=mxnet", "data.threads=3", "gpus=2", "oversubscribe=true", "workload.target=0.5"),
         ("workload=resnet50", "data.decode=scaled", "data.skip_bad=true", "data.threads=5", "workload.compile=on"),
         ("workload=resnet50", "workload.evaluation_batch_size=9", "workload.learning_rate=0.25", "rules=v0.5"),
@@ -602,7 +570,7 @@ def recorded(folder, settings):
         ("workload=gnmt", "workload.target=20"),
         ("workload=transformer", "profile=demo"),
     ],
-)
+)  # fmt: skip
 def test_run_and_time_gives_the_settings_of_the_run(tmp_path, given):
     """Every setting of a run, composed and resolved again from the words of its package's script."""
 
@@ -623,11 +591,8 @@ def test_run_and_time_gives_the_settings_of_the_run(tmp_path, given):
     assert {word for word in missing[3:] if not word.startswith(("output=", "resume="))} == set(words[:-1])
     (row,) = result_rows(table(tmp_path))
     more = resolved(*shlex.split(next_command(row))[2:], "oversubscribe=true")
-    assert (more.targets, more.options, more.hyperparameter_set) == (
-        settings.targets,
-        settings.options,
-        settings.hyperparameter_set,
-    )
+    names = ("targets", "options", "hyperparameter_set")
+    assert [getattr(more, name) for name in names] == [getattr(settings, name) for name in names]
     assert more.devices == 2 * settings.devices
 
 
@@ -643,7 +608,6 @@ def test_run_and_time_asks_for_the_backbone_instead_of_the_submitters_path(tmp_p
     done = subprocess.run(["bash", script], capture_output=True, text=True)
     assert done.returncode != 0
     assert "the path of the file that backbone_weights in the log names" in done.stderr
-    done = subprocess.run(
-        ["bash", script], capture_output=True, text=True, env={**os.environ, "BACKBONE_WEIGHTS": "/data/my file.pth"}
-    )
+    there = {**os.environ, "BACKBONE_WEIGHTS": "/data/my file.pth"}
+    done = subprocess.run(["bash", script], capture_output=True, text=True, env=there)
     assert "backbone.weights=/data/my file.pth" in done.stdout

@@ -61,6 +61,40 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
                 finished_status(tmp_path, other)
 
 
+def test_what_only_looks_like_a_run_is_named(job, tmp_path):
+    run = job().run(0, cache_cleared=True)
+    run.write(tmp_path / "run.json")
+    (tmp_path / "status.json").write_text('{"status": "success"}')
+    whole = json.loads((tmp_path / "run.json").read_text())
+    others = [
+        {"schema": whole["schema"]},
+        {**whole, "facts": []},
+        {**whole, "settings": []},
+        {**whole, "schema": [[[]]]},
+    ]
+    others.append({**whole, "settings": {**whole["settings"], "options": "x"}})
+    for other in (*others, int("1" * 4000)):
+        (tmp_path / "run.json").write_text(json.dumps(other))
+        with pytest.raises(ValueError, match=r"^\S*run\.json\b[^\n]*$"):
+            finished_status(tmp_path, run)
+
+
+@pytest.mark.parametrize("content", ["[]", "null", "3", '"x"', "{}", "[" * 100_000])
+def test_what_is_no_run_is_named_and_no_status_is_none(job, tmp_path, content):
+    run = job().run(0, cache_cleared=True)
+    run.write(tmp_path / "run.json")
+    (tmp_path / "status.json").write_text(content)
+    if content.count("[") > 1:
+        with pytest.raises(ValueError, match=r"^\S*status\.json: JSON nested too deeply$"):
+            finished_status(tmp_path, run)
+    else:
+        assert finished_status(tmp_path, run) == ""
+    (tmp_path / "run.json").write_text(content)
+    (tmp_path / "status.json").write_text('{"status": "success"}')
+    with pytest.raises(ValueError, match=r"^\S*run\.json"):
+        finished_status(tmp_path, run)
+
+
 def test_every_unfinished_attempt_is_kept(tmp_path):
     for attempt in range(3):
         (tmp_path / "run_0").mkdir()

@@ -88,17 +88,14 @@ def test_pytorch_on_cpu_cores_has_the_choice(workload):
 @pytest.mark.parametrize(
     ("workload", "framework", "also"),
     [
-        ("ncf", "tensorflow", ()),
-        ("gnmt", "mxnet", ()),
-        ("resnet50", "pytorch", ()),
+        *(("ncf", "tensorflow", ()), ("gnmt", "mxnet", ()), ("resnet50", "pytorch", ())),
         ("ncf", "pytorch", ("precision=bf16",)),
     ],
 )
 def test_elsewhere_there_is_nothing_to_choose(workload, framework, also):
     assert settings_of(workload, framework, *also).linear == ""
-    with pytest.raises(
-        ValueError, match=rf"^framework\.linear=mkl: {workload} in {framework}, .* nothing to choose there"
-    ):
+    said = rf"^framework\.linear=mkl: {workload} in {framework}, .* nothing to choose there"
+    with pytest.raises(ValueError, match=said):
         settings_of(workload, framework, "framework.linear=mkl", *also)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from suite.common import registry
 from suite.plan.jobs import plan
-from tests.helpers import TOY, TOY_RUN, composed, run_suite_here
+from tests.helpers import TOY, TOY_RUN, composed
 
 
 @pytest.fixture
@@ -67,11 +67,3 @@ def test_what_is_not_plausible_says_what_to_type_and_that_is_accepted(toy, monke
     found = plan(composed(*TOY_RUN, "device=cpu", *words), "job", tmp_path)
     assert [said in str(finding) for finding in found.findings] == ([True] if said else [])
     assert (found.job is None) == bool(said)
-
-
-def test_the_command_refuses_in_one_line(tmp_path):
-    done = run_suite_here(tmp_path, *TOY_RUN, "batch=global:1001", toy=True)
-    assert done.returncode == 2, done.stdout
-    (line,) = done.stderr.strip().splitlines()
-    assert line.startswith("run_suite.py: batch size 1001: ")
-    assert not (tmp_path / "logs").exists()

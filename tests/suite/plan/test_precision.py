@@ -13,7 +13,6 @@ HOPPER, VOLTA, PASCAL = (9, 0), (7, 0), (6, 1)
 
 
 def precision(monkeypatch, capability, workload, framework="pytorch", *words):
-    """Of a run on one fake GPU."""
     monkeypatch.setitem(sys.modules, "pynvml", fake_nvml.make(capability=capability))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     words = (f"workload={workload}", f"framework={framework}", "profile=synthetic", "device=cuda", *words)
@@ -26,15 +25,12 @@ def precision(monkeypatch, capability, workload, framework="pytorch", *words):
     [
         *(("resnet50", "pytorch", HOPPER, "bf16"), ("resnet50", "pytorch", VOLTA, "fp16")),
         *(("ssd", "tensorflow", HOPPER, "bf16"), ("resnet50", "mxnet", HOPPER, "fp16")),
-        *(
-            ("gnmt", "pytorch", PASCAL, "fp32"),
-            ("gnmt", "tensorflow", HOPPER, "tf32"),
-            ("gnmt", "mxnet", HOPPER, "fp32"),
-        ),
+        *(("gnmt", "pytorch", PASCAL, "fp32"), ("gnmt", "tensorflow", HOPPER, "tf32"),
+         ("gnmt", "mxnet", HOPPER, "fp32")),
         *(("ncf", "pytorch", HOPPER, "bf16"), ("ncf", "pytorch", VOLTA, "fp32")),
         *(("zoo", "pytorch", HOPPER, "fp32"), ("allreduce", "pytorch", HOPPER, "fp32")),
     ],
-)
+)  # fmt: skip
 def test_auto_on_gpus(monkeypatch, workload, framework, capability, expected):
     assert precision(monkeypatch, capability, workload, framework) == expected
 
@@ -45,9 +41,8 @@ def test_what_is_typed_stays(monkeypatch):
 
 @pytest.mark.parametrize("typed", ["bf16", "tf32"])
 def test_a_precision_that_the_devices_lack_is_refused(monkeypatch, typed):
-    with pytest.raises(
-        Impossible, match=r"from compute capability 8\.0 on, this machine has one of 7\.0; type precision=auto"
-    ):
+    said = r"from compute capability 8\.0 on, this machine has one of 7\.0; type precision=auto"
+    with pytest.raises(Impossible, match=said):
         precision(monkeypatch, VOLTA, "resnet50", "pytorch", f"precision={typed}")
 
 

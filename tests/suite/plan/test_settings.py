@@ -9,8 +9,9 @@ from suite.common import registry
 from suite.config import overrides
 from suite.config.compose import compose
 from suite.launch.hosts import AvailableHost
+from suite.machine import devices
 from suite.plan.jobs import _labels
-from suite.plan.settings import Impossible, batch_size, resolve_settings
+from suite.plan.settings import Impossible, resolve_settings
 from tests.helpers import composed
 from workloads.api import Defaults, Facts, Settings, WorkloadOptions, field_names, option, option_keys
 from workloads.common.images.workload import ImageOptions
@@ -133,10 +134,13 @@ def test_what_does_not_go_together_is_refused_with_what_to_type(words):
     assert isinstance(error.value, Impossible) == (words == ("update=async",))
 
 
-def test_asynchronous_runs_and_stragglers_are_labelled():
+def test_asynchronous_runs_stragglers_and_more_devices_than_cores_are_labelled(monkeypatch):
     labels, _ = _labels(zoo_settings("update=async", "update.straggler_ms=50"), Facts(1, 1, {}, "", ("a note",)))
     assert labels == ("demo", "cpu", "async", "straggler 50 ms", "a note")
     assert _labels(zoo_settings(), Facts(1, 1, {}, ""))[0] == ("demo", "cpu")
+    both = zoo_settings("gpus=2", "oversubscribe=true")
+    monkeypatch.setattr(devices, "cpu_cores", lambda: (3,))
+    assert _labels(both, Facts(1, 1, {}, "")) == (("demo", "cpu", "oversubscribed"), (3,))
 
 
 def test_options_of_images_belong_to_the_workloads_that_have_them():
@@ -164,11 +168,6 @@ def test_planning_leaves_the_configuration_and_the_sets_as_they_are():
     assert first == second
     assert config == copy
     assert {name: dict(values) for name, values in NCF.named_sets().items()} == before
-
-
-@pytest.mark.parametrize(("rule", "size"), [("set", 96), ("global:8", 8), ("per_device:8", 32)])
-def test_batch_sizes(rule, size):
-    assert batch_size(rule, 4, 96) == size
 
 
 def test_lists_of_settings_are_derived_from_the_fields():

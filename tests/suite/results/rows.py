@@ -1,4 +1,4 @@
-"""Results from a few numbers, without a log."""
+"""Results from a few numbers, without a log; and logs over devices."""
 
 from dataclasses import fields
 from types import SimpleNamespace
@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from suite.results.columns import row_of_settings
 from suite.results.logs.record import RunSettings
 from suite.results.scores import results_of
+from testing.fake_logs import write_run
 
 _SETTINGS = {
     **{"workload": "ncf", "framework": "pytorch", "profile": "demo", "system": "laptop", "device": "cpu", "nodes": 1},
@@ -31,3 +32,17 @@ def make_result(devices=1, runs=((100.0, 10.0),), failed=0, **changed):
     lost = make_runs(devices, [(None, None)] * failed, **changed | {"succeeded": False, "status": "aborted"})
     (result,) = results_of([*make_runs(devices, runs, **changed), *lost])
     return result
+
+
+OF_DEVICES = {1: ((0.3, 0.5, 0.65), 2.0, 100), 2: ((0.5, 0.65), 1.5, 160), 4: ((0.5, 0.65), 1.0, 240)}
+"""Qualities of the epochs, seconds and samples of each."""
+
+
+def sweep(root, runs=1, counts=(1, 2, 4), **options):
+    """Logs over devices: one 6 s and 3 epochs; two 3 s and 2; four 2 s and 2. Each further run takes 2 % longer."""
+    for index in range(runs):
+        for devices in counts:
+            qualities, seconds, samples = OF_DEVICES[devices]
+            own = {"qualities": qualities, "seconds_per_epoch": seconds * (1 + index / 50), "samples": samples}
+            write_run(root, f"ncf-{devices}", index, devices=devices, **own, **options)
+    return root

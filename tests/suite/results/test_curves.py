@@ -2,6 +2,7 @@
 
 import sys
 from types import ModuleType
+from unittest import mock
 
 from suite.results import curves
 from testing.fake_logs import foreign, line, write, write_run
@@ -11,7 +12,6 @@ NAMES = ["run", "step", "epoch", "seconds", "metric", "value", "training_loss", 
 
 
 def listed(frame):
-    """Rows with None for what is missing."""
     return [tuple(None if gone else value for gone, value in zip(*pair, strict=True)) for pair in zip(
         frame.isna().to_numpy().tolist(), frame.astype(object).to_numpy().tolist(), strict=True)]  # fmt: skip
 
@@ -43,23 +43,8 @@ def test_logs_of_others_keep_evaluations_and_stretches_apart_and_copies_count_on
 
 
 def test_the_page_s_lines_for_pandas_and_tensorboard(tmp_path, monkeypatch, capsys):
-    written = []
-
-    class SummaryWriter:
-        def __init__(self, folder):
-            self.folder = folder
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def add_scalar(self, *values):
-            written.append((self.folder, *values))
-
     module = ModuleType("torch.utils.tensorboard")
-    module.SummaryWriter = SummaryWriter
+    module.SummaryWriter = mock.MagicMock()
     for name in ("torch", "torch.utils"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -69,5 +54,7 @@ def test_the_page_s_lines_for_pandas_and_tensorboard(tmp_path, monkeypatch, caps
     parts = [part.partition("```")[0] for part in page.split("## Curves")[1].split("```python\n")[1:3]]
     assert all(len(part.split("\n\n", 1)[-1].strip().splitlines()) <= 5 for part in parts)
     exec("\n".join(parts), {})
-    assert written == [("tensorboard/a/run_0", "hr_at_10", 0.3, 101), ("tensorboard/a/run_0", "hr_at_10", 0.65, 202)]
+    assert [call.args for call in module.SummaryWriter.call_args_list] == [("tensorboard/a/run_0",)]
+    written = module.SummaryWriter.return_value.__enter__.return_value.add_scalar.call_args_list
+    assert [call.args for call in written] == [("hr_at_10", 0.3, 101), ("hr_at_10", 0.65, 202)]
     assert "hr_at_10" in capsys.readouterr().out

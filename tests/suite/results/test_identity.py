@@ -4,23 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.results.identity import (
-    EPOCH_TIME,
-    EPOCHS,
-    FIELDS,
-    THROUGHPUT,
-    TIME,
-    differences,
-    differences_text,
-    key,
-    label,
-    own_words,
-    refusals,
-    same,
-    told_apart,
-    usual_words,
-    value_text,
-)
+from suite.results import identity
+from suite.results.identity import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, key, same
 from suite.results.scores import results_of
 from tests.helpers import examples
 from tests.suite.results.rows import make_runs
@@ -41,11 +26,11 @@ asides = st.lists(st.sampled_from(["gpus", "batch", "precision", "framework", "w
 def test_same_differences_key_and_words_agree(one, other, aside):
     alike = same(one, other, *aside)
     assert alike == (key(one, *aside) == key(other, *aside)) == same(other, one, *aside)
-    found = differences(one, other, *aside)
-    assert alike == (not found) == (differences_text(one, other, *aside) == "")
-    first, second = own_words([one, other], *aside)
+    found = identity.differences(one, other, *aside)
+    assert alike == (not found) == (identity.differences_text(one, other, *aside) == "")
+    first, second = identity.own_words([one, other], *aside)
     assert alike == (first == second) == (first == "" == second)
-    assert alike or all(label(name) in first for name in found)
+    assert alike or all(identity.label(name) in first for name in found)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +48,7 @@ def test_same_differences_key_and_words_agree(one, other, aside):
 )
 def test_differences_in_words(changed, aside, words):
     (one,), (other,) = make_runs(), make_runs(**changed)
-    assert differences_text(one, other, *aside) == words
+    assert identity.differences_text(one, other, *aside) == words
 
 
 @pytest.mark.parametrize(("round", "alike"), [("v4.0", True), ("not known", False)])
@@ -76,59 +61,49 @@ def test_folders_of_rounds_that_are_not_known_are_no_series(round, alike):
 def test_what_rows_without_words_have_is_said_once():
     usual, faster = ({"opt_base_learning_rate": rate} for rate in (0.001, 0.002))
     rows = [make_runs(devices=count, hyperparameters=rate)[0] for count, rate in ((1, usual), (2, usual), (4, faster))]
-    words = told_apart(rows, [1, 1, 1], ["devices"])
+    words = identity.told_apart(rows, [1, 1, 1], ["devices"])
     assert words == ["", "", "learning rate 0.002"]
-    assert usual_words(rows, words, ["devices"]) == "learning rate 0.001"
-    assert usual_words(rows[:2], words[:2], ["devices"]) == ""
+    assert identity.usual_words(rows, words, ["devices"]) == "learning rate 0.001"
+    assert identity.usual_words(rows[:2], words[:2], ["devices"]) == ""
 
 
 def test_words_never_print_what_a_program_would():
     every = [make_runs(targets={"hr_at_10": one})[0] for one in (0.5, 0.55)]
-    assert own_words(every) == ["target hr_at_10 0.5", "target hr_at_10 0.55"]
-    assert own_words(every[:1]) == [""]
-    assert len(set(own_words([make_runs(framework="x" * 100 + end)[0] for end in "ab"]))) == 2
-    assert [value_text("devices", one) for one in (None, 8192, "")] == ["none", "8,192", "none"]
-    assert "{" not in "".join(value_text(name, getattr(every[0], name), every[0]) for name in FIELDS)
+    assert identity.own_words(every) == ["target hr_at_10 0.5", "target hr_at_10 0.55"]
+    assert identity.own_words(every[:1]) == [""]
+    assert len(set(identity.own_words([make_runs(framework="x" * 100 + end)[0] for end in "ab"]))) == 2
+    assert [identity.value_text("devices", one) for one in (None, 8192, "")] == ["none", "8,192", "none"]
+    assert "{" not in "".join(identity.value_text(name, getattr(every[0], name), every[0]) for name in identity.FIELDS)
 
 
 @pytest.mark.parametrize(
     ("changed", "refused", "reason"),
     [
         ({"mode": "forward"}, {TIME, EPOCHS, EPOCH_TIME, THROUGHPUT}, "mode train does other work than mode forward"),
-        (
-            {"to_target": False},
-            {TIME, EPOCHS, EPOCH_TIME},
-            "theirs is a run of fixed length: there is a throughput only",
-        ),
+        ({"to_target": False}, {TIME, EPOCHS, EPOCH_TIME},
+         "theirs is a run of fixed length: there is a throughput only"),
         ({"dataset": "ml-1m"}, {TIME, EPOCHS, EPOCH_TIME}, "trained on another data set: ml-20m against ml-1m"),
-        (
-            {"targets": {"hr_at_10": 0.5}},
-            {TIME, EPOCHS},
-            "trained to another target: hr_at_10 0.635 against hr_at_10 0.5",
-        ),
+        ({"targets": {"hr_at_10": 0.5}}, {TIME, EPOCHS},
+         "trained to another target: hr_at_10 0.635 against hr_at_10 0.5"),
         ({"sample_unit": "tokens"}, {THROUGHPUT}, "samples are pairs against tokens"),
         *(({name: "x"}, set(), "") for name in ("framework", "precision", "system", "clock", "sample_unit")),
         *(({"dataset": ""}, set(), ""), ({"targets": {}}, set(), "")),  # not known is no difference
     ],
-)
+)  # fmt: skip
 def test_what_makes_a_ratio_meaningless(changed, refused, reason):
     one, other = (make_runs(**{"dataset": "ml-20m", "sample_unit": "pairs", **own})[0] for own in ({}, changed))
-    found = [*refusals(one, other)]
+    found = [*identity.refusals(one, other)]
     assert {quantity for quantities, _ in found for quantity in quantities} == refused
     assert next((text for _, text in found), "") == reason
 
 
 def test_runs_of_another_batch_are_called_by_it_and_not_by_the_rate_that_follows_from_it():
-    settings = ((4096, 0.004), (4096, 0.008), (512, 0.0005))
     rows = [
         make_runs(batch_size_global=batch, hyperparameters={"opt_base_learning_rate": rate})[0]
-        for batch, rate in settings
+        for batch, rate in ((4096, 0.004), (4096, 0.008), (512, 0.0005))
     ]
-    assert own_words(rows, fewest=True) == [
-        "learning rate 0.004",
-        "learning rate 0.008",
-        "global batch 512, learning rate 0.0005",
-    ]
+    different = ["learning rate 0.004", "learning rate 0.008", "global batch 512, learning rate 0.0005"]
+    assert identity.own_words(rows, fewest=True) == different
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
-"""Kinds of accelerators: all that the published rounds name, and what drivers and machines call others."""
+"""Kinds of accelerators: all that the published rounds name, and what drivers and machines call others; rounds."""
 
 import csv
 
 import pytest
 
-from suite.results.names import accelerator_chip, accelerator_name
+from suite.results.names import UNKNOWN_ROUND, accelerator_chip, accelerator_name, round_like
 from suite.results.published import SHIPPED
 
 PUBLISHED = {
@@ -76,3 +76,10 @@ def test_a_kind_is_of_one_chip(kind):
     chips = {accelerator_chip(hardware) for hardware in PUBLISHED[kind].split(", ")}
     assert len(chips) == 1
     assert kind.startswith(*chips)
+
+
+@pytest.mark.parametrize(
+    ("name", "clock", "first_epoch"), [("v0.5", "v0.5", 0), *((n, "v0.7", 1) for n in ("v0.6", "v5.0", UNKNOWN_ROUND))]
+)
+def test_only_v05_times_the_setup_and_numbers_epochs_from_0(name, clock, first_epoch):
+    assert (round_like(name).clock, round_like(name).first_epoch) == (clock, first_epoch)

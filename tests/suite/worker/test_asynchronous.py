@@ -1,6 +1,5 @@
 """The loop under `update=async`: workers in threads on a server in memory; who waits for whom, and what is logged."""
 
-import sys
 import threading
 from dataclasses import replace
 
@@ -13,12 +12,10 @@ from suite.worker.asynchronous import own_batches
 from suite.worker.heartbeat import Heart
 from suite.worker.loop import Loop
 from suite.worker.runlog import JsonLines, RunLog
-from tests.helpers import TOY, events
+from tests.data.toy import toy
+from tests.helpers import events
 from tests.suite.worker.test_loop import make_run
 from workloads.api import Batch, Exchange, TrainStats, count_update, tail_size
-
-sys.path.insert(0, str(TOY))
-import toy
 
 SECONDS = 60.0
 """After which a test that waits has failed."""
@@ -99,8 +96,6 @@ class Worker(toy.ToyTrainer):
 
 
 class Halves(toy.Toy):
-    """Every worker evaluates its own part."""
-
     def open_data(self, place, seed):
         data = super().open_data(place, seed)
         data.evaluation = lambda: iter(
@@ -112,7 +107,6 @@ class Halves(toy.Toy):
 
 
 def run_together(folder, world, **changes):
-    """The log's events, of workers in threads."""
     workers, errors = world.workers, []
     run = make_run(folder, devices=workers, **changes)
     kind = type("Worker", (Worker,), {"world": world})

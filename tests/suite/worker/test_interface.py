@@ -108,10 +108,12 @@ def test_one_metric_is_logged_as_a_number_whatever_stands_beside_it(tmp_path):
     assert all(isinstance(value, float) for value in values)
 
 
-def test_a_missed_run_names_each_metric_with_its_target(tmp_path):
+def test_a_missed_run_names_each_metric_with_its_target_and_is_no_error(tmp_path):
     outcome = run_loop(tmp_path, workload_type=TwoMetrics, targets={"fit": 2.0, "close": 0.5})
     assert outcome.status == "target_missed"
     assert outcome.reason == "after 80 steps: fit 1.0000 (target 2.0), close 1.0000 (target 0.5)"
+    key, _, metadata = events(tmp_path / "result_0.txt")[-1]
+    assert (key, metadata["status"]) == ("run_stop", "aborted")
 
 
 class OtherMetric(toy.Toy):

@@ -20,10 +20,8 @@ def test_lines_are_mllog_and_flushed_one_by_one(tmp_path):
     log.start("epoch_start", epoch_num=1)
     log.end("epoch_stop", epoch_num=1)
     log.close()
-    assert [(key, metadata.get("epoch_num")) for key, _, metadata in events(path)[1:]] == [
-        ("epoch_start", 1),
-        ("epoch_stop", 1),
-    ]
+    of_epochs = [(key, metadata.get("epoch_num")) for key, _, metadata in events(path)[1:]]
+    assert of_epochs == [("epoch_start", 1), ("epoch_stop", 1)]
 
 
 def test_a_clock_set_back_does_not_turn_time_back(tmp_path, monkeypatch):
@@ -34,9 +32,8 @@ def test_a_clock_set_back_does_not_turn_time_back(tmp_path, monkeypatch):
     log.close()
     with RunLog(tmp_path / "log", append=True) as after:
         after.event("c")
-    times = [
-        json.loads(line.partition(":::MLLOG ")[2])["time_ms"] for line in (tmp_path / "log").read_text().splitlines()
-    ]
+    records = [line.partition(":::MLLOG ")[2] for line in (tmp_path / "log").read_text().splitlines()]
+    times = [json.loads(record)["time_ms"] for record in records]
     assert times[0] <= times[1] <= times[2] < times[0] + 10_000
 
 
@@ -82,7 +79,5 @@ def test_json_lines_append(tmp_path):
     rows = JsonLines(tmp_path / "metrics.jsonl")
     rows.write({"block": 1, "loss": float("nan")})
     rows.write({"block": 2})
-    assert [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == [
-        {"block": 1, "loss": None},
-        {"block": 2},
-    ]
+    written = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert written == [{"block": 1, "loss": None}, {"block": 2}]

@@ -1,6 +1,5 @@
 """`timing=steps`: what is counted, what is left out, and how the log says it."""
 
-import sys
 import time
 
 import numpy as np
@@ -8,17 +7,13 @@ import pytest
 
 from suite.results.logs.reader import read
 from suite.worker.step_times import WAITS, StepTimes
-from tests.helpers import TOY, events
+from tests.data.toy import toy
+from tests.helpers import events
 from tests.suite.worker.test_loop import run_loop
 from workloads.api import TrainStats
 
-sys.path.insert(0, str(TOY))
-import toy
-
 
 class Slow(toy.ToyTrainer):
-    """Steps of 2 ms each."""
-
     def train(self, steps, first_step):
         def slowed():
             for item in steps:

@@ -41,19 +41,14 @@ def test_devices_of_one_process_wait_for_each_other(monkeypatch, taken, left):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("key", "value"),
     [
-        {"profile": "reference"},
-        {"profile": "synthetic"},
-        {"device": "cuda"},
-        {"framework": "tensorflow"},
-        {"oversubscribe": True},
-        {"update": "async"},
-        {"nodes": 2},
+        *(("profile", "reference"), ("profile", "synthetic"), ("device", "cuda"), ("framework", "tensorflow")),
+        *(("oversubscribe", True), ("update", "async"), ("nodes", 2)),
     ],
 )
-def test_others_keep_one_thread_for_each_core(monkeypatch, changes):
-    assert threads_beside(monkeypatch, None, **changes) == 4
+def test_others_keep_one_thread_for_each_core(monkeypatch, key, value):
+    assert threads_beside(monkeypatch, None, **{key: value}) == 4
 
 
 def test_servers_of_the_run_are_no_others(monkeypatch):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.frameworks_probe import probe, probe_together
+from tests.frameworks_probe import probe_together
 from workloads.allreduce.workload import TIMED, WARMUPS, sizes
 
 PROBE = "probes.allreduce_trainers.timed"
@@ -12,14 +12,8 @@ PRECISIONS = {"pytorch": ("fp32", "bf16"), "tensorflow": ("fp32", "bf16"), "mxne
 
 @pytest.mark.parametrize("framework", PRECISIONS)
 def test_sums_are_right_and_timed(framework):
-    precisions = PRECISIONS[framework]
-    alone = framework == "mxnet"
-    answers = (
-        [probe(framework, PROBE, framework, precisions)]
-        if alone
-        else probe_together(framework, 2, PROBE, framework, precisions)
-    )
-    for arrays in answers:
+    precisions, processes = PRECISIONS[framework], 1 if framework == "mxnet" else 2
+    for arrays in probe_together(framework, processes, PROBE, framework, precisions):
         for precision in precisions:
             times, (right, other) = arrays[f"times/{precision}"], arrays[f"wrong/{precision}"]
             assert len(times) == (WARMUPS + TIMED) * len(sizes(LARGEST))

@@ -63,11 +63,6 @@ def test_what_a_kind_allows(allowed, fine, refused):
     assert [value for value in refused if allowed.allows(value, values)] == []
 
 
-def test_a_setting_without_a_row_is_a_deviation():
-    rows = (Rule(("rate",), Free(), "a line"),)
-    assert deviations(rows, {"rate": 1, "new": 2}, ["rate", "new"]) == ["new 2, which no rule allows"]
-
-
 def test_rows_are_alternatives_where_they_apply():
     rows = (
         Rule(("rate",), Multiple(0.1), "a line"),
@@ -87,18 +82,15 @@ def test_phrases_name_what_differs():
         Rule(("model",), Reference({"width": 64, "depth": 2}), "a line"),
         Rule(("targets",), Targets({"top1": 0.759}), "a line"),
         Rule(("cache_clear",), OneOf((True,)), "a line"),
+        Rule(("unit",), OneOf(("epochs",)), "a line"),
+        Rule(("rate",), Free(), "a line"),
     )
     values = {"model": {"width": 32, "depth": 2, "gain": 1}, "targets": {"top1": 0.7}, "cache_clear": False}
+    values |= {"unit": "", "rate": 1, "new": 2}
     assert deviations(rows, values, values) == [
         "model with other width, gain than the reference's",
         "targets top1 0.7, not top1 0.759 or above",
-        "cache_clear false, not true",
-    ]
-
-
-def test_an_empty_value_has_a_word():
-    assert deviations([Rule(("unit",), OneOf(("epochs",)), "a source")], {"unit": ""}, ["unit"]) == [
-        "unit none, not epochs"
+        *("cache_clear false, not true", "unit none, not epochs", "new 2, which no rule allows"),
     ]
 
 
@@ -109,17 +101,32 @@ def test_an_empty_value_has_a_word():
         ("resnet50", "v0.7", "reference", "mxnet", ("imagenet", "nvidia_v0.7_dgx1", {"top1": 0.759})),
         ("resnet50", "v0.7", "reference", "pytorch", ("imagenet", "closed_v0.7", {"top1": 0.759})),
         ("resnet50", "v0.7", "synthetic", "mxnet", ("imagenet", "reference_1gpu", {"top1": 0.759})),
+        ("resnet50", "v0.5", "synthetic", "pytorch", ("imagenet", "reference_v0.5_1gpu", {"top1": 0.749})),
+        ("resnet50", "v0.7", "demo", "pytorch", ("imagenet-demo", "demo", {"top1": 0.8})),
         ("maskrcnn", "v0.5", "reference", "pytorch", ("coco2014", "reference", {"BBOX": 0.377, "SEGM": 0.339})),
+        ("maskrcnn", "v0.7", "reference", "pytorch", ("coco2017", "reference_8gpu", {"BBOX": 0.377, "SEGM": 0.339})),
+        ("maskrcnn", "v0.7", "demo", "pytorch", ("coco-demo", "demo", {"BBOX": 0.35, "SEGM": 0.28})),
         ("gnmt", "v0.5", "reference", "pytorch", ("wmt16-en-de", "reference_v0.5", {"bleu": 21.8})),
         ("gnmt", "v0.7", "reference", "pytorch", ("wmt16-en-de", "reference", {"bleu": 0.24})),
+        ("gnmt", "v0.7", "demo", "pytorch", ("translation-demo", "demo", {"bleu": 0.5})),
+        ("transformer", "v0.5", "reference", "pytorch", ("wmt17-en-de", "reference", {"bleu": 25.0})),
+        ("transformer", "v0.7", "reference", "pytorch", ("wmt17-en-de", "reference", {"bleu": 0.25})),
         ("transformer", "v0.7", "demo", "pytorch", ("translation-demo", "demo", {"bleu": 0.5})),
         ("ssd", "v0.5", "synthetic", "pytorch", ("coco2017", "reference_1gpu", {"map": 0.212})),
+        ("ssd", "v0.7", "reference", "pytorch", ("coco2017", "reference", {"map": 0.230})),
+        ("ssd", "v0.7", "demo", "pytorch", ("coco-demo", "demo", {"map": 0.23})),
         ("ncf", "v0.5", "synthetic", "pytorch", ("ml-20m", "nvidia_v0.5", {"hr_at_10": 0.635})),
     ],
 )
 def test_a_round_gives_data_set_hyperparameters_and_target(name, rules, profile, framework, found):
     defaults = registry.load_workload(name).defaults(profile, rules, {})
     assert (defaults.dataset, defaults.set_for(framework), dict(defaults.targets)) == found
+
+
+@pytest.mark.parametrize("name", ["gnmt", "maskrcnn", "resnet50", "ssd", "transformer"])
+def test_a_profile_that_there_is_not_is_refused_with_those_that_there_are(name):
+    with pytest.raises(ValueError, match=f"profile=fast: {name} has reference, demo, synthetic"):
+        registry.load_workload(name).defaults("fast", "v0.7", {})
 
 
 def test_a_workload_of_no_round_follows_the_conventions_of_each_and_is_open():

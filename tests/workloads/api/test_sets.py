@@ -36,9 +36,8 @@ def own(tmp_path, monkeypatch):
 
 
 def settings_of(workload, *words):
-    return resolve_settings(
-        composed("workload=ncf", "device=cpu", *words), workload, registry.load_framework("pytorch")
-    )
+    config = composed("workload=ncf", "device=cpu", *words)
+    return resolve_settings(config, workload, registry.load_framework("pytorch"))
 
 
 @pytest.mark.parametrize(("workload", "name"), SHIPPED)
@@ -86,13 +85,10 @@ def test_what_a_set_is_based_on(own):
     own('based_on: reference\nbased_on_source: "presumed: as there"\nepsilon: {source: "derived: so"}\n', "first")
     workload = own('based_on: first\nsource: "published: elsewhere"\nmax_epochs: 3\n', "second")
     found, reference = workload.named_sets()["second"], workload.named_sets()["reference"]
-    assert {name: item.value for name, item in found.items()} == {
-        **{name: item.value for name, item in reference.items()},
-        "max_epochs": 3,
-    }
-    assert {item.source for name, item in found.items() if name not in ("max_epochs", "epsilon")} == {
-        "presumed: as there"
-    }
+    values, wanted = ({name: item.value for name, item in one.items()} for one in (found, reference))
+    assert values == {**wanted, "max_epochs": 3}
+    sources = {item.source for name, item in found.items() if name not in ("max_epochs", "epsilon")}
+    assert sources == {"presumed: as there"}
     assert (found["epsilon"].source, found["max_epochs"].source) == ("derived: so", "published: elsewhere")
 
 
@@ -120,10 +116,11 @@ def test_lists_are_checked_value_by_value(own, tmp_path):
     [
         ("", "lines of the form KEY: VALUE are needed, found None"),
         ("- 1\n", "lines of the form KEY: VALUE are needed"),
-        ("a: [\n", "line 2: "),
+        ("a: [\n", "line 2: did not find"),
+        ("a: !!python/object/apply:os.system [id]\n", "line 1: the tag"),
         (OWN + "lerning_rate: 1\n", r"lerning_rate: there is no such key; allowed: .*\(did you mean 'learning_rate'\?\)"),
         (OWN + "evaluation_users_per_batch: 8\n", "evaluation_users_per_batch: there is no such key"),
-        (OWN + "beta1: 0.1\nbeta1: 0.2\n", r"line \d: beta1: stands there twice"),
+        (OWN + "beta1: 0.1\nbeta1: 0.2\n", "line 4: beta1: stands there twice"),
         (OWN + "beta1: fast\n", "beta1=fast: a number of at least 0 is needed"),
         (OWN + "beta1: -1\n", "beta1=-1: at least 0 is needed"),
         (OWN + "beta1: .nan\n", "beta1=nan: a finite number"),

@@ -39,14 +39,6 @@ def plan_of(seed, epoch, every=False):
     return BatchPlan(np.repeat([5, 12], 2_000), buckets_by_samples([8, 16], 20, 4), seed, epoch, every)
 
 
-def test_everybody_makes_the_same_plan():
-    one, same = batches(plan_of(7, 0)), batches(plan_of(7, 0))
-    assert len(one) == 200
-    for (bucket, samples), (other_bucket, other_samples) in zip(one, same, strict=True):
-        assert bucket == other_bucket
-        np.testing.assert_array_equal(samples, other_samples)
-
-
 @pytest.mark.parametrize("every", [False, True])
 @pytest.mark.parametrize("other", [(7, 1), (8, 0)])
 def test_each_epoch_and_each_seed_has_an_order_of_its_own(other, every):

@@ -13,9 +13,8 @@ def make(destination: Path, content: str = "x", source: str = "s") -> Manifest:
         (folder / "raw").mkdir()
         (folder / "a.bin").write_text(content)
         (folder / "raw" / "b.txt").write_text("b")
-        return manifests.publish(
-            folder, destination, Manifest("toy", {"sha256": source}, {"n": 1}, {"rows": 3}, ["note"])
-        )
+        manifest = Manifest("toy", {"sha256": source}, {"n": 1}, {"rows": 3}, ["note"])
+        return manifests.publish(folder, destination, manifest)
 
 
 def test_publish_read_verify(tmp_path):
@@ -45,8 +44,13 @@ def test_nothing_is_left_when_the_work_fails(tmp_path):
 def test_a_folder_without_a_manifest_keeps_its_files(tmp_path):
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy" / "download.zip").write_text("mine")
-    (tmp_path / "toy" / "a.bin").write_text("half done before")
+    (tmp_path / "toy" / "a.bin").write_text("mine as well")
+    with pytest.raises(ValueError, match=r"a\.bin is there already"):
+        make(tmp_path / "toy")
+    (tmp_path / "toy" / "a.bin").unlink()
     made = make(tmp_path / "toy")
+    (tmp_path / "toy" / manifests.NAME).unlink()
+    assert make(tmp_path / "toy") == made, "what a killed preparation left is the same"
     assert (tmp_path / "toy" / "download.zip").read_text() == "mine"
     manifests.verify(tmp_path / "toy", made)
 

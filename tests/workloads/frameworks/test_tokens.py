@@ -14,12 +14,9 @@ PLAIN, COMPILED = ("plain", "pieces", "unused", "unused pieces"), ("compiled", "
 ANY_SHAPE = ("any shape", "any shape in pieces")
 """One trace for all shapes; but XLA compiles each."""
 RUNS = {
-    ("pytorch", 1): (*PLAIN, "compiled") if shutil.which("g++") else PLAIN,
-    ("pytorch", 2): PLAIN,
-    ("tensorflow", 1): ("plain", "unused pieces", "compiled", *ANY_SHAPE),
-    ("tensorflow", 2): ("plain",),
-    ("mxnet", 1): (*PLAIN, *COMPILED),
-    ("mxnet", 2): (*PLAIN, *COMPILED),
+    **{("pytorch", 1): (*PLAIN, "compiled") if shutil.which("g++") else PLAIN, ("pytorch", 2): PLAIN},
+    **{("tensorflow", 1): ("plain", "unused pieces", "compiled", *ANY_SHAPE), ("tensorflow", 2): ("plain",)},
+    **{("mxnet", devices): (*PLAIN, *COMPILED) for devices in (1, 2)},
 }
 LONG_RUN = [("tensorflow", 1, variant) for variant in ("compiled pieces", "any shape compiled")]
 LONG_RUN += [("pytorch", 1, "compiled pieces")] if shutil.which("g++") else []
@@ -35,7 +32,6 @@ every = pytest.mark.parametrize(
 
 
 def computed(framework, devices, variant):
-    """What each process computes of a variant."""
     together = RUNS[framework, devices]
     asked = together if variant in together else (variant,)
     found = on_devices(framework, devices, "probes.small_trainers.tokens", *asked)

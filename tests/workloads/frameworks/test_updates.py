@@ -15,12 +15,8 @@ from tests.workloads.frameworks.synthetic_updates import CASES, OPTIMIZERS, OVER
 COMPILED = [f"{optimizer}-everything-compiled" for optimizer in ("sgd", "lars", "adam", "rmsprop")]
 ON_TWO = ["sgd-plain", "sgd-pieces", "sgd-dynamic", "adam-everything"]
 RUNS = {
-    ("pytorch", 1): CASES,
-    ("pytorch", 2): ON_TWO,
-    ("tensorflow", 1): [*CASES, *COMPILED],
-    ("tensorflow", 2): ON_TWO,
-    ("mxnet", 1): CASES,
-    ("mxnet", 2): CASES,
+    **{("pytorch", 1): CASES, ("tensorflow", 1): [*CASES, *COMPILED], ("mxnet", 1): CASES, ("mxnet", 2): CASES},
+    **{(framework, 2): ON_TWO for framework in ("pytorch", "tensorflow")},
 }
 """Framework and devices to what is computed. On two devices MXNet shares the work in its optimizers, the others before them."""
 TOLERANCE = 3e-6
@@ -34,7 +30,6 @@ def chosen(condition=lambda case: True):
 
 
 def computed(framework, devices, case):
-    """What each process computes of a case."""
     found = on_devices(framework, devices, "probes.small_trainers.updates", *RUNS[framework, devices])
     return [of_process[case] for of_process in found]
 

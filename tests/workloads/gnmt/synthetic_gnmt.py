@@ -1,7 +1,5 @@
 """Small synthetic cases for GNMT's tests, the same in every framework's environment."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
@@ -21,14 +19,9 @@ CASES = {"steps": 0.0, "dropout": 0.2}
 
 def workload(case: str, framework: str, devices: int = 1, **changes: object) -> GNMT:
     """The workload of a case, at a high rate without warm-up."""
-    values = synthetic.hyperparameters(
-        GNMT.named_sets()["reference"],
-        learning_rate=0.01,
-        warmup_steps=0,
-        dropout=CASES[case],
-        buckets=2,
-        max_sequence_length=EDGES[1],
-    )
+    changed = {"learning_rate": 0.01, "warmup_steps": 0, "dropout": CASES[case]}
+    chosen = GNMT.named_sets()["reference"]
+    values = synthetic.hyperparameters(chosen, **changed, buckets=2, max_sequence_length=EDGES[1])
     settings = synthetic.settings(
         "gnmt", framework=framework, devices=devices, batch_size_global=SENTENCES, dataset="translation-demo",
         model=MODEL, targets={"bleu": 0.5}, hyperparameter_set="reference", hyperparameters=values,

@@ -1,7 +1,5 @@
 """Masks of regions and in images as the reference makes them, one at a time; enlarging is written out in float64."""
 
-from __future__ import annotations
-
 import numpy as np
 from pycocotools import mask as tool
 

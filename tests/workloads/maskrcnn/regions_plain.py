@@ -1,7 +1,5 @@
 """Boxes, proposals, sampling and detections one by one in plain NumPy, float64: what the host's functions are held against."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small synthetic cases for Mask R-CNN's tests, the same in every framework's environment."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
@@ -56,13 +54,9 @@ anew; not so different that scores are 1."""
 def workload(case: str, framework: str, devices: int = 1, compile: str = "", **changes: object) -> MaskRCNN:
     """The workload of a case, without warm-up, at one rate."""
     chosen = CASES[case]
-    values = synthetic.hyperparameters(
-        MaskRCNN.named_sets()["demo"],
-        learning_rate=RATE,
-        weight_decay=DECAY,
-        warmup_steps=0,
-        num_image_candidates=chosen["candidates"],
-    )
+    changed = {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
+    changed["num_image_candidates"] = chosen["candidates"]
+    values = synthetic.hyperparameters(MaskRCNN.named_sets()["demo"], **changed)
     settings = synthetic.settings(
         "maskrcnn", framework=framework, devices=devices, batch_size_global=chosen["batch"] * devices, seed=5,
         dataset="coco-demo", model=chosen["model"], targets={"BBOX": 0.3, "SEGM": 0.3}, hyperparameters=values,
@@ -82,11 +76,7 @@ def weights(made: MaskRCNN) -> dict[str, np.ndarray]:
 
 def statistics(made: MaskRCNN) -> dict[str, np.ndarray]:
     """Running statistics of live norms as after training; none of frozen ones."""
-    found = {}
-    for name, shape in network.statistics(made.network).items():
-        noise = synthetic.noise(f"statistics/{name}", shape)
-        found[name] = (0.1 * noise if name.endswith("mean") else np.exp(0.3 * noise)).astype(np.float32)
-    return found
+    return synthetic.statistics(network.statistics(made.network))
 
 
 def batch(made: MaskRCNN, step: int, replica: int = 0, empty: bool = False) -> Batch:

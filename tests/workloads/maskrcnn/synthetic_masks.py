@@ -1,7 +1,5 @@
 """A small data set in COCO's layout with polygons, crowds of run lengths, and boxes of a pixel."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

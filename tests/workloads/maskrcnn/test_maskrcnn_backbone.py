@@ -22,19 +22,18 @@ SHAPES = backbone.shapes(LAYERS)
 FULL = network.build(REFERENCE_MODEL)
 
 
-def theirs():
-    """Our name to Detectron's, written down independently for some."""
-    return {
-        "conv1.weight": "conv1_w",
-        "bn1.weight": "res_conv1_bn_s",
-        "bn1.bias": "res_conv1_bn_b",
-        "layer1.0.conv1.weight": "res2_0_branch2a_w",
-        "layer1.0.bn1.weight": "res2_0_branch2a_bn_s",
-        "layer1.0.downsample.0.weight": "res2_0_branch1_w",
-        "layer1.0.downsample.1.bias": "res2_0_branch1_bn_b",
-        "layer1.1.bn3.bias": "res2_1_branch2c_bn_b",
-        "layer4.0.conv2.weight": "res5_0_branch2b_w",
-    }
+THEIRS = {
+    "conv1.weight": "conv1_w",
+    "bn1.weight": "res_conv1_bn_s",
+    "bn1.bias": "res_conv1_bn_b",
+    "layer1.0.conv1.weight": "res2_0_branch2a_w",
+    "layer1.0.bn1.weight": "res2_0_branch2a_bn_s",
+    "layer1.0.downsample.0.weight": "res2_0_branch1_w",
+    "layer1.0.downsample.1.bias": "res2_0_branch1_bn_b",
+    "layer1.1.bn3.bias": "res2_1_branch2c_bn_b",
+    "layer4.0.conv2.weight": "res5_0_branch2b_w",
+}
+"""Our name to Detectron's, written down independently for some."""
 
 
 def caffe2_arrays(layers=LAYERS):
@@ -95,7 +94,7 @@ def test_shapes_are_those_of_the_trunk():
 def test_detectrons_names():
     found = backbone.decode(FILE, LAYERS)
     assert set(found) == set(SHAPES)
-    for ours, name in theirs().items():
+    for ours, name in THEIRS.items():
         np.testing.assert_array_equal(found[ours], ARRAYS[name])
 
 
@@ -112,9 +111,8 @@ def test_the_published_file_is_known_by_its_md5(tmp_path, published):
 def test_another_file_is_refused_or_open(tmp_path):
     path = tmp_path / "R-50.pkl"
     path.write_bytes(FILE)
-    with pytest.raises(
-        ValueError, match=r"not the published R-50\.pkl \(MD5 b19105fd…\); download https://dl\.fb.*allow_other"
-    ):
+    said = r"not the published R-50\.pkl \(MD5 b19105fd…\); download https://dl\.fb.*allow_other"
+    with pytest.raises(ValueError, match=said):
         resolved(tmp_path, path)
     settings = resolved(tmp_path, path, "backbone.allow_other=true")
     (note,) = backbones.notes(settings, backbone.PUBLISHED)
@@ -135,11 +133,8 @@ def test_torchvisions_weights_are_folded(tmp_path):
     path.write_bytes(torch_files.tarred(arrays))
     settings = resolved(tmp_path, path, "backbone.allow_other=true")
     found = backbones.load(settings, SHAPES)
-    rng = np.random.default_rng(0)
-    rgb, norm = (
-        rng.uniform(0, 255, (3, 7, 7)),
-        {k: arrays[f"bn1.{k}"] for k in ("weight", "bias", "running_mean", "running_var")},
-    )
+    rgb = np.random.default_rng(0).uniform(0, 255, (3, 7, 7))
+    norm = {k: arrays[f"bn1.{k}"] for k in ("weight", "bias", "running_mean", "running_var")}
     mean, deviation = np.array([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])[:, :, None, None]
     means = np.array(network.BGR_MEANS)[:, None, None]
     same_means = means[::-1] / 255  # torchvision's own differ a little: see backbone.py

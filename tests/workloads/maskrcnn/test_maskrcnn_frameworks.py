@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.frameworks_probe import begin_chosen, below, probe, probe_together, relative
+from tests.frameworks_probe import begins, below, probe, probe_together, relative
 from tests.workloads.maskrcnn import regions_plain as plain
 from tests.workloads.maskrcnn import synthetic_maskrcnn
 
@@ -27,10 +27,7 @@ def reference(case):
     return probe("pytorch", "probes.maskrcnn_torchvision.computed", case)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def all_at_once(request):
-    """Every framework begins with what the chosen tests will ask of it, while another one is waited for."""
-    begin_chosen(request, asked)
+all_at_once = begins(asked)
 
 
 @of_every_case
@@ -148,11 +145,8 @@ def test_pooling_is_torchvisions_in_value_and_gradient(framework, side):
     assert np.abs(wanted["values"]).max() > 1
     assert not wanted["values"][3].any()  # beyond the image: nothing
     if framework == "pytorch":
-        assert found["at_one_place"].tolist() == [
-            1,
-            1,
-            1,
-        ]  # where gradients, zeros too, would be added one after the other
+        # Where gradients, zeros too, would be added one after the other.
+        assert found["at_one_place"].tolist() == [1, 1, 1]
     if framework == "mxnet":
         assert [found[f"{way}matrices"] for way in WAYS[framework]] == [1, 4, 0]
 
@@ -239,15 +233,6 @@ def test_a_gpu_detects_what_the_host_does(case):
     np.testing.assert_allclose(found["score"], wanted["score"], atol=1e-5)
     there = wanted["label"] > 0
     np.testing.assert_allclose(found["mask"][there], wanted["mask"][there], atol=1e-4)
-
-
-def test_nothing_of_a_gpus_step_but_suppression_and_masks_asks_for_values():
-    found = probe("pytorch", "probes.maskrcnn_pytorch.waits", "frozen")
-    assert found["noticed"]
-    shapes = {name: tuple(shape) for name, shape in below(found, "shape/").items()}
-    assert shapes["box"] == (2, 40, 4)
-    assert shapes["object"] == (2, 10)
-    assert shapes["pooled"] == (80, 24, 7, 7)
 
 
 @pytest.mark.full

@@ -11,8 +11,6 @@ from tests.workloads.maskrcnn import masks_plain
 from workloads.maskrcnn import masks
 from workloads.maskrcnn.masks import Polygons
 
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning:pycocotools")
-
 
 def some_objects(rng, counts):
     """Objects with so many polygons each, some of them without: plain arrays, and flat ones."""

@@ -17,8 +17,6 @@ from workloads.common.coco import average_precision
 from workloads.maskrcnn import masks, results
 from workloads.maskrcnn.input.facts import evaluation_index
 
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning:pycocotools")
-
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
@@ -74,14 +72,6 @@ def test_the_ground_truths_masks_are_those_of_cocos_tool(source, prepared):
         assert tool.area(expected) > 100
 
 
-def test_all_validation_images_are_looked_at(index, prepared):
-    ids = [1010 + 10 * number for number in range(40)]
-    empty = [ids[number] for number in synthetic.EMPTY]
-    assert index.label.tolist() == [number for number in ids if number not in empty] + empty
-    assert [index.name(38), index.name(39)] == [f"val2017/{number:012d}.jpg" for number in empty]
-    assert [index.name(0), index.name(37)] == [f"val2017/{number:012d}.jpg" for number in (ids[0], ids[-1])]
-
-
 @pytest.mark.parametrize("evaluator", average_precision.EVALUATORS)
 def test_perfect_detections(prepared, index, evaluator):
     pytest.importorskip(evaluator.replace("-", "_"))
@@ -102,11 +92,8 @@ def test_each_of_the_two_sees_its_own_mistakes(prepared, index):
         masks.encode(np.ones((1, 28, 28), np.float32), corner, int(index.height[row]), int(index.width[row]))[0]
         for row in found["number"]
     ]
-    wrong = {
-        **found,
-        "mask_counts": np.frombuffer(b"".join(everywhere), np.uint8),
-        "mask_bytes": np.array([len(counts) for counts in everywhere]),
-    }
+    counts, lengths = np.frombuffer(b"".join(everywhere), np.uint8), np.array([len(one) for one in everywhere])
+    wrong = {**found, "mask_counts": counts, "mask_bytes": lengths}
     scored = results.score(wrong, prepared, 40, "pycocotools")
     assert scored["BBOX"] == pytest.approx(1.0)
     assert scored["SEGM"] < 0.2

@@ -8,27 +8,19 @@ from pathlib import Path
 import pytest
 
 from suite.compliance.check import check_file
-from workloads.api import Facts, LossScaling, ParameterRule, Settings
+from tests.workloads import synthetic
+from workloads.api import Facts, LossScaling, ParameterRule
 from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, TARGETS, with_shapes
 from workloads.maskrcnn.workload import MaskRCNN
 
-SETS = MaskRCNN.named_sets()
-
 LOGS = Path(__file__).resolve().parents[2] / "data" / "logs"
 COCO = Facts(117_266, 5_000, {"classes": 80, "objects_per_image_most": 63}, "published")
-FREE = ("batch_size_global", "lr_scaling")
 
 
 def made(set_name, facts=COCO, rules="v0.7", **changes):
     """The full workload with one of the sets."""
-    values = {name: setting.value for name, setting in SETS[set_name].items() if name not in FREE}
-    settings = Settings(
-        workload="maskrcnn", framework="pytorch", profile="reference", rules=rules, device="cuda",
-        devices=1, nodes=1, cores_per_device=1, precision="fp32", batch_rule="set", lr_scaling="none",
-        batch_size_global=SETS[set_name]["batch_size_global"].value, dataset="coco2017", model=REFERENCE_MODEL,
-        targets=TARGETS, hyperparameter_set=set_name, hyperparameters=values,
-    )  # fmt: skip
-    return MaskRCNN(dataclasses.replace(settings, **changes), facts)
+    values = {"dataset": "coco2017", "model": REFERENCE_MODEL, "targets": TARGETS, **changes}
+    return MaskRCNN(synthetic.of_set(MaskRCNN, set_name, rules=rules, **values), facts)
 
 
 def demo():
@@ -96,15 +88,6 @@ def test_an_evaluation_after_every_epoch_of_both_orientations():
     assert workload.steps_per_epoch == 2_444 + 1
     assert workload.repeated_samples_per_epoch == 2_445 * 48 - 117_266
     assert list(itertools.islice(workload.evaluation_steps(), 2)) == [2_445, 4_890]
-
-
-def test_profiles():
-    assert MaskRCNN.defaults("reference", "v0.7", {}).dataset == "coco2017"
-    assert MaskRCNN.defaults("reference", "v0.5", {}).dataset == "coco2014"
-    assert MaskRCNN.defaults("reference", "v0.7", {}).targets == {"BBOX": 0.377, "SEGM": 0.339}
-    assert MaskRCNN.defaults("demo", "v0.7", {}).targets == {"BBOX": 0.35, "SEGM": 0.28}
-    with pytest.raises(ValueError, match="profile=fast: maskrcnn has reference, demo, synthetic"):
-        MaskRCNN.defaults("fast", "v0.7", {})
 
 
 def test_padded_shapes_as_typed():

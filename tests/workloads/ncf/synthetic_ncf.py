@@ -1,7 +1,5 @@
 """A small synthetic data set for NCF's tests: 501 users, 333 items, dense enough that many draws are rejected."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -258,13 +258,6 @@ def test_an_item_out_of_range_is_not_trained_on(tmp_path):
         next(iter(data.train(0, 1)))
 
 
-def test_facts_of_ml_20m():
-    facts = published_facts()
-    assert facts.train_samples == 20_000_263 - 138_493 == 19_861_770
-    assert facts.sizes["users"] == facts.evaluation_samples == 138_493
-    assert facts.sizes["items"] == 26_744
-
-
 @pytest.mark.parametrize(
     ("name", "command"),
     [("ml-20m", "suite data prepare ml-20m --from FILE_OR_ZIP"), ("ml-demo", "suite data make-demo ml-demo")],

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.frameworks_probe import begin_chosen, below, probe, probe_together
+from tests.frameworks_probe import begins, below, probe, probe_together
 from tests.workloads.ncf import neumf_numpy
 from tests.workloads.ncf import synthetic_ncf as synthetic
 
@@ -18,12 +18,6 @@ FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 TRAINED, ON_CORES = "probes.ncf_trainers.trained", "probes.ncf_trainers.on_cores"
 EXCHANGING = FRAMEWORKS[:2]
 """One process drives both devices in MXNet."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def all_at_once(request):
-    """Every framework begins with what the chosen tests will ask of it."""
-    begin_chosen(request, lambda framework: (framework, TRAINED, framework))
 
 
 def trained(framework):
@@ -50,6 +44,9 @@ def reference():
             adam.step(neumf_numpy.gradient(adam.weights, batch.arrays, batch.weight_global))
         data.close()
     return weights, losses, adam.weights
+
+
+all_at_once = begins(lambda framework: (framework, TRAINED, framework))
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

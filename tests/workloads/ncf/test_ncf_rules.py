@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from tests.workloads import synthetic
-from tests.workloads.closed_logs import changed, disagreements, varied
+from tests.workloads.closed_logs import assert_agreement, changed, varied
 from workloads.ncf.data import published_facts
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ncf.workload import NCF
@@ -15,13 +15,8 @@ SETS = NCF.named_sets()
 
 def settings(set_name, **changes):
     """The full workload's with one of the sets."""
-    chosen = SETS[set_name]
-    base = synthetic.settings(
-        "ncf", profile="reference", rules="v0.5", device="cuda", dataset="ml-20m", model=REFERENCE_MODEL,
-        batch_size_global=chosen["batch_size_global"].value, targets={"hr_at_10": 0.635}, hyperparameter_set=set_name,
-        hyperparameters=chosen.plain,
-    )  # fmt: skip
-    return changed(base, **changes)
+    values = {"rules": "v0.5", "dataset": "ml-20m", "model": REFERENCE_MODEL, "targets": {"hr_at_10": 0.635}}
+    return changed(synthetic.of_set(NCF, set_name, **values), **changes)
 
 
 @pytest.mark.parametrize(
@@ -42,17 +37,6 @@ def settings(set_name, **changes):
 )
 def test_what_is_closed(found, phrases):
     assert NCF.deviations(found) == phrases
-
-
-def test_the_last_batch_is_smaller():
-    assert NCF(settings("reference"), published_facts()).repeated_samples_per_epoch == 0
-
-
-def test_seed_and_caches_are_asked_of_a_run():
-    run = settings("reference")
-    assert NCF.deviations(run, seed_source="system", cache_clear=True) == []
-    assert NCF.deviations(run, seed_source="user") == ["seed from user, not system"]
-    assert NCF.deviations(run, cache_clear=False) == ["cache_clear false, not true"]
 
 
 LAXER = {
@@ -83,11 +67,7 @@ def test_the_suites_rule_file_agrees_on_settings_around_the_edges(tmp_path):
     cases = [case for name in SETS for case in varied(settings(name), EDGES)]
     facts = dataclasses.replace(published_facts(), fingerprint="published")
     # The model's count of parameters is asserted outside the demo; whatever the settings say, the data are ML-20M's here.
-    made = (NCFOfAnySize(case, facts) for case in cases)
-    found, needed, counts = disagreements(tmp_path, made, LAXER)
-    assert found == []
-    assert needed == set(LAXER)
-    assert min(counts.values()) >= 30
+    assert_agreement(tmp_path, (NCFOfAnySize(case, facts) for case in cases), LAXER, 30)
 
 
 class NCFOfAnySize(NCF):

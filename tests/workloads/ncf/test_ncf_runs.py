@@ -168,16 +168,3 @@ def listening(pid):
     processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
     sockets = [one for process in processes for one in process.net_connections("inet")]
     return [one.laddr.ip for one in sockets if one.status == psutil.CONN_LISTEN]
-
-
-@pytest.mark.full  # its sizes and batches: test_ncf_workload, test_ncf_data; a synthetic run: test_zoo_async_runs
-def test_reference_run_on_synthetic_tensors(tmp_path):
-    """The full model: 31,832,577 parameters, throughput only."""
-    arguments = ("workload=ncf", "profile=synthetic", "device=cpu", "batch=global:4096", "stop=steps:2")
-    done = run_suite(tmp_path, *arguments)
-    assert done.returncode == 0, done.stdout + done.stderr
-    folder = only(run_folders(tmp_path))
-    found = {key: value for key, value, _ in events(folder / "result_0.txt")}
-    assert found["suite_run"]["labels"][0] == "synthetic"
-    assert found["train_samples"] == 19_861_770
-    assert "eval_accuracy" not in found

@@ -8,7 +8,6 @@ from workloads.ncf.sampling import (
     draw,
     evaluation_key,
     evaluation_negatives,
-    training_key,
 )
 
 USERS, ITEMS = synthetic.USERS, synthetic.ITEMS
@@ -17,12 +16,6 @@ USERS, ITEMS = synthetic.USERS, synthetic.ITEMS
 @pytest.fixture(scope="module")
 def positives() -> Positives:
     return Positives(*synthetic.pairs(), USERS, ITEMS)
-
-
-def training(positives: Positives, seed: int, epoch: int, numbers: np.ndarray) -> np.ndarray:
-    out = np.empty(numbers.size, np.int32)
-    draw(training_key(seed, epoch), numbers, synthetic.pairs()[0][numbers // 4], positives, out)
-    return out
 
 
 def test_membership_is_that_of_the_pairs(positives):
@@ -49,32 +42,6 @@ def test_a_user_with_every_item_is_refused():
     with pytest.raises(ValueError, match="user 1 has every one of the 3 items"):
         Positives(user, item, 2, 3)
     Positives(user[:3], item[:3], 2, 3)
-
-
-def test_no_negative_is_a_training_positive(positives):
-    user = synthetic.pairs()[0]
-    numbers = np.arange(4 * user.size)
-    for epoch in range(3):
-        drawn = training(positives, 1, epoch, numbers)
-        assert not positives.contains(user[numbers // 4], drawn).any()
-        assert drawn.min() >= 0
-        assert drawn.max() < ITEMS
-
-
-def test_order_and_chunks_change_nothing(positives):
-    numbers = np.arange(4 * synthetic.pairs()[0].size)
-    whole = training(positives, 1, 0, numbers)
-    shuffled = np.random.default_rng(0).permutation(numbers)
-    assert (training(positives, 1, 0, shuffled) == whole[shuffled]).all()
-    parts = [training(positives, 1, 0, part) for part in np.array_split(numbers, 13)]
-    assert (np.concatenate(parts) == whole).all()
-
-
-def test_epochs_and_seeds_differ(positives):
-    numbers = np.arange(20_000)
-    first = training(positives, 1, 0, numbers)
-    for other in (training(positives, 1, 1, numbers), training(positives, 2, 0, numbers)):
-        assert (first == other).mean() < 0.02
 
 
 def test_draws_are_uniform_over_what_is_left(positives):

@@ -1,7 +1,5 @@
 """Small image data sets in ImageNet's layout, and settings that read them; needs simplejpeg and NumPy alone."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

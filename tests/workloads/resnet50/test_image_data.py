@@ -1,7 +1,5 @@
 """Batches: the same images for any number of replicas, processes and threads; none lost or counted twice in evaluation."""
 
-import itertools
-import shutil
 import threading
 
 import numpy as np
@@ -13,7 +11,6 @@ from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.api import Facts
 from workloads.common.images.batches.augment import crop_boxes, flips
 from workloads.common.images.batches.labelled import ImageNetData, SyntheticImageData
-from workloads.common.images.counts import IMAGENET
 from workloads.common.images.files import BadImage
 from workloads.common.images.resize import central_into, resize_into
 
@@ -65,51 +62,6 @@ def test_a_batch_is_what_decoding_cropping_resizing_and_flipping_make(prepared):
     data.close()
 
 
-@pytest.mark.parametrize("replicas", [2, 3])
-def test_replicas_share_what_one_has(prepared, replicas):
-    alone = joined(trained(prepared, 3, 9))
-    in_one_process = joined(trained(prepared, 3, 9, replicas=range(replicas), total=replicas))
-    apart = [trained(prepared, 3, 9, process=r, replicas=range(r, r + 1), total=replicas) for r in range(replicas)]
-    in_many = joined([list(itertools.chain(*step)) for step in zip(*apart, strict=True)])
-    for one, other, third in zip(alone, in_one_process, in_many, strict=True):
-        assert synthetic.batches_equal(one, other)
-        assert synthetic.batches_equal(one, third)
-
-
-def test_threads_and_the_first_step_change_nothing(prepared):
-    one = trained(prepared, 0, 8, data_threads=1)
-    other = trained(prepared, 4, 8, data_threads=3)
-    assert all(synthetic.batches_equal(*pair) for pair in zip(joined(one)[4:], joined(other), strict=True))
-
-
-def test_every_epoch_has_every_image_in_another_order(prepared, monkeypatch):
-    """Which images stand in a batch is asked of the reading side."""
-    read, lock = [], threading.Lock()
-    original = ImageNetData.part
-
-    def part(self, reader, image, box, shape):
-        with lock:
-            read.append(image)
-        return original(self, reader, image, box, shape)
-
-    monkeypatch.setattr(ImageNetData, "part", part)
-    epochs = []
-    for epoch in range(2):
-        trained(prepared, epoch * 5, (epoch + 1) * 5)
-        epochs.append(list(read))
-        read.clear()
-    assert [sorted(epoch) for epoch in epochs] == [list(range(60))] * 2
-    labels = [np.concatenate([step["label"] for step in joined(trained(prepared, e * 5, e * 5 + 5))]) for e in (0, 1)]
-    assert (labels[0] != labels[1]).any()
-
-
-def test_the_last_batch_of_an_epoch_is_filled_up_from_its_beginning(prepared):
-    steps = joined(trained(prepared, 0, 2, batch=48))
-    assert len(steps[1]["label"]) == 48
-    np.testing.assert_array_equal(steps[1]["image"][12:], steps[0]["image"][:36])
-    np.testing.assert_array_equal(steps[1]["label"][12:], steps[0]["label"][:36])
-
-
 def test_batches_stay_valid_while_they_are_referred_to_and_memory_is_bounded(prepared):
     data = opened(prepared)
     kept, digests = [], []
@@ -140,17 +92,6 @@ def test_evaluation_sees_each_of_1001_images_once(replicas, size, thousand_and_o
     assert valid == len(seen) == 1001
     assert seen == expected
     assert len(set(seen)) == 1001
-
-
-def test_evaluation_with_all_replicas_in_one_process(thousand_and_one):
-    folder, facts, expected = thousand_and_one
-    data = opened((folder, facts), 0, range(3), 3)
-    shares = [[], [], []]
-    for batches in data.evaluation():
-        for share, batch in zip(shares, batches, strict=True):
-            share += [image.tobytes() for image in batch.arrays["image"][batch.arrays["valid"]]]
-    data.close()
-    assert list(itertools.chain(*shares)) == expected
 
 
 @pytest.fixture(scope="module")
@@ -227,41 +168,7 @@ def test_a_damaged_evaluation_image_always_ends_the_run(damaged):
     data.close()
 
 
-def test_images_that_are_gone_are_named(damaged):
-    folder, facts, images = damaged
-    shutil.rmtree(images)
-    data = opened((folder, facts))
-    with pytest.raises(BadImage, match=r"\.JPEG: cannot be opened"):
-        next(iter(data.train(0, 1)))
-    data.close()
-
-
 # -- options ----------------------------------------------------------------------------------------------------------
-
-
-def test_scaled_decoding_changes_pixels_a_little(tmp_path):
-    images = tmp_path / "images"
-    for split in ("train", "val"):
-        (images / split / "n0").mkdir(parents=True)
-        for number in range(4):
-            data = simplejpeg.encode_jpeg(synthetic.picture(1, number, 300, 400), 80, "RGB", "420")
-            (images / split / "n0" / f"{number}.jpg").write_bytes(data)
-    synthetic.Folders().prepare(images, tmp_path / "prepared")
-    facts = IMAGENET.read(tmp_path / "prepared")
-    (exact,), (scaled,) = (
-        joined(trained((tmp_path / "prepared", facts), 0, 1, batch=4, decode=d)) for d in ("exact", "scaled")
-    )
-    difference = np.abs(exact["image"].astype(int) - scaled["image"])
-    assert 0.5 < difference.mean() < 12
-
-
-def test_close_stops_everything(prepared):
-    before = threading.active_count()
-    data = opened(prepared, data_threads=2)
-    batches = data.train(0, 10_000)
-    next(batches)
-    data.close()
-    assert threading.active_count() == before
 
 
 def test_synthetic_batches_are_handed_out_without_a_copy():

@@ -1,7 +1,6 @@
 """`suite data prepare imagenet`: layouts, what is found, what is refused or left out, and that nothing is done twice."""
 
 import errno
-import json
 import os
 import shutil
 from pathlib import Path
@@ -95,30 +94,15 @@ def test_a_subset_is_spread_over_the_classes(source, tmp_path):
     assert len(opened(tmp_path / "p", "val")) == 5
     assert IMAGENET.read(tmp_path / "p").notes == ("subset of 10 training images",)
     prepare(source, tmp_path / "q", subset=2)
-    assert IMAGENET.read(tmp_path / "q").notes == ("subset of 2 training images",), (
-        "no word of classes that are missing"
-    )
+    (note,) = IMAGENET.read(tmp_path / "q").notes  # no word of classes that are missing
+    assert note == "subset of 2 training images"
     assert "--subset 0" in refused(source, tmp_path, subset=0)
-
-
-def test_verify_finds_what_has_changed(source, tmp_path):
-    prepare(source, tmp_path / "p")
-    assert "20 images, bytes as recorded" in "\n".join(synthetic.Folders().verify(tmp_path / "p"))
-    path = source / "val" / "n00000003" / "val_00003.JPEG"
-    path.write_bytes(path.read_bytes() + b"x")
-    with pytest.raises(ValueError, match=r"val_00003\.JPEG: .* bytes instead of"):
-        synthetic.Folders().verify(tmp_path / "p")
-    path.unlink()
-    with pytest.raises(ValueError, match=r"val_00003\.JPEG: No such file"):
-        synthetic.Folders().verify(tmp_path / "p")
 
 
 def test_counts_that_are_not_imagenets_become_a_note(source, tmp_path):
     ImageNet().prepare(source, tmp_path / "p")
-    assert (
-        "40 train instead of 1,281,167, 20 val instead of 50,000, 5 classes instead of 1,000"
-        in IMAGENET.read(tmp_path / "p").notes[0]
-    )
+    (note,) = IMAGENET.read(tmp_path / "p").notes
+    assert "40 train instead of 1,281,167, 20 val instead of 50,000, 5 classes instead of 1,000" in note
     assert manifests.read(tmp_path / "p").matches_published is False
     assert IMAGENET.published_facts().train_samples == 1_281_167
 
@@ -153,9 +137,8 @@ def flatten(source):
 @pytest.mark.parametrize("form", ["pairs", "csv", "in order", "no suffix"])
 def test_a_flat_validation_set_with_a_file_of_labels(source, tmp_path, form):
     prepare(source, tmp_path / "p")
-    expected = sorted(
-        zip(map(int, opened(tmp_path / "p", "val").bytes), map(int, opened(tmp_path / "p", "val").label), strict=True)
-    )
+    given = opened(tmp_path / "p", "val")
+    expected = sorted(zip(given.bytes.tolist(), given.label.tolist(), strict=True))
     labels = flatten(source)
     if form == "in order":
         (source / "val_labels.txt").write_text("".join(f"{wnid}\n" for wnid in labels.values()))
@@ -168,7 +151,7 @@ def test_a_flat_validation_set_with_a_file_of_labels(source, tmp_path, form):
         (source / "val" / "val_labels.txt").write_text("".join(rows))
     prepare(source, tmp_path / "q")
     flat = opened(tmp_path / "q", "val")
-    assert sorted(zip(map(int, flat.bytes), map(int, flat.label), strict=True)) == expected
+    assert sorted(zip(flat.bytes.tolist(), flat.label.tolist(), strict=True)) == expected
 
 
 @pytest.mark.parametrize(
@@ -261,17 +244,6 @@ def test_a_bad_file_or_folder_is_named_in_one_line_or_left_out(source, tmp_path,
     assert ("1 of 5 classes have no validation image" in facts.notes) == other
 
 
-def test_several_bad_files_are_listed_and_counted(source, tmp_path):
-    files = sorted((source / "train").rglob("*.JPEG"))[:30]
-    for path in files:
-        path.write_bytes(b"")
-    first, *named, last = refused(source, tmp_path).splitlines()
-    assert first.startswith("30 ")
-    assert first.endswith("type --skip-bad to leave them out")
-    assert [line.partition(": ")[0] for line in named] == [str(path) for path in files[:20]]
-    assert last == "… and 10 more"
-
-
 def test_damage_inside_is_found_when_everything_is_decoded(source, tmp_path):
     data = bytearray(synthetic_jpegs.jpeg(1, 90, 80))
     scan = data.index(b"\xff\xda") + 60
@@ -334,14 +306,6 @@ def test_a_folder_that_is_not_imagenets(source, tmp_path, gone, what):
     assert what in refused(source, tmp_path)
 
 
-def test_a_destination_that_holds_something_else(source, tmp_path):
-    (tmp_path / "p").mkdir()
-    (tmp_path / "p" / "manifest.json").write_text(json.dumps({"schema": 1}))
-    with pytest.raises(ValueError, match="not a manifest"):
-        prepare(source, tmp_path / "p")
-    assert json.loads((tmp_path / "p" / "manifest.json").read_text()) == {"schema": 1}
-
-
 def test_the_command(source, tmp_path):
     at(source, content=b"")
     root = {"SUITE_DATA_DIR": str(tmp_path / "data")}
@@ -355,5 +319,3 @@ def test_the_command(source, tmp_path):
     assert "20 training and 10 validation images of 5 classes, decoded" in done.stdout
     done = suite_here(tmp_path, "data", "verify", "imagenet", **root)
     assert done.returncode == 0, done.stderr
-    done = suite_here(tmp_path, "data", "prepare", "ml-1m", "--from", source, "--subset", 3, **root)
-    assert "--subset means nothing for ml-1m" in done.stderr

@@ -1,7 +1,5 @@
 """Matching and detection as written down, one box after another in float64: what the fast versions must agree with."""
 
-from __future__ import annotations
-
 import math
 
 

@@ -4,8 +4,6 @@ Per image: (Σ smooth-L1 of the positives' offsets + Σ cross-entropy of positiv
 without positives; then the mean over the images. Mined: the 3 · positives background priors with the largest cross-entropy.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 NEGATIVES_PER_POSITIVE = 3

@@ -92,23 +92,18 @@ def test_matching_is_the_plain_one(batch):
         first += len(image)
 
 
-def test_of_two_equal_objects_the_later_claims_and_the_first_has_the_rest():
-    corners = np.array([[0, 0, 1, 1], [0, 0, 0.9, 1], [0, 0, 0.3, 1]], np.float32).T
-    found = boxes.match(np.array([[0, 0, 1, 1]] * 2, np.float32), np.array([2]), Priors(corners, corners))
-    assert found.tolist() == [[1, 0, -1]]
-
-
-def test_an_overlap_of_a_half_is_background():
-    corners = np.array([[0, 0, 1, 1], [0, 0, 0.5, 1], [0, 0, 0.51, 1]], np.float32).T
-    found = boxes.match(np.array([[0, 0, 1, 1]], np.float32), np.array([1]), Priors(corners, corners))
-    assert found.tolist() == [[0, -1, 0]]
-
-
-def test_an_image_without_objects_is_background():
-    found = boxes.match(np.array([[0.1, 0.1, 0.6, 0.6]], np.float32), np.array([0, 1, 1]), PRIORS)
-    assert (found[[0, 2]] == -1).all()
-    assert (found[1] == 0).any()
-    assert (boxes.match(np.zeros((0, 4), np.float32), np.array([0, 0]), PRIORS) == -1).all()
+@pytest.mark.parametrize(
+    ("objects", "widths", "wanted"),
+    [
+        (2, (1, 0.9, 0.3), [1, 0, -1]),  # of two equal objects the later claims and the first has the rest
+        (1, (1, 0.5, 0.51), [0, -1, 0]),  # an overlap of a half is background
+    ],
+)
+def test_matching_by_hand(objects, widths, wanted):
+    """Of objects that fill the image and priors of so many shares of its width."""
+    corners = np.array([[0, 0, width, 1] for width in widths], np.float32).T
+    rows = np.array([[0, 0, 1, 1]] * objects, np.float32)
+    assert boxes.match(rows, np.array([objects]), Priors(corners, corners)).tolist() == [wanted]
 
 
 @given(st.lists(box(), min_size=1, max_size=5))

@@ -46,21 +46,6 @@ def opened(folder, where=None, batch=6, **options):
     return DetectionData(*settings(folder, batch, chosen.replicas_total, **options), chosen, seed=4)
 
 
-def test_an_epoch_has_every_image_once_then_begins_again(prepared):
-    data = opened(prepared)
-    assert data.facts.train_samples == 23
-    assert data.steps_per_epoch == 4
-    drawn = []
-    data.draw, inner = (lambda images, epoch: drawn.append((epoch, images.tolist())) or inner(images, epoch)), data.draw
-    batches = list(data.train(0, 5))
-    assert all(batch.weight == batch.weight_global == batch.samples_global == 6 for (batch,) in batches)
-    order = [image for epoch, images in drawn if epoch == 0 for image in images]
-    assert sorted(order[:23]) == list(range(23))
-    assert order[23] == order[0]  # the last batch is filled up from the beginning
-    assert [epoch for epoch, _ in drawn] == [0, 0, 0, 0, 1]
-    data.close()
-
-
 def test_images_and_targets_are_those_of_each_image_alone(prepared):
     data = opened(prepared)
     (step,) = copies(data, 2, 3)
@@ -95,27 +80,6 @@ def test_pixels_follow_the_boxes(prepared):
         expected = expected[:, ::-1] if drawn.mirrored[image] else expected
         assert np.abs(out.astype(int) - expected).max() <= 2  # another decoder
     data.close()
-
-
-def test_scaled_decoding_changes_the_crops_that_are_larger_than_the_target(prepared):
-    exact, scaled = opened(prepared), opened(prepared, decode="scaled")
-    drawn = exact.draw(np.arange(23), 0)
-    size, reduced = 64, 0
-    for image in range(23):
-        pixels = []
-        for data in (exact, scaled):
-            data.size, out = size, np.empty((size, size, 3), np.uint8)
-            data._make_image(out, drawn, image, Reader())
-            pixels.append(out.astype(int))
-        difference = np.abs(pixels[0] - pixels[1]).mean()
-        if drawn.pixels[image, 2:].min() >= size:
-            reduced += 1
-            assert 0.5 < difference < 20
-        else:
-            assert difference == 0
-    assert 3 < reduced < 20
-    exact.close()
-    scaled.close()
 
 
 def test_replicas_share_the_batches_of_one(prepared):

@@ -84,19 +84,20 @@ def test_scores_at_the_minimum_are_dropped_and_just_above_are_kept():
     assert found.score.tolist() == pytest.approx([0.949, 0.0501], rel=1e-4)
 
 
-def test_overlap_of_exactly_a_half_suppresses():
-    boxes = np.array([[0, 0, 1, 1], [0, 0, 1, 0.5], [0, 0, 1, 0.49], [0, 0.51, 1, 1]], np.float32)
-    assert detections.suppress(boxes, np.ones(4, int)).tolist() == [0, 2, 3]
-
-
-def test_a_suppressed_box_suppresses_nothing():
-    chain = np.array([[0, 0, 1, 0.1], [0.2, 0, 1.2, 0.1], [0.4, 0, 1.4, 0.1]], np.float32)
-    assert detections.suppress(chain, np.ones(3, int)).tolist() == [0, 2]
-
-
-def test_classes_do_not_suppress_each_other():
-    same = np.tile(np.array([0, 0, 1, 1], np.float32), (5, 1))
-    assert detections.suppress(same, np.array([1, 2, 1, 3, 2])).tolist() == [0, 1, 3]
+@pytest.mark.parametrize(
+    ("boxes", "labels", "kept"),
+    [
+        ([[0, 0, 1, 1], [0, 0, 1, 0.5], [0, 0, 1, 0.49], [0, 0.51, 1, 1]], [1, 1, 1, 1], [0, 2, 3]),  # exactly a half
+        (
+            [[0, 0, 1, 0.1], [0.2, 0, 1.2, 0.1], [0.4, 0, 1.4, 0.1]],
+            [1, 1, 1],
+            [0, 2],
+        ),  # what is gone suppresses nothing
+        ([[0, 0, 1, 1]] * 5, [1, 2, 1, 3, 2], [0, 1, 3]),  # nor does another class
+    ],
+)
+def test_suppression_by_hand(boxes, labels, kept):
+    assert detections.suppress(np.array(boxes, np.float32), np.array(labels)).tolist() == kept
 
 
 @examples(50)

@@ -1,6 +1,5 @@
 """Schedules, sets, rules and log keys; detections of a batch."""
 
-import dataclasses
 import itertools
 import tracemalloc
 from types import SimpleNamespace
@@ -9,7 +8,8 @@ import numpy as np
 import pytest
 
 from suite.worker.evaluation import measured, merge
-from workloads.api import Batch, Facts, ParameterRule, Settings
+from tests.workloads import synthetic
+from workloads.api import Batch, Facts, ParameterRule
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ssd.workload import SSD
 
@@ -20,17 +20,8 @@ COCO = Facts(117_266, 4_952, {"classes": 80}, "published")
 
 def made(set_name, facts=COCO, rules="v0.7", **changes):
     """The full workload with one of the sets."""
-    values = {name: setting.value for name, setting in SETS[set_name].items()}
-    batch = values.pop("batch_size_global")
-    values.pop("lr_scaling")
-    settings = Settings(
-        workload="ssd", framework="pytorch", profile="reference", rules=rules, device="cuda",
-        devices=8, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch,
-        batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train", dataset="coco2017", data_dir="",
-        model=REFERENCE_MODEL, targets={"map": 0.230}, hyperparameter_set=set_name, hyperparameters=values,
-        hyperparameter_sources={}, options={},
-    )  # fmt: skip
-    return SSD(dataclasses.replace(settings, **changes), facts)
+    values = {"devices": 8, "dataset": "coco2017", "model": REFERENCE_MODEL, "targets": {"map": 0.230}, **changes}
+    return SSD(synthetic.of_set(SSD, set_name, rules=rules, **values), facts)
 
 
 def demo():
@@ -114,11 +105,8 @@ def test_evaluations_are_those_of_the_rules():
 
 def evaluations_of_the_reference(batch, steps):
     """The loop of v0.5's train.py: steps done at each evaluation, and its epoch, from 0."""
-    wanted, iteration, found = (
-        [int(n * 32 / batch) for n in (120_000, 160_000, 180_000, 200_000, 220_000, 240_000)],
-        0,
-        [],
-    )
+    iteration, found = 0, []
+    wanted = [int(n * 32 / batch) for n in (120_000, 160_000, 180_000, 200_000, 220_000, 240_000)]
     for epoch in range(66):
         for done in range(epoch * steps + 1, epoch * steps + steps + 1):
             if iteration in wanted:
@@ -139,14 +127,6 @@ def test_evaluations_of_v05_come_after_the_references_iterations(batch, first):
     assert steps[6:] == [count * 32 // batch + 1 for count in (260_000, 280_000)]
 
 
-def test_targets_follow_the_rules():
-    assert SSD.defaults("reference", "v0.5", {}).targets == {"map": 0.212}
-    assert SSD.defaults("reference", "v0.7", {}).targets == {"map": 0.230}
-    assert SSD.defaults("demo", "v0.7", {}).targets == {"map": 0.23}
-    with pytest.raises(ValueError, match="profile=fast: ssd has reference, demo, synthetic"):
-        SSD.defaults("fast", "v0.7", {})
-
-
 @pytest.mark.parametrize(("name", "batch", "rate"), [("1gpu", 152, 0.012), ("4gpu", 608, 0.048), ("8gpu", 1216, 0.095)])
 def test_the_articles_sets(name, batch, rate):
     values = SETS[f"dgx1_article_{name}"]
@@ -154,9 +134,8 @@ def test_the_articles_sets(name, batch, rate):
     assert rate == pytest.approx(1e-3 * round(2.5 * batch / 32))
     assert values["batch_size_global"].source == "published: DGX-1 scaling article, table 3"
     assert values["learning_rate"].source.startswith("presumed" if name == "8gpu" else "derived")
-    assert all(
-        values[key].source.startswith("presumed") for key in ("warmup_steps", "optimizer", "momentum", "lr_scaling")
-    )
+    for key in ("warmup_steps", "optimizer", "momentum", "lr_scaling"):
+        assert values[key].source.startswith("presumed")
 
 
 def test_everything_is_decayed():
@@ -175,13 +154,6 @@ def test_log_keys():
     assert (found["max_samples"], found["opt_learning_rate_warmup_steps"]) == (1, 650)
     assert "opt_learning_rate_decay_boundary_epochs" not in demo().log_keys()
     assert demo().log_keys()["backbone_weights"] == "random"
-
-
-def test_batch_must_fit_devices_and_data():
-    with pytest.raises(ValueError, match=r"1024 cannot be shared equally by 3 devices .*; type batch=global:1023"):
-        made("reference", devices=3)
-    with pytest.raises(ValueError, match=r"1024 is larger than the data set \(1000 images\); type batch=global:1000"):
-        made("reference", facts=Facts(1000, 10, {"classes": 10}, "small"))
 
 
 @pytest.mark.parametrize(

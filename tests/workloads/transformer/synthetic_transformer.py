@@ -1,7 +1,5 @@
 """Small synthetic cases for the Transformer's tests, the same in every framework's environment."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

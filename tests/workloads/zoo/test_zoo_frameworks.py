@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.frameworks_probe import begin_chosen, below, probe, relative
-from tests.workloads.zoo.synthetic_zoo import COUNTS, IN_SHORT, small
+from tests.frameworks_probe import begins, below, probe, relative
+from tests.workloads.zoo.synthetic_zoo import IN_SHORT, small
 from workloads.common.networks import layer_lists
 from workloads.zoo import networks
 from workloads.zoo.stock import EQUAL
@@ -35,14 +35,9 @@ def chosen(model):
     return "rmsprop_demo" if model == "littlecnn" else "sgd"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def all_at_once(request):
-    """Every framework begins with what the chosen tests will ask of it, while another one is waited for."""
-
-    def job(framework, model, image_size):
-        return framework, TRAINED, model, framework, image_size, chosen(model)
-
-    begin_chosen(request, job)
+all_at_once = begins(
+    lambda framework, model, image_size: (framework, TRAINED, model, framework, image_size, chosen(model))
+)
 
 
 @pytest.mark.parametrize(("model", "image_size"), TRAINED_ALL)
@@ -55,9 +50,9 @@ def test_outputs_agree_and_every_parameter_of_the_list_is_held(framework, model,
     assert layer_lists.statistics(network).keys() <= sizes.keys()
 
 
-def in_float64(model, image_size, *how):
+def in_float64(model, image_size):
     """Losses of the same five steps."""
-    return probe("pytorch", "probes.zoo_float64.trained", model, image_size, chosen(model), *how)["losses"]
+    return probe("pytorch", "probes.zoo_float64.trained", model, image_size, chosen(model))["losses"]
 
 
 @pytest.mark.parametrize(("model", "image_size"), TRAINED_ALL)
@@ -71,14 +66,6 @@ def test_five_steps_are_those_of_float64(framework, model, image_size):
     np.testing.assert_allclose(found, wanted, rtol=OFF_FLOAT64.get(model, 5e-6))
 
 
-@FULL
-@pytest.mark.parametrize(("rate", "least", "most"), [(1e-5, 1e-4, 1.0), (1e-7, 0.0, 1e-5)])
-def test_why_the_rate_is_low(rate, least, most):
-    """In float64, weights as near as rounding to float32 puts them end up elsewhere if ResNet-50's rate is not low."""
-    wanted, moved = (in_float64("resnet50", 64, moved, rate) for moved in (False, True))
-    assert least <= np.abs(moved / wanted - 1).max() <= most
-
-
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_one_asynchronous_worker_computes_what_a_synchronous_one_does(framework):
     found = probe(framework, "probes.zoo_trainers.asynchronous", framework)
@@ -88,15 +75,6 @@ def test_one_asynchronous_worker_computes_what_a_synchronous_one_does(framework)
     assert found["value"] == 1 / 3
     np.testing.assert_array_equal(found["gathered/large"], np.arange(300_000))
     assert found["gathered/none"].shape == (0,)
-
-
-@pytest.mark.parametrize("framework", ["pytorch", pytest.param("tensorflow", marks=FULL), "mxnet"])
-def test_exact_counts_of_every_network_at_full_size(framework):
-    found = {name: value.tolist() for name, value in probe(framework, "probes.zoo_counts.counts", framework).items()}
-    assert found == {
-        " ".join(map(str, row)): [parameters, tensors, networks.KINDS[row[0]].classes]
-        for row, (parameters, tensors, *_) in COUNTS.items()
-    }
 
 
 @pytest.mark.parametrize(
@@ -112,6 +90,7 @@ def test_outputs_are_those_of_the_frameworks_own_network(framework, model):
     assert relative(found["logits/suite"], found["logits/stock"]) <= 1e-4
 
 
+@pytest.mark.full  # the suite's own network is compared with its list in every run
 def test_kerass_inception_v3_lacks_what_is_said():
     """Its batch norms have no scale, its averages count no padding: the outputs are near, not equal."""
     found = probe("tensorflow", COMPARED, "inception_v3", "tensorflow")

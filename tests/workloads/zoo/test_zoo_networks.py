@@ -51,9 +51,8 @@ def kinds(layers):
 @pytest.mark.parametrize("row", COUNTS)
 def test_every_kind_of_layer_is_trained_in_every_framework(row):
     """By test_zoo_frameworks, in networks that are small; the large ones themselves with `make test-full`."""
-    trained = {
-        kind for name, size in synthetic_zoo.IN_SHORT.items() for kind in kinds(synthetic_zoo.small(name, size).layers)
-    }
+    small = [synthetic_zoo.small(*item) for item in synthetic_zoo.IN_SHORT.items()]
+    trained = {kind for network in small for kind in kinds(network.layers)}
     model, size, padding = row
     assert {*kinds(networks.build(model, size, 10, padding).layers)} - trained == set()
 

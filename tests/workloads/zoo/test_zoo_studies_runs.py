@@ -18,11 +18,8 @@ def study_of(tmp_path, name, *typed):
     done = run_suite(tmp_path, f"study={name}", "study.size=ci", f"output={output}", *typed, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     text = suite_here(tmp_path, "report", output).stdout
-    return (
-        output,
-        json.loads(only(output.glob("study-*.json")).read_text()),
-        text[text.index("## Study") :].split("\n## ")[0],
-    )
+    section = text[text.index("## Study") :].split("\n## ")[0]
+    return output, json.loads(only(output.glob("study-*.json")).read_text()), section
 
 
 def cells_of(section):

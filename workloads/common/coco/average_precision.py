@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from workloads.files import read_json
+
 EVALUATORS = ("pycocotools", "faster-coco-eval")
 DIGITS = 12
+GROUND_TRUTH_BYTES = 1 << 30
 
 
 def read_ground_truth(path: Path) -> dict[str, Any]:
     """A prepared `val_ground_truth.json`. Raises ValueError naming the file."""
     try:
-        content = json.loads(path.read_bytes())
+        content = read_json(path, GROUND_TRUTH_BYTES)
         return {name: list(content[name]) for name in ("images", "annotations", "categories")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: cannot be read ({error}); prepare the data again") from None

@@ -22,12 +22,12 @@ from workloads.common.coco import masks, objects
 from workloads.common.coco.annotations import Annotations
 from workloads.common.coco.facts import GROUND_TRUTH
 from workloads.common.coco.merging import merge
-from workloads.common.data.regular import open_regular
 from workloads.common.images import index
 from workloads.common.images.dataset import ImageDataset, fill
 from workloads.common.images.jpeg import Header
 from workloads.common.manifest import Manifest
 from workloads.common.networks.backbones import RESNET34 as BACKBONE
+from workloads.files import open_stream
 
 SPLITS = {"train": "train2017", "val": "val2017"}
 """Split to folder; its annotations are annotations/instances_FOLDER.json."""
@@ -240,7 +240,7 @@ def _read(source: Path, name: str, folder: str, expected: str) -> tuple[str, Pat
     if not (source / folder).is_dir():
         raise ValueError(f"{source}: no folder {folder}; expected are {expected}, as downloaded")
     try:
-        with open(open_regular(path), "rb") as file:
+        with open_stream(path) as file:
             return folder, path, file.read()
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}; expected are {expected} below {source}, as downloaded") from None

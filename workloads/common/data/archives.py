@@ -1,35 +1,24 @@
-"""Damaged archives: what Python's readers raise differs with the compression, and none of it names the file."""
+"""Archives that others packed: what reading a damaged one raises."""
 
 from __future__ import annotations
 
-import contextlib
+import gzip
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
-from pathlib import Path
+
+try:
+    from lzma import LZMAError
+except ImportError:  # a Python without liblzma: archives of this kind are refused as unknown
+    LZMAError = zlib.error  # type: ignore[misc,assignment]
+
+DAMAGED = (
+    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, LZMAError),
+    *(EOFError, NotImplementedError, RuntimeError),  # cut off; an unknown method; encrypted
+)
+"""Beside OSError."""
 
 
-def _of_lzma() -> tuple[type[Exception], ...]:
-    try:
-        from lzma import LZMAError
-    except ImportError:  # a Python built without liblzma reads no such archive
-        return ()
-    return (LZMAError,)
-
-
-DAMAGED: tuple[type[Exception], ...] = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, *_of_lzma())
-"""Beside an OSError without a number, which is what bzip2 and gzip raise."""
-UNREADABLE: tuple[type[Exception], ...] = (OSError, *DAMAGED)
-
-
-@contextlib.contextmanager
-def read_archive(path: Path) -> Iterator[None]:
-    """Context in which an archive is read, and maybe other files are written. Raises ValueError that names a damaged one."""
-    try:
-        yield
-    except UNREADABLE as error:
-        if isinstance(error, OSError) and error.errno is not None:  # the system's, of any file
-            raise
-        reason = " ".join(str(error).split())
-        raise ValueError(f"{path}: no archive, or damaged ({reason}); download it again") from None
+def why(error: Exception) -> str:
+    """What is said of it, in one line."""
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import local
 
-from workloads.common.data.regular import open_regular
 from workloads.common.images.files import BadImage
 from workloads.common.images.jpeg import Header, Reader, read_header
+from workloads.files import open_stream
 
 FILES_PER_TASK = 64
 HEADER_BYTES = 1 << 14
@@ -54,7 +54,7 @@ def _decoded(reader: Reader, path: str | Path) -> Header:
 def _header(reader: Reader, path: str | Path) -> Header:
     """The header, after a look at the end. A JPEG that does not end as one should is decoded to know."""
     try:
-        with open(open_regular(path), "rb", buffering=0) as file:
+        with open_stream(path) as file:
             size = os.fstat(file.fileno()).st_size
             start = file.read(HEADER_BYTES)
             file.seek(max(0, size - len(JPEG_END)))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.common.data.regular import open_regular
+from workloads.files import open_regular
 
 
 class BadImage(ValueError):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import stat
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ import numpy as np
 from workloads.api import Array, Settings, option
 from workloads.common import manifest as manifests
 from workloads.common.networks import torch_files
+from workloads.files import read_bytes
 
 WEIGHTS = "weights.npz"
 BYTES_MAXIMUM = 1 << 30
@@ -147,12 +147,7 @@ def resolve(settings: Settings, published: Published, shapes: Shapes, decode: De
 def _read(path: Path, published: Published) -> bytes:
     """The content of a plain file of a sensible size; a pipe or a device is not opened."""
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError("not a file")
-        if status.st_size > BYTES_MAXIMUM:
-            raise ValueError(f"{status.st_size:,} bytes, more than a backbone has")
-        return path.read_bytes()
+        return read_bytes(path, BYTES_MAXIMUM)
     except OSError as error:
         raise ValueError(f"{error.strerror}; {published.file} comes from {published.url}") from None
 

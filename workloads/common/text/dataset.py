@@ -18,6 +18,7 @@ from workloads.common.text import prepared, sources, subtoken_learning
 from workloads.common.text.encoding import chunks
 from workloads.common.text.prepared import SIDES, SPLITS, Processed
 from workloads.common.text.subtokens import Subtokeniser
+from workloads.files import open_stream
 
 TOOLS = ("sacremoses", "subword-nmt")
 """What plain text is processed with."""
@@ -336,7 +337,7 @@ class WMT17EnDe(TextDataset):
 def md5(path: Path) -> str:
     """Hex digest of a file."""
     digest = hashlib.md5(usedforsecurity=False)
-    with path.open("rb") as file:
+    with open_stream(path) as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from workloads.common.text.subtokens import Subtokeniser
 from workloads.common.text.vocabulary import UNK, Vocabulary
+from workloads.files import open_stream, read_bytes
 
-CHUNK_BYTES = 1 << 22
+CHUNK_BYTES, LINE_BYTES = 1 << 22, 1 << 26
 
 Int32s = npt.NDArray[np.int32]
 
@@ -113,7 +114,7 @@ def chunks(path: Path) -> Iterator[bytes]:
     """A file in pieces that end with a line. Raises ValueError naming it."""
     rest = b""
     try:
-        with path.open("rb") as file:
+        with open_stream(path) as file:
             while block := file.read(CHUNK_BYTES):
                 cut = block.rfind(b"\n") + 1
                 if cut:
@@ -121,6 +122,8 @@ def chunks(path: Path) -> Iterator[bytes]:
                     rest = block[cut:]
                 else:
                     rest += block
+                if len(rest) > LINE_BYTES:
+                    raise ValueError(f"{path}: a line of more than {LINE_BYTES:,} bytes is no sentence")
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
     if rest:
@@ -141,7 +144,7 @@ def decode(data: bytes, path: object, first_line: int) -> str:
 def read_lines(path: Path) -> list[str]:
     """The lines of a text file that fits into memory, without their ends. Raises ValueError naming file and line."""
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
     lines = decode(data, path, 1).split("\n")

@@ -20,11 +20,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import IO, Any
 
-from workloads.common.data.archives import UNREADABLE, read_archive
-from workloads.common.data.regular import open_regular
+from workloads.common.data.archives import DAMAGED, why
 from workloads.common.text.encoding import chunks, decode
 from workloads.common.text.prepared import SIDES, Processed, cores
 from workloads.common.text.vocabulary import Vocabulary
+from workloads.files import open_stream
 
 CLEAN_WORDS, CLEAN_RATIO = (1, 80), 9
 """Words of a side, and words of one side over those of the other (reference script; Moses' default)."""
@@ -67,16 +67,15 @@ def find_members(source: Path, names: Sequence[str], expected: str) -> dict[str,
         if len(places) == len(wanted):
             break
         try:
-            with open(open_regular(archive), "rb") as file, tarfile.open(fileobj=file) as tar:
+            with open_stream(archive) as file, tarfile.open(fileobj=file) as tar:
                 for member in tar:
                     name = Path(member.name).name
                     if member.size > BYTES_MAXIMUM:
                         raise OSError(f"{name} of {member.size:,} bytes is no file of WMT")
                     if member.isfile() and name in wanted:
                         places.setdefault(name, (archive, member.name))
-        except UNREADABLE as error:
-            reason = " ".join(str(error).split())
-            raise ValueError(f"{archive}: cannot be read ({reason}); download it again") from None
+        except (OSError, *DAMAGED) as error:
+            raise ValueError(f"{archive}: cannot be read ({why(error)}); download it again") from None
     missing = [name for name in names if name not in places]
     if missing:
         raise ValueError(f"{source}: no {missing[0]}, neither as a file nor in an archive; expected are {expected}")
@@ -107,13 +106,16 @@ def append(member: tuple[Path, str], out: IO[bytes]) -> None:
 @contextlib.contextmanager
 def _opened(path: Path, member: str) -> Iterator[IO[bytes]]:
     if not member:
-        with path.open("rb") as file:
+        with open_stream(path) as file:
             yield file
         return
-    with read_archive(path), tarfile.open(path) as tar:
-        inner = tar.extractfile(member)
-        assert inner is not None, (path, member)
-        yield inner
+    try:
+        with open_stream(path) as file, tarfile.open(fileobj=file) as tar:
+            inner = tar.extractfile(member)
+            assert inner is not None, (path, member)
+            yield inner
+    except DAMAGED as error:
+        raise ValueError(f"{path}: {member} cannot be read ({why(error)}); download it again") from None
 
 
 def _copy(file: IO[bytes], out: IO[bytes]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.common.text.vocabulary import PAD
+from workloads.files import read_bytes
 
 END = 1
 """The id of EOS; that of padding is 0. They are the first two lines of a vocabulary, however they are written there."""
@@ -53,7 +54,7 @@ class Subtokeniser:
     def read(cls, path: Path) -> Subtokeniser:
         """From a file with a subtoken in quotes a line. Raises ValueError naming the file, and the line where one is wrong."""
         try:
-            lines = path.read_bytes().decode("utf-8").split("\n")
+            lines = read_bytes(path).decode("utf-8").split("\n")
         except OSError as error:
             raise ValueError(f"{path}: {error.strerror}; a vocabulary of subtokens is expected") from None
         except UnicodeDecodeError as error:

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from workloads.files import read_bytes
+
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """Ids of padding, an unknown subword, the beginning and the end of a sentence (reference seq2seq/data/config.py)."""
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
@@ -70,7 +72,7 @@ class Vocabulary:
     def read(cls, path: Path) -> Vocabulary:
         """From a file with a subword a line. Raises ValueError naming the file, and the line where one is wrong."""
         try:
-            text = path.read_bytes().decode("utf-8")
+            text = read_bytes(path).decode("utf-8")
         except OSError as error:
             raise ValueError(f"{path}: {error.strerror}; a vocabulary with a subword a line is expected") from None
         except UnicodeDecodeError as error:

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from workloads.common import manifest as manifests
-from workloads.common.data.archives import read_archive
-from workloads.common.data.regular import open_regular
+from workloads.common.data.archives import DAMAGED, why
 from workloads.common.images.batches import arrays
 from workloads.common.manifest import Manifest
 from workloads.common.networks import caffe2_files
+from workloads.files import open_stream
 
 SIDE, CLASSES = 32, 10
 FILES = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "val": ("test_batch",)}
@@ -71,7 +71,7 @@ def _archive_note(source: Path) -> list[str]:
     if source.is_dir():
         return []
     digest = hashlib.md5(usedforsecurity=False)
-    with source.open("rb") as file:
+    with open_stream(source) as file:
         while block := file.read(1 << 20):
             digest.update(block)
     if digest.hexdigest() in MD5:
@@ -87,15 +87,18 @@ def opened(source: Path) -> Iterator[tuple[str, Reader]]:
         ending = ".bin" if (folder / "test_batch.bin").is_file() else ""
         yield ending, lambda name: _from_folder(folder, name)
         return
-    with read_archive(source), tarfile.open(source) as archive:
-        members = {Path(item.name).name: item for item in archive if item.isfile()}
-        ending = ".bin" if "test_batch.bin" in members else ""
-        yield ending, lambda name: _from_archive(source, archive, members.get(name), name)
+    try:
+        with open_stream(source) as file, tarfile.open(fileobj=file) as archive:
+            members = {Path(item.name).name: item for item in archive if item.isfile()}
+            ending = ".bin" if "test_batch.bin" in members else ""
+            yield ending, lambda name: _from_archive(source, archive, members.get(name), name)
+    except DAMAGED as error:
+        raise ValueError(f"{source}: not a tar archive, or damaged ({why(error)})") from None
 
 
 def _from_folder(folder: Path, name: str) -> bytes:
     try:
-        with open(open_regular(folder / name), "rb") as file:
+        with open_stream(folder / name) as file:
             return file.read(MEMBER_BYTES_MAXIMUM)
     except OSError as error:
         raise ValueError(f"{folder / name}: {error.strerror}; CIFAR-10 has data_batch_1 … 5 and test_batch") from None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from workloads.common import manifest as manifests
+from workloads.common.data.archives import DAMAGED
 from workloads.common.data.published import COUNTS
-from workloads.common.data.regular import open_regular
 from workloads.common.images.batches import arrays
 from workloads.common.images.sharded import UInt8s
 from workloads.common.manifest import Manifest
+from workloads.files import open_stream
 
 PACKAGED = Path("/usr/share/datasets/fashion-mnist")
 SPLITS = {"train": "train", "val": "t10k"}
@@ -29,9 +29,9 @@ BYTES_MAXIMUM = 16 + COUNTS["fashion-mnist"]["train"] * SIDE**2
 def read_idx(path: Path, magic: int) -> UInt8s:
     """The array of a gzipped IDX file. Raises ValueError if the file is not what its header says."""
     try:
-        with open(open_regular(path), "rb") as file, gzip.open(file) as unpacked:
+        with open_stream(path) as file, gzip.open(file) as unpacked:
             content = unpacked.read(BYTES_MAXIMUM + 1)
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, *DAMAGED) as error:
         raise ValueError(f"{path}: cannot be read ({error}); type: apt-get install dataset-fashion-mnist") from None
     dimensions = magic & 0xFF
     header = np.frombuffer(content[: 4 * (1 + dimensions)], ">u4").tolist()

@@ -22,15 +22,8 @@ class FakeLink:
 
     def __init__(self, name, addresses, answers=None, facts=None):
         self.name, self.answers, self.port, self.closed = name, answers or {}, None, False
-        hardware = {"gpus": [], "cpu_model": "x"}
-        self.facts = {
-            "name": name,
-            "suite": __version__,
-            "addresses": addresses,
-            "cores": [0, 1],
-            "hardware": hardware,
-            **(facts or {}),
-        }
+        self.facts = {"name": name, "suite": __version__, "addresses": addresses, "cores": [0, 1]}
+        self.facts |= {"hardware": {"gpus": [], "cpu_model": "x"}, **(facts or {})}
         self.asked = []
 
     def ask(self, do, **order):
@@ -91,24 +84,14 @@ def test_a_name_that_says_nothing_over_there_leads_to_the_only_address():
 
 LEADS = {"peer": "10.0.0.1", "address": "10.0.0.2", "interface": "eth0"}
 BAD = {
-    "loopback": (
-        route("127.0.0.1", "lo", "127.0.1.1"),
-        {},
-        "machine a: its name leads to 127.0.1.1 on b, which is",
-    ),
-    "elsewhere": (
-        route("10.0.0.2", "eth0", "9.9.9.9"),
-        {},
-        "machine a: b reaches it as 9.9.9.9, which none of its interfaces",
-    ),
+    "loopback": (route("127.0.0.1", "lo", "127.0.1.1"), {}, "machine a: its name leads to 127.0.1.1 on b, which is"),
+    "elsewhere": (route("10.0.0.2", "eth0", "9.9.9.9"), {},
+     "machine a: b reaches it as 9.9.9.9, which none of its interfaces"),
     "same machine": (route("10.0.0.1", "eth0"), {"name": "a"}, "launch: a, b are one machine, which calls itself a"),
     "version": (route("10.0.0.2", "eth0"), {"suite": "0.0.9"}, "machine b has version 0.0.9 of the suite"),
-    "no route": (
-        {"route": {"error": "Name or service not known"}},
-        {},
-        "b: Name or service not known: a is not known there",
-    ),
-}
+    "no route": ({"route": {"error": "Name or service not known"}}, {},
+     "b: Name or service not known: a is not known there"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", BAD)
@@ -125,12 +108,9 @@ def test_machines_that_are_not_fit_for_a_run(kind):
 
 
 def test_a_machine_that_does_not_come_is_named_with_the_reason():
-    link = FakeLink("b", {})
-    link.facts, link.lost = (
-        None,
-        lambda: LostHost("rank_died", "machine b is lost: ssh ended with exit code 255: refused"),
-    )
-    with pytest.raises(ValueError, match="machine b is lost: ssh ended with exit code 255: refused"):
+    link, said = FakeLink("b", {}), "machine b is lost: ssh ended with exit code 255: refused"
+    link.facts, link.lost = None, lambda: LostHost("rank_died", said)
+    with pytest.raises(ValueError, match=said):
         Agents([link], LAUNCH)
 
 
@@ -152,17 +132,12 @@ def file_of(content):
     ("answer", "said"),
     [
         (asked(), None),
-        (
-            asked({**HERE, "torch": "2.1"}),
-            "machine b: torch is 2.1 in environment torch, here it is 2.0; make them equal: suite env create torch",
-        ),
-        (
-            asked(code=127, errors="sh: nothing\n"),
-            "machine b: environment torch does not answer there: sh: nothing",
-        ),
+        (asked({**HERE, "torch": "2.1"}),
+         "machine b: torch is 2.1 in environment torch, here it is 2.0; make them equal: suite env create torch"),
+        (asked(code=127, errors="sh: nothing\n"), "machine b: environment torch does not answer there: sh: nothing"),
         ({"error": "/python: No such file or directory"}, "b: /python: No such file or directory"),
     ],
-)
+)  # fmt: skip
 def test_packages_are_the_same_everywhere(answer, said):
     links = [FakeLink("a", {}, {"ask": asked()}), FakeLink("b", {}, {"ask": answer})]
     with pytest.raises(ValueError, match=rf"^{re.escape(said)}\Z") if said else nullcontext():
@@ -195,7 +170,6 @@ def test_data_are_the_same_everywhere(tmp_path, manifest, said):
 
 
 def job_with(command):
-    """A job whose caches are cleared by it."""
     settings = SimpleNamespace(dataset="movielens", data_dir="", nodes=1)
     return SimpleNamespace(template=SimpleNamespace(settings=settings), cache_clear={"cache_clear_command": [command]})
 

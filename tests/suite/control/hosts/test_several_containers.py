@@ -8,17 +8,7 @@ import pytest
 from tests.helpers import TOY, TOY_RUN, only, status
 from tests.machines import needs
 from tests.machines.docker import IMAGE, daemon
-from tests.suite.control.hosts.test_several import (
-    SLEEPING,
-    SSH,
-    assert_node2_is_named,
-    clean,
-    folder,  # noqa: F401, a fixture
-    process_on,
-    processes_on,
-    run,
-    started,
-)
+from tests.suite.control.hosts import test_several as several
 from tests.suite.environments.test_docker import words
 
 
@@ -36,11 +26,11 @@ def two(machines_of_module, tmp_path_factory):
         yield made
 
 
+folder = several.folder  # fixtures
 IN_DOCKER = (*words(), f"environment.options=['--env=PYTHONPATH={TOY}']")
 
 
 def containers(two):
-    """Names of the containers on all machines."""
     return [
         name
         for machine in two.all
@@ -48,8 +38,8 @@ def containers(two):
     ]
 
 
-def test_a_run(two, folder):  # noqa: F811
-    done = run(two, folder, *TOY_RUN, *IN_DOCKER, "gpus=2", "nodes=2", *SSH)
+def test_a_run(two, folder):
+    done = several.run(two, folder, *TOY_RUN, *IN_DOCKER, "gpus=2", "nodes=2", *several.SSH)
     assert done.returncode == 0, done.stdout + done.stderr
     run_folder = only(folder.glob("logs/*/*/run_0"))
     assert status(run_folder)["status"] == "success"
@@ -58,23 +48,23 @@ def test_a_run(two, folder):  # noqa: F811
 
 
 @pytest.mark.parametrize("kind", ["rank", "client"])
-def test_a_fault_is_named_and_no_container_is_left(two, folder, kind):  # noqa: F811
-    with started(two, folder, *SLEEPING, *IN_DOCKER, *SSH) as (run_folder, _):
+def test_a_fault_is_named_and_no_container_is_left(two, folder, kind):
+    with several.started(two, folder, *several.SLEEPING, *IN_DOCKER, *several.SSH) as (run_folder, _):
         found = {
-            "rank": lambda: processes_on(two["node2"], "", "suite.worker.main")[-1],
-            "client": lambda: process_on(two["node2"], "docker run", "suite.worker.main"),
+            "rank": lambda: several.processes_on(two["node2"], "", "suite.worker.main")[-1],
+            "client": lambda: several.process_on(two["node2"], "docker run", "suite.worker.main"),
         }[kind]()
         found.kill()
-        assert_node2_is_named(run_folder, "")
-        clean(two)
+        several.assert_node2_is_named(run_folder, "")
+        several.clean(two)
     assert containers(two) == []
 
 
-def test_an_image_that_one_machine_lacks(two, folder):  # noqa: F811
+def test_an_image_that_one_machine_lacks(two, folder):
     two["node2"].run(["docker", "tag", IMAGE, "other:1"])
     two["node2"].run(["docker", "rmi", IMAGE])
     try:
-        done = run(two, folder, *TOY_RUN, *IN_DOCKER, "gpus=2", "nodes=2", *SSH)
+        done = several.run(two, folder, *TOY_RUN, *IN_DOCKER, "gpus=2", "nodes=2", *several.SSH)
     finally:
         two["node2"].run(["docker", "tag", "other:1", IMAGE])
     assert done.returncode == 2

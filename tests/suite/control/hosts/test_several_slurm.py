@@ -4,59 +4,39 @@ import pwd
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.helpers import TOY_RUN, only, status, wait_until
-from tests.suite.control.hosts.test_several import (  # noqa: F401, its fixtures too
-    SLEEPING,
-    clean,
-    command,
-    ended,
-    folder,
-    ours,
-    run,
-    started,
-    surroundings,
-    two,
-)
+from tests.suite.control.hosts import test_several as several
 
+folder, two = several.folder, several.two  # fixtures
 USER = "nobody"
 
 
-def test_a_plain_user(two, folder):  # noqa: F811
+def test_a_plain_user(two, folder):
     """All files of the run are his, and nothing of his is left."""
     for machine in two.all:
         machine.open_to_all(Path(sys.base_prefix))
     folder.chmod(0o777)
     own = {"HOME": "/tmp", "SUITE_DATA_DIR": str(folder / "data"), "PYTHONDONTWRITEBYTECODE": "1"}
-    words = ["salloc", "-N2", "--quiet", *command(*TOY_RUN, "gpus=2", "nodes=2")]
-    done = two.hub.run(words, folder, user=USER, check=False, timeout=120, variables=surroundings(folder, **own))
+    words = ["salloc", "-N2", "--quiet", *several.command(*TOY_RUN, "gpus=2", "nodes=2")]
+    done = two.hub.run(
+        words, folder, user=USER, check=False, timeout=120, variables=several.surroundings(folder, **own)
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     run_folder = only(folder.glob("logs/*/*/run_0"))
     assert status(run_folder)["status"] == "success"
     assert {path.stat().st_uid for path in run_folder.rglob("*")} == {pwd.getpwnam(USER).pw_uid}
-    clean(two)
+    several.clean(two)
     assert not any(list(node.tmp.glob("suite-run-*")) for node in two.nodes)
 
 
-def job(two):  # noqa: F811
-    """The id of the only job."""
+def job(two):
     return only(two.hub.run(["squeue", "--noheader", "--format=%i"]).stdout.split())
 
 
-@pytest.mark.full  # slurmctld looks every 30 s; its words are in test_connection.py, and scancel interrupts in test_several.py
-def test_the_time_limit_interrupts(two, folder):  # noqa: F811
-    with started(two, folder, *SLEEPING, before=("salloc", "-N2", "--quiet")) as (run_folder, _):
-        two.hub.run(["scontrol", "update", f"JobId={job(two)}", "EndTime=now"])
-        found = ended(run_folder)
-        assert found["status"] == "interrupted", found
-        clean(two)
-
-
-def test_a_job_that_slurm_puts_back_into_the_queue_goes_on(two, folder):  # noqa: F811
+def test_a_job_that_slurm_puts_back_into_the_queue_goes_on(two, folder):
     """`launch=slurm` submits the command; a second start of the job takes up what the first had not finished."""
     words = [*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=sleep", "stop=epochs:2", "launch=slurm"]
-    done = run(two, folder, *words)
+    done = several.run(two, folder, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     number = job(two)
     assert number in done.stdout
@@ -73,4 +53,4 @@ def test_a_job_that_slurm_puts_back_into_the_queue_goes_on(two, folder):  # noqa
 
     wait_until("the second attempt ends well", finished)
     wait_until("the job leaves", lambda: not two.hub.run(["squeue", "--noheader"]).stdout)
-    assert not ours(two)
+    assert not several.ours(two)

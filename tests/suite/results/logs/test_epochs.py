@@ -86,8 +86,7 @@ ONE_THEN_4 = list(range(1, 62, 4))
 )
 def test_old_logs_with_few_or_late_starts(tmp_path, labels, starts, offset, epochs):
     reading = reading_of(tmp_path, old_log(labels, starts, offset))
-    assert reading.record.status == "success"
-    assert reading.record.epochs_to_target == epochs
+    assert (reading.record.status, reading.record.epochs_to_target) == ("success", epochs)
 
 
 @pytest.mark.parametrize(
@@ -114,19 +113,13 @@ def test_old_log_without_labels_counts_starts_only_if_they_keep_pace(tmp_path):
 @pytest.mark.parametrize(
     ("accuracy", "opened", "epochs"),
     [
-        ([1, 2, 2], [1, 2, 3], 3),
-        ([1, 1, 2], [0, 1, 2], 3),
-        ([1, 2, 3], [0, 1, 2], 3),
-        ([0, 1, 2], [1, 2, 3], 3),
-        ([1, 2, 3], [1, 2, 3], 3),
-        ([1, 2, 3], [1, 5, 9], None),
-        ([1, 2, 2], [1, 1, 2], None),
+        *(([1, 2, 2], [1, 2, 3], 3), ([1, 1, 2], [0, 1, 2], 3), ([1, 2, 3], [0, 1, 2], 3), ([0, 1, 2], [1, 2, 3], 3)),
+        *(([1, 2, 3], [1, 2, 3], 3), ([1, 2, 3], [1, 5, 9], None), ([1, 2, 2], [1, 1, 2], None)),
     ],
 )
 def test_two_labels_of_one_evaluation(tmp_path, accuracy, opened, epochs):
     reading = reading_of(tmp_path, new_log(accuracy, opened=opened))
-    assert reading.record.status == "success"
-    assert reading.record.epochs_to_target == epochs
+    assert (reading.record.status, reading.record.epochs_to_target) == ("success", epochs)
     assert ("label" in said(reading)) == (accuracy != opened)
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.results.logs.recorded_telemetry import json_object, machine_folders, telemetry
-from tests.helpers import examples
+from tests.helpers import examples, json_values
 
 
 def lines(folder, *rows):
@@ -98,19 +98,11 @@ def test_a_file_that_is_missing_too_long_or_of_another_form_is_not_read(tmp_path
         assert json_object(tmp_path / "run.json") == json_object(tmp_path / "none.json") == {}
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.floats(allow_nan=True) | st.integers() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=10,
-)
+NAMES = st.sampled_from(["seconds", "gpu_percent", "gpu_power_watts", "x"])
 
 
 @examples(30)
-@given(
-    st.lists(
-        st.dictionaries(st.sampled_from(["seconds", "gpu_percent", "gpu_power_watts", "x"]), JSON) | JSON, max_size=8
-    )
-)
+@given(st.lists(st.dictionaries(NAMES, json_values(10)) | json_values(10), max_size=8))
 def test_no_content_fails(tmp_path_factory, rows):
     found = lines(tmp_path_factory.mktemp("run"), *rows)
     if found is not None:

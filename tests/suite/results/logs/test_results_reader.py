@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from suite.results import read
 from suite.results.logs.lines import MAX_LINE_BYTES, MAX_PROBLEMS
 from testing.fake_logs import KEYS, START_MS, demo_log, line, write
-from tests.helpers import examples
+from tests.helpers import examples, json_values
 
 
 def read_lines(tmp_path, lines):
@@ -55,14 +55,10 @@ def test_own_log_is_read_completely(tmp_path):
         ({"qualities": (0.3, 0.4), "stop": "epochs:2"}, "aborted", "", True),
         ({"qualities": (0.3, 0.4), "stop": "epochs:2", "status": "success"}, "success", "", True),
         ({"qualities": (0.3,), "stop": "epochs:2", "reason": "Diverged: nan"}, "aborted", "Diverged: nan", False),
-        (
-            {"qualities": (0.3, 0.6), "status": "success"},
-            "failed",
-            "run_stop says success, but no evaluation reaches the target",
-            False,
-        ),
+        ({"qualities": (0.3, 0.6), "status": "success"}, "failed",
+         "run_stop says success, but no evaluation reaches the target", False),
     ],
-)
+)  # fmt: skip
 def test_how_a_run_ended(tmp_path, options, status, reason, finished):
     record = read_lines(tmp_path, demo_log(**options)).record
     assert (record.status, record.reason, record.finished) == (status, reason, finished)
@@ -120,54 +116,33 @@ def test_hostile_records_are_problems(tmp_path, record):
 
 def test_suite_run_with_wrong_types(tmp_path):
     reading = read_lines(tmp_path, demo_log(devices="two", labels="demo", targets={"hr_at_10": "high"}, system=None))
-    assert [text.split(": ", 1)[1] for text in texts(reading)[:3]] == [
-        "suite_run: devices is not a whole number",
-        "suite_run: targets is not an object of numbers",
-        "suite_run: labels is not a list of texts",
-    ]
-    assert reading.record.settings.devices is None
-    assert reading.record.settings.system == ""
+    wrong = ("devices is not a whole number", "targets is not an object of numbers", "labels is not a list of texts")
+    assert [text.split(": ", 1)[1] for text in texts(reading)[:3]] == [f"suite_run: {text}" for text in wrong]
+    assert (reading.record.settings.devices, reading.record.settings.system) == (None, "")
 
 
 @examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.lists(
-        st.one_of(st.binary(max_size=80), st.sampled_from([b":::MLLOG ", b":::MLL ", b":::MLPv0.5.0 ", b"\n", b"{"]))
-    )
-)
+@given(st.lists(st.binary(max_size=80) | st.sampled_from([b":::MLLOG ", b":::MLL ", b":::MLPv0.5.0 ", b"\n", b"{"])))
 def test_arbitrary_bytes_never_raise(tmp_path, parts):
     reading = read_lines(tmp_path, b"".join(parts))
     assert reading.record.status in ("unreadable", "truncated", "failed", "aborted", "success")
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-)
-KEY = st.sampled_from(
-    [
-        *("run_start", "run_stop", "eval_accuracy", "tracked_stats"),
-        *("suite_run", "epoch_start", "seed", "submission_benchmark"),
-    ]
-)
+METADATA = st.dictionaries(st.sampled_from(["epoch_num", "status"]), json_values(6))
+KEYS_OF_LOGS = ("run_start", "run_stop", "eval_accuracy", "tracked_stats", "suite_run", "epoch_start", "seed")
+KEY = st.sampled_from([*KEYS_OF_LOGS, "submission_benchmark"])
 
 
 @examples(80, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.lists(st.tuples(st.integers(0, 10), KEY, JSON, st.dictionaries(st.sampled_from(["epoch_num", "status"]), JSON)))
-)
+@given(st.lists(st.tuples(st.integers(0, 10), KEY, json_values(6), METADATA)))
 def test_arbitrary_values_never_raise(tmp_path, events):
     reading = read_lines(tmp_path, [line(time, key, value, **metadata) for time, key, value, metadata in events])
     assert reading.record.seconds is None or reading.record.seconds >= 0
 
 
 ENCODED = {
-    "utf-16-le": codecs.BOM_UTF16_LE,
-    "utf-16-be": codecs.BOM_UTF16_BE,
-    "utf-16-le without its mark": b"",
-    "utf-16-be without its mark": b"",
-    "utf-8": codecs.BOM_UTF8,
+    **{"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE, "utf-8": codecs.BOM_UTF8},
+    **{f"utf-16-{order} without its mark": b"" for order in ("le", "be")},
 }
 
 
@@ -262,7 +237,6 @@ def test_a_large_file_without_a_record_takes_little_memory(tmp_path, content):
 
 
 def foreign(benchmark="ncf", **options):
-    """A log of another program: without `suite_run`."""
     lines = [text for text in demo_log(**options) if '"suite_run"' not in text]
     return [text.replace('"value": "ncf"', f'"value": "{benchmark}"') for text in lines]
 
@@ -352,23 +326,17 @@ def test_only_the_float32_of_the_target_itself_meets_it(tmp_path, quality, targe
 
 
 @pytest.mark.parametrize(
-    ("keys", "seed", "count"),
+    ("written", "seed", "count"),
     [
-        ({"seed": 2**63 + 1}, 2**63 + 1, 0),
-        ({"seed": "4096"}, 4096, 0),
-        ({"seed": 7.0}, 7, 0),
-        ({"seed": 1621233964.25}, None, 1),
-        ({"seed": 1e300}, None, 1),
-        ({"seed": 2**64}, None, 1),
-        ({"seed": "tomorrow"}, None, 1),
-        ({"seed": "none"}, None, 0),
-        ({"seed": None}, None, 0),
+        *((2**63 + 1, 2**63 + 1, 0), ("4096", 4096, 0), (7.0, 7, 0), (1621233964.25, None, 1), (1e300, None, 1)),
+        *((2**64, None, 1), ("tomorrow", None, 1), ("none", None, 0), (None, None, 0)),
     ],
 )
-def test_seeds_are_exact_or_none(tmp_path, keys, seed, count):
-    reading = read_lines(tmp_path, demo_log(keys=keys))
+def test_seeds_are_exact_or_none(tmp_path, written, seed, count):
+    lines = demo_log(keys={"seed": written})
+    reading = read_lines(tmp_path, lines)
     assert reading.record.seed == seed
-    old = [text.replace('"key": "seed"', '"key": "run_set_random_seed"') for text in demo_log(keys=keys)]
+    old = [text.replace('"key": "seed"', '"key": "run_set_random_seed"') for text in lines]
     assert read_lines(tmp_path, old).record.seed == seed
     assert sum("seed is not a whole number" in text for text in texts(reading)) == count
     assert "run_set_random_seed" not in reading.record.hyperparameters

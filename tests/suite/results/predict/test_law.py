@@ -5,17 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from suite.results.predict.law import (
-    CONSTANTS_UP_TO,
-    INTERVAL_FACTOR,
-    LAW,
-    LINEAR,
-    WORKLOADS,
-    Fit,
-    Observation,
-    of_workload,
-    published_families,
-)
+from suite.results.predict import law
+from suite.results.predict.law import Fit, Observation
 
 
 def made(rate, b_half, exponent, rows, name="made"):
@@ -29,7 +20,7 @@ ROWS = ((8, 400.0), (16, 200.0), (64, 50.0), (512, 40.0))
 
 
 def test_constants_are_recovered_and_predict_from_the_smallest_row_alone():
-    b_half, exponent = float(LAW.b_half[30 * 21]), 0.05
+    b_half, exponent = float(law.LAW.b_half[30 * 21]), 0.05
     fit = Fit([made(rate, b_half, exponent, ROWS) for rate in (100.0, 250.0, 900.0, 950.0, 7.0, 8.0)])
     assert fit.constants == pytest.approx((b_half, exponent))
     new = made(3.0, b_half, exponent, ROWS)
@@ -61,11 +52,11 @@ def test_intervals_grow_with_the_distance():
     assert found == sorted(found, key=lambda one: one.spread)
     middle, low, high = found[1].seconds_per_epoch(64)
     assert low < middle < high
-    assert math.log(high / middle) == pytest.approx(INTERVAL_FACTOR * found[1].spread)
+    assert math.log(high / middle) == pytest.approx(law.INTERVAL_FACTOR * found[1].spread)
 
 
 def test_linear_is_the_law_without_constants():
-    fit = Fit([], LINEAR)
+    fit = Fit([], law.LINEAR)
     row = Observation("resnet50", 8, 64.0, 10.0)
     assert math.exp(fit.predict([row], Observation("resnet50", 80, 8.0, 1.0)).centre) == pytest.approx(80.0)
 
@@ -74,9 +65,12 @@ def test_linear_is_the_law_without_constants():
     "noise", [{"spread": 0.025}, {"spread": 0.035}, {"drift": 3}, {"drift": 5}, {"freedom": 2}, {"freedom": 4}]
 )
 def test_the_fixed_constants_are_the_likeliest_of_the_rounds_that_they_were_chosen_on(noise):
-    families = [family for family in published_families()[0] if family[0].round in CONSTANTS_UP_TO]
+    families = [family for family in law.published_families()[0] if family[0].round in law.CONSTANTS_UP_TO]
     chosen, neighbour = (
-        sum(math.log(np.exp(Fit(of_workload(families, name), LAW, **one)._total).mean()) for name in WORKLOADS)
+        sum(
+            math.log(np.exp(Fit(law.of_workload(families, name), law.LAW, **one)._total).mean())
+            for name in law.WORKLOADS
+        )
         for one in ({}, noise)
     )
     assert neighbour < chosen

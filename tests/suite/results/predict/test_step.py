@@ -6,6 +6,7 @@ from suite.results.fits import StepFit
 from suite.results.predict.step import BACKWARD_SHARE, fit_step, step_time
 from suite.results.predict.systems import Interconnect, System, Traffic, find_system, systems
 from suite.results.published import csv_rows
+from tests.suite.results.test_articles import KERAS, printed
 from workloads.api import GradientTraffic
 
 GB = 1e9
@@ -19,25 +20,14 @@ def ring(gb_per_second, latency=0.0, devices=8):
     return System("ring", "ring", devices, Interconnect(gb_per_second * GB, latency), None)
 
 
-def printed(source, model, metric, batch=None, chips=None):
-    """A figure of the shipped throughput.csv; exactly one must fit."""
-    wanted = {"source": source, "model": model, "metric": metric, "kind": "measured by the authors"}
-    wanted |= {name: value for name, value in (("batch", batch), ("chips", chips)) if value is not None}
-    (row,) = (row for row in csv_rows("throughput*.csv", tuple(wanted)) if wanted.items() <= row.items())
-    return float(row["value"])
-
-
-KERAS = "article: Keras and TensorFlow on DGX-1"
-CIFAR = "LittleCNN (CIFAR-10, 32x32)"
-
-
 def test_leaving_one_gpu_is_a_cost_of_tensors_not_of_bytes():
     """ResNet-50 loses 92 ms a step for 102 MB, VGG16 31 ms for 553 MB: no bandwidth does that, 161 and 32 tensors do."""
     sizes = {"ResNet-50": (102.2e6, 161), "VGG16": (553.4e6, 32)}
     lost = {}
     for name in sizes:
-        alone = 32 / printed(KERAS, f"{name} (synthetic 224x224)", "training throughput")
-        speedup = printed(KERAS, f"{name} (synthetic 224x224)", "training speedup over 1 GPU", chips="2")
+        model = f"{name} (synthetic 224x224)"
+        alone = 32 / printed(KERAS, model=model, metric="training throughput")
+        speedup = printed(KERAS, model=model, metric="training speedup over 1 GPU", chips="2")
         lost[name] = 2 * alone / speedup - alone
     assert lost["ResNet-50"] == pytest.approx(92e-3, abs=1e-3)
     assert lost["VGG16"] == pytest.approx(31e-3, abs=1e-3)
@@ -121,7 +111,7 @@ def test_step_cost_is_recovered_and_needs_two_batches():
         ("a: {devices_per_node: 0, inside: {gb_per_second: 1}}", "devices_per_node is 0"),
         ("a: {devices_per_node: 8, inside: {gb_per_second: fast}}", "gb_per_second is fast"),
         ("a: {devices_per_node: 8, inside: {gbps: 1}}", "gbps is not known"),
-        ("a: [", "no description of a system"),
+        ("a: [", "mine.yaml: line [12]: did not find"),
     ],
 )
 def test_a_file_that_describes_no_system_is_one_line(tmp_path, text, message):

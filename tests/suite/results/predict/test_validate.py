@@ -6,14 +6,7 @@ import pandas as pd
 import pytest
 
 from suite.results.identity import key
-from suite.results.predict.law import (
-    INTERVAL_FACTOR,
-    LEVEL,
-    WORKLOADS,
-    of_workload,
-    outside_of_the_law,
-    published_families,
-)
+from suite.results.predict import law
 from suite.results.predict.validate import PROTOCOLS, errors, held_out, under, validate
 from suite.results.scores import find_published, published_results
 
@@ -30,8 +23,8 @@ def figure(held, protocol, name="median_error", rule="the law"):
 
 
 def test_families_are_those_of_the_one_identity():
-    families, left_out = published_families()
-    known = [row for row in published_results() if row.workload in WORKLOADS]
+    families, left_out = law.published_families()
+    known = [row for row in published_results() if row.workload in law.WORKLOADS]
     assert sum(map(len, families)) + sum(left_out.values()) == len(known)
     by_name = {(row.run, row.workload, row.devices): key(row, "gpus", "batch") for row in known}
     for family in families:
@@ -51,9 +44,9 @@ def test_families_are_those_of_the_one_identity():
 def test_a_gpu_is_known_without_its_makers_name(hardware, reason):
     row = next(row for row in find_published("v0.7/NVIDIA") if row.workload == "resnet50")
     changed = type(row)(**{**vars(row), "device_name": hardware})
-    assert outside_of_the_law(changed) == reason
+    assert law.outside_of_the_law(changed) == reason
     changed.division = "open"
-    assert outside_of_the_law(changed) == "open division"
+    assert law.outside_of_the_law(changed) == "open division"
 
 
 def test_the_bars_are_met_and_linear_would_fail_them(validation):
@@ -65,10 +58,10 @@ def test_the_bars_are_met_and_linear_would_fail_them(validation):
 
 
 def test_intervals_hold_what_they_say(validation):
-    assert round(validation.factor, 2) == INTERVAL_FACTOR
+    assert round(validation.factor, 2) == law.INTERVAL_FACTOR
     near = validation.held[validation.held["predicted_from"] != "new machine"]
     inside = near.loc[near["rule"] == "the law", "width"] <= validation.factor
-    assert inside.mean() == pytest.approx(LEVEL, abs=0.005)
+    assert inside.mean() == pytest.approx(law.LEVEL, abs=0.005)
 
 
 def test_how_far_the_law_and_perfect_scaling_hold(validation):
@@ -88,7 +81,7 @@ def test_how_far_the_law_and_perfect_scaling_hold(validation):
 
 def test_a_new_machine_shares_nothing_with_what_was_fitted():
     """Of one family beside others of its submitter alone nothing is left of the fit: as if there were none."""
-    families = of_workload(published_families()[0], "resnet50")
+    families = law.of_workload(law.published_families()[0], "resnet50")
     chosen = [family for family in families if family[0].submitter == "NVIDIA"]
     unknown, empty = (held_out(chosen[:1], fitted) for fitted in (chosen, []))
     assert list(under(unknown, NEW)["error"]) == pytest.approx(list(under(empty, SMALLEST)["error"]))

@@ -1,31 +1,23 @@
 """Pages in Chromium: they load without a request or an error; filters, legends, sorting, hover and addresses work."""
 
 import re
-import shutil
 
 import pytest
 from playwright.sync_api import expect
 
 from suite.cli import main
 from testing.fake_logs import write_run
+from tests.browser import chromium, needs_chromium, visited
 from tests.helpers import wait_until
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.slow, needs_chromium]
 WIDTHS = (400, 800, 1280, 2560)
 
 
 @pytest.fixture(scope="module")
 def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -39,22 +31,15 @@ def report(tmp_path_factory):
                 targets = {"hr_at_10" if workload == "ncf" else "map": 0.635}
                 name = f"{workload}-{framework}-{devices}"
                 write_run(folder / "logs", name, seconds_per_epoch=seconds / devices, targets=targets, **named)
-    write_run(
-        folder / "logs", "bad", log=False, status={"status": "oom", "reason": "</script><script>alert(1)</script>"}
-    )
+    hostile = {"status": "oom", "reason": "</script><script>alert(1)</script>"}
+    write_run(folder / "logs", "bad", log=False, status=hostile)
     assert main(["report", str(folder / "logs"), "--html", str(folder / "page.html")]) == 0
     return folder / "page.html"
 
 
 def opened(browser, path, address="", **options):
-    """A page, and what went wrong on it or left it so far."""
-    context = browser.new_context(**options)
-    page, noticed = context.new_page(), []
-    page.on("console", lambda message: noticed.append(message.text))
-    page.on("pageerror", lambda error: noticed.append(str(error)))
-    page.on("dialog", lambda dialog: noticed.append(dialog.message))
-    page.on("request", lambda request: None if request.url[:5] in ("file:", "data:") else noticed.append(request.url))
-    page.goto(f"file://{path}{address}")
+    """A page once its figures are drawn, and what went wrong on it or left it so far."""
+    page, noticed = visited(browser, f"file://{path}{address}", **options)
     page.wait_for_selector("figure[data-drawn]")
     return page, noticed
 
@@ -73,9 +58,8 @@ def test_a_page_fits_its_window_and_asks_for_nothing(browser, report, width, the
     expect(page.locator("figure:not([data-drawn])")).to_have_count(0)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert noticed == []
-    used = page.evaluate(
-        "Math.max(...[...document.querySelectorAll('figure')].map(one => one.getBoundingClientRect().right))"
-    )
+    ends = "[...document.querySelectorAll('figure')].map(one => one.getBoundingClientRect().right)"
+    used = page.evaluate(f"Math.max(...{ends})")
     assert used > min(width, 1800) * 0.9
     page.context.close()
 
@@ -126,9 +110,8 @@ def test_tables_sort_by_numbers_and_axes_turn_linear(browser, report):
         head.locator("button").click()
         assert head.get_attribute("aria-sort") == order
         cells = section.locator("table").first.locator("tbody tr")
-        values = [
-            float(cells.nth(at).locator("td").nth(place).get_attribute("data-value")) for at in range(cells.count())
-        ]
+        columns = [cells.nth(at).locator("td").nth(place) for at in range(cells.count())]
+        values = [float(cell.get_attribute("data-value")) for cell in columns]
         assert values == sorted(values, reverse=order == "descending")
     before = page.locator("#section-1 figure .plot").first.inner_html()
     page.select_option("select[name=axes]", "linear")

@@ -13,15 +13,7 @@ from suite.results import table
 from suite.results.columns import rows
 from suite.results.price import Prices
 from suite.results.render.html import charts, scaling, vega
-from suite.results.render.html.charts import (
-    Chart,
-    Point,
-    Series,
-    file_name,
-    finite_points,
-    framework_slots,
-    result_names,
-)
+from suite.results.render.html.charts import Chart, Point, Series
 from suite.results.render.html.curves import blocks, table_charts
 from suite.results.render.html.scaling import forecast_charts, scaling_charts
 from suite.results.render.html.studies import study_charts
@@ -35,9 +27,8 @@ from tests.suite.results.rows import make_result
 
 HOSTILE = "$\\frac{1$ <b>&\"' --> ]]> 字 \u0301"
 NUMBERS = st.floats(-1e14, 1e14, allow_nan=False)
-POINTS = st.lists(st.builds(Point, NUMBERS, NUMBERS, st.none(), st.none(), st.none()), min_size=1, max_size=300).map(
-    tuple
-)
+POINT = st.builds(Point, NUMBERS, NUMBERS, st.none(), st.none(), st.none())
+POINTS = st.lists(POINT, min_size=1, max_size=300).map(tuple)
 LINE = ((Point(1.0, 1.0), Point(2.0, 2.0)),)
 SHEET = (Path(vega.__file__).parent / "templates" / "page.css").read_text()
 
@@ -49,7 +40,7 @@ def chart(*series, **options):
 
 def charts_of(root):
     (found,) = together(result_rows(table(root)))
-    made = table_charts(found, 1, framework_slots([]))
+    made = table_charts(found, 1, charts.framework_slots([]))
     return [*made.quality, *made.rates]
 
 
@@ -92,8 +83,7 @@ def test_blocks_without_an_evaluation_lie_at_the_seconds_worked_so_far(tmp_path)
 def test_bleu_is_drawn_in_points_whatever_the_log_has(tmp_path):
     write_run(tmp_path, "a", workload="gnmt", qualities=(0.2, 0.65), targets={"bleu": 0.635})
     over_epochs, *_ = charts_of(tmp_path)
-    assert over_epochs.x_label == "epochs"
-    assert over_epochs.target == pytest.approx(63.5)
+    assert (over_epochs.x_label, over_epochs.target) == ("epochs", pytest.approx(63.5))
     assert [point.y for point in over_epochs.series[0].paths[0]] == pytest.approx([20.0, 65.0])
 
 
@@ -104,15 +94,11 @@ def test_names_say_in_words_what_tells_results_apart():
     slow, fast = ({"opt_base_learning_rate": rate, "opt_name": "adam"} for rate in (0.002, 0.006))
     results = [make_result(devices, hyperparameters=keys) for devices, keys in ((1, slow), (2, slow), (2, fast))]
     results.append(make_result(2, hyperparameters=slow, targets={"hr_at_10": 0.5}))
-    assert result_names(results[:2]) == ["1 device", "2 devices"]
-    assert result_names(results) == [
-        "1 device",
-        "2 devices",
-        "2 devices, learning rate 0.006",
-        "2 devices, target hr_at_10 0.5",
-    ]
+    assert charts.result_names(results[:2]) == ["1 device", "2 devices"]
+    two = ["2 devices", "2 devices, learning rate 0.006", "2 devices, target hr_at_10 0.5"]
+    assert charts.result_names(results) == ["1 device", *two]
     others = [*results[:2], make_result(2, framework="mxnet", hyperparameters=slow)]
-    assert result_names(others) == ["pytorch, 1 device", "pytorch, 2 devices", "mxnet, 2 devices"]
+    assert charts.result_names(others) == ["pytorch, 1 device", "pytorch, 2 devices", "mxnet, 2 devices"]
 
 
 @given(st.lists(st.text("ab ,1", max_size=40), max_size=12))
@@ -141,7 +127,7 @@ def test_labels_that_must_not_be_missed_come_first_and_others_are_counted():
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b\\c\0", "", "é ü", "x" * 500, "CON", HOSTILE])
 def test_file_names_hold_letters_digits_and_dashes_alone(name):
-    assert re.fullmatch(r"[a-z0-9-]{1,130}", file_name("01", name))
+    assert re.fullmatch(r"[a-z0-9-]{1,130}", charts.file_name("01", name))
 
 
 # --- time over devices --------------------------------------------------------------------------------------------------
@@ -174,9 +160,8 @@ def test_profiles_cpus_and_workloads_have_axes_of_their_own_reference_first():
         for profile, labels in kinds for workload in ("ssd", "ncf") for devices in (1, 2)
     ]  # fmt: skip
     found = scaling_charts(results)
-    assert [one.labels for one in found] == [
-        labels for labels in [(), ("cpu",), ("demo",), ("demo", "cpu")] for _ in "ab"
-    ]
+    in_order = [(), ("cpu",), ("demo",), ("demo", "cpu")]
+    assert [one.labels for one in found] == [labels for labels in in_order for _ in "ab"]
     assert [one.title.partition(":")[0] for one in found] == ["NCF", "SSD"] * 4
     assert len({one.name for one in found}) == 8
 
@@ -206,7 +191,7 @@ def test_parts_of_the_time_add_up_to_a_run(tmp_path):
 
 def test_costs_are_those_of_the_price():
     results = [make_result(devices, ((seconds, 1.0),)) for devices, seconds in ((1, 3600.0), (2, 3000.0))]
-    (found,) = scaling.cost_charts(results, Prices(2.0), framework_slots([]))
+    (found,) = scaling.cost_charts(results, Prices(2.0), charts.framework_slots([]))
     assert places(found.series[0].paths[0]) == ((1.0, 2.0), (2.0, pytest.approx(10 / 3)))
 
 
@@ -235,14 +220,13 @@ def test_predictions_have_bounds_and_measured_points_none():
 
 
 def line(rate=None, shown="", **values):
-    """A cell of a study, measured at `rate` samples/s."""
     settings = {"stop": "steps:10", "to_target": False, "samples": rate, "train_seconds": 1.0, "batch_size_global": 64}
     return Line(values, make_result(**settings) if rate else None, shown)
 
 
 def study(*lines, kind="bars", y="samples/s"):
     result = StudyResult("own", "", "full", tuple(lines[0].values), lines, figure={"y": y, "kind": kind})
-    return study_charts(result, 1, framework_slots([]))
+    return study_charts(result, 1, charts.framework_slots([]))
 
 
 def test_studies_are_curves_over_numbers_or_bars_with_a_place_for_what_could_not_run():
@@ -251,11 +235,8 @@ def test_studies_are_curves_over_numbers_or_bars_with_a_place_for_what_could_not
     assert [curve.x_label, curve.y_label] == ["samples of a device", "samples/s"]
     assert curve.note == "Not drawn: batch 4096: OOM"
     assert places(curve.series[0].paths[0]) == ((64.0, 1600.0), (64.0, 3200.0))  # as the results have it
-    assert {bar.label: bar.text for bar in bars.series} == {
-        "batch 16": "1,600",
-        "batch 64": "3,200",
-        "batch 4096": "OOM",
-    }
+    shown = [(bar.label, bar.text) for bar in bars.series]
+    assert shown == [("batch 16", "1,600"), ("batch 64", "3,200"), ("batch 4096", "OOM")]
     assert bars.series[2].paths == ()
     assert study(*lines, kind="lines", y="GPU %")[0].y_label == "samples/s"  # what was not measured gives way
     assert study(lines[2]) == []
@@ -300,7 +281,9 @@ def test_thinned_curves_keep_ends_and_means(points):
     assert (kept[0], kept[-1]) == (points[0], points[-1])
     means = charts.downsample_mean(points)
     assert len(means) <= charts.MAX_POINTS
-    assert places(finite_points([(1, 2), (None, 2), (1, None), (math.inf, 1), (1, math.nan), (1e300, 1)])) == ((1, 2),)
+    assert places(charts.finite_points([(1, 2), (None, 2), (1, None), (math.inf, 1), (1, math.nan), (1e300, 1)])) == (
+        (1, 2),
+    )
     if len(points) % (math.ceil(len(points) / charts.MAX_POINTS)) == 0:
         mean = math.fsum(point.y for point in points) / len(points)
         assert math.fsum(point.y for point in means) / len(means) == pytest.approx(mean, rel=1e-6, abs=1e-3)
@@ -318,9 +301,8 @@ def parsed(shown):
 
 
 def test_hostile_text_is_drawn_as_it_is(tmp_path):
-    shown = chart(
-        Series(HOSTILE, 0, LINE), Series("b", 1, LINE), title=HOSTILE, labels=(HOSTILE,), y_label="$x", target=1.5
-    )
+    texts = {"title": HOSTILE, "labels": (HOSTILE,), "y_label": "$x"}
+    shown = chart(Series(HOSTILE, 0, LINE), Series("b", 1, LINE), target=1.5, **texts)
     _, texts = parsed(shown)
     assert sum(HOSTILE[:20] in text for text in texts) == 3  # the title, the labels, the legend
     assert "$x" in texts
@@ -376,13 +358,13 @@ def test_marks_are_the_points_and_ideal_lines_begin_at_the_fewest():
 
 
 def test_a_colour_is_one_framework_and_its_curves_differ_in_line_and_marker():
-    slots = framework_slots(["pytorch", "jax", "mxnet"])
+    slots = charts.framework_slots(["pytorch", "jax", "mxnet"])
     curves = [(str(at), name, LINE) for at, name in enumerate(("pytorch", "jax", "pytorch", "mxnet", "pytorch"))]
     looks = vega.look(chart(*charts.series_of(curves, slots)))
     assert len({one["colour"] for one in looks}) == 3
     assert len({one["colour"] for one in looks[::2]}) == 1
     assert len({one["line"] for one in looks[::2]}) == 3
-    many = framework_slots(f"other {index}" for index in range(9))
+    many = charts.framework_slots(f"other {index}" for index in range(9))
     assert sorted(many.values()) == list(range(charts.COLOURS)) == list(range(len(vega.SERIES_COLOURS)))
 
 
@@ -398,12 +380,7 @@ def test_every_colour_of_the_figures_is_in_the_style_sheet_twice_with_enough_con
     for index in range(2):  # light and dark
         for ground in ("paper", "ground"):
             paper = luminance(re.findall(rf"--{ground}: (#[0-9a-f]{{6}})", SHEET)[index])
-            for name in (
-                "ink",
-                "muted",
-                "bad",
-                "link",
-                *(f"c{slot}" for slot in range(charts.COLOURS if ground == "paper" else 0)),
-            ):
+            series = [f"c{slot}" for slot in range(charts.COLOURS if ground == "paper" else 0)]
+            for name in ("ink", "muted", "bad", "link", *series):
                 text = luminance(re.findall(rf"--{name}: (#[0-9a-f]{{6}})", SHEET)[index])
                 assert (max(paper, text) + 0.05) / (min(paper, text) + 0.05) >= 4.5, (name, ground, index)

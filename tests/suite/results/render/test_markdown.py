@@ -111,9 +111,8 @@ ROWS = (
     {"framework": "=x\x1b", "devices": None, "seconds": None, "data_wait_share": 0.5, "notes": ()},
     {"framework": "c", "devices": 1, "seconds": 8.0, "data_wait_share": None, "notes": ("busy", "late")},
 )
-VIEW = View(
-    "Title", (Section("Part <b>", ("Above.",), frame_of(ROWS), ("suite x",), ("Below.",), keys=2),), frame_of(ROWS)
-)
+SECTION = Section("Part <b>", ("Above.",), frame_of(ROWS), ("suite x",), ("Below.",), keys=2)
+VIEW = View("Title", (SECTION,), frame_of(ROWS))
 
 
 def test_a_table_takes_its_look_from_the_names_of_its_columns():

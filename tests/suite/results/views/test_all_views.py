@@ -21,9 +21,8 @@ def write_job(folder, **options):
     keys = {"suite_gradients": {"bytes": 8_000_000, "tensors": 12, "buckets": 1}}
     for devices, batch, seconds in ((1, 64, 1.0), (1, 256, 2.0), (2, 256, 1.25)):
         own = {"devices": devices, "batch_size_global": batch, "batch_rule": f"global:{batch}", "samples": 101 * batch}
-        write_run(
-            folder, f"{batch}-{devices}", train_seconds=seconds, seconds_per_epoch=seconds, keys=keys, **own, **options
-        )
+        own |= {"train_seconds": seconds, "seconds_per_epoch": seconds, "keys": keys}
+        write_run(folder, f"{batch}-{devices}", **own, **options)
     return folder
 
 

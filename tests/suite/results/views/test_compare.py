@@ -45,7 +45,6 @@ def against(root, name, workloads=()):
 
 
 def ratios(view):
-    """Quantity to its line, of the only match."""
     found = view.data[view.data["kind"] == "ratio"]
     assert not found["quantity"].duplicated().any()
     return {line.quantity: line for line in found.itertuples()}
@@ -56,7 +55,6 @@ def verdicts(view):
 
 
 def differing(view):
-    """Name to both values, of the first match."""
     table = next(section.table for section in view.sections if " against " in section.title)
     return {row[0]: (row[1], row[2]) for row in table.itertuples(index=False)}
 
@@ -170,19 +168,13 @@ def test_a_small_p_is_never_zero(tmp_path):
         ([10.2], [10.2], "no difference (10.2 s each); one run a side is too few to judge"),
         ([9.7], [8.6], "B took 8.6 s, A 9.7 s; one run a side is too few to judge"),
         ([9.7], [8.6] * 48, "B took 8.6 s, A 9.7 s; one run against 48 is too few to judge"),
-        (
-            [12.0, 12.1, 12.2],
-            [6.0, 6.1, 6.2],
-            "3 against 3 runs are too few to judge (the smallest p that they allow: 0.1)",
-        ),
-        (
-            [11.9, 10.2, 11.9, 10.5, 10.6, 12.1, 12.4, 10.4],
-            [18.1, 11.2, 11.1, 11.5, 11.2, 14.4, 14.3, 13.7],
-            ", but the interval includes 1",
-        ),
+        ([12.0, 12.1, 12.2], [6.0, 6.1, 6.2],
+         "3 against 3 runs are too few to judge (the smallest p that they allow: 0.1)"),
+        ([11.9, 10.2, 11.9, 10.5, 10.6, 12.1, 12.4, 10.4], [18.1, 11.2, 11.1, 11.5, 11.2, 14.4, 14.3, 13.7],
+         ", but the interval includes 1"),
         ([12.0, 12.9, 11.4, 12.3, 12.4], [11.9, 12.6, 11.5, 12.2, 12.1], "not more than run-to-run variation (p = 0."),
     ],
-)
+)  # fmt: skip
 def test_what_runs_do_not_show_is_not_claimed(tmp_path, ours, theirs, words):
     theirs = [seconds + index * 1e-3 * (len(theirs) > 5) for index, seconds in enumerate(theirs)]
     view = two(runs(tmp_path / "a", ours), runs(tmp_path / "b", theirs))

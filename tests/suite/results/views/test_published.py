@@ -10,7 +10,8 @@ from suite.results import published as files
 from suite.results.columns import rows
 from suite.results.price import parse_prices
 from suite.results.render.document import document
-from suite.results.scores import published_results
+from suite.results.scores import published_results, results
+from suite.results.table import table
 from suite.results.views.published import published_list
 from tests.helpers import PROJECT, suite_here
 
@@ -27,28 +28,29 @@ def values(name, **filters):
 
 def test_the_files_figures_are_listed_all_and_unchanged():
     with open(PROJECT / "logs" / "published" / "results.csv", newline="") as stream:
-        printed = {
-            (row["round"], row["submitter"], row["system"], row["benchmark"]): row for row in csv.DictReader(stream)
-        }
+        keys = ("round", "submitter", "system", "benchmark")
+        printed = {tuple(row[key] for key in keys): row for row in csv.DictReader(stream)}
     listed = [row for row in found() if row.round != "dgx1-article"]
-    scored = {(row.round, row.submitter, row.system, row.workload): row.epochs for row in published_results()}
+    scored = {(row.round, row.submitter, row.system, row.workload): row for row in published_results()}
     assert len(listed) == len(printed) == len(published_results()) - 18 >= 445
+    assert len(results(table(published=True))) == len(published_results())
     for row in listed:
-        text = printed[row.round, row.submitter, row.system, row.benchmark]
+        key = (row.round, row.submitter, row.system, row.benchmark)
+        text, score = printed[key], scored[key]
         assert row.minutes == pytest.approx(float(text["minutes"]), abs=2e-6)
         own = (row.chips, row.runs, row.batch, row.target, row.throughput)
         names = ("chips", "runs", "batch", "target", "throughput")
         assert own == tuple(float(text[name]) if text[name] else None for name in names)
-        assert row.epochs == scored[row.round, row.submitter, row.system, row.benchmark]  # those of the retained runs
+        assert score.seconds == pytest.approx(float(text["seconds"]), abs=1e-3)
+        assert row.epochs == score.epochs  # those of the retained runs
         assert row.epochs == (pytest.approx(float(text["epochs"]), abs=1e-4) if text["epochs"] else None)
 
 
 def test_filters_go_together_without_regard_to_case():
     wanted = {"round": "0.7", "submitter": "nvidia", "workload": "mask_rcnn", "framework": "PyTorch", "chips": "1-16"}
     listed = found(**wanted, division="Closed")
-    assert {(row.round, row.submitter, row.benchmark, row.framework) for row in listed} == {
-        ("v0.7", "NVIDIA", "maskrcnn", "pytorch")
-    }
+    names = {(row.round, row.submitter, row.benchmark, row.framework) for row in listed}
+    assert names == {("v0.7", "NVIDIA", "maskrcnn", "pytorch")}
     assert {row.chips for row in listed} == {8, 16}
     assert [row.minutes for row in listed] == sorted(row.minutes for row in listed)
     assert values("submitter", round="v0.5,v0.6", submitter="Google,Intel") == {"Google", "Intel"}
@@ -101,7 +103,6 @@ def test_cost_is_devices_times_hours_times_price():
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """A folder of the user's; its files are written by the test."""
     monkeypatch.setenv(files.FOLDER_VARIABLE, str(tmp_path))
     return tmp_path
 
@@ -135,8 +136,7 @@ def test_a_file_that_does_not_fit_is_one_line(own, text, says):
 
 def test_command(tmp_path):
     words = ("published", "list", "--round", "v0.5", "--submitter", "NVIDIA", "--workload", "ncf", "--chips", "8")
-    done = suite_here(tmp_path, *words)
-    assert done.returncode == 0, done.stderr
+    done = suite_here(tmp_path, *words, exits=0)
     assert max(map(len, done.stdout.splitlines())) <= 120
     assert done.stdout.count("Not verified by MLCommons Association") == 1
     assert "(a) first 50 successes in file-number order instead give 28.399 s" in done.stdout

@@ -1,7 +1,5 @@
 """A small data set in COCO's layout, and ways to spoil it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -61,10 +61,8 @@ def test_by_hand(truth):
 @pytest.mark.parametrize("seed", range(4))
 def test_the_faster_one_is_identical(truth, seed):
     pytest.importorskip("faster_coco_eval")
-    slow, fast = (
-        average_precision.average_precision(truth, noisy(truth, seed), evaluator)
-        for evaluator in average_precision.EVALUATORS
-    )
+    found = noisy(truth, seed)
+    slow, fast = (average_precision.average_precision(truth, found, name) for name in average_precision.EVALUATORS)
     assert 0.05 < slow < 0.95
     assert slow == fast
 
@@ -116,8 +114,6 @@ def test_score_of_a_workloads_results(prepared, truth):
     assert workload.score(mixed)["map"] < 0.4
     with pytest.raises(ValueError, match="evaluation saw 37 images, 37 different ones, of 38"):
         workload.score({**results, "seen": np.arange(37)})
-    with pytest.raises(ValueError, match="evaluation saw 38 images, 37 different ones, of 38"):
-        workload.score({**results, "seen": np.minimum(np.arange(38), 36)})
 
 
 def test_a_ground_truth_that_is_none(tmp_path):

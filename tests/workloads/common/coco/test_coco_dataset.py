@@ -11,7 +11,7 @@ import simplejpeg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import examples, suite, suite_here, written
+from tests.helpers import examples, written
 from tests.workloads.common.coco import synthetic_coco as synthetic
 from tests.workloads.common.coco.synthetic_coco import Folders, prepare
 from workloads.common import manifest as manifests
@@ -63,9 +63,8 @@ def test_arrays_hold_what_the_files_say(source, tmp_path):
         assert images.name(row) == f"train2017/{entry['file_name']}"
         assert (images.width[row], images.height[row]) == (entry["width"], entry["height"])
         assert images.bytes[row] == (source / images.name(row)).stat().st_size
-        expected = sorted(
-            (a["id"], a["bbox"], a["category_id"]) for a in content["annotations"] if a["image_id"] == entry["id"]
-        )
+        mine = [each for each in content["annotations"] if each["image_id"] == entry["id"]]
+        expected = sorted((each["id"], each["bbox"], each["category_id"]) for each in mine)
         assert labels[first : ends[row]].tolist() == [classes[category] for _, _, category in expected]
         for (_, (left, top, width, height), _), box in zip(expected, boxes[first : ends[row]], strict=True):
             corners = np.array([left, top, left + width, top + height])
@@ -99,9 +98,6 @@ def test_ground_truth_has_all_images_and_the_files_own_ids(source, tmp_path):
     for entry in content["annotations"]:
         entry.pop("segmentation")
     assert sorted(truth["annotations"], key=lambda a: a["id"]) == sorted(content["annotations"], key=lambda a: a["id"])
-    assert sum(entry["iscrowd"] for entry in truth["annotations"]) == 0 + sum(
-        e["iscrowd"] for e in content["annotations"]
-    )
     assert truth["categories"] == sorted(synthetic.CATEGORIES, key=lambda entry: entry["id"])
 
 
@@ -180,6 +176,9 @@ def test_verify_finds_what_has_changed(source, tmp_path):
     picture.write_bytes(picture.read_bytes() + b"x")
     with pytest.raises(ValueError, match=r"000000001010\.jpg: [\d,]+ bytes instead of"):
         Folders().verify(tmp_path / "p")
+    picture.unlink()
+    with pytest.raises(ValueError, match=r"000000001010\.jpg: No such file"):
+        Folders().verify(tmp_path / "p")
     (tmp_path / "p" / "train_box.npy").write_bytes(b"")
     with pytest.raises(ValueError, match=r"train_box\.npy: 0 bytes instead of"):
         Folders().verify(tmp_path / "p")
@@ -239,11 +238,33 @@ def test_one_bad_entry_is_one_line_or_left_out(source, tmp_path, spoil, what):
     Folders().verify(tmp_path / "p")
 
 
-def test_a_pipe_in_the_place_of_annotations_is_refused_at_once(source, tmp_path):
-    path = synthetic.path(source)
-    path.unlink()
-    os.mkfifo(path)
-    assert f"{path}: no regular file; expected are " in refused(source, tmp_path)
+def pipe(source):
+    synthetic.path(source).unlink()
+    os.mkfifo(synthetic.path(source))
+
+
+def brush(source):
+    synthetic.change(source, lambda content: content["categories"][0].update(name="brush"), "val2017")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (pipe, "instances_train2017.json: no regular file; expected are "),
+        (
+            lambda source: synthetic.path(source).unlink(),
+            "instances_train2017.json: No such file or directory; expected",
+        ),
+        (
+            lambda source: shutil.rmtree(source / "train2017"),
+            ": no folder train2017; expected are train2017, val2017 and",
+        ),
+        (brush, "instances_val2017.json: other categories than"),
+    ],
+)
+def test_folders_that_are_not_cocos(source, tmp_path, spoil, said):
+    spoil(source)
+    assert said in refused(source, tmp_path)
 
 
 def test_a_box_a_pixel_beyond_its_image_is_fine(source, tmp_path):
@@ -263,29 +284,23 @@ def test_the_two_flat_boxes_of_the_published_file_are_left_out_without_a_note(so
     shutil.copy(source / "train2017" / "000000000040.jpg", source / "train2017" / "000000200365.jpg")
     lines = prepare(source, tmp_path / "p")
     assert lines[0].startswith("left out: ")
-    assert lines[0].endswith(
-        "annotation 918 (image 200365): box [29.65, 38.33, 1.03, 0.0] has no area, as in the published file"
-    )
+    assert "annotation 918 (image 200365): box [29.65, 38.33, 1.03, 0.0] has no area" in lines[0]
     assert manifests.read(tmp_path / "p").notes == []
     images, found = opened(tmp_path / "p")
     assert images.label[-1] == 200_365
     assert found.box[-1].tolist() == [1, 2, 3, 4]
 
 
-def test_several_are_listed_and_counted(source, tmp_path):
-    def spoil(content):
-        for entry in content["annotations"]:
-            entry["category_id"] = 5
+def unknown(first):
+    """All annotations from this one on are of a category that there is not."""
+    return lambda content: [entry.update(category_id=5) for entry in content["annotations"][first:]]
 
-    synthetic.change(source, spoil, "val2017")
+
+def test_several_are_listed_and_counted(source, tmp_path):
+    synthetic.change(source, unknown(0), "val2017")
     message = refused(source, tmp_path)
     assert "val2017.json: no image with objects can be used; the first problem is " in message
-
-    def most(content):
-        for entry in content["annotations"][1:]:
-            entry["category_id"] = 5
-
-    synthetic.change(source, most)
+    synthetic.change(source, unknown(1))
     shutil.copy(synthetic.path(source), synthetic.path(source, "val2017"))
     shutil.copytree(source / "train2017", source / "val2017", dirs_exist_ok=True)
     lines = refused(source, tmp_path).splitlines()
@@ -297,10 +312,7 @@ def test_several_are_listed_and_counted(source, tmp_path):
 def test_image_files(source, tmp_path):
     folder = source / "train2017"
     (folder / "000000000010.jpg").unlink()
-    message = refused(source, tmp_path)
-    assert message.startswith(
-        f"{folder}/000000000010.jpg: image 10: cannot be read (No such file or directory); repair it"
-    )
+    assert refused(source, tmp_path).startswith(f"{folder}/000000000010.jpg: image 10: cannot be read (No such file")
     (folder / "000000000020.jpg").write_bytes(b"")
     (folder / "000000000030.jpg").write_bytes((folder / "000000000060.jpg").read_bytes()[:-200])
     (folder / "000000000040.jpg").write_bytes(simplejpeg.encode_jpeg(np.zeros((9, 8, 3), np.uint8)))
@@ -340,20 +352,6 @@ def test_a_file_that_is_none(source, tmp_path, content, what):
     assert refused(source, tmp_path, skip_bad=True) == message
 
 
-def test_folders_that_are_not_cocos(source, tmp_path):
-    synthetic.path(source).unlink()
-    assert "instances_train2017.json: No such file or directory; expected are train2017, val2017 and" in refused(
-        source, tmp_path
-    )
-    shutil.rmtree(source / "train2017")
-    assert f"{source}: no folder train2017; expected are" in refused(source, tmp_path)
-
-
-def test_splits_of_different_data_sets(source, tmp_path):
-    synthetic.change(source, lambda content: content["categories"][0].update(name="brush"), "val2017")
-    assert "instances_val2017.json: other categories than" in refused(source, tmp_path)
-
-
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
@@ -382,16 +380,3 @@ def test_whatever_json_holds_it_is_one_line(content):
     except ValueError as error:
         lines = [str(error)]
     assert all(line.startswith("some.json: ") and line.isprintable() for line in lines)
-
-
-def test_the_command(source, tmp_path):
-    done = suite(
-        tmp_path, "data", "prepare", "coco2017", "--from", source, "--to", tmp_path / "p", "--subset", "5", "--full"
-    )
-    assert done.returncode == 0, done.stderr
-    assert "5 training images with" in done.stdout
-    synthetic.change(source, changed(1000, bbox=[1, 2, 0, 4]))
-    done = suite_here(tmp_path, "data", "prepare", "coco2017", "--from", source, "--to", tmp_path / "q")
-    assert done.returncode == 2
-    assert "annotation 1000 (image 10): box [1, 2, 0, 4] has no area" in done.stderr
-    assert "Traceback" not in done.stderr

@@ -19,14 +19,11 @@ from workloads.common import manifest as manifests
 from workloads.common.coco import demo, objects
 from workloads.common.coco.average_precision import average_precision, read_ground_truth, rows
 from workloads.common.coco.dataset import CocoFolders
-from workloads.common.coco.demo import CocoDemo
 from workloads.common.coco.facts import COCO2017, GROUND_TRUTH
 from workloads.common.images import index
 from workloads.common.images.drawing.scenes import CLASSES
 from workloads.ssd import priors
 from workloads.ssd.settings import DEMO_MODEL
-
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning:pycocotools")
 
 CONSTANT_LIMIT_AP = 0.02
 DRAWN_SHA256 = "d11cf7796b24b987d85fd8d5584ba6217da8da309442994cedade3dbc4fe0236"
@@ -321,4 +318,3 @@ def test_it_is_prepared_as_the_real_data_set_is(prepared, root, tmp_path):
             assert path.read_bytes() == (prepared / path.name).read_bytes()
     names = (prepared / "classes.txt").read_text().split()
     assert names == [text for kind, name in enumerate(CLASSES) for text in (str(2 * kind + 1), name)]
-    assert CocoDemo().verify(prepared)[-1].startswith("coco-demo: sound")

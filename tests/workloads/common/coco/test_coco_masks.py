@@ -20,8 +20,6 @@ from workloads.common.coco import masks, objects
 from workloads.common.coco.dataset import Coco2014
 from workloads.common.images import index
 
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning:pycocotools")
-
 SQUARE = [2.5, 3.25, 12.5, 3.25, 12.5, 13.25, 2.5, 13.25]
 
 
@@ -180,15 +178,9 @@ json_values = st.recursive(
 @examples(80)
 @given(json_values | st.lists(st.lists(st.floats(-2, 60), max_size=9), max_size=3), st.booleans())
 def test_whatever_a_mask_is_it_is_used_or_one_line(value, crowd):
-    entry = {
-        "id": 1,
-        "image_id": 1,
-        "category_id": 1,
-        "bbox": [1, 2, 3, 4],
-        "iscrowd": int(crowd),
-        "segmentation": value,
-    }
-    fine = {**entry, "id": 2, "iscrowd": 0, "segmentation": [SQUARE]}
+    both = {"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}
+    entry = {**both, "id": 1, "iscrowd": int(crowd), "segmentation": value}
+    fine = {**both, "id": 2, "iscrowd": 0, "segmentation": [SQUARE]}
     content = {
         "images": [{"id": 1, "file_name": "1.jpg", "width": 50, "height": 40}],
         "categories": [{"id": 1, "name": "a"}], "annotations": [entry, fine],
@@ -250,8 +242,5 @@ def test_coco_2014s_own_mistakes(source, tmp_path):
     with pytest.raises(ValueError, match=r"valminusminival2014.json: image 10 stands in .*train2014.json too"):
         prepare(root, tmp_path / "p", Coco2014)
     synthetic.path(root, "valminusminival2014").unlink()
-    expected = (
-        r"instances_valminusminival2014.json: No such file .*; expected are train2014, val2014 and annotations below"
-    )
-    with pytest.raises(ValueError, match=expected):
+    with pytest.raises(ValueError, match=r"2014.json: No such file .*; expected are train2014, val2014 and ann"):
         prepare(root, tmp_path / "p", Coco2014)

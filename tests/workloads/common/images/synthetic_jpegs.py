@@ -1,7 +1,5 @@
 """JPEGs for tests: any size, chroma subsampling, colours and form; never two of the same content."""
 
-from __future__ import annotations
-
 import io
 
 import cv2

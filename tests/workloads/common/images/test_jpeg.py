@@ -15,7 +15,6 @@ from PIL import Image
 
 from tests.helpers import examples
 from tests.workloads.common.images import synthetic_jpegs as synthetic
-from workloads.common.images import turbo
 from workloads.common.images.files import BadImage
 from workloads.common.images.jpeg import Reader, read_header, reduced
 
@@ -29,10 +28,6 @@ def crops(draw):
     left, top = draw(st.integers(0, width - 1)), draw(st.integers(0, height - 1))
     box = (left, top, draw(st.integers(1, width - left)), draw(st.integers(1, height - top)))
     return height, width, draw(st.sampled_from(KINDS)), box
-
-
-def test_the_test_environment_has_a_library_that_crops():
-    assert turbo.library() is not None
 
 
 @examples(150)
@@ -88,14 +83,6 @@ def test_whole_images_have_the_pixels_of_libjpegs_defaults():
         data = synthetic.jpeg(5, 77, 91, subsampling)
         with Image.open(io.BytesIO(data)) as image:
             np.testing.assert_array_equal(Reader().decode(memoryview(data)), np.asarray(image.convert("RGB")))
-
-
-def test_grey_becomes_rgb_and_says_so():
-    data = memoryview(synthetic.jpeg(2, 40, 30, "Gray"))
-    assert read_header(data).colours == "grey"
-    found = Reader().decode(data)
-    assert found.shape == (40, 30, 3)
-    assert (found[:, :, 0] == found[:, :, 2]).all()
 
 
 @pytest.mark.parametrize("adobe", [True, False])

@@ -73,7 +73,6 @@ def test_both_sides_of_a_growing_photograph_are_pillows_to_the_bit(shape):
 
 
 def test_weights_that_do_not_repeat_are_left_to_pillow():
-    assert row_mixes(480, 800)
     for height, target in ((427, 800), (640, 1066), (800, 480), (480, 480), (799, 800)):
         assert not row_mixes(height, target)
 

@@ -10,7 +10,6 @@ import simplejpeg
 
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.api import ArraySpec, Facts
-from workloads.common.images import counts
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.resize import resize_into
 from workloads.common.images.shape_groups import ShapeGroup, group_by_shape, with_shape_counts
@@ -165,11 +164,6 @@ def test_one_shape_has_the_order_of_the_epoch_alone():
         images, shape = order(step, 4, 12)
         assert shape == (8, 8)
         np.testing.assert_array_equal(images, permutation(np.arange(step * 12 + 4, step * 12 + 12) % 50))
-
-
-def test_the_model_says_the_shapes():
-    assert counts.image_shapes({"image_size": 300}) == ((300, 300),)
-    assert counts.image_shapes({"image_size": 300, **MODEL}) == (LYING, STANDING)
 
 
 # -- batches without data ---------------------------------------------------------------------------------------------

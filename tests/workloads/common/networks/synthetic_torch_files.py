@@ -84,9 +84,6 @@ class Named:
     def __init__(self, module, name):
         self.module, self.name = module, name
 
-    def __reduce__(self):
-        raise AssertionError("replaced by the pickler")
-
 
 class _Pickler(pickle.Pickler):
     def persistent_id(self, obj):
@@ -160,9 +157,8 @@ def tarred(arrays, views=(), payload=None, edit=None):
         storages, tensors = pickle.dumps(len(arrays), 2), pickle.dumps(len(arrays), 2)
         for number, array in enumerate(arrays.values()):
             kind = KINDS[array.dtype.name]
-            storages += pickle.dumps((1000 + number, "cpu", getattr(MODULES["torch"], f"{kind}Storage")), 2) + raw(
-                array
-            )
+            storages += pickle.dumps((1000 + number, "cpu", getattr(MODULES["torch"], f"{kind}Storage")), 2)
+            storages += raw(array)
             tensors += pickle.dumps((5000 + number, 1000 + number, getattr(MODULES["torch"], f"{kind}Tensor")), 2)
             tensors += struct.pack("<i", array.ndim) + b"\xff\x7f\x00\x00"  # the upper half was never written
             strides = [step // array.itemsize for step in array.strides]

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from tests.frameworks_probe import probe_json
@@ -86,17 +85,6 @@ def test_a_convolution_has_a_batch_norm_or_a_bias():
         "a.weight": (4, 3, 3, 3), "a.bias": (4,), "b.weight": (5, 4, 1, 1), "n.weight": (5,), "n.bias": (5,),
     }  # fmt: skip
     assert residual.statistic_shapes(layers) == {"n.running_mean": (5,), "n.running_var": (5,)}
-
-
-def test_initial_weights_of_a_convolution_with_batch_norm():
-    layer = residual.normed("conv1", "bn1", 64, 128, 3, 2)
-    assert (layer.padding, layer.size(57)) == (1, 29)
-    values = dict(residual.normed_weights(layer, 3, "normal", 0.25))
-    assert {name: value.shape for name, value in values.items()} == residual.parameter_shapes([layer])
-    assert all(value.dtype == np.float32 for value in values.values())
-    assert values["conv1.weight"].std() == pytest.approx(0.25, rel=0.01)
-    assert (values["bn1.weight"] == 1).all()
-    assert (values["bn1.bias"] == 0).all()
 
 
 def test_unknown_kinds_and_uneven_lists_are_refused():

@@ -1,7 +1,5 @@
 """Random models of translation, a search that tries every sentence, and a beam search of one sentence with lists alone."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

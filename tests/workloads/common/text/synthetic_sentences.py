@@ -1,12 +1,11 @@
 """Small batches of sentence pairs for translation workloads, the same in every framework's environment."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from workloads.api import Batch
 from workloads.common.dropout import keys
 from workloads.common.randomness import bits, integers, stream
+from workloads.common.text.beam import Candidates
 from workloads.common.text.workload import TranslationWorkload
 
 WORDS = 45
@@ -57,3 +56,23 @@ def evaluation(made: TranslationWorkload) -> list[Batch]:
     number = {"number": np.arange(SENTENCES), "valid": np.arange(SENTENCES) < SENTENCES - 1}
     sources = {name: arrays[name] for name in ("source", "source_length")}
     return [Batch({**some, **number}, SENTENCES, SENTENCES, SENTENCES) for some in (sources, arrays)]
+
+
+class Copies:
+    """A decoder that says the source again, word by word from the place `begin` on; `first`: the tokens it started with."""
+
+    def __init__(self, begin):
+        self.begin, self.steps, self.first = begin, 0, None
+
+    def start(self, batch):
+        return batch.arrays["source"], self.begin
+
+    def step(self, state, tokens, parents):
+        source, place = state
+        self.first = self.first or set(tokens.tolist())
+        self.steps += 1
+        scores = np.full((len(tokens), WORDS), -20.0)
+        said = source[:, min(place, source.shape[1] - 1)]
+        scores[np.arange(len(tokens)), np.repeat(said, len(tokens) // len(source))] = -0.1
+        attention = np.full((len(tokens), source.shape[1]), 1 / source.shape[1])
+        return Candidates(scores, np.tile(np.arange(WORDS), (len(tokens), 1)), attention), (source, place + 1)

@@ -1,7 +1,5 @@
 """Small processed and plain text, as files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A translation workload without a network, over any prepared data set."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

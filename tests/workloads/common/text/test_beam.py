@@ -1,7 +1,5 @@
 """Beam search: against a search that tries everything, against one of a single sentence; batch mates; when it stops."""
 
-import itertools
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -171,31 +169,6 @@ def test_parameters_out_of_range_are_refused_in_one_line(values):
     with pytest.raises(ValueError, match="at least") as caught:
         Beam(**values)
     assert "\n" not in str(caught.value)
-
-
-def test_the_host_takes_little_of_a_step():
-    """64 sentences, 5 hypotheses, 10 candidates each: a decoder's step of such a batch takes 5 ms or more on two cores."""
-    count, width, offered, steps = 64, 5, 10, 40
-    generator = np.random.default_rng(1)
-    scores = [-np.sort(generator.exponential(2, (count * width, offered)), axis=1).astype(np.float32) for _ in range(8)]
-    words = [generator.integers(4, 30_000, (count * width, offered), np.int32) for _ in range(8)]
-    attention = np.full((count * width, 40), 1 / 40, np.float32)
-
-    class Ready:
-        def start(self, batch):
-            return itertools.count()
-
-        def step(self, state, tokens, parents):
-            turn = next(state) % 8
-            return Candidates(scores[turn], words[turn], attention), state
-
-    beam, best = Beam(width, coverage_penalty=0.1, counts_begin=True, keeps_finished=True), np.inf
-    for _ in range(3):
-        begin = time.process_time()
-        result = search(Ready(), batch_of(count), beam, steps)
-        best = min(best, (time.process_time() - begin) / steps)
-    assert (result.counts == steps).all()
-    assert best < 3e-3  # measured: 0.7 ms
 
 
 class Broken(RandomModel):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.workloads.common.text import subtokens_plain
 from tests.workloads.common.text.synthetic_text import SUBTOKENS, write_subtokens
-from workloads.common.text.subtokens import END, UNDEFINED, Subtokeniser, joined, tokens
+from workloads.common.text.subtokens import END, UNDEFINED, Subtokeniser, tokens
 
 SUBTOKENISER = Subtokeniser(["<pad>", "<EOS>", *SUBTOKENS])
 TEXT = st.text(
@@ -23,16 +23,10 @@ def test_nothing_is_lost(text):
     assert SUBTOKENISER.decode(SUBTOKENISER.encode(text)) == text
 
 
-@given(TEXT)
-def test_tokens_are_joined_again(text):
-    assert joined(tokens(text)) == text
+WORDS = st.lists(st.sampled_from(["the", "theatre", "th", "watt", "The", "_", "\\", "u", "."])).map(" ".join)
 
 
-@given(
-    st.one_of(
-        TEXT, st.lists(st.sampled_from(["the", "theatre", "th", "watt", "The", "_", "\\", "u", "."])).map(" ".join)
-    )
-)
+@given(st.one_of(TEXT, WORDS))
 def test_the_longest_match_is_taken(text):
     """Against the rule read directly, without a cache."""
     found = [SUBTOKENISER.subtokens[number] for number in SUBTOKENISER.encode(text)]
@@ -78,10 +72,7 @@ def test_files_keep_every_line(tmp_path):
     ("change", "words"),
     [
         (lambda lines: [*lines, lines[5]], "stands in line 6 too"),
-        (
-            lambda lines: [line for line in lines if line != "'\\'"],
-            r"'\\' is not a subtoken; each character in use must be one",
-        ),
+        (lambda lines: [line for line in lines if line != "'\\'"], r"'\\' is not a subtoken; each character"),
         (lambda lines: [*lines, "'ö_'"], "'ö' is not a subtoken"),
         (lambda lines: [*lines, "the"], "is not a subtoken in quotes"),
         (lambda lines: [*lines, ""], "'' is not a subtoken in quotes"),

@@ -6,7 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.workloads.common.text.synthetic_sentences import Copies
 from tests.workloads.common.text.synthetic_translation import Shifted, Translation, data_of, make, settings
+from tests.workloads.gnmt import synthetic_gnmt
+from tests.workloads.transformer import synthetic_transformer
+from workloads.api import Batch
 from workloads.common import manifest as manifests
 from workloads.common.text import bleu, prepared
 from workloads.common.text.vocabulary import EOS
@@ -107,10 +111,8 @@ def test_batches_have_the_shapes_that_are_announced(folder, kind):
     shapes = [{name: (spec.shape, spec.dtype) for name, spec in specs.items()} for specs in workload.shapes()]
     assert 3 <= len(shapes) <= 5
     (data, _) = data_of(workload)
-    seen = [
-        {name: (array.shape, str(array.dtype)) for name, array in batch.arrays.items()}
-        for (batch,) in data.train(0, workload.steps_per_epoch)
-    ]
+    batches = [batch.arrays.items() for (batch,) in data.train(0, workload.steps_per_epoch)]
+    seen = [{name: (array.shape, str(array.dtype)) for name, array in arrays} for arrays in batches]
     assert all(one in shapes for one in seen)
     assert all(one in seen for one in shapes)
     assert [one["source"][0][1] for one in shapes] == sorted((one["source"][0][1] for one in shapes), reverse=True)
@@ -159,3 +161,26 @@ def test_data_that_are_missing_or_of_another_kind_are_refused(tmp_path, folder):
     (tmp_path / manifests.NAME).write_text(json.dumps({**other, "dataset": "ml-demo", "counts": {"users": 7}}))
     with pytest.raises(ValueError, match=r"is not of a data set of sentence pairs \(ml-demo\)"):
         Translation.read_facts(settings(tmp_path))
+
+
+@pytest.mark.parametrize(("synthetic", "begin", "first"), [(synthetic_gnmt, 1, 2), (synthetic_transformer, 0, 0)])
+def test_translations_of_valid_sentences_and_two_words_of_a_dummy(synthetic, begin, first):
+    """The Transformer's begin with padding."""
+    workload = synthetic.workload("steps", "pytorch")
+    batch, decoder = synthetic.evaluation(workload)[0], Copies(begin)
+    found, limits = workload.translated(decoder, batch), workload.longest_translation(batch)
+    for row, length in enumerate(batch.arrays["source_length"][:-1]):
+        wanted = batch.arrays["source"][row, begin:length].tolist()[: limits[row]]
+        assert found["tokens"][row, : len(wanted)].tolist() == wanted
+        assert found["token_count"][row] == len(wanted)
+    assert decoder.first == {first}
+    dummy = Batch({name: batch.arrays[name] for name in ("source", "source_length")}, 6, 6, 6)
+    decoder = Copies(begin)
+    workload.translated(decoder, dummy)
+    assert decoder.steps <= 2
+
+
+def test_the_transformer_may_say_a_few_words_more_than_the_source_has():
+    workload = synthetic_transformer.workload("steps", "pytorch")
+    (batch, _) = synthetic_transformer.evaluation(workload)
+    assert workload.longest_translation(batch).tolist() == (batch.arrays["source_length"] + 6).tolist()

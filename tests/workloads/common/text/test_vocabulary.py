@@ -57,6 +57,7 @@ def test_unknown_and_special_ids():
     assert vocabulary.decode([BOS, 6, PAD, 4, 5, UNK, EOS, 6]) == "Wort ein <unk>"
     assert vocabulary.decode([4, EOS]) == "ei"  # a word that was not said to its end
     assert vocabulary.decode([6, 7, 4_000]) == "Wort <unk> <unk>"  # rows that only pad a table
+    assert Vocabulary(["a", "", "", "b"]).encode("b a").tolist() == [7, 4]  # an empty line keeps its id
     assert [padded_size(size, 8) for size in (32_317, 32_320, 1)] == [32_320, 32_320, 8]
 
 
@@ -76,8 +77,3 @@ def test_what_is_no_vocabulary_is_refused_with_its_line(tmp_path, content, messa
     assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match="No such file"):
         Vocabulary.read(tmp_path / "nothing")
-
-
-def test_an_empty_line_keeps_its_id():
-    vocabulary = Vocabulary(["a", "", "", "b"])
-    assert vocabulary.encode("b a").tolist() == [7, 4]

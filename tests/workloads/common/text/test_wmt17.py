@@ -7,7 +7,6 @@ import tarfile
 import numpy as np
 import pytest
 
-from suite.cli import main
 from tests.workloads.common.text.synthetic_text import SUBTOKENS, write_subtokens
 from tests.workloads.common.text.synthetic_translation import Shifted, Translation, data_of, settings
 from workloads.common import manifest as manifests
@@ -87,11 +86,6 @@ def test_a_missing_file_is_named_with_where_it_comes_from(source, tmp_path, name
         WMT17EnDe().prepare(source, tmp_path / "to")
     assert f"no {name.rpartition('/')[2]}, neither as a file nor in an archive" in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_merges_mean_nothing_here(source, tmp_path, capsys):
-    assert main(["data", "prepare", "wmt17-en-de", "--from", str(source), "--to", str(tmp_path), "--merges", "5"]) == 2
-    assert "--merges means nothing for wmt17-en-de" in capsys.readouterr().err
 
 
 def test_runs_have_the_ids_of_the_vocabulary(source, tmp_path):

@@ -9,17 +9,12 @@ CLOSE = 1e-5
 
 
 def wanted(x, weight, bias, gradient):
-    """Value and gradients."""
     centred = x - x.mean(1, keepdims=True)
     scale = 1 / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-6)
     normed, scaled = centred * scale, gradient * weight
     of_x = scaled - scaled.mean(1, keepdims=True) - normed * (scaled * normed).mean(1, keepdims=True)
-    return {
-        "value": normed * weight + bias,
-        "x": of_x * scale,
-        "weight": (gradient * normed).sum(0),
-        "bias": gradient.sum(0),
-    }
+    of_parameters = {"weight": (gradient * normed).sum(0), "bias": gradient.sum(0)}
+    return {"value": normed * weight + bias, "x": of_x * scale, **of_parameters}
 
 
 @pytest.mark.parametrize("folder", ["", "graph/"])

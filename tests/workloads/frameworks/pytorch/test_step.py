@@ -12,7 +12,6 @@ TYPES = {"fp32": "torch.float32", "bf16": "torch.bfloat16"}
 
 
 def step(workload, precision):
-    """What a training step calls."""
     return probe("pytorch", "probes.pytorch_step.step", workload, precision)
 
 

@@ -1,10 +1,10 @@
 """Anchors, their labels, samples and offsets as one would write them down, all anchors at once, in float64."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
+
+from tests.workloads.maskrcnn.regions_plain import encode
 
 
 def anchors(model, height: int, width: int) -> np.ndarray:
@@ -49,11 +49,5 @@ def labels(all_anchors: np.ndarray, boxes: np.ndarray, height: int, width: int) 
 
 def offsets(boxes: np.ndarray, all_anchors: np.ndarray) -> np.ndarray:
     """(n, 4) shifts of the centres over the anchors' sizes, and logarithms of the ratios of the sizes."""
-    found = []
-    for box, anchor in zip(boxes.astype(np.float64).tolist(), all_anchors.tolist(), strict=True):
-        across, down = box[2] - box[0] + 1, box[3] - box[1] + 1
-        of_across, of_down = anchor[2] - anchor[0] + 1, anchor[3] - anchor[1] + 1
-        x = (box[0] + across / 2 - anchor[0] - of_across / 2) / of_across
-        y = (box[1] + down / 2 - anchor[1] - of_down / 2) / of_down
-        found.append([x, y, math.log(across / of_across), math.log(down / of_down)])
-    return np.array(found).reshape(-1, 4)
+    pairs = zip(np.float64(boxes), all_anchors, strict=True)
+    return np.array([encode(*pair, np.ones(4)) for pair in pairs]).reshape(-1, 4)

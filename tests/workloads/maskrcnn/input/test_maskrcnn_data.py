@@ -20,7 +20,6 @@ from workloads.maskrcnn.input.synthetic import SyntheticSampleData
 from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.maskrcnn.workload import MaskRCNN
 
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning:pycocotools")
 MODEL = {**DEMO_MODEL, "classes": 3, "padded_shapes": [[96, 160], [64, 160], [160, 96], [160, 64]]}
 IMAGES, WITH_OBJECTS, UNUSED = 25, 23, (5, 110)
 """Of training; ids of two whose objects are a crowd, or a pixel wide."""
@@ -36,14 +35,8 @@ def write(root):
         image = synthetic.image(content, 50)
         crowd = synthetic_masks.crowd(image["height"], image["width"])
         content["annotations"].append({**mine[0], "iscrowd": 1, "segmentation": crowd, "bbox": [3, 5, 37, 25]})
-        thin = {
-            **mine[0],
-            "id": 6000,
-            "image_id": 60,
-            "bbox": [4, 5, 1, 9],
-            "segmentation": [[4, 5, 5, 5, 5, 14, 4, 14]],
-        }
-        content["annotations"].append(thin)
+        thin = {"bbox": [4, 5, 1, 9], "segmentation": [[4, 5, 5, 5, 5, 14, 4, 14]]}
+        content["annotations"].append({**mine[0], "id": 6000, "image_id": 60, **thin})
 
     synthetic.change(root, change)
     return root
@@ -212,11 +205,8 @@ def test_sizes_are_the_references_for_all_images_of_a_megapixel():
     keep = np.maximum(height, width) < 90 * np.minimum(height, width)
     for shorter, longest in ((800, 1333), (96, 128)):
         found = np.stack(bounded_size(height[keep], width[keep], shorter, longest), 1)
-        expected = [
-            size_of_reference(h, w, shorter, longest)
-            for h, w in zip(height[keep].tolist(), width[keep].tolist(), strict=True)
-        ]
-        np.testing.assert_array_equal(found, expected)
+        sizes = zip(height[keep].tolist(), width[keep].tolist(), strict=True)
+        np.testing.assert_array_equal(found, [size_of_reference(*size, shorter, longest) for size in sizes])
     assert [int(side) for side in bounded_size(480, 640, 800, 1333)] == [800, 1066]
     assert [int(side) for side in bounded_size(640, 427, 800, 1333)] == [1199, 800]
     assert [int(side) for side in bounded_size(300, 640, 800, 1333)] == [625, 1333]

@@ -54,9 +54,8 @@ def test_anchors_of_a_shape_are_made_once():
     found = anchors.level_anchors(REFERENCE_MODEL, 800, 1344)
     assert [len(level) for level in found] == [201_600, 50_400, 12_600, 3_150, 819]
     assert anchors.count(REFERENCE_MODEL, 800, 1344) == 268_569
-    assert all(
-        one is other for one, other in zip(found, anchors.level_anchors(REFERENCE_MODEL, 800, 1344), strict=True)
-    )
+    again = anchors.level_anchors(REFERENCE_MODEL, 800, 1344)
+    assert all(one is other for one, other in zip(found, again, strict=True))
     assert not found[0].flags.writeable
     levels = anchors.levels(REFERENCE_MODEL, 800, 1344)
     np.testing.assert_array_equal(np.concatenate(found), rpn_targets.take(levels, np.arange(268_569)))
@@ -131,21 +130,6 @@ def test_samples_differ_by_key_alone(case):
     boxes = some_boxes(np.random.default_rng(2), 6, *size)
     first, again, other = (drawn(levels, boxes, size, 64, key)[1].anchor.tolist() for key in (1, 1, 2))
     assert first == again != other
-
-
-def test_negatives_are_uniform():
-    """Of 300 draws each negative gets about as many as any other."""
-    model, height, width, *size = CASES["demo"]
-    levels = anchors.levels(model, height, width)
-    boxes = np.array([[40, 40, 60, 60]], np.float32)
-    labels = rpn_targets.label(levels, boxes, *size)
-    counts = np.zeros(len(labels.value))
-    for key in range(300):
-        found = rpn_targets.sample(labels, levels, boxes, 64, np.uint64(key))
-        counts[found.anchor[(found.label == 0) & (found.weight == 1)]] += 1
-    of_negatives = counts[labels.value == 0]
-    assert not counts[labels.value == -1].any()
-    assert of_negatives.var() == pytest.approx(of_negatives.mean(), rel=0.15)
 
 
 def test_an_image_without_objects_has_negatives_alone(case):

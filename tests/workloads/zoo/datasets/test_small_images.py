@@ -57,13 +57,14 @@ def write_archive(path, folder, ending, content, change=None):
     return path
 
 
+PYTHON, BINARY = ("cifar-10-batches-py", "", pickled), ("cifar-10-batches-bin", ".bin", binary)
+"""Folder, ending and content of an archive's files."""
+
+
 @pytest.fixture
 def archives(tmp_path):
     """The python and the binary form."""
-    return (
-        write_archive(tmp_path / "python.tar.gz", "cifar-10-batches-py", "", pickled),
-        write_archive(tmp_path / "binary.tar.gz", "cifar-10-batches-bin", ".bin", binary),
-    )
+    return [write_archive(tmp_path / f"{form[0]}.tar.gz", *form) for form in (PYTHON, BINARY)]
 
 
 def test_both_forms_of_cifar10_give_the_same_images(archives, tmp_path):
@@ -92,36 +93,20 @@ def test_a_folder_is_read_and_preparing_twice_says_so(archives, tmp_path):
     assert again == [f"cifar10: already prepared in {tmp_path / 'prepared'}"]
 
 
-@pytest.mark.parametrize("packed", ["", "gz", "bz2", "xz"])
-def test_an_archive_that_was_cut_or_changed_is_named(archives, tmp_path, packed):
-    path = tmp_path / "other.tar"
-    with tarfile.open(archives[0]) as known, tarfile.open(path, f"w:{packed}") as other:
-        for item in known:
-            other.addfile(item, known.extractfile(item))
-    whole = path.read_bytes()
-    for data in (whole[: len(whole) // 2], whole[: len(whole) // 2] + bytes(200) + whole[len(whole) // 2 + 200 :]):
-        path.write_bytes(data)
-        with contextlib.suppress(ValueError):  # an unpacked byte more is another image
-            Cifar10().prepare(path, tmp_path / "to")
-    path.write_bytes(whole[:400])
-    with pytest.raises(ValueError, match=rf"^{path}: no archive, or damaged"):
-        Cifar10().prepare(path, tmp_path / "to")
-
-
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("form", "content", "words"),
     [
-        (b"\x80\x02cposix\nsystem\nU\x04true\x85R.", "names 'posix' 'system'"),
-        (b"\x80\x02}.", "holds no images of 3,072 bytes"),
-        (pickled(planes("test_batch")[0], np.arange(COUNT) + 5), "labels that are no class"),
-        (pickled(planes("test_batch")[0], np.arange(COUNT - 1)), "holds no label for each image"),
+        (PYTHON, b"\x80\x02cposix\nsystem\nU\x04true\x85R.", "names 'posix' 'system'"),
+        (PYTHON, b"\x80\x02}.", "holds no images of 3,072 bytes"),
+        (PYTHON, pickled(planes("test_batch")[0], np.arange(COUNT) + 5), "labels that are no class"),
+        (PYTHON, pickled(planes("test_batch")[0], np.arange(COUNT - 1)), "holds no label for each image"),
+        (BINARY, binary(*planes("test_batch"))[:-1], "18,437 bytes, which are no records of 3,073"),
     ],
 )
-def test_a_bad_pickle_is_refused_and_runs_nothing(content, words, tmp_path):
-    path = write_archive(tmp_path / "bad.tar.gz", "cifar-10-batches-py", "", pickled, {"test_batch": content})
-    with pytest.raises(ValueError, match="test_batch: ") as error:
+def test_a_bad_file_is_refused_and_runs_nothing(form, content, words, tmp_path):
+    path = write_archive(tmp_path / "bad.tar.gz", *form, {"test_batch": content})
+    with pytest.raises(ValueError, match=rf"test_batch{form[1]}: .*{words}"):
         Cifar10().prepare(path, tmp_path / "prepared")
-    assert words in str(error.value)
     assert not (tmp_path / "prepared").exists()
 
 
@@ -129,15 +114,7 @@ def test_a_bad_pickle_is_refused_and_runs_nothing(content, words, tmp_path):
 def test_what_is_no_archive_is_named(content, tmp_path):
     path = tmp_path / "download"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="download: no archive, or damaged") as error:
-        Cifar10().prepare(path, tmp_path / "prepared")
-    assert "\n" not in str(error.value)
-
-
-def test_records_that_are_cut_short_are_refused(tmp_path):
-    change = {"data_batch_3": binary(*planes("data_batch_3"))[:-1]}
-    path = write_archive(tmp_path / "cut.tar.gz", "cifar-10-batches-bin", ".bin", binary, change)
-    with pytest.raises(ValueError, match=r"data_batch_3\.bin: 18,437 bytes, which are no records of 3,073"):
+    with pytest.raises(ValueError, match="download: not a tar archive"):
         Cifar10().prepare(path, tmp_path / "prepared")
 
 

@@ -31,7 +31,7 @@ from workloads.common.images.seek.record_writer import SEGMENT_PIXELS, make_reco
 from workloads.common.manifest import Manifest
 
 FOLDER = "seek"
-ENDS, RECORDS = "ends.npy", "records.bin"
+_FILES = ENDS, RECORDS = "ends.npy", "records.bin"
 VERSION = 1
 """Of the records."""
 LEAST_PIXELS, MOST_PIXELS = 1 << 16, 1 << 24
@@ -95,7 +95,7 @@ def make_points(folder: Path, data: Manifest, images: ImageIndex) -> list[str]:
         if not with_points:
             return []
         np.save(workspace / ENDS, ends, allow_pickle=False)
-        if not _present(folder, data):
+        if not _present(folder, data) and manifests.read(destination) is not None and _is_ours(destination):
             shutil.rmtree(destination, ignore_errors=True)  # of other data, or of another version
         manifests.publish(workspace, destination, _manifest(data, {"train": len(images), "with_points": with_points}))
     share = int(ends[-1]) / max(1, int(np.sum(images.bytes)))
@@ -133,8 +133,13 @@ def _present(folder: Path, data: Manifest) -> bool:
 def _tidy(folder: Path) -> None:
     """Remove what a preparation that was killed has left."""
     for path in folder.glob(f".{FOLDER}.*"):
-        if time.time() - path.stat().st_mtime > STALE_SECONDS:
+        if time.time() - path.lstat().st_mtime > STALE_SECONDS and _is_ours(path):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_ours(path: Path) -> bool:
+    """True for a folder, no link, in which nothing lies but what is written here."""
+    return not path.is_symlink() and path.is_dir() and {one.name for one in path.iterdir()} <= {*_FILES, manifests.NAME}
 
 
 def _records(images: ImageIndex, eligible: npt.NDArray[np.bool_]) -> Iterator[bytes]:

@@ -58,11 +58,7 @@ def test_sizes_are_distributed_as_the_references(width, height, minimum):
     random, count = np.random.default_rng(5), 20_000
     expected = np.array([reference(random, width, height, minimum) for _ in range(count)])
     found = boxes(count, width, height, minimum)[:, 2:]
-    for values, wanted in (
-        (found[:, 0], expected[:, 0]),
-        (found[:, 1], expected[:, 1]),
-        (found.prod(1), expected.prod(1)),
-    ):
+    for values, wanted in zip((*found.T, found.prod(1)), (*expected.T, expected.prod(1)), strict=True):
         assert values.mean() == pytest.approx(wanted.mean(), rel=0.01)
         assert np.quantile(values, [0.1, 0.5, 0.9]) == pytest.approx(np.quantile(wanted, [0.1, 0.5, 0.9]), rel=0.03)
 

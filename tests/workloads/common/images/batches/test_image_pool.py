@@ -9,16 +9,6 @@ import pytest
 from workloads.common.images.batches.pool import IMAGES_PER_TASK, BatchesAhead, Buffers, ReaderPool
 
 
-def test_memory_is_used_again_once_nothing_refers_to_it():
-    buffers = Buffers(20)
-    first = buffers.take((4, 5))
-    address = first.ctypes.data
-    del first
-    second = buffers.take((4, 5))
-    assert second.ctypes.data == address
-    assert buffers.allocated == 1
-
-
 @pytest.mark.parametrize(
     "view",
     [

@@ -69,10 +69,8 @@ def test_an_object_beyond_the_border_is_cut_and_one_outside_leaves_nothing():
 def test_textures_are_shares_of_two_colours(name):
     u, v = np.meshgrid(np.linspace(-1, 1, 61, dtype=np.float32), np.linspace(-1, 1, 53, dtype=np.float32))
     share = TEXTURES[name](u, v, 30.0, 7)
-    assert share.shape == (53, 61)
-    assert share.dtype == np.float32
-    assert share.min() >= 0
-    assert share.max() <= 1
+    assert (share.shape, share.dtype) == ((53, 61), np.float32)
+    assert 0 <= share.min() <= share.max() <= 1
     if name == "solid":
         assert share.max() == 0
     else:

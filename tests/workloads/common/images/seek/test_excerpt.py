@@ -155,12 +155,6 @@ def test_a_truncated_file_has_no_points():
         points_of(DATA[: len(DATA) // 2] + b"\xff\xd9")
 
 
-@pytest.mark.parametrize("options", [{"progressive": True}, {"restart_marker_blocks": 3}])
-def test_other_kinds_of_files_have_no_points(options):
-    with pytest.raises(NotBaseline):
-        points_of(synthetic.pillow(synthetic.pixels(1, 100, 120), **options))
-
-
 @examples(80)
 @given(st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=8), st.integers(0, 4000))
 def test_damaged_points_are_not_used(changes, length):

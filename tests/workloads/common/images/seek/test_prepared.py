@@ -48,6 +48,13 @@ def facts(images, number):
     return images.path(number), int(images.bytes[number]), int(images.width[number]), int(images.height[number])
 
 
+def read(folder):
+    """The index of the training images, and their seek points."""
+    manifest = manifests.read(folder)
+    images = index.read(folder, "train", index.root(folder, manifest), 60)
+    return images, seek.read_points(folder, manifest, 60)
+
+
 def counted(monkeypatch):
     """A list that grows with every crop: whether an excerpt was of use."""
     used = []
@@ -63,22 +70,18 @@ def counted(monkeypatch):
 
 
 @pytest.mark.parametrize("decode", ["exact", "scaled"])
-def test_batches_are_the_same_with_and_without(original, tmp_path, small, monkeypatch, decode):
+def test_batches_and_fingerprint_are_the_same_with_and_without(original, tmp_path, small, monkeypatch, decode):
     with_points, lines = prepare(original, tmp_path / "with")
     assert "seek points of 60 of 60 training images" in lines[-1]
     without, lines = prepare(original, tmp_path / "without", seek_points=False)
     assert not any("seek" in line for line in lines)
     assert not (without / "seek").exists()
+    assert len({manifests.read(folder).fingerprint for folder in (with_points, without)}) == 1
     used = counted(monkeypatch)
     one, other = train(with_points, decode=decode), train(without, decode=decode)
     assert sum(used) > 10
     for mine, theirs in zip(one, other, strict=True):
         np.testing.assert_array_equal(mine, theirs)
-
-
-def test_they_are_no_part_of_the_data_sets_identity(original, tmp_path, small):
-    folders = [prepare(original, tmp_path / name, seek_points=name == "with")[0] for name in ("with", "without")]
-    assert len({manifests.read(folder).fingerprint for folder in folders}) == 1
 
 
 def test_preparing_again_adds_them(original, tmp_path, small):
@@ -121,8 +124,7 @@ def test_images_of_other_kinds_have_none_and_are_decoded_as_ever(original, tmp_p
             image.save(path, "JPEG", quality=80, progressive=True)
     folder, lines = prepare(source, tmp_path / "p")
     assert "seek points of 53 of 60 training images" in lines[-1]
-    manifest = manifests.read(folder)
-    points = seek.read_points(folder, manifest, 60)
+    _, points = read(folder)
     assert sum(points.record(number) is None for number in range(60)) == 7
     assert len(train(folder)) == 20
 
@@ -159,12 +161,22 @@ def test_damaged_files_are_named(original, tmp_path, small):
 
 def test_what_a_killed_preparation_left_is_removed_after_a_day(original, tmp_path, small):
     folder, _ = prepare(original, tmp_path / "p", seek_points=False)
-    old, new = folder / ".seek.old", folder / ".seek.new"
-    old.mkdir()
-    new.mkdir()
-    os.utime(old, (1, 1))
+    old, new, mine = folder / ".seek.old", folder / ".seek.new", folder / ".seek.mine"
+    for path in (old, new, mine):
+        path.mkdir()
+        (path / "records.bin").touch()
+    (mine / "paper.txt").touch()
+    for path in (old, mine):
+        os.utime(path, (1, 1))
     prepare(original, folder)
-    assert (old.exists(), new.exists()) == (False, True)
+    assert (old.exists(), new.exists(), mine.exists()) == (False, True, True)
+
+
+def test_a_folder_of_somebody_elses_stays(original, tmp_path, small):
+    (tmp_path / "p" / "seek").mkdir(parents=True)
+    (tmp_path / "p" / "seek" / "paper.txt").write_text("mine")
+    prepare(original, tmp_path / "p")
+    assert (tmp_path / "p" / "seek" / "paper.txt").read_text() == "mine"
 
 
 def test_a_damaged_manifest_is_said(original, tmp_path, small):
@@ -179,9 +191,7 @@ def test_a_damaged_manifest_is_said(original, tmp_path, small):
 def test_very_large_images_have_none(original, tmp_path, small, monkeypatch):
     monkeypatch.setattr(stored, "MOST_PIXELS", 8000)
     folder, _ = prepare(original, tmp_path / "p")
-    manifest = manifests.read(folder)
-    images = index.read(folder, "train", index.root(folder, manifest), 60)
-    points = seek.read_points(folder, manifest, 60)
+    images, points = read(folder)
     large = images.width * images.height > 8000
     assert 5 < np.count_nonzero(large) < 55
     assert not any(points.record(int(number)) for number in np.flatnonzero(large))
@@ -189,9 +199,7 @@ def test_very_large_images_have_none(original, tmp_path, small, monkeypatch):
 
 def test_records_belong_to_their_images(original, tmp_path, small):
     folder, _ = prepare(original, tmp_path / "p")
-    manifest = manifests.read(folder)
-    images = index.read(folder, "train", index.root(folder, manifest), 60)
-    points = seek.read_points(folder, manifest, 60)
+    images, points = read(folder)
     for number in (0, 1, 31, 59):
         assert bytes(points.record(number)) == stored.records_of([facts(images, number)])[0]
     path, size, width, height = facts(images, 3)

@@ -1,0 +1,72 @@
+"""Pipes, devices and endless files in the place of what a command reads: it ends, in little memory, without a traceback."""
+
+import contextlib
+import os
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+
+from testing.fake_logs import write_run
+from tests.helpers import run_suite_here, suite_here
+
+SPECIAL = {
+    "a pipe": os.mkfifo,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "sparse": lambda path: (path.touch(), os.truncate(path, 1 << 40)),
+}
+BESIDE = ("telemetry.jsonl", "run.json", "status.json", "topology.json", "metrics.jsonl", "result_0.txt")
+MORE_BYTES, SECONDS = 4 << 30, 120  # V8, which draws figures, reserves more than it uses
+
+pytestmark = pytest.mark.usefixtures("bounded")
+
+
+@pytest.fixture(params=SPECIAL.values(), ids=SPECIAL)
+def make(request):
+    """Makes a special file at a path."""
+    return request.param
+
+
+@pytest.fixture
+def bounded():
+    """What waits or takes more memory than MORE_BYTES ends in an error."""
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + MORE_BYTES, limits[1]))
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail(f"still busy after {SECONDS} s"))
+    signal.alarm(SECONDS)
+    with contextlib.closing(contextlib.ExitStack()) as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_AS, limits)
+        stack.callback(signal.alarm, 0)
+        yield
+
+
+def test_beside_a_log(tmp_path, make):
+    for name in BESIDE:
+        run = write_run(tmp_path / "logs", f"ncf-{name}", status={"status": "success"})
+        (run / name).unlink(missing_ok=True)
+        make(run / name)
+    for words in (["check"], ["package", "--submitter", "me"], ["report"], ["tables"], ["compare"]):
+        places = [tmp_path / "logs", tmp_path / "logs"] if words == ["compare"] else [tmp_path / "logs"]
+        done = suite_here(tmp_path, *words, *places, *([tmp_path / "out"] if words[0] == "package" else []))
+        assert done.returncode in (0, 1, 2), done.stderr
+        assert "Traceback" not in done.stderr
+        if words == ["report"]:
+            assert f"{len(BESIDE) - 1}" in done.stdout, "the logs beside which they lie are read"
+
+
+def test_what_is_named_on_the_command_line(tmp_path, make):
+    make(tmp_path / "x")
+    (tmp_path / "conf/hyperparameters/ncf").mkdir(parents=True)
+    make(tmp_path / "conf/hyperparameters/ncf/mine.yaml")
+    own = (f"--config-dir={tmp_path / 'conf'}", "workload.hyperparameter_set=mine")
+    for done, name in (
+        (run_suite_here(tmp_path, "workload=ncf", "launch=ssh", f"launch.hostfile={tmp_path / 'x'}"), tmp_path / "x"),
+        (run_suite_here(tmp_path, "workload=ncf", "profile=demo", "dry_run=true", *own), "mine.yaml"),
+        (suite_here(tmp_path, "check", tmp_path / "x"), tmp_path / "x"),
+        (suite_here(tmp_path, "check", "--rules", tmp_path / "x", tmp_path / "conf"), tmp_path / "x"),
+        (suite_here(tmp_path, "scaling", "demo", "--devices", "8", "--system", tmp_path / "x"), tmp_path / "x"),
+    ):
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert str(name) in done.stderr

@@ -1,0 +1,23 @@
+"""Whatever deletes, renames or cuts files stands in one table of the docs, with how it knows that they are the suite's."""
+
+import re
+
+from tests.helpers import PROJECT
+
+DELETES = re.compile(
+    r"shutil\.(rmtree|move)|\.(unlink|rmdir)\(|\.rename\((?!columns)|os\.(replace|rename|remove|f?truncate)|\.truncate\("
+    r"|unfinished\.replace"
+)
+
+
+def test_every_module_that_deletes_is_in_the_table():
+    found = {
+        str(path.relative_to(PROJECT))
+        for room in ("suite", "workloads")
+        for path in (PROJECT / room).rglob("*.py")
+        if DELETES.search(path.read_text(encoding="utf-8"))
+    }
+    page = (PROJECT / "docs/robustness.md").read_text(encoding="utf-8")
+    table = page.partition("## What is deleted")[2].partition("\n\n`tests/")[0]
+    listed = {name for row in table.splitlines() for name in re.findall(r"`((?:suite|workloads)/\S+\.py)`", row)}
+    assert listed == found

@@ -1,0 +1,98 @@
+"""Mistakes in files of one's own: one line with the file and the line, soon, whatever kind of file it is."""
+
+import re
+from time import process_time
+
+import pytest
+
+from tests.helpers import run_suite_here, suite_here
+from workloads.api.yaml_files import MOST_BYTES, MOST_VALUES, parse_yaml, read_yaml
+
+BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30)
+)
+MISTAKES = {
+    "quote": ('gpus: 1\nseed: "1\n', "line 3"),
+    "tab": ("seed:\n\tx: 1\n", "line 2: a tab"),
+    "twice": ("seed: 1\nruns: 2\nseed: 3\n", "line 3: seed: stands there twice"),
+    "tag": ("seed: !!python/object/apply:os.system ['true']\n", "line 1: the tag"),
+    "number": ("seed: 1\nruns: !!int x\n", "line 2: x"),
+    "NUL": ("seed: 1\nruns: \0\n", "line 2: the character U+0000"),
+    "deep": ("seed: " + "[" * 20_000 + "]" * 20_000, "line 1: more than 50"),
+    "bomb": (BOMB, "more than 10,000 values"),
+    "anchor": ("seed: *nowhere\n", "line 1: *nowhere"),
+    "documents": ("seed: 1\n---\nseed: 2\n", "line 2: a second document"),
+    "key": ("seed: 1\n? [a, b]\n: 2\n", "line 2: a key is one word"),
+    "Latin-1": (b"seed: 1\n# \xe9\n", "line 2: not UTF-8"),
+    "large": ("#" * (MOST_BYTES + 1), "more than 262,144 bytes"),
+    "text": ("hello\n", "lines of the form KEY: VALUE"),
+}
+KINDS = {
+    "experiment": ("experiment/mine.yaml", ("+experiment=mine",)),
+    "set": ("hyperparameters/ncf/mine.yaml", ("workload.hyperparameter_set=mine",)),
+    "study": ("study/mine.yaml", ("study=mine",)),
+}
+
+
+def write(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_with_the_file_and_the_line(tmp_path, mistake):
+    content, said = MISTAKES[mistake]
+    for name, words in KINDS.values():
+        path = write(tmp_path / "conf" / name, content)
+        begin = process_time()
+        done = run_suite_here(tmp_path, "workload=ncf", "profile=demo", f"--config-dir={tmp_path / 'conf'}", *words)
+        assert process_time() - begin < 20, "an hour, without bounds"
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert path.stem in done.stderr
+        assert said in done.stderr or (mistake, words) == ("text", ("study=mine",))
+        path.unlink()
+    path = write(tmp_path / "mine.yaml", content)
+    for words in (("check", "--rules", path, tmp_path), ("scaling", "demo", "--devices", "8", "--system", path)):
+        done = suite_here(tmp_path, *words)
+        if words[0] == "check" and mistake == "twice":
+            continue  # which is allowed in rules
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert str(path) in done.stderr
+        assert said in done.stderr or mistake == "text"
+
+
+@pytest.mark.parametrize(
+    ("defaults", "said"),
+    [
+        ("[mine]", "lead back to it"),
+        ("[other]", "lead back to it"),
+        ("[/experiment/mine]", "lead back to it"),
+        ("{a: b}", "a list of NAME or GROUP: NAME"),
+        ("[[mine]]", "a list of NAME or GROUP: NAME"),
+    ],
+)
+def test_defaults_that_lead_back(tmp_path, defaults, said):
+    write(tmp_path / "conf/experiment/mine.yaml", f"defaults: {defaults}\nseed: 1\n")
+    write(tmp_path / "conf/experiment/other.yaml", "defaults: [mine]\n")
+    done = run_suite_here(tmp_path, "workload=ncf", f"--config-dir={tmp_path / 'conf'}", "+experiment=mine")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "mine.yaml" in done.stderr
+    assert said in done.stderr
+
+
+def test_defaults_that_lead_on_are_taken_in(tmp_path):
+    write(tmp_path / "conf/experiment/mine.yaml", "# @package _global_\ndefaults: [other]\nseed: 7\n")
+    write(tmp_path / "conf/experiment/other.yaml", "# @package _global_\nruns: 3\n")
+    words = ("workload=ncf", "profile=demo", f"--config-dir={tmp_path / 'conf'}", "+experiment=mine", "--cfg", "job")
+    done = run_suite_here(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^seed: 7$", done.stdout, re.MULTILINE)
+    assert re.search(r"^runs: 3$", done.stdout, re.MULTILINE)
+
+
+def test_what_is_within_the_bounds_is_what_pyyaml_makes_of_it(tmp_path):
+    text = "a: &a {b: [1, 2.5, true, null, 2001-01-01x], c: 'x'}\nd: *a\n"
+    assert read_yaml(write(tmp_path / "x", text))["d"] == {"b": [1, 2.5, True, None, "2001-01-01x"], "c": "x"}
+    assert read_yaml(write(tmp_path / "x", "")) is None
+    assert len(parse_yaml("\n".join(f"k{n}: 1" for n in range(MOST_VALUES // 2 - 1)), tmp_path)) == MOST_VALUES // 2 - 1

@@ -1,0 +1,79 @@
+"""Workloads in real processes of every framework: two synthetic steps; with the marker `full` the demos to their targets."""
+
+import json
+
+import pytest
+
+from tests.helpers import events, only, run_suite, status, suite
+
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+NARROW = ("workload.hidden=32", "workload.feed_forward=32", "workload.layers=1", "workload.heads=4")
+SYNTHETIC = {
+    "gnmt": ("batch=global:4", "workload.hidden=16", "workload.layers=2", "workload.max_sequence_length=20"),
+    "transformer": (*NARROW, "batch=global:64", "workload.max_sequence_length=16", "workload.bucket_growth=2.0"),
+    "ssd": ("batch=global:2", "workload.evaluation_batch_size=2"),
+}
+KEYS = {
+    "gnmt": {"global_batch_size": 4, "model_hp_hidden_size": 16, "opt_learning_rate_alt_decay_func": True},
+    "transformer": {"global_batch_size": 64, "model_hp_hidden_size": 32, "model_hp_num_layers": 1},
+    "ssd": {"global_batch_size": 2},
+}
+"""Of the logs of these."""
+DEMOS = {
+    **{"resnet50": ("top1", 0.8, 0.8), "zoo": ("top1", 0.75, 0.75), "ssd": ("map", 0.23, 0.23)},
+    **{"gnmt": ("bleu", 0.5, 0.1), "transformer": ("bleu", 0.5, 0.1)},
+}
+"""Metric, target, and what the first epoch must stay below. NCF's, which take seconds: ncf/test_ncf_runs.py."""
+
+
+def swept(tmp_path, workload, frameworks, *overrides, **variables):
+    """Run folder by framework after a sweep on one CPU device; all ended well."""
+    chosen = (f"workload={workload}", f"framework={','.join(frameworks)}", "gpus=1", "device=cpu")
+    done = run_suite(tmp_path, "-m", *chosen, *overrides, timeout=900, **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folders = {name: only((tmp_path / "logs").glob(f"*/*-{name}-*/run_0")) for name in frameworks}
+    assert {status(folder)["status"] for folder in folders.values()} == {"success"}
+    return folders
+
+
+def metrics(folder):
+    """The rows of a run's `metrics.jsonl`."""
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("workload", "frameworks"),
+    [
+        *(("gnmt", FRAMEWORKS), ("ssd", FRAMEWORKS)),
+        ("transformer", FRAMEWORKS[:1]),  # the others train on a small corpus in test_translation_runs.py
+        pytest.param("transformer", FRAMEWORKS[1:], marks=pytest.mark.full),
+    ],
+)
+def test_synthetic_steps_run(tmp_path, workload, frameworks):
+    """Of the full SSD, and of narrow models of translation with all words."""
+    sizes = ("profile=synthetic", *SYNTHETIC[workload], "stop=steps:2")
+    for folder in swept(tmp_path, workload, frameworks, *sizes).values():
+        found = {key: value for key, value, _ in events(folder / "result_0.txt")}
+        assert found["suite_run"]["labels"][:2] == ["synthetic", "cpu"]
+        assert KEYS[workload].items() <= found.items()
+        row = only(metrics(folder))
+        if workload == "ssd":
+            assert row["samples"] == 4
+        else:
+            assert row["rates"]["tokens"] > 2 * row["samples_per_second"] > 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("workload", DEMOS)
+def test_a_demo_reaches_its_target_but_not_in_its_first_epoch(tmp_path, workload, framework):
+    """In a log that the official checker accepts, but for the zoo, which it does not know."""
+    metric, target, first = DEMOS[workload]
+    words = (f"workload={workload}", "profile=demo", f"framework={framework}", "gpus=1", "seed=1")
+    done = run_suite(tmp_path, *words, timeout=1800)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = only((tmp_path / "logs").glob("*/*/run_0"))
+    scores = [row["quality"][metric] for row in metrics(folder)]
+    assert scores[-1] >= target
+    assert scores[0] < first
+    assert workload == "zoo" or suite(tmp_path, "check", folder / "result_0.txt").returncode == 0

@@ -1,0 +1,85 @@
+"""Files that others wrote: what is opened, how much is read, and that nobody reads them otherwise."""
+
+import ast
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import PROJECT
+from workloads.files import open_regular, read_bytes, read_json, read_text
+
+SPECIAL = {
+    "a pipe": os.mkfifo,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "a terminal": lambda path: path.symlink_to("/dev/tty"),
+    "a folder": Path.mkdir,
+}
+
+
+@pytest.mark.parametrize("make", SPECIAL.values(), ids=SPECIAL)
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path, make):
+    make(tmp_path / "x")
+    with pytest.raises(OSError, match="x"):
+        open_regular(tmp_path / "x")
+
+
+def test_no_more_is_read_than_the_limit(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"12345")
+    assert read_bytes(path, 5) == b"12345"
+    with pytest.raises(OSError, match="more than 4 bytes"):
+        read_bytes(path, 4)
+    os.truncate(path, 1 << 40)  # sparse
+    with pytest.raises(OSError, match="more than 67,108,864 bytes"):
+        read_bytes(path)
+    assert read_text("/proc/self/stat").startswith(f"{os.getpid()} "), "its size is said to be 0"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff"], ids=["empty", "cut", "deep", "no UTF-8"])
+def test_what_is_no_json_is_a_value_error(tmp_path, content):
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(ValueError, match=r"\w"):
+        read_json(tmp_path / "x")
+
+
+OTHERWISE = {
+    "suite/agent/new_files.py": "what the agent's own workers write into its folder",
+    "suite/agent/tree.py": "/proc",
+    "suite/common/runspec.py": "writes over a file of its own on a full disk",
+    "suite/control/hosts/remote_host.py": "run.json and arrays that the controller has just written",
+    "suite/control/progress.py": "metrics.jsonl of a run that it started",
+    "suite/environments/own_package.py": "the package's own setup.cfg and metadata",
+    "suite/environments/plugin_install.py": "metadata that pip has just written",
+    "suite/results/predict/epochs.py": "tables of the installed checker",
+    "suite/results/render/html/page.py": "templates of the package",
+    "suite/worker/runlog.py": "the log that the same process writes",
+    "workloads/common/text/sources.py": "codes that the same process has just learned",
+    "workloads/frameworks/pytorch/gloo.py": "/proc",
+    "workloads/ncf/ratings.py": "a stream that is open",
+}
+"""Modules that read a file without `workloads.files`, and which: none that others wrote."""
+
+
+def reads_otherwise(module):
+    """Whether a module opens a file for reading by itself; but arrays of prepared data, whose manifest is compared before."""
+    for call in (node for node in ast.walk(module) if isinstance(node, ast.Call)):
+        words = [ast.unparse(word) for word in call.args]
+        name, _, attribute = ast.unparse(call.func).rpartition(".")
+        opens = (
+            attribute == "open"
+            and (not name or words == ["'rb'"])
+            and "'w" not in str(words)
+            and "'x" not in str(words)
+        )
+        if opens and not any("open_stream(" in word or "open_regular(" in word or word == "'ab'" for word in words):
+            return True
+        if attribute in ("read_text", "read_bytes", "read_csv") and name and name != "files":
+            return True
+    return False
+
+
+def test_nobody_reads_what_others_wrote_in_another_way():
+    modules = [path for room in ("suite", "workloads") for path in (PROJECT / room).rglob("*.py")]
+    found = [str(path.relative_to(PROJECT)) for path in modules if reads_otherwise(ast.parse(path.read_text("utf-8")))]
+    assert sorted(found) == sorted(OTHERWISE)
