@@ -9,8 +9,8 @@ from typing import Any
 from workloads.api import option
 
 MOST_SECONDS = 1e6
-PORTS = range(1, 1 << 16)
 """That a machine is waited for, eleven days: sockets and ssh count seconds in integers of their own."""
+PORTS = range(1, 1 << 16)
 
 
 @dataclass
