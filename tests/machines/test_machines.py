@@ -58,11 +58,12 @@ def test_all_is_up_in_time_and_nothing_is_left(tmp_path):
 
 def test_nodes_see_only_what_is_shared(machines):
     left, right = machines(2).nodes
-    left.run(["sh", "-c", "echo left > /tmp/mine; echo left > /dev/shm/mine; echo left > /run/mine"])
-    for path in ("/tmp/mine", "/dev/shm/mine", "/run/mine"):
+    name = f"mine-{os.getpid()}"
+    left.run(["sh", "-c", f"echo left > /tmp/{name}; echo left > /dev/shm/{name}; echo left > /run/{name}"])
+    for path in (f"/tmp/{name}", f"/dev/shm/{name}", f"/run/{name}"):
         assert right.run(["cat", path], check=False).returncode == 1
         assert not Path(path).exists()
-    assert (left.tmp / "mine").read_text() == "left\n"
+    assert (left.tmp / name).read_text() == "left\n"
     assert right.run(["cat", PROJECT / "run_suite.py"]).stdout == (PROJECT / "run_suite.py").read_text()
     assert [node.run(["uname", "-n"]).stdout for node in (left, right)] == ["node1\n", "node2\n"]
     assert left.run(["ps", "-e", "-o", "pid="]).stdout.split()[0] == "1"

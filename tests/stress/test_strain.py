@@ -90,7 +90,8 @@ def test_a_disk_that_is_full_at_the_start_is_named(tmp_path, monkeypatch):
 def test_a_folder_that_is_deleted_during_a_run_is_named(tmp_path):
     def delete():
         wait_until("a worker", lambda: list(tmp_path.glob("out/*/run_0/.worker-0.json")))
-        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        while (tmp_path / "out").exists():  # a worker may write into it meanwhile
+            shutil.rmtree(tmp_path / "out", ignore_errors=True)
 
     thread = threading.Thread(target=delete)
     thread.start()
