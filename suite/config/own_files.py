@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from hydra._internal.core_plugins import file_config_source
 from hydra._internal.sources_registry import SourcesRegistry
@@ -82,7 +83,8 @@ def _refuse_circles(name: str, content: object, above: tuple[str, ...]) -> None:
 
 def _defaults(name: str, content: object) -> Iterator[str]:
     """`group/choice` of every file that a file takes in."""
-    group, entries = name.rpartition("/")[0], content.get("defaults") if isinstance(content, dict) else None
+    group = name.rpartition("/")[0]
+    entries: Any = content.get("defaults") if isinstance(content, dict) else None
     for entry in entries if _are_defaults(entries) else []:
         pairs = entry.items() if isinstance(entry, dict) else [(None, entry)]
         for key, chosen in pairs:
