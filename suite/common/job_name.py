@@ -9,6 +9,7 @@ from suite.common.run_folder import safe_name
 
 NOT_IN_NAME = (
     *("workload", "framework", "profile", "gpus", "device", "output", "resume", "runs", "plugins", "dry_run"),
+    "sweep.limit",
     "backbone.weights",
     *(
         "environment.python",

@@ -55,8 +55,9 @@ def in_utf8(path: Path, what: str) -> Path:
     that paths are ASCII. `what`: the setting that it comes from."""
     try:
         str(path).encode()
+        os.fsencode(path)  # of a file, whose text is UTF-8 in every locale
     except UnicodeEncodeError:
-        shown = os.fsencode(path).decode(errors="backslashreplace")
+        shown = str(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
         why = "its bytes are no UTF-8; name another folder"
         if sys.getfilesystemencoding() != "utf-8":
             why = f"this locale's paths are {sys.getfilesystemencoding().upper()}; type: export LC_ALL=C.UTF-8"

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import importlib.resources
 import itertools
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
 from hydra._internal.utils import get_args_parser
-from hydra.core.config_store import ConfigStore
-from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 
 from suite import __version__
@@ -28,13 +24,11 @@ from suite.common.study import StudyCell
 from suite.common.typed import as_typed
 from suite.config import overrides, studies
 from suite.config.complete import completion
+from suite.config.composer import Composer
 from suite.config.help import help_text
-from suite.config.keys import GROUPS, group_choices, meant, suite_keys
-from suite.config.options import SuiteConfig
-from suite.config.own_files import look_first
+from suite.config.keys import group_choices, meant, suite_keys
 from suite.config.sweeps import default_gpus, divides, left_out
 from suite.environments.plugins import Plugin, activate
-from workloads.api import OPTION_GROUPS, option_keys, untyped
 from workloads.api.yaml_files import read_yaml
 
 
@@ -69,8 +63,6 @@ def compose(arguments: Sequence[str]) -> Request:
         return _compose(arguments)
     except (HydraException, OmegaConfBaseException) as error:
         raise ValueError(_in_one_line(error)) from None
-    except RecursionError:
-        raise ValueError("the files of --config-dir take each other in too deeply; leave out some `defaults`") from None
 
 
 def _in_one_line(error: Exception) -> str:
@@ -98,22 +90,23 @@ def _compose(arguments: Sequence[str]) -> Request:
         return Request(())
     if flags.hydra_help:
         return _hydra_prints([text for text in arguments if text not in typed])
-    overrides.check_count({text.partition("=")[0]: overrides.count(text) for text in words}, words)
+    overrides.check_count(overrides.counts(words), words)
     plugin_names = _plugins(words)
     plugins = activate(plugin_names, installs=not _is_dry(words))
     if flags.help:
         print(as_typed(help_text(dict(_swept(words)))))
         return Request(())
+    composer = Composer()
     if studies.named(words):
         cells = studies.cells(words)
-        jobs = [dataclasses.replace(_job(list(one.words), plugin_names), cell=one.cell) for one in cells]
+        jobs = [dataclasses.replace(_job(list(one.words), plugin_names, composer), cell=one.cell) for one in cells]
         return Request(tuple(jobs), plugins, (), tuple(arguments), _shown(flags))
     if flags.info or flags.cfg in ("hydra", "all"):
-        _composed(words, _prepare(words, multirun=False))  # Hydra itself would print tracebacks
+        composer.compose(words, _prepare(words, False, composer))  # Hydra itself would print tracebacks
         return _hydra_prints(arguments)
     if not flags.multirun:
-        return Request((_job(words, plugin_names),), plugins, (), tuple(arguments), _shown(flags))
-    added, jobs, notes = _sweep(words, plugin_names)
+        return Request((_job(words, plugin_names, composer),), plugins, (), tuple(arguments), _shown(flags))
+    added, jobs, notes = _sweep(words, plugin_names, composer)
     return Request(tuple(jobs), plugins, tuple(notes), (*arguments, *added), _shown(flags))
 
 
@@ -171,52 +164,25 @@ def _search(words: list[str], config_dir: str | None) -> list[str]:
     return [*(text for text in words if text not in typed), *conf.search_words()]
 
 
-def _sweep(words: list[str], plugin_names: list[str]) -> tuple[list[str], list[Composed], list[str]]:
+def _sweep(
+    words: list[str], plugin_names: list[str], composer: Composer
+) -> tuple[list[str], list[Composed], list[str]]:
     """(words that act by default, the jobs of all combinations, what is to be said). The last key is the fastest."""
-    workloads = _prepare(words, multirun=True)
+    workloads = _prepare(words, True, composer)
     swept = _gpus_first(_swept(words))
     first = [f"{key}={values[0]}" for key, values in swept]
-    loaded, of_hydra = _loaded(first, workloads)
-    config = _resolved(loaded)
+    config, of_hydra = composer.compose(first, workloads)
     params = of_hydra["sweeper"].get("params") or {}
     typed = {key for key, _ in swept}
-    swept = [*_swept([f"{key}={value}" for key, value in params.items() if key not in typed]), *swept]
+    of_file = [f"{key}={value}" for key, value in params.items() if key not in typed]
+    overrides.check_count(overrides.counts([*words, *of_file]), words)
+    swept = [*_swept(of_file), *swept]
     added, note = default_gpus(dict(swept), config)
     swept = _gpus_first([*_swept(added), *swept])
     grid = map(list, itertools.product(*([f"{key}={value}" for value in values] for key, values in swept)))
-    jobs = [_job(words, plugin_names, workloads, config) for words, config in _each(grid, workloads, (first, loaded))]
+    jobs = [_job(one, plugin_names, composer, workloads) for one in grid]
     notes = [note, left_out([job.config for job in jobs])]
     return added, [job for job in jobs if divides(job.config)], [line for line in notes if line]
-
-
-def _each(
-    grid: Iterable[list[str]], workloads: Sequence[str], first: tuple[list[str], DictConfig]
-) -> Iterator[tuple[list[str], dict[str, Any]]]:
-    """The words and the settings of each job. Jobs that differ in plain values alone are composed once, `first` before, and
-    these are set in it: a tenth of the time."""
-    composed = {_apart(first[0])[1]: first[1]}
-    for words in grid:
-        plain, others = _apart(words)
-        if others not in composed:
-            composed[others] = _loaded(words, workloads)[0]
-        for key, value in plain.items():
-            OmegaConf.update(composed[others], key, value)
-        yield words, _resolved(composed[others])
-
-
-def _apart(words: Sequence[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Key to value of the words that give one key one value and choose no files, and the other words. All are others where
-    files of the user's are read: what they hold may depend on every word (`${hydra:…}`)."""
-    plain: dict[str, Any] = {}
-    others: list[str] = []
-    for word in words:
-        key, value = word.partition("=")[0], overrides.parse(word).value()
-        chooses = key in GROUPS or key.startswith(("hydra", "workload.target", "+", "~"))
-        if chooses or conf.search_words() or not isinstance(value, str | int | float | bool | None):
-            others.append(word)
-        else:
-            plain[key] = value
-    return plain, tuple(others)
 
 
 def _swept(words: Sequence[str]) -> list[tuple[str, list[str]]]:
@@ -229,7 +195,7 @@ def _gpus_first(swept: Sequence[tuple[str, list[str]]]) -> list[tuple[str, list[
     return sorted(swept, key=lambda pair: pair[0] != "gpus")
 
 
-def _prepare(words: Sequence[str], multirun: bool) -> list[str]:
+def _prepare(words: Sequence[str], multirun: bool, composer: Composer) -> list[str]:
     """Check what was typed, and tell Hydra the schema; returns the workloads. Raises ValueError in one line."""
     swept = {key: values for key, values in _swept(words) if key in ("workload", "experiment")}
     if "workload" not in swept and "experiment" not in swept:
@@ -245,19 +211,17 @@ def _prepare(words: Sequence[str], multirun: bool) -> list[str]:
     if not workloads or not set(workloads) <= set(registry.names(registry.WORKLOADS)):
         grid = itertools.product(*([f"{key}={value}" for value in values] for key, values in _swept(chosen)))
         every = registry.names(registry.WORKLOADS)
-        named = [str(_composed(list(one), every)[0]["workload"]["name"]) for one in grid]
+        named = [str(composer.compose(one, every)[0]["workload"]["name"]) for one in grid]
         workloads = list(dict.fromkeys(named))
     overrides.check(words, workloads, multirun)
     return workloads
 
 
-def _job(
-    words: list[str], plugin_names: list[str], workloads: Sequence[str] = (), config: dict[str, Any] | None = None
-) -> Composed:
-    """One job, of a `config` that may be composed already. Raises ValueError for a value of a file that is not allowed, as for
-    one that is typed."""
-    if config is None:
-        config, _ = _composed(words, workloads or _prepare(words, multirun=False))
+def _job(words: list[str], plugin_names: list[str], composer: Composer, workloads: Sequence[str] = ()) -> Composed:
+    """One job. Raises ValueError for a value of a file that is not allowed, as for one that is typed."""
+    config, _ = composer.compose(words, workloads or _prepare(words, False, composer))
+    if config["sweep"]["limit"] != overrides.limit(words):
+        raise ValueError("sweep.limit: set in a file, which is read too late; type sweep.limit=N")
     if _texts(config["plugins"]) != plugin_names:
         raise ValueError(
             "plugins: set in a file that is read too late; type plugins=[…] here or set it in conf/config.yaml"
@@ -269,30 +233,6 @@ def _job(
             overrides.check_key(key, value, [name])
     kept = [text for text in words if not text.startswith("hydra.")]
     return Composed(config, tuple(kept))
-
-
-def _composed(words: Sequence[str], workloads: Sequence[str]) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """The settings, and Hydra's own part of the configuration."""
-    config, of_hydra = _loaded(words, workloads)
-    return _resolved(config), of_hydra
-
-
-def _loaded(words: Sequence[str], workloads: Sequence[str]) -> tuple[DictConfig, Mapping[str, Any]]:
-    """What Hydra composes, and its own part of it."""
-    _store(workloads)
-    added = [f"++{text}" if text.startswith("workload.target.") else text for text in words]
-    look_first()
-    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        config = hydra.compose("config", added, return_hydra_config=True)
-    HydraConfig.instance().set_config(config)  # what `${hydra:…}` in a file stands for
-    OmegaConf.set_struct(config, False)
-    return config, config.pop("hydra")
-
-
-def _resolved(config: DictConfig) -> dict[str, Any]:
-    plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    assert isinstance(plain, dict)
-    return {str(key): value for key, value in plain.items()}
 
 
 def _leaves(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
@@ -334,42 +274,3 @@ def _texts(value: object) -> list[str]:
     """A text, a list of texts, or nothing, as a list."""
     values = value if isinstance(value, list) else [] if value in (None, "") else [value]
     return [str(getattr(item, "text", item)) for item in values]
-
-
-def _store(workloads: Sequence[str]) -> None:
-    """Tell Hydra the schema, the workloads, and the frameworks of installed packages that have no file below conf/."""
-    without_file = [
-        (group, name)
-        for group, points in (("workload", registry.WORKLOADS), ("framework", registry.FRAMEWORKS))
-        for name in sorted({*registry.names(points)} - {*conf.files(group)})
-    ]
-    nodes = tuple((group, name, _options(name) if group == "workload" else None) for group, name in without_file)
-    _tell(tuple(_options(name) for name in workloads), nodes)
-
-
-def _options(workload: str) -> type:
-    return registry.load_workload(workload).Options
-
-
-@functools.lru_cache(maxsize=1)  # Hydra keeps what it was told last
-def _tell(kinds: tuple[type, ...], nodes: tuple[tuple[str, str, type | None], ...]) -> None:
-    """Store SuiteConfig with the keys that these `Options` have outside `workload` (null: the default of each), and `nodes`:
-    group, name, and a workload's own `Options`."""
-    schema: DictConfig = OmegaConf.structured(SuiteConfig)
-    for kind in kinds:
-        for key, item in option_keys(kind).items():
-            if key.partition(".")[0] in OPTION_GROUPS:
-                default = item.default if len(kinds) == 1 else None  # of several, not all may have it
-                OmegaConf.update(schema, key, default, force_add=True)
-    store = ConfigStore.instance()
-    store.store(name="suite_config", node=schema)
-    for group, name, own in nodes:
-        store.store(group=group, name=name, node={**_defaults(own), "name": name})
-
-
-def _defaults(kind: type | None) -> dict[str, Any]:
-    """`workload.*` of a workload where nothing is typed."""
-    if kind is None:
-        return {}
-    values = untyped(kind)
-    return {item.name: values[item.name] for key, item in option_keys(kind).items() if key.startswith("workload.")}

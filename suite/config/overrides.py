@@ -8,6 +8,7 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ NOT_OFFERED = {
 """Keys that one may look for, and what there is instead."""
 _OPTIMIZER = dict.fromkeys(("optimizer", "optim", "opt"), "optimizer")
 """What the optimizer of a hyperparameter set is called, here and elsewhere."""
+_MOST_ASKED_FOR = 10**9
+"""Highest limit that is suggested."""
 _PATHS = ("output", "backbone.weights", "launch.hostfile")
 _LISTS = ("launch.hosts", "launch.sbatch")
 
@@ -139,29 +142,48 @@ def texts(argument: str) -> list[str]:
 
 
 def count(argument: str) -> int:
-    """How many values an override has, a pattern's as one; none of them is made. Raises ValueError for a sweep without any."""
+    """How many values an override has, a pattern's as one; none of them is made. Raises ValueError for a sweep without any, or
+    without an end."""
     override = parse(argument)
     swept: Any = override.value() if override.is_sweep_override() else None
+    found = len(swept.list) if isinstance(swept, ChoiceSweep) else 1
     if isinstance(swept, RangeSweep):
-        start, stop, step = swept.start or 0, swept.stop or 0, swept.step or 1
-        found = max(0, math.ceil((stop - start) / step))
-    else:
-        found = len(swept.list) if isinstance(swept, ChoiceSweep) else 1
+        try:
+            start, stop, step = (Fraction(one or 0) for one in (swept.start, swept.stop, swept.step))
+            found = max(0, math.ceil((stop - start) / step))
+        except (ValueError, ArithmeticError):  # nan, inf; a step of 0
+            raise ValueError(f"{argument}: it has no end; type a list or range(1,5)") from None
     if not found:
         raise ValueError(f"{argument}: no value is in it; type a list or a range with one, such as range(1,4)")
     return found
 
 
-def check_count(counts: Mapping[str, int], arguments: Sequence[str]) -> None:
+def counts(arguments: Sequence[str]) -> dict[str, int]:
+    """Key to how many values it is given."""
+    return {argument.partition("=")[0]: count(argument) for argument in arguments}
+
+
+def limit(arguments: Sequence[str]) -> int:
+    """Most jobs: `sweep.limit=N` among the arguments. Raises ValueError for one that is no number."""
+    typed = [argument.partition("=")[2] for argument in arguments if argument.startswith("sweep.limit=")]
+    for text in typed:
+        if not re.fullmatch(r"[1-9]\d{0,9}", text, re.ASCII):
+            raise ValueError(f"sweep.limit={text[:80]}: one whole number of at least 1 is needed, for example 5000")
+    return int(typed[-1]) if typed else SweepConfig().limit
+
+
+def check_count(found: Mapping[str, int], arguments: Sequence[str]) -> None:
     """Raise ValueError where there are more jobs, of so many values of each key, than `sweep.limit=N` among the arguments."""
-    limits = [argument.partition("=")[2] for argument in arguments if argument.startswith("sweep.limit=")]
-    typed = bool(limits) and limits[-1].isdecimal()  # what is no number is refused later
-    most = int(limits[-1]) if typed else SweepConfig().limit
-    if (jobs := math.prod(counts.values())) > most:
-        several = " x ".join(f"{key}: {found:,}" for key, found in counts.items() if found > 1)
-        raise ValueError(
-            f"{jobs:,} jobs ({several}), where {most:,} are the most; type sweep.limit={jobs} if they are meant"
-        )
+    most, jobs = limit(arguments), math.prod(found.values())
+    if jobs > most:
+        several = " x ".join(f"{key}: {_shown(number)}" for key, number in found.items() if number > 1)
+        typed = f"type sweep.limit={jobs} if they are meant" if jobs <= _MOST_ASKED_FOR else "type fewer values"
+        raise ValueError(f"{_shown(jobs)} jobs ({several}), where {most:,} are the most; {typed}")
+
+
+def _shown(number: int) -> str:
+    """Python refuses to write numbers of more than 4,300 digits."""
+    return f"{number:,}" if number < 10**15 else "over 10^15"
 
 
 def values(argument: str) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from omegaconf.errors import OmegaConfBaseException
 from suite.common import conf
 from workloads.api.yaml_files import parse_yaml, read_text
 
+DEEPEST = 10
+"""Files that take in one another."""
 _TAKEN_IN = re.compile(r"(?:optional +)?(/?)([^@ ]+)(?:@.*)?")
 """`/system`, `optional db@there` of a defaults list: from the top or not, and the group; not `override /system`."""
 
@@ -63,7 +65,7 @@ def _are_defaults(entries: object) -> bool:
     return True
 
 
-def _refuse_circles(name: str, content: Mapping[str, Any] | None, above: tuple[str, ...]) -> None:
+def _refuse_circles(name: str, content: object, above: tuple[str, ...]) -> None:
     """Raise ValueError if the defaults of the file `name`, `group/choice`, lead to one of those `above`, which lead to it."""
     chain = (*above, name)
     for below in _defaults(name, content):
@@ -73,13 +75,16 @@ def _refuse_circles(name: str, content: Mapping[str, Any] | None, above: tuple[s
             continue
         if below in chain:
             raise ValueError(f"{path}: its defaults lead back to it: {' > '.join([*chain, below])}; leave one out")
+        if len(chain) == DEEPEST:
+            raise ValueError(f"{path}: {DEEPEST} files take in one another before this one; leave some out")
         text = read_text(path)
         _refuse_circles(below, parse_yaml(text, path), chain)
 
 
-def _defaults(name: str, content: Mapping[str, Any] | None) -> Iterator[str]:
+def _defaults(name: str, content: object) -> Iterator[str]:
     """`group/choice` of every file that a file takes in."""
-    group, entries = name.rpartition("/")[0], (content or {}).get("defaults") or []
+    group = name.rpartition("/")[0]
+    entries: Any = content.get("defaults") if isinstance(content, dict) else None
     for entry in entries if _are_defaults(entries) else []:
         pairs = entry.items() if isinstance(entry, dict) else [(None, entry)]
         for key, chosen in pairs:

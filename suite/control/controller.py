@@ -138,8 +138,11 @@ def planned(request: Request, output: Path, agents: Agents | None) -> list[Plan]
     first, hosts = request.jobs[0].config, agents.hosts if agents is not None else ()
     if first["resume"] and first["output"] is None:
         raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
+    versions = environment.Versions()
     with said_once(environment.__name__):
-        return [plan(one.config, job_name(one), output, request.plugins, hosts, one.cell) for one in request.jobs]
+        return [
+            plan(one.config, job_name(one), output, request.plugins, hosts, one.cell, versions) for one in request.jobs
+        ]
 
 
 def plans_for_slurm(request: Request, output: Path) -> list[Plan]:

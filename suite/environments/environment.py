@@ -174,6 +174,20 @@ def installed_versions(
     return versions
 
 
+class Versions:
+    """`installed_versions` for one command: a Python is started once for each environment, not for each job of a sweep."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], dict[str, str | None]] = {}
+
+    def of(self, environment: Environment, packages: Sequence[str]) -> dict[str, str | None]:
+        """As `installed_versions`."""
+        key = (repr(environment), *packages)
+        if key not in self._known:
+            self._known[key] = installed_versions(environment, packages)
+        return self._known[key]
+
+
 def _check_name(name: str) -> None:
     """Refuse a name that is neither reserved nor a venv that exists or can be made."""
     known = sorted({*RESERVED_NAMES, *locks.framework_locks(), *venvs.existing(env_root())})

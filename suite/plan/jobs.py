@@ -15,7 +15,7 @@ from suite.common.registry import not_allowed
 from suite.common.runspec import RunSpec
 from suite.common.study import StudyCell
 from suite.environments import environment
-from suite.environments.environment import Environment
+from suite.environments.environment import Environment, Versions
 from suite.environments.plugins import Plugin, check_trainer, with_plugins
 from suite.launch.base import Framework
 from suite.launch.hosts import AvailableHost, spread
@@ -130,11 +130,12 @@ def plan(
     plugins: Sequence[Plugin] = (),
     hosts: Sequence[AvailableHost] = (),
     cell: StudyCell | None = None,
+    versions: Versions | None = None,
 ) -> Plan:
     """Everything about one job that can be known before a process starts, and everything that is in its way.
 
     `output`: where its runs would go; None: no job is wanted, only what is in the way of one. `hosts`: the machines of the
-    command, of which a job takes the first ones. `cell`: of a study.
+    command, of which a job takes the first ones. `cell`: of a study. `versions`: what the command's earlier jobs have asked.
     """
     findings, draft, job = _Findings(), None, None
     with findings:
@@ -157,7 +158,7 @@ def plan(
         with findings:
             check_memory(workload, draft.settings, draft.hosts)
             if draft.facts is not None and output is not None and not findings:
-                job = make_job(draft, config, name, output, cell)
+                job = make_job(draft, config, name, output, cell, versions or Versions())
     return Plan(job, tuple(findings), draft)
 
 
@@ -178,7 +179,9 @@ def check_trainers(drafts: Sequence[Draft], plugins: Sequence[Plugin]) -> None:
         check_trainer(env, workload, framework, plugins)
 
 
-def make_job(draft: Draft, config: Config, name: str, output: Path, cell: StudyCell | None = None) -> Job:
+def make_job(
+    draft: Draft, config: Config, name: str, output: Path, cell: StudyCell | None, versions_of: Versions
+) -> Job:
     """The job of a draft whose environment and data are there. Raises ValueError for what cannot be meant with these data."""
     workload, framework, settings, env = draft.workload, draft.framework, draft.settings, draft.environment
     facts = draft.facts
@@ -190,7 +193,7 @@ def make_job(draft: Draft, config: Config, name: str, output: Path, cell: StudyC
     fixed_labels, cores = _labels(settings, facts, draft.hosts)
     deviations = draft.deviations(of_run)
     packages = (*framework.packages, *draft.plugins, "numpy", "mlperf-logging")
-    installed = environment.installed_versions(env, packages)
+    installed = versions_of.of(env, packages)
     versions = {"suite": __version__, **{name: version for name, version in installed.items() if version is not None}}
     framework_version = next((versions[name] for name in framework.packages if name in versions), "unknown")
     settings = replace(settings, linear=chosen_library(settings.linear, framework, env, framework_version))

@@ -22,7 +22,8 @@ FINISHED = ("success", "target_missed")
 
 def identity(run: RunSpec) -> str:
     """Hash of what a run computes: settings without seed and paths, and the data's fingerprint."""
-    settings = {name: asdict(run.settings)[name] for name in field_names(Settings, resume=True)}
+    every = asdict(run.settings)
+    settings = {name: every[name] for name in field_names(Settings, resume=True)}
     settings["options"] = {name: value for name, value in settings["options"].items() if name != "backbone_weights"}
     text = json.dumps([settings, run.facts.fingerprint], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()

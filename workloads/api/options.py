@@ -113,9 +113,10 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
         return
     names = {"int": int, "float": float, "bool": bool, "str": str}
     wanted = next((names[part.strip()] for part in kind.split("|") if part.strip() in names), None)
-    for container, form, words in ((list, "[a,b]", "a list"), (dict, "{a:b}", "a mapping")):
-        if kind.startswith(container.__name__) and not isinstance(value, container):
-            raise ValueError(f"{key}={value}: {words} is needed; type {key}={form}")
+    if kind.startswith("list") and not isinstance(value, list):
+        raise ValueError(f"{key}={value}: a list is needed; type {key}=[a,b]")
+    if kind.startswith("dict") and not isinstance(value, dict):  # what is typed is no mapping either
+        raise ValueError(f"{key}={value}: a mapping is needed; write it into a file of yours (docs/environments.md)")
     minimum, pattern, choices = metadata.get("minimum"), metadata.get("pattern"), metadata.get("choices")
     example = f", for example {key}={metadata['example']}" if metadata.get("example") else ""
     if choices and (str(value).lower() if isinstance(value, bool) else str(value)) not in choices:

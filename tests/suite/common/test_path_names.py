@@ -35,6 +35,20 @@ def test_a_path_that_is_no_text_is_refused(tmp_path, locale, setting, said):
     assert not (tmp_path / "logs").exists()
 
 
+def test_a_path_of_a_file_is_refused_where_paths_are_ascii(tmp_path):
+    path = tmp_path / "own" / "experiment" / "night.yaml"
+    path.parent.mkdir(parents=True)
+    text = "# @package _global_\ndefaults: [override /workload: toy, override /framework: plain]\noutput: zählung\n"
+    path.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(PROJECT / "run_suite.py"), "--config-dir", "own", "experiment=night", "profile=demo"],
+        capture_output=True, timeout=300, cwd=tmp_path, env={**variables(tmp_path, toy=True), **ASCII},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1), done.stderr
+    assert b"this locale's paths are ASCII; type: export LC_ALL=C.UTF-8" in done.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["own"]
+
+
 @pytest.mark.parametrize("command", [[str(PROJECT / "run_suite.py"), "--help"], ["-m", "suite.cli", "report", "x"]])
 def test_a_current_folder_that_was_deleted_is_named(tmp_path, command):
     code = f"import os, subprocess, sys; os.rmdir(os.getcwd()); sys.exit(subprocess.call([sys.executable, *{command}]))"

@@ -74,7 +74,7 @@ BESIDE_NCF = [
     ("+gpus=1", "keys can be neither added nor removed; type gpus=VALUE"),
     ("+x=y", "x: there is no such key; type --help"),
     ("environment.path_map={/a:/b}", "environment.path_map: a mapping is not typed; write it into a file"),
-    ("environment.path_map=${hydra:runtime.cwd}", ": a mapping is needed; type environment.path_map="),
+    ("environment.path_map=${hydra:runtime.cwd}", ": a mapping is needed; write it into a file of yours"),
     ("environment.argv_prefix=${hydra:runtime.cwd}", ": a list is needed; type environment.argv_prefix="),
     ("system.cache_clear_command=${gpus}", ": a list is needed; type system.cache_clear_command="),
     ("foo", "foo: not of the form key=value; type --help"),

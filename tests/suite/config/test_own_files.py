@@ -81,6 +81,24 @@ def test_defaults_that_lead_back(tmp_path, defaults, said):
     assert said in done.stderr
 
 
+def test_defaults_that_lead_on_and_on(tmp_path):
+    """Hydra looks at each of them again for each that is above it: three hundred would take minutes."""
+    for number in range(300):
+        write(tmp_path / f"conf/experiment/n{number}.yaml", f"defaults: [n{number + 1}]\n")
+    done = run_suite_here(tmp_path, "workload=ncf", f"--config-dir={tmp_path / 'conf'}", "experiment=n0")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "n10.yaml: 10 files take in one another before this one" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["[1]\n", "text\n", "a: [\n"])
+def test_a_file_that_is_taken_in_and_is_none(tmp_path, text):
+    write(tmp_path / "conf/experiment/mine.yaml", "defaults: [other]\n")
+    write(tmp_path / "conf/experiment/other.yaml", text)
+    done = run_suite_here(tmp_path, "workload=ncf", f"--config-dir={tmp_path / 'conf'}", "experiment=mine")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert f"{tmp_path / 'conf/experiment/other.yaml'}: " in done.stderr
+
+
 def test_defaults_that_lead_on_are_taken_in(tmp_path):
     write(tmp_path / "conf/experiment/mine.yaml", "# @package _global_\ndefaults: [other]\nseed: 7\n")
     write(tmp_path / "conf/experiment/other.yaml", "# @package _global_\nruns: 3\n")

@@ -1,0 +1,90 @@
+"""Sweeps: counted before anything is made of them, and planned without reading the same files for every job."""
+
+import pytest
+
+from suite.common import conf
+from suite.config import composer
+from suite.config.compose import compose
+from suite.config.composer import Composer
+from tests.helpers import TOY_RUN, run_suite_here
+from tests.suite.config.test_hydra import NCF, no_folders_after_it, own  # noqa: F401, fixtures
+
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("seed=range(1,5,-1)", r"^seed=range\(1,5,-1\): no value is in it"),
+        ("workload.learning_rate=range(0.5,0.1,0.1)", "no value is in it"),
+        *[(f"seed=range({ends})", "it has no end") for ends in ("0,5,0", "0.0,5.0,0", "0,inf", "0,nan", "0,1e400")],
+        (f"seed=range(0,{HUGE}) gpus=range(1,{HUGE})", r"^over 10\^15 jobs \(seed: over 10\^15 x gpus: over 10\^15\)"),
+        *[(f"seed={kind}(range(0,1000000000))", "^1,000,000,000 jobs") for kind in ("shuffle", "sort")],
+        ("seed=" + ",".join(map(str, range(1001))), "^1,001 jobs"),
+        ("hydra.sweeper.params.seed=range(0,1000000000)", "^1,000,000,000 jobs"),
+        *[(f"sweep.limit={value}", f"^sweep.limit={value}: one whole number") for value in ("1,2", "0", "1e9", "")],
+    ],
+    ids=range(16),
+)
+@pytest.mark.parametrize("first", [("-m", *NCF), ("study=batch_size", "study.size=ci"), NCF], ids=["-m", "study", "one"])
+def test_a_sweep_is_counted_first(words, said, first):
+    with pytest.raises(ValueError, match=said) as error:
+        compose([*first, *words.split()])
+    assert "\n" not in str(error.value)
+
+
+def test_the_lists_of_an_experiments_file_are_counted(own):  # noqa: F811
+    lines = "# @package _global_\nhydra: {sweeper: {params: {seed: 'range(0,1000000000)'}}}\n"
+    (own / "experiment" / "night.yaml").write_text(lines)
+    with pytest.raises(ValueError, match=r"^1,000,000,000 jobs"):
+        compose(["-m", "--config-dir", str(own), *NCF, "experiment=night"])
+
+
+def test_a_limit_in_a_file_comes_too_late_and_says_so(own):  # noqa: F811
+    (own / "experiment" / "night.yaml").write_text("# @package _global_\nsweep: {limit: 5000}\n")
+    with pytest.raises(ValueError, match=r"^sweep.limit: set in a file, which is read too late; type sweep.limit=N"):
+        compose(["--config-dir", str(own), *NCF, "experiment=night"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gpus=1,2", "seed=3,null", "workload.learning_rate=0.001,2e-3"),
+        ("framework=pytorch,mxnet", "profile=demo,synthetic", "device=cpu", "seed=1,2"),
+        ("workload=resnet50,ncf", "device=cpu", "gpus=1", "seed=1,2"),
+        ("workload.target.BBOX=0.1,0.2", "workload=maskrcnn", "seed=1,2"),
+        ("launch.hosts=['a','b'],['c']", "seed=1,2", "gpus=1"),
+        ("system.name='a b','c,d'", "gpus=1", "seed=1,2", "system.submission_platform=${profile.name},x"),
+        ("system=lab", "gpus=1", "seed=1,2", "system.price_per_device_hour=1,2.5", "oversubscribe=true,false"),
+        ("system=hydras", "gpus=1", "seed=1,2"),
+    ],
+)
+def test_each_job_is_what_it_is_when_hydra_composes_it_alone(own, words):  # noqa: F811
+    (own / "system" / "hydras.yaml").write_text("name: ${hydra:job.override_dirname}\n")
+    first = ("--config-dir", str(own), *(("workload=ncf",) if not any("workload=" in one for one in words) else ()))
+    jobs = compose(["-m", *first, *words]).jobs
+    assert len(jobs) > 1
+    for job in jobs:
+        alone, _ = Composer().compose([*conf.search_words(), *job.overrides], list({job.config["workload"]["name"]}))
+        alone = {name: value for name, value in alone.items() if name not in ("data", "backbone")}
+        assert {name: job.config[name] for name in alone} == alone
+
+
+def test_hydra_composes_the_first_of_jobs_that_differ_in_values_alone(monkeypatch):
+    made, known = [], composer._made
+    monkeypatch.setattr(composer, "_made", lambda *words: made.append(words) or known(*words))
+    assert len(compose(["-m", *NCF, "framework=pytorch,mxnet", "gpus=1", "seed=range(0,100)"]).jobs) == 200
+    assert len(made) == 2
+
+
+def test_the_limit_is_not_in_the_name_of_a_job_and_a_python_is_asked_once(tmp_path, monkeypatch):
+    from suite.environments import environment
+
+    asked = []
+    known = environment.installed_versions
+    monkeypatch.setattr(environment, "installed_versions", lambda *words: asked.append(words) or known(*words))
+    assert run_suite_here(tmp_path, *TOY_RUN, f"output={tmp_path / 'out'}", toy=True).returncode == 0
+    asked.clear()
+    done = run_suite_here(tmp_path, "-m", *TOY_RUN, "seed=1,2,3", "sweep.limit=3", "dry_run=true", toy=True)
+    assert "toy-plain-demo-1dev-seed=2 " in done.stdout
+    assert len(asked) == 1
