@@ -6,12 +6,13 @@ The lock goes with the process that holds it, however that ends; the file stays 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 LOCK_FILE = ".lock"
@@ -19,21 +20,32 @@ _SIGNATURE = re.compile(rb"(\S+ \d+\n)?")
 
 
 @contextlib.contextmanager
-def output_locked(output: Path) -> Iterator[None]:
-    """Hold the output folder against other controllers, for as long as this process lives.
+def output_locked(output: Path) -> Iterator[Callable[[], None]]:
+    """Hold the output folder against other controllers, for as long as this process lives; yields what raises
+    FileNotFoundError once the folder is no longer the one that was locked. A folder that was made for it and stays empty goes.
 
     Raises ValueError if another one writes into it now, or what has the lock's name is no lock.
     """
+    is_new = not output.exists()
     output.mkdir(parents=True, exist_ok=True)
     path = output / LOCK_FILE
     descriptor = _lock(path)
+
+    def check() -> None:
+        if not _is_at(descriptor, path):
+            raise FileNotFoundError(errno.ENOENT, "deleted while the suite wrote into it", str(output))
+
     try:
         os.ftruncate(descriptor, 0)
         os.write(descriptor, _signature(descriptor))
-        yield
+        yield check
     finally:
-        path.unlink(missing_ok=True)
+        if _is_at(descriptor, path):
+            path.unlink()
         os.close(descriptor)
+        if is_new:
+            with contextlib.suppress(OSError):  # it holds results
+                output.rmdir()
 
 
 def holder_was_killed(output: Path) -> bool:
@@ -62,6 +74,13 @@ def _signature(descriptor: int) -> bytes:
     return f"{socket.gethostname()} {os.fstat(descriptor).st_ino}\n".encode()
 
 
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
+    except OSError:
+        return False
+
+
 def _lock(path: Path) -> int:
     """Descriptor of the locked file; tries again if its last holder has just removed it."""
     while True:
@@ -71,10 +90,8 @@ def _lock(path: Path) -> int:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode) or not _SIGNATURE.fullmatch(os.pread(descriptor, 512, 0)):
                 os.close(descriptor)
                 raise ValueError(f"{path} is no lock of this suite, and is not overwritten; type another output=FOLDER")
-            if os.fstat(descriptor).st_ino == os.stat(path).st_ino:
+            if _is_at(descriptor, path):
                 return descriptor
-        except FileNotFoundError:
-            pass
         except BlockingIOError:
             os.close(descriptor)
             raise ValueError(

@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from suite.environments import environment
 from suite.launch.scratch import scratch_above
 from suite.plan.capacity import TooLarge
 from suite.plan.jobs import Job, Plan, check_trainers, plan
-from suite.plan.resume import finished_status, set_aside
+from suite.plan.resume import FINISHED, finished_status, set_aside
 from suite.plan.settings import Impossible, Missing
 from suite.plan.shown import settings_text
 from suite.preflight import doctor
@@ -54,6 +54,16 @@ class Ended:
     def name(self) -> str:
         """`job/run_N`."""
         return f"{self.job.name}/run_{self.index}"
+
+    @property
+    def log(self) -> Path:
+        """Where its log is, unless it ended before there was one."""
+        return self.job.folder / f"run_{self.index}" / f"result_{self.index}.txt"
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether somebody deleted a log that there was."""
+        return self.status.status in FINISHED and not self.log.is_file()
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -90,11 +100,11 @@ def main(arguments: Sequence[str]) -> int:
             if first["dry_run"]:
                 return _dry_run(request, output, console, agents)
             jobs, cells = checked_jobs(request, output, console, agents)
-            with output_locked(output):
+            with output_locked(output) as check_output:
                 check_folders(jobs, resume=bool(first["resume"]))
                 if cells:
                     write_study(output, cells)
-                code = 0 if run_jobs(jobs, console, ended, agents) else 1
+                code = 0 if run_jobs(jobs, console, ended, check_output, agents) else 1
     except Elsewhere:
         return 0
     except (ValueError, OSError) as error:
@@ -286,8 +296,15 @@ def job_name(composed: Composed) -> str:
     return named(*kinds, config["gpus"], config["device"], words)
 
 
-def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended], agents: Agents | None = None) -> bool:
-    """Run all jobs in order; True if every run succeeded. Appends to `ended` as runs end.
+def run_jobs(
+    jobs: Sequence[Job],
+    console: Console,
+    ended: list[Ended],
+    check_output: Callable[[], None],
+    agents: Agents | None = None,
+) -> bool:
+    """Run all jobs in order; True if every run succeeded. Appends to `ended` as runs end. `check_output`: before and after each
+    run, raises OSError where the folder is gone.
 
     Raises KeyboardInterrupt where a scheduler ends one, since it ends what would follow too.
     """
@@ -302,7 +319,9 @@ def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended], agents: 
                 console.print(f"[yellow]warning[/]: {escape(as_typed(line))}", soft_wrap=True)
             warned.add(line)
         for index in range(job.run_count):
+            check_output()
             ended.append(Ended(job, index, _run(job, index, console, agents)))
+            check_output()
             console.print(_status_line(ended[-1]), soft_wrap=True)
             if ended[-1].status.status == "interrupted":
                 raise KeyboardInterrupt
@@ -312,7 +331,7 @@ def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended], agents: 
 def _as_wanted(run: Ended) -> bool:
     """True for a success, and in a study for a run that did not fit the memory: that is a cell of its table."""
     status = run.status.status
-    return status == "success" or (status == "oom" and bool(run.job.template.study))
+    return (status == "success" and not run.is_lost) or (status == "oom" and bool(run.job.template.study))
 
 
 def _run(job: Job, index: int, console: Console, agents: Agents | None) -> RunStatus:
@@ -347,9 +366,8 @@ def _status_line(run: Ended) -> str:
     good = run.status.status == "success"
     colour = "green" if good else "red"
     reason = f": {escape(run.status.reason)}" if run.status.reason else ""
-    log = run.job.folder / f"run_{run.index}" / f"result_{run.index}.txt"
-    where = f"  {escape(str(log))}" if log.exists() else f"  {escape(str(log.parent))}"
-    return f"[{colour}]{run.status.status}[/]  {escape(run.name)}{reason}{where}"
+    where = run.log if run.log.exists() else run.log.parent
+    return f"[{colour}]{run.status.status}[/]  {escape(run.name)}{reason}  {escape(str(where))}"
 
 
 def print_summary(ended: Sequence[Ended], console: Console, code: int) -> int:
@@ -383,4 +401,5 @@ def summarise(ended: Sequence[Ended], console: Console) -> None:
         with signals_held():
             console.print("Logs:")
             for run in ended:
-                console.print(f"  {run.job.folder / f'run_{run.index}'}", soft_wrap=True, markup=False)
+                lost = "  (its log was deleted meanwhile)" if run.is_lost else ""
+                console.print(f"  {run.log.parent}{lost}", soft_wrap=True, markup=False)

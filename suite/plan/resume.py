@@ -30,7 +30,7 @@ def identity(run: RunSpec) -> str:
 
 
 def finished_status(folder: Path, run: RunSpec) -> str:
-    """How the run in `folder` ended if it is finished and computed what `run` would; empty if it must be run.
+    """How the run in `folder` ended if it is finished, has its log and computed what `run` would; empty if it must be run.
 
     Raises ValueError if the folder holds a run of other settings.
     """
@@ -47,7 +47,7 @@ def finished_status(folder: Path, run: RunSpec) -> str:
         raise ValueError(
             f"{folder} holds a run of other settings or data; resume with the same command, or another output"
         )
-    return status if status in FINISHED else ""
+    return status if status in FINISHED and (folder / f"result_{run.run_index}.txt").is_file() else ""
 
 
 def set_aside(folder: Path) -> Path:

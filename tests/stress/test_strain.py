@@ -85,6 +85,7 @@ def test_a_disk_that_is_full_at_the_start_is_named(tmp_path, monkeypatch):
     done = run_suite_here(tmp_path, *TOY_RUN, f"output={tmp_path / 'out'}", toy=True)
     monkeypatch.undo()
     assert (done.returncode, done.stderr) == (2, f"run_suite.py: {tmp_path / 'out'}: No space left on device\n")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_that_is_deleted_during_a_run_is_named(tmp_path):

@@ -38,6 +38,8 @@ def agents_of(configs: Sequence[Config], variables: Mapping[str, str] = os.envir
     launch = launch_of(configs)
     count = max((config["nodes"] for config in configs if config["gpus"] % config["nodes"] == 0), default=1)
     by = launchers.way(launch, variables)
+    if by != "external":
+        refuse_ranks(variables)
     if by == "local" or (count == 1 and launch["by"] == "auto" and by == "slurm"):
         if launch["by"] == "local" and count > 1:
             raise ValueError(f"nodes={count}: launch=local is this machine alone; type launch=slurm, ssh or external")
@@ -47,5 +49,4 @@ def agents_of(configs: Sequence[Config], variables: Mapping[str, str] = os.envir
         if agents is None:
             raise Elsewhere
         return agents
-    refuse_ranks(variables)
     return open_agents(launch, count, variables)

@@ -34,7 +34,7 @@ def test_one_holder_at_a_time_and_none_afterwards(tmp_path):
             said = f"{output}: another run_suite.py writes into it now"
             with pytest.raises(ValueError, match=said), output_locked(output):
                 pass
-        assert list(output.iterdir()) == []
+        assert not output.exists()
         assert not holder_was_killed(output), "it ended and let go"
 
 
@@ -77,3 +77,27 @@ def test_a_lock_file_that_no_controller_wrote(tmp_path, content):
     (tmp_path / LOCK_FILE).unlink()
     (tmp_path / LOCK_FILE).mkdir()
     assert not holder_was_killed(tmp_path)
+
+
+def test_a_folder_that_is_made_again_is_another(tmp_path):
+    output = tmp_path / "out"
+    with output_locked(output) as check:
+        check()
+        shutil.rmtree(output)
+        for _ in range(2):
+            with pytest.raises(FileNotFoundError, match="deleted while the suite wrote into it") as error:
+                check()
+            assert error.value.filename == str(output)
+            output.mkdir(exist_ok=True)
+            (output / LOCK_FILE).touch()
+    assert (output / LOCK_FILE).exists()  # not the one that was locked
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_a_folder_that_was_made_and_stays_empty_goes(tmp_path, was_there):
+    output = tmp_path / "out"
+    if was_there:
+        output.mkdir()
+    with pytest.raises(ValueError, match="refused"), output_locked(output):
+        raise ValueError("refused")
+    assert output.exists() == was_there

@@ -1,6 +1,7 @@
 """The folder names of jobs, and the end of a command, after its last run."""
 
 import os
+import shutil
 import signal
 from dataclasses import replace
 from importlib import import_module
@@ -15,6 +16,7 @@ from suite.control.controller import job_name
 from suite.control.interrupts import WholeLines
 from suite.control.watch import RunStatus
 from suite.results.views import report
+from tests.helpers import TOY_RUN, run_suite_here
 from tests.suite.control.test_interrupts import listening  # noqa: F401, a fixture
 
 
@@ -65,9 +67,47 @@ def test_runs_without_a_table_are_named_and_kept(tmp_path, monkeypatch, capsys, 
     monkeypatch.setattr(import_module("suite.results.table"), "table", lambda folders: folders)
     job = SimpleNamespace(name="job", folder=tmp_path / "my runs" / "job")
     (job.folder / "run_0").mkdir(parents=True)
+    (job.folder / "run_0" / "result_0.txt").touch()
     ended = [controller.Ended(job, 0, RunStatus("success"))]
     assert controller.print_summary(ended, WholeLines(), 0) == code
     printed = "".join(capsys.readouterr())
     (line,) = [line for line in printed.splitlines() if "which are kept" in line or "no table" in line]
     assert line == f"{said}; for their table type: suite report '{tmp_path / 'my runs'}'"
     assert f"Logs:\n  {job.folder / 'run_0'}\n" in printed
+
+
+def deleting(monkeypatch, what):
+    """After its first run a command finds that somebody has deleted `what(the run's folder)`."""
+    known = controller.Supervisor.run
+
+    def run(self):
+        status = known(self)
+        if self.run_spec.run_index == 0:
+            shutil.rmtree(what(self.folder)) if what(self.folder).is_dir() else what(self.folder).unlink()
+        return status
+
+    monkeypatch.setattr(controller.Supervisor, "run", run)
+
+
+def test_an_output_that_is_deleted_is_not_made_again(tmp_path, monkeypatch):
+    deleting(monkeypatch, lambda folder: folder.parents[1])
+    done = run_suite_here(tmp_path, *TOY_RUN, "runs=3", f"output={tmp_path / 'out'}", toy=True)
+    assert done.returncode == 2
+    assert f"{tmp_path / 'out'}: deleted while the suite wrote into it" in done.stderr
+    assert "run_1" not in done.stdout
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("what", [lambda folder: folder, lambda folder: folder / "result_0.txt"], ids=["folder", "log"])
+def test_a_run_whose_log_is_deleted_is_no_success_and_is_run_again(tmp_path, monkeypatch, what):
+    words = (*TOY_RUN, "runs=2", f"output={tmp_path / 'out'}")
+    with monkeypatch.context() as patch:
+        deleting(patch, what)
+        done = run_suite_here(tmp_path, *words, toy=True)
+    assert done.returncode == 1
+    assert "run_0  (its log was deleted meanwhile)\n" in done.stdout
+    assert "run_1\n" in done.stdout
+    again = run_suite_here(tmp_path, *words, "resume=true", toy=True)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert (tmp_path / "out" / "toy-plain-demo-1dev" / "run_0" / "result_0.txt").exists()
+    assert again.stdout.count("finished earlier") == 1

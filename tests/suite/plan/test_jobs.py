@@ -52,6 +52,9 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
     run, again = made.run(0, cache_cleared=True), made.run(1, cache_cleared=False)
     run.write(tmp_path / "run.json")
     assert finished_status(tmp_path, again) == ""  # its controller was killed
+    (tmp_path / "status.json").write_text('{"status": "success"}')
+    assert finished_status(tmp_path, again) == ""  # somebody deleted its log
+    (tmp_path / "result_1.txt").touch()
     of_other_data = replace(run, facts=replace(run.facts, fingerprint="of other data"))
     for status in ("success", "target_missed", "interrupted"):
         (tmp_path / "status.json").write_text(json.dumps({"status": status}))

@@ -27,8 +27,10 @@ from workloads.common.images.dataset import ImageDataset, fill
 from workloads.common.images.jpeg import Header
 from workloads.common.manifest import Manifest
 from workloads.common.networks.backbones import RESNET34 as BACKBONE
-from workloads.files import open_stream
+from workloads.files import read_bytes
 
+_ANNOTATION_BYTES = 2 << 30
+"""Most that is read of an annotation file; the largest published one, instances_train2017.json, has 448 MiB."""
 SPLITS = {"train": "train2017", "val": "val2017"}
 """Split to folder; its annotations are annotations/instances_FOLDER.json."""
 
@@ -240,8 +242,7 @@ def _read(source: Path, name: str, folder: str, expected: str) -> tuple[str, Pat
     if not (source / folder).is_dir():
         raise ValueError(f"{source}: no folder {folder}; expected are {expected}, as downloaded")
     try:
-        with open_stream(path) as file:
-            return folder, path, file.read()
+        return folder, path, read_bytes(path, _ANNOTATION_BYTES)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}; expected are {expected} below {source}, as downloaded") from None
 

@@ -174,9 +174,14 @@ def test_variables_of_launchers_have_bounds_and_are_named(changes, said):
         external_agents(LAUNCH, 2, whole)
 
 
-def test_one_of_several_processes_does_not_start_the_whole_run():
+@pytest.mark.parametrize("launch", ["auto", "local", "slurm", "ssh"])
+@pytest.mark.parametrize("around", [{}, ALLOCATION])
+def test_one_of_several_processes_does_not_start_the_whole_run(launch, around):
+    configs = [composed("workload=ncf", "profile=demo", f"launch.by={launch}", "launch.hosts=[a]")]
     with pytest.raises(ValueError, match=r"^this is process 1 of 2 that SLURM started; type launch=external"):
-        refuse_ranks(STEP)
+        agents_of(configs, {**around, **STEP})
+    with pytest.raises(ValueError, match=r"^launch: RANK=-1: a whole number from 0 to 1"):
+        agents_of(configs, {**around, "RANK": "-1", "WORLD_SIZE": "2"})
     refuse_ranks({**STEP, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"})
 
 

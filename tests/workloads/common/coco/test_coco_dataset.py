@@ -243,6 +243,10 @@ def pipe(source):
     os.mkfifo(synthetic.path(source))
 
 
+def huge(source):
+    os.truncate(synthetic.path(source), 1 << 40)  # sparse
+
+
 def brush(source):
     synthetic.change(source, lambda content: content["categories"][0].update(name="brush"), "val2017")
 
@@ -251,6 +255,7 @@ def brush(source):
     ("spoil", "said"),
     [
         (pipe, "instances_train2017.json: no regular file; expected are "),
+        (huge, "instances_train2017.json: more than 2,147,483,648 bytes; expected are "),
         (
             lambda source: synthetic.path(source).unlink(),
             "instances_train2017.json: No such file or directory; expected",
