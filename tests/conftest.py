@@ -29,22 +29,30 @@ FRAMEWORK_PATHS = (
 )
 """Files whose tests run in the frameworks' environments; single ones in other files are marked there."""
 SLOW_PATHS = (
+    "docs/test_commands.py",
     "gpu_paths/test_*.py",
     "machines/test_*.py",
     "stress/test_*.py",
+    "suite/agent/test_agent.py",
     "suite/common/test_wheel.py",
+    "suite/control/hosts/test_commands.py",
     "suite/control/hosts/test_several*.py",
     "suite/control/test_interrupts.py",
     "suite/control/test_runs.py",
     "suite/environments/test_docker.py",
     "suite/environments/test_plugins.py",
     "suite/environments/test_venvs.py",
+    "suite/packaging/test_package.py",
+    "suite/results/render/test_page.py",
+    "suite/test_cli.py",
     "workloads/common/coco/test_coco_demo.py",
     "workloads/resnet50/test_imagenet_demo.py",
 )
-"""Files whose tests start whole sweeps, make environments, or generate whole data sets of images."""
+"""Files whose tests start whole sweeps or a command each, make environments, pages or packages of hundreds of runs, or generate
+whole data sets of images."""
 WAITING_PATHS = (
     "stress/test_kill.py",
+    "suite/agent/test_agent.py",
     "suite/control/hosts/test_several*.py",
     "suite/control/test_interrupts.py",
     "suite/environments/test_docker.py",
