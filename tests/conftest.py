@@ -37,6 +37,7 @@ SLOW_PATHS = (
     "suite/common/test_wheel.py",
     "suite/control/hosts/test_commands.py",
     "suite/control/hosts/test_several*.py",
+    "suite/control/test_dry_run.py",
     "suite/control/test_interrupts.py",
     "suite/control/test_runs.py",
     "suite/environments/test_docker.py",

@@ -235,22 +235,6 @@ def test_a_sweep_is_counted_before_it_is_made(words, count):
         compose(["-m", "workload=ncf", *words])
 
 
-def test_jobs_that_share_a_composition_are_those_composed_one_by_one():
-    swept = (
-        "workload=ncf",
-        "framework=pytorch,mxnet",
-        "gpus=1,2",
-        "batch=global:1024,per_device:64",
-        "seed=range(0,2)",
-        "workload.learning_rate=0.1,1e-3",
-    )
-    jobs = compose(["-m", "profile=demo", "launch=local,ssh", "launch.hosts=[a]", *swept]).jobs
-    assert len(jobs) == 64
-    for job in jobs[::5]:
-        (alone,) = compose(list(job.overrides)).jobs
-        assert job.config == alone.config
-
-
 def test_a_study_is_counted_too(tmp_path):
     (tmp_path / "study").mkdir()
     values = list(range(101))

@@ -49,7 +49,7 @@ def test_a_limit_in_a_file_comes_too_late_and_says_so(own):  # noqa: F811
 @pytest.mark.parametrize(
     "words",
     [
-        ("gpus=1,2", "seed=3,null", "workload.learning_rate=0.001,2e-3"),
+        ("gpus=1,2", "batch=global:1024,per_device:64", "seed=3,null", "workload.learning_rate=0.001,2e-3"),
         ("framework=pytorch,mxnet", "profile=demo,synthetic", "device=cpu", "seed=1,2"),
         ("workload=resnet50,ncf", "device=cpu", "gpus=1", "seed=1,2"),
         ("workload.target.BBOX=0.1,0.2", "workload=maskrcnn", "seed=1,2"),

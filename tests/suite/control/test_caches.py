@@ -292,6 +292,7 @@ def test_all_files_are_dropped_and_not_the_sample_alone(images, monkeypatch):
     assert set(elsewhere) < set(names[: TRAIN + VAL])
 
 
+@pytest.mark.slow
 def test_the_log_says_what_was_seen(disk):
     logs = []
     for name in ("free", "held"):

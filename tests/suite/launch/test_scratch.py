@@ -114,6 +114,7 @@ def test_another_users_stays(temporary):
     assert left.exists()
 
 
+@pytest.mark.slow
 def test_no_run_writes_into_one(temporary):
     held = Scratch()
     (temporary / "link").symlink_to(held.path)

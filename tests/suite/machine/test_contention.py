@@ -115,6 +115,7 @@ def test_a_kernel_that_answers_in_an_unknown_way_ends_no_run(machine, monkeypatc
     assert watch.end() == {}
 
 
+@pytest.mark.slow
 def test_two_processes_on_one_core_wait_for_each_other():
     core = min(os.sched_getaffinity(0))
     with python(f"import os; os.sched_setaffinity(0, {{{core}}})\n{BURN}"):

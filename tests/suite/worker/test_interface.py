@@ -220,6 +220,7 @@ def test_results_of_threads_come_in_the_order_of_batches(tmp_path):
     assert heart.state.count >= before + 6
 
 
+@pytest.mark.slow
 def test_a_long_call_counts_as_progress_for_as_long_as_is_allowed(tmp_path):
     heart = Heart(tmp_path, 0)
     with alive(heart, patience_seconds=60):

@@ -213,6 +213,7 @@ def test_reading_a_file(tmp_path):
         reader.read(tmp_path)
 
 
+@pytest.mark.slow
 def test_decoding_lets_other_threads_run():
     """While one thread decodes, another one that only counts makes progress within single calls."""
     data, counted, stop = memoryview(synthetic.jpeg(1, 2400, 3200, quality=95)), [0], threading.Event()
