@@ -1,5 +1,5 @@
-"""Kill a worker (at any moment, or while it evaluates), the controller or the data thread, or hang up twice, at a random
-moment of a sweep, again and again, and resume each time.
+"""Kill a worker (at any moment, while it evaluates, or as its log grows), the controller or the data thread, or hang up twice,
+at a random moment of a sweep, again and again, and resume each time.
 
     python tests/stress/kill.py [--rounds 50] [--seed 1] [--framework pytorch]
 
@@ -74,6 +74,16 @@ def evaluates(output):
     return False
 
 
+def logged_bytes(output):
+    """Of all logs."""
+    return sum(log.stat().st_size for log in output.glob("*/run_*/result_*.txt"))
+
+
+def is_moment(kind, output, logged):
+    """Whether a kill of this kind is due. `logged`: `logged_bytes` a moment ago."""
+    return evaluates(output) if kind == "evaluation" else kind != "log" or logged_bytes(output) > logged
+
+
 def strike(kind, sweep, scratch, output, rng):
     """Run a sweep and kill `kind` at a random moment; True if that hit something. Returns once nothing of it is left."""
     extra = {"TOY_DATA_ERROR_STEP": str(rng.randrange(1, 30))} if kind == "data thread" else {}
@@ -82,10 +92,9 @@ def strike(kind, sweep, scratch, output, rng):
     if not hit:
         time.sleep(rng.uniform(0.3, LONGEST_SECONDS[sweep != TOY]))
     while not hit and controller.poll() is None:  # between two runs there is no worker: wait for the next one
-        of_worker = kind in ("worker", "evaluation")
+        logged, of_worker = logged_bytes(output), kind in ("worker", "evaluation", "log")
         victims = [process.pid for process in workers(output)] if of_worker else [controller.pid]
-        if kind == "evaluation" and not evaluates(output):
-            time.sleep(0.01)
+        if not is_moment(kind, output, logged):
             continue
         with contextlib.suppress(ProcessLookupError):
             for victim in victims[:1]:
@@ -125,6 +134,7 @@ ALLOWED = {
     "data thread": {"success", "failed"},
     "evaluation": {"success", "rank_died"},
     "hang up": {"success", "interrupted", "running", "absent"},
+    "log": {"success", "rank_died"},
 }
 
 
