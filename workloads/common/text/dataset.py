@@ -15,7 +15,7 @@ from workloads.api import Json
 from workloads.common import manifest as manifests
 from workloads.common.manifest import Manifest
 from workloads.common.text import prepared, sources, subtoken_learning
-from workloads.common.text.encoding import chunks
+from workloads.common.text.lines import chunks
 from workloads.common.text.prepared import SIDES, SPLITS, Processed
 from workloads.common.text.subtokens import Subtokeniser
 

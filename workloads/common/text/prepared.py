@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common.text import encoding, subtokens
-from workloads.common.text.encoding import Encoded, id_type, read_lines, read_vocabulary
+from workloads.common.text import encoding, lines, subtokens
+from workloads.common.text.encoding import Encoded, id_type, read_vocabulary
+from workloads.common.text.lines import read_lines
 from workloads.common.text.subtokens import Subtokeniser
 from workloads.common.text.vocabulary import Framing, Vocabulary
 
@@ -120,7 +121,7 @@ def write(processed: Processed, folder: Path) -> dict[str, int]:
         for (split, side), path in processed.files.items()
     ]
     workers = min(cores(), len(tasks))
-    large = any(Path(path).stat().st_size > encoding.CHUNK_BYTES for path, *_ in tasks if os.path.isfile(path))
+    large = any(Path(path).stat().st_size > lines.CHUNK_BYTES for path, *_ in tasks if os.path.isfile(path))
     if workers > 1 and large:
         with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
             results = list(pool.map(encoding.encode, *zip(*tasks, strict=True)))
@@ -240,10 +241,10 @@ def vocabulary_of(folder: Path, options: Mapping[str, Any]) -> Vocabulary | Subt
 
 def read_references(folder: Path, count: int) -> list[str]:
     """The raw translations of the test set. Raises ValueError naming the file."""
-    lines = read_lines(folder / REFERENCES)
-    if len(lines) != count:
-        raise ValueError(f"{folder / REFERENCES}: {len(lines):,} lines instead of {count:,}; prepare the data again")
-    return lines
+    references = read_lines(folder / REFERENCES)
+    if len(references) != count:
+        raise ValueError(f"{folder / REFERENCES}: {len(references):,} lines instead of {count:,}; prepare the data again")
+    return references
 
 
 def framed(

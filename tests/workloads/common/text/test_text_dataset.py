@@ -12,7 +12,8 @@ import pytest
 from suite.cli import main
 from tests.workloads.common.text.synthetic_text import SUBWORDS, sentences, write_lines, write_plain, write_processed
 from workloads.common import manifest as manifests
-from workloads.common.text import dataset, encoding, facts, prepared, sources
+from workloads.common.text import dataset, facts, prepared, sources
+from workloads.common.text import lines as text_lines
 from workloads.common.text.dataset import WMT16_FILES, WMT16_REFERENCES, WMT16_VOCABULARY, PlainText, WMT16EnDe
 from workloads.common.text.vocabulary import GNMT, SHIFTED, Vocabulary
 
@@ -45,7 +46,7 @@ def test_processed_files_become_arrays_that_hold_every_sentence(source, tmp_path
             written = (source / WMT16_FILES[split, side]).read_text().splitlines()
             read = getattr(pairs, side)
             assert read.ids.dtype == np.uint16
-            assert [vocabulary.encode(line).tolist() for line in written] == [
+            assert [vocabulary.encode(line) for line in written] == [
                 read.sentence(n).tolist() for n in range(count)
             ]
     lengths = prepared.read(tmp_path / "to", "train", 60).lengths()
@@ -63,7 +64,7 @@ def test_processed_files_become_arrays_that_hold_every_sentence(source, tmp_path
 
 def test_chunks_and_processes_change_nothing(source, tmp_path, monkeypatch):
     WMT16EnDe().prepare(source, tmp_path / "plain")
-    monkeypatch.setattr(encoding, "CHUNK_BYTES", 97)
+    monkeypatch.setattr(text_lines, "CHUNK_BYTES", 97)
     monkeypatch.setattr(prepared, "cores", lambda: 1)
     WMT16EnDe().prepare(source, tmp_path / "chunks")
     monkeypatch.setattr(prepared, "cores", lambda: 2)  # now files are larger than a chunk: processes read them
@@ -98,8 +99,8 @@ def test_long_pairs_are_dropped_and_counted(source, tmp_path):
     assert np.load(tmp_path / "to" / prepared.LENGTH_COUNTS)[0, 254] == 1
     vocabulary = Vocabulary(SUBWORDS)
     english = (source / TRAIN_EN).read_text().splitlines()
-    assert pairs.source.sentence(5).tolist() == vocabulary.encode(english[6]).tolist()
-    assert pairs.source.sentence(57).tolist() == vocabulary.encode(english[59]).tolist()
+    assert pairs.source.sentence(5).tolist() == vocabulary.encode(english[6])
+    assert pairs.source.sentence(57).tolist() == vocabulary.encode(english[59])
 
 
 def emptied(source):
@@ -130,7 +131,7 @@ def test_files_that_do_not_belong_together_or_are_not_there(source, tmp_path, sp
 
 @pytest.mark.parametrize("blank", ["", "  ", "\t"])
 def test_an_empty_line(source, tmp_path, monkeypatch, blank):
-    monkeypatch.setattr(encoding, "CHUNK_BYTES", 300)
+    monkeypatch.setattr(text_lines, "CHUNK_BYTES", 300)
     monkeypatch.setattr(prepared, "cores", lambda: 1)
     lines = sentences(1, 60)
     lines[41] = blank
@@ -140,7 +141,7 @@ def test_an_empty_line(source, tmp_path, monkeypatch, blank):
 
 @pytest.mark.parametrize(("chunk_bytes", "cores"), [(1 << 22, 1), (64, 1), (64, 2)])
 def test_text_that_is_not_utf8(source, tmp_path, monkeypatch, chunk_bytes, cores):
-    monkeypatch.setattr(encoding, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(text_lines, "CHUNK_BYTES", chunk_bytes)
     monkeypatch.setattr(prepared, "cores", lambda: cores)
     lines = (source / TRAIN_EN).read_bytes().split(b"\n")
     lines[30] = b"w1 \xe4 w2"
@@ -149,7 +150,7 @@ def test_text_that_is_not_utf8(source, tmp_path, monkeypatch, chunk_bytes, cores
 
 
 def test_a_vocabulary_of_another_text(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "CHUNK_BYTES", 50)
+    monkeypatch.setattr(text_lines, "CHUNK_BYTES", 50)
     monkeypatch.setattr(prepared, "cores", lambda: 1)
     write_lines(source / WMT16_VOCABULARY, [f"x{number}" for number in range(30)] + SUBWORDS[:20])
     line = refused(source, tmp_path)
