@@ -56,15 +56,9 @@ class TextDataset(manifests.Prepared):
         if getattr(self, "merges", 1) < 1:
             raise ValueError(f"--merges {self.merges}: at least 1 is needed")
         source = source.resolve()
-        present = manifests.read(destination)
         manifest = self.manifest(str(source), self.inputs(source))
-        if present is not None:
-            if not present.same_origin(manifest):
-                raise ValueError(
-                    f"{destination} holds {present.dataset} prepared from {present.source.get('name')} with other content "
-                    f"or options; name another folder with --to, or remove it"
-                )
-            return [f"{self.name}: already prepared in {destination}"]
+        if there := self.already(destination, lambda: manifest):
+            return there
         with manifests.workspace(destination) as folder:
             manifest = manifests.publish(folder, destination, self.write(source, folder, manifest))
         return self.lines(manifest, destination)
@@ -110,18 +104,15 @@ class TextDataset(manifests.Prepared):
         dropped = [f"{counts[name]:,} {text}" for name, text in reasons.items() if counts.get(name)]
         lines += [f"notice: dropped training pairs: {', '.join(dropped)}"] if dropped else []
         lines += [f"notice: {counts['train_unknown']:,} unknown subwords"] if counts["train_unknown"] else []
-        return lines + [f"notice: {note}" for note in manifest.notes]
+        return lines + manifest.notices
 
-    def verify(self, destination: Path) -> list[str]:
-        """Compare the prepared files with the manifest; see `workloads.api.Dataset`."""
-        manifest = manifests.to_verify(destination, self.name, self.how())
-        lines = manifests.verify_whole(destination, manifest, self.how())
+    def verified(self, destination: Path, manifest: Manifest, files: list[str]) -> list[str]:
+        """The arrays, vocabulary and references can be read."""
         for split in SPLITS:
             prepared.read(destination, split, manifest.counts[split])
         prepared.vocabulary_of(destination, manifest.options)
         prepared.read_references(destination, manifest.counts["test"])
-        lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
-        return lines + [f"notice: {note}" for note in manifest.notes]
+        return files
 
     def how(self) -> str:
         """The command that prepares this data set."""

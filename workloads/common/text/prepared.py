@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.data.mapped import mapped
 from workloads.common.text import encoding, lines, subtokens
 from workloads.common.text.encoding import Encoded, id_type, read_vocabulary
 from workloads.common.text.lines import read_lines
@@ -218,20 +219,9 @@ def read(folder: Path, split: str, count: int) -> Parallel:
 
 
 def _read_side(folder: Path, split: str, side: str, count: int) -> Side:
-    offsets = _open(folder / f"{split}_{side}_offsets.npy", ("int64",), count + 1)
-    ids = _open(folder / f"{split}_{side}.npy", ("uint16", "int32"), int(offsets[-1]))
-    return Side(ids, offsets.view(np.int64))
-
-
-def _open(path: Path, dtypes: tuple[str, ...], length: int) -> npt.NDArray[np.integer]:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
-    if str(array.dtype) not in dtypes or array.shape != (length,):
-        wanted = f"{' or '.join(dtypes)} ({length},)"
-        raise ValueError(f"{path}: {array.dtype} {array.shape} instead of {wanted}; prepare the data again")
-    return np.asarray(array.view(np.ndarray))
+    offsets = mapped(folder / f"{split}_{side}_offsets.npy", "int64", count + 1)
+    ids = mapped(folder / f"{split}_{side}.npy", ("uint16", "int32"), int(offsets[-1]))
+    return Side(ids, offsets)
 
 
 def vocabulary_of(folder: Path, options: Mapping[str, Any]) -> Vocabulary | Subtokeniser:
