@@ -78,7 +78,9 @@ def read(folder: Path, split: str, root: Path, count: int) -> ImageIndex:
     """Map one split's arrays. Raises ValueError naming the file that is missing or something else."""
     ends = mapped(folder / f"{split}_ends.npy", TYPES["ends"], count)
     lengths = {"names": int(ends[-1]) if count else 0}
-    arrays = {name: mapped(folder / f"{split}_{name}.npy", dtype, lengths.get(name, count)) for name, dtype in TYPES.items()}
+    arrays = {
+        name: mapped(folder / f"{split}_{name}.npy", dtype, lengths.get(name, count)) for name, dtype in TYPES.items()
+    }
     return ImageIndex(root, **arrays)
 
 

@@ -94,10 +94,8 @@ def test_less_is_decoded(monkeypatch):
     """The decoder gets the excerpt, not the file."""
     data = synthetic.jpeg(9, 375, 500)
     reader, given_ = Reader(), []
-    decode = reader._regions.decode
-    monkeypatch.setattr(
-        reader._regions, "decode", lambda at, size, *rest: given_.append(size) or decode(at, size, *rest)
-    )
+    opened = reader._regions.open
+    monkeypatch.setattr(reader._regions, "open", lambda data: given_.append(len(data)) or opened(data))
     reader.decode_part(memoryview(data), (200, 200, 100, 100), 500, 375, 1, points_of(data))
     assert len(given_) == 1
     assert given_[0] < len(data) / 3
