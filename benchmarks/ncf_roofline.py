@@ -79,7 +79,9 @@ def measure(frameworks: list[str], cores: int, rounds: int, scratch: Path) -> di
             row["gemm"].append(rate["gemm_gflops"])
             row["copy"].append(rate["copy_gigabytes_per_second"])
             folder = scratch / f"{name}-{cores}-{number}"
-            train = last_block(name, cores, folder / "t", "profile=synthetic", "timing.warmup_steps=3", f"stop=steps:{STEPS}")
+            train = last_block(
+                name, cores, folder / "t", "profile=synthetic", "timing.warmup_steps=3", f"stop=steps:{STEPS}"
+            )
             row["train"].append(train["samples_per_second"])
             both = last_block(name, cores, folder / "e", "workload.dataset=ml-1m", "stop=epochs:2")
             row["pairs"].append(1000 * USERS / both["evaluation_seconds"])

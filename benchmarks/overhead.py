@@ -32,7 +32,14 @@ BARE_BATCHES = 8
 
 def suite_run(framework: str, profile: str, cores: int, output: Path) -> tuple[float, RunSpec]:
     """Samples per second of the suite (training alone, the first block left out where there are several), and the run."""
-    words = ["workload=ncf", f"framework={framework}", f"profile={profile}", "timing.warmup_steps=3", "device=cpu", "seed=1"]
+    words = [
+        "workload=ncf",
+        f"framework={framework}",
+        f"profile={profile}",
+        "timing.warmup_steps=3",
+        "device=cpu",
+        "seed=1",
+    ]
     words += [f"cpu.cores_per_device={cores}", f"batch={BATCH[profile]}", f"stop=steps:{STEPS[profile]}"]
     run_suite(words, output)
     found = blocks(output)

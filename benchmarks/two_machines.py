@@ -56,10 +56,10 @@ def ideal_seconds(gradient_bytes: int, rate: float) -> float:
 def run(machine: Machine, where: Sequence[str], arguments: argparse.Namespace, workload: str, output: Path) -> Path:
     """One run, whose command is typed on `machine`; its folder."""
     words = [
-        *(f"workload={workload}", f"framework={arguments.framework}", "profile=demo", "device=cpu", f"gpus={NODES}"),
-        *("timing=steps", f"timing.warmup_steps={WARM_UP_STEPS}", f"stop=steps:{arguments.steps}", "seed=1"),
-        *(f"output={output}", *where),
-    ]
+        f"workload={workload}", f"framework={arguments.framework}", "profile=demo", "device=cpu", f"gpus={NODES}",
+        "timing=steps", f"timing.warmup_steps={WARM_UP_STEPS}", f"stop=steps:{arguments.steps}", "seed=1",
+        f"output={output}", *where,
+    ]  # fmt: skip
     command = [sys.executable, PROJECT / "run_suite.py", *words]
     done = machine.run(command, cwd=PROJECT, timeout=LIMIT_SECONDS, check=False)
     if done.returncode != 0:

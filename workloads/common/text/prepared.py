@@ -233,7 +233,9 @@ def read_references(folder: Path, count: int) -> list[str]:
     """The raw translations of the test set. Raises ValueError naming the file."""
     references = read_lines(folder / REFERENCES)
     if len(references) != count:
-        raise ValueError(f"{folder / REFERENCES}: {len(references):,} lines instead of {count:,}; prepare the data again")
+        raise ValueError(
+            f"{folder / REFERENCES}: {len(references):,} lines instead of {count:,}; prepare the data again"
+        )
     return references
 
 

@@ -46,9 +46,7 @@ def test_processed_files_become_arrays_that_hold_every_sentence(source, tmp_path
             written = (source / WMT16_FILES[split, side]).read_text().splitlines()
             read = getattr(pairs, side)
             assert read.ids.dtype == np.uint16
-            assert [vocabulary.encode(line) for line in written] == [
-                read.sentence(n).tolist() for n in range(count)
-            ]
+            assert [vocabulary.encode(line) for line in written] == [read.sentence(n).tolist() for n in range(count)]
     lengths = prepared.read(tmp_path / "to", "train", 60).lengths()
     assert lengths[1].tolist() == [len(line.split()) for line in (source / TRAIN_DE).read_text().splitlines()]
     assert prepared.read_references(tmp_path / "to", 9)[3] == "Referenz 3."
