@@ -1,7 +1,6 @@
 """Data sets of sentence pairs: what is prepared, and what is refused, in one line each."""
 
 import hashlib
-import io
 import os
 import shutil
 import tarfile
@@ -10,7 +9,14 @@ import numpy as np
 import pytest
 
 from suite.cli import main
-from tests.workloads.common.text.synthetic_text import SUBWORDS, sentences, write_lines, write_plain, write_processed
+from tests.workloads.common.text.synthetic_text import (
+    SUBWORDS,
+    sentences,
+    write_lines,
+    write_plain,
+    write_processed,
+    write_tar,
+)
 from workloads.common import manifest as manifests
 from workloads.common.text import dataset, facts, prepared, sources
 from workloads.common.text import lines as text_lines
@@ -240,19 +246,17 @@ def test_the_archives_of_wmt_are_unpacked_in_the_references_order(tmp_path):
     source = tmp_path / "from"
     source.mkdir()
     for archive, corpus in (("de-en.tgz", "europarl-v7"), ("nc.tgz", "news-commentary-v11"), ("cc.tgz", "commoncrawl")):
-        with tarfile.open(source / archive, "w:gz") as tar:
-            for language, word in (("en", "word"), ("de", "Wort")):
-                data = (f"The {word} of {corpus}.\n" * 30 + "last line without its end").encode()
-                info = tarfile.TarInfo(f"training/{corpus}.de-en.{language}")
-                info.size = len(data)
-                tar.addfile(info, io.BytesIO(data))
-    with tarfile.open(source / "dev.tgz", "w:gz") as tar:
-        for year in ("2014", "2015", "2016"):
-            for kind in ("src.de", "ref.en"):
-                data = sgm([f"A line of {year}.", "Another\none."])
-                info = tarfile.TarInfo(f"dev/newstest{year}-deen-{kind}.sgm")
-                info.size = len(data)
-                tar.addfile(info, io.BytesIO(data))
+        texts = {"en": f"The word of {corpus}.\n", "de": f"The Wort of {corpus}.\n"}
+        end = "last line without its end"
+        write_tar(
+            source / archive, {f"training/{corpus}.de-en.{at}": (t * 30 + end).encode() for at, t in texts.items()}
+        )
+    tests = {year: sgm([f"A line of {year}.", "Another\none."]) for year in ("2014", "2015", "2016")}
+    kinds = ("src.de", "ref.en")
+    write_tar(
+        source / "dev.tgz",
+        {f"dev/newstest{year}-deen-{kind}.sgm": text for year, text in tests.items() for kind in kinds},
+    )
     wmt = WMT16EnDe()
     wmt.merges = 40
     lines = wmt.prepare(source, tmp_path / "to")
