@@ -13,34 +13,26 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from contenders import head
+from measuring import BENCHMARKS, children_cpu_seconds, environment, run_suite, show
 
-from suite.common import registry
-from suite.environments.environment import resolve
 from suite.launch.network import free_ports
 from suite.machine.devices import cpu_cores
 from suite.results.logs.all_reduce import bus_bandwidth
 from suite.results.logs.reader import read
 
-PROJECT = Path(__file__).resolve().parent.parent
 DEVICES = 2
 
 
 def suite_seconds(size: int, output: Path) -> float:
     """Median seconds of the suite's all-reduces of this size."""
-    command = [
-        *(sys.executable, str(PROJECT / "run_suite.py"), "workload=allreduce", "profile=synthetic", "timing=steps"),
-        *("device=cpu", f"gpus={DEVICES}", f"batch=global:{size}", f"output={output}"),
-    ]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    words = ["workload=allreduce", "profile=synthetic", "timing=steps", "device=cpu", f"gpus={DEVICES}"]
+    run_suite([*words, f"batch=global:{size}"], output)
     sums = read(next(output.glob("*/run_0/result_0.txt"))).record.all_reduce
     assert sums is not None
     return next(one.median_seconds for one in sums.sizes if one.size_bytes == size)
@@ -48,18 +40,11 @@ def suite_seconds(size: int, output: Path) -> float:
 
 def bare_seconds(size: int) -> float:
     """The same of the plain program."""
-    environment = resolve({"name": "auto"}, registry.load_framework("pytorch").environments["cpu"])
-    (port,), cores = free_ports(1), cpu_cores()
-    words = [
-        [
-            str(PROJECT / "benchmarks" / "bare" / "allreduce_gloo.py"),
-            *map(str, (rank, DEVICES, port, size, cores[rank])),
-        ]
-        for rank in range(DEVICES)
-    ]
+    (port,), cores, python = free_ports(1), cpu_cores(), environment("pytorch")
+    script = str(BENCHMARKS / "bare" / "allreduce_gloo.py")
+    commands = [python.command(script, *map(str, (rank, DEVICES, port, size, cores[rank]))) for rank in range(DEVICES)]
     programs = [
-        subprocess.Popen(environment.command(*one), stdout=subprocess.PIPE, text=True, start_new_session=True)
-        for one in words
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) for command in commands
     ]
     said = [program.communicate()[0] for program in programs]
     if any(program.returncode for program in programs):
@@ -79,22 +64,15 @@ def main() -> None:
             suite.append(suite_seconds(arguments.bytes, Path(scratch, str(number))))
             bare.append(bare_seconds(arguments.bytes))
             print(f"{number}: suite {suite[-1] * 1e3:.2f} bare {bare[-1] * 1e3:.2f} ms", file=sys.stderr)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     medians = [statistics.median(times) for times in (suite, bare)]
     rates = [round(bus_bandwidth(arguments.bytes, seconds, DEVICES) / 1e9, 4) for seconds in medians]
-    figures = {
-        **{
-            "bytes": arguments.bytes,
-            "devices": DEVICES,
-            "rounds": arguments.rounds,
-            "load_average": os.getloadavg()[0],
-        },
-        **dict(zip(("suite_bus_gb_per_second", "bare_bus_gb_per_second"), rates, strict=True)),
-        "ratio": round(medians[1] / medians[0], 4),
-        "ratios_of_rounds": [round(b / a, 4) for a, b in zip(suite, bare, strict=True)],
-        "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
-    }
-    print(json.dumps({**head("allreduce"), **figures}, indent=1))
+    show(
+        "allreduce",
+        bytes=arguments.bytes, devices=DEVICES, rounds=arguments.rounds,
+        suite_bus_gb_per_second=rates[0], bare_bus_gb_per_second=rates[1], ratio=round(medians[1] / medians[0], 4),
+        ratios_of_rounds=[round(b / a, 4) for a, b in zip(suite, bare, strict=True)],
+        cpu_seconds=round(children_cpu_seconds(), 1),
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

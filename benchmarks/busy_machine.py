@@ -29,15 +29,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
-from contenders import Contender, head
+from contenders import Contender
+from measuring import BENCHMARKS, FRAMEWORKS, PROJECT, environment, show
 
-from suite.common import registry
 from suite.common.paths import data_root
-from suite.environments.environment import resolve
 from suite.launch.children import die_with_parent
 from suite.machine.cpu_load import core_seconds
 
-PROJECT = Path(__file__).resolve().parent.parent
 HOG = [sys.executable, "-c", "while True: pass"]
 GOALS = {"busy_over_idle": 0.5, "idle_over_before": 0.97}
 SETTLE_SECONDS = 0.2
@@ -85,7 +83,7 @@ def contender(policy: str, arguments: argparse.Namespace, workload: str, framewo
     folder = scratch / f"{workload}-{framework}-{policy}"
     folder.mkdir(parents=True)
     places = {**os.environ, "PYTHONPATH": str(checkout), "SUITE_DATA_DIR": str(data_root())}
-    script = str(PROJECT / "benchmarks" / "busy_run.py")
+    script = str(BENCHMARKS / "busy_run.py")
     # Another way of waiting is compared at one thread for each core; how many the suite takes is part of its own way.
     more = [f"cpu.threads_per_device={arguments.cores}"] if policy_variables(policy) else []
     command = [sys.executable, script, workload, framework, str(arguments.cores), str(folder), *more]
@@ -94,8 +92,8 @@ def contender(policy: str, arguments: argparse.Namespace, workload: str, framewo
     mine = policy_variables(policy)
     if mine:
         variables = {name: value for name, value in variables.items() if "WAIT" not in name and "SPIN" not in name}
-    python = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"]).command()
-    step = [str(PROJECT / "benchmarks" / "busy_step.py"), str(folder / "run.json"), str(arguments.seconds)]
+    python = environment(framework).command()
+    step = [str(BENCHMARKS / "busy_step.py"), str(folder / "run.json"), str(arguments.seconds)]
     pairs = {**variables, **mine, "PYTHONPATH": str(checkout), "TF_CPP_MIN_LOG_LEVEL": "2"}
     command = ["env", *(f"{name}={value}" for name, value in pairs.items()), *python, *step]
     return Contender(command, benchmark_cores(arguments))
@@ -176,7 +174,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--workloads", default="ncf,resnet50,ssd")
-    parser.add_argument("--frameworks", default="pytorch,tensorflow,mxnet")
+    parser.add_argument("--frameworks", default=FRAMEWORKS)
     parser.add_argument("--policies", default="suite,spin,10000,1000,passive")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
@@ -190,7 +188,7 @@ def main() -> None:
             for framework in arguments.frameworks.split(",")
             for item in compare(workload, framework, arguments, Path(scratch))
         ]
-    print(json.dumps({**head("busy_machine"), "cores": arguments.cores, "goals": GOALS, "results": results}, indent=1))
+    show("busy_machine", arguments.cores, goals=GOALS, results=results)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-
-from suite.common.git_state import git_state
-from suite.machine.devices import cpu_model
+from typing import Any
 
 WARM_UP_SECONDS = 0.4
 """Worked before a round is timed: a kernel may take back the memory of processes that wait (DAMON), and their caches are cold.
@@ -83,6 +81,14 @@ def answer_rounds(work: Callable[[], int], finish: Callable[[], None], seconds: 
     os._exit(0)
 
 
+def answer_pipeline(data: Any, seconds: float) -> None:
+    """Be a contender that makes a workload's training batches."""
+    batches = data.train(0, 1 << 40)
+    for _ in range(4):
+        next(batches)
+    answer_rounds(lambda: len(next(batches)[0].arrays["label"]), data.finish, seconds)
+
+
 def medians(rates: Rates, clock: int) -> dict[str, float]:
     """Of all rounds; `clock` 0: of time, 1: of processor time."""
     return {name: statistics.median(rate[clock] for rate in rounds) for name, rounds in rates.items()}
@@ -91,9 +97,3 @@ def medians(rates: Rates, clock: int) -> dict[str, float]:
 def rounded(rates: Mapping[str, float]) -> dict[str, int]:
     """Whole items per second."""
     return {name: round(rate) for name, rate in rates.items()}
-
-
-def head(benchmark: str) -> dict[str, object]:
-    """What a reader of the figures must know before them."""
-    date = time.strftime("%Y-%m-%d", time.gmtime())
-    return {"benchmark": benchmark, "device": cpu_model(), "date": date, "git": git_state()}

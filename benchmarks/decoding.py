@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,8 @@ from typing import Any
 import gnmt_step
 import numpy as np
 import transformer_step
-from translation_step import Figures, conditions, process, trainer_of
+from measuring import in_environment, show
+from translation_step import Figures, trainer_of
 
 from workloads.api import Batch
 
@@ -168,17 +168,11 @@ def main() -> None:
     if args.worker:
         print(json.dumps(measure(args)))
         return
-    begin, load = time.time(), os.getloadavg()[0]
     told = {name: getattr(args, name) for name in ("size", "sentences", "batches", "cores", "linear")}
-    words = [str(Path(__file__).resolve())]
-    for name, value in told.items():
-        words += [f"--{name}", str(value)]
-    results = {name: process("pytorch", [*words, "--worker", name], args.cores) for name in args.workloads.split(",")}
-    print(
-        json.dumps(
-            {"benchmark": "decoding", **told, **conditions(args.cores, begin, load), "results": results}, indent=1
-        )
-    )
+    words = [Path(__file__).resolve(), *(word for name, value in told.items() for word in (f"--{name}", value))]
+    names = args.workloads.split(",")
+    results = {name: in_environment("pytorch", [*words, "--worker", name], args.cores) for name in names}
+    show("decoding", args.cores, **told, results=results)
 
 
 if __name__ == "__main__":

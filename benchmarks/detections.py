@@ -21,24 +21,18 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import os
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+import mask_detections
 import numpy as np
 import numpy.typing as npt
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import mask_detections
 from image_suite import full_size
+from measuring import show
 
-from suite.common.git_state import git_state
-from suite.machine.devices import cpu_model
 from workloads.api import Array, Batch
 from workloads.common.coco import average_precision
 from workloads.ssd import boxes
@@ -189,9 +183,12 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(KINDS))
     args = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.cores])
-    load = os.getloadavg()[0]
+    known = {"outputs": "synthetic", "numpy": np.__version__}
     if args.workload == "maskrcnn":
-        return masks(args.images or 5_000, args.cores, load)
+        images = args.images or 5_000
+        truth = objects(np.random.default_rng(0), images)
+        figures = mask_detections.measure(truth, ground_truth(truth, images), images, CLASSES)
+        return show("detections maskrcnn", args.cores, **known, **figures)
     args.images = args.images or 4_952
     workload = full_size("ssd", "pytorch", "fp32", BATCH, args.cores)
     assert isinstance(workload, SSD)
@@ -204,23 +201,7 @@ def main() -> None:
             precision = scored(ground_truth(truth, args.images + WITHOUT_OBJECTS), found)
             print(f"AP: {precision}", file=sys.stderr)
     sizes = {"threads": 1, "priors": len(workload.priors), "classes": CLASSES + 1, "target_seconds": TARGET_SECONDS}
-    told = {**sizes, **labels(args.cores, load), "results": results, "average_precision": precision}
-    print(json.dumps({"benchmark": "detections", **told}, indent=1))
-
-
-def masks(images: int, cores: int, load: float) -> None:
-    """The same of Mask R-CNN."""
-    truth = objects(np.random.default_rng(0), images)
-    found = mask_detections.measure(truth, ground_truth(truth, images), images, CLASSES)
-    print(json.dumps({"benchmark": "detections maskrcnn", **labels(cores, load), **found}, indent=1))
-
-
-def labels(cores: int, load: float) -> dict[str, Any]:
-    """Where, when and on what it was measured; `load` is the load average before."""
-    loads = {"before": round(load, 2), "after": round(os.getloadavg()[0], 2)}
-    date = time.strftime("%Y-%m-%d", time.gmtime())
-    where = {"device": f"{cores} cores of {cpu_model()}", "outputs": "synthetic", "numpy": np.__version__}
-    return {**where, "date": date, "load_average": loads, "git": git_state()}
+    show("detections", args.cores, **known, **sizes, results=results, average_precision=precision)
 
 
 if __name__ == "__main__":

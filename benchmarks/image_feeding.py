@@ -12,38 +12,28 @@ begins and ends with as many batches read ahead. Prints JSON.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import image_step
 import photos
-import ssd_input
 
 from suite.common import registry
 
 IMAGES, CLASSES, QUALITY = 640, 10, 90
-HEIGHT, WIDTH = 375, 500
 TARGET = 0.95
 
 
 def prepared(workload: str, scratch: Path) -> Path:
     """Made-up images of a workload, prepared; the folder."""
-    source, name = scratch / "images", "imagenet"
+    source, name = scratch / "images", "coco2017" if workload == "ssd" else "imagenet"
     if workload == "ssd":
-        name = "coco2017"
-        ssd_input.write_coco(source, IMAGES, QUALITY)
+        photos.write_coco(source, IMAGES, QUALITY)
     else:
-        for number in range(IMAGES + CLASSES):
-            split = "train" if number < IMAGES else "val"
-            folder = source / split / f"n{number % CLASSES:08d}"
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{number}.JPEG").write_bytes(photos.jpeg(number, HEIGHT, WIDTH, QUALITY))
+        photos.write_imagenet(source, IMAGES, CLASSES, CLASSES, QUALITY)
     registry.load_dataset(name).prepare(source, scratch / name)
     return scratch / name
 
@@ -81,19 +71,13 @@ def summary(synthetic: list[dict[str, float]], fed: list[dict[str, float]]) -> d
 def main() -> None:
     """Measure and print."""
     args = image_step.options(argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None))
-    begin, load = time.time(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as scratch:
         data = prepared(args.workload, Path(scratch))
-        results = {
-            precision: {
-                framework: measure(args, framework, precision, data)
-                for framework in args.frameworks.split(",")
-                if (framework, precision) != ("mxnet", "bf16")
-            }
-            for precision in args.precisions.split(",")
-        }
-    head = {"benchmark": "image_feeding", "images": "synthetic", "target": TARGET}
-    print(json.dumps({**head, **image_step.conditions(args, begin, load), "results": results}, indent=1))
+
+        def measured(framework: str, precision: str) -> object:
+            return measure(args, framework, precision, data)
+
+        image_step.show_all("image_feeding", args, measured, images="synthetic", target=TARGET)
 
 
 if __name__ == "__main__":

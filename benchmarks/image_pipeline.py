@@ -17,30 +17,25 @@ began.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
 import time
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
 
 import cv2
-import photos
-from contenders import Rates, alternate, answer_rounds, head, medians, rounded
+from contenders import Rates, alternate, answer_pipeline, medians, rounded
+from measuring import BENCHMARKS, show
+from photos import HEIGHT, WIDTH, write_imagenet
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from workloads.api import Place
+from workloads.api import Place, Settings
 from workloads.common.images import index as image_index
 from workloads.common.images import turbo
 from workloads.common.images.batches.labelled import ImageNetData
 from workloads.common.images.counts import IMAGENET
 from workloads.resnet50.dataset import ImageFolders
 
-PROJECT = Path(__file__).resolve().parent.parent
-HEIGHT, WIDTH = 375, 500
 BATCH = 128
 LOADERS = ("pillow", "torchvision")
 BARE = ("turbo", "eighth")
@@ -53,18 +48,6 @@ TARGETS = {
     "scaled_to_loader": 1.5,
     "two_cores": 1.8,
 }
-
-
-def write_images(folder: Path, count: int, quality: int) -> int:
-    """JPEGs in ImageNet's layout; returns their mean size in bytes."""
-    total = 0
-    for number in range(count + 1):
-        data = photos.jpeg(number, HEIGHT, WIDTH, quality)
-        path = folder / ("train" if number < count else "val") / "n00000000" / f"{number}.JPEG"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        total += len(data)
-    return total // (count + 1)
 
 
 def prepare(images: Path, folder: Path) -> dict[str, float]:
@@ -89,17 +72,16 @@ def prepare(images: Path, folder: Path) -> dict[str, float]:
 def pipeline(decode: str, folder: str, seconds: float) -> None:
     """Rounds of this pipeline, one per word on stdin: a process of its own."""
     model = {"image_size": 224, "resize_size": 256, "area_minimum": 0.05}
-    settings = SimpleNamespace(model=model, options={"decode": decode}, batch_size_global=BATCH, data_dir=folder)
-    data = ImageNetData(settings, IMAGENET.read(folder), Place(0, 1, range(1), 1, ("cpu",)), 0)  # type: ignore[arg-type]
-    batches = data.train(0, 1 << 40)
-    for _ in range(4):
-        next(batches)
-    answer_rounds(lambda: len(next(batches)[0].arrays["label"]), data.finish, seconds)
+    settings = Settings(
+        workload="resnet50", batch_size_global=BATCH, devices=1, nodes=1, cores_per_device=1, data_dir=folder, model=model,
+        options={"decode": decode},
+    )  # fmt: skip
+    answer_pipeline(ImageNetData(settings, IMAGENET.read(Path(folder)), Place(0, 1, range(1), 1, ("cpu",)), 0), seconds)
 
 
 def commands(folder: Path, prepared: Path, seconds: float, python: str | None, cores: int) -> dict[str, list[str]]:
     """Name to command of every contender; the folder `prepared` has a sibling without seek points."""
-    listing, bare = folder / "files.txt", str(PROJECT / "benchmarks/bare/image_loader.py")
+    listing, bare = folder / "files.txt", str(BENCHMARKS / "bare/image_loader.py")
     me = [sys.executable, str(Path(__file__).resolve()), "--pipeline"]
     found = {decode: [*me, decode, str(prepared), str(seconds)] for decode in DECODES}
     found |= {decode + WITHOUT: [*me, decode, f"{prepared}{WITHOUT}", str(seconds)] for decode in DECODES}
@@ -136,7 +118,6 @@ def ratios_of(one: dict[str, float], two: dict[str, float]) -> dict[str, float]:
 
 def report(rates: dict[str, Rates], bytes_mean: int) -> dict[str, object]:
     """All figures with their targets."""
-
     one, two = (medians(rates.get(where, {}), 0) for where in ("one_core", "two_cores"))
     cpu, cpu_two = (medians(rates.get(where, {}), 1) for where in ("one_core", "two_cores"))
     cpu_two = {name: rate for name, rate in cpu_two.items() if name not in LOADERS}
@@ -157,7 +138,6 @@ def report(rates: dict[str, Rates], bytes_mean: int) -> dict[str, object]:
         "ratios_of_cpu_time": ratios_of(cpu, {}),
         "targets": targets,
         "met": {name: ratios[name] >= target for name, target in targets.items()},
-        "load_average": os.getloadavg()[0],
     }
 
 
@@ -176,14 +156,14 @@ def main() -> None:
     available = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        bytes_mean = write_images(folder / "images", args.images, args.quality)
+        bytes_mean = write_imagenet(folder / "images", args.images, 1, 1, args.quality)
         files = sorted(map(str, (folder / "images/train").rglob("*.JPEG")))
         (folder / "files.txt").write_text("\n".join(files))
         points = prepare(folder / "images", folder / "prepared")
         rates = {"one_core": measure({available[0]}, folder, folder / "prepared", args)}
         if len(available) > 1:
             rates["two_cores"] = measure(set(available[:2]), folder, folder / "prepared", args)
-    print(json.dumps({**head("image_pipeline"), **report(rates, bytes_mean), "seek_points": points}, indent=1))
+    show("image_pipeline", **report(rates, bytes_mean), seek_points=points)
 
 
 if __name__ == "__main__":

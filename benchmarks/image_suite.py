@@ -59,10 +59,9 @@ def full_size(
     values |= {"learning_rate": ZOO_RATE} if name == "zoo" else {}
     settings = Settings(
         workload=name, framework=framework, profile="synthetic", rules="v0.7", device="cpu",
-        devices=1, nodes=1, cores_per_device=cores, oversubscribe=False, precision=precision,
-        batch_size_global=batch, batch_rule="set", lr_scaling="none", seed=0, stop="steps:10", mode="train",
-        dataset=dataset, data_dir=data, model=kind.defaults("synthetic", "v0.7", options).model, targets={},
-        hyperparameter_set=chosen, hyperparameters=values, hyperparameter_sources={},
+        devices=1, nodes=1, cores_per_device=cores, precision=precision,
+        batch_size_global=batch, batch_rule="set", lr_scaling="none", stop="steps:10", dataset=dataset, data_dir=data,
+        model=kind.defaults("synthetic", "v0.7", options).model, hyperparameter_set=chosen, hyperparameters=values,
         options={"evaluation_batch_size": batch, "compile": "auto", **options},
     )  # fmt: skip
     if data:
@@ -107,14 +106,15 @@ def pipeline_rate(workload: Workload, place: Place, batch: int) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    for name, kind in {
-        "workload": str,
-        "framework": str,
-        "cores": int,
-        "precision": str,
-        "batch": int,
-        "steps": int,
-    }.items():
+    given_first = (
+        ("workload", str),
+        ("framework", str),
+        ("cores", int),
+        ("precision", str),
+        ("batch", int),
+        ("steps", int),
+    )
+    for name, kind in given_first:
         parser.add_argument(name, type=kind)
     for name, value in {"data": "", "implementation": "suite", "pixels": 0}.items():
         parser.add_argument(name, nargs="?", type=type(value), default=value)

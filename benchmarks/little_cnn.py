@@ -19,8 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from contenders import head
-from suite_runs import blocks, run
+from measuring import FRAMEWORKS, blocks, run_suite, show
 
 from suite.results.logs.collect import collect
 from workloads.zoo.settings import TARGETS_TOP1
@@ -32,7 +31,7 @@ def measure(arguments: argparse.Namespace, framework: str, output: Path) -> dict
     words += ["gpus=1", "seed=1"]
     words += ["profile=demo"] if arguments.dataset == "cifar-demo" else [f"workload.dataset={arguments.dataset}"]
     words += [f"stop=epochs:{arguments.epochs}"] if arguments.epochs else []
-    spent = run(words, output)
+    spent = run_suite(words, output)
     epochs = blocks(output)
     (found,) = [one for one in collect([output]) if one.reading is not None]
     assert found.reading is not None
@@ -56,7 +55,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--dataset", default="cifar-demo", choices=sorted(TARGETS_TOP1))
-    parser.add_argument("--frameworks", default="pytorch,tensorflow,mxnet")
+    parser.add_argument("--frameworks", default=FRAMEWORKS)
     parser.add_argument("--cores", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=0, help="0: to the target")
     arguments = parser.parse_args()
@@ -66,7 +65,7 @@ def main() -> None:
             results[framework] = measure(arguments, framework, Path(scratch) / framework)
             print(json.dumps({framework: results[framework]}), file=sys.stderr, flush=True)
     settings = {"dataset": arguments.dataset, "cores": arguments.cores, "target_top1": TARGETS_TOP1[arguments.dataset]}
-    print(json.dumps({**head("little_cnn"), **settings, "results": results}, indent=1))
+    show("little_cnn", **settings, results=results)
 
 
 if __name__ == "__main__":

@@ -14,28 +14,18 @@ CPU seconds: on a busy machine the latter count. Prints JSON.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
-from image_step import MALLOC_TUNABLES, conditions
-from project import PROJECT
+from measuring import BENCHMARKS, in_environment, median_ratio, show, turns
 
-from suite.common import registry
-from suite.environments.environment import resolve
-from suite.launch.base import thread_variables
-from testing.python_path import with_yaml
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.input import rpn_targets
 from workloads.maskrcnn.settings import REFERENCE_MODEL
 
-BENCHMARKS = PROJECT / "benchmarks"
 OTHERS = {
     "pytorch": ("torchvision", "MaskRCNN, FrozenBatchNorm2d, trainable_layers=3"),
     "tensorflow": ("bare", "plain loop of TensorFlow's operators"),
@@ -44,29 +34,15 @@ OTHERS = {
 """Framework to the name and description of what the suite is held against."""
 
 
-def child(args: argparse.Namespace, framework: str, *words: str) -> str:
-    """What a process in a framework's environment prints, pinned to its cores, with the memory settings of the suite's
-    workers."""
-    variables = {**os.environ, **thread_variables(args.cores), "PYTHONPATH": with_yaml()}
-    if framework in MALLOC_TUNABLES:
-        variables["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]
-    pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[: args.cores])]
-    command = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"]).command(*words)
-    done = subprocess.run([*pin, *command], capture_output=True, text=True, env=variables)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(words)}: exit status {done.returncode}\n{done.stderr[-2000:]}")
-    return done.stdout.strip()
-
-
 def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:
     """One process of a model; its JSON."""
-    sizes = [str(args.cores), args.precision, str(args.steps)]
+    sizes = [args.cores, args.precision, args.steps]
     if model == "suite":
-        words = [str(BENCHMARKS / "maskrcnn_suite.py"), args.framework, *sizes, "step", "-"]
+        words = [BENCHMARKS / "maskrcnn_suite.py", args.framework, *sizes, "step", "-"]
     else:
         name = model if model == "torchvision" else args.framework
-        words = [str(BENCHMARKS / "bare" / f"maskrcnn_{name}.py"), *sizes, inputs]
-    found: dict[str, float] = json.loads(child(args, args.framework, *words).splitlines()[-1])
+        words = [BENCHMARKS / "bare" / f"maskrcnn_{name}.py", *sizes, inputs]
+    found: dict[str, float] = in_environment(args.framework, words, args.cores)
     return found
 
 
@@ -81,19 +57,17 @@ def anchor_seconds(inputs: str) -> float:
     return min(seconds)
 
 
-def measure(args: argparse.Namespace, inputs: str) -> dict[str, object]:
+def measure(args: argparse.Namespace, other: str, inputs: str) -> dict[str, object]:
     """Every round's figures, medians, shares."""
-    names = list(args.models)
-    other = names[1]
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    found: dict[str, list[dict[str, float]]] = {"suite": [], other: []}
     for number in range(args.rounds):
-        for name in names[number % 2 :] + names[: number % 2]:
+        for name in turns(list(found), number):
             found[name].append(run(args, name, inputs))
         print({name: round(rounds[-1]["cpu_seconds"], 2) for name, rounds in found.items()}, file=sys.stderr)
-    shares = {}
-    for kind in ("seconds", "cpu_seconds"):
-        pairs = zip(found[other], found["suite"], strict=True)
-        shares[f"suite_to_{other}_by_{kind}"] = round(statistics.median(t[kind] / s[kind] for t, s in pairs), 3)
+    shares = {
+        f"suite_to_{other}_by_{kind}": median_ratio(found[other], found["suite"], kind)
+        for kind in ("seconds", "cpu_seconds")
+    }
     return {**shares, "anchors_in_loader_seconds": round(anchor_seconds(inputs), 4), "rounds": found}
 
 
@@ -109,27 +83,14 @@ def main() -> None:
     if args.precision != "fp32" and args.framework != "pytorch":
         parser.error(f"--framework {args.framework}: the plain loop has fp32 alone; leave --precision out")
     name, description = OTHERS[args.framework]
-    args.models = {"suite": "this suite's trainer", name: description}
-    begin, load = time.time(), os.getloadavg()[0]
+    models = {"suite": "this suite's trainer", name: description}
     with tempfile.TemporaryDirectory() as folder:
         inputs = str(Path(folder) / "inputs.npz")
-        sizes = [str(args.cores), args.precision, "0"]
-        child(args, "pytorch", str(BENCHMARKS / "maskrcnn_suite.py"), "pytorch", *sizes, "inputs", inputs)
-        results = measure(args, inputs)
-    args.workload, args.batch = "maskrcnn", 1
-    known = {**conditions(args, begin, load), "image_size": [800, 1333]}
-    print(
-        json.dumps(
-            {
-                "benchmark": "maskrcnn_step",
-                "framework": args.framework,
-                "models": args.models,
-                **known,
-                "results": results,
-            },
-            indent=1,
-        )
-    )
+        writer = [BENCHMARKS / "maskrcnn_suite.py", "pytorch", args.cores, args.precision, 0, "inputs", inputs]
+        in_environment("pytorch", writer, args.cores)
+        results = measure(args, name, inputs)
+    sizes = {"batch_size_global": 1, "image_size": [800, 1333], "steps_of_a_block": args.steps}
+    show("maskrcnn_step", args.cores, framework=args.framework, models=models, **sizes, results=results)
 
 
 if __name__ == "__main__":

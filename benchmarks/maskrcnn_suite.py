@@ -41,12 +41,11 @@ def workload(framework: str, cores: int, precision: str) -> MaskRCNN:
     model = MaskRCNN.defaults("synthetic", "v0.7", {}).model
     settings = Settings(
         workload="maskrcnn", framework=framework, profile="synthetic", rules="v0.7", device="cpu",
-        devices=1, nodes=1, cores_per_device=cores, oversubscribe=False, precision=precision,
-        batch_size_global=1, batch_rule="set", lr_scaling="none", seed=0, stop="steps:10", mode="train",
-        dataset="coco2017", data_dir="", model={**model, "padded_shapes": [[800, 1344]]}, targets={},
-        hyperparameter_set=chosen,
+        devices=1, nodes=1, cores_per_device=cores, precision=precision,
+        batch_size_global=1, batch_rule="set", lr_scaling="none", stop="steps:10", dataset="coco2017",
+        model={**model, "padded_shapes": [[800, 1344]]}, hyperparameter_set=chosen,
         hyperparameters={**values, "learning_rate": RATE, "warmup_steps": 0, "num_image_candidates": 2_000},
-        hyperparameter_sources={}, options={"evaluation_batch_size": 1, "compile": "auto"},
+        options={"evaluation_batch_size": 1, "compile": "auto"},
     )  # fmt: skip
     return MaskRCNN(settings, Facts(117_266, 5_000, {"classes": 80, "objects_per_image_most": 93}, "synthetic"))
 
@@ -171,6 +170,7 @@ def main() -> None:
     batch = batch_of(made, place)
     if what == "inputs":
         write_inputs(made, batch, path)
+        print(json.dumps({"written": path}))
         return
     trainer = load_trainer("maskrcnn", framework)(made, place)
     trainer.setup(made.initial_weights(1), warm_up=False)

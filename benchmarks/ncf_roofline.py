@@ -14,22 +14,17 @@ counts, full-size layers; its operations are those of the plain forward pass. Pr
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+from measuring import BENCHMARKS, FRAMEWORKS, blocks, in_environment, run_suite, show
 
 from suite.common import registry
-from suite.common.git_state import git_state
-from suite.environments.environment import resolve
-from suite.machine.devices import cpu_model
 
-PROJECT = Path(__file__).resolve().parent.parent
 BATCH = 65_536
 STEPS = 16
 FORWARD_OPERATIONS = 2 * (256 * 256 + 256 * 128 + 128 * 64 + 128)
@@ -44,23 +39,11 @@ EMBEDDING_PASSES = 5
 USERS, ITEMS, RATINGS = 6_040, 3_706, 60
 
 
-def rates(framework: str, cores: int) -> dict[str, float]:
-    """GEMM rate and copy bandwidth of a framework."""
-    python = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"])
-    script = PROJECT / "benchmarks" / "bare" / "rates.py"
-    done = subprocess.run(
-        python.command(str(script), framework, str(cores), str(BATCH)), check=True, capture_output=True, text=True
-    )
-    found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
-
-
-def blocks(framework: str, cores: int, output: Path, *extra: str) -> list[dict[str, float]]:
-    """`metrics.jsonl` of a run."""
-    command = [sys.executable, str(PROJECT / "run_suite.py"), "workload=ncf", f"framework={framework}", "device=cpu"]
-    command += [f"cpu.cores_per_device={cores}", f"batch=global:{BATCH}", "seed=1", f"output={output}", *extra]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return [json.loads(line) for line in next(output.glob("*/run_0/metrics.jsonl")).read_text().splitlines()]
+def last_block(framework: str, cores: int, output: Path, *extra: str) -> dict[str, float]:
+    """The last line of a run's `metrics.jsonl`."""
+    words = ["workload=ncf", f"framework={framework}", "device=cpu", f"cpu.cores_per_device={cores}", "seed=1"]
+    run_suite([*words, f"batch=global:{BATCH}", *extra], output)
+    return blocks(output)[-1]
 
 
 def make_ratings(path: Path) -> None:
@@ -91,14 +74,17 @@ def measure(frameworks: list[str], cores: int, rounds: int, scratch: Path) -> di
     }
     for number in range(rounds):
         for name in frameworks:
-            rate, row = rates(name, cores), found[name]
+            row = found[name]
+            rate = in_environment(name, [BENCHMARKS / "bare" / "rates.py", name, cores, BATCH], cores, malloc=False)
             row["gemm"].append(rate["gemm_gflops"])
             row["copy"].append(rate["copy_gigabytes_per_second"])
             folder = scratch / f"{name}-{cores}-{number}"
-            train = blocks(name, cores, folder / "t", "profile=synthetic", "rules=v0.7", f"stop=steps:{STEPS}")
-            row["train"].append(train[-1]["samples_per_second"])
-            both = blocks(name, cores, folder / "e", "workload.dataset=ml-1m", "stop=epochs:2")
-            row["pairs"].append(1000 * USERS / both[-1]["evaluation_seconds"])
+            train = last_block(
+                name, cores, folder / "t", "profile=synthetic", "timing.warmup_steps=3", f"stop=steps:{STEPS}"
+            )
+            row["train"].append(train["samples_per_second"])
+            both = last_block(name, cores, folder / "e", "workload.dataset=ml-1m", "stop=epochs:2")
+            row["pairs"].append(1000 * USERS / both["evaluation_seconds"])
             print(
                 f"{cores} cores {name} {number}: { ({key: round(v[-1]) for key, v in row.items()}) }", file=sys.stderr
             )
@@ -126,7 +112,7 @@ def fractions(row: dict[str, list[float]], best_gemm: float, copy: float) -> dic
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--frameworks", default="pytorch,tensorflow,mxnet")
+    parser.add_argument("--frameworks", default=FRAMEWORKS)
     parser.add_argument("--cores", default="1,2")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
@@ -141,8 +127,7 @@ def main() -> None:
             )
             for cores in arguments.cores.split(",")
         }
-    head = {"benchmark": "ncf_roofline", "device": cpu_model(), "batch_size_global": BATCH, "git": git_state()}
-    print(json.dumps({**head, "rounds": arguments.rounds, "results": results}, indent=1))
+    show("ncf_roofline", batch_size_global=BATCH, rounds=arguments.rounds, results=results)
 
 
 if __name__ == "__main__":

@@ -11,23 +11,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import BENCHMARKS, FRAMEWORKS, blocks, in_environment, run_suite, show
 
 from suite.common import registry
 from suite.common.runspec import RunSpec, read_run
-from suite.environments.environment import resolve
 from suite.launch.base import place_of
-from suite.machine.devices import cpu_model
 
-PROJECT = Path(__file__).resolve().parent.parent
 STEPS = {"synthetic": 30, "demo": 306}
 """Timed steps: 30 of 65,536 samples at ML-20M's counts; six epochs of 51 steps of the demo."""
 BATCH = {"synthetic": "global:65536", "demo": "set"}
@@ -36,17 +32,21 @@ BARE_BATCHES = 8
 
 def suite_run(framework: str, profile: str, cores: int, output: Path) -> tuple[float, RunSpec]:
     """Samples per second of the suite (training alone, the first block left out where there are several), and the run."""
-    command = [
-        *(sys.executable, str(PROJECT / "run_suite.py"), "workload=ncf", f"framework={framework}"),
-        *(f"profile={profile}", "rules=v0.7", "device=cpu", f"cpu.cores_per_device={cores}", f"batch={BATCH[profile]}"),
-        *(f"stop=steps:{STEPS[profile]}", "seed=1", f"output={output}"),
+    words = [
+        "workload=ncf",
+        f"framework={framework}",
+        f"profile={profile}",
+        "timing.warmup_steps=3",
+        "device=cpu",
+        "seed=1",
     ]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    folder = next(output.glob("*/run_0"))
-    blocks = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    timed = blocks[1:] or blocks
+    words += [f"cpu.cores_per_device={cores}", f"batch={BATCH[profile]}", f"stop=steps:{STEPS[profile]}"]
+    run_suite(words, output)
+    found = blocks(output)
+    timed = found[1:] or found
     rate = sum(block["samples"] for block in timed) / sum(block["train_seconds"] for block in timed)
-    return rate, read_run(folder / "run.json")
+    (spec,) = output.glob("*/run_0/run.json")
+    return rate, read_run(spec)
 
 
 def dump_data(run: RunSpec, path: Path) -> None:
@@ -77,14 +77,8 @@ def bare_run(framework: str, run: RunSpec, batches: Path) -> float:
         "cores": settings.cores_per_device,
         "learning_rate": settings.hyperparameters["learning_rate"],
     }
-    environment = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"])
-    script = PROJECT / "benchmarks" / "bare" / f"ncf_{framework}.py"
-    variables = {**os.environ, "OMP_NUM_THREADS": str(settings.cores_per_device), "TF_CPP_MIN_LOG_LEVEL": "2"}
-    done = subprocess.run(
-        environment.command(str(script), str(batches), json.dumps(options)),
-        check=True, capture_output=True, text=True, env=variables,
-    )  # fmt: skip
-    return float(json.loads(done.stdout.strip().splitlines()[-1])["samples_per_second"])
+    words = [BENCHMARKS / "bare" / f"ncf_{framework}.py", batches, json.dumps(options)]
+    return float(in_environment(framework, words, settings.cores_per_device, malloc=False)["samples_per_second"])
 
 
 def measure(framework: str, profile: str, cores: int, rounds: int, scratch: Path) -> dict[str, object]:
@@ -114,7 +108,7 @@ def measure(framework: str, profile: str, cores: int, rounds: int, scratch: Path
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--frameworks", default="pytorch,tensorflow,mxnet")
+    parser.add_argument("--frameworks", default=FRAMEWORKS)
     parser.add_argument("--profile", default="synthetic", choices=sorted(STEPS))
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
@@ -124,8 +118,10 @@ def main() -> None:
             measure(name, arguments.profile, arguments.cores, arguments.rounds, Path(scratch))
             for name in arguments.frameworks.split(",")
         ]
-    head = {"benchmark": "overhead", "workload": "ncf", "profile": arguments.profile, "device": cpu_model()}
-    print(json.dumps({**head, "cores": arguments.cores, "rounds": arguments.rounds, "results": results}, indent=1))
+    show(
+        "overhead", arguments.cores,
+        workload="ncf", profile=arguments.profile, rounds=arguments.rounds, results=results,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,11 +1,24 @@
-"""Made-up photographs for benchmarks of reading images."""
+"""Made-up photographs for benchmarks of reading images, alone and in the layouts of ImageNet and COCO."""
 
 from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 import simplejpeg
+
+from workloads.common.coco.dataset import SPLITS
+
+HEIGHT, WIDTH = 375, 500
+"""About those of ImageNet's mean."""
+COCO_HEIGHT, COCO_WIDTH, COCO_CLASSES = 480, 640, 80
+OBJECTS_MEAN, POINTS_MEAN = 7.3, 25
+"""COCO: 860,001 boxes in 117,266 images with objects; points of a polygon, about."""
 
 
 def photo(seed: int, height: int, width: int) -> npt.NDArray[np.uint8]:
@@ -30,3 +43,57 @@ def jpeg(seed: int, height: int, width: int, quality: int) -> bytes:
     """Such a photograph as a JPEG, colour at half the resolution."""
     encoded: bytes = simplejpeg.encode_jpeg(photo(seed, height, width), quality, "RGB", "420")
     return encoded
+
+
+def write_imagenet(root: Path, train: int, val: int, classes: int, quality: int) -> int:
+    """Photographs of HEIGHT x WIDTH in ImageNet's layout below `root`; returns the mean size of a file in bytes."""
+    total = 0
+    for number in range(train + val):
+        path = root / ("train" if number < train else "val") / f"n{number % classes:08d}" / f"{number}.JPEG"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        total += path.write_bytes(jpeg(number, HEIGHT, WIDTH, quality))
+    return total // (train + val)
+
+
+def write_coco(root: Path, count: int, quality: int) -> int:
+    """Photographs and annotations in COCO's layout below `root`; returns the mean size of a file in bytes."""
+    (root / "annotations").mkdir(parents=True)
+    total, numbers = 0, itertools.count(1)
+    categories = [{"id": kind, "name": f"class {kind}"} for kind in range(1, COCO_CLASSES + 1)]
+    for split, size in (("train", count), ("val", 1)):
+        folder, images, objects = root / SPLITS[split], [], []
+        folder.mkdir()
+        for number in itertools.islice(numbers, size):
+            total += (folder / f"{number}.jpg").write_bytes(jpeg(number, COCO_HEIGHT, COCO_WIDTH, quality))
+            images.append({"id": number, "file_name": f"{number}.jpg", "width": COCO_WIDTH, "height": COCO_HEIGHT})
+            objects += coco_objects(number)
+        content = {"images": images, "annotations": objects, "categories": categories}
+        (root / "annotations" / f"instances_{SPLITS[split]}.json").write_text(json.dumps(content))
+    return total // (count + 1)
+
+
+def coco_objects(image: int) -> list[dict[str, Any]]:
+    """Synthetic objects of an image: geometric numbers, sides around 55 pixels; a tenth has two polygons."""
+    random = np.random.default_rng(image)
+    found: list[dict[str, Any]] = []
+    for number in range(min(int(random.geometric(1 / OBJECTS_MEAN)), 60)):
+        size = np.clip(np.exp(random.normal(4.0, 1.1, 2)), 4, (COCO_WIDTH - 20, COCO_HEIGHT - 20))
+        corner = random.random(2) * (np.array([COCO_WIDTH, COCO_HEIGHT]) - size)
+        polygons = [_outline(random, corner, size) for _ in range(1 + (random.random() < 0.1))]
+        points = np.concatenate([np.reshape(polygon, (-1, 2)) for polygon in polygons])
+        low, extent = points.min(0), np.ptp(points, axis=0)
+        found.append({
+            "id": 100 * image + number, "image_id": image, "category_id": int(random.integers(1, COCO_CLASSES + 1)),
+            "bbox": [*low.round(2).tolist(), *extent.round(2).tolist()], "area": float(extent.prod()), "iscrowd": 0,
+            "segmentation": polygons,
+        })  # fmt: skip
+    return found
+
+
+def _outline(random: np.random.Generator, corner: np.ndarray, size: np.ndarray) -> list[float]:
+    """x, y in turn of a star-shaped polygon that nearly fills a box."""
+    turn = np.sort(random.uniform(0, 2 * np.pi, 3 + int(random.geometric(1 / POINTS_MEAN))))
+    radius = random.uniform(0.7, 1, len(turn))[:, None] / 2
+    points = corner + size * (0.5 + radius * np.stack([np.cos(turn), np.sin(turn)], axis=1))
+    flat: list[float] = points.round(2).reshape(-1).tolist()
+    return flat

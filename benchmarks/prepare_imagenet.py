@@ -10,19 +10,15 @@ images, with seek points, on all cores; the rest is extrapolated. Peak memory is
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import photos
-from contenders import head
+from measuring import show, suite_command
 
-PROJECT = Path(__file__).resolve().parent.parent
 CLASSES, PHOTOGRAPHS, QUALITY = 1000, 1000, 90
 TRAIN, VAL = 1_281_167, 50_000
 
@@ -32,7 +28,7 @@ def write_images(root: Path, counts: dict[str, int]) -> None:
     originals = root / "photographs"
     originals.mkdir()
     for number in range(PHOTOGRAPHS):
-        (originals / f"{number}.jpg").write_bytes(photos.jpeg(number, 375, 500, QUALITY))
+        (originals / f"{number}.jpg").write_bytes(photos.jpeg(number, photos.HEIGHT, photos.WIDTH, QUALITY))
     for split, count in counts.items():
         for label in range(CLASSES):
             (root / "imagenet" / split / f"n{label:08d}").mkdir(parents=True)
@@ -43,24 +39,12 @@ def write_images(root: Path, counts: dict[str, int]) -> None:
 
 def prepare(source: Path, destination: Path, *options: str) -> dict[str, object]:
     """Seconds, memory and lines of `suite data prepare imagenet`."""
-    command = [
-        sys.executable,
-        "-m",
-        "suite.cli",
-        "data",
-        "prepare",
-        "imagenet",
-        "--from",
-        str(source),
-        "--to",
-        str(destination),
-    ]
     start = time.perf_counter()
-    done = subprocess.run([*command, *options], cwd=PROJECT, check=True, capture_output=True, text=True)
+    said = suite_command("data", "prepare", "imagenet", "--from", source, "--to", destination, *options)
     return {
         "seconds": round(time.perf_counter() - start, 1),
         "memory_peak_bytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024,
-        "printed": [line.replace(str(source.parent), "…") for line in done.stdout.splitlines()],
+        "printed": [line.replace(str(source.parent), "…") for line in said.splitlines()],
     }
 
 
@@ -80,22 +64,17 @@ def main() -> None:
         points = prepare(root / "imagenet", root / "subset", "--subset", str(args.subset))
         listing = prepare(root / "imagenet", root / "subset", "--subset", str(args.subset))
     seconds = float(str(points["seconds"])) - float(str(listing["seconds"]))
-    print(
-        json.dumps(
-            {
-                **head("prepare_imagenet"),
-                "cores": len(os.sched_getaffinity(0)),
-                "images": {"train": args.train, "val": args.val},
-                "index": {**index, "bytes": bytes_of_index},
-                "subset": {**subset, "training_images": args.subset},
-                "seek_points": {
-                    **points,
-                    "seconds_without_listing": round(seconds, 1),
-                    "hours_for_all_extrapolated": round(seconds / args.subset * args.train / 3600, 2),
-                },
-            },
-            indent=1,
-        )
+    show(
+        "prepare_imagenet",
+        cores=len(os.sched_getaffinity(0)),
+        images={"train": args.train, "val": args.val},
+        index={**index, "bytes": bytes_of_index},
+        subset={**subset, "training_images": args.subset},
+        seek_points={
+            **points,
+            "seconds_without_listing": round(seconds, 1),
+            "hours_for_all_extrapolated": round(seconds / args.subset * args.train / 3600, 2),
+        },
     )
 
 

@@ -14,21 +14,16 @@ import json
 import os
 import random
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from measuring import show
 from mlperf_logging.compliance_checker import mlp_parser
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from suite.common.git_state import git_state
-from suite.machine.devices import cpu_model
 from suite.results import read
 
 WANTED_SECONDS_PER_1000 = 10.0
@@ -167,19 +162,9 @@ def main() -> None:
             assert not failed, failed
             assert len(reading.record.evaluations) == sum(line.key == "eval_accuracy" for line in lines)
         sizes = [path.stat().st_size for paths in files.values() for path in paths]
-        result = {
-            "benchmark": "read_logs",
-            "device": cpu_model(),
-            "cores": 1,
-            "logs": args.logs,
-            "kilobytes_mean": round(statistics.mean(sizes) / 1000, 1),
-            "rounds": args.rounds,
-            "ruleset": RULESET,
-            **measure(files, args.rounds),
-            "git": git_state(),
-            "date": date.today().isoformat(),
-        }
-    print(json.dumps(result, indent=1))
+        result = measure(files, args.rounds)
+    mean = round(statistics.mean(sizes) / 1000, 1)
+    show("read_logs", 1, logs=args.logs, kilobytes_mean=mean, rounds=args.rounds, ruleset=RULESET, **result)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import hashlib
 import json
 import os
@@ -37,13 +36,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import psutil
+from measuring import BENCHMARKS, PROJECT, show
 
-from suite.common.git_state import git_state
-from suite.machine.devices import cpu_model
 from workloads.common.text import bleu, sources
 
-PROJECT = Path(__file__).resolve().parent.parent
-PACKAGES = Path(__file__).with_name("real_text_packages.txt")
+PACKAGES = BENCHMARKS / "real_text_packages.txt"
 """Of Debian 12, with German catalogues: 300 MB."""
 CATALOGUE = re.compile(r"(^|/)de(_DE)?/LC_MESSAGES/[^/]+\.mo$|/[^/]*de_DE\.mo$")
 HELD_OUT = {"test": 500, "dev": 500}
@@ -310,10 +307,8 @@ def main() -> None:
     of_train.add_argument("--cores", type=int, default=2)
     arguments = parser.parse_args()
     parts_of = {"corpus": corpus, "baselines": baselines, "train": train}
-    machine = {"device": cpu_model(), "date": datetime.date.today().isoformat(), "git": git_state()}
     versions = {name: version(name) for name in ("sacrebleu", "sacremoses", "subword-nmt")}
-    result = {"benchmark": f"real_text {arguments.part}", **machine, "versions": versions}
-    print(json.dumps(result | parts_of[arguments.part](arguments), indent=1))
+    show(f"real_text {arguments.part}", versions=versions, **parts_of[arguments.part](arguments))
 
 
 if __name__ == "__main__":

@@ -13,18 +13,15 @@ memory and other people's work, is then in t0 and c. Prints JSON.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from contenders import head
+from measuring import children_cpu_seconds, run_suite, show
 
 from suite.machine.devices import cpu_cores
 from suite.results.fits import LinkFit, fit_link
@@ -33,7 +30,6 @@ from suite.results.logs.record import RunRecord
 from suite.results.predict.step import fit_step, step_time
 from suite.results.predict.systems import Interconnect, System
 
-PROJECT = Path(__file__).resolve().parent.parent
 DEVICES = 2
 LIMIT = 0.15
 """Of the error of a predicted step."""
@@ -65,18 +61,12 @@ class Runs:
 
     def records(self, devices: int, prefixes: Sequence[Sequence[str]], *words: str) -> list[RunRecord]:
         """What the logs of runs say that go side by side, each started with a prefix of its own."""
-        started, outputs = [], []
-        for prefix in prefixes:
-            self.count += 1
-            outputs.append(self.folder / str(self.count))
-            command = [
-                *(*prefix, sys.executable, str(PROJECT / "run_suite.py"), f"framework={self.framework}", "device=cpu"),
-                *("seed=1", f"gpus={devices}", f"output={outputs[-1]}", *words, *(self.several if devices > 1 else ())),
-            ]
-            started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
-        codes = [program.wait() for program in started]  # of all, also where the first one failed
-        if any(codes):
-            raise SystemExit("a run failed; its reason stands above")
+        first, self.count = self.count, self.count + len(prefixes)
+        outputs = [self.folder / str(first + number) for number in range(len(prefixes))]
+        typed = [f"framework={self.framework}", "device=cpu", "seed=1", f"gpus={devices}", *words]
+        typed += self.several if devices > 1 else ()
+        with ThreadPoolExecutor(len(prefixes)) as pool:
+            list(pool.map(lambda output, prefix: run_suite(typed, output, prefix), outputs, prefixes))
         return [read(next(output.glob("*/run_0/result_0.txt"))).record for output in outputs]
 
     def step(self, workload: str, devices: int, batch: int) -> tuple[float, RunRecord]:
@@ -135,41 +125,27 @@ def main() -> None:
                 found.append(predicted_and_measured(runs, workload, fits[-1]))
                 times = "predicted {:.2f} measured {:.2f} ms".format(*(seconds * 1e3 for seconds in found[-1]))
                 print(f"{number} {workload}: {times}", file=sys.stderr)
-    print(json.dumps({**head("step_prediction"), **_figures(arguments, fits, pairs)}, indent=1))
+    show("step_prediction", **_figures(arguments, fits, pairs))
 
 
 def _figures(
     arguments: argparse.Namespace, fits: Sequence[LinkFit], pairs: dict[str, list[tuple[float, float]]]
 ) -> dict[str, object]:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     results = []
     for workload, found in pairs.items():
         predicted, measured = (statistics.median(times) for times in zip(*found, strict=True))
         error = predicted / measured - 1.0
-        results.append(
-            {
-                **{
-                    "workload": workload,
-                    "predicted_ms": round(predicted * 1e3, 3),
-                    "measured_ms": round(measured * 1e3, 3),
-                },
-                **{"error": round(error, 4), "within_limit": abs(error) <= LIMIT},
-                "errors_of_rounds": [round(one / other - 1.0, 4) for one, other in found],
-            }
-        )
+        results.append({
+            "workload": workload, "predicted_ms": round(predicted * 1e3, 3), "measured_ms": round(measured * 1e3, 3),
+            "error": round(error, 4), "within_limit": abs(error) <= LIMIT,
+            "errors_of_rounds": [round(one / other - 1.0, 4) for one, other in found],
+        })  # fmt: skip
     return {
-        **{
-            "link": arguments.link,
-            "framework": arguments.framework,
-            "beside": arguments.beside,
-            "rounds": arguments.rounds,
-            "limit": LIMIT,
-        },
-        "alpha_us": round(statistics.median(fit.alpha_seconds for fit in fits) * 1e6, 2),
+        "link": arguments.link, "framework": arguments.framework, "beside": arguments.beside, "rounds": arguments.rounds,
+        "limit": LIMIT, "alpha_us": round(statistics.median(fit.alpha_seconds for fit in fits) * 1e6, 2),
         "gb_per_second": round(statistics.median(fit.bytes_per_second for fit in fits) / 1e9, 4),
-        **{"load_average": os.getloadavg()[0], "cpu_seconds": round(used.ru_utime + used.ru_stime, 1)},
-        "results": results,
-    }
+        "cpu_seconds": round(children_cpu_seconds(), 1), "results": results,
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

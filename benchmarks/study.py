@@ -12,15 +12,11 @@ taken up again if they are there.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from contenders import head
-from suite_runs import PROJECT, run
+from measuring import run_suite, show, suite_command
 
 from suite.results import table
 from suite.results.columns import rows
@@ -45,18 +41,7 @@ def draw(runs: Path, folder: Path, name: str) -> list[str]:
     """The study's figures as SVG files in `folder`; their names."""
     with tempfile.TemporaryDirectory() as scratch:
         figures, page = Path(scratch) / "figures", Path(scratch) / "page.html"
-        command = [
-            sys.executable,
-            "-m",
-            "suite.cli",
-            "report",
-            str(runs),
-            "--html",
-            str(page),
-            "--figures",
-            str(figures),
-        ]
-        subprocess.run(command, check=True, cwd=PROJECT, stdout=subprocess.DEVNULL)
+        suite_command("report", runs, "--html", page, "--figures", figures)
         folder.mkdir(parents=True, exist_ok=True)
         pictures = sorted(figures.glob("study-*.svg"))
         numbers = [""] if len(pictures) == 1 else [f"_{number}" for number in range(1, len(pictures) + 1)]
@@ -78,7 +63,7 @@ def main() -> None:
     words = [f"study={arguments.study}", *arguments.words]
     with tempfile.TemporaryDirectory() as scratch:
         output = arguments.runs or Path(scratch) / "runs"
-        spent = run([*words, *(["resume=true"] if output.exists() else [])], output)
+        spent = run_suite([*words, *(["resume=true"] if output.exists() else [])], output)
         runs = table(output)
         (result,) = studies(runs)
         section = study_section(result)
@@ -86,11 +71,11 @@ def main() -> None:
         printed = text_table(section.table, section.keys)
         pictures = draw(output, arguments.figures, arguments.name or arguments.study) if arguments.figures else []
         found = {
-            **head("study"), "study": arguments.study, "settings": words, "command": spent.figures(),
+            "study": arguments.study, "settings": words, "command": spent.figures(),
             "notes": section.above, "header": printed.header, "body": printed.body,
             "footer": (*section.below, *printed.footnotes), "jobs": conditions(list(rows(runs))), "figures": pictures,
         }  # fmt: skip
-    print(json.dumps(found, indent=1, ensure_ascii=False))
+    show("study", **found)
 
 
 if __name__ == "__main__":

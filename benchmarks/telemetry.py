@@ -9,18 +9,15 @@ Samples as a run does, once a second beside idle processes that stand for the ru
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
 import psutil
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from measuring import show
 
 from suite.control.telemetry import INTERVAL_SECONDS, TelemetryRecorder
 from suite.machine import devices
@@ -68,7 +65,6 @@ def measure(seconds: float, processes: int) -> dict[str, object]:
             child.wait()
     share = cpu_seconds / (samples * INTERVAL_SECONDS)
     return {
-        "cpu": devices.cpu_model(),
         "cores": os.cpu_count(),
         "gpus": len(devices.gpus()),
         "processes_of_the_machine": len(psutil.pids()),
@@ -88,7 +84,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--processes", type=int, default=8)
     arguments = parser.parse_args()
-    print(json.dumps(measure(arguments.seconds, arguments.processes), indent=1))
+    show("telemetry", **measure(arguments.seconds, arguments.processes))
 
 
 if __name__ == "__main__":

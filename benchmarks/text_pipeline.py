@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import json
 import os
 import platform
@@ -24,11 +23,8 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+from measuring import PROJECT, show
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from suite.common.git_state import git_state
-from suite.machine.devices import cpu_model
 from workloads.api import Place
 from workloads.common.batch_plan import buckets_by_samples
 from workloads.common.randomness import bits, stream, uniform
@@ -37,7 +33,6 @@ from workloads.common.text.batches import Batching, TranslationData, equal_edges
 from workloads.common.text.dataset import WMT16_FILES, WMT16_REFERENCES, WMT16_VOCABULARY
 from workloads.common.text.vocabulary import GNMT
 
-PROJECT = Path(__file__).resolve().parent.parent
 PAIRS, SUBWORDS = 4_000_000, 32_313
 EVALUATION = {"dev": 5_168, "test": 3_003}
 LIMITS = {"prepare_seconds": 180.0, "prepare_memory_bytes": 4e9, "open_seconds": 3.0, "plan_seconds": 2.0}
@@ -156,24 +151,15 @@ def main() -> None:
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         result |= json.loads(done.stdout)
     shown = {name: round(value, 3) for name, value in result.items()}
-    print(
-        json.dumps(
-            {
-                "benchmark": "text_pipeline",
-                "device": cpu_model(),
-                "date": datetime.date.today().isoformat(),
-                "git": git_state(),
-                "versions": {"python": platform.python_version(), "numpy": np.__version__},
-                "pairs": arguments.pairs,
-                "source_bytes": size,
-                "cores": len(os.sched_getaffinity(0)),
-                "load_1_minute": round(os.getloadavg()[0], 1),
-                **shown,
-                "limits": LIMITS,
-                "within_limits": all(result[name] <= limit for name, limit in LIMITS.items()),
-            },
-            indent=1,
-        )
+    show(
+        "text_pipeline",
+        versions={"python": platform.python_version(), "numpy": np.__version__},
+        pairs=arguments.pairs,
+        source_bytes=size,
+        cores=len(os.sched_getaffinity(0)),
+        **shown,
+        limits=LIMITS,
+        within_limits=all(result[name] <= limit for name, limit in LIMITS.items()),
     )
 
 

@@ -15,7 +15,6 @@ import json
 import math
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -25,19 +24,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from project import PROJECT
+from measuring import BENCHMARKS, FRAMEWORKS, in_environment, median_ratio, show
 
 from suite.common import registry
-from suite.common.git_state import git_state
-from suite.launch import mxnet, pytorch
-from suite.launch.base import thread_variables
 from suite.launch.network import free_ports
-from suite.machine.devices import cpu_model
-from testing.python_path import with_yaml
 from workloads.api import Batch, Facts, Place, Settings
 from workloads.common.text.workload import TranslationWorkload
 
-MALLOC_TUNABLES = {"pytorch": pytorch.MALLOC_TUNABLES, "mxnet": mxnet.MALLOC_TUNABLES}
 SUITE = "suite"
 NO_BF16 = ("tensorflow", "mxnet")
 """Frameworks whose trainer has fp32 alone on a CPU."""
@@ -198,34 +191,17 @@ def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str
     }  # fmt: skip
 
 
-def process(framework: str, words: list[str], cores: int) -> dict[str, Any]:
-    """The JSON that a script prints in the framework's environment, pinned to its cores, malloc as the launcher sets it."""
-    from suite.environments.environment import resolve  # not in a framework's environment
-
-    variables = {**os.environ, **thread_variables(cores), "PYTHONPATH": with_yaml()}
-    if framework in MALLOC_TUNABLES:
-        variables["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]
-    pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[:cores])]
-    command = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"]).command(*words)
-    done = subprocess.run([*pin, *command], capture_output=True, text=True, env=variables)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(words)}: exit status {done.returncode}\n{done.stderr[-2000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
-
-
 def run(kind: Kind, framework: str, precision: str, model: str, args: argparse.Namespace) -> Figures:
     """One model's figures, in a process of its own."""
-    name = kind.workload.name
     if model == SUITE:
-        words = [str(Path(sys.argv[0]).resolve()), "--worker", framework, "--size", args.size, "--linear", args.linear]
-        for part in SIZES:
-            words += [f"--{part}", str(getattr(args, part))]
-        words += ["--precisions", precision]
+        words = [Path(sys.argv[0]).resolve(), "--worker", framework, "--precisions", precision]
+        for part in ("size", "linear", *SIZES):
+            words += [f"--{part}", getattr(args, part)]
     else:
-        words = [str(PROJECT / "benchmarks" / "bare" / f"{name}_{framework}.py"), model, precision, args.size]
-        words += [str(getattr(args, part)) for part in SIZES]
-    return process(framework, words, args.cores)
+        script = BENCHMARKS / "bare" / f"{kind.workload.name}_{framework}.py"
+        words = [script, model, precision, args.size, *(getattr(args, part) for part in SIZES)]
+    found: Figures = in_environment(framework, words, args.cores)
+    return found
 
 
 def summary(rounds: Mapping[str, list[Figures]]) -> dict[str, Figures]:
@@ -236,8 +212,7 @@ def summary(rounds: Mapping[str, list[Figures]]) -> dict[str, Figures]:
     }
     for model in list(rounds)[1:]:
         for name, short in (("step_seconds", ""), ("step_cpu_seconds", "_cpu")):
-            ratios = [other[name] / ours[name] for ours, other in zip(rounds[SUITE], rounds[model], strict=True)]
-            found[SUITE][f"suite_to_{model}{short}"] = round(statistics.median(ratios), 3)
+            found[SUITE][f"suite_to_{model}{short}"] = median_ratio(rounds[model], rounds[SUITE], name)
     return found
 
 
@@ -245,7 +220,7 @@ def options(kind: Kind, description: str, batch: int, length: int) -> argparse.N
     """What can be told."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
-    parser.add_argument("--frameworks", default="pytorch,tensorflow,mxnet")
+    parser.add_argument("--frameworks", default=FRAMEWORKS)
     parser.add_argument("--precisions", default="fp32", help="fp32,bf16 (PyTorch alone has bf16)")
     parser.add_argument(
         "--models", default="", help="suite, and of bare, bare_onednn, stock those wanted; all by default"
@@ -266,7 +241,6 @@ def main(kind: Kind, description: str, batch: int, length: int) -> None:
     if args.worker:
         print(json.dumps(measure(kind, args, args.worker, args.precisions)))
         return
-    begin, load = time.time(), os.getloadavg()[0]
     results = {}
     for precision in args.precisions.split(","):
         for framework in args.frameworks.split(","):
@@ -282,16 +256,4 @@ def main(kind: Kind, description: str, batch: int, length: int) -> None:
                     print(f"{framework} {precision} {number} {model}: {last:.2f} CPU s a step", file=sys.stderr)
             results[f"{framework} {precision}"] = summary(rounds)
     told = {name: getattr(args, name) for name in ("size", "batch", "length", "cores", "rounds", "steps", "linear")}
-    head = {"benchmark": f"{kind.workload.name}_step", **told, **conditions(args.cores, begin, load)}
-    print(json.dumps({**head, "results": results}, indent=1))
-
-
-def conditions(cores: int, begin: float, load: float) -> dict[str, Any]:
-    """What a reader of the figures must know; `begin` in seconds of the epoch, and the load average then."""
-    return {
-        "device": f"{cores} cores of {cpu_model()}",
-        "date": time.strftime("%Y-%m-%d", time.gmtime(begin)),
-        "load_average": {"before": round(load, 2), "after": round(os.getloadavg()[0], 2)},
-        "git": git_state(),
-        "seconds": round(time.time() - begin),
-    }
+    show(f"{kind.workload.name}_step", args.cores, **told, results=results)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import statistics
 import sys
@@ -25,7 +24,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.contenders import head
+from benchmarks.measuring import PROJECT, show
 from suite.common import registry
 from suite.common.paths import data_root
 from suite.common.runspec import read_run
@@ -33,7 +32,6 @@ from suite.results.logs.reader import read
 from tests.machines import Machines, needs, ssh
 from tests.machines.machine import Machine
 
-PROJECT = Path(__file__).resolve().parent.parent
 NODES = 2
 WARM_UP_STEPS = 5
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
@@ -58,10 +56,10 @@ def ideal_seconds(gradient_bytes: int, rate: float) -> float:
 def run(machine: Machine, where: Sequence[str], arguments: argparse.Namespace, workload: str, output: Path) -> Path:
     """One run, whose command is typed on `machine`; its folder."""
     words = [
-        *(f"workload={workload}", f"framework={arguments.framework}", "profile=demo", "device=cpu", f"gpus={NODES}"),
-        *("timing=steps", f"timing.warmup_steps={WARM_UP_STEPS}", f"stop=steps:{arguments.steps}", "seed=1"),
-        *(f"output={output}", *where),
-    ]
+        f"workload={workload}", f"framework={arguments.framework}", "profile=demo", "device=cpu", f"gpus={NODES}",
+        "timing=steps", f"timing.warmup_steps={WARM_UP_STEPS}", f"stop=steps:{arguments.steps}", "seed=1",
+        f"output={output}", *where,
+    ]  # fmt: skip
     command = [sys.executable, PROJECT / "run_suite.py", *words]
     done = machine.run(command, cwd=PROJECT, timeout=LIMIT_SECONDS, check=False)
     if done.returncode != 0:
@@ -136,7 +134,7 @@ def main() -> None:
         places = {"processes": (fast.hub, []), "machines": (fast.hub, over), "slow": (slow.hub, over)}
         results = [measured(workload, arguments, places) for workload in arguments.workloads.split(",")]
     known = {"cores": len(os.sched_getaffinity(0)), "nodes": NODES, "rate": arguments.rate, "steps": arguments.steps}
-    print(json.dumps({**head("two_machines"), **known, "results": results}, indent=1))
+    show("two_machines", **known, results=results)
 
 
 def _made(folder: Path) -> Path:

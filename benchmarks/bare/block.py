@@ -1,6 +1,7 @@
-"""How the bare image loops are timed, and what their models compute. Imports nothing of the suite."""
+"""How the bare loops are timed, and what image models compute. Imports nothing of the suite."""
 
 import json
+import resource
 import time
 
 
@@ -17,6 +18,29 @@ def print_rate(step, read, images, steps, gigaflops):
     seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
     rates = {"images_per_second": steps * images / seconds, "images_per_cpu_second": steps * images / cpu}
     print(json.dumps({**rates, "gigaflops_per_image": round(gigaflops, 3), "loss": last}))
+
+
+def print_shortest(step, steps):
+    """A step to warm up, then the shortest of `steps`, each of which returns the loss when it is done; prints JSON."""
+    step()
+    found = []
+    for _ in range(steps):
+        begin, used = time.perf_counter(), time.process_time()
+        loss = step()
+        found.append((time.perf_counter() - begin, time.process_time() - used))
+    seconds, cpu = (min(one) for one in zip(*found))
+    print(json.dumps({"step_seconds": seconds, "step_cpu_seconds": cpu, "loss": loss}))
+
+
+def print_mean(step, steps):
+    """A step to warm up, then the mean of `steps`, each of which returns its losses and more; prints JSON."""
+    step()
+    wall, cpu = time.perf_counter(), time.process_time()
+    for _ in range(steps):
+        last = step()
+    found = {"seconds": (time.perf_counter() - wall) / steps, "cpu_seconds": (time.process_time() - cpu) / steps}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({**found, "peak_bytes": peak, **last}))
 
 
 def pytorch_gigaflops(model, image):

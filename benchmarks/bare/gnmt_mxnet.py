@@ -5,10 +5,8 @@
 Full sentences of random words, MXNet's own dropout. Prints seconds and CPU seconds of the shortest step.
 """
 
-import json
 import os
 import sys
-import time
 
 _, _, SIZE, *NUMBERS = sys.argv[1:]
 BATCH, LENGTH, CORES, STEPS = map(int, NUMBERS)
@@ -16,6 +14,7 @@ os.environ["OMP_NUM_THREADS"] = str(CORES)  # MXNet reads it when it is loaded
 
 import mxnet as mx  # noqa: E402
 import numpy as np  # noqa: E402
+from block import print_shortest  # noqa: E402
 from mxnet.gluon import nn, rnn  # noqa: E402
 
 SIZES = {"full": (32_320, 1_024, 4), "demo": (1_256, 128, 3)}
@@ -74,9 +73,8 @@ def main():
     count = sum(int(np.prod(parameter.shape)) for parameter in parameters.values())
     assert count == PARAMETERS[SIZE], f"{count} parameters"
     adam = mx.gluon.Trainer(parameters, "adam", {"learning_rate": 1e-4})
-    found = []
-    for _ in range(1 + STEPS):
-        begin, used = time.perf_counter(), time.process_time()
+
+    def step():
         with mx.autograd.record():
             loss = model(*batch)
         loss.backward()
@@ -85,9 +83,9 @@ def main():
         adam.step(1)
         value = float(loss.asscalar())
         mx.nd.waitall()
-        found.append((time.perf_counter() - begin, time.process_time() - used))
-    seconds, cpu = (min(one) for one in zip(*found[1:]))
-    print(json.dumps({"step_seconds": seconds, "step_cpu_seconds": cpu, "loss": value}))
+        return value
+
+    print_shortest(step, STEPS)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,8 @@ tf.keras.layers.LSTM, which has one bias where the others have two. Full sentenc
 own dropout, gradients and clipping. Prints seconds and CPU seconds of the shortest step.
 """
 
-import json
-import sys
-import time
-
 import tensorflow as tf
+from translation_tensorflow import main
 
 SIZES = {"full": (32_320, 1_024, 4), "demo": (1_256, 128, 3)}
 """Words, hidden values, layers of encoder and decoder."""
@@ -95,40 +92,14 @@ class Bare:
         return tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(wanted, logits))
 
 
-def main():
-    name, precision, size, *numbers = sys.argv[1:]
-    assert precision == "fp32", precision
-    batch, length, cores, steps = map(int, numbers)
-    tf.config.threading.set_intra_op_parallelism_threads(cores)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    model = Bare(*SIZES[size], keras=name == "bare_keras")
-    words = [tf.random.uniform((batch, length), 4, SIZES[size][0], tf.int32) for _ in range(3)]
+def make(name, words, *sizes):
+    model = Bare(*sizes, keras=name == "bare_keras")
     model.loss(*words)  # makes the variables
-    variables = model.variables
-    missing = 4 * SIZES[size][1] * len(model.made) if model.keras else 0  # Keras has one bias
-    count = sum(variable.shape.num_elements() for variable in variables)
-    assert count == PARAMETERS[size] - missing, f"{count} parameters"
-    moments = [[tf.Variable(tf.zeros_like(variable)) for variable in variables] for _ in range(2)]
-    rates = {"lr": 1e-4, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "beta1_power": 0.0, "beta2_power": 0.0}
-
-    @tf.function
-    def train(*batch):
-        with tf.GradientTape() as tape:
-            loss = model.loss(*batch)
-        gradients, _ = tf.clip_by_global_norm(tape.gradient(loss, variables), CLIP)
-        for x, m, v, g in zip(variables, *moments, gradients):
-            tf.raw_ops.ResourceApplyAdam(var=x.handle, m=m.handle, v=v.handle, grad=tf.convert_to_tensor(g), **rates)
-        return loss
-
-    float(train(*words))
-    found = []
-    for _ in range(steps):
-        begin, used = time.perf_counter(), time.process_time()
-        loss = float(train(*words))
-        found.append((time.perf_counter() - begin, time.process_time() - used))
-    seconds, cpu = (min(one) for one in zip(*found))
-    print(json.dumps({"step_seconds": seconds, "step_cpu_seconds": cpu, "loss": loss}))
+    missing = 4 * model.hidden * len(model.made) if model.keras else 0  # Keras has one bias
+    count = sum(variable.shape.num_elements() for variable in model.variables)
+    assert count + missing in PARAMETERS.values(), f"{count} parameters"
+    return model.loss, model.variables
 
 
 if __name__ == "__main__":
-    main()
+    main(make, SIZES, 0.999, 1e-8, CLIP)

@@ -8,10 +8,10 @@ transforms (random resized crop without antialias, flip) on images decoded by th
 turbo and eighth with two WORKERS: two processes that have nothing in common, and the sum of their rates: what the cores give.
 """
 
-import json
 import subprocess
 import sys
-import time
+
+from rounds import WARM_UP_SECONDS, answer
 
 kind, listing, seconds, workers = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
 with open(listing) as file:
@@ -57,27 +57,11 @@ def loader():
 
 
 stream = turbo() if kind in ("turbo", "eighth") else loader()
-for _ in range(8):
-    next(stream)
-# Caches, and memory that the kernel took back meanwhile; workers of a loader have filled their queues instead.
-warm_up_seconds = 0.0 if workers and kind in ("pillow", "torchvision") else 0.4
+# Workers of a loader have filled their queues instead of warming up.
+whole = kind in ("turbo", "eighth")
 other = None
-if kind in ("turbo", "eighth") and workers == 2:
+if whole and workers == 2:
     command = [sys.executable, __file__, kind, listing, str(seconds), "0"]
     other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     other.stdout.readline()
-print("ready", flush=True)
-for _ in sys.stdin:
-    if other:
-        other.stdin.write("go\n")
-        other.stdin.flush()
-    start = time.perf_counter()
-    while time.perf_counter() - start < warm_up_seconds:
-        next(stream)
-    done, start, cpu = 0, time.perf_counter(), time.process_time()
-    while time.perf_counter() - start < seconds:
-        done += next(stream)
-    rates = [done / (time.perf_counter() - start), done / (time.process_time() - cpu)]
-    if other:
-        rates = [mine + others for mine, others in zip(rates, json.loads(other.stdout.readline()), strict=True)]
-    print(json.dumps(rates), flush=True)
+answer(stream, 8, seconds, 0.0 if workers and not whole else WARM_UP_SECONDS, other)

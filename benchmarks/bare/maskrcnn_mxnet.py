@@ -6,14 +6,12 @@ Two hybrid blocks; between them contrib.box_nms of each level's best 2,000 boxes
 contrib.ROIAlign of maps and of masks. INPUTS and what is printed: see maskrcnn_tensorflow.py.
 """
 
-import json
 import math
-import resource
 import sys
-import time
 
 import mxnet as mx
 import numpy as np
+from block import print_mean
 
 STRIDES, BLOCKS, CLASSES, PARAMETERS = (4, 8, 16, 32), (3, 4, 6, 3), 81, 44_347_573
 BEST, REGIONS, POSITIVES = 2_000, 512, 128
@@ -227,13 +225,7 @@ def step():
     sgd.step(1)
     found = {name: float(value.asscalar()) for name, value in parts.items()}
     mx.nd.waitall()
-    return found, positives
+    return {"regions": REGIONS, "positives": positives, "losses": found}
 
 
-step()
-wall, cpu = time.perf_counter(), time.process_time()
-for _ in range(int(steps)):
-    last, positives = step()
-found = {"seconds": (time.perf_counter() - wall) / int(steps), "cpu_seconds": (time.process_time() - cpu) / int(steps)}
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-print(json.dumps({**found, "peak_bytes": peak, "regions": REGIONS, "positives": positives, "losses": last}))
+print_mean(step, int(steps))

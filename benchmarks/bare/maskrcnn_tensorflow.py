@@ -9,14 +9,12 @@ levels that end at `level_ends`, the sampled ones' `anchor` (256,), `anchor_labe
 positive ones, the last losses.
 """
 
-import json
 import math
-import resource
 import sys
-import time
 
 import numpy as np
 import tensorflow as tf
+from block import print_mean
 
 STRIDES, BLOCKS, CLASSES, PARAMETERS = (4, 8, 16, 32), (3, 4, 6, 3), 81, 44_347_573
 BEST, REGIONS, POSITIVES = 2_000, 512, 128
@@ -203,13 +201,8 @@ def train(image):
 
 def step():
     parts, positives = train(tf.constant(image))
-    return {name: float(value) for name, value in parts.items()}, int(positives)
+    found = {name: float(value) for name, value in parts.items()}
+    return {"regions": REGIONS, "positives": int(positives), "losses": found}
 
 
-step()
-wall, cpu = time.perf_counter(), time.process_time()
-for _ in range(int(steps)):
-    last, positives = step()
-found = {"seconds": (time.perf_counter() - wall) / int(steps), "cpu_seconds": (time.process_time() - cpu) / int(steps)}
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-print(json.dumps({**found, "peak_bytes": peak, "regions": REGIONS, "positives": positives, "losses": last}))
+print_mean(step, int(steps))

@@ -7,13 +7,11 @@ Frozen batch norm, `trainable_layers=3`, 81 classes, its own defaults, SGD. INPU
 per step, the peak of the resident set, the last losses.
 """
 
-import json
-import resource
 import sys
-import time
 
 import numpy as np
 import torch
+from block import print_mean
 from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
 from torchvision.models.detection.mask_rcnn import MaskRCNN
 
@@ -46,13 +44,7 @@ def step():
     loss.backward()
     optimizer.step()
     optimizer.zero_grad(set_to_none=False)
-    return {name: value.item() for name, value in losses.items()}
+    return {"losses": {name: value.item() for name, value in losses.items()}}
 
 
-step()
-wall, cpu = time.perf_counter(), time.process_time()
-for _ in range(int(steps)):
-    losses = step()
-found = {"seconds": (time.perf_counter() - wall) / int(steps), "cpu_seconds": (time.process_time() - cpu) / int(steps)}
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-print(json.dumps({**found, "peak_bytes": peak, "losses": losses}))
+print_mean(step, int(steps))

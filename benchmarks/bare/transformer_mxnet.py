@@ -5,11 +5,9 @@
 Full sentences of random words, MXNet's own dropout. Prints seconds and CPU seconds of the shortest step.
 """
 
-import json
 import math
 import os
 import sys
-import time
 
 _, _, SIZE, *NUMBERS = sys.argv[1:]
 BATCH, LENGTH, CORES, STEPS = map(int, NUMBERS)
@@ -17,6 +15,7 @@ os.environ["OMP_NUM_THREADS"] = str(CORES)  # MXNet reads it when it is loaded
 
 import mxnet as mx  # noqa: E402
 import numpy as np  # noqa: E402
+from block import print_shortest  # noqa: E402
 from mxnet.gluon import nn  # noqa: E402
 
 SIZES = {"full": (33_708, 1_024, 4_096, 6, 16), "demo": (1_253, 128, 512, 2, 4)}
@@ -101,18 +100,17 @@ def main():
     later = mx.nd.array(np.triu(np.full((1, LENGTH, LENGTH), -1e9), 1))
     batch = [mx.nd.array(np.random.randint(4, words, (BATCH, LENGTH)), dtype="int32") for _ in range(3)]
     adam = mx.gluon.Trainer(model.collect_params(), "adam", {"learning_rate": 1e-4, "beta2": 0.98, "epsilon": 1e-9})
-    found = []
-    for _ in range(1 + STEPS):
-        begin, used = time.perf_counter(), time.process_time()
+
+    def step():
         with mx.autograd.record():
             loss = model(*batch, places, mx.nd.zeros_like(later), later)
         loss.backward()
         adam.step(BATCH * LENGTH)
-        float(loss.mean().asscalar())
+        value = float(loss.mean().asscalar())
         mx.nd.waitall()
-        found.append((time.perf_counter() - begin, time.process_time() - used))
-    seconds, cpu = (min(one) for one in zip(*found[1:]))
-    print(json.dumps({"step_seconds": seconds, "step_cpu_seconds": cpu}))
+        return value
+
+    print_shortest(step, STEPS)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,10 @@
 Full sentences of random words, fixed shapes, TensorFlow's own dropout. Prints seconds and CPU seconds of the shortest step.
 """
 
-import json
 import math
-import sys
-import time
 
 import tensorflow as tf
+from translation_tensorflow import main
 
 SIZES = {"full": (33_708, 1_024, 4_096, 6, 16), "demo": (1_253, 128, 512, 2, 4)}
 """Words, hidden values, feed-forward values, layers, heads."""
@@ -83,36 +81,11 @@ class Bare:
         return tf.reduce_mean((1 - SMOOTHING) * entropy + SMOOTHING * spread)
 
 
-def main():
-    name, precision, size, *numbers = sys.argv[1:]
-    assert precision == "fp32", precision
-    batch, length, cores, steps = map(int, numbers)
-    tf.config.threading.set_intra_op_parallelism_threads(cores)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    model = Bare(*SIZES[size])
-    words = [tf.random.uniform((batch, length), 4, SIZES[size][0], tf.int32) for _ in range(3)]
+def make(name, words, *sizes):
+    model = Bare(*sizes)
     model.loss(*words)  # makes the variables
-    variables = list(model.variables.values())
-    moments = [[tf.Variable(tf.zeros_like(variable)) for variable in variables] for _ in range(2)]
-    rates = {"lr": 1e-4, "beta1": 0.9, "beta2": 0.98, "epsilon": 1e-9, "beta1_power": 0.0, "beta2_power": 0.0}
-
-    @tf.function(jit_compile=name == "bare_xla")
-    def train(*batch):
-        with tf.GradientTape() as tape:
-            loss = model.loss(*batch)
-        for x, m, v, g in zip(variables, *moments, tape.gradient(loss, variables)):
-            tf.raw_ops.ResourceApplyAdam(var=x.handle, m=m.handle, v=v.handle, grad=tf.convert_to_tensor(g), **rates)
-        return loss
-
-    float(train(*words))
-    found = []
-    for _ in range(steps):
-        begin, used = time.perf_counter(), time.process_time()
-        loss = float(train(*words))
-        found.append((time.perf_counter() - begin, time.process_time() - used))
-    seconds, cpu = (min(one) for one in zip(*found))
-    print(json.dumps({"step_seconds": seconds, "step_cpu_seconds": cpu, "loss": loss}))
+    return model.loss, list(model.variables.values())
 
 
 if __name__ == "__main__":
-    main()
+    main(make, SIZES, 0.98, 1e-9)

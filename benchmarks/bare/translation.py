@@ -1,11 +1,10 @@
 """How the bare translation loops are timed. Imports nothing of the suite."""
 
 import contextlib
-import json
 import sys
-import time
 
 import torch
+from block import print_shortest
 from linear import Linear
 from torch.nn import functional
 
@@ -35,11 +34,4 @@ def main(make, sizes, rate):
         adam.step()
         return float(loss.detach())
 
-    step()
-    found = []
-    for _ in range(steps):
-        begin, used = time.perf_counter(), time.process_time()
-        loss = step()
-        found.append((time.perf_counter() - begin, time.process_time() - used))
-    seconds, cpu = (min(one) for one in zip(*found))
-    print(json.dumps({"step_seconds": seconds, "step_cpu_seconds": cpu, "loss": loss}))
+    print_shortest(step, steps)

@@ -16,9 +16,9 @@ from suite.environments import locks
 
 PROJECT = Path(__file__).resolve().parents[2]
 NEEDED = (
-    *("hydra-core", "omegaconf", "mlperf-logging", "clustershell", "simplejpeg", "pycocotools", "turbojpeg"),
-    *("sacremoses", "joblib", "subword-nmt", "mock"),
-)
+    "hydra-core", "omegaconf", "mlperf-logging", "clustershell", "simplejpeg", "pycocotools", "turbojpeg", "sacremoses",
+    "joblib", "subword-nmt", "mock",
+)  # fmt: skip
 """Beside PyTorch, NumPy, pandas, SciPy, rich, psutil, OpenCV, Pillow, sacreBLEU, PyYAML and NVML, which images tend to have."""
 MADE_HERE = ("antlr4-python3-runtime",)
 """Without a wheel on the index."""

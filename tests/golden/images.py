@@ -10,12 +10,11 @@ import numpy as np
 
 from tests.golden.randomness import digest
 from tests.workloads.resnet50 import synthetic_images as synthetic
-from workloads.api import steps_of
 from workloads.common.images import turbo
 from workloads.common.images.batches.augment import crop_boxes, flips
 from workloads.common.images.batches.labelled import ImageNetData
-from workloads.common.images.index import ImageIndex
-from workloads.common.images.sharded import EpochOrder, group_by_shape
+from workloads.common.images.shape_groups import ShapeGroup
+from workloads.common.images.sharded import EpochOrder
 
 
 def augmentation() -> dict[str, str]:
@@ -30,19 +29,12 @@ def augmentation() -> dict[str, str]:
 
 
 def orders() -> dict[str, str]:
-    """Images of the steps of some epochs, of one shape and of two."""
-    numbers = np.arange(5_000)
-    width, height = (30 + numbers * factor % 900 for factor in (7, 11))
-    nothing = np.zeros(0, np.int64)
-    index = ImageIndex(Path(), nothing.astype(np.uint8), nothing, numbers, width, height, nothing)
-    found = {}
-    for shapes in ([(224, 224)], [(800, 1344), (1344, 800)]):
-        groups = group_by_shape(index, shapes)
-        steps = sum(steps_of(group.count, 96) for group in groups)
-        made = [EpochOrder(groups, 96, 3, epoch)(step, 0, 96) for epoch in range(2) for step in range(steps)]
-        images, of_steps = zip(*made, strict=True)
-        found[f"epoch orders, shapes {shapes}"] = digest(np.concatenate(images), np.array(of_steps))
-    return found
+    """Images of the steps of two epochs."""
+    group = ShapeGroup((224, 224), 5_000)
+    orders = [EpochOrder(group, 96, 3, epoch) for epoch in range(2)]
+    made = [order(step, 0, 96) for order in orders for step in range(order.steps)]
+    images, of_steps = zip(*made, strict=True)
+    return {"epoch orders, shapes [(224, 224)]": digest(np.concatenate(images), np.array(of_steps))}
 
 
 def batches(decode: str) -> dict[str, str]:

@@ -55,6 +55,11 @@ class Manifest:
     fingerprint: str = ""
     schema: int = SCHEMA
 
+    @property
+    def notices(self) -> list[str]:
+        """A line for each note."""
+        return [f"notice: {note}" for note in self.notes]
+
     def same_origin(self, other: Manifest) -> bool:
         """True if both come from the same bytes with the same options."""
         mine, theirs = self.source.get("sha256"), other.source.get("sha256")
@@ -133,19 +138,6 @@ def read(folder: Path) -> Manifest | None:
     return manifest
 
 
-def to_verify(folder: Path, dataset: str, how: str) -> Manifest:
-    """The manifest of a data set that is prepared in `folder`.
-
-    Raises ValueError if there is none (`how`: the command that prepares it), or that of another data set.
-    """
-    manifest = read(folder)
-    if manifest is None:
-        raise ValueError(f"no prepared data in {folder}; type: {how}")
-    if manifest.dataset != dataset:
-        raise ValueError(f"{folder} holds {manifest.dataset}, not {dataset}")
-    return manifest
-
-
 def verify(
     folder: Path, manifest: Manifest, how: str = "", digested: Callable[[Path], bool] = lambda path: True
 ) -> list[str]:
@@ -164,14 +156,6 @@ def verify(
         if digested(path) and sha256(path) != entry["sha256"]:
             raise ValueError(f"{path}: content differs from the manifest; {again}")
         lines.append(f"{name}: {size:,} bytes, sha256 as recorded")
-    return lines
-
-
-def verify_whole(folder: Path, manifest: Manifest, how: str) -> list[str]:
-    """The same for all content of a data set; makes the manifest the newest file, as after the preparation."""
-    lines = verify(folder, manifest, how)
-    with suppress(OSError):  # of somebody else, or read-only: the next run compares again
-        os.utime(folder / NAME)
     return lines
 
 
@@ -199,6 +183,38 @@ class Prepared(Dataset):
     @abstractmethod
     def how(self) -> str:
         """The command that prepares this data set."""
+
+    def already(self, destination: Path, origin: Callable[[], Manifest]) -> list[str]:
+        """A line where `destination` holds this data set of the same `origin`; empty where nothing is prepared.
+
+        Raises ValueError where something else is.
+        """
+        present = read(destination)
+        if present is None:
+            return []
+        if not present.same_origin(origin()):
+            raise ValueError(
+                f"{destination} holds {present.dataset} prepared from {present.source.get('name')} with other content or "
+                f"options; name another folder with --to, or remove it"
+            )
+        return [f"{self.name}: already prepared in {destination}"]
+
+    def verify(self, destination: Path) -> list[str]:
+        """Compare the prepared form with its manifest by content; see `workloads.api.Dataset`."""
+        manifest = read(destination)
+        if manifest is None:
+            raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
+        if manifest.dataset != self.name:
+            raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
+        files = verify(destination, manifest, self.how())
+        with suppress(OSError):  # of somebody else, or read-only: the next run compares again
+            os.utime(destination / NAME)  # the newest file, as after the preparation
+        lines = self.verified(destination, manifest, files)
+        return [*lines, f"{self.name}: sound, fingerprint {manifest.fingerprint}", *manifest.notices]
+
+    def verified(self, destination: Path, manifest: Manifest, files: list[str]) -> list[str]:
+        """What to tell of a preparation whose `files`, a line each, are the manifest's. Raises ValueError for bad content."""
+        return files
 
     def check(self, destination: Path) -> None:
         """By size, and by content up to DIGESTED_BYTES in all; above, what was changed after the manifest, and random blocks.

@@ -154,15 +154,9 @@ class MovieLens(manifests.Prepared):
         minimum = MINIMUM_RATINGS if self.minimum_ratings is None else self.minimum_ratings
         if minimum < LEAST_MINIMUM:
             raise ValueError(f"--min-ratings {minimum}: leaving one out for the test takes at least {LEAST_MINIMUM}")
-        present = manifests.read(destination)
-        if present is not None:
-            origin = Manifest(self.name, {"sha256": files.digest(source)}, {"minimum_ratings": minimum}, {})
-            if present.same_origin(origin):
-                return [f"{self.name}: already prepared in {destination}"]
-            raise ValueError(
-                f"{destination} holds {present.dataset} prepared from {present.source.get('name')} with other content "
-                f"or options; name another folder with --to, or remove it"
-            )
+        origin = {"minimum_ratings": minimum}
+        if there := self.already(destination, lambda: Manifest(self.name, {"sha256": files.digest(source)}, origin, {})):
+            return there
         ratings = files.read(source)
         result = split(ratings, minimum, require_two=self.minimum_ratings is None)
         with manifests.workspace(destination) as folder:
@@ -197,14 +191,7 @@ class MovieLens(manifests.Prepared):
             lines.append(f"notice: dropped {counts['users_dropped']:,} users with fewer than {minimum} ratings")
         if counts["duplicates_dropped"]:
             lines.append(f"notice: dropped {counts['duplicates_dropped']:,} repeated ratings, the latest of each stays")
-        return lines + [f"notice: {note}" for note in manifest.notes]
-
-    def verify(self, destination: Path) -> list[str]:
-        """Compare the prepared files with the manifest; see `workloads.api.Dataset`."""
-        manifest = manifests.to_verify(destination, self.name, self.how())
-        lines = manifests.verify_whole(destination, manifest, self.how())
-        lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
-        return lines + [f"notice: {note}" for note in manifest.notes]
+        return lines + manifest.notices
 
     def how(self) -> str:
         """The command that prepares this data set."""

@@ -110,7 +110,7 @@ class ImageFolders(ImageDataset[Content]):
         ]
         if odd:
             lines.append(f"converted to RGB while they are read: {', '.join(odd)}")
-        return lines + [f"notice: {note}" for note in manifest.notes]
+        return lines + manifest.notices
 
 
 class ImageNet(ImageFolders):

@@ -61,9 +61,8 @@ class ResNet50(ClassifierWorkload):
         Refuses a batch that the devices cannot share.
         """
         from workloads.common.images.counts import IMAGENET
-        from workloads.common.images.shape_groups import with_shape_counts
 
-        return with_shape_counts(IMAGENET.for_settings(settings), settings)
+        return IMAGENET.for_settings(settings)
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:

@@ -28,7 +28,6 @@ from workloads.common import schedules
 from workloads.common.coco import average_precision
 from workloads.common.coco.facts import COCO2017, GROUND_TRUTH
 from workloads.common.images import index
-from workloads.common.images.shape_groups import with_shape_counts
 from workloads.common.images.workload import ImageWorkload
 from workloads.common.networks import backbones
 from workloads.ssd import backbone, network, priors
@@ -84,7 +83,7 @@ class SSD(ImageWorkload):
 
         Another backbone than the published one is a note.
         """
-        of_data = with_shape_counts(COCO2017.for_settings(settings), settings)
+        of_data = COCO2017.for_settings(settings)
         return replace(of_data, notes=(*of_data.notes, *backbones.notes(settings, backbone.PUBLISHED)))
 
     @classmethod

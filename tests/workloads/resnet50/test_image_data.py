@@ -1,5 +1,6 @@
 """Batches: the same images for any number of replicas, processes and threads; none lost or counted twice in evaluation."""
 
+import itertools
 import threading
 
 import numpy as np
@@ -60,6 +61,17 @@ def test_a_batch_is_what_decoding_cropping_resizing_and_flipping_make(prepared):
                 assert batch.arrays["label"][slot] == number // 12  # sorted by class
     assert len(found) == 12
     data.close()
+
+
+@pytest.mark.parametrize(("threads", "replicas"), [(1, 4), (3, 2)])
+def test_threads_replicas_and_the_first_step_change_nothing(prepared, threads, replicas):
+    alone = joined(trained(prepared, 0, 9, data_threads=1))
+    where = {"total": replicas, "data_threads": threads}
+    together = trained(prepared, 3, 9, replicas=range(replicas), **where)
+    apart = [trained(prepared, 3, 9, replicas=range(r, r + 1), **where) for r in range(replicas)]
+    parts = [list(itertools.chain.from_iterable(step)) for step in zip(*apart, strict=True)]
+    for one, *others in zip(alone[3:], joined(together), joined(parts), strict=True):
+        assert all(synthetic.batches_equal(one, other) for other in others)
 
 
 def test_batches_stay_valid_while_they_are_referred_to_and_memory_is_bounded(prepared):

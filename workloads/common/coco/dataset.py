@@ -152,7 +152,7 @@ class CocoFolders(ImageDataset[Content]):
             f"indexed in {destination}; the images stay in {manifest.source['name']}",
             f"images without objects: {counts['train_empty']:,} of train are not trained on, {counts['val_empty']:,} of val "
             f"count in the metric alone",
-            *(f"notice: {note}" for note in manifest.notes),
+            *manifest.notices,
         ]
 
     def verify_split(self, destination: Path, split: str, count: int) -> None:

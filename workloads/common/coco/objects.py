@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.data.mapped import mapped
+
 TYPES = {"object_ends": "int64", "box": "float32", "class": "int32"}
 
 
@@ -85,11 +87,4 @@ def write_arrays(folder: Path, split: str, arrays: Mapping[str, npt.NDArray[Any]
 
 def open_array(folder: Path, split: str, name: str, dtype: str, count: int) -> npt.NDArray[Any]:
     """Map `SPLIT_NAME.npy`. Raises ValueError naming the file if it is missing, or no array of so many numbers of that type."""
-    path = folder / f"{split}_{name}.npy"
-    try:
-        array = np.load(path, mmap_mode="r" if count else None, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
-    if array.dtype != np.dtype(dtype) or array.shape != (count,):
-        raise ValueError(f"{path}: {array.dtype} {array.shape} instead of {dtype} ({count},); prepare the data again")
-    return np.asarray(array.view(np.ndarray))
+    return mapped(folder / f"{split}_{name}.npy", dtype, count)

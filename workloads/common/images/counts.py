@@ -93,11 +93,9 @@ def activation_bytes(values: int, precision: str) -> int:
 def image_shapes(model: Mapping[str, Json]) -> tuple[Shape, ...]:
     """The shapes that a model's batches can have.
 
-    `model`: `image_shapes` or `padded_shapes`, a short list of (height, width) that images are resized or padded to; or
-    `image_size`, the sides of images that all are square.
+    `model`: `padded_shapes`, a short list of (height, width) that images are padded to; or `image_size`, the sides of a square.
     """
-    for name in ("image_shapes", "padded_shapes"):
-        if name in model:
-            return tuple((int(height), int(width)) for height, width in model[name])
+    if "padded_shapes" in model:
+        return tuple((int(height), int(width)) for height, width in model["padded_shapes"])
     side = int(model["image_size"])
     return ((side, side),)

@@ -72,26 +72,21 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         if self.subset is not None and self.subset < 1:
             raise ValueError(f"--subset {self.subset}: at least one image is needed")
         source = source.resolve()
-        present = manifests.read(destination)
         content = self.look(source)
         manifest = self.manifest(str(source), content)
         if self.kind:
             manifest = replace(manifest, options={**manifest.options, "kind": self.kind})
-        if present is not None:
-            if not present.same_origin(manifest):
-                raise ValueError(
-                    f"{destination} holds {present.dataset} prepared from {present.source.get('name')} with other content "
-                    f"or options; name another folder with --to, or remove it"
-                )
-            return [f"{self.name}: already prepared in {destination}", *self._seek_points(destination, present)]
+        if there := self.already(destination, lambda: manifest):
+            return there + self._seek_points(destination)
         with manifests.workspace(destination) as folder:
             manifest, lines = self.write(source, folder, manifest, content)
             manifest = manifests.publish(folder, destination, manifest)
-        return lines + self.lines(manifest, destination) + self._seek_points(destination, manifest)
+        return lines + self.lines(manifest, destination) + self._seek_points(destination)
 
-    def _seek_points(self, destination: Path, manifest: Manifest) -> list[str]:
+    def _seek_points(self, destination: Path) -> list[str]:
         """Make those of the prepared training images; they are no part of the preparation, which stands without them."""
-        if not self.seek_points:
+        manifest = manifests.read(destination)
+        if not self.seek_points or manifest is None:
             return []
         images = index.read(destination, "train", index.root(destination, manifest), manifest.counts["train"])
         try:
@@ -126,10 +121,8 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         matches = not unlike if self.name in COUNTS else None
         return replace(manifest, counts=counts, notes=notes, matches_published=matches, compared=compared)
 
-    def verify(self, destination: Path) -> list[str]:
-        """Compare the prepared form with the manifest by content, and the images with the index by size in bytes."""
-        manifest = manifests.to_verify(destination, self.name, self.how())
-        manifests.verify_whole(destination, manifest, self.how())
+    def verified(self, destination: Path, manifest: Manifest, files: list[str]) -> list[str]:
+        """The images against the index by size in bytes."""
         root, lines = index.root(destination, manifest), []
         for split in self._indexed(manifest):
             images = index.read(destination, split, root, manifest.counts[split])
@@ -137,9 +130,7 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
             for number in range(len(images)):
                 _same_bytes(images.path(number), int(images.bytes[number]))
             lines.append(f"{split}: {len(images):,} images, bytes as recorded")
-        lines += seek.verify_points(destination, manifest)
-        lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
-        return lines + [f"notice: {note}" for note in manifest.notes]
+        return lines + seek.verify_points(destination, manifest)
 
     def files(self, destination: Path) -> Iterator[str]:
         """The images, wherever they lie, then the prepared folder; see `workloads.api.Dataset`."""

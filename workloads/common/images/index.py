@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.data.mapped import mapped
 from workloads.common.manifest import Manifest
 
 TYPES = {"names": "uint8", "ends": "int64", "label": "int32", "width": "int32", "height": "int32", "bytes": "int64"}
@@ -75,13 +76,11 @@ def write(
 
 def read(folder: Path, split: str, root: Path, count: int) -> ImageIndex:
     """Map one split's arrays. Raises ValueError naming the file that is missing or something else."""
-    arrays = {name: _open(folder / f"{split}_{name}.npy", dtype) for name, dtype in TYPES.items()}
-    for name, array in arrays.items():
-        length = int(arrays["ends"][-1]) if name == "names" and count else count
-        if array.shape != (length,):
-            raise ValueError(
-                f"{folder / split}_{name}.npy: {array.shape} instead of ({length},); prepare the data again"
-            )
+    ends = mapped(folder / f"{split}_ends.npy", TYPES["ends"], count)
+    lengths = {"names": int(ends[-1]) if count else 0}
+    arrays = {
+        name: mapped(folder / f"{split}_{name}.npy", dtype, lengths.get(name, count)) for name, dtype in TYPES.items()
+    }
     return ImageIndex(root, **arrays)
 
 
@@ -90,13 +89,3 @@ def join(first: ImageIndex, second: ImageIndex) -> ImageIndex:
     ends = np.concatenate([first.ends, second.ends + (first.ends[-1] if len(first) else 0)])
     joined = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in TYPES if name != "ends"}
     return ImageIndex(first.root, ends=ends, **joined)
-
-
-def _open(path: Path, dtype: str) -> npt.NDArray[Any]:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
-    if array.dtype != np.dtype(dtype) or array.ndim != 1:
-        raise ValueError(f"{path}: {array.dtype} {array.shape} instead of {dtype}; prepare the data again")
-    return np.asarray(array.view(np.ndarray))

@@ -117,13 +117,10 @@ class Reader(FileReader):
         else as if it were 1. With the image's seek `points`, less of it is read for the same pixels. Raises BadImage, also
         if the image has another size.
         """
-        left, top, box_width, box_height = box
-        if points is not None and self._regions is not None:
-            part = self._decode_excerpt(data, points, box, width, height, denominator)
-            if part is not None:
-                return part
-        if self._regions is not None and bytes(data[:2]) == JPEG:
-            part = self._decode_region(data, box, width, height, denominator)
+        if self._regions is not None:
+            part = self._decode_excerpt(self._regions, data, points, box, width, height, denominator)
+            if part is None:
+                part = self._decode_region(self._regions, data, box, width, height, denominator)
             if part is not None:
                 return part
         header = read_header(data)
@@ -131,57 +128,48 @@ class Reader(FileReader):
         if denominator > 1 and header.kind == "jpeg" and header.colours != "cmyk":
             limits = (-(-height // denominator), -(-width // denominator))
             pixels = decode_jpeg(data, self._room(limits[0] * limits[1] * 3), limits)
-            left, top, box_width, box_height = reduced(box, denominator)
+            box = reduced(box, denominator)
         else:
             pixels = self.decode(data)
+        left, top, box_width, box_height = box
         return pixels[top : top + box_height, left : left + box_width]
 
     def _decode_excerpt(
-        self, data: memoryview, points: memoryview, box: Box, width: int, height: int, denominator: int
+        self,
+        regions: turbo.RegionDecoder,
+        data: memoryview,
+        points: memoryview | None,
+        box: Box,
+        width: int,
+        height: int,
+        denominator: int,
     ) -> UInt8s | None:
         """`decode_part` by seek points; None if they are of no use. Whether the file is damaged, the whole of it tells."""
-        excerpt = seek.cut_excerpt(data, points, box, width, height, denominator)
+        excerpt = seek.cut_excerpt(data, points, box, width, height, denominator) if points is not None else None
         if excerpt is None:
             return None
-        assert self._regions is not None
-        content = np.frombuffer(excerpt.data, np.uint8)
-        address = content.ctypes.data
-        left, top, box_width, box_height = box
-        moved = (left - excerpt.left, top - excerpt.top, box_width, box_height)
+        moved = (box[0] - excerpt.left, box[1] - excerpt.top, box[2], box[3])
         try:
-            self._regions.open(address, content.size)
-            return self._decode_opened(address, content.size, excerpt.header, moved, denominator)
+            regions.open(excerpt.data)
+            return regions.decode(excerpt.header, reduced(moved, denominator), self._room, denominator)
         except turbo.DecoderWarning:
             return None
 
-    def _decode_region(self, data: memoryview, box: Box, width: int, height: int, denominator: int) -> UInt8s | None:
+    def _decode_region(
+        self, regions: turbo.RegionDecoder, data: memoryview, box: Box, width: int, height: int, denominator: int
+    ) -> UInt8s | None:
         """`decode_part` by the library that can crop; None if it cannot crop this image."""
-        assert self._regions is not None
-        if not _has_tables(data):
+        if bytes(data[:2]) != JPEG or not _has_tables(data):
             return None
-        array = np.frombuffer(data, np.uint8)
-        address = array.ctypes.data
         try:
-            header = self._regions.header(address, array.size)
+            regions.open(data)
+            header = regions.header()
             _same_size(header[0], header[1], width, height)
-            if not header[2]:
+            return regions.decode(header, reduced(box, denominator), self._room, denominator) if header[2] else None
+        except turbo.DecoderWarning as error:
+            if error.warning and _HARMLESS.search(str(error)):
                 return None
-            return self._decode_opened(address, array.size, header, box, denominator)
-        except turbo.DecoderWarning as complaint:
-            if complaint.warning and _HARMLESS.search(str(complaint)):
-                return None
-            raise BadImage(f"damaged JPEG ({complaint})") from None
-
-    def _decode_opened(
-        self, address: int, size: int, header: tuple[int, int, int], box: Box, denominator: int
-    ) -> UInt8s:
-        """A part of the JPEG that the library has opened. Raises Complaint."""
-        assert self._regions is not None
-        if denominator > 1:
-            box = reduced(box, denominator)
-        first, stop = self._regions.columns(header, box[0], box[2], denominator)
-        room = self._room((stop - first) * box[3] * 3)
-        return self._regions.decode(address, size, header, box, room, denominator)
+            raise BadImage(f"damaged JPEG ({error})") from None
 
     def _room(self, size: int) -> UInt8s:
         """The buffer for pixels, at least `size` bytes."""

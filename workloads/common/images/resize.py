@@ -10,7 +10,7 @@ Smooth, for SSD: Pillow's, whose triangle becomes as wide as the pixels that are
 images (utils.py, torchvision's `Resize`), so these are its pixels, bit for bit. On photographs of 640 x 480 made 300 x 300
 the plain kind is 1.8 to 2.8 of 255 levels away on average and up to 128 at edges; OpenCV's INTER_AREA, another function,
 1.0. Such an image takes 1.5 ms instead of 0.2; the whole input is still more than twice as fast as torchvision's
-(benchmarks/ssd_input.py).
+(benchmarks/coco_input.py).
 
 Where a side grows by a simple ratio (480 to 800: 3 to 5) its pixels' weights repeat, and OpenCV mixes all that have the same
 ones at once (`row_mixes`), by floating-point numbers that round to Pillow's values: an eighth of the time. Pillow resizes the

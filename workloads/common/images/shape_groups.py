@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from workloads.api import Facts, Settings
-from workloads.common import manifest as manifests
-from workloads.common.images import index
-from workloads.common.images.counts import Shape, image_shapes
+from workloads.api import Facts
+from workloads.common.images.counts import Shape
 from workloads.common.images.index import ImageIndex
 
 Int64s = npt.NDArray[np.int64]
@@ -30,17 +27,6 @@ class ShapeGroup:
     def __getitem__(self, places: Int64s) -> Int64s:
         """The images at some places of the group."""
         return places if self.images is None else self.images[places]
-
-
-def group_by_shape(images: ImageIndex, shapes: Sequence[Shape]) -> list[ShapeGroup]:
-    """Each image in the group of the shape whose aspect ratio is most like its own, of equal ones in the first's."""
-    if len(shapes) == 1:
-        return [ShapeGroup(shapes[0], len(images))]
-    width, height = images.width.astype(np.int64), images.height.astype(np.int64)
-    products = [(width * shape[0], height * shape[1]) for shape in shapes]
-    nearest = np.argmin([np.maximum(*pair) / np.minimum(*pair) for pair in products], axis=0)
-    members = [np.flatnonzero(nearest == number) for number in range(len(shapes))]
-    return [ShapeGroup(shape, len(some), some) for shape, some in zip(shapes, members, strict=True) if len(some)]
 
 
 def group_by_orientation(images: ImageIndex, shapes: Sequence[Shape], used: Int64s | None = None) -> list[ShapeGroup]:
@@ -63,19 +49,6 @@ def group_by_orientation(images: ImageIndex, shapes: Sequence[Shape], used: Int6
 def count_name(shape: Shape) -> str:
     """Under which `Facts.sizes` has the number of training images in batches of a shape."""
     return f"train_{shape[0]}x{shape[1]}"
-
-
-def with_shape_counts(facts: Facts, settings: Settings) -> Facts:
-    """The facts with the number of training images of each shape, where the model has several and the data are prepared.
-
-    Reads the index: for the controller, before the clock.
-    """
-    shapes, folder = image_shapes(settings.model), Path(settings.data_dir)
-    manifest = manifests.read(folder) if settings.data_dir and len(shapes) > 1 else None
-    if manifest is None:
-        return facts
-    images = index.read(folder, "train", index.root(folder, manifest), facts.train_samples)
-    return with_group_counts(facts, shapes, group_by_shape(images, shapes))
 
 
 def with_group_counts(facts: Facts, shapes: Sequence[Shape], groups: Sequence[ShapeGroup]) -> Facts:

@@ -5,9 +5,7 @@ of the same permutation, so that every batch is full (batch norm would see paddi
 r·G/R … (r + 1)·G/R - 1 of each. Validation images lie in contiguous shares, each looked at by exactly one replica.
 What happens to an image depends on (seed, epoch, image) alone, never on replica, process or thread.
 
-Where a model has several shapes of images (counts.py), each image belongs to the shape that is most like it, and all this holds
-for the images of each shape: a step has images of one shape, and steps of different shapes follow each other by chance. Or each
-replica fills batches of one shape by itself (Mask R-CNN's `StreamOrder`).
+Where a model pads images to several shapes, each replica fills batches of one shape by itself (Mask R-CNN's `StreamOrder`).
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from __future__ import annotations
 import sys
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol
@@ -32,7 +30,7 @@ from workloads.common.images.counts import Shape, image_shapes
 from workloads.common.images.files import BadImage
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.jpeg import Box, Reader
-from workloads.common.images.shape_groups import ShapeGroup, group_by_shape
+from workloads.common.images.shape_groups import ShapeGroup
 from workloads.common.images.workload import ImageOptions
 from workloads.common.randomness import Permutation, stream
 
@@ -66,27 +64,17 @@ class Order(Protocol):
 
 
 class EpochOrder:
-    """Which images the steps of an epoch have, of one shape each."""
+    """Which images the steps of an epoch have: all of one shape."""
 
-    def __init__(self, groups: Sequence[ShapeGroup], batch_size: int, seed: int, epoch: int) -> None:
-        self.groups, self.batch_size = groups, batch_size
-        steps = [steps_of(group.count, batch_size) for group in groups]
-        self.steps = sum(steps)
-        shuffled = Permutation(stream(seed, "image step order", epoch), sum(steps))(np.arange(sum(steps)))
-        self.group_of_step = np.repeat(np.arange(len(groups)), steps)[shuffled]
-        self.step_in_group = np.empty(sum(steps), np.int64)
-        self.permutations = []
-        for number, group in enumerate(groups):
-            self.step_in_group[self.group_of_step == number] = np.arange(steps[number])
-            further = (number,) if len(groups) > 1 else ()
-            self.permutations.append(Permutation(stream(seed, "image order", epoch, *further), group.count))
+    def __init__(self, group: ShapeGroup, batch_size: int, seed: int, epoch: int) -> None:
+        self.group, self.batch_size = group, batch_size
+        self.steps = steps_of(group.count, batch_size)
+        self.permutation = Permutation(stream(seed, "image order", epoch), group.count)
 
     def __call__(self, step: int, first: int, stop: int) -> tuple[Int64s, Shape]:
         """Images first … stop - 1 of the global batch of a step, and their shape."""
-        number = int(self.group_of_step[step])
-        group, start = self.groups[number], int(self.step_in_group[step]) * self.batch_size
-        places = np.arange(start + first, start + stop) % group.count
-        return group[self.permutations[number](places)], group.shape
+        places = step * self.batch_size + np.arange(first, stop)
+        return self.group[self.permutation(places % self.group.count)], self.group.shape
 
 
 def reduction(box: Box, shape: Shape) -> int:
@@ -138,11 +126,12 @@ class ImageData(ABC):
 
     def grouped(self, split: str) -> list[ShapeGroup]:
         """The images of a split by the shape of their batches."""
-        return group_by_shape(self.images if split == "train" else self.evaluation_images, self.shapes)
+        return [ShapeGroup(self.shapes[0], len(self.images if split == "train" else self.evaluation_images))]
 
     def order(self, epoch: int) -> Order:
         """Which images each step of an epoch has."""
-        return EpochOrder(self.groups, self.batch_size_global, self.seed, epoch)
+        (group,) = self.groups
+        return EpochOrder(group, self.batch_size_global, self.seed, epoch)
 
     def batch_shape(self, split: str, images: Int64s, shape: Shape) -> Shape:
         """The shape of a replica's batch of some images of the group that has `shape`: that one, or a smaller one."""

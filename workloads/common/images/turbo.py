@@ -14,7 +14,7 @@ import ctypes
 import ctypes.util
 import functools
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -124,18 +124,15 @@ class RegionDecoder(_Instance):
         self._factors = {denominator: _Factor(1, denominator) for denominator in (1, 2, 4, 8)}
         self._whole = _Region(0, 0, 0, 0)
 
-    def open(self, address: int, size: int) -> None:
-        """Read the header of the JPEG at `address`. Raises Complaint."""
+    def open(self, data: bytes | bytearray | memoryview) -> None:
+        """Read the header of a JPEG, which `header` and `decode` are about then. Raises DecoderWarning."""
+        self._data = np.frombuffer(data, np.uint8)
         self._lib.tj3SetCroppingRegion(self._handle, self._whole)
-        if self._lib.tj3DecompressHeader(self._handle, address, size):
+        if self._lib.tj3DecompressHeader(self._handle, self._data.ctypes.data, self._data.size):
             self._complain()
 
-    def header(self, address: int, size: int) -> tuple[int, int, int]:
-        """Width, height and the width of a unit in pixels (0: cannot be cropped) of the JPEG at `address`.
-
-        Raises Complaint.
-        """
-        self.open(address, size)
+    def header(self) -> tuple[int, int, int]:
+        """Width, height and the width of a unit in pixels (0: cannot be cropped)."""
         lib, handle = self._lib, self._handle
         width, height = lib.tj3Get(handle, _WIDTH), lib.tj3Get(handle, _HEIGHT)
         plain = lib.tj3Get(handle, _PRECISION) == 8 and lib.tj3Get(handle, _LOSSLESS) <= 0
@@ -144,25 +141,24 @@ class RegionDecoder(_Instance):
 
     def decode(
         self,
-        address: int,
-        size: int,
         header: tuple[int, int, int],
         box: tuple[int, int, int, int],
-        out: npt.NDArray[np.uint8],
+        room: Callable[[int], npt.NDArray[np.uint8]],
         denominator: int = 1,
     ) -> npt.NDArray[np.uint8]:
-        """The pixels of `box` = (left, top, width, height) of the image just opened, whose `header` is known: a view of `out`.
+        """The pixels of `box` = (left, top, width, height): a view of `room`, which gives memory of so many bytes or more.
 
-        `denominator` 2, 4 or 8 decodes at that fraction of the size; `box` counts pixels of the reduced image. `out` has
-        at least `bytes_needed` bytes. Raises Complaint.
+        `denominator` 2, 4 or 8 decodes at that fraction of the size; `box` counts pixels of the reduced image. Raises
+        DecoderWarning.
         """
         lib, handle = self._lib, self._handle
         lib.tj3SetScalingFactor(handle, self._factors[denominator])
         left, top, width, height = box
         first, stop = self.columns(header, left, width, denominator)
+        out = room(height * (stop - first) * 3)
         if lib.tj3SetCroppingRegion(handle, _Region(first, top, stop - first, height)):
             self._complain()
-        if lib.tj3Decompress8(handle, address, size, out.ctypes.data, 0, _PIXELS_RGB):
+        if lib.tj3Decompress8(handle, self._data.ctypes.data, self._data.size, out.ctypes.data, 0, _PIXELS_RGB):
             self._complain()
         pixels = out[: height * (stop - first) * 3].reshape(height, stop - first, 3)
         return pixels[:, left - first : left - first + width]
@@ -187,7 +183,7 @@ class CoefficientReader(_Instance):
     ) -> list[npt.NDArray[np.int16]]:
         """Of each component (rows, columns, 64), in natural order; `blocks` are rows and columns, whole units of the JPEG.
 
-        Raises Complaint, also for damage that a decoder would get over.
+        Raises DecoderWarning, also for damage that a decoder would get over.
         """
         planes = [np.zeros((*shape, 64), np.int16) for shape in blocks]
         failed: list[BaseException] = []

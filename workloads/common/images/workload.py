@@ -6,9 +6,8 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from workloads.api import ArraySpec, Batch, Facts, Settings, Workload, option, steps_of
+from workloads.api import ArraySpec, Batch, Facts, Settings, Workload, option
 from workloads.common.images import counts
-from workloads.common.images.shape_groups import count_name
 from workloads.common.options import DataThreadsOptions
 
 GREY = 128
@@ -67,16 +66,8 @@ class ImageWorkload(Workload):
         return self.facts.train_samples
 
     @property
-    def steps_per_epoch(self) -> int:
-        """Every batch has one shape, so each shape's images fill batches of their own."""
-        names = [count_name(shape) for shape in self.image_shapes]
-        if len(names) == 1 or names[0] not in self.facts.sizes:
-            return super().steps_per_epoch
-        return sum(steps_of(self.facts.sizes[name], self.settings.batch_size_global) for name in names)
-
-    @property
     def repeated_samples_per_epoch(self) -> int:
-        """Images that fill up the last batch of an epoch, or of each shape."""
+        """Images that fill up the last batch of an epoch."""
         return self.steps_per_epoch * self.settings.batch_size_global - self.samples_per_epoch
 
     @property

@@ -15,7 +15,7 @@ from workloads.api import Json
 from workloads.common import manifest as manifests
 from workloads.common.manifest import Manifest
 from workloads.common.text import prepared, sources, subtoken_learning
-from workloads.common.text.encoding import chunks
+from workloads.common.text.lines import chunks
 from workloads.common.text.prepared import SIDES, SPLITS, Processed
 from workloads.common.text.subtokens import Subtokeniser
 
@@ -28,6 +28,8 @@ class TextDataset(manifests.Prepared):
 
     languages: ClassVar[tuple[str, str]] = ("en", "de")
     """Of source and target, as Moses calls them."""
+    published: ClassVar[bool] = True
+    """Whether there is such a public data set: these are it where there are no `notes`."""
     merges: int
     """Of the byte pair encoding that both languages share."""
     longest: ClassVar[int] = prepared.LONGEST
@@ -45,10 +47,6 @@ class TextDataset(manifests.Prepared):
         """What a reader of a result must know; makes its division open."""
         return []
 
-    def matches(self, processed: Processed) -> bool | None:
-        """Whether these are the published data; None: there are none."""
-        return None
-
     def prepare(self, source: Path, destination: Path) -> list[str]:
         """Process, encode and check; see `workloads.api.Dataset`."""
         if not source.is_dir():
@@ -56,15 +54,9 @@ class TextDataset(manifests.Prepared):
         if getattr(self, "merges", 1) < 1:
             raise ValueError(f"--merges {self.merges}: at least 1 is needed")
         source = source.resolve()
-        present = manifests.read(destination)
         manifest = self.manifest(str(source), self.inputs(source))
-        if present is not None:
-            if not present.same_origin(manifest):
-                raise ValueError(
-                    f"{destination} holds {present.dataset} prepared from {present.source.get('name')} with other content "
-                    f"or options; name another folder with --to, or remove it"
-                )
-            return [f"{self.name}: already prepared in {destination}"]
+        if there := self.already(destination, lambda: manifest):
+            return there
         with manifests.workspace(destination) as folder:
             manifest = manifests.publish(folder, destination, self.write(source, folder, manifest))
         return self.lines(manifest, destination)
@@ -91,7 +83,8 @@ class TextDataset(manifests.Prepared):
         with tempfile.TemporaryDirectory(prefix=".text.", dir=folder.parent) as work:
             processed, dropped = self.process(source, Path(work))
             counts = {**prepared.write(processed, folder), **dropped}
-            notes, matches = self.notes(processed), self.matches(processed)
+            notes = self.notes(processed)
+        matches = not notes if self.published else None
         return Manifest(manifest.dataset, manifest.source, manifest.options, counts, notes, matches)
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
@@ -110,18 +103,15 @@ class TextDataset(manifests.Prepared):
         dropped = [f"{counts[name]:,} {text}" for name, text in reasons.items() if counts.get(name)]
         lines += [f"notice: dropped training pairs: {', '.join(dropped)}"] if dropped else []
         lines += [f"notice: {counts['train_unknown']:,} unknown subwords"] if counts["train_unknown"] else []
-        return lines + [f"notice: {note}" for note in manifest.notes]
+        return lines + manifest.notices
 
-    def verify(self, destination: Path) -> list[str]:
-        """Compare the prepared files with the manifest; see `workloads.api.Dataset`."""
-        manifest = manifests.to_verify(destination, self.name, self.how())
-        lines = manifests.verify_whole(destination, manifest, self.how())
+    def verified(self, destination: Path, manifest: Manifest, files: list[str]) -> list[str]:
+        """The arrays, vocabulary and references can be read."""
         for split in SPLITS:
             prepared.read(destination, split, manifest.counts[split])
         prepared.vocabulary_of(destination, manifest.options)
         prepared.read_references(destination, manifest.counts["test"])
-        lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
-        return lines + [f"notice: {note}" for note in manifest.notes]
+        return files
 
     def how(self) -> str:
         """The command that prepares this data set."""
@@ -132,6 +122,7 @@ class PlainText(TextDataset):
     """Plain text in {train,dev,test}.{en,de}, a sentence a line: one's own corpus."""
 
     name = "parallel-text"
+    published = False
 
     def __init__(self) -> None:
         self.merges = 8_000
@@ -178,8 +169,6 @@ class WMT16EnDe(TextDataset):
 
     def __init__(self) -> None:
         self.merges = 32_000
-        self._wrong: list[str] | None = None
-        """Files whose md5 is not the published one, once that was looked at."""
         self._members: dict[str, tuple[Path, str]] = {}
         """Where the original corpora lie, once that was looked for."""
 
@@ -209,27 +198,16 @@ class WMT16EnDe(TextDataset):
 
     def notes(self, processed: Processed) -> list[str]:
         """Files that are not the reference's, and what made them where they were made here."""
-        wrong = self._differing(processed)
+        paths = {WMT16_FILES[key]: (processed.files[key], md5) for key, md5 in WMT16_MD5.items()}
+        paths[WMT16_REFERENCES] = (processed.references, NEWSTEST2014_MD5["de"])
+        with ThreadPoolExecutor(prepared.cores()) as pool:
+            digests = pool.map(lambda one: manifests.sha256(one[0], "md5"), paths.values())
+            wrong = [name for (name, (_, md5)), found in zip(paths.items(), digests, strict=True) if found != md5]
         if not wrong:
             return []
         made = processed.vocabulary.name != WMT16_VOCABULARY
         tools = f"; made by {' and '.join(f'{tool} {version(tool)}' for tool in TOOLS)}" if made else ""
         return [f"md5 differs from the reference's: {', '.join(wrong)}{tools}"]
-
-    def matches(self, processed: Processed) -> bool | None:
-        """Whether every file is the reference's, byte for byte."""
-        return not self._differing(processed)
-
-    def _differing(self, processed: Processed) -> list[str]:
-        if self._wrong is None:
-            paths = {WMT16_FILES[key]: (processed.files[key], md5) for key, md5 in WMT16_MD5.items()}
-            paths[WMT16_REFERENCES] = (processed.references, NEWSTEST2014_MD5["de"])
-            with ThreadPoolExecutor(prepared.cores()) as pool:
-                digests = list(
-                    pool.map(lambda path: manifests.sha256(path, "md5"), (path for path, _ in paths.values()))
-                )
-            self._wrong = [name for (name, (_, md5)), is_ in zip(paths.items(), digests, strict=True) if md5 != is_]
-        return self._wrong
 
 
 WMT17_TRAIN = ("news-commentary-v12.de-en", "commoncrawl.de-en", "europarl-v7.de-en")
@@ -300,10 +278,6 @@ class WMT17EnDe(TextDataset):
         lines = sum(data.count(b"\n") for data in chunks(processed.files["train", "source"]))
         remarks = [f"md5 differs from the reference's: {', '.join(wrong)}"] if wrong else []
         return remarks + ([f"{lines:,} training pairs, not {WMT17_PAIRS:,}"] if lines != WMT17_PAIRS else [])
-
-    def matches(self, processed: Processed) -> bool | None:
-        """Whether vocabulary, test set and the number of training pairs are the reference's."""
-        return not self.notes(processed)
 
     def make_vocabulary(self, texts: Sequence[Path], destination: Path, size: int | None) -> list[str]:
         """Of text files, or of the training corpora below folders; see `workloads.api.Dataset`."""

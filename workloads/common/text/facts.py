@@ -56,10 +56,10 @@ WMT16 = TextFacts(
 WMT17 = TextFacts(
     "wmt17-en-de",
     {
-        **published.COUNTS["wmt17-en-de"],
-        **{"train": 4_590_101, "vocabulary": 33_708, "dev_longest": 128, "test_longest": 96, END: 1},
+        **published.COUNTS["wmt17-en-de"], "train": 4_590_101, "vocabulary": 33_708, "dev_longest": 128, "test_longest": 96,
+        END: 1,
     },
-)
+)  # fmt: skip
 """WMT17 English-German with the published subtokens: pairs as NVIDIA's logs of v0.6 count them, newstest2014 as encoded here;
 the longest sentence of newstest2013 is presumed."""
 

@@ -44,11 +44,11 @@ SUBORDINATE = (("because", "wail"), ("when", "als"), ("if", "wen"), ("although",
 COORDINATE = (("and", "und"), ("but", "abar"))
 
 SOURCE_TAKEN = (
-    *("the", "a", "not", "will", "who", "by"), *PRONOUNS, *(words[3] for words in PRONOUNS.values()),
+    "the", "a", "not", "will", "who", "by", *PRONOUNS, *(words[3] for words in PRONOUNS.values()),
     *(words[0] for words in (*PREPOSITIONS, *SUBORDINATE, *COORDINATE)),
 )  # fmt: skip
 TARGET_TAKEN = (
-    *("nik", *FUTURE), *(word for row in (*DEFINITE, *INDEFINITE) for word in row),
+    "nik", *FUTURE, *(word for row in (*DEFINITE, *INDEFINITE) for word in row),
     *(word for words in PRONOUNS.values() for word in words[:3]),
     *(words[1] for words in (*PREPOSITIONS, *SUBORDINATE, *COORDINATE)),
 )  # fmt: skip

@@ -23,8 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common.text import encoding, subtokens
-from workloads.common.text.encoding import Encoded, id_type, read_lines, read_vocabulary
+from workloads.common.data.mapped import mapped
+from workloads.common.text import encoding, lines, subtokens
+from workloads.common.text.encoding import Encoded, id_type, read_vocabulary
+from workloads.common.text.lines import read_lines
 from workloads.common.text.subtokens import Subtokeniser
 from workloads.common.text.vocabulary import Framing, Vocabulary
 
@@ -120,7 +122,7 @@ def write(processed: Processed, folder: Path) -> dict[str, int]:
         for (split, side), path in processed.files.items()
     ]
     workers = min(cores(), len(tasks))
-    large = any(Path(path).stat().st_size > encoding.CHUNK_BYTES for path, *_ in tasks if os.path.isfile(path))
+    large = any(Path(path).stat().st_size > lines.CHUNK_BYTES for path, *_ in tasks if os.path.isfile(path))
     if workers > 1 and large:
         with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
             results = list(pool.map(encoding.encode, *zip(*tasks, strict=True)))
@@ -217,20 +219,9 @@ def read(folder: Path, split: str, count: int) -> Parallel:
 
 
 def _read_side(folder: Path, split: str, side: str, count: int) -> Side:
-    offsets = _open(folder / f"{split}_{side}_offsets.npy", ("int64",), count + 1)
-    ids = _open(folder / f"{split}_{side}.npy", ("uint16", "int32"), int(offsets[-1]))
-    return Side(ids, offsets.view(np.int64))
-
-
-def _open(path: Path, dtypes: tuple[str, ...], length: int) -> npt.NDArray[np.integer]:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
-    if str(array.dtype) not in dtypes or array.shape != (length,):
-        wanted = f"{' or '.join(dtypes)} ({length},)"
-        raise ValueError(f"{path}: {array.dtype} {array.shape} instead of {wanted}; prepare the data again")
-    return np.asarray(array.view(np.ndarray))
+    offsets = mapped(folder / f"{split}_{side}_offsets.npy", "int64", count + 1)
+    ids = mapped(folder / f"{split}_{side}.npy", ("uint16", "int32"), int(offsets[-1]))
+    return Side(ids, offsets)
 
 
 def vocabulary_of(folder: Path, options: Mapping[str, Any]) -> Vocabulary | Subtokeniser:
@@ -240,10 +231,12 @@ def vocabulary_of(folder: Path, options: Mapping[str, Any]) -> Vocabulary | Subt
 
 def read_references(folder: Path, count: int) -> list[str]:
     """The raw translations of the test set. Raises ValueError naming the file."""
-    lines = read_lines(folder / REFERENCES)
-    if len(lines) != count:
-        raise ValueError(f"{folder / REFERENCES}: {len(lines):,} lines instead of {count:,}; prepare the data again")
-    return lines
+    references = read_lines(folder / REFERENCES)
+    if len(references) != count:
+        raise ValueError(
+            f"{folder / REFERENCES}: {len(references):,} lines instead of {count:,}; prepare the data again"
+        )
+    return references
 
 
 def framed(

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from workloads.common.data.archives import DAMAGED, why
-from workloads.common.text.encoding import chunks, decode
+from workloads.common.text.lines import blocks, chunks, decode
 from workloads.common.text.prepared import SIDES, Processed, cores
 from workloads.common.text.vocabulary import Vocabulary
 from workloads.files import open_stream
@@ -273,12 +273,8 @@ def write_vocabulary(texts: Sequence[Path], out: Path) -> None:
 
 def _lines(path: Path) -> Iterator[str]:
     """Lines without their ends. Raises ValueError naming file and line."""
-    first = 1
-    for data in chunks(path):
-        lines = decode(data, path, first).split("\n")
-        lines = lines[:-1] if lines[-1] == "" else lines
-        first += len(lines)
-        yield from (line.rstrip("\r") for line in lines)
+    for _, lines in blocks(path):
+        yield from lines
 
 
 def _batches(lines: Iterable[str], size: int = 5_000) -> Iterator[list[str]]:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from workloads.common.text.encoding import chunks, decode
+from workloads.common.text.lines import blocks
 from workloads.common.text.subtokens import ESCAPING, Subtokeniser, escaped, tokens
 
 RESERVED = ("<pad>_", "<EOS>_")
@@ -41,12 +41,9 @@ def count_tokens(files: Iterable[Path]) -> Counter[str]:
             every = -(-path.stat().st_size // FILE_BYTES)
         except OSError as error:
             raise ValueError(f"{path}: {error.strerror}") from None
-        first = 1
-        for chunk in chunks(path):
-            lines = decode(chunk, path, first).split("\n")
+        for first, lines in blocks(path):
             for line in lines[-(first - 1) % every :: every]:
                 counts.update(tokens(line.strip()))
-            first += len(lines) - 1
     return counts
 
 

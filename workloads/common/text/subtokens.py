@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.text.lines import read_lines
 from workloads.common.text.vocabulary import PAD
-from workloads.files import read_bytes
 
 END = 1
 """The id of EOS; that of padding is 0. They are the first two lines of a vocabulary, however they are written there."""
@@ -53,13 +53,7 @@ class Subtokeniser:
     @classmethod
     def read(cls, path: Path) -> Subtokeniser:
         """From a file with a subtoken in quotes a line. Raises ValueError naming the file, and the line where one is wrong."""
-        try:
-            lines = read_bytes(path).decode("utf-8").split("\n")
-        except OSError as error:
-            raise ValueError(f"{path}: {error.strerror}; a vocabulary of subtokens is expected") from None
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path}:{error.object.count(10, 0, error.start) + 1}: not UTF-8") from None
-        quoted = [line.strip() for line in (lines[:-1] if lines[-1] == "" else lines)]
+        quoted = [line.strip() for line in read_lines(path)]
         for number, line in enumerate(quoted, 1):
             if len(line) < 3 or line[0] not in "'\"" or line[0] != line[-1]:
                 raise ValueError(f"{path}:{number}: {line!r} is not a subtoken in quotes")

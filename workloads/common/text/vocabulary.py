@@ -10,10 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
-from workloads.files import read_bytes
+from workloads.common.text.lines import read_lines
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """Ids of padding, an unknown subword, the beginning and the end of a sentence (reference seq2seq/data/config.py)."""
@@ -21,7 +18,6 @@ SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 """How they are written; they stand before the subwords."""
 JOINER = "@@"
 
-Int32s = npt.NDArray[np.int32]
 _JOINED = re.compile(f"{JOINER}( |$)")
 
 
@@ -47,6 +43,13 @@ SHIFTED = Framing(start=PAD, begin=None)
 """EOS alone; a decoder is fed the target shifted by one place, padding first (Transformer)."""
 
 
+class _Ids(dict[str, int]):
+    """Subword to id, UNK for those that are not known: without a Python call for each that is."""
+
+    def __missing__(self, key: str) -> int:
+        return UNK
+
+
 class Vocabulary:
     """The subwords of both languages: id 4 is the first line of the file."""
 
@@ -56,7 +59,7 @@ class Vocabulary:
         An empty one keeps its id, but no text has it (what was written there was white space).
         """
         self.subwords = tuple(subwords)
-        self.ids: dict[str, int] = {}
+        self.ids: dict[str, int] = _Ids()
         """Subword to id; special ids have no subword."""
         for number, subword in enumerate(self.subwords, 1):
             if " " in subword or "\t" in subword:
@@ -71,15 +74,7 @@ class Vocabulary:
     @classmethod
     def read(cls, path: Path) -> Vocabulary:
         """From a file with a subword a line. Raises ValueError naming the file, and the line where one is wrong."""
-        try:
-            text = read_bytes(path).decode("utf-8")
-        except OSError as error:
-            raise ValueError(f"{path}: {error.strerror}; a vocabulary with a subword a line is expected") from None
-        except UnicodeDecodeError as error:
-            line = error.object.count(b"\n", 0, error.start) + 1
-            raise ValueError(f"{path}:{line}: not UTF-8") from None
-        lines = text.split("\n")
-        return cls([line.strip() for line in (lines[:-1] if lines[-1] == "" else lines)], str(path))
+        return cls([line.strip() for line in read_lines(path)], str(path))
 
     def write(self, path: Path) -> None:
         path.write_text("".join(f"{subword}\n" for subword in self.subwords), encoding="utf-8")
@@ -88,9 +83,9 @@ class Vocabulary:
         """Ids, the special ones included."""
         return len(self.subwords) + len(SPECIALS)
 
-    def encode(self, line: str) -> Int32s:
-        """A line of subwords as ids (n,), without special ones at its ends; UNK where a subword is not known."""
-        return np.array([self.ids.get(subword, UNK) for subword in line.split()], np.int32)
+    def encode(self, line: str) -> list[int]:
+        """A line of subwords as ids, without special ones at its ends; UNK where a subword is not known."""
+        return list(map(self.ids.__getitem__, line.split()))
 
     def decode(self, ids: Iterable[int]) -> str:
         """Words separated by spaces: up to the first EOS, without PAD and BOS, pieces of words joined.

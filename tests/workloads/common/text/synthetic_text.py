@@ -1,5 +1,7 @@
 """Small processed and plain text, as files."""
 
+import io
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,15 @@ def sentences(seed, count, longest=20):
 
 def write_lines(path: Path, lines) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def write_tar(path: Path, contents: dict[str, bytes]) -> None:
+    """A gzipped archive of files by their names."""
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in contents.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
 
 
 def write_processed(folder: Path, train=60, longest=20) -> None:

@@ -1,7 +1,6 @@
 """Data sets of sentence pairs: what is prepared, and what is refused, in one line each."""
 
 import hashlib
-import io
 import os
 import shutil
 import tarfile
@@ -10,9 +9,17 @@ import numpy as np
 import pytest
 
 from suite.cli import main
-from tests.workloads.common.text.synthetic_text import SUBWORDS, sentences, write_lines, write_plain, write_processed
+from tests.workloads.common.text.synthetic_text import (
+    SUBWORDS,
+    sentences,
+    write_lines,
+    write_plain,
+    write_processed,
+    write_tar,
+)
 from workloads.common import manifest as manifests
-from workloads.common.text import dataset, encoding, facts, prepared, sources
+from workloads.common.text import dataset, facts, prepared, sources
+from workloads.common.text import lines as text_lines
 from workloads.common.text.dataset import WMT16_FILES, WMT16_REFERENCES, WMT16_VOCABULARY, PlainText, WMT16EnDe
 from workloads.common.text.vocabulary import GNMT, SHIFTED, Vocabulary
 
@@ -45,9 +52,7 @@ def test_processed_files_become_arrays_that_hold_every_sentence(source, tmp_path
             written = (source / WMT16_FILES[split, side]).read_text().splitlines()
             read = getattr(pairs, side)
             assert read.ids.dtype == np.uint16
-            assert [vocabulary.encode(line).tolist() for line in written] == [
-                read.sentence(n).tolist() for n in range(count)
-            ]
+            assert [vocabulary.encode(line) for line in written] == [read.sentence(n).tolist() for n in range(count)]
     lengths = prepared.read(tmp_path / "to", "train", 60).lengths()
     assert lengths[1].tolist() == [len(line.split()) for line in (source / TRAIN_DE).read_text().splitlines()]
     assert prepared.read_references(tmp_path / "to", 9)[3] == "Referenz 3."
@@ -63,7 +68,7 @@ def test_processed_files_become_arrays_that_hold_every_sentence(source, tmp_path
 
 def test_chunks_and_processes_change_nothing(source, tmp_path, monkeypatch):
     WMT16EnDe().prepare(source, tmp_path / "plain")
-    monkeypatch.setattr(encoding, "CHUNK_BYTES", 97)
+    monkeypatch.setattr(text_lines, "CHUNK_BYTES", 97)
     monkeypatch.setattr(prepared, "cores", lambda: 1)
     WMT16EnDe().prepare(source, tmp_path / "chunks")
     monkeypatch.setattr(prepared, "cores", lambda: 2)  # now files are larger than a chunk: processes read them
@@ -98,8 +103,8 @@ def test_long_pairs_are_dropped_and_counted(source, tmp_path):
     assert np.load(tmp_path / "to" / prepared.LENGTH_COUNTS)[0, 254] == 1
     vocabulary = Vocabulary(SUBWORDS)
     english = (source / TRAIN_EN).read_text().splitlines()
-    assert pairs.source.sentence(5).tolist() == vocabulary.encode(english[6]).tolist()
-    assert pairs.source.sentence(57).tolist() == vocabulary.encode(english[59]).tolist()
+    assert pairs.source.sentence(5).tolist() == vocabulary.encode(english[6])
+    assert pairs.source.sentence(57).tolist() == vocabulary.encode(english[59])
 
 
 def emptied(source):
@@ -130,7 +135,7 @@ def test_files_that_do_not_belong_together_or_are_not_there(source, tmp_path, sp
 
 @pytest.mark.parametrize("blank", ["", "  ", "\t"])
 def test_an_empty_line(source, tmp_path, monkeypatch, blank):
-    monkeypatch.setattr(encoding, "CHUNK_BYTES", 300)
+    monkeypatch.setattr(text_lines, "CHUNK_BYTES", 300)
     monkeypatch.setattr(prepared, "cores", lambda: 1)
     lines = sentences(1, 60)
     lines[41] = blank
@@ -140,7 +145,7 @@ def test_an_empty_line(source, tmp_path, monkeypatch, blank):
 
 @pytest.mark.parametrize(("chunk_bytes", "cores"), [(1 << 22, 1), (64, 1), (64, 2)])
 def test_text_that_is_not_utf8(source, tmp_path, monkeypatch, chunk_bytes, cores):
-    monkeypatch.setattr(encoding, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(text_lines, "CHUNK_BYTES", chunk_bytes)
     monkeypatch.setattr(prepared, "cores", lambda: cores)
     lines = (source / TRAIN_EN).read_bytes().split(b"\n")
     lines[30] = b"w1 \xe4 w2"
@@ -149,7 +154,7 @@ def test_text_that_is_not_utf8(source, tmp_path, monkeypatch, chunk_bytes, cores
 
 
 def test_a_vocabulary_of_another_text(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "CHUNK_BYTES", 50)
+    monkeypatch.setattr(text_lines, "CHUNK_BYTES", 50)
     monkeypatch.setattr(prepared, "cores", lambda: 1)
     write_lines(source / WMT16_VOCABULARY, [f"x{number}" for number in range(30)] + SUBWORDS[:20])
     line = refused(source, tmp_path)
@@ -241,19 +246,17 @@ def test_the_archives_of_wmt_are_unpacked_in_the_references_order(tmp_path):
     source = tmp_path / "from"
     source.mkdir()
     for archive, corpus in (("de-en.tgz", "europarl-v7"), ("nc.tgz", "news-commentary-v11"), ("cc.tgz", "commoncrawl")):
-        with tarfile.open(source / archive, "w:gz") as tar:
-            for language, word in (("en", "word"), ("de", "Wort")):
-                data = (f"The {word} of {corpus}.\n" * 30 + "last line without its end").encode()
-                info = tarfile.TarInfo(f"training/{corpus}.de-en.{language}")
-                info.size = len(data)
-                tar.addfile(info, io.BytesIO(data))
-    with tarfile.open(source / "dev.tgz", "w:gz") as tar:
-        for year in ("2014", "2015", "2016"):
-            for kind in ("src.de", "ref.en"):
-                data = sgm([f"A line of {year}.", "Another\none."])
-                info = tarfile.TarInfo(f"dev/newstest{year}-deen-{kind}.sgm")
-                info.size = len(data)
-                tar.addfile(info, io.BytesIO(data))
+        texts = {"en": f"The word of {corpus}.\n", "de": f"The Wort of {corpus}.\n"}
+        end = "last line without its end"
+        write_tar(
+            source / archive, {f"training/{corpus}.de-en.{at}": (t * 30 + end).encode() for at, t in texts.items()}
+        )
+    tests = {year: sgm([f"A line of {year}.", "Another\none."]) for year in ("2014", "2015", "2016")}
+    kinds = ("src.de", "ref.en")
+    write_tar(
+        source / "dev.tgz",
+        {f"dev/newstest{year}-deen-{kind}.sgm": text for year, text in tests.items() for kind in kinds},
+    )
     wmt = WMT16EnDe()
     wmt.merges = 40
     lines = wmt.prepare(source, tmp_path / "to")

@@ -1,13 +1,11 @@
 """The Transformer's data set: corpora as they are, cut into subtokens of a published vocabulary."""
 
 import hashlib
-import io
-import tarfile
 
 import numpy as np
 import pytest
 
-from tests.workloads.common.text.synthetic_text import SUBTOKENS, write_subtokens
+from tests.workloads.common.text.synthetic_text import SUBTOKENS, write_subtokens, write_tar
 from tests.workloads.common.text.synthetic_translation import Shifted, Translation, data_of, settings
 from workloads.common import manifest as manifests
 from workloads.common.text import dataset, facts, prepared
@@ -34,10 +32,7 @@ def source(tmp_path):
             text = "".join(f"{pair[side]}\n" for pair in pairs).encode()
             name = f"{corpus}.{language}"
             if corpus.startswith(("comm", "news-comm")):
-                with tarfile.open(folder / f"{name}.tgz", "w:gz") as tar:
-                    info = tarfile.TarInfo(f"training/{name}")
-                    info.size = len(text)
-                    tar.addfile(info, io.BytesIO(text))
+                write_tar(folder / f"{name}.tgz", {f"training/{name}": text})
             else:
                 (folder / "below" / name).write_bytes(text)
     write_subtokens(folder / WMT17_VOCABULARY)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from workloads.api import Array, Facts, Place, Settings
 from workloads.common import manifest as manifests
+from workloads.common.data.mapped import mapped
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.jpeg import Reader
 from workloads.common.images.sharded import Begun, ImageData, ImageJob, Int64s, UInt8s
@@ -40,21 +41,12 @@ def write(folder: Path, splits: dict[str, Split]) -> dict[str, int]:
 
 def read(folder: Path, split: str, count: int) -> Split:
     """A split, mapped into memory. Raises ValueError naming the file that is missing or something else."""
-    images, labels = (_open(folder / f"{split}_{kind}.npy") for kind in ("image", "label"))
+    images = mapped(folder / f"{split}_image.npy", "uint8")
     square = images.ndim == 4 and images.shape[1] == images.shape[2] and images.shape[3] in (1, 3)
-    if images.dtype != np.uint8 or not square or len(images) != count:
+    if not square or len(images) != count:
         raise ValueError(f"{folder / split}_image.npy: {images.dtype} {images.shape}; prepare the data again")
-    if labels.dtype != np.int32 or labels.shape != (count,):
-        raise ValueError(f"{folder / split}_label.npy: {labels.dtype} {labels.shape}; prepare the data again")
+    labels = mapped(folder / f"{split}_label.npy", "int32", count)
     return images, labels
-
-
-def _open(path: Path) -> npt.NDArray[Any]:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
-    return np.asarray(array.view(np.ndarray))
 
 
 class ArrayDataset(manifests.Prepared):
@@ -75,34 +67,25 @@ class ArrayDataset(manifests.Prepared):
 
         Raises ValueError if it holds other data.
         """
-        present = manifests.read(destination)
-        if present is not None:
-            if not present.same_origin(manifest):
-                raise ValueError(
-                    f"{destination} holds {present.dataset} with other content; name another folder with --to, or remove it"
-                )
-            return [f"{self.name}: already prepared in {destination}"]
+        if there := self.already(destination, lambda: manifest):
+            return there
         with manifests.workspace(destination) as folder:
             write(folder, splits)
             complete = manifests.publish(folder, destination, manifest)
         return self.lines(complete, destination)
 
-    def verify(self, destination: Path) -> list[str]:
-        """Compare the prepared files with the manifest, and the arrays with its counts."""
-        manifest = manifests.to_verify(destination, self.name, self.how())
-        manifests.verify_whole(destination, manifest, self.how())
+    def verified(self, destination: Path, manifest: Manifest, files: list[str]) -> list[str]:
+        """The arrays against the manifest's counts."""
         for split in SPLITS:
             _, labels = read(destination, split, manifest.counts[split])
             if labels.size and not 0 <= labels.min() <= labels.max() < manifest.counts["classes"]:
                 raise ValueError(f"{destination / split}_label.npy: labels that are no class; prepare the data again")
-        lines = [f"{split}: {manifest.counts[split]:,} images" for split in SPLITS]
-        lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
-        return lines + [f"notice: {note}" for note in manifest.notes]
+        return [f"{split}: {manifest.counts[split]:,} images" for split in SPLITS]
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
         counts = manifest.counts
         sizes = f"{counts['train']:,} training and {counts['val']:,} validation images of {counts['classes']:,} classes"
-        return [f"{self.name}: {sizes}, {destination}", *(f"notice: {note}" for note in manifest.notes)]
+        return [f"{self.name}: {sizes}, {destination}", *manifest.notices]
 
 
 class ArrayData(ImageData):

@@ -130,8 +130,8 @@ def _check(
         layout = replace(jpeg, width=size[0], height=size[1])
         try:
             again = in_order(layout, reader.read(joined, layout.blocks))
-        except DecoderWarning as complaint:
-            raise NotBaseline(f"codes that lead elsewhere ({complaint})") from None
+        except DecoderWarning as error:
+            raise NotBaseline(f"codes that lead elsewhere ({error})") from None
         for mine, original in zip(again, coefficients, strict=True):
             shape = mine.shape[1:]
             read = mine.reshape(-1, interval, *shape)[:count, 1:]

@@ -1,0 +1,138 @@
+"""Speed of the detection workloads' training input on JPEGs of 640 x 480 pixels with boxes and polygons, as COCO has them.
+
+    python benchmarks/coco_input.py --python PYTHON_WITH_TORCH [--workload ssd|maskrcnn] [--images 256] [--rounds 9]
+
+Images per second of one core, read and decoded: this pipeline (`exact`, `scaled`) and torch's DataLoader with torchvision v2
+and either of its decoders (`pillow`, `torchvision`; without workers, its fastest on one core), in alternating rounds; medians
+and their ratios. Everything of a process is pinned to the core; rates are also given per second of processor time, which other
+work on the machine disturbs less. This pipeline ends a round with as much ready as it began. Prints JSON.
+
+ssd: cropped as SSD does, flipped, resized to 300, jittered in colour and matched to 8,732 priors. Both make one attempt at a
+crop before another mode is drawn; torchvision's condition is on any box, not on every one.
+maskrcnn: flipped, resized to 800 x 1066, padded, with boxes and polygons, labels and a sample of 217,413 anchors; the
+DataLoader makes boxes and drawn masks and looks at no anchors. `exact` and `pillow` make the reference's pixels, the others
+nearly. `anchors`: CPU milliseconds of labels, sample and offsets of an image alone, by its number of objects.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import PIL
+from contenders import alternate, answer_pipeline, medians, rounded
+from measuring import BENCHMARKS, show
+from photos import COCO_HEIGHT, COCO_WIDTH, write_coco
+
+from workloads.api import Place, Settings
+from workloads.common.coco.dataset import CocoFolders
+from workloads.common.coco.facts import COCO2017
+from workloads.common.images import turbo
+from workloads.maskrcnn import anchors
+from workloads.maskrcnn.input import rpn_targets
+from workloads.maskrcnn.input.data import SampleData
+from workloads.maskrcnn.input.facts import read_facts
+from workloads.maskrcnn.settings import REFERENCE_MODEL as MASKRCNN
+from workloads.ssd import priors
+from workloads.ssd.data import DetectionData
+from workloads.ssd.settings import REFERENCE_MODEL as SSD
+
+DECODE, LOADERS = ("exact", "scaled"), ("pillow", "torchvision")
+BATCHES = {"ssd": 32, "maskrcnn": 2}
+TARGET = 2.0
+"""Times the images per second of the loader, per core."""
+ANCHORS_MILLISECONDS = 25.0
+"""Target for an image of 20 objects."""
+
+
+def data_of(workload: str, decode: str, folder: str) -> Any:
+    """The pipeline of a workload on prepared images."""
+    ssd = workload == "ssd"
+    settings = Settings(
+        workload=workload, batch_size_global=BATCHES[workload], devices=1, nodes=1, cores_per_device=1, data_dir=folder,
+        model=SSD if ssd else MASKRCNN, hyperparameters={"max_samples": 1} if ssd else {}, options={"decode": decode},
+    )  # fmt: skip
+    place = Place(0, 1, range(1), 1, ("cpu",))
+    if ssd:
+        return DetectionData(settings, COCO2017.read(Path(folder)), place, 0)
+    return SampleData(settings, read_facts(settings), place, 0)
+
+
+def anchor_milliseconds() -> dict[str, float]:
+    """CPU time of what an image's anchors learn, 800 x 1333, by number of objects; the best of five."""
+    levels, found = anchors.levels(MASKRCNN, 800, 1344), {}
+    for count in (1, 7, 20, 60):
+        random = np.random.default_rng(count)
+        size = np.exp(random.uniform(np.log(16), np.log(600), (count, 2)))
+        corner = random.random((count, 2)) * (np.array([1332, 799]) - size)
+        box = np.concatenate([corner, corner + size], axis=1).astype(np.float32)
+        seconds = []
+        for key in range(6):
+            begin = time.thread_time()
+            labels = rpn_targets.label(levels, box, 800, 1333)
+            rpn_targets.sample(labels, levels, box, 256, np.uint64(key))
+            seconds.append(time.thread_time() - begin)
+        found[str(count)] = round(1000 * min(seconds), 2)
+    return found
+
+
+def measure(folder: Path, args: argparse.Namespace) -> dict[str, object]:
+    """All contenders' figures."""
+    me, bare, seconds = str(Path(__file__).resolve()), str(BENCHMARKS / "bare" / "coco_input.py"), str(args.seconds)
+    mine = [sys.executable, me, "--workload", args.workload, "--pipeline"]
+    commands = {decode: [*mine, decode, str(folder / "prepared"), seconds] for decode in DECODE}
+    commands |= {kind: [args.python, bare, args.workload, kind, str(folder), seconds] for kind in LOADERS}
+    rates = alternate(commands, {min(os.sched_getaffinity(0))}, args.rounds)
+    found = [medians(rates, clock) for clock in (0, 1)]
+    ratios, of_cpu = (
+        {f"{decode}_to_{kind}": round(of[decode] / of[kind], 2) for decode in DECODE for kind in LOADERS}
+        for of in found
+    )
+    return {
+        "images_per_second": rounded(found[0]),
+        "images_per_second_of_cpu_time": rounded(found[1]),
+        "rounds": {name: [round(rate[0]) for rate in rounds] for name, rounds in rates.items()},
+        "ratios": ratios,
+        "ratios_of_cpu_time": of_cpu,
+        "target": TARGET,
+        "met": {decode: min(ratios[f"{decode}_to_{kind}"] for kind in LOADERS) >= TARGET for decode in DECODE},
+    }
+
+
+def main() -> None:
+    """Write the images, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--workload", default="ssd", choices=sorted(BATCHES))
+    parser.add_argument("--python", default=sys.executable, help="a Python that has torch, torchvision and pycocotools")
+    parser.add_argument("--images", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of one round")
+    parser.add_argument("--quality", type=int, default=94, help="of the JPEGs; 94 gives files as large as COCO's")
+    parser.add_argument("--pipeline", nargs=3, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.pipeline:
+        decode, prepared, seconds = args.pipeline
+        return answer_pipeline(data_of(args.workload, decode, prepared), float(seconds))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        bytes_mean = write_coco(folder, args.images, args.quality)
+        CocoFolders.name = "benchmark"
+        CocoFolders().prepare(folder, folder / "prepared")
+        np.save(folder / "priors.npy", np.ascontiguousarray(priors.build(SSD).centres.T))
+        found = measure(folder, args)
+    if args.workload == "maskrcnn":
+        found |= {"anchors_ms_by_objects": anchor_milliseconds(), "anchors_ms_target_of_20": ANCHORS_MILLISECONDS}
+    known = {"workload": args.workload, "file_bytes_mean": bytes_mean, "pixels": [COCO_HEIGHT, COCO_WIDTH]}
+    known |= {"opencv": cv2.__version__, "pillow": PIL.__version__, "crops_while_decoding": turbo.library() is not None}
+    show("coco_input", 1, **known, **found)
+
+
+if __name__ == "__main__":
+    main()

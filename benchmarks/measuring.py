@@ -1,0 +1,127 @@
+"""What benchmarks share: the processes that they measure, and JSON that says where, when and beside what else.
+
+Who imports this finds `testing`, which lies beside this folder, from whatever folder the script is started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from suite.common import registry
+from suite.common.git_state import git_state
+from suite.launch import mxnet, pytorch
+from suite.launch.base import thread_variables
+from suite.machine.devices import cpu_model
+from testing.python_path import with_yaml
+
+PROJECT = Path(__file__).resolve().parent.parent
+BENCHMARKS = PROJECT / "benchmarks"
+FRAMEWORKS = "pytorch,tensorflow,mxnet"
+MALLOC_TUNABLES = {"pytorch": pytorch.MALLOC_TUNABLES, "mxnet": mxnet.MALLOC_TUNABLES}
+_BEGIN, _LOAD = time.time(), os.getloadavg()[0]
+
+
+def head(benchmark: str, cores: int = 0) -> dict[str, object]:
+    """What a reader of figures must know before them; `cores` of the processor that were used, 0: all."""
+    return {
+        "benchmark": benchmark,
+        "device": f"{cores} cores of {cpu_model()}" if cores else cpu_model(),
+        "date": time.strftime("%Y-%m-%d", time.gmtime(_BEGIN)),
+        "seconds": round(time.time() - _BEGIN),
+        "load_average": {"before": round(_LOAD, 2), "after": round(os.getloadavg()[0], 2)},
+        "git": git_state(),
+    }
+
+
+def show(benchmark: str, cores: int = 0, /, **figures: object) -> None:
+    """Print the head and the figures as JSON."""
+    print(json.dumps({**head(benchmark, cores), **figures}, indent=1, ensure_ascii=False))
+
+
+def environment(framework: str) -> Any:
+    """The framework's, which a run on CPUs takes."""
+    from suite.environments.environment import resolve  # not in a framework's environment
+
+    return resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"])
+
+
+def in_environment(framework: str, words: Sequence[object], cores: int, malloc: bool = True) -> Any:
+    """The JSON in the last line of what a script prints in a framework's environment, pinned to the first cores.
+
+    `malloc`: with the settings of memory that the launcher gives the suite's workers. Raises SystemExit where it fails.
+    """
+    variables = {**os.environ, **thread_variables(cores), "PYTHONPATH": with_yaml(), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    if malloc and framework in MALLOC_TUNABLES:
+        variables["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]
+    pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[:cores])]
+    command = [*pin, *environment(framework).command(*map(str, words))]
+    return json.loads(_said(command, variables).strip().splitlines()[-1])
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a command took, from its start to its end: the suite's own start and all of its processes included."""
+
+    seconds: float
+    cpu_seconds: float
+    """User and system time of the process tree, which other work on the machine disturbs less."""
+    load_average: float
+    """Of the last minute, at the end."""
+
+    def figures(self) -> dict[str, float]:
+        """Rounded, for JSON."""
+        return {name: round(value, 1) for name, value in vars(self).items()}
+
+
+def run_suite(words: Sequence[str], output: Path, prefix: Sequence[str] = ()) -> Spent:
+    """`PREFIX python run_suite.py WORDS output=OUTPUT` to its end. Raises SystemExit with what it said if it fails."""
+    before, start = children_cpu_seconds(), time.monotonic()
+    _said([*prefix, sys.executable, str(PROJECT / "run_suite.py"), *words, f"output={output}"], {**os.environ})
+    return Spent(time.monotonic() - start, children_cpu_seconds() - before, os.getloadavg()[0])
+
+
+def suite_command(*words: object) -> str:
+    """What `suite WORDS` says."""
+    return _said([sys.executable, "-m", "suite.cli", *map(str, words)], {**os.environ, "PYTHONPATH": str(PROJECT)})
+
+
+def blocks(output: Path) -> list[dict[str, Any]]:
+    """The lines of `metrics.jsonl` of the one run below `output`: one for each evaluation."""
+    (path,) = output.glob("**/run_0/metrics.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def children_cpu_seconds() -> float:
+    """User and system time of all processes that have ended and were waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def median_ratio(over: Sequence[Mapping[str, float]], under: Sequence[Mapping[str, float]], key: str) -> float:
+    """Median over rounds of a figure's ratio within a round."""
+    return round(statistics.median(a[key] / b[key] for a, b in zip(over, under, strict=True)), 3)
+
+
+def turns(names: Sequence[str], number: int) -> list[str]:
+    """All names, from another one on in each round."""
+    first = number % len(names)
+    return [*names[first:], *names[:first]]
+
+
+def _said(command: Sequence[str], variables: Mapping[str, str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}")
+    return done.stdout

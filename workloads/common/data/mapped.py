@@ -1,0 +1,25 @@
+"""Arrays of prepared data, mapped into memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def mapped(path: Path, dtype: str | tuple[str, ...], length: int | None = None) -> npt.NDArray[Any]:
+    """The array of a .npy file, of one of the types; `length`: it has one dimension, and so many numbers.
+
+    Raises ValueError naming the file if it is missing or something else, and saying that the data are to be prepared again.
+    """
+    dtypes = (dtype,) if isinstance(dtype, str) else dtype
+    try:
+        array = np.load(path, mmap_mode="r" if length != 0 else None, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
+    if str(array.dtype) not in dtypes or (length is not None and array.shape != (length,)):
+        wanted = " or ".join(dtypes) + ("" if length is None else f" ({length},)")
+        raise ValueError(f"{path}: {array.dtype} {array.shape} instead of {wanted}; prepare the data again")
+    return np.asarray(array.view(np.ndarray))
