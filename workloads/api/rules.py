@@ -214,8 +214,13 @@ class Round:
         """What the setting's row is made of."""
         return next((row.allowed.of for row in self.rows if name in row.names), otherwise)
 
-    def defaults(self, profile: str, model: Mapping[str, Json]) -> Defaults:
-        """What a profile of the round means for a workload whose model this is."""
+    def defaults(self, workload: str, profile: str, model: Mapping[str, Json], demo: Defaults) -> Defaults:
+        """What a profile of the round means for a workload of this model and this demo. Raises ValueError for one that there
+        is not."""
+        if profile == "demo":
+            return demo
+        if profile not in ("reference", "synthetic"):
+            raise ValueError(f"profile={profile}: {workload} has reference, demo, synthetic")
         of_frameworks = self.sets_of_frameworks if profile == "reference" else {}
         return Defaults(self.dataset, self.sets[profile], model, self.targets, sets_of_frameworks=of_frameworks)
 
