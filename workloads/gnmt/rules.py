@@ -9,6 +9,7 @@ from workloads.common.rules import (
     AS_REFERENCE,
     EVERY_V05,
     EVERY_V07,
+    GRAPH,
     HYPERPARAMETERS_V05,
     HYPERPARAMETERS_V07,
     MOST_REPEATED,
@@ -41,11 +42,7 @@ _BOTH = (
     rule("beam_width", one_of(BEAM_WIDTH), "Quality measure: the same as the reference"),
     rule("reorder_coverage", one_of(False), "Quality measure: the same as the reference; its beam_search.py"),
     rule("validation_loss", ANY, "Quality measure: BLEU; the loss stands beside it"),
-    rule(
-        "evaluation_batch_size evaluation_shapes",
-        ANY,
-        "Graph Execution: any optimization that is mathematically equivalent",
-    ),
+    rule("evaluation_batch_size evaluation_shapes", ANY, GRAPH),
 )
 
 V05 = replace(

@@ -27,6 +27,7 @@ from workloads.common.rules import (
     EVERY_V07,
     HYPERPARAMETERS_V05,
     HYPERPARAMETERS_V07,
+    STRETCHED_V05,
     warm_up,
 )
 from workloads.maskrcnn.settings import REFERENCE_MODEL, TARGETS
@@ -72,11 +73,7 @@ V05 = replace(
             {"warmup_steps": one_of(500)},
         ),
         rule("decay_factor", one_of(0.1), AS_REFERENCE_V05),
-        rule(
-            "decay_boundaries",
-            stretched(_DECAY_STEPS, least=0),
-            f"{HYPERPARAMETERS_V05}: the schedule scaled in time by 1 + k/10",
-        ),
+        rule("decay_boundaries", stretched(_DECAY_STEPS, least=0), STRETCHED_V05),
         rule(
             "num_image_candidates",
             one_of(2_000),

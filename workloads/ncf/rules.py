@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from workloads.api.rules import ANY, ROUND_V05, above, at_targets, one_of, reference, rule
-from workloads.common.rules import AS_REFERENCE_V05, EVERY_V05, HYPERPARAMETERS_V05, PEAK, RATE, warm_up
+from workloads.common.rules import AS_REFERENCE_V05, EVERY_V05, GRAPH, HYPERPARAMETERS_V05, PEAK, RATE, warm_up
 from workloads.ncf.settings import REFERENCE_MODEL
 
 V05 = replace(
@@ -24,11 +24,7 @@ V05 = replace(
             one_of(1.45439e-7),
             "v0.5, Equivalence exceptions: epsilon in slightly different ways, approved: Intel's closed v0.5 results have it",
         ),
-        rule(
-            "evaluation_users_per_batch data_threads",
-            ANY,
-            "v0.5, Graph Execution: any optimization that is mathematically equivalent",
-        ),
+        rule("evaluation_users_per_batch data_threads", ANY, f"v0.5, {GRAPH}"),
     ),
     sets={"reference": "reference", "synthetic": "nvidia_v0.5"},
 )

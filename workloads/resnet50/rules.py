@@ -32,6 +32,7 @@ from workloads.common.rules import (
     IMAGES,
     PEAK,
     RATE,
+    STRETCHED_V05,
     UNUSED,
     warm_up,
     when,
@@ -43,6 +44,7 @@ _NVIDIA_V05 = "NVIDIA's closed results of v0.5 (config_DGX1.sh)"
 _OF_STEPS = ("decay_epochs", "decay_factor")
 _OF_POLYNOMIAL = ("horizon_epochs", "end_learning_rate", "power")
 _SGD, _LARS = when(optimizer="sgd"), when(optimizer="lars")
+_STEPS, _POLYNOMIAL = when(decay="steps"), when(decay="polynomial")
 
 _BOTH = (
     rule("dataset", one_of("imagenet"), "Benchmarks: ImageNet"),
@@ -85,13 +87,9 @@ V05 = replace(
         rule("initialisation", one_of("gaussian_2_everywhere"), _NVIDIA_V05),
         rule("decay", one_of("steps"), AS_REFERENCE_V05),
         rule("decay_factor", one_of(0.1), AS_REFERENCE_V05),
-        rule(
-            "decay_epochs",
-            stretched((30, 60, 80, 90), least=0),
-            f"{HYPERPARAMETERS_V05}: the schedule scaled in time by 1 + k/10",
-        ),
+        rule("decay_epochs", stretched((30, 60, 80, 90), least=0), STRETCHED_V05),
         rule("decay_epochs", stretched((30, 60, 80), least=0), f"without the last step: {_NVIDIA_V05}"),
-        Rule(_OF_POLYNOMIAL, ANY, UNUSED, when(decay="steps")),
+        Rule(_OF_POLYNOMIAL, ANY, UNUSED, _STEPS),
         rule(
             "evaluation_interval_epochs",
             whole(1, 4),
@@ -138,17 +136,12 @@ V07 = replace(
             "end_learning_rate",
             one_of(1e-4),
             f"{_ROW_V07} …_opt_end_learning_rate; closed_resnet_sgd.yaml, …_lars.yaml",
-            when(decay="polynomial"),
+            _POLYNOMIAL,
         ),
-        rule("power", one_of(2.0), f"{_ROW_V07} …_decay_poly_power", when(decay="polynomial")),
-        rule(
-            "horizon_epochs",
-            at_least("warmup_epochs"),
-            f"{_ROW_V07} …_decay_steps: at least 0",
-            when(decay="polynomial"),
-        ),
-        Rule(_OF_STEPS, ANY, UNUSED, when(decay="polynomial")),
-        Rule((*_OF_STEPS, *_OF_POLYNOMIAL), ANY, UNUSED, when(decay="steps")),
+        rule("power", one_of(2.0), f"{_ROW_V07} …_decay_poly_power", _POLYNOMIAL),
+        rule("horizon_epochs", at_least("warmup_epochs"), f"{_ROW_V07} …_decay_steps: at least 0", _POLYNOMIAL),
+        Rule(_OF_STEPS, ANY, UNUSED, _POLYNOMIAL),
+        Rule((*_OF_STEPS, *_OF_POLYNOMIAL), ANY, UNUSED, _STEPS),
         rule("lars_coefficient", one_of(0.001), AS_REFERENCE_V07, _LARS),
         rule(
             "momentum_rate",

@@ -26,6 +26,7 @@ from workloads.common.rules import (
     HYPERPARAMETERS_V05,
     HYPERPARAMETERS_V07,
     RATE,
+    STRETCHED_V05,
     warm_up,
 )
 from workloads.ssd.settings import REFERENCE_MODEL
@@ -63,11 +64,7 @@ V05 = replace(
         rule("weight_decay", ANY, f"{HYPERPARAMETERS_V05}, SSD: arbitrary constant"),
         rule("max_samples", whole(1), f"{HYPERPARAMETERS_V05}, SSD: maximum number of samples attempted, at least 1"),
         rule("decay_unit", one_of("iterations_of_32"), f"{AS_REFERENCE_V05}: train.py of v0.5 counts iterations"),
-        rule(
-            "decay_boundaries",
-            stretched(_DECAY, least=0),
-            f"{HYPERPARAMETERS_V05}: the schedule scaled in time by 1 + k/10",
-        ),
+        rule("decay_boundaries", stretched(_DECAY, least=0), STRETCHED_V05),
         rule(
             "evaluation_interval_epochs",
             one_of(0, 1, 2, 3, 4, 5),
