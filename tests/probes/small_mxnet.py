@@ -7,11 +7,11 @@ import numpy as np
 
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.synthetic_tokens import SHORT, WIDTH, WORDS
-from workloads.api import LossScaling
-from workloads.frameworks.mxnet.flat import views
+from workloads.api import LossScaling, OptimizerSettings, ParameterRule
+from workloads.frameworks.mxnet.flat import FlatLayout, views
 from workloads.frameworks.mxnet.graphs import Model
 from workloads.frameworks.mxnet.model import ModelTrainer
-from workloads.frameworks.mxnet.optimizers.scaling import LossScale
+from workloads.frameworks.mxnet.optimizers import build_optimizer
 
 PASSES = ("step", "gradients", "loss", "outputs")
 """The trainer's methods for a step, gradients, a loss, outputs."""
@@ -116,10 +116,11 @@ def waits(trainer, batches):
 
 def seeds():
     """What the backward pass of a batch of 8 samples a context starts from, by `MODE/CONTEXTS`."""
-    scalings = {"none": LossScaling(), "static": LossScaling("static", 128.0), "dynamic": synthetic_updates.DYNAMIC}
-    found, contexts = {}, [mx.cpu(0), mx.cpu(1)]
+    scalings = {"none": LossScaling(), "static": LossScaling("static", 128.0)}
+    found, layout = {}, FlatLayout.of({"weight": (4,)}, lambda name: ParameterRule())
     for mode, scaling in scalings.items():
         for count in (1, 2):
-            scale = LossScale(scaling, contexts[:count], count)
-            found[f"{mode}/{count}"] = scale.seed(0, 8.0 * count).asscalar()
+            vectors = [mx.nd.zeros((4,), ctx=mx.cpu(number)) for number in range(count)]
+            made = build_optimizer(OptimizerSettings("sgd", loss_scaling=scaling), layout, vectors, vectors, count)
+            found[f"{mode}/{count}"] = made.seed(0, 8.0 * count).asscalar()
     return found

@@ -111,7 +111,8 @@ def message(error, begin):
 
 def said(framework):
     """`modes/MODE`: steps, passes with and without gradients and evaluations in setup; `refused`: what is said of a batch that
-    cannot be cut; `missing`: of a parameter that the loss does not depend on, where every step is to use every one.
+    cannot be cut; `missing`: of a parameter that the loss does not depend on, where every step is to use every one; `skipping`:
+    of RMSprop under a dynamic scale.
     """
     module, place = adapter(framework), place_here(1)
     modes = {f"modes/{mode}": warmed_up(module, mode) for mode in ("train", "forward_backward", "forward", "inference")}
@@ -120,15 +121,17 @@ def said(framework):
     trainer = module.TokensTrainer(unused, place)
     missing = message(AssertionError, lambda: trainer.setup(unused.initial_weights(1)))
     refused = message(ValueError, lambda: module.TokensTrainer(Tokens(pieces=3), place))
-    return {**modes, "refused": refused, "missing": missing}
+    skipped = module.LinearTrainer(Updates("rmsprop", "skipped"), place)
+    skipping = message(ValueError, lambda: skipped.setup(skipped.workload.initial_weights(1)))
+    return {**modes, "refused": refused, "missing": missing, "skipping": skipping}
 
 
-def waits(framework, devices, *optimizers):
-    """By optimizer, what of one step, clipped and scaled dynamically, waits for a device."""
+def waits(framework, devices, *cases):
+    """By case of synthetic_updates.py, what of one step waits for a device."""
     module, place, found = adapter(framework), place_here(devices), {}
-    for optimizer in optimizers:
-        workload = Updates(optimizer, "everything", devices)
+    for case in cases:
+        workload = Updates(*case.split("-"), devices)
         trainer = module.LinearTrainer(workload, place)
         trainer.setup(workload.initial_weights(1))
-        found[optimizer] = module.waits(trainer, workload.steps(place.replicas)[0])
+        found[case] = module.waits(trainer, workload.steps(place.replicas)[0])
     return found

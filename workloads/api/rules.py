@@ -7,9 +7,8 @@ A setting that no row allows, or that has no row, makes the division open. Rows 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from workloads.api.settings import Defaults
 from workloads.api.values import Json
@@ -29,237 +28,124 @@ Values = Mapping[str, Json]
 """Everything that decides what a run computes, by name."""
 
 
-class Allowed(Protocol):
-    """What a row allows. Its text reads after "not": `1 or 50`."""
-
-    def allows(self, value: Json, values: Values) -> bool:
-        """True for an allowed value; `values` are those of the whole run."""
-        ...
+Test = Callable[[Json, Values], bool]
+"""Of a value of a setting, and those of the whole run."""
 
 
 @dataclass(frozen=True)
-class Free:
-    """Any value."""
+class Allowed:
+    """What a row allows."""
 
-    def allows(self, value: Json, values: Values) -> bool:
-        """Always."""
-        return True
+    text: str
+    """It reads after "not": `1 or 50`."""
+    allows: Test
+    of: Json = None
+    """What `one_of` and `at_targets` are made of, for those who ask a round what its data set and its targets are."""
+    others: Callable[[Mapping[str, Json]], list[str]] | None = None
+    """Of a value of many parts: those that differ, or are missing."""
 
     def __str__(self) -> str:
-        return "any"
+        return self.text
 
 
-@dataclass(frozen=True)
-class OneOf:
-    """One of these values; a single list as a value is a tuple in a tuple."""
-
-    values: tuple[Json, ...]
-
-    def allows(self, value: Json, values: Values) -> bool:
-        """True for an equal value; 0 and 0.0 are equal, a list and a tuple too."""
-        return any(_plain(value) == _plain(item) for item in self.values)
-
-    def __str__(self) -> str:
-        return " or ".join(shown(item) for item in self.values)
+ANY = Allowed("any", lambda value, values: True)
 
 
-@dataclass(frozen=True)
-class Reference:
-    """The reference's values of something with many parts: a model."""
-
-    parts: Mapping[str, Json]
-    free: tuple[str, ...] = ()
-    """Parts that may have any value."""
-
-    def allows(self, value: Json, values: Values) -> bool:
-        """True if every part is equal and there are no others."""
-        return not self.others(value)
-
-    def others(self, value: Mapping[str, Json]) -> list[str]:
-        """The parts that differ, or that one of the two lacks."""
-        names = [name for name in {**self.parts, **value} if name not in self.free or name not in value]
-        return [name for name in names if _plain(self.parts.get(name)) != _plain(value.get(name))]
-
-    def __str__(self) -> str:
-        return "the reference's" + (f" but for {', '.join(self.free)}" if self.free else "")
+def one_of(*chosen: Json) -> Allowed:
+    """One of these values; 0 and 0.0 are equal, a list and a tuple too."""
+    plain = [_plain(item) for item in chosen]
+    return Allowed(" or ".join(map(shown, chosen)), lambda value, values: _plain(value) in plain, chosen)
 
 
-@dataclass(frozen=True)
-class Targets:
-    """Every metric of the round, each at its target or above."""
+def reference(parts: Mapping[str, Json], free: tuple[str, ...] = ()) -> Allowed:
+    """The reference's values of something with many parts, a model; `free` parts may have any value."""
 
-    least: Mapping[str, float]
+    def others(value: Mapping[str, Json]) -> list[str]:
+        names = [name for name in {**parts, **value} if name not in free or name not in value]
+        return [name for name in names if _plain(parts.get(name)) != _plain(value.get(name))]
 
-    def allows(self, value: Json, values: Values) -> bool:
-        """`value`: metric to target; others beside those of the round only make a run longer."""
-        return all(metric in value and value[metric] >= target for metric, target in self.least.items())
-
-    def __str__(self) -> str:
-        return " and ".join(f"{metric} {target:g}" for metric, target in self.least.items()) + " or above"
+    text = "the reference's" + (f" but for {', '.join(free)}" if free else "")
+    return Allowed(text, lambda value, values: not others(value), others=others)
 
 
-@dataclass(frozen=True)
-class Whole:
+def at_targets(least: Mapping[str, float]) -> Allowed:
+    """Every metric of the round at its target or above; others beside them only make a run longer."""
+    text = " and ".join(f"{metric} {target:g}" for metric, target in least.items()) + " or above"
+    return Allowed(
+        text, lambda value, values: all(value.get(metric, -math.inf) >= least[metric] for metric in least), least
+    )
+
+
+def whole(least: int, most: int | None = None) -> Allowed:
     """A whole number from `least` to `most`, both included."""
-
-    least: int
-    most: int | None = None
-
-    def allows(self, value: Json, values: Values) -> bool:
-        """True inside the bounds."""
-        return _is_whole(value) and self.least <= value and (self.most is None or value <= self.most)
-
-    def __str__(self) -> str:
-        return f"{self.least} or more, whole" if self.most is None else f"{self.least} to {self.most}, whole"
+    text = f"{least} or more, whole" if most is None else f"{least} to {most}, whole"
+    return Allowed(text, lambda value, values: _is_whole(value) and least <= value and (most is None or value <= most))
 
 
-@dataclass(frozen=True)
-class AtLeast:
+def at_least(least: float | str) -> Allowed:
     """A number from a bound on: a number, or the name of another setting."""
-
-    least: float | str
-
-    def allows(self, value: Json, values: Values) -> bool:
-        """True at the bound or above."""
-        return bool(value >= (values[self.least] if isinstance(self.least, str) else self.least))
-
-    def __str__(self) -> str:
-        return f"{shown(self.least)} or more"
+    return Allowed(f"{shown(least)} or more", lambda value, values: bool(value >= _bound(least, values)))
 
 
-@dataclass(frozen=True)
-class AtMost:
+def at_most(most: float) -> Allowed:
     """A number up to this one."""
-
-    most: float
-
-    def allows(self, value: Json, values: Values) -> bool:
-        """True up to the bound."""
-        return bool(value <= self.most)
-
-    def __str__(self) -> str:
-        return f"{shown(self.most)} or less"
+    return Allowed(f"{shown(most)} or less", lambda value, values: bool(value <= most))
 
 
-@dataclass(frozen=True)
-class Above:
+def above(least: float) -> Allowed:
     """A number above this one."""
-
-    least: float
-
-    def allows(self, value: Json, values: Values) -> bool:
-        """True above the bound."""
-        return bool(value > self.least)
-
-    def __str__(self) -> str:
-        return f"above {shown(self.least)}"
+    return Allowed(f"above {shown(least)}", lambda value, values: bool(value > least))
 
 
-@dataclass(frozen=True)
-class Below:
+def below(*bounds: float | str) -> Allowed:
     """A number below all of these: numbers, or names of other values; null is no bound."""
 
-    bounds: tuple[float | str, ...]
-
-    def allows(self, value: Json, values: Values) -> bool:
-        """True below every bound."""
-        limits = [values[bound] if isinstance(bound, str) else bound for bound in self.bounds]
+    def allows(value: Json, values: Values) -> bool:
+        limits = [_bound(bound, values) for bound in bounds]
         return all(value < bound for bound in limits if bound is not None)
 
-    def __str__(self) -> str:
-        return "below " + " and ".join(_WORDS.get(str(bound), shown(bound)) for bound in self.bounds)
+    return Allowed("below " + " and ".join(_WORDS.get(str(bound), shown(bound)) for bound in bounds), allows)
 
 
-@dataclass(frozen=True)
-class Multiple:
+def multiple(of: float) -> Allowed:
     """`of` times 1, 2, 3, …"""
-
-    of: float
-
-    def allows(self, value: Json, values: Values) -> bool:
-        """True for a whole multiple of at least 1."""
-        quotient = float(value) / self.of
-        return quotient > 0.5 and _is_whole(quotient)
-
-    def __str__(self) -> str:
-        return f"{shown(self.of)} · k"
+    return Allowed(f"{shown(of)} · k", lambda value, values: float(value) / of > 0.5 and _is_whole(float(value) / of))
 
 
-@dataclass(frozen=True)
-class PowerOfTwo:
-    """`of` times 2^N for any whole N."""
-
-    of: float
-
-    def allows(self, value: Json, values: Values) -> bool:
-        """True for these; never for 0."""
-        return value > 0 and _is_whole(math.log2(value / self.of))
-
-    def __str__(self) -> str:
-        return f"{shown(self.of)} · 2^N"
+def power_of_two(of: float) -> Allowed:
+    """`of` times 2^N for any whole N; never 0."""
+    return Allowed(f"{shown(of)} · 2^N", lambda value, values: value > 0 and _is_whole(math.log2(value / of)))
 
 
-@dataclass(frozen=True)
-class PerBatch:
-    """What a reference computes from the global batch: `rate` for every `batch` samples."""
-
-    rate: float
-    batch: int
-
-    def allows(self, value: Json, values: Values) -> bool:
-        """True for that rate, but for rounding."""
-        return math.isclose(value, self.rate * values["batch_size_global"] / self.batch, rel_tol=TOLERANCE)
-
-    def __str__(self) -> str:
-        return f"{shown(self.rate)} · global batch / {self.batch}"
+def per_batch(rate: float, batch: int) -> Allowed:
+    """What a reference computes from the global batch, but for rounding: `rate` for every `batch` samples."""
+    text = f"{shown(rate)} · global batch / {batch}"
+    return Allowed(text, lambda value, values: _is_close(value, rate * values["batch_size_global"] / batch))
 
 
-@dataclass(frozen=True)
-class PerDevice:
-    """`of` for every sample that a device has in a step."""
-
-    of: float
-
-    def allows(self, value: Json, values: Values) -> bool:
-        """True for `of` times the global batch over the devices, but for rounding."""
-        return math.isclose(value, self.of * values["batch_size_global"] / values["devices"], rel_tol=TOLERANCE)
-
-    def __str__(self) -> str:
-        return f"{shown(self.of)} · global batch / devices"
+def per_device(of: float) -> Allowed:
+    """`of` for every sample that a device has in a step, but for rounding."""
+    text = f"{shown(of)} · global batch / devices"
+    return Allowed(text, lambda value, values: _is_close(value, of * values["batch_size_global"] / values["devices"]))
 
 
-@dataclass(frozen=True)
-class LessHalvings:
-    """1 less a number of halvings: 0, 1/2, 3/4, …"""
-
-    def allows(self, value: Json, values: Values) -> bool:
-        """True for 1 - 2^-k of a whole k of at least 0."""
-        return 0 <= value < 1 and _is_whole(math.log2(1 - value))
-
-    def __str__(self) -> str:
-        return "1 - 2^-k, k ≥ 0"
+LESS_HALVINGS = Allowed("1 - 2^-k, k ≥ 0", lambda value, values: 0 <= value < 1 and _is_whole(math.log2(1 - value)))
+"""1 less a number of halvings: 0, 1/2, 3/4, …"""
 
 
-@dataclass(frozen=True)
-class Stretched:
-    """A schedule stretched in time: each boundary times 1 + k/10, for one whole k of at least `least`."""
+def stretched(boundaries: tuple[float, ...], least: int | None = None) -> Allowed:
+    """A schedule stretched in time: each boundary times 1 + k/10, for one whole k of at least `least`; None: k may be negative
+    too, as long as the boundaries stay positive."""
 
-    boundaries: tuple[float, ...]
-    least: int | None = None
-    """None: k may be negative too, as long as the boundaries stay positive."""
-
-    def allows(self, value: Json, values: Values) -> bool:
-        """True if one factor fits all boundaries."""
-        if len(value) != len(self.boundaries):
+    def allows(value: Json, values: Values) -> bool:
+        if len(value) != len(boundaries):
             return False
-        factors = [given / own for given, own in zip(value, self.boundaries, strict=True)]
+        factors = [given / own for given, own in zip(value, boundaries, strict=True)]
         k = 10 * (factors[0] - 1)
-        alike = all(math.isclose(factor, factors[0], rel_tol=TOLERANCE) for factor in factors)
-        return alike and factors[0] > 0 and _is_whole(k) and (self.least is None or round(k) >= self.least)
+        alike = all(_is_close(factor, factors[0]) for factor in factors)
+        return alike and factors[0] > 0 and _is_whole(k) and (least is None or round(k) >= least)
 
-    def __str__(self) -> str:
-        bound = "" if self.least is None else f", k ≥ {self.least}"
-        return f"{shown(self.boundaries)} · (1 + k/10){bound}"
+    return Allowed(f"{shown(boundaries)} · (1 + k/10)" + ("" if least is None else f", k ≥ {least}"), allows)
 
 
 @dataclass(frozen=True)
@@ -276,6 +162,11 @@ class Rule:
     def applies(self, values: Values) -> bool:
         """True if every condition holds."""
         return all(allowed.allows(values[name], values) for name, allowed in self.when.items())
+
+
+def rule(names: str, allowed: Allowed, source: str, when: Mapping[str, Allowed] | None = None) -> Rule:
+    """A row; several names have spaces between them."""
+    return Rule(tuple(names.split()), allowed, source, when or {})
 
 
 @dataclass(frozen=True)
@@ -312,18 +203,24 @@ class Round:
     @property
     def targets(self) -> Mapping[str, float]:
         """Metric to target, as the row of the targets has them; empty where there is none."""
-        return next((row.allowed.least for row in self.rows if isinstance(row.allowed, Targets)), {})
+        return self._made_of("targets", {})  # type: ignore[no-any-return]
 
     @property
     def dataset(self) -> str:
         """The data set that its row names; empty where there is none."""
-        named = (
-            row.allowed.values[0] for row in self.rows if "dataset" in row.names and isinstance(row.allowed, OneOf)
-        )
-        return str(next(named, ""))
+        return str(self._made_of("dataset", [""])[0])
 
-    def defaults(self, profile: str, model: Mapping[str, Json]) -> Defaults:
-        """What a profile of the round means for a workload whose model this is."""
+    def _made_of(self, name: str, otherwise: Json) -> Json:
+        """What the setting's row is made of."""
+        return next((row.allowed.of for row in self.rows if name in row.names), otherwise)
+
+    def defaults(self, workload: str, profile: str, model: Mapping[str, Json], demo: Defaults) -> Defaults:
+        """What a profile of the round means for a workload of this model and this demo. Raises ValueError for one that there
+        is not."""
+        if profile == "demo":
+            return demo
+        if profile not in ("reference", "synthetic"):
+            raise ValueError(f"profile={profile}: {workload} has reference, demo, synthetic")
         of_frameworks = self.sets_of_frameworks if profile == "reference" else {}
         return Defaults(self.dataset, self.sets[profile], model, self.targets, sets_of_frameworks=of_frameworks)
 
@@ -356,7 +253,7 @@ def _phrase(name: str, value: Json, allowed: Sequence[Allowed]) -> str:
     if not allowed:
         return f"{words} {shown(value)}, which no rule allows"
     text = " or ".join(dict.fromkeys(str(item) for item in allowed))
-    if isinstance(allowed[0], Reference):
+    if allowed[0].others is not None:
         return f"{words} with other {', '.join(allowed[0].others(value))} than {text}"
     return f"{words} {shown(value)}, not {text}"
 
@@ -381,6 +278,15 @@ def _plain(value: Json) -> Json:
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _bound(bound: float | str, values: Values) -> Json:
+    """A number, or the value of the setting that it names."""
+    return values[bound] if isinstance(bound, str) else bound
+
+
+def _is_close(value: float, wanted: float) -> bool:
+    return math.isclose(value, wanted, rel_tol=TOLERANCE)
 
 
 def _is_whole(value: float) -> bool:

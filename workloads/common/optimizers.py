@@ -9,10 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from workloads.api import Array, Arrays, LossScaling, OptimizerSettings, ParameterRule
+from workloads.api import Array, Arrays, LossScaling, OptimizerSettings, ParameterRule, not_allowed
+
+
+class Skips(Protocol):
+    """A framework's class of an optimizer."""
+
+    skips: ClassVar[bool]
+    """Whether a step of it can be left out on the device, as dynamic loss scaling asks."""
+
+
+Kind = TypeVar("Kind", bound=Skips)
+
+
+def chosen(settings: OptimizerSettings, kinds: Mapping[str, type[Kind]]) -> type[Kind]:
+    """Of a framework's optimizers by name the one that `settings` ask for; SGD with the rate inside its velocities is the LARS
+    of parameters without trust ratios.
+
+    Raises ValueError for one that the framework does not have, or has not with dynamic loss scaling.
+    """
+    if settings.name not in kinds:
+        raise not_allowed("optimizer", settings.name, kinds)
+    kind = kinds["lars" if settings.name == "sgd" and settings.momentum_rate == "inside" else settings.name]
+    if settings.loss_scaling.mode == "dynamic" and not kind.skips:
+        raise ValueError(
+            f"optimizer={settings.name}: it skips no steps here, as dynamic loss scaling asks; give a static scale"
+        )
+    return kind
 
 
 def sgd(

@@ -23,8 +23,6 @@ DEMO_MODEL: Mapping[str, Json] = {
 """The same code, smaller (docs/demos.md). 0.28 = 0.1 · √(1,024 / 128): each sum varies as much as in the reference."""
 BEAM_WIDTH = 5
 """Reference train.py; what `TranslationOptions` has, too."""
-MAX_EPOCHS = 8
-"""The reference stops after 8 epochs (train.py)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +62,6 @@ def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json])
     if sizes.get("hidden", 8) % 8:
         given = sizes["hidden"]
         raise ValueError(f"workload.hidden={given}: not a multiple of 8; type workload.hidden={given // 8 * 8 + 8}")
-    if profile == "demo":
-        return Defaults(
-            "translation-demo", "demo", {**DEMO_MODEL, **sizes}, {"bleu": of_round.bleu_point * DEMO_TARGET_BLEU}
-        )
-    if profile in ("reference", "synthetic"):
-        return of_round.defaults(profile, {**REFERENCE_MODEL, **sizes})
-    raise ValueError(f"profile={profile}: gnmt has reference, demo, synthetic")
+    target = {"bleu": of_round.bleu_point * DEMO_TARGET_BLEU}
+    demo = Defaults("translation-demo", "demo", {**DEMO_MODEL, **sizes}, target)
+    return of_round.defaults("gnmt", profile, {**REFERENCE_MODEL, **sizes}, demo)

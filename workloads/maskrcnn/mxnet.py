@@ -262,7 +262,7 @@ class MaskRCNNTrainer(ImageTrainer):
             leaf.attach_grad()
         with mx.autograd.record():
             (losses,) = self.losses(True, replica.arguments(True), {**learned.leaves, **learned.data})
-        losses.backward(mx.nd.broadcast_to(self.optimizer.loss_scale.seed(number, divisor), (len(LOSSES),)))
+        losses.backward(mx.nd.broadcast_to(self.optimizer.seed(number, divisor), (len(LOSSES),)))
         gradients = {name: leaf.grad for name, leaf in learned.leaves.items()}
         of_boxes, of_masks = (
             one.back(gradients[name]) for one, name in zip(learned.pools, ("pooled", "mask_pooled"), strict=True)

@@ -9,8 +9,8 @@ import numpy as np
 from workloads.api import Arrays, Batch, check_each_once
 from workloads.common import manifest as manifests
 from workloads.common.coco import average_precision
-from workloads.common.coco.facts import GROUND_TRUTH
 from workloads.common.coco.masks import read_run_lengths, split_bytes
+from workloads.common.coco.workload import judged
 from workloads.maskrcnn import masks
 from workloads.maskrcnn.input.facts import evaluation_index
 
@@ -54,11 +54,7 @@ def score(detected: Arrays, folder: Path, images: int, evaluator: str) -> dict[s
     """AP of boxes and of masks. Raises ValueError unless every validation image was looked at exactly once."""
     check_each_once(detected["seen"], images, "images")
     index = evaluation_index(folder, manifests.read(folder), folder)
-    truth = average_precision.read_ground_truth(folder / GROUND_TRUTH)
-    categories = np.sort([category["id"] for category in truth["categories"]])
-    rows = average_precision.rows(
-        index.label[detected["number"]], detected["box"], detected["score"], categories[detected["label"] - 1]
-    )
+    truth, rows = judged(folder, index.label, detected)
     sizes = np.stack([index.height[detected["number"]], index.width[detected["number"]]], axis=1)
     encoded = split_bytes(detected["mask_counts"], np.cumsum(detected["mask_bytes"]))
     of_truth = read_run_lengths(folder, "val", len(truth["annotations"]))

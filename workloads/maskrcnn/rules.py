@@ -5,30 +5,30 @@ from __future__ import annotations
 from dataclasses import replace
 
 from workloads.api.rules import (
+    ANY,
+    LESS_HALVINGS,
     ROUND_V05,
     ROUND_V07,
-    Below,
-    Free,
-    LessHalvings,
-    Multiple,
-    OneOf,
-    PerDevice,
-    Reference,
-    Rule,
-    Stretched,
-    Targets,
-    Whole,
+    at_targets,
+    below,
+    multiple,
+    one_of,
+    per_device,
+    reference,
+    rule,
+    stretched,
+    whole,
 )
 from workloads.common.rules import (
+    AS_REFERENCE,
     AS_REFERENCE_V05,
+    DETECTION,
     EVERY_V05,
     EVERY_V07,
     HYPERPARAMETERS_V05,
     HYPERPARAMETERS_V07,
-    IMAGES,
-    UNUSED,
+    STRETCHED_V05,
     warm_up,
-    when,
 )
 from workloads.maskrcnn.settings import REFERENCE_MODEL, TARGETS
 
@@ -38,26 +38,16 @@ _DECAY_STEPS = (60_000, 80_000)
 _PADDING = "Data Representation: mathematically equivalent padding of images is allowed"
 
 _BOTH = (
-    Rule(
-        ("model",),
-        Reference(REFERENCE_MODEL, free=("padded_shapes",)),
+    rule(
+        "model",
+        reference(REFERENCE_MODEL, free=("padded_shapes",)),
         f"Model: the same as the reference; image sizes fixed to it. {_PADDING}",
     ),
-    Rule(("padded_shapes",), Free(), _PADDING),
-    Rule(("targets",), Targets(TARGETS), "Benchmarks: 0.377 box and 0.339 mask AP; closed_maskrcnn.yaml"),
-    Rule(("optimizer",), OneOf(("sgd",)), "Hyperparameters: by default the same as the reference"),
-    Rule(("momentum",), OneOf((0.9,)), "Hyperparameters: by default the same as the reference"),
-    Rule(("weight_decay",), OneOf((1e-4,)), "Hyperparameters: by default the same as the reference"),
-    Rule(("decay",), OneOf(("steps",)), "Hyperparameters: by default the same as the reference"),
-    Rule(("horizon_epochs",), Free(), UNUSED, when(decay="steps")),
-    Rule(("evaluation_interval_epochs",), OneOf((1,)), "Quality measure: after every epoch, as the reference"),
-    Rule(("evaluator",), Free(), "Quality measure: the same; both evaluators give the same AP"),
-    Rule(
-        ("backbone", "backbone_weights", "backbone_allow_other"),
-        Free(),
-        "Pre-training: the reference's weights; other ones are a note of the data, which opens the division",
-    ),
-    *IMAGES,
+    rule("padded_shapes", ANY, _PADDING),
+    rule("targets", at_targets(TARGETS), "Benchmarks: 0.377 box and 0.339 mask AP; closed_maskrcnn.yaml"),
+    rule("weight_decay", one_of(1e-4), AS_REFERENCE),
+    rule("evaluation_interval_epochs", one_of(1), "Quality measure: after every epoch, as the reference"),
+    *DETECTION,
 )
 
 V05 = replace(
@@ -65,45 +55,33 @@ V05 = replace(
     rows=(
         *EVERY_V05,
         *_BOTH,
-        Rule(("dataset",), OneOf(("coco2014",)), "v0.5, Training and Test Sets: the reference's split, of COCO 2014"),
-        Rule(
-            ("learning_rate",),
-            Multiple(0.0025),
+        rule("dataset", one_of("coco2014"), "v0.5, Training and Test Sets: the reference's split, of COCO 2014"),
+        rule(
+            "learning_rate",
+            multiple(0.0025),
             f"{HYPERPARAMETERS_V05}: the reference's 0.0025 (run_and_time.sh of v0.5) times a whole r",
         ),
-        Rule(
-            ("warmup_steps",),
-            Whole(1),
-            f"{HYPERPARAMETERS_V05}: a linear warm-up of wb batches",
-        ),
+        rule("warmup_steps", whole(1), f"{HYPERPARAMETERS_V05}: a linear warm-up of wb batches"),
         warm_up(
             f"{HYPERPARAMETERS_V05}: the reference's rate is constant for more than wb batches", _DECAY_STEPS[0] * 16
         ),
-        Rule(
-            ("warmup_start",),
-            LessHalvings(),
-            f"{HYPERPARAMETERS_V05}: step size r0 / (wb · 2^wk), wk not negative",
-        ),
-        Rule(
-            ("warmup_start",),
-            OneOf((1 / 3,)),
+        rule("warmup_start", LESS_HALVINGS, f"{HYPERPARAMETERS_V05}: step size r0 / (wb · 2^wk), wk not negative"),
+        rule(
+            "warmup_start",
+            one_of(1 / 3),
             f"{AS_REFERENCE_V05}: config/defaults.py, from a third in 500 steps",
-            {"warmup_steps": OneOf((500,))},
+            {"warmup_steps": one_of(500)},
         ),
-        Rule(("decay_factor",), OneOf((0.1,)), AS_REFERENCE_V05),
-        Rule(
-            ("decay_boundaries",),
-            Stretched(_DECAY_STEPS, least=0),
-            f"{HYPERPARAMETERS_V05}: the schedule scaled in time by 1 + k/10",
-        ),
-        Rule(
-            ("num_image_candidates",),
-            OneOf((2_000,)),
+        rule("decay_factor", one_of(0.1), AS_REFERENCE_V05),
+        rule("decay_boundaries", stretched(_DECAY_STEPS, least=0), STRETCHED_V05),
+        rule(
+            "num_image_candidates",
+            one_of(2_000),
             f"{HYPERPARAMETERS_V05}, Mask R-CNN: number of image candidates, 2000",
         ),
-        Rule(
-            ("num_image_candidates",),
-            PerDevice(1_000),
+        rule(
+            "num_image_candidates",
+            per_device(1_000),
             f"{HYPERPARAMETERS_V05}, Mask R-CNN: 1000 · batch size, from a pool of all examples (of a device)",
         ),
     ),
@@ -115,27 +93,25 @@ V07 = replace(
     rows=(
         *EVERY_V07,
         *_BOTH,
-        Rule(("dataset",), OneOf(("coco2017",)), "v0.7, Benchmarks: COCO; the reference's split, of COCO 2017"),
-        Rule(("learning_rate",), Multiple(0.02), f"{_ROW_V07} opt_base_learning_rate; closed_maskrcnn.yaml"),
-        Rule(("warmup_steps",), Whole(0), f"{_ROW_V07} opt_learning_rate_warmup_steps; closed_maskrcnn.yaml"),
+        rule("dataset", one_of("coco2017"), "v0.7, Benchmarks: COCO; the reference's split, of COCO 2017"),
+        rule("learning_rate", multiple(0.02), f"{_ROW_V07} opt_base_learning_rate; closed_maskrcnn.yaml"),
+        rule("warmup_steps", whole(0), f"{_ROW_V07} opt_learning_rate_warmup_steps; closed_maskrcnn.yaml"),
         warm_up(f"{_ROW_V07} opt_base_learning_rate: the learning rate after warm up and before decay"),
-        Rule(
-            ("warmup_start",),
-            Below((1.0,)),
+        rule(
+            "warmup_start",
+            below(1.0),
             f"{_ROW_V07} opt_learning_rate_warmup_factor: unconstrained; closed_maskrcnn.yaml wants a slope above 0",
         ),
-        Rule(("decay_factor",), OneOf((0.1,)), f"{_ROW_V07} opt_learning_rate_decay_factor; closed_maskrcnn.yaml"),
-        Rule(
-            ("decay_boundaries",),
-            Stretched(_DECAY_STEPS),
+        rule("decay_factor", one_of(0.1), f"{_ROW_V07} opt_learning_rate_decay_factor; closed_maskrcnn.yaml"),
+        rule(
+            "decay_boundaries",
+            stretched(_DECAY_STEPS),
             f"{_ROW_V07} opt_learning_rate_decay_steps: (60000, 80000) · (1 + K/10) · 16 / global batch",
         ),
-        Rule(
-            ("num_image_candidates",), OneOf((1_000, 2_000)), f"{_ROW_V07} num_image_candidates; closed_maskrcnn.yaml"
-        ),
-        Rule(
-            ("num_image_candidates",),
-            PerDevice(1_000),
+        rule("num_image_candidates", one_of(1_000, 2_000), f"{_ROW_V07} num_image_candidates; closed_maskrcnn.yaml"),
+        rule(
+            "num_image_candidates",
+            per_device(1_000),
             f"{_ROW_V07} num_image_candidates: 1000 · batch per chip; closed_maskrcnn.yaml",
         ),
     ),

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.api import Defaults, Json, Round, hyperparameter, option
-from workloads.common.coco.average_precision import EVALUATORS
-from workloads.common.images.workload import ImageOptions
-from workloads.common.networks.backbones import BackboneOptions
+from workloads.api import Json, hyperparameter, option
+from workloads.common.coco.workload import DetectionOptions
 
 TARGETS: Mapping[str, float] = {"BBOX": 0.377, "SEGM": 0.339}
 """COCO AP of boxes and of masks, both to be met at one evaluation (rules texts of v0.5 to v0.7). Named as logs name them."""
@@ -73,19 +71,6 @@ DEMO_MODEL: Mapping[str, Json] = {
 """The same code, smaller (docs/demos.md)."""
 
 
-def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json]) -> Defaults:
-    """What a profile means in a round, with the padded shapes that the user typed.
-
-    Raises ValueError for a profile that there is not.
-    """
-    given = str(options.get("padded_shapes") or "auto")
-    if profile == "demo":
-        return Defaults("coco-demo", "demo", with_shapes(DEMO_MODEL, given), DEMO_TARGETS)
-    if profile in ("reference", "synthetic"):
-        return of_round.defaults(profile, with_shapes(REFERENCE_MODEL, given))
-    raise ValueError(f"profile={profile}: maskrcnn has reference, demo, synthetic")
-
-
 def with_shapes(model: Mapping[str, Json], given: str) -> Mapping[str, Json]:
     """The model with `padded_shapes` as typed: `800x1344+1344x800`, height before width; `auto` changes nothing.
 
@@ -113,32 +98,21 @@ def default_shapes(model: Mapping[str, Json]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskRCNNOptions(BackboneOptions, ImageOptions):
-    """`workload.*`. 0 or empty where a set's decay has no such value."""
+class MaskRCNNOptions(DetectionOptions):
+    """`workload.*`."""
 
     name: str = "maskrcnn"
-    optimizer: str = hyperparameter("update rule", choices=("sgd",), typed=False)
-    learning_rate: float = hyperparameter("rate after the warm-up", minimum=0.0)
-    momentum: float = hyperparameter("momentum", minimum=0.0, typed=False)
     weight_decay: float = hyperparameter("L2 decay; biases have none", minimum=0.0)
-    warmup_steps: int = hyperparameter("steps of warm-up", minimum=0)
     warmup_start: float = hyperparameter(
         "the first rate, as a share of the rate; rules: 1 - 2^-k for a whole k", minimum=0.0
     )
     num_image_candidates: int = hyperparameter(
         "proposals of a device's batch that training goes on with; rules: a multiple of 1000", minimum=1
     )
-    decay: str = hyperparameter(
-        "steps: times decay_factor at each of decay_boundaries; cosine: to 0 at horizon_epochs",
-        choices=("steps", "cosine"),
-        typed=False,
-    )
     evaluation_interval_epochs: int = hyperparameter("epochs between evaluations", minimum=1, typed=False)
     decay_boundaries: tuple[float, ...] = hyperparameter(
         "of decay=steps, in steps of 16 images", default=(), minimum=0.0, typed=False
     )
-    decay_factor: float = hyperparameter("of decay=steps", default=1.0, minimum=0.0, typed=False)
-    horizon_epochs: int = hyperparameter("of decay=cosine", default=0, minimum=0, typed=False)
     padded_shapes: str = option(
         "auto",
         "HEIGHTxWIDTH+… of the shapes that batches are padded to, multiples of 32; auto: the profile's",
@@ -146,5 +120,4 @@ class MaskRCNNOptions(BackboneOptions, ImageOptions):
         example="800x1344+1344x800",
     )
     evaluation_batch_size: int = option(8, "images per device and evaluation step", minimum=1)
-    evaluator: str = option("pycocotools", "what computes COCO's AP; both give the same number", choices=EVALUATORS)
     target: float | None = option(None, "workload.target.BBOX and workload.target.SEGM: AP to reach", minimum=0.0)

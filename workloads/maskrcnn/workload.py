@@ -19,30 +19,28 @@ from workloads.api import (
     Facts,
     Json,
     LossScaling,
-    OptimizerSettings,
     ParameterRule,
     Place,
     Settings,
 )
-from workloads.common import schedules
+from workloads.common.coco.workload import DetectionWorkload
 from workloads.common.images.counts import stream_steps
 from workloads.common.images.shape_groups import count_name
-from workloads.common.images.workload import ImageWorkload
 from workloads.common.networks import backbones
+from workloads.common.networks.backbones import Decode, Published, Shapes
 from workloads.maskrcnn import backbone, network
 from workloads.maskrcnn.rules import ROUNDS
-from workloads.maskrcnn.settings import MaskRCNNOptions, profile_defaults
+from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, MaskRCNNOptions, with_shapes
 
 BOUNDARY_IMAGES = 16
 """Images of a step that `decay_boundaries` counts (rules of v0.7, opt_learning_rate_decay_steps)."""
 
 
-class MaskRCNN(ImageWorkload):
+class MaskRCNN(DetectionWorkload):
     """Object detection, heavy."""
 
     name = "maskrcnn"
     log_name = "maskrcnn"
-    default_rules = "v0.7"
     precisions = {
         "pytorch": ("fp32", "tf32", "bf16", "fp16"),
         "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
@@ -52,38 +50,35 @@ class MaskRCNN(ImageWorkload):
     """The reference's, by apex AMP: a step that overflows is skipped."""
     linear_choice = ("pytorch",)
     rules = ROUNDS
-    official_runs = 5
     measure_threads = 2
     Options = MaskRCNNOptions
     options: MaskRCNNOptions
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
-        self.model: Mapping[str, Json] = {**settings.model, "classes": facts.sizes["classes"]}
-        """`settings.model` with the classes of the data."""
         self.network = network.build(self.model)
         if settings.profile != "demo" and self.network.classes == 80:
             network.check_reference_counts(self.network)
 
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
-        """Both targets are the same under all rules; v0.5 has COCO 2014."""
-        return profile_defaults(profile, cls.round_named(rules), options)
+        """Both targets are the same under all rules; v0.5 has COCO 2014. With the padded shapes that the user typed."""
+        shapes = str(options.get("padded_shapes") or "auto")
+        demo = Defaults("coco-demo", "demo", with_shapes(DEMO_MODEL, shapes), DEMO_TARGETS)
+        return cls.round_named(rules).defaults(cls.name, profile, with_shapes(REFERENCE_MODEL, shapes), demo)
 
     @classmethod
-    def resolve(cls, settings: Settings) -> Settings:
-        """A reference run starts from the published backbone: from random weights it is another task."""
-        layers = network.build(settings.model)
-        decode = partial(backbone.decode, layers=layers)
-        return backbones.resolve(settings, backbone.PUBLISHED, backbone.shapes(layers), decode)
+    def backbone(cls, model: Mapping[str, Json]) -> tuple[Published, Shapes, Decode]:
+        """Detectron's, or torchvision's."""
+        layers = network.build(model)
+        return backbone.PUBLISHED, backbone.shapes(layers), partial(backbone.decode, layers=layers)
 
     @classmethod
-    def read_facts(cls, settings: Settings) -> Facts:
-        """Counts from the prepared data's manifest and index; COCO's published ones under profile=synthetic."""
+    def counts(cls, settings: Settings) -> Facts:
+        """Counts from the prepared data's manifest and index."""
         from workloads.maskrcnn.input.facts import read_facts
 
-        of_data = read_facts(settings)
-        return replace(of_data, notes=(*of_data.notes, *backbones.notes(settings, backbone.PUBLISHED)))
+        return read_facts(settings)
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
@@ -111,26 +106,13 @@ class MaskRCNN(ImageWorkload):
         base, warmup_steps = values.learning_rate, values.warmup_steps
         if step < warmup_steps:
             return base * (1 - (1 - values.warmup_start) * ((warmup_steps - step) / warmup_steps))
-        if values.decay == "steps":
-            return schedules.step_decay(step, self.decay_steps, base, values.decay_factor)
-        horizon = values.horizon_epochs * self.steps_per_epoch
-        return schedules.cosine_decay(step, warmup_steps, horizon - warmup_steps, base)
+        return self.decayed_rate(step)
 
     @property
     def warmup_slope(self) -> float:
         """By how much the rate rises with each step of the warm-up: the rules' warm-up factor, rate / (steps · 2^k)."""
         values = self.options
         return values.learning_rate * (1 - values.warmup_start) / max(values.warmup_steps, 1)
-
-    @property
-    def warm_up_steps(self) -> int:
-        """As the set says."""
-        return self.options.warmup_steps
-
-    @property
-    def first_decay_step(self) -> int | None:
-        """The first of the steps; a cosine begins where the warm-up ends."""
-        return self.decay_steps[0] if self.options.decay == "steps" else None
 
     @property
     def decay_steps(self) -> list[int]:
@@ -144,10 +126,6 @@ class MaskRCNN(ImageWorkload):
         while True:
             epoch += self.options.evaluation_interval_epochs
             yield epoch * self.steps_per_epoch
-
-    def optimizer(self) -> OptimizerSettings:
-        values = self.options
-        return OptimizerSettings(values.optimizer, momentum=values.momentum, loss_scaling=self.loss_scaling)
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """Biases at twice the rate without decay; what the reference freezes is frozen."""
@@ -195,10 +173,9 @@ class MaskRCNN(ImageWorkload):
 
     # -- weights, data, quality -----------------------------------------------------------------------------------
 
-    def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Drawn by hash, the same bytes in every framework; trunk and frozen norms from `backbone.weights`, if there is one."""
-        drawn = network.initial_weights(self.network, seed)
-        return backbones.initial_weights(self.settings, backbone.shapes(self.network), drawn)
+    def drawn_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
+        """Of every layer, and of frozen norms."""
+        return network.initial_weights(self.network, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:
         """Open the arrays; images are read, decoded, resized and matched to anchors by threads while training consumes them."""

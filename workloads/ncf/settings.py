@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workloads.api import Defaults, Round, hyperparameter, option
+from workloads.api import hyperparameter, option
 from workloads.common.options import DataThreadsOptions
 
 REFERENCE_MODEL = {"mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64]}
 """Reference neumf.py; the first size is the concatenated input, so the MLP embeddings have 128 each."""
 DEMO_MODEL = {"mf_dim": 16, "mlp_layer_sizes": [64, 64, 32, 16]}
-
-
-def profile_defaults(profile: str, of_round: Round) -> Defaults:
-    """What a profile means in a round; a demo has the round's target. Raises ValueError for one that there is not."""
-    if profile == "demo":
-        return Defaults("ml-demo", "demo", DEMO_MODEL, of_round.targets)
-    if profile in ("reference", "synthetic"):
-        return of_round.defaults(profile, REFERENCE_MODEL)
-    raise ValueError(f"profile={profile}: ncf has reference, demo, synthetic")
 
 
 @dataclass(frozen=True, kw_only=True)

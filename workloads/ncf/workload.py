@@ -26,7 +26,7 @@ from workloads.ncf import sampling, weights
 from workloads.ncf.data import NCFData, SyntheticNCFData, evaluation_users_per_batch, published_facts, read_facts
 from workloads.ncf.metrics import hit_rate, hits
 from workloads.ncf.rules import ROUNDS
-from workloads.ncf.settings import NCFOptions, profile_defaults
+from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL, NCFOptions
 from workloads.ncf.sharding import SAMPLES_PER_POSITIVE
 
 REFERENCE_PARAMETERS = 31_832_577
@@ -61,8 +61,11 @@ class NCF(Workload):
 
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
-        """NCF was part of round v0.5 alone."""
-        return profile_defaults(profile, cls.round_named(rules))
+        """NCF was part of round v0.5 alone; a demo has the round's target."""
+        found = cls.round_named(rules)
+        return found.defaults(
+            cls.name, profile, REFERENCE_MODEL, Defaults("ml-demo", "demo", DEMO_MODEL, found.targets)
+        )
 
     @classmethod
     def read_facts(cls, settings: Settings) -> Facts:

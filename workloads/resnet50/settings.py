@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.api import Defaults, Json, Round, hyperparameter, option
+from workloads.api import Defaults, Json, hyperparameter, option
 from workloads.common.images.workload import ImageOptions
 from workloads.resnet50.network import INITIALISATIONS
-
-DEMO_TARGET_TOP1 = 0.80
 
 REFERENCE_MODEL: Mapping[str, Json] = {
     "blocks": [3, 4, 6, 3],
@@ -32,13 +30,7 @@ DEMO_MODEL: Mapping[str, Json] = {
 """The same code, smaller (docs/demos.md): crops of 5 % hide what decides between these classes."""
 
 
-def profile_defaults(profile: str, of_round: Round) -> Defaults:
-    """What a profile means in a round. Raises ValueError for one that there is not."""
-    if profile == "demo":
-        return Defaults("imagenet-demo", "demo", DEMO_MODEL, {"top1": DEMO_TARGET_TOP1})
-    if profile in ("reference", "synthetic"):
-        return of_round.defaults(profile, REFERENCE_MODEL)
-    raise ValueError(f"profile={profile}: resnet50 has reference, demo, synthetic")
+DEMO = Defaults("imagenet-demo", "demo", DEMO_MODEL, {"top1": 0.80})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from workloads.common import schedules
 from workloads.common.images.batches.classifier import ClassifierWorkload
 from workloads.resnet50 import network
 from workloads.resnet50.rules import ROUNDS
-from workloads.resnet50.settings import ResNet50Options, profile_defaults
+from workloads.resnet50.settings import DEMO, REFERENCE_MODEL, ResNet50Options
 
 REFERENCE_PARAMETERS = 25_557_032
 """With 1,000 classes (reference resnet_model.py)."""
@@ -52,7 +52,7 @@ class ResNet50(ClassifierWorkload):
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """The target is the round's: 0.749 under v0.5, 0.759 under v0.7."""
-        return profile_defaults(profile, cls.round_named(rules))
+        return cls.round_named(rules).defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
 
     @classmethod
     def read_facts(cls, settings: Settings) -> Facts:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.api import Defaults, Json, Round, hyperparameter, option
-from workloads.common.coco.average_precision import EVALUATORS
-from workloads.common.images.workload import ImageOptions
-from workloads.common.networks.backbones import BackboneOptions
-
-DEMO_TARGET_MAP = 0.23
+from workloads.api import Defaults, Json, hyperparameter, option
+from workloads.common.coco.workload import DetectionOptions
 
 EVALUATION_ITERATIONS = (120_000, 160_000, 180_000, 200_000, 220_000, 240_000)
 """Of 32 images, counted from 0: AP is measured after each under v0.5 (reference and NVIDIA's train.py, `--evaluation`).
@@ -55,32 +51,16 @@ DEMO_MODEL: Mapping[str, Json] = {
 """The same code, smaller (docs/demos.md): half of the images are cropped, without a test of the overlap."""
 
 
-def profile_defaults(profile: str, of_round: Round) -> Defaults:
-    """What a profile means in a round. Raises ValueError for one that there is not."""
-    if profile == "demo":
-        return Defaults("coco-demo", "demo", DEMO_MODEL, {"map": DEMO_TARGET_MAP})
-    if profile in ("reference", "synthetic"):
-        return of_round.defaults(profile, REFERENCE_MODEL)
-    raise ValueError(f"profile={profile}: ssd has reference, demo, synthetic")
+DEMO = Defaults("coco-demo", "demo", DEMO_MODEL, {"map": 0.23})
 
 
 @dataclass(frozen=True, kw_only=True)
-class SSDOptions(BackboneOptions, ImageOptions):
-    """`workload.*`. 0 or empty where a set's decay has no such value."""
+class SSDOptions(DetectionOptions):
+    """`workload.*`."""
 
     name: str = "ssd"
-    optimizer: str = hyperparameter("update rule", choices=("sgd",), typed=False)
-    learning_rate: float = hyperparameter("rate after the warm-up", minimum=0.0)
-    momentum: float = hyperparameter("momentum", minimum=0.0, typed=False)
-    weight_decay: float = hyperparameter("L2 decay", minimum=0.0)
-    warmup_steps: int = hyperparameter("steps of warm-up", minimum=0)
     warmup_factor: int = hyperparameter("warm-up begins at rate · (1 - 2^-factor); 0: at 0", minimum=0)
     max_samples: int = hyperparameter("attempts at a crop before its mode is drawn again; rules: 1 or 50", minimum=1)
-    decay: str = hyperparameter(
-        "steps: times decay_factor at each of decay_boundaries; cosine: to 0 at horizon_epochs",
-        choices=("steps", "cosine"),
-        typed=False,
-    )
     plateau: str = hyperparameter(
         "rate from the warm-up to the first decay: base, or last_warm_up_rate, base · (1 - 1 / (steps · 2^factor))",
         choices=("base", "last_warm_up_rate"),
@@ -95,9 +75,5 @@ class SSDOptions(BackboneOptions, ImageOptions):
         choices=("epochs", "iterations_of_32"),
         typed=False,
     )
-    decay_boundaries: tuple[float, ...] = hyperparameter("of decay=steps", default=(), minimum=0.0, typed=False)
-    decay_factor: float = hyperparameter("of decay=steps", default=1.0, minimum=0.0, typed=False)
-    horizon_epochs: int = hyperparameter("of decay=cosine", default=0, minimum=0, typed=False)
     evaluation_batch_size: int = option(32, "images per device and evaluation step", minimum=1)
-    evaluator: str = option("pycocotools", "what computes COCO's AP; both give the same number", choices=EVALUATORS)
     target: float | None = option(None, "box AP to reach; null: the profile's", minimum=0.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from workloads.api import (
     Defaults,
     Facts,
     Json,
-    OptimizerSettings,
     ParameterRule,
     Place,
     Settings,
@@ -26,43 +24,42 @@ from workloads.api import (
 )
 from workloads.common import schedules
 from workloads.common.coco import average_precision
-from workloads.common.coco.facts import COCO2017, GROUND_TRUTH
+from workloads.common.coco.facts import COCO2017
+from workloads.common.coco.workload import DetectionWorkload, judged
 from workloads.common.images import index
-from workloads.common.images.workload import ImageWorkload
-from workloads.common.networks import backbones
+from workloads.common.networks import backbones, torch_files
+from workloads.common.networks.backbones import Decode, Published, Shapes
 from workloads.ssd import backbone, network, priors
 from workloads.ssd.detections import detect
 from workloads.ssd.rules import ROUNDS, V05
 from workloads.ssd.settings import (
+    DEMO,
     EVALUATION_EPOCHS,
     EVALUATION_ITERATIONS,
+    REFERENCE_MODEL,
     SSDOptions,
-    profile_defaults,
 )
 
 REFERENCE_PARAMETERS = 19_972_534
 """With 80 classes (reference ssd300.py)."""
 
 
-class SSD(ImageWorkload):
+class SSD(DetectionWorkload):
     """Object detection, light."""
 
     name = "ssd"
     log_name = "ssd"
-    default_rules = "v0.7"
     rules = ROUNDS
-    official_runs = 5
     measure_threads = 1
     Options = SSDOptions
     options: SSDOptions
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
-        model = {**settings.model, "classes": facts.sizes["classes"]}
-        self.network = network.build(model)
-        self.priors = priors.build(model)
-        sizes = network.map_sizes(self.network, int(model["image_size"]))
-        assert sizes == list(model["map_sizes"]), f"maps {sizes}, but priors for {model['map_sizes']}"
+        self.network = network.build(self.model)
+        self.priors = priors.build(self.model)
+        sizes = network.map_sizes(self.network, int(self.model["image_size"]))
+        assert sizes == list(self.model["map_sizes"]), f"maps {sizes}, but priors for {self.model['map_sizes']}"
         if settings.profile != "demo" and self.network.classes == 80:
             count = sum(network.parameter_counts(self.network).values())
             assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
@@ -70,21 +67,17 @@ class SSD(ImageWorkload):
     @classmethod
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """The target is the round's: 0.212 under v0.5, 0.230 under v0.7."""
-        return profile_defaults(profile, cls.round_named(rules))
+        return cls.round_named(rules).defaults(cls.name, profile, REFERENCE_MODEL, DEMO)
 
     @classmethod
-    def resolve(cls, settings: Settings) -> Settings:
-        """A reference run starts from the published backbone: from random weights it is another task."""
-        return backbones.resolve(settings, backbone.PUBLISHED, backbone.shapes(network.build(settings.model)))
+    def backbone(cls, model: Mapping[str, Json]) -> tuple[Published, Shapes, Decode]:
+        """torchvision's, whose names are the network's."""
+        return backbone.PUBLISHED, backbone.shapes(network.build(model)), torch_files.decode
 
     @classmethod
-    def read_facts(cls, settings: Settings) -> Facts:
-        """Counts from the prepared data's manifest; COCO's published ones under profile=synthetic.
-
-        Another backbone than the published one is a note.
-        """
-        of_data = COCO2017.for_settings(settings)
-        return replace(of_data, notes=(*of_data.notes, *backbones.notes(settings, backbone.PUBLISHED)))
+    def counts(cls, settings: Settings) -> Facts:
+        """Counts from the prepared data's manifest."""
+        return COCO2017.for_settings(settings)
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
@@ -96,26 +89,10 @@ class SSD(ImageWorkload):
     def learning_rate(self, step: int) -> float:
         """The workload's own warm-up, then steps or half a cosine."""
         values = self.options
-        base, warmup_steps = values.learning_rate, values.warmup_steps
-        if values.plateau == "last_warm_up_rate" and warmup_steps and step < self.decay_steps[0]:
-            step = min(step, warmup_steps - 1)
-        warming = schedules.warm_up_from(step, warmup_steps, base, values.warmup_factor)
-        if warming is not None:
-            return warming
-        if values.decay == "steps":
-            return schedules.step_decay(step, self.decay_steps, base, values.decay_factor)
-        horizon = values.horizon_epochs * self.steps_per_epoch
-        return schedules.cosine_decay(step, warmup_steps, horizon - warmup_steps, base)
-
-    @property
-    def warm_up_steps(self) -> int:
-        """As the set says."""
-        return self.options.warmup_steps
-
-    @property
-    def first_decay_step(self) -> int | None:
-        """The first of the steps; a cosine begins where the warm-up ends."""
-        return self.decay_steps[0] if self.options.decay == "steps" else None
+        if values.plateau == "last_warm_up_rate" and values.warmup_steps and step < self.decay_steps[0]:
+            step = min(step, values.warmup_steps - 1)
+        warming = schedules.warm_up_from(step, values.warmup_steps, values.learning_rate, values.warmup_factor)
+        return self.decayed_rate(step) if warming is None else warming
 
     @property
     def decay_steps(self) -> list[int]:
@@ -146,10 +123,6 @@ class SSD(ImageWorkload):
             return (self._step_of(iteration) + 1 for iteration in _continued(EVALUATION_ITERATIONS))
         return (epoch * self.steps_per_epoch for epoch in _continued(EVALUATION_EPOCHS))
 
-    def optimizer(self) -> OptimizerSettings:
-        values = self.options
-        return OptimizerSettings(values.optimizer, momentum=values.momentum, loss_scaling=self.loss_scaling)
-
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """SGD decays every parameter, batch norm and biases included (reference train.py)."""
         return ParameterRule(self.options.weight_decay)
@@ -161,10 +134,9 @@ class SSD(ImageWorkload):
         boxes = len(self.priors)
         return {"offset": ArraySpec((count, 4, boxes), "float32"), "label": ArraySpec((count, boxes), "int32")}
 
-    def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Drawn by hash, the same bytes in every framework; trunk and statistics from `backbone.weights`, if there is one."""
-        drawn = network.initial_weights(self.network, seed)
-        return backbones.initial_weights(self.settings, backbone.shapes(self.network), drawn)
+    def drawn_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
+        """Of trunk, extras and heads."""
+        return network.initial_weights(self.network, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:
         """Open the arrays; images are read, decoded, cropped and matched by threads while training consumes them."""
@@ -203,12 +175,7 @@ class SSD(ImageWorkload):
         count = self.facts.evaluation_samples
         check_each_once(results["seen"], count, "images")
         folder = Path(self.settings.data_dir)
-        truth = average_precision.read_ground_truth(folder / GROUND_TRUTH)
-        images = index.read(folder, "val", folder, count).label
-        categories = np.sort([category["id"] for category in truth["categories"]])
-        detections = average_precision.rows(
-            images[results["number"]], results["box"], results["score"], categories[results["label"] - 1]
-        )
+        truth, detections = judged(folder, index.read(folder, "val", folder, count).label, results)
         return {"map": average_precision.average_precision(truth, detections, self.options.evaluator)}
 
     def log_keys(self) -> Mapping[str, Json]:

@@ -58,15 +58,12 @@ def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json])
 
     Raises ValueError for a profile or a size that there is not.
     """
-    if profile not in ("reference", "demo", "synthetic"):
-        raise ValueError(f"profile={profile}: transformer has reference, demo, synthetic")
-    demo = profile == "demo"
     given = {name: options[name] for name in SIZES if options.get(name) is not None}
-    model = {**(DEMO_MODEL if demo else REFERENCE_MODEL), **given}
-    _check_sizes(model)
-    if demo:
-        return Defaults("translation-demo", "demo", model, {"bleu": of_round.bleu_point * DEMO_TARGET_BLEU})
-    return of_round.defaults(profile, model)
+    models = [{**model, **given} for model in (REFERENCE_MODEL, DEMO_MODEL)]
+    _check_sizes(models[profile == "demo"])
+    target = {"bleu": of_round.bleu_point * DEMO_TARGET_BLEU}
+    demo = Defaults("translation-demo", "demo", models[1], target)
+    return of_round.defaults("transformer", profile, models[0], demo)
 
 
 def _check_sizes(model: Mapping[str, Json]) -> None:

@@ -5,53 +5,53 @@ import pytest
 from suite.common import registry
 from workloads.api import ROUNDS, Settings
 from workloads.api.rules import (
-    Above,
-    AtLeast,
-    AtMost,
-    Below,
-    Free,
-    LessHalvings,
-    Multiple,
-    OneOf,
-    PerBatch,
-    PerDevice,
-    PowerOfTwo,
-    Reference,
-    Rule,
-    Stretched,
-    Targets,
-    Whole,
+    ANY,
+    LESS_HALVINGS,
+    above,
+    at_least,
+    at_most,
+    at_targets,
+    below,
     deviations,
+    multiple,
+    one_of,
+    per_batch,
+    per_device,
+    power_of_two,
+    reference,
+    rule,
+    stretched,
+    whole,
 )
 
-BOUNDARIES = Stretched((40, 50))
-LATER = Stretched((40, 50), least=0)
+BOUNDARIES = stretched((40, 50))
+LATER = stretched((40, 50), least=0)
 
 
 @pytest.mark.parametrize(
     ("allowed", "fine", "refused"),
     [
-        (OneOf((1, 50)), [1, 50, 1.0], [2, 0]),
-        (OneOf(((1, 2),)), [[1, 2], (1, 2)], [[2, 1], 1]),
-        (Whole(1, 4), [1, 4, 2.0], [0, 5, 1.5]),
-        (Whole(0), [0, 10**6], [-1, 0.5]),
-        (AtLeast(3), [3, 4.5], [2.9]),
-        (AtLeast("warmup"), [5], [4]),
-        (AtMost(0.01), [0, 0.01], [0.010001]),
-        (Above(0), [1e-9], [0, -1]),
-        (Below((32_768,)), [32_767], [32_768]),
-        (Below((9, "warmup", "nothing")), [4], [5, 9]),
-        (Multiple(0.001), [0.001, 0.6, 7.4], [0.0, -0.001, 0.0015, 0.51234, float("inf"), float("nan")]),
-        (PowerOfTwo(1e-4), [1e-4, 2.5e-5, 8e-4], [5e-4, 3e-4, 0.0, -1e-4]),
-        (PerBatch(0.128, 256), [0.032], [0.064]),
-        (PerDevice(1_000), [16_000], [1_000, 64_000]),
-        (LessHalvings(), [0, 0.5, 0.75, 1 - 2**-10], [1 / 3, 1, 1.5, -1]),
+        (one_of(1, 50), [1, 50, 1.0], [2, 0]),
+        (one_of((1, 2)), [[1, 2], (1, 2)], [[2, 1], 1]),
+        (whole(1, 4), [1, 4, 2.0], [0, 5, 1.5]),
+        (whole(0), [0, 10**6], [-1, 0.5]),
+        (at_least(3), [3, 4.5], [2.9]),
+        (at_least("warmup"), [5], [4]),
+        (at_most(0.01), [0, 0.01], [0.010001]),
+        (above(0), [1e-9], [0, -1]),
+        (below(32_768), [32_767], [32_768]),
+        (below(9, "warmup", "nothing"), [4], [5, 9]),
+        (multiple(0.001), [0.001, 0.6, 7.4], [0.0, -0.001, 0.0015, 0.51234, float("inf"), float("nan")]),
+        (power_of_two(1e-4), [1e-4, 2.5e-5, 8e-4], [5e-4, 3e-4, 0.0, -1e-4]),
+        (per_batch(0.128, 256), [0.032], [0.064]),
+        (per_device(1_000), [16_000], [1_000, 64_000]),
+        (LESS_HALVINGS, [0, 0.5, 0.75, 1 - 2**-10], [1 / 3, 1, 1.5, -1]),
         (BOUNDARIES, [[40, 50], [44, 55], [36, 45], [80, 100]], [[44, 50], [42, 52.5], [40], [0, 0], [-4, -5]]),
         (LATER, [[40, 50], [44, 55]], [[36, 45]]),
-        (Targets({"box": 0.3, "mask": 0.2}), [{"box": 0.3, "mask": 0.4}], [{"box": 0.3}, {"box": 0.4, "mask": 0.1}]),
-        (Reference({"sides": (1, 2)}), [{"sides": [1, 2]}], [{"sides": [1, 3]}, {}, {"sides": [1, 2], "more": 1}]),
+        (at_targets({"box": 0.3, "mask": 0.2}), [{"box": 0.3, "mask": 0.4}], [{"box": 0.3}, {"box": 0.4, "mask": 0.1}]),
+        (reference({"sides": (1, 2)}), [{"sides": [1, 2]}], [{"sides": [1, 3]}, {}, {"sides": [1, 2], "more": 1}]),
         (
-            Reference({"side": 1, "pad": 2}, free=("pad",)),
+            reference({"side": 1, "pad": 2}, free=("pad",)),
             [{"side": 1, "pad": 3}],
             [{"side": 1}, {"side": 2, "pad": 2}],
         ),
@@ -65,9 +65,9 @@ def test_what_a_kind_allows(allowed, fine, refused):
 
 def test_rows_are_alternatives_where_they_apply():
     rows = (
-        Rule(("rate",), Multiple(0.1), "a line"),
-        Rule(("rate",), OneOf((0.03,)), "another"),
-        Rule(("rate",), Free(), "a third", {"kind": OneOf(("lars",))}),
+        rule("rate", multiple(0.1), "a line"),
+        rule("rate", one_of(0.03), "another"),
+        rule("rate", ANY, "a third", {"kind": one_of("lars")}),
     )
 
     def found(rate, kind):
@@ -79,11 +79,11 @@ def test_rows_are_alternatives_where_they_apply():
 
 def test_phrases_name_what_differs():
     rows = (
-        Rule(("model",), Reference({"width": 64, "depth": 2}), "a line"),
-        Rule(("targets",), Targets({"top1": 0.759}), "a line"),
-        Rule(("cache_clear",), OneOf((True,)), "a line"),
-        Rule(("unit",), OneOf(("epochs",)), "a line"),
-        Rule(("rate",), Free(), "a line"),
+        rule("model", reference({"width": 64, "depth": 2}), "a line"),
+        rule("targets", at_targets({"top1": 0.759}), "a line"),
+        rule("cache_clear", one_of(True), "a line"),
+        rule("unit", one_of("epochs"), "a line"),
+        rule("rate", ANY, "a line"),
     )
     values = {"model": {"width": 32, "depth": 2, "gain": 1}, "targets": {"top1": 0.7}, "cache_clear": False}
     values |= {"unit": "", "rate": 1, "new": 2}

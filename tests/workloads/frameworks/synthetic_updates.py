@@ -22,6 +22,8 @@ OVERFLOW = 4
 HUGE = 1e37
 DYNAMIC = LossScaling("dynamic", start=2.0**11, growth_interval=3, maximum=2.0**11)
 """Does not grow beyond the maximum after step 2; halved by the overflow, grown again after step 7."""
+STATIC = LossScaling("static", 1024.0)
+CUT = {"clip_norm": 4.0, "accumulation_steps": 2}
 OPTIMIZERS = {
     "sgd": OptimizerSettings("sgd", momentum=0.9),
     "sgdinside": OptimizerSettings("sgd", momentum=0.9, momentum_rate="inside"),
@@ -44,16 +46,28 @@ VARIANTS = {
     "rules": ({}, RULES),
     "frozen": ({}, FROZEN),
     "pieces": ({"accumulation_steps": 3}, {}),
-    "static": ({"loss_scaling": LossScaling("static", 1024.0)}, {}),
-    "dynamic": ({"loss_scaling": DYNAMIC}, {}),
-    "everything": ({"loss_scaling": DYNAMIC, "clip_norm": 4.0, "accumulation_steps": 2}, {**RULES, **FROZEN}),
+    "static": ({"loss_scaling": STATIC}, {}),
+    "everything": ({"loss_scaling": STATIC, **CUT}, {**RULES, **FROZEN}),
+    "skipped": ({"loss_scaling": DYNAMIC, **CUT}, {**RULES, **FROZEN}),
 }
-"""Name to changes of the optimizer's settings, and rules by parameter."""
+"""Name to changes of the optimizer's settings, and rules by parameter; `skipped` is `everything` under a dynamic scale."""
 OWN = ("rules", "static", "everything")
 FEWER = {"sgdinside": OWN, "larsoutside": OWN, **dict.fromkeys(("lars", "adam", "rmsprop"), ("plain", *OWN))}
 """Variants of optimizers beside SGD, which show their own arithmetic: `everything` clips, scales, freezes and adds pieces."""
-CASES = [f"{name}-{variant}" for name in OPTIMIZERS for variant in FEWER.get(name, VARIANTS)]
-"""Names of workloads."""
+SKIPPING = {"pytorch": ("sgd", "adam"), "tensorflow": ("sgd", "lars"), "mxnet": ()}
+"""Framework to the optimizers that have a dynamic scale."""
+
+
+def skipping(optimizer, framework):
+    """`everything` with the scale that the optimizer has there."""
+    return "skipped" if optimizer in SKIPPING[framework] else "everything"
+
+
+def cases(framework):
+    """Names of workloads."""
+    plain = [variant for variant in VARIANTS if variant != "skipped"]
+    fixed = [f"{name}-{variant}" for name in OPTIMIZERS for variant in FEWER.get(name, plain)]
+    return [*fixed, *(f"{name}-skipped" for name in SKIPPING[framework])]
 
 
 class Updates(Synthetic):

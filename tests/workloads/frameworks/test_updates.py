@@ -10,14 +10,16 @@ from suite.compliance.equivalences import FROM_FLOAT64
 from tests.frameworks_probe import below, probe, probe_together, relative
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.devices import FRAMEWORKS, on_devices
-from tests.workloads.frameworks.synthetic_updates import CASES, OPTIMIZERS, OVERFLOW, SHAPES, STEPS, Updates
+from tests.workloads.frameworks.synthetic_updates import OPTIMIZERS, OVERFLOW, SHAPES, STEPS, Updates, skipping
 
-COMPILED = [f"{optimizer}-everything-compiled" for optimizer in ("sgd", "lars", "adam", "rmsprop")]
-ON_TWO = ["sgd-plain", "sgd-pieces", "sgd-dynamic", "adam-everything"]
+COMPILED = [f"{one}-{skipping(one, 'tensorflow')}-compiled" for one in ("sgd", "lars", "adam", "rmsprop")]
+ON_TWO = ["sgd-plain", "sgd-pieces", "sgd-skipped"]
 RUNS = {
-    **{("pytorch", 1): CASES, ("tensorflow", 1): [*CASES, *COMPILED], ("mxnet", 1): CASES, ("mxnet", 2): CASES},
-    **{(framework, 2): ON_TWO for framework in ("pytorch", "tensorflow")},
+    **{(framework, 1): synthetic_updates.cases(framework) for framework in FRAMEWORKS},
+    **{("pytorch", 2): [*ON_TWO, "adam-skipped"], ("tensorflow", 2): [*ON_TWO, "adam-everything"]},
+    ("mxnet", 2): synthetic_updates.cases("mxnet"),
 }
+RUNS["tensorflow", 1] += COMPILED
 """Framework and devices to what is computed. On two devices MXNet shares the work in its optimizers, the others before them."""
 TOLERANCE = 3e-6
 """Of the largest value of an array: fp32 rounds to 6e-8, ten steps of sums over samples, norms and velocities add up."""
@@ -80,7 +82,7 @@ def test_warm_up_leaves_no_trace(framework, devices, case):
         np.testing.assert_array_equal(value, np.broadcast_to(wanted, value.shape))
 
 
-@chosen(lambda case: "dynamic" in case or "everything" in case)
+@chosen(lambda case: "skipped" in case)
 def test_overflow_of_one_replica_changes_the_scale_alone(framework, devices, case):
     for found in computed(framework, devices, case):
         before, after = below(found, "before/"), below(found, "middle/")
@@ -105,7 +107,7 @@ def test_frozen_parameters_stay_have_no_state_and_do_not_travel(framework, devic
 
 
 def test_pytorch_sums_gradients_once_in_each_step_however_many_pieces():
-    cases = [f"{optimizer}-{variant}" for optimizer, variant in (("sgd", "pieces"), ("adam", "everything"))]
+    cases = [f"{optimizer}-{variant}" for optimizer, variant in (("sgd", "pieces"), ("adam", "skipped"))]
     for found in probe_together("pytorch", 2, "probes.small_pytorch.reduced", *cases):
         for case in cases:
             rules = workload_of(case).parameter_rule
@@ -114,22 +116,28 @@ def test_pytorch_sums_gradients_once_in_each_step_however_many_pieces():
 
 @pytest.mark.parametrize(("framework", "devices"), [("pytorch", 1), ("mxnet", 2)])
 def test_host_waits_for_no_device_during_a_step(framework, devices):
-    found = probe(framework, "probes.small_trainers.waits", framework, devices, *OPTIMIZERS)
-    assert {name: waits.tolist() for name, waits in found.items()} == {name: [] for name in OPTIMIZERS}
+    asked = [f"{name}-{skipping(name, framework)}" for name in OPTIMIZERS]
+    found = probe(framework, "probes.small_trainers.waits", framework, devices, *asked)
+    assert {name: waits.tolist() for name, waits in found.items()} == {name: [] for name in asked}
 
 
 def test_what_fp16_holds_does_not_shrink_with_mxnets_contexts():
     """A batch of 8 samples of each: the backward pass starts from its scale over 8 on any number of them."""
     found = probe("mxnet", "probes.small_mxnet.seeds")
     assert [found[f"none/{count}"] for count in (1, 2)] == [1 / 8, 1 / 16]
-    for mode, scale in (("static", 128), ("dynamic", 2048)):
-        assert [found[f"{mode}/{count}"] for count in (1, 2)] == [scale / 8, scale / 8]
+    assert [found[f"static/{count}"] for count in (1, 2)] == [128 / 8, 128 / 8]
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_optimizer_that_cannot_skip_a_step_is_refused_under_a_dynamic_scale(framework):
+    said = str(probe(framework, "probes.small_trainers.said", framework)["skipping"])
+    assert said.startswith("optimizer=rmsprop: it skips no steps here")
 
 
 def test_cases_clip_overflow_and_grow():
     """What the cases are made for happens in them."""
-    state = expected("sgd", "dynamic", 1)
-    assert expected("adam", "everything", 1)["adam.step"] == STEPS - 1
+    state = expected("sgd", "skipped", 1)
+    assert expected("adam", "skipped", 1)["adam.step"] == STEPS - 1
     assert 0 < OVERFLOW < STEPS - 1
     # At the maximum after step 2, halved by step 4, grown after 7; two clean steps since.
     assert (state["loss_scale"], state["loss_scale.clean_steps"]) == (2.0**11, 2)

@@ -36,8 +36,8 @@ V07 = settings("nvidia_v0.7_dgx1")
         (  # the reference of that round decays after 160,000 and 200,000 steps of 32 images: epochs 43.7 and 54.6
             settings("reference", "v0.5"),
             [
-                "decay_unit epochs, not iterations_of_32",
                 "decay_boundaries [40, 50], not [160000, 200000] · (1 + k/10), k ≥ 0",
+                "decay_unit epochs, not iterations_of_32",
             ],
         ),
         (

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,24 @@ MOST_TEXT = 80
 """Characters of a foreign value that a message shows."""
 
 
+IMAGE = np.dtype([("id", "i8"), ("name", object), ("width", "i8"), ("height", "i8"), ("folder", object)])
+"""`name` is a file's, without folder; width and height in pixels."""
+OBJECT = np.dtype(
+    [
+        ("image", "i8"),
+        ("id", "i8"),
+        ("box", "f8", (4,)),
+        ("label", "i4"),
+        ("area", "f8"),
+        ("crowd", "?"),
+        ("mask", object),
+    ]
+)
+"""`image`: id, and in `Annotations` row, of the image; `box`: left, top, width, height in pixels; `label`: from 1; `mask`: a
+`Mask`, a text that says what is wrong with one, or None."""
+Table = npt.NDArray[Any]
+
+
 @dataclass
 class Annotations:
     """What one file says; rows of images in order of their ids, rows of objects in order of images, then of annotation ids."""
@@ -38,114 +56,94 @@ class Annotations:
     path: Path
     categories: list[tuple[int, str]]
     """Ids and names in order of the ids; classes are numbered from 1 in this order."""
-    image_id: npt.NDArray[np.int64]
-    names: list[str]
-    """File names, without folder."""
-    width: npt.NDArray[np.int64]
-    height: npt.NDArray[np.int64]
-    image: npt.NDArray[np.int64]
-    """Row of each object's image."""
-    object_id: npt.NDArray[np.int64]
-    box: npt.NDArray[np.float64]
-    """(M, 4) left, top, width, height in pixels."""
-    label: npt.NDArray[np.int32]
-    area: npt.NDArray[np.float64]
-    crowd: npt.NDArray[np.bool_]
-    mask: list[Mask]
-    """Of each object; empty in a file without masks."""
-    folder: list[str]
-    """Of each image's file."""
+    images: Table
+    objects: Table
+    has_masks: bool
     problems: list[str] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     """What was left out because it is known of the published files."""
 
     def counts(self) -> npt.NDArray[np.int64]:
         """Objects of each image."""
-        return np.bincount(self.image, minlength=len(self.names)).astype(np.int64)
+        return np.bincount(self.objects["image"], minlength=len(self.images)).astype(np.int64)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Annotations:
         """Only some images, and their objects; `rows` rise."""
-        place = np.full(len(self.names), -1, np.int64)
+        place = np.full(len(self.images), -1, np.int64)
         place[rows] = np.arange(len(rows))
-        objects = np.flatnonzero(place[self.image] >= 0)
-        return Annotations(
-            self.path,
-            self.categories,
-            self.image_id[rows],
-            [self.names[row] for row in rows],
-            self.width[rows],
-            self.height[rows],
-            place[self.image[objects]],
-            self.object_id[objects],
-            self.box[objects],
-            self.label[objects],
-            self.area[objects],
-            self.crowd[objects],
-            [self.mask[row] for row in objects.tolist()] if self.mask else [],
-            [self.folder[row] for row in rows],
-        )
+        objects = self.objects[place[self.objects["image"]] >= 0]
+        objects["image"] = place[objects["image"]]
+        return Annotations(self.path, self.categories, self.images[rows], objects, self.has_masks)
+
+    def sides(self) -> Table:
+        """Width and height of each object's image, under these names."""
+        return np.asarray(self.images[["width", "height"]][self.objects["image"]])
 
 
 def parse(path: Path, data: bytes, folder: str = "") -> Annotations:
     """The annotations in the content `data` of the file `path`, of images in `folder`. Raises ValueError naming the file."""
     with _uncollected():
-        return _parse(path, data, folder)
+        content = _load(path, data)
+        categories = _categories(path, content["categories"])
+        problems: list[str] = []
+        known: list[str] = []
+        images = _images(path, content["images"], folder, problems)
+        numbers = {category: number for number, (category, _) in enumerate(categories, 1)}
+        objects = _objects(path, content["annotations"], images, numbers, problems, known)
+        has_masks = any(each[-1] is not None for each in objects)
+        if has_masks:
+            objects = _with_masks(path, objects, images, problems)
+        tables = np.array(list(images.values()), IMAGE), np.array(objects, OBJECT)
+        return _ordered(path, categories, *tables, has_masks, problems, known)
 
 
-def _parse(path: Path, data: bytes, folder: str) -> Annotations:
-    content = _load(path, data)
-    categories = _categories(path, content["categories"])
-    problems: list[str] = []
-    images = _images(path, content["images"], problems)
-    numbers = {category: number for number, (category, _) in enumerate(categories, 1)}
-    known: list[str] = []
-    objects = _objects(path, content["annotations"], images, numbers, problems, known)
-    has_masks = any(each.mask is not None for each in objects)
-    if has_masks:
-        objects = _with_masks(path, objects, images, problems)
-    ids = sorted(images)
-    rows = {image: row for row, image in enumerate(ids)}
-    objects.sort(key=lambda each: (rows[each.image], each.number))
+def merge(parts: Sequence[Annotations]) -> Annotations:
+    """Several files as one: COCO 2014's training images of round v0.5 lie in two. Raises ValueError where they do not belong
+    together."""
+    first, *others = parts
+    for other in others:
+        if other.categories != first.categories or other.has_masks != first.has_masks:
+            raise ValueError(f"{other.path}: other categories or masks than {first.path}; both must be of one data set")
+        shared = np.intersect1d(first.images["id"], other.images["id"])
+        if len(shared):
+            raise ValueError(f"{other.path}: image {shared[0]} stands in {first.path} too")
+    for part in parts:
+        part.objects["image"] = part.images["id"][part.objects["image"]]
+    images, objects = (np.concatenate([getattr(part, kind) for part in parts]) for kind in ("images", "objects"))
+    lines = ([line for part in parts for line in getattr(part, kind)] for kind in ("problems", "known"))
+    return _ordered(first.path, first.categories, images, objects, first.has_masks, *lines)
+
+
+def _ordered(
+    path: Path, categories: list[tuple[int, str]], images: Table, objects: Table, has_masks: bool, *lines: list[str]
+) -> Annotations:
+    """Of rows in any order, those of objects with their image's id."""
+    images = images[np.argsort(images["id"])]
+    objects["image"] = np.searchsorted(images["id"], objects["image"])
     return Annotations(
-        path,
-        categories,
-        np.array(ids, np.int64),
-        [images[image][0] for image in ids],
-        np.array([images[image][1] for image in ids], np.int64),
-        np.array([images[image][2] for image in ids], np.int64),
-        np.array([rows[each.image] for each in objects], np.int64),
-        np.array([each.number for each in objects], np.int64),
-        np.array([each.box for each in objects], np.float64).reshape(-1, 4),
-        np.array([each.label for each in objects], np.int32),
-        np.array([each.area for each in objects], np.float64),
-        np.array([each.crowd for each in objects], bool),
-        [each.mask for each in objects if isinstance(each.mask, Mask)] if has_masks else [],
-        [folder] * len(ids),
-        problems,
-        known,
+        path, categories, images, objects[np.lexsort((objects["id"], objects["image"]))], has_masks, *lines
     )
 
 
 def ground_truth(annotations: Annotations) -> dict[str, Any]:
     """What COCO's metric wants to know, as it stands in such a file, without masks."""
     category_of_label = [category for category, _ in annotations.categories]
+    ids = annotations.images["id"].tolist()
     return {
         "images": [
-            {"id": int(image), "file_name": name, "width": int(width), "height": int(height)}
-            for image, name, width, height in zip(
-                annotations.image_id, annotations.names, annotations.width, annotations.height, strict=True
-            )
+            {"id": number, "file_name": name, "width": width, "height": height}
+            for number, name, width, height, _ in annotations.images.tolist()
         ],
         "annotations": [
             {
-                "id": int(annotations.object_id[row]),
-                "image_id": int(annotations.image_id[annotations.image[row]]),
-                "category_id": category_of_label[int(annotations.label[row]) - 1],
-                "bbox": annotations.box[row].tolist(),
-                "area": float(annotations.area[row]),
-                "iscrowd": int(annotations.crowd[row]),
+                "id": number,
+                "image_id": ids[image],
+                "category_id": category_of_label[label - 1],
+                "bbox": box.tolist(),
+                "area": area,
+                "iscrowd": int(crowd),
             }
-            for row in range(len(annotations.label))
+            for image, number, box, label, area, crowd, _ in annotations.objects.tolist()
         ],
         "categories": [{"id": category, "name": name} for category, name in annotations.categories],
     }
@@ -205,9 +203,9 @@ def _categories(path: Path, entries: Sequence[Any]) -> list[tuple[int, str]]:
     return sorted(names.items())
 
 
-def _images(path: Path, entries: Sequence[Any], problems: list[str]) -> dict[int, tuple[str, int, int]]:
-    """Id to file name, width and height."""
-    images: dict[int, tuple[str, int, int]] = {}
+def _images(path: Path, entries: Sequence[Any], folder: str, problems: list[str]) -> dict[int, tuple[Any, ...]]:
+    """Id to what `IMAGE` has."""
+    images: dict[int, tuple[Any, ...]] = {}
     files: dict[str, int] = {}
     for entry in entries:
         number = _id_of(entry)
@@ -216,7 +214,7 @@ def _images(path: Path, entries: Sequence[Any], problems: list[str]) -> dict[int
             continue
         name, width, height = (entry.get(key) for key in ("file_name", "width", "height"))
         if number in images:
-            problems.append(f"{path}: image {number} stands there twice ({images[number][0]}, {_text(name)})")
+            problems.append(f"{path}: image {number} stands there twice ({images[number][1]}, {_text(name)})")
         elif not isinstance(name, str) or not _is_plain(name):
             problems.append(f"{path}: image {number}: not the plain name of a file: {_text(name)}")
         elif name in files:
@@ -224,38 +222,21 @@ def _images(path: Path, entries: Sequence[Any], problems: list[str]) -> dict[int
         elif not (_is_id(width) and _is_id(height) and width and height):
             problems.append(f"{path}: image {number}: {_text(width)} x {_text(height)} pixels")
         else:
-            images[number] = (name, width, height)
+            images[number] = (number, name, width, height, folder)
             files[name] = number
     return images
-
-
-class Usable(NamedTuple):
-    """An annotation that can be used."""
-
-    number: int
-    """Its id."""
-    image: int
-    """The image's id."""
-    box: list[float]
-    """Left, top, width, height in pixels."""
-    label: int
-    """From 1."""
-    area: float
-    crowd: bool
-    mask: Mask | str | None
-    """A text says what is wrong with it."""
 
 
 def _objects(
     path: Path,
     entries: Sequence[Any],
-    images: Mapping[int, tuple[str, int, int]],
+    images: Mapping[int, tuple[Any, ...]],
     numbers: Mapping[int, int],
     problems: list[str],
     known: list[str],
-) -> list[Usable]:
-    """The annotations that can be used."""
-    usable: list[Usable] = []
+) -> list[tuple[Any, ...]]:
+    """What `OBJECT` has of the annotations that can be used."""
+    usable: list[tuple[Any, ...]] = []
     seen: set[int] = set()
     for entry in entries:
         number = entry.get("id") if isinstance(entry, dict) else None
@@ -275,34 +256,31 @@ def _objects(
         if not isinstance(category, int) or category not in numbers:
             problems.append(f"{path}: {what}: unknown category {_text(category)}")
             continue
-        wrong = _wrong_box(box, *images[image][1:]) or _wrong_area(area)
+        wrong = _wrong_box(box, *images[image][2:4]) or _wrong_area(area)
         if wrong and KNOWN_EMPTY.get(number) == image and _is_flat(box):
             known.append(f"{path}: {what}: {wrong}, as in the published file")
         elif wrong:
             problems.append(f"{path}: {what}: {wrong}")
         else:
             area = box[2] * box[3] if area is None else float(area)
-            floats, crowd = [float(value) for value in box], bool(entry.get("iscrowd"))
-            usable.append(Usable(number, image, floats, numbers[category], area, crowd, entry.get("segmentation")))
+            crowd, mask = bool(entry.get("iscrowd")), entry.get("segmentation")
+            usable.append((image, number, box, numbers[category], area, crowd, mask))
     return usable
 
 
 def _with_masks(
-    path: Path, objects: Sequence[Usable], images: Mapping[int, tuple[str, int, int]], problems: list[str]
-) -> list[Usable]:
+    path: Path, objects: Sequence[tuple[Any, ...]], images: Mapping[int, tuple[Any, ...]], problems: list[str]
+) -> list[tuple[Any, ...]]:
     """Those whose masks can be used, in a file that has masks."""
-    usable: list[Usable] = []
-    for each in objects:
-        if isinstance(each.mask, Mask):
-            usable.append(each)
-        else:
-            problems.append(f"{path}: annotation {each.number} (image {each.image}): {each.mask or 'it has no mask'}")
-    size = np.array([images[each.image][1:] for each in usable], np.int64).reshape(-1, 2)
-    kept_masks = [each.mask for each in usable if isinstance(each.mask, Mask)]
-    crowd = np.array([each.crowd for each in usable], bool)
-    wrong = masks.problems(kept_masks, size[:, 0], size[:, 1], crowd)
+    usable = [each for each in objects if isinstance(each[-1], Mask)]
+    for image, number, *_, mask in (each for each in objects if not isinstance(each[-1], Mask)):
+        problems.append(f"{path}: annotation {number} (image {image}): {mask or 'it has no mask'}")
+    size = np.array([images[each[0]][2:4] for each in usable], np.int64).reshape(-1, 2)
+    crowd = np.array([each[-2] for each in usable], bool)
+    wrong = masks.problems([each[-1] for each in usable], size[:, 0], size[:, 1], crowd)
     for row, what in sorted(wrong.items()):
-        problems.append(f"{path}: annotation {usable[row].number} (image {usable[row].image}): {what}")
+        image, number, *_ = usable[row]
+        problems.append(f"{path}: annotation {number} (image {image}): {what}")
     return [each for row, each in enumerate(usable) if row not in wrong]
 
 

@@ -19,9 +19,8 @@ import numpy.typing as npt
 
 from workloads.common.coco import annotations as coco
 from workloads.common.coco import masks, objects
-from workloads.common.coco.annotations import Annotations
+from workloads.common.coco.annotations import Annotations, merge
 from workloads.common.coco.facts import GROUND_TRUTH
-from workloads.common.coco.merging import merge
 from workloads.common.images import index
 from workloads.common.images.dataset import ImageDataset, fill
 from workloads.common.images.jpeg import Header
@@ -84,7 +83,7 @@ class CocoFolders(ImageDataset[Content]):
         bad, known = train.problems + val.problems, train.known + val.known
         counts, image_bytes = {"classes": len(train.categories)}, dict[str, int]()
         for split, annotated in annotations.items():
-            counts |= {f"{split}_images": len(annotated.names)}
+            counts |= {f"{split}_images": len(annotated.images)}
             chosen = annotated.take(self.chosen(annotated, split, train))
             usable, sizes, problems = self.checked(source, chosen)
             bad, image_bytes[split] = bad + problems, sum(sizes)
@@ -92,16 +91,16 @@ class CocoFolders(ImageDataset[Content]):
             kept = usable.take(full)
             empty = np.flatnonzero(usable.counts() == 0)
             counts[f"{split}_empty"] = len(empty)
-            counts[split], counts[f"{split}_objects"] = len(kept.names), len(kept.label)
-            if not kept.names:
+            counts[split], counts[f"{split}_objects"] = len(kept.images), len(kept.objects)
+            if not len(kept.images):
                 first = f"; the first problem is {bad[0]}" if bad else ""
                 raise ValueError(f"{annotated.path}: no image with objects can be used{first}")
             _write_index(folder, split, usable, full, sizes)
-            objects.write(folder, split, kept.counts(), kept.box, kept.label)
+            objects.write(folder, split, kept.counts(), kept.objects["box"], kept.objects["label"])
             if split == "val":
                 _write_index(folder, "val_empty", usable, empty, sizes)
                 _write_ground_truth(folder, usable)
-            elif kept.mask:
+            elif kept.has_masks:
                 counts |= _write_masks(folder, split, kept)
         if bad and not self.skip_bad:
             raise ValueError(self.refusal(bad))
@@ -123,7 +122,7 @@ class CocoFolders(ImageDataset[Content]):
         full = np.flatnonzero(annotations.counts())
         training = int(np.count_nonzero(train.counts()))
         if self.subset is None or self.subset >= training:
-            return np.arange(len(annotations.names))
+            return np.arange(len(annotations.images))
         count = self.subset if split == "train" else max(1, round(self.subset / training * len(full)))
         return full[np.arange(count) * len(full) // count]
 
@@ -131,14 +130,14 @@ class CocoFolders(ImageDataset[Content]):
         """The images that can be used, their bytes, and a line for each of the others."""
         from workloads.common.images.check import check_files
 
-        paths = [source / folder / name for folder, name in zip(annotations.folder, annotations.names, strict=True)]
+        listed = annotations.images.tolist()
+        paths = [source / folder / name for _, name, _, _, folder in listed]
         headers = check_files(paths, self.full)
         good, sizes, problems = [], [], []
-        for row, (path, header) in enumerate(zip(paths, headers, strict=True)):
-            width, height = int(annotations.width[row]), int(annotations.height[row])
+        for row, (path, header, (number, _, width, height, _)) in enumerate(zip(paths, headers, listed, strict=True)):
             wrong = _wrong_file(header, width, height)
             if wrong:
-                problems.append(f"{path}: image {annotations.image_id[row]}: {wrong}")
+                problems.append(f"{path}: image {number}: {wrong}")
             else:
                 good.append(row)
                 sizes.append(path.stat().st_size)
@@ -206,29 +205,27 @@ def _write_index(
     folder: Path, split: str, all_objects: Annotations, rows: npt.NDArray[np.int64], sizes: list[int]
 ) -> None:
     """The index of some images; `sizes` (n,) are the bytes of all."""
-    some = all_objects.take(rows)
-    names = [f"{below}/{name}" for below, name in zip(some.folder, some.names, strict=True)]
-    index.write(folder, split, names, some.image_id, some.width, some.height, [sizes[row] for row in rows])
+    some = all_objects.images[rows]
+    names = [f"{below}/{name}" for below, name in zip(some["folder"], some["name"], strict=True)]
+    index.write(folder, split, names, some["id"], some["width"], some["height"], [sizes[row] for row in rows])
 
 
 def _write_ground_truth(folder: Path, all_objects: Annotations) -> None:
     """What the metric of boxes compares with, and, apart from it, the masks."""
     truth = json.dumps(coco.ground_truth(all_objects), separators=(",", ":"))
     (folder / GROUND_TRUTH).write_text(truth, encoding="utf-8")
-    if all_objects.mask:
-        masks.write_run_lengths(
-            folder, "val", all_objects.mask, all_objects.width[all_objects.image], all_objects.height[all_objects.image]
-        )
+    if all_objects.has_masks:
+        sides = all_objects.sides()
+        masks.write_run_lengths(folder, "val", all_objects.objects["mask"].tolist(), sides["width"], sides["height"])
 
 
 def _write_masks(folder: Path, split: str, all_objects: Annotations) -> dict[str, int]:
     """Masks of the objects, and the counts of those that are trained on: no crowds, no boxes of a pixel's width or height."""
-    _, inside = objects.corners_inside(
-        all_objects.box.astype(np.float32), all_objects.width[all_objects.image], all_objects.height[all_objects.image]
-    )
-    trainable = inside & ~all_objects.crowd
-    masks.write(folder, split, all_objects.mask, trainable)
-    per_image = np.bincount(all_objects.image[trainable], minlength=len(all_objects.names))
+    rows, sides = all_objects.objects, all_objects.sides()
+    _, inside = objects.corners_inside(rows["box"].astype(np.float32), sides["width"], sides["height"])
+    trainable = inside & ~rows["crowd"]
+    masks.write(folder, split, rows["mask"].tolist(), trainable)
+    per_image = np.bincount(rows["image"][trainable], minlength=len(all_objects.images))
     return {
         f"{split}_segmented": int(np.count_nonzero(per_image)),
         f"{split}_segmented_objects": int(per_image.sum()),

@@ -154,7 +154,6 @@ class ModelTrainer(MXNetTrainer):
             self.exchange.push()
             return losses
         self.optimizer.reduce()
-        self.optimizer.unscale()
         self.optimizer.clip()
         self.optimizer.update(learning_rate)
         return losses
@@ -177,7 +176,7 @@ class ModelTrainer(MXNetTrainer):
         for data in self.pieces(replica, batch, training=True):
             with mx.autograd.record():
                 (loss,) = self.call(replica, data, training=True)
-            loss.backward(self.optimizer.loss_scale.seed(number, divisor))
+            loss.backward(self.optimizer.seed(number, divisor))
             losses.append(loss.detach())
         return mx.nd.add_n(*losses) / divisor
 

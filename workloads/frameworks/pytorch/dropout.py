@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 
 from workloads.common import dropout
-from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2, stream
 from workloads.frameworks.pytorch import kernels
+from workloads.frameworks.pytorch.kernels.plain import hashed
 
 
 def multipliers(keys: torch.Tensor, label: str, positions: int, width: int, rate: float) -> torch.Tensor:
@@ -21,30 +20,3 @@ def multipliers_at(keys: torch.Tensor, positions: torch.Tensor, label: str, widt
     if keys.device.type == "cpu":
         return torch.from_numpy(dropout.multipliers_at(keys.numpy(), positions.numpy(), label, width, rate))
     return (kernels.draw if kernels.usable() else hashed)(keys, positions, label, width, rate)
-
-
-def hashed(keys: torch.Tensor, positions: torch.Tensor, label: str, width: int, rate: float) -> torch.Tensor:
-    """The same numbers by the device's integers."""
-    shape, begin = (1,) * (max(keys.ndim, positions.ndim) + 1), _signed(int(stream(0, f"dropout/{label}")))
-    state, draws_of_each = torch.full(shape, begin, device=keys.device), width // dropout.DRAWS
-    for coordinate in (keys[..., None], positions[..., None], torch.arange(draws_of_each, device=keys.device)):
-        state = _mixed(state + (coordinate + 1) * _signed(GAMMA))
-    draws = state.view(torch.int16).to(torch.int32) & (dropout.RANGE - 1)
-    return (draws >= dropout.threshold(rate)).float() * float(np.float32(1 / (1 - rate)))
-
-
-def _mixed(state: torch.Tensor) -> torch.Tensor:
-    """SplitMix64's finaliser (workloads/common/randomness.py); int64 wraps as uint64 does, but its shift keeps the sign."""
-    for shift, multiplier in ((30, MULTIPLIER_1), (27, MULTIPLIER_2)):
-        state = (state ^ _shifted(state, shift)) * _signed(multiplier)
-    return state ^ _shifted(state, 31)
-
-
-def _shifted(state: torch.Tensor, count: int) -> torch.Tensor:
-    """Logical shift to the right."""
-    return (state >> count) & ((1 << (64 - count)) - 1)
-
-
-def _signed(value: int) -> int:
-    """The int64 with the bits of a uint64."""
-    return value - (1 << 64) if value >= 1 << 63 else value

@@ -186,10 +186,10 @@ def test_whatever_a_mask_is_it_is_used_or_one_line(value, crowd):
         "categories": [{"id": 1, "name": "a"}], "annotations": [entry, fine],
     }  # fmt: skip
     found = coco.parse(Path("some.json"), json.dumps(content).encode())
-    assert len(found.mask) == len(found.label)
-    assert len(found.problems) == 2 - len(found.label)
+    assert found.has_masks
+    assert len(found.problems) == 2 - len(found.objects)
     assert all(line.startswith("some.json: annotation 1 (image 1): ") and line.isprintable() for line in found.problems)
-    for mask in found.mask:
+    for mask in found.objects["mask"]:
         masks.run_lengths(mask, 40, 50)
 
 

@@ -130,9 +130,8 @@ def of_file(source, image):
     """Entries of an image's objects that are trained on, in order, as the annotation file has them."""
     path = synthetic.path(source)
     found = coco.parse(path, path.read_bytes())
-    rows = np.flatnonzero(found.image_id[found.image] == image)
-    rows = [row for row in rows if not found.crowd[row] and found.box[row, 2:].min() > 1]
-    return [(found.box[row], found.label[row], found.mask[row]) for row in rows]
+    rows = found.objects[found.images["id"][found.objects["image"]] == image]
+    return [(row["box"], row["label"], row["mask"]) for row in rows if not row["crowd"] and row["box"][2:].min() > 1]
 
 
 def test_pixels_boxes_and_polygons_follow_plain_arithmetic(source, epoch):

@@ -5,22 +5,21 @@ The arithmetic is that of workloads/common/optimizers.py; which one, and how eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import mxnet as mx
 
 from workloads.api import OptimizerSettings
+from workloads.common.optimizers import chosen
 from workloads.frameworks.mxnet.flat import FlatLayout
-from workloads.frameworks.mxnet.optimizers.adam import Adam, SkippingAdam
+from workloads.frameworks.mxnet.optimizers.adam import Adam
 from workloads.frameworks.mxnet.optimizers.base import Optimizer
-from workloads.frameworks.mxnet.optimizers.momentum import Lars, LarsOutside, Sgd, SkippingSgd
-from workloads.frameworks.mxnet.optimizers.rmsprop import RmsProp
+from workloads.frameworks.mxnet.optimizers.momentum import Lars, LarsOutside, Sgd
+from workloads.frameworks.mxnet.optimizers.rmsprop import Rmsprop
 
 __all__ = ["Optimizer", "build_optimizer"]
 
-_KINDS: Mapping[str, type[Optimizer]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rmsprop": RmsProp}
-_SKIPPING: Mapping[str, type[Optimizer]] = {**_KINDS, "sgd": SkippingSgd, "adam": SkippingAdam}
-"""Under dynamic loss scaling, where the host does not know which steps are taken."""
+KINDS: dict[str, type[Optimizer]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rmsprop": Rmsprop}
 
 
 def build_optimizer(
@@ -32,11 +31,7 @@ def build_optimizer(
 
     Raises ValueError for one that there is not.
     """
-    if settings.name not in _KINDS:
-        raise ValueError(f"optimizer {settings.name}: mxnet has {', '.join(_KINDS)}")
-    kinds = {**(_SKIPPING if settings.loss_scaling.mode == "dynamic" else _KINDS)}
-    if settings.momentum_rate == "inside":
-        kinds["sgd"] = Lars  # without trust ratios
-    else:
-        kinds["lars"] = LarsOutside
-    return kinds[settings.name](settings, layout, weights, gradients, replicas)
+    kind: type[Optimizer] = chosen(settings, KINDS)
+    if settings.name == "lars" and settings.momentum_rate == "outside":
+        kind = LarsOutside
+    return kind(settings, layout, weights, gradients, replicas)

@@ -18,29 +18,22 @@ class Momentum(Optimizer):
         self.buffers = [mx.nd.zeros_like(vector) for vector in self.weights]
         self.vectors = list(zip(self.weights, self.gradients, self.buffers, strict=True))
 
-    def mutable(self) -> list[list[mx.nd.NDArray]]:
-        """Weights and buffers."""
-        return [[weights, buffers] for weights, _, buffers in self.vectors]
-
-    def scale(self, name: str) -> float:
-        """A parameter's buffer holds -scale · velocity."""
+    def factor(self, name: str) -> float:
+        """A parameter's buffer holds -factor · velocity."""
         return 1.0
 
     def state(self) -> dict[str, Array]:
         """Velocities under `velocity.<parameter>`."""
         buffers = views(self.buffers[0].asnumpy(), self.layout.shapes)
-        velocities = {f"velocity.{name}": 0.0 - part / np.float32(self.scale(name)) for name, part in buffers.items()}
-        return {**velocities, **super().state()}
+        return {f"velocity.{name}": 0.0 - part / np.float32(self.factor(name)) for name, part in buffers.items()}
 
     def load_state(self, state: Arrays) -> None:
         self.reset()
-        super().load_state(state)
         for vector in self.buffers:
             for name, buffer in views(vector, self.layout.shapes).items():
-                buffer[:] = 0.0 - state[f"velocity.{name}"] * np.float32(self.scale(name))
+                buffer[:] = 0.0 - state[f"velocity.{name}"] * np.float32(self.factor(name))
 
     def reset(self) -> None:
-        super().reset()
         for buffer in self.buffers:
             buffer[:] = 0.0
 
@@ -54,7 +47,7 @@ class Sgd(Momentum):
 
     _last_rate = 1.0
 
-    def scale(self, name: str) -> float:
+    def factor(self, name: str) -> float:
         """The parameter's last rate that was not 0."""
         return self._last_rate * self.layout.rules[name].rate_multiple
 
@@ -67,27 +60,12 @@ class Sgd(Momentum):
             for weights, gradients, buffers in self.vectors:
                 weight, gradient = weights[part], gradients[part]
                 out = weight if rate else gradient  # at rate 0 the new weights are thrown away
-                mx.nd.sgd_mom_update(
-                    weight, gradient, buffers[part], rescale_grad=self.loss_scale.rescale, **constants, out=out
-                )
+                mx.nd.sgd_mom_update(weight, gradient, buffers[part], rescale_grad=self.rescale, **constants, out=out)
         self._last_rate = scale
 
     def reset(self) -> None:
         super().reset()
         self._last_rate = 1.0
-
-
-class SkippingSgd(Momentum):
-    """SGD under dynamic loss scaling: the buffer holds -v, so that a skipped step leaves it as it is whatever the rate does."""
-
-    def apply(self, rate: float) -> None:
-        """The buffer by SGD's operator at rate 1, whose weights are thrown away; then the weights."""
-        constants = {"lr": 1.0, "momentum": self.settings.momentum, "rescale_grad": self.loss_scale.rescale}
-        for rule, part in self.layout.stretches():
-            for weights, gradients, buffers in self.vectors:
-                weight, gradient, buffer = weights[part], gradients[part], buffers[part]
-                mx.nd.sgd_mom_update(weight, gradient, buffer, wd=rule.decay, **constants, out=gradient)
-                weight += (rate * rule.rate_multiple) * buffer
 
 
 class Lars(Momentum):
@@ -131,7 +109,7 @@ class Lars(Momentum):
                 weight, gradient = weights[part], gradients[part]
                 mx.nd.sgd_mom_update(
                     weight, gradient, buffers[part], lr=self.inner_rate(rule, rate), wd=rule.decay,
-                    momentum=self.settings.momentum, rescale_grad=self.loss_scale.rescale, out=self.out(weight, gradient),
+                    momentum=self.settings.momentum, rescale_grad=self.rescale, out=self.out(weight, gradient),
                 )  # fmt: skip
 
     def inner_rate(self, rule: ParameterRule, rate: float) -> float:
@@ -140,7 +118,7 @@ class Lars(Momentum):
 
     def _adapted_step(self, number: int, rates: mx.nd.NDArray) -> None:
         """Update those of a context that have a trust ratio, which is computed on the device; `rates` (n,) of each."""
-        adapted, decays, rescale = self.adapted[number], self.decays[number], self.loss_scale.rescale
+        adapted, decays, rescale = self.adapted[number], self.decays[number], self.rescale
         squares = [mx.nd.concat(*map(_square, group), dim=0) for group in list(zip(*adapted, strict=True))[:2]]
         rates = mx.nd.multi_lars(
             rates, *squares, decays, eta=self.settings.trust_coefficient, eps=0.0, rescale_grad=rescale

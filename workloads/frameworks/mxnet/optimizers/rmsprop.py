@@ -9,16 +9,12 @@ from workloads.frameworks.mxnet.flat import views
 from workloads.frameworks.mxnet.optimizers.base import Optimizer
 
 
-class RmsProp(Optimizer):
+class Rmsprop(Optimizer):
     """s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε), with s from 0."""
 
     def allocate(self) -> None:
         """A mean of squares for each weight."""
         self.squares = [mx.nd.zeros_like(vector) for vector in self.weights]
-
-    def mutable(self) -> list[list[mx.nd.NDArray]]:
-        """Weights and means of squares."""
-        return [list(pair) for pair in zip(self.weights, self.squares, strict=True)]
 
     def apply(self, rate: float) -> None:
         """In place, one rule after the other."""
@@ -30,8 +26,8 @@ class RmsProp(Optimizer):
         self, rule: ParameterRule, rate: float, weight: mx.nd.NDArray, gradient: mx.nd.NDArray, square: mx.nd.NDArray
     ) -> None:
         rho = self.settings.rho
-        if self.loss_scale.rescale != 1:
-            gradient *= self.loss_scale.rescale
+        if self.rescale != 1:
+            gradient *= self.rescale
         if rule.decay:
             gradient += rule.decay * weight
         square *= rho
@@ -43,15 +39,13 @@ class RmsProp(Optimizer):
     def state(self) -> dict[str, Array]:
         """Means of squares under `square.<parameter>`."""
         squares = views(self.squares[0].asnumpy(), self.layout.shapes)
-        return {**{f"square.{name}": part.copy() for name, part in squares.items()}, **super().state()}
+        return {f"square.{name}": part.copy() for name, part in squares.items()}
 
     def load_state(self, state: Arrays) -> None:
-        super().load_state(state)
         for vector in self.squares:
             for name, square in views(vector, self.layout.shapes).items():
                 square[:] = state[f"square.{name}"]
 
     def reset(self) -> None:
-        super().reset()
         for square in self.squares:
             square[:] = 0.0

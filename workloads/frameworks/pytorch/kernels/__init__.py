@@ -13,6 +13,7 @@ import torch
 
 from workloads.common import dropout
 from workloads.common.randomness import stream
+from workloads.frameworks.pytorch.kernels.plain import hashed
 
 HASHES = 1_024
 """Of a program that draws masks."""
@@ -51,8 +52,6 @@ def suppress(boxes: torch.Tensor, most_iou: float) -> torch.Tensor:
 def usable() -> bool:
     """Whether the kernels compile and agree with their plain forms on the present device; if not, the worker's log says why."""
     from torchvision.ops import nms
-
-    from workloads.frameworks.pytorch.dropout import hashed
 
     try:
         places = torch.arange(50, device="cuda")

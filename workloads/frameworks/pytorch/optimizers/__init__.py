@@ -10,13 +10,15 @@ from collections.abc import Callable, Mapping
 import torch
 
 from workloads.api import OptimizerSettings, ParameterRule
+from workloads.common.optimizers import chosen
 from workloads.frameworks.pytorch.optimizers.base import Optimizer
-from workloads.frameworks.pytorch.optimizers.fused import Adam, Sgd
 from workloads.frameworks.pytorch.optimizers.lars import Lars
-from workloads.frameworks.pytorch.optimizers.rmsprop import Rmsprop
 from workloads.frameworks.pytorch.optimizers.scaling import LossScaler, clip
+from workloads.frameworks.pytorch.optimizers.stock import Adam, Rmsprop, Sgd
 
-__all__ = ["Adam", "Lars", "LossScaler", "Optimizer", "Rmsprop", "Sgd", "build_optimizer", "clip"]
+__all__ = ["LossScaler", "Optimizer", "build_optimizer", "clip"]
+
+KINDS: dict[str, type[Optimizer]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rmsprop": Rmsprop}
 
 
 def build_optimizer(
@@ -24,14 +26,6 @@ def build_optimizer(
 ) -> Optimizer:
     """The optimizer that `settings` name, for all parameters whose rule does not freeze them. Allocates its state.
 
-    Raises ValueError for a name that no optimizer has.
+    Raises ValueError for one that there is not.
     """
-    if settings.name == "sgd" and settings.momentum_rate == "outside":
-        return Sgd(parameters, rules, settings.momentum)
-    if settings.name in ("sgd", "lars"):
-        return Lars(parameters, rules, settings.momentum, settings.trust_coefficient, settings.momentum_rate)
-    if settings.name == "adam":
-        return Adam(parameters, rules, (settings.beta1, settings.beta2), settings.epsilon)
-    if settings.name == "rmsprop":
-        return Rmsprop(parameters, rules, settings.rho, settings.epsilon)
-    raise ValueError(f"optimizer {settings.name}: PyTorch's trainers have sgd, lars, adam and rmsprop")
+    return chosen(settings, KINDS)(parameters, rules, settings)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import torch
 
 from workloads.api import ParameterRule
@@ -16,34 +14,27 @@ class Lars(Optimizer):
     SGD is the same where no parameter's rule has a trust ratio.
     """
 
-    def __init__(
-        self,
-        parameters: Mapping[str, torch.Tensor],
-        rules: Callable[[str], ParameterRule],
-        momentum: float,
-        coefficient: float,
-        momentum_rate: str,
-    ) -> None:
-        super().__init__(parameters, rules)
-        self.momentum, self.coefficient, self.inside = momentum, coefficient, momentum_rate == "inside"
-        self.velocities = {name: torch.zeros_like(value) for name, value in self.parameters.items()}
+    def allocate(self) -> None:
+        """Velocities."""
+        self.inside = self.settings.momentum_rate == "inside"
+        self.velocities = self.zeros("velocity")
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Velocities under `velocity.<parameter>`."""
-        return {f"velocity.{name}": velocity for name, velocity in self.velocities.items()}
+        return self.velocities
 
     @torch.no_grad()
-    def update(self, rate: float) -> None:
+    def step(self, rate: float, overflow: torch.Tensor | None = None) -> None:
         """One update of all parameters of a rule at a time."""
         for rule, names in self.groups.items():
             weights = [self.parameters[name] for name in names]
             gradients = [weight.grad for weight in weights]
-            velocities = [self.velocities[name] for name in names]
+            velocities = [self.velocities[f"velocity.{name}"] for name in names]
             own_rate = rate * rule.rate_multiple
             scales = self._scales(weights, gradients, rule, own_rate if self.inside else 1.0)
             if rule.decay:
                 gradients = list(torch._foreach_add(gradients, weights, alpha=rule.decay))
-            torch._foreach_mul_(velocities, self.momentum)
+            torch._foreach_mul_(velocities, self.settings.momentum)
             torch._foreach_add_(velocities, torch._foreach_mul(gradients, scales))
             torch._foreach_add_(weights, velocities, alpha=-1.0 if self.inside else -own_rate)
 
@@ -55,6 +46,6 @@ class Lars(Optimizer):
             return [torch.full((), rate, device=weights[0].device)] * len(weights)  # `tensor` would wait for the device
         of_weights = torch.stack(torch._foreach_norm(weights))
         of_gradients = torch.stack(torch._foreach_norm(gradients))
-        ratio = self.coefficient * of_weights / (of_gradients + rule.decay * of_weights)
+        ratio = self.settings.trust_coefficient * of_weights / (of_gradients + rule.decay * of_weights)
         ratio = torch.where((of_weights > 0) & (of_gradients > 0), ratio, torch.ones_like(ratio))
         return list((rate * ratio).unbind())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workloads.api import Workload
+from workloads.common.optimizers import chosen
 from workloads.frameworks.tensorflow.optimizers.base import Optimizer
 from workloads.frameworks.tensorflow.optimizers.moments import Adam, Rmsprop
 from workloads.frameworks.tensorflow.optimizers.momentum import Lars, Sgd
@@ -14,7 +15,4 @@ KINDS: dict[str, type[Optimizer]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rm
 def build_optimizer(model: Model, workload: Workload) -> Optimizer:
     """The workload's optimizer over the parameters that it does not freeze. Raises ValueError for an unknown one."""
     settings = workload.optimizer()
-    if settings.name not in KINDS:
-        raise ValueError(f"optimizer {settings.name}: TensorFlow trainers have {', '.join(KINDS)}")
-    kind = Lars if settings.name == "sgd" and settings.momentum_rate == "inside" else KINDS[settings.name]
-    return kind(model, workload.parameter_rule, settings)
+    return chosen(settings, KINDS)(model, workload.parameter_rule, settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import tensorflow as tf
 
@@ -14,6 +14,8 @@ from workloads.frameworks.tensorflow.variables import Model
 class Optimizer:
     """State, 0 at first, and `apply`, which a `tf.function` may call: nothing in it depends on a Python number of the step."""
 
+    skips: ClassVar[bool] = False
+    """Whether `apply` looks at `taken`."""
     kinds: ClassVar[tuple[str, ...]]
     """What is kept for each parameter, as it is called in a state: `velocity`, …"""
 
@@ -67,11 +69,3 @@ class Optimizer:
         """g + d·w."""
         decay = self.rules[name].decay
         return gradient + decay * self.parameters[name] if decay else gradient
-
-
-def where_taken(taken: tf.Tensor | None, value: Any, otherwise: Any) -> Any:
-    """`value` where the step is taken, else `otherwise`, which must leave the state as it is.
-
-    A selection, not a branch: a branch would have to bring the decision to the host.
-    """
-    return value if taken is None else tf.where(taken, value, otherwise)

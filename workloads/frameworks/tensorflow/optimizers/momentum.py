@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from workloads.api import ParameterRule
-from workloads.frameworks.tensorflow.optimizers.base import Optimizer, where_taken
+from workloads.frameworks.tensorflow.optimizers.base import Optimizer
 
 
 class Sgd(Optimizer):
     """SGD with momentum."""
 
+    skips = True
     kinds = ("velocity",)
 
     def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
@@ -21,12 +22,16 @@ class Sgd(Optimizer):
             self.accumulate(name, self.decayed(name, gradient), self.rate_of(name, scalars[0]), taken)
 
     def accumulate(self, name: str, update: tf.Tensor, rate: tf.Tensor, taken: tf.Tensor | None) -> None:
-        """v ← m·v + update, w ← w - rate·v, in one operator; a step that is not taken is one of v ← 1·v + 0, w ← w - 0·v."""
+        """v ← m·v + update, w ← w - rate·v, in one operator; a step that is not taken is one of v ← 1·v + 0, w ← w - 0·v.
+
+        A selection, not a branch: a branch would have to bring the decision to the host.
+        """
         weight, velocity = self.parameters[name], self.slots["velocity"][name]
-        tf.raw_ops.ResourceApplyMomentum(
-            var=weight.handle, accum=velocity.handle, lr=where_taken(taken, rate, 0.0),
-            grad=where_taken(taken, update, 0.0), momentum=where_taken(taken, float(self.settings.momentum), 1.0),
-        )  # fmt: skip
+        values = {"lr": rate, "grad": update, "momentum": float(self.settings.momentum)}
+        if taken is not None:
+            without = {"lr": 0.0, "grad": 0.0, "momentum": 1.0}
+            values = {name: tf.where(taken, value, without[name]) for name, value in values.items()}
+        tf.raw_ops.ResourceApplyMomentum(var=weight.handle, accum=velocity.handle, **values)
 
 
 class Lars(Sgd):
