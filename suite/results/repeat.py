@@ -10,7 +10,8 @@ from typing import Any
 
 from suite.common import registry
 from suite.environments import locks
-from suite.results.identity import Row, label
+from suite.results.columns import Result
+from suite.results.identity import label
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.text import clean
@@ -77,9 +78,9 @@ def _typed(value: Json) -> str:
     return clean(str(value), 1000) if isinstance(value, (int, float, str)) else ""
 
 
-def next_command(row: Row) -> str:
+def next_command(row: Result) -> str:
     """What repeats a result of ours on twice as many devices: every key that a plain command would set otherwise, quoted."""
-    record, gpus = (row.runs or row.attempts)[0].record, f"gpus={2 * row.devices}"
+    record, gpus = (row.runs or row.attempts)[0].record or RunRecord(), f"gpus={2 * (row.devices or 0)}"
     words = typed_words(record.settings, recorded_machine(record)) | {"gpus": gpus, "stop": f"stop={row.stop}"}
     plain, own = _plain(row)
     words |= {key: f"{key}={value}" for key, value in own.items() if key not in words}
@@ -89,7 +90,7 @@ def next_command(row: Row) -> str:
     return f"python run_suite.py {shlex.join([*first, *rest])}"
 
 
-def _plain(row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
+def _plain(row: Result) -> tuple[dict[str, Any], dict[str, Any]]:
     """(what a plain command means anyway, the hyperparameters in the log that are not the set's), by key as typed."""
     plain = {"batch": "set", "nodes": 1, "cpu.cores_per_device": 1, "stop": "target"}
     plain |= {"precision": "fp32"} if row.device == "cpu" else {}

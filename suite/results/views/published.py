@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from suite.results.identity import Row, label
+from suite.results.columns import Result
+from suite.results.identity import label
 from suite.results.names import workload_name
 from suite.results.price import OPTION, Prices
 from suite.results.published import ARTICLE, csv_rows
@@ -71,8 +72,8 @@ def _results() -> list[Listed]:
     return [*map(_result, sorted(published_results(), key=lambda row: (row.round, row.workload, row.seconds or 0.0)))]
 
 
-def _result(row: Row) -> Listed:
-    cells = {name: _number(text or "") for name, text in row.attempts[0].source.items()}
+def _result(row: Result) -> Listed:
+    cells = {name: _number(text or "") for name, text in (row.attempts[0].printed or {}).items()}
     runs, successful = cells.get("runs"), cells.get("runs_successful")
     printed = f"batch as printed: {cells['batch']} ({cells['batch_basis']})" if row.round == ARTICLE else ""
     notes = (*row.labels, row.note or "", printed, "open division" if row.division == "open" else "")

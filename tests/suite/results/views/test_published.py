@@ -7,19 +7,19 @@ import re
 import pytest
 
 from suite.results import published as files
-from suite.results.columns import rows
 from suite.results.price import parse_prices
 from suite.results.render.document import document
 from suite.results.scores import published_results, results
 from suite.results.table import table
 from suite.results.views.published import published_list
 from tests.helpers import PROJECT, suite_here
+from tests.suite.results.rows import lines
 
 HEADER = "round,submitter,system,chips,framework,benchmark,minutes,runs,note\n"
 
 
 def found(kind="results", prices=None, **filters):
-    return list(rows(published_list(kind, filters, prices).data))
+    return list(lines(published_list(kind, filters, prices).data))
 
 
 def values(name, **filters):
@@ -110,7 +110,7 @@ def own(tmp_path, monkeypatch):
 def test_own_files_are_labelled_and_text_for_a_terminal_and_a_spreadsheet(own):
     (own / "results_x.csv").write_text(HEADER + 'v9,=1+1,"a|b <i>\x1b[2J",4,JAX,ncf,12.5,3,<script>\n')
     view = published_list("results", {"round": "v9"})
-    assert [(row.minutes, row.runs, row.note) for row in rows(view.data)] == [(12.5, 3, "own file; <script>")]
+    assert [(row.minutes, row.runs, row.note) for row in lines(view.data)] == [(12.5, 3, "own file; <script>")]
     text = document(view)
     assert not any(raw in text for raw in ("\x1b", "<script>"))
     assert "a\\|b &lt;i>" in text
