@@ -12,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from suite.results.columns import OURS, Result, Timed, timed
+from suite.results.columns import Result, Timed, timed
 from suite.results.identity import own_words
 from suite.results.predict.step import gradients_of, traffic_text
 from suite.results.price import Prices
 from suite.results.ratios import Ratio, place, ratio, ratio_text, times_text
-from suite.results.repeat import next_command
 from suite.results.scores import merged_labels, title
 from suite.results.text import clean, cost_text, devices_text, energy_text, rate_text, time_text
 from suite.results.views.overview import series
+from suite.results.views.repeat import next_commands
 from suite.results.views.scaling import prediction_note
 from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, named_apart, without_empty
 
@@ -165,7 +165,7 @@ def _section(
     if pair is None and deadline is None and machine == few["devices"]:
         cost = "" if few["cost_per_job"] is None else f", cost {cost_text(few['cost_per_job'])}"
         said = f"{time_text(few['train_seconds'])}{cost} on {devices_text(machine)}, the only count measured: nothing"
-        commands = (next_command(best[0]),) if best[0].round == OURS else ()
+        commands = next_commands(best[0])
         then = "Run next:" if commands else "Give results of the same hardware on other counts (suite published list)."
         return Section(name, (aim_text(best), f"{said} to choose from. {then}"), commands=commands, below=notes)
     name += f"; machine of {devices_text(machine)}" + (", extrapolated" if machine > family[-1].devices else "")

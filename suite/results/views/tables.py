@@ -10,14 +10,14 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from suite.results.columns import OURS, Result, Timed, timed
+from suite.results.columns import Result, Timed, timed
 from suite.results.identity import own_words, told_apart
 from suite.results.published import ARTICLE, csv_rows
 from suite.results.ratios import chains, families, ratio
-from suite.results.repeat import next_command
 from suite.results.scores import find_published, labels, merged_labels, title
 from suite.results.targets import targets_text
 from suite.results.text import devices_text
+from suite.results.views.repeat import next_commands
 from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, without_empty
 
 TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}
@@ -176,6 +176,6 @@ def _table_7(every: Sequence[Line], single: Sequence[tuple[str, Timed]]) -> Iter
         above = ()
     if single:
         only = tuple(f"{name}: {devices_text(row.devices)} only" for name, row in single)
-        commands = tuple(dict.fromkeys(next_command(row) for _, row in single if row.round == OURS))
+        commands = tuple(dict.fromkeys(command for _, row in single for command in next_commands(row)))
         then = ("Run next, for a speedup of what was measured on one number of devices:",) if commands else ()
         yield Section("Without a speedup", then, commands=commands, below=only)
