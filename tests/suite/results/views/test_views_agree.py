@@ -163,7 +163,7 @@ def test_of_a_folder_of_a_submission_all_say_what_is_published_of_it(tmp_path_fa
     assert figures(lines(advise(results).data), "train_seconds") == whole
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "SHIPPED", published(folder, drawn))  # alone: 4,000 lines are not read for each example
-        (listed,) = lines(published_list("results", {"round": "v9.9"}).data)
+        (listed,) = lines(published_list({"round": "v9.9"}).data)
     # a set is complete as it is published
     assert listed.minutes == pytest.approx(expected / 60, abs=1e-6) or len(drawn) != 5
 
