@@ -19,13 +19,12 @@ from pathlib import Path
 from measuring import run_suite, show, suite_command
 
 from suite.results import table
-from suite.results.columns import rows
-from suite.results.identity import Row
+from suite.results.columns import RunRow, rows
 from suite.results.render.tables import text_table
 from suite.results.views.study import studies, study_section
 
 
-def conditions(runs: list[Row]) -> dict[str, dict[str, float]]:
+def conditions(runs: list[RunRow]) -> dict[str, dict[str, float]]:
     """Folder of a job to its shares: of its cores what others took, of the CPU time that it asked for what it got."""
     found = {}
     for one in runs:

@@ -1,4 +1,4 @@
-"""`suite published list`: results of published rounds and articles, filtered."""
+"""`suite published list`: results of published rounds and of the DGX-1 article, filtered."""
 
 from __future__ import annotations
 
@@ -22,12 +22,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listed.add_argument("--system", metavar="TEXT", help="part of a system's name or description")
     listed.add_argument("--division", metavar="D", help="closed or open")
     listed.add_argument(
-        "--kind",
-        choices=("results", "throughput", "speedups"),
-        default="results",
-        help="results of rounds and of the DGX-1 article (default), throughput of other articles, or that article's speedups",
-    )
-    listed.add_argument(
         "--html", type=Path, metavar="OUT", help="one page with an overview and every column, readable offline"
     )
     listed.add_argument(
@@ -47,10 +41,9 @@ def run(args: argparse.Namespace) -> int:
     from suite.results.views.published import OPTIONS, published_list
 
     check_output(args)
-    if args.html is not None and (args.kind != "results" or args.format != "markdown"):
-        raise ValueError("--html is a page of results: leave out --kind and --format")
-    filters = {name: getattr(args, name) for name in OPTIONS["results"]}
-    view = published_list(args.kind, filters, prices(args))
+    if args.html is not None and args.format != "markdown":
+        raise ValueError("--html is a page: leave out --format")
+    view = published_list({name: getattr(args, name) for name in OPTIONS}, prices(args))
     if args.own and args.html is None:
         raise ValueError("--own needs --html OUT; tables of ours beside published ones: suite compare")
     if args.html is None:

@@ -52,6 +52,8 @@ class RunSpec:
     """Name of the study that the run belongs to; empty: none."""
     study_cell: tuple[str, ...] = ()
     """Which of its cells: `key=value` each."""
+    typed: tuple[str, ...] = ()
+    """What repeats the job: the words of the command line that set something for it."""
     schema: int = SCHEMA
 
     def write(self, path: Path) -> None:
@@ -99,7 +101,7 @@ def read_run(path: Path) -> RunSpec:
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
     value.setdefault("hosts", [])  # a file from before hosts were recorded: of one machine
-    value = {"study": "", "study_cell": [], **value}  # one from before studies
+    value = {"study": "", "study_cell": [], "typed": [], **value}  # one from before studies, or what was typed
     settings = {"threads_per_device": "auto", **value["settings"]}  # one from before threads could be typed
     settings.pop("clock", None)  # one from when it could be typed beside the round
     value["settings"] = _build(Settings, settings, path)

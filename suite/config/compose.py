@@ -41,6 +41,8 @@ class Composed:
     """What the command line set, `key=value` each."""
     cell: StudyCell | None = None
     """Which cell of a study it is; None outside of studies."""
+    typed: tuple[str, ...] = ()
+    """`overrides`, and where own files are."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,7 @@ def _job(words: list[str], plugin_names: list[str], composer: Composer, workload
         if value is not None and not key.endswith(".name"):
             overrides.check_key(key, value, [name])
     kept = [text for text in words if not text.startswith("hydra.")]
-    return Composed(config, tuple(kept))
+    return Composed(config, tuple(kept), typed=tuple(words))
 
 
 def _leaves(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

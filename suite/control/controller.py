@@ -151,7 +151,8 @@ def planned(request: Request, output: Path, agents: Agents | None) -> list[Plan]
     versions = environment.Versions()
     with said_once(environment.__name__):
         return [
-            plan(one.config, job_name(one), output, request.plugins, hosts, one.cell, versions) for one in request.jobs
+            plan(one.config, job_name(one), output, request.plugins, hosts, one.cell, versions, one.typed)
+            for one in request.jobs
         ]
 
 

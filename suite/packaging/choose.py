@@ -14,10 +14,10 @@ from suite.compliance.check import check_file
 from suite.machine.visible import NULL_DEVICE
 from suite.packaging.layout import failed_allowed, validated_benchmark
 from suite.packaging.same_setup import difference, repeated
+from suite.packaging.words import recorded_machine, typed_words
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
-from suite.results.repeat import recorded_machine, typed_words
 from suite.results.targets import RUNS_REQUIRED
 from suite.results.text import clean
 from workloads.api import ROUNDS

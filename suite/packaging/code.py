@@ -19,8 +19,8 @@ from suite.compliance.equivalences import equivalences
 from suite.packaging.choose import ChosenRuns
 from suite.packaging.layout import FILE_BYTES_LIMIT
 from suite.packaging.scripts import write_scripts
+from suite.packaging.words import recorded_machine
 from suite.results.logs.record import RunRecord, RunSettings
-from suite.results.repeat import recorded_machine
 from suite.results.text import clean, markdown_escape
 from workloads import files
 from workloads.api import Json

@@ -18,9 +18,9 @@ from suite.packaging.untrusted import (
     count_text,
     gib_text,
 )
+from suite.packaging.words import recorded_machine
 from suite.results.logs.events import number
 from suite.results.logs.record import RunRecord, RunSettings
-from suite.results.repeat import recorded_machine
 from suite.results.text import clean
 from workloads.api import Json
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from suite.environments import locks
+from suite.packaging.words import BACKBONE, typed_words
 from suite.results.logs.record import RunSettings
-from suite.results.repeat import BACKBONE, typed_words
 from workloads.api import Json
 
 _BACKBONE = f'{BACKBONE}="${{BACKBONE_WEIGHTS:?the path of the file that backbone_weights in the log names}}"'

@@ -131,11 +131,13 @@ def plan(
     hosts: Sequence[AvailableHost] = (),
     cell: StudyCell | None = None,
     versions: Versions | None = None,
+    typed: Sequence[str] = (),
 ) -> Plan:
     """Everything about one job that can be known before a process starts, and everything that is in its way.
 
     `output`: where its runs would go; None: no job is wanted, only what is in the way of one. `hosts`: the machines of the
     command, of which a job takes the first ones. `cell`: of a study. `versions`: what the command's earlier jobs have asked.
+    `typed`: what repeats the job.
     """
     findings, draft, job = _Findings(), None, None
     with findings:
@@ -158,7 +160,7 @@ def plan(
         with findings:
             check_memory(workload, draft.settings, draft.hosts)
             if draft.facts is not None and output is not None and not findings:
-                job = make_job(draft, config, name, output, cell, versions or Versions())
+                job = make_job(draft, config, name, output, cell, versions or Versions(), typed)
     return Plan(job, tuple(findings), draft)
 
 
@@ -180,7 +182,13 @@ def check_trainers(drafts: Sequence[Draft], plugins: Sequence[Plugin]) -> None:
 
 
 def make_job(
-    draft: Draft, config: Config, name: str, output: Path, cell: StudyCell | None, versions_of: Versions
+    draft: Draft,
+    config: Config,
+    name: str,
+    output: Path,
+    cell: StudyCell | None,
+    versions_of: Versions,
+    typed: Sequence[str],
 ) -> Job:
     """The job of a draft whose environment and data are there. Raises ValueError for what cannot be meant with these data."""
     workload, framework, settings, env = draft.workload, draft.framework, draft.settings, draft.environment
@@ -219,6 +227,7 @@ def make_job(
         hosts=spread(draft.hosts, settings.devices, settings.device == "cpu") if draft.hosts else (),
         study=cell.study.name if cell is not None else "",
         study_cell=cell.texts if cell is not None else (),
+        typed=tuple(typed),
     )
     return Job(
         name=name,

@@ -1,7 +1,7 @@
-"""What a row of the table holds: COLUMNS, and how a run becomes a row.
+"""What a run and a result hold: the fields of `RunRow` and `Result`, and how a run becomes a row.
 
-A column is added here and nowhere else. Times and counts are numbers in the unit that the column's name says, and missing where
-a log does not tell.
+A column is added here and nowhere else: a field says what it holds, how a run has it, and what a result makes of its runs.
+Times and counts are in the unit that the name says, and None where a log does not tell.
 """
 
 from __future__ import annotations
@@ -11,19 +11,18 @@ import math
 import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from dataclasses import Field, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from suite.results.identity import BOOKKEEPING, Row
+from suite.results.logs.all_reduce import AllReduceTime
 from suite.results.logs.collect import Run
-from suite.results.logs.copies import mark_copies
 from suite.results.logs.events import number
-from suite.results.logs.record import RunRecord, RunSettings
+from suite.results.logs.keys import BOOKKEEPING
+from suite.results.logs.record import Condition, RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import RecordedTelemetry, json_lines, telemetry
 from suite.results.names import workload_name
 from suite.results.text import clean
+from workloads.api import GradientTraffic, Json
 
 if TYPE_CHECKING:  # half a second to import, which only commands that print tables pay
     import pandas as pd
@@ -32,32 +31,35 @@ OURS = "ours"
 """`round` of this suite's own runs."""
 TYPES = {"text": "object", "number": "float64", "count": "Int64", "flag": "bool", "object": "object"}
 """Kind of a column to its type in a table."""
+_KINDS = {"str": "text", "float | None": "number", "int": "count", "int | None": "count", "bool": "flag"}
+"""Type of a field to the kind of its column; that of any other is `object`."""
+_Thing = TypeVar("_Thing")
 Value = Callable[[Run, RunRecord], Any]
 """What a run has of a column, from the run and its log."""
-Combine = Callable[[Sequence[Row], str], Any]
+Combine = Callable[[Sequence[Any], str], Any]
 """What a result has of a column, from the rows of its runs and the column's name."""
 
 
 # --- how the figures of several runs become one -------------------------------------------------------------------------
 
 
-def having(rows: Iterable[Any], *names: str) -> list[Any]:
+def having(rows: Iterable[_Thing], *names: str) -> list[_Thing]:
     """Those of which all these values are known."""
     return [row for row in rows if all(getattr(row, name) is not None for name in names)]
 
 
-def known(rows: Iterable[Row], name: str) -> list[Any]:
+def known(rows: Iterable[Any], name: str) -> list[Any]:
     """The values of a column that are known."""
     return [getattr(row, name) for row in having(rows, name)]
 
 
-def mean(rows: Sequence[Row], name: str) -> float | None:
+def mean(rows: Iterable[Any], name: str) -> float | None:
     """Mean of what is known."""
     values = known(rows, name)
     return statistics.fmean(values) if values else None
 
 
-def total(rows: Sequence[Any], name: str) -> float | None:
+def total(rows: Iterable[Any], name: str) -> float | None:
     """Sum of what is known; None also of numbers in a log whose sum no number holds."""
     values = known(rows, name)
     try:
@@ -66,18 +68,18 @@ def total(rows: Sequence[Any], name: str) -> float | None:
         return None
 
 
-def over_steps(rows: Sequence[Row], name: str) -> float | None:
+def over_steps(rows: Sequence[Any], name: str) -> float | None:
     """Mean over the steps of all runs."""
     weighted = [(getattr(row, name), row.steps or 1) for row in having(rows, name)]
     return math.fsum(one * steps for one, steps in weighted) / sum(steps for _, steps in weighted) if weighted else None
 
 
-def largest(rows: Sequence[Row], name: str) -> float | None:
+def largest(rows: Iterable[Any], name: str) -> float | None:
     """The largest value."""
     return max(known(rows, name), default=None)
 
 
-def first(rows: Sequence[Row], name: str) -> Any:
+def first(rows: Iterable[Any], name: str) -> Any:
     """The first known value."""
     return next(iter(known(rows, name)), None)
 
@@ -85,7 +87,7 @@ def first(rows: Sequence[Row], name: str) -> Any:
 def share_of(above: str, below: Sequence[str]) -> Combine:
     """Sum of a column over the sum of others, of the runs that have them all."""
 
-    def combined(rows: Sequence[Row], _: str) -> float | None:
+    def combined(rows: Sequence[Any], _: str) -> float | None:
         whole = having(rows, above, *below)
         base = math.fsum(getattr(row, name) for row in whole for name in below)
         return math.fsum(getattr(row, above) for row in whole) / base if base > 0 else None
@@ -96,13 +98,13 @@ def share_of(above: str, below: Sequence[str]) -> Combine:
 BUSY, QUIET = "busy machine", "not busy"
 
 
-def condition_text(conditions: Sequence[Any]) -> str:
+def condition_text(conditions: Sequence[Condition | None]) -> str:
     """`busy machine: others took 48 % of its cores`, or of how many runs (the worst one's reasons); empty: not all tell."""
     busy = [one for one in conditions if one is not None and one.busy]
     if not busy:
         return QUIET if conditions and None not in conditions else ""
 
-    def others(one: Any) -> float:
+    def others(one: Condition) -> float:
         shares = (value for name, value in one.figures.items() if name.endswith("_share") and name != "cpu_share")
         return max(shares, default=0.0)
 
@@ -113,24 +115,8 @@ def condition_text(conditions: Sequence[Any]) -> str:
 # --- what a run has of a column -----------------------------------------------------------------------------------------
 
 
-_NO_LOG = RunRecord(
-    *(Path(), "", "", "", "", "", ""), RunSettings(), *(None, None, None, "", ""), {}, "", (), None, {}, (), {}
-)
+_NO_LOG = RunRecord()
 """In place of the log that a run did not leave."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column: its text for the documentation, its type, its value for a run, and what a result makes of its runs'."""
-
-    text: str
-    kind: str
-    """One of TYPES."""
-    value: Value
-    combine: Combine | None = None
-    """None: a result does not have it."""
-    shown: bool = True
-    """False: an object of the program, which no file holds."""
 
 
 def _always(value: Any) -> Value:
@@ -139,6 +125,10 @@ def _always(value: Any) -> Value:
 
 def _log(name: str) -> Value:
     return lambda run, log: getattr(log, name)
+
+
+def _run(name: str) -> Value:
+    return lambda run, log: getattr(run, name)
 
 
 def _entry(name: str, of: str = "logged") -> Value:
@@ -196,7 +186,7 @@ def _further_rates(run: Run, log: RunRecord) -> dict[str, float]:
     return {unit: units / seconds for unit, (units, seconds) in sums.items() if seconds > 0}
 
 
-def _mean_rates(rows: Sequence[Row], name: str) -> dict[str, float]:
+def _mean_rates(rows: Sequence[Any], name: str) -> dict[str, float]:
     every = known(rows, name)
     return {unit: statistics.fmean(one[unit] for one in every if unit in one) for one in every for unit in one}
 
@@ -206,12 +196,12 @@ def _hyperparameters(run: Run, log: RunRecord) -> dict[str, Any]:
     return {name: value for name, value in log.hyperparameters.items() if name not in BOOKKEEPING}
 
 
-def _settings(run: Run) -> RunSettings:
-    return run.settings or RunSettings()
-
-
 def _is_ours(run: Run) -> bool:
     return run.settings is None or bool(run.settings.profile)
+
+
+def _round(run: Run, log: RunRecord) -> str:
+    return OURS if run.settings is None or run.settings.profile else run.settings.rules
 
 
 def _folder(run: Run, log: RunRecord) -> str:
@@ -222,179 +212,286 @@ def _folder(run: Run, log: RunRecord) -> str:
     return str(folder.parent if re.fullmatch(r"run_\d+", folder.name) else folder)
 
 
-def _setting(name: str) -> Value:
+# --- the columns --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a field of a row says: its text for the documentation, how a run has it, and what a result makes of its runs'."""
+
+    text: str
+    value: Value
+    combine: Combine | None = None
+    """None: a result does not have it, or its runs agree in it."""
+    shown: bool = True
+    """False: an object of the program, which no file holds."""
+    kind: str = ""
+    """One of TYPES; empty: that of the field's type."""
+
+
+def column(text: str, value: Value, combine: Combine | None = None, unknown: Any = None, **more: Any) -> Any:
+    """A field of a row; `unknown`: what it holds where nothing is known."""
+    metadata = {"column": Column(text, value, combine, **more)}
+    if isinstance(unknown, dict):
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=unknown, metadata=metadata)
+
+
+def scored(text: str, unknown: Any = None) -> Any:
+    """A field that results alone have, or that says something else of them."""
+    return field(default=unknown, metadata={"scored": text})
+
+
+def _summed(text: str, name: str, *needed: str) -> Any:
+    return column(text, _blocks(name, name, *needed), total)
+
+
+def _mean(text: str, value: Value) -> Any:
+    return column(text, value, mean)
+
+
+def _first(text: str, value: Value) -> Any:
+    return column(text, value, first)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Row(RunSettings):
+    """What runs and results have both. Two rows are equal if they are one."""
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    run: str = column("Name of the run below the folder that was given", _run("name"), unknown="")
+    path: str = column("Its log, or its folder where there is none", lambda run, log: str(run.path), unknown="")
+    round: str = column("`ours`, a published round (`v0.7`), `not known`, or `dgx1-article`", _round, unknown="")
+    submitter: str = column(
+        "Who submitted it, of results of others", lambda run, log: "" if _is_ours(run) else log.org, unknown=""
+    )
+    division: str = column("`closed` or `open`, as logged", _log("division"), unknown="")
+    folder: str = column("Folder of a log of another program: it makes one result", _folder, unknown="")
+    benchmark: str = column("The rules' name of the workload", _log("benchmark"), unknown="")
+    published: bool = column("It stands in logs/published", _always(False), unknown=False)
+    single_figure: bool = column("One printed figure, without runs", _always(False), unknown=False)
+    to_target: bool = column(
+        "It was to end at the target", lambda run, log: (run.settings or _NO_LOG.settings).to_target, unknown=True
+    )
+    hyperparameters: Mapping[str, Json] = column(
+        "Logged hyperparameters, as the rules use the word", _hyperparameters, unknown={}
+    )
+    seconds: float | None = column("`run_stop` - `run_start`: of a success the time to target", _log("seconds"))
+    epochs: float | None = column("Epochs until the target was reached", _log("epochs_to_target"))
+    quality: float | None = _mean(
+        "First metric of the last evaluation, as logged", lambda run, log: next(iter(log.quality.values()), None)
+    )
+    samples: float | None = _summed("Samples trained on", "samples", "train_seconds")
+    train_seconds: float | None = _summed("Seconds in training steps, evaluation aside", "train_seconds", "samples")
+    evaluation_seconds: float | None = column(
+        "Seconds in evaluations", _blocks("evaluation_seconds", "train_seconds", "data_wait_seconds"), total
+    )
+    data_wait_seconds: float | None = _summed(
+        "Seconds that training waited for data", "data_wait_seconds", "train_seconds"
+    )
+    timed_seconds: float | None = column(
+        "Training seconds of the blocks that tell their waiting", _blocks("train_seconds", "data_wait_seconds"), total
+    )
+    steps: int | None = column("Optimizer steps in `train_seconds`", lambda run, log: log.timed_steps or None, total)
+    data_wait_share: float | None = column(
+        "Waiting for data over training", _always(None), share_of("data_wait_seconds", ["timed_seconds"])
+    )
+    evaluation_share: float | None = column(
+        "Evaluation over training and evaluation",
+        _always(None),
+        share_of("evaluation_seconds", ["evaluation_seconds", "timed_seconds"]),
+    )
+    further_rates: Mapping[str, float] = column(
+        "Unit to units per second of training: `tokens`", _further_rates, _mean_rates, {}
+    )
+    step_ms: float | None = column("Mean time of a step, ms", _step_ms, over_steps)
+    step_ms_deviation: float | None = _mean(
+        "Standard deviation of steps timed one by one, ms", _entry("sd_ms", "step_times")
+    )
+    step_ms_median: float | None = _mean("Their median, ms", _entry("median_ms", "step_times"))
+    step_ms_p90: float | None = _mean("Their 90th percentile, ms", _entry("p90_ms", "step_times"))
+    step_ms_p99: float | None = _mean("Their 99th percentile, ms", _entry("p99_ms", "step_times"))
+    steps_timed: float | None = _mean("How many were timed", _entry("count", "step_times"))
+    staleness: float | None = _mean("Mean staleness of asynchronous updates", _entry("mean", "staleness"))
+    updates: float | None = _mean("Asynchronous updates", _entry("updates", "staleness"))
+    eval_loss: float | None = _mean("Loss of the last evaluation", _eval_loss)
+    gpu_percent: float | None = _mean("Mean use of the GPUs, percent", _sensor("gpu_percent"))
+    memory_bytes: float | None = column("Peak memory of the first device or process", _memory, largest)
+    host_memory_bytes: float | None = _mean("Peak memory of all processes", _sensor("run_memory_bytes", max))
+    watts: float | None = _mean("Mean power of all devices", _sensor("gpu_power_watts"))
+    energy_joules: float | None = _mean("Energy of all devices", lambda run, log: _beside(log).energy_joules)
+    data_bytes: float | None = _summed("Bytes of the batches of all devices", "data_bytes", "train_seconds")
+    model_parameters: float | None = _first("Trained parameters", _entry("model_parameters"))
+    model_multiply_adds: float | None = _first(
+        "Multiply-adds of a forward pass of one sample", _entry("model_multiply_adds")
+    )
+    train_samples: float | None = _first("Samples of an epoch, as logged", _entry("train_samples"))
+    learning_rate: float | None = _first("Base learning rate, as logged", _entry("opt_base_learning_rate"))
+    price: float | None = _first(
+        "Price of a device for an hour, as logged",
+        lambda run, log: number((run.settings or _NO_LOG.settings).price_per_device_hour),
+    )
+    note: str = column("What a published result says of itself", _always(""), first, "")
+    published_rate: float | None = _first("Samples per second of all devices, as published", _always(None))
+    gradients: GradientTraffic | None = column(
+        "What the all-reduce of a step moves", _log("gradients"), first, shown=False
+    )
+    machine_condition: str = column(
+        "`not busy`, or what made the machine a busy one; empty: not known",
+        lambda run, log: condition_text((log.condition,)),
+        unknown="",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunRow(Row):
+    """A run: a row of the table."""
+
+    status: str = column("`success`, or how it ended (docs/logs.md: status.json)", _run("status"), unknown="success")
+    reason: str = column("Why it is no success", _run("reason"), unknown="")
+    succeeded: bool = column("It did what was asked", _run("succeeded"), unknown=True)
+    running: bool = column("It has not ended", _run("running"), unknown=False)
+    copy_of: str = column(
+        "The log of the same run, as long or longer, that counts in its place", _always(""), unknown=""
+    )
+    seed: int | None = column("Seed, as logged", _log("seed"), kind="object")
+    start_ms: float | None = column("`run_start`, milliseconds since 1970", _log("start_ms"))
+    evaluations: int | None = column("Evaluations", lambda run, log: None if log is _NO_LOG else len(log.evaluations))
+    condition: Condition | None = column("How busy the machine was", _log("condition"), shown=False)
+    all_reduce: AllReduceTime | None = column(
+        "Times of all-reduces, of a run that trained nothing", _log("all_reduce"), shown=False
+    )
+    record: RunRecord | None = column(
+        "All that the log says", lambda run, log: None if log is _NO_LOG else log, shown=False
+    )
+    source: Run | None = column("The run as it was found", lambda run, log: run, shown=False)
+    printed: Mapping[str, str] | None = column("Its line of a published file", _always(None), shown=False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result(Row):
+    """Runs of one experiment and their score (suite.results.scores)."""
+
+    runs_successful: int = scored("Runs that did what was asked", 0)
+    runs_failed: int = scored("Runs that did not", 0)
+    runs_required: int | None = scored("Runs that the rules ask for; missing where none do")
+    runs_retained: int = scored("Runs that the means are taken over", 0)
+    score_method: str = scored(
+        "`olympic mean` (fastest and slowest dropped), `plain mean` (fewer than three runs), `single figure`", ""
+    )
+    score_notes: tuple[str, ...] = scored(
+        "Why it is not the official score, how a failed run was counted, in what its runs differ", ()
+    )
+    seconds: float | None = scored("Mean time to target of the retained runs")
+    epochs: float | None = scored("Mean epochs to target of the same runs")
+    seconds_per_epoch: float | None = scored("One over the other, evaluation included")
+    seconds_minimum: float | None = scored("Fastest run")
+    seconds_maximum: float | None = scored("Slowest run")
+    seconds_standard_deviation: float | None = scored("Sample standard deviation over all successful runs")
+    samples_per_second: float | None = scored(
+        "All samples over all training seconds of all successful runs, evaluation aside"
+    )
+    run_seconds: float | None = scored("Mean length of the successful runs, to a target or not")
+    machine_condition: str = scored("`not busy`, or what made the machine a busy one", "")
+    all_reduces: tuple[AllReduceTime, ...] = ()
+    runs: tuple[RunRow, ...] = ()
+    """Those that did what was asked, in order of start."""
+    attempts: tuple[RunRow, ...] = ()
+    """All of them."""
+
+
+if TYPE_CHECKING:
+
+    class Sized(Result):
+        """A result on a known number of devices and with a known batch."""
+
+        devices: int
+        batch_size_global: int
+
+    class Timed(Result):
+        """A result with a time to target on a known number of devices."""
+
+        devices: int
+        seconds: float
+else:
+    Sized = Timed = Result
+AnyResult = TypeVar("AnyResult", bound=Result)
+
+
+def sized(results: Iterable[Result]) -> list[Sized]:
+    """Those of which devices and batch are known."""
+    return [cast(Sized, row) for row in results if row.devices and row.batch_size_global]
+
+
+def timed(results: Iterable[Result]) -> list[Timed]:
+    """Those with a time to target on a known number of devices."""
+    return [cast(Timed, row) for row in results if row.to_target and row.seconds and row.devices]
+
+
+def _columns() -> Iterator[tuple[str, Column]]:
+    """The columns of a run: its own, then its settings."""
+    for item in sorted(fields(RunRow), key=lambda item: "column" not in item.metadata):
+        one = item.metadata.get("column") or Column(f"Setting `{item.name}` (docs/logs.md: suite_run)", _setting(item))
+        yield item.name, one
+
+
+def kind_of(item: Field[Any]) -> str:
+    """One of TYPES for a field of a row."""
+    own = item.metadata.get("column")
+    return (own.kind if own is not None else "") or _KINDS.get(str(item.type), "object")
+
+
+def _setting(item: Field[Any]) -> Value:
+    name = item.name
+
     def value(run: Run, log: RunRecord) -> Any:
-        setting = getattr(_settings(run), name)
+        setting = getattr(run.settings or _NO_LOG.settings, name)
         if name == "workload":
             return workload_name(setting)
+        if name == "targets":
+            return dict(sorted((log.targets if log is not _NO_LOG else setting).items()))
         return tuple(sorted(setting)) if name in ("labels", "deviations") else setting  # a cell's keys have an order
 
     return value
 
 
-def _targets(run: Run, log: RunRecord) -> dict[str, float]:
-    given = log.targets if log is not _NO_LOG else _settings(run).targets
-    return dict(sorted(given.items()))
-
-
-# --- the columns --------------------------------------------------------------------------------------------------------
-
-
-_KINDS = {"str": "text", "int": "count", "int | None": "count"}
-_SETTINGS = {
-    item.name: Column(
-        f"Setting `{item.name}` (docs/logs.md: suite_run)", _KINDS.get(str(item.type), "object"), _setting(item.name)
-    )
-    for item in fields(RunSettings)
+COLUMNS: Mapping[str, Column] = dict(_columns())
+"""Name to column of a run, in order."""
+SCORE_COLUMNS: Mapping[str, str] = {
+    item.name: item.metadata["scored"] for item in fields(Result) if "scored" in item.metadata
 }
-COLUMNS: Mapping[str, Column] = {
-    "run": Column("Name of the run below the folder that was given", "text", lambda run, log: run.name),
-    "path": Column("Its log, or its folder where there is none", "text", lambda run, log: str(run.path)),
-    "round": Column(
-        "`ours`, a published round (`v0.7`), `not known`, or `dgx1-article`",
-        "text",
-        lambda run, log: OURS if _is_ours(run) else _settings(run).rules,
-    ),
-    "submitter": Column(
-        "Who submitted it, of results of others", "text", lambda run, log: "" if _is_ours(run) else log.org
-    ),
-    "division": Column("`closed` or `open`, as logged", "text", _log("division")),
-    "folder": Column("Folder of a log of another program: it makes one result", "text", _folder),
-    "benchmark": Column("The rules' name of the workload", "text", _log("benchmark")),
-    "status": Column("`success`, or how it ended (docs/logs.md: status.json)", "text", lambda run, log: run.status),
-    "reason": Column("Why it is no success", "text", lambda run, log: run.reason),
-    "succeeded": Column("It did what was asked", "flag", lambda run, log: run.succeeded),
-    "running": Column("It has not ended", "flag", lambda run, log: run.running),
-    "copy_of": Column("The log of the same run, as long or longer, that counts in its place", "text", _always("")),
-    **_SETTINGS,
-    "targets": Column("Metric to the value that must be reached", "object", _targets),
-    "hyperparameters": Column("Logged hyperparameters, as the rules use the word", "object", _hyperparameters),
-    "to_target": Column("It was to end at the target", "flag", lambda run, log: _settings(run).to_target),
-    "seed": Column("Seed, as logged", "object", _log("seed")),
-    "start_ms": Column("`run_start`, milliseconds since 1970", "number", _log("start_ms")),
-    "seconds": Column("`run_stop` - `run_start`: of a success the time to target", "number", _log("seconds")),
-    "epochs": Column("Epochs until the target was reached", "number", _log("epochs_to_target")),
-    "quality": Column(
-        "First metric of the last evaluation, as logged",
-        "number",
-        lambda run, log: next(iter(log.quality.values()), None),
-        mean,
-    ),
-    "evaluations": Column("Evaluations", "count", lambda run, log: None if log is _NO_LOG else len(log.evaluations)),
-    "samples": Column("Samples trained on", "number", _blocks("samples", "train_seconds"), total),
-    "train_seconds": Column(
-        "Seconds in training steps, evaluation aside", "number", _blocks("train_seconds", "samples"), total
-    ),
-    "evaluation_seconds": Column(
-        "Seconds in evaluations", "number", _blocks("evaluation_seconds", "train_seconds", "data_wait_seconds"), total
-    ),
-    "data_wait_seconds": Column(
-        "Seconds that training waited for data", "number", _blocks("data_wait_seconds", "train_seconds"), total
-    ),
-    "timed_seconds": Column(
-        "Training seconds of the blocks that tell their waiting",
-        "number",
-        _blocks("train_seconds", "data_wait_seconds"),
-        total,
-    ),
-    "steps": Column("Optimizer steps in `train_seconds`", "count", lambda run, log: log.timed_steps or None, total),
-    "data_wait_share": Column(
-        "Waiting for data over training", "number", _always(None), share_of("data_wait_seconds", ["timed_seconds"])
-    ),
-    "evaluation_share": Column(
-        "Evaluation over training and evaluation",
-        "number",
-        _always(None),
-        share_of("evaluation_seconds", ["evaluation_seconds", "timed_seconds"]),
-    ),
-    "further_rates": Column("Unit to units per second of training: `tokens`", "object", _further_rates, _mean_rates),
-    "step_ms": Column("Mean time of a step, ms", "number", _step_ms, over_steps),
-    "step_ms_deviation": Column(
-        "Standard deviation of steps timed one by one, ms", "number", _entry("sd_ms", "step_times"), mean
-    ),
-    "step_ms_median": Column("Their median, ms", "number", _entry("median_ms", "step_times"), mean),
-    "step_ms_p90": Column("Their 90th percentile, ms", "number", _entry("p90_ms", "step_times"), mean),
-    "step_ms_p99": Column("Their 99th percentile, ms", "number", _entry("p99_ms", "step_times"), mean),
-    "steps_timed": Column("How many were timed", "number", _entry("count", "step_times"), mean),
-    "staleness": Column("Mean staleness of asynchronous updates", "number", _entry("mean", "staleness"), mean),
-    "updates": Column("Asynchronous updates", "number", _entry("updates", "staleness"), mean),
-    "eval_loss": Column("Loss of the last evaluation", "number", _eval_loss, mean),
-    "gpu_percent": Column("Mean use of the GPUs, percent", "number", _sensor("gpu_percent"), mean),
-    "memory_bytes": Column("Peak memory of the first device or process", "number", _memory, largest),
-    "host_memory_bytes": Column("Peak memory of all processes", "number", _sensor("run_memory_bytes", max), mean),
-    "watts": Column("Mean power of all devices", "number", _sensor("gpu_power_watts"), mean),
-    "energy_joules": Column("Energy of all devices", "number", lambda run, log: _beside(log).energy_joules, mean),
-    "data_bytes": Column(
-        "Bytes of the batches of all devices", "number", _blocks("data_bytes", "train_seconds"), total
-    ),
-    "model_parameters": Column("Trained parameters", "number", _entry("model_parameters"), first),
-    "model_multiply_adds": Column(
-        "Multiply-adds of a forward pass of one sample", "number", _entry("model_multiply_adds"), first
-    ),
-    "train_samples": Column("Samples of an epoch, as logged", "number", _entry("train_samples"), first),
-    "learning_rate": Column("Base learning rate, as logged", "number", _entry("opt_base_learning_rate"), first),
-    "price": Column(
-        "Price of a device for an hour, as logged",
-        "number",
-        lambda run, log: number(_settings(run).price_per_device_hour),
-        first,
-    ),
-    "note": Column("What a published result says of itself", "text", _always(""), first),
-    "published": Column("It stands in logs/published", "flag", _always(False)),
-    "single_figure": Column("One printed figure, without runs", "flag", _always(False), first),
-    "published_rate": Column("Samples per second of all devices, as published", "number", _always(None), first),
-    "machine_condition": Column(
-        "`not busy`, or what made the machine a busy one; empty: not known",
-        "text",
-        lambda run, log: condition_text((log.condition,)),
-    ),
-    "condition": Column("How busy the machine was", "object", _log("condition"), shown=False),
-    "gradients": Column("What the all-reduce of a step moves", "object", _log("gradients"), first, shown=False),
-    "all_reduce": Column(
-        "Times of all-reduces, of a run that trained nothing", "object", _log("all_reduce"), shown=False
-    ),
-    "record": Column("All that the log says", "object", lambda run, log: None if log is _NO_LOG else log, shown=False),
-    "source": Column("The run as it was found", "object", lambda run, log: run, shown=False),
-}
-"""Name to column, in order."""
+"""What results alone have, and what it says."""
 
 
 # --- the table ----------------------------------------------------------------------------------------------------------
 
 
-def row_of(run: Run) -> dict[str, Any]:
-    """A run as a row: the name of each column to its value."""
+def row_of(run: Run, copy_of: str = "") -> RunRow:
+    """A run as a row; `copy_of`: the log that counts in its place."""
     log = run.reading.record if run.reading is not None else _NO_LOG
-    return {name: column.value(run, log) for name, column in COLUMNS.items()}
+    return RunRow(**{name: one.value(run, log) for name, one in COLUMNS.items()} | {"copy_of": copy_of})
 
 
-def row_of_settings(settings: RunSettings) -> dict[str, Any]:
-    """The row of a success of which nothing but its settings is known, for whoever knows more to fill in."""
-    return row_of(Run(Path(), "", None, settings, "success", ""))
-
-
-def row_of_record(record: RunRecord) -> Row:
+def row_of_record(record: RunRecord) -> RunRow:
     """What a log says as a row, for whoever only asks in what logs differ."""
-    logged = {name: getattr(record, name) for name in ("targets", "hyperparameters", "division")}
-    return SimpleNamespace(**row_of_settings(record.settings) | logged)
+    row = row_of(Run(record.path, "", None, record.settings, "success", ""))
+    return replace(row, targets=record.targets, hyperparameters=record.hyperparameters, division=record.division)
 
 
-def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows as a table with the types of COLUMNS; copies are marked."""
+def frame(rows: Iterable[Row], kind: type[Row] = RunRow) -> pd.DataFrame:
+    """Rows as a table with the types of their fields."""
     import pandas as pd
 
-    table_rows = [dict(row) for row in rows]
-    mark_copies(table_rows)
-    return pd.DataFrame(
-        {
-            name: pd.Series([row[name] for row in table_rows], dtype=TYPES[column.kind])
-            for name, column in COLUMNS.items()
-        }
-    )
+    listed = [vars(row) for row in rows]
+    kinds = {item.name: TYPES[kind_of(item)] for item in fields(kind)}
+    names = COLUMNS if kind is RunRow else kinds
+    return pd.DataFrame({name: pd.Series([row[name] for row in listed], dtype=kinds[name]) for name in names})
 
 
-def rows(frame: pd.DataFrame) -> Iterator[Row]:
-    """The rows of any table as objects with its columns as attributes; what is not known is None."""
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of any table as mappings; what is not known is None."""
 
     def plain(column: Any) -> list[Any]:
         missing, values = column.isna().to_numpy(), column.tolist()
@@ -403,4 +500,9 @@ def rows(frame: pd.DataFrame) -> Iterator[Row]:
         )
 
     lists = {str(name): plain(frame[name]) for name in frame.columns}
-    return (SimpleNamespace(**dict(zip(lists, values, strict=True))) for values in zip(*lists.values(), strict=True))
+    return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+
+
+def rows(frame: pd.DataFrame) -> list[RunRow]:
+    """The rows of a table of runs; columns that a user has added are left out."""
+    return [RunRow(**{name: value for name, value in row.items() if name in COLUMNS}) for row in records(frame)]

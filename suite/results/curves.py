@@ -37,8 +37,8 @@ def curves(paths: str | Path | Sequence[str | Path]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    logged = [row for row in rows(table(paths)) if row.record is not None and not row.copy_of]
-    lines = [{"run": row.run, **line} for row in logged for line in _lines(row.record)]
+    logged = [(row.run, row.record) for row in rows(table(paths)) if row.record is not None and not row.copy_of]
+    lines = [{"run": run, **line} for run, record in logged for line in _lines(record)]
     return pd.DataFrame(
         {name: pd.Series([line.get(name) for line in lines], dtype=kind) for name, kind in _TYPES.items()}
     )

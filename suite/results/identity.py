@@ -1,8 +1,7 @@
 """What makes two runs the same experiment: their settings and every logged hyperparameter, the seed aside.
 
 `same` says whether two rows agree, `differences` in what they do not, `own_words` names several rows by what tells them apart.
-Results, tables, comparisons, advice, studies, predictions and packages all ask here. A row is anything with the attributes of
-`RunSettings` and those of `_OF_OTHERS`: a row of the table (suite.results.table).
+Results, tables, comparisons, advice, studies, predictions and packages all ask here.
 """
 
 from __future__ import annotations
@@ -10,26 +9,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
-from types import SimpleNamespace
+from dataclasses import fields, replace
 from typing import Any
 
+from suite.results.columns import Row
+from suite.results.logs.keys import BOOKKEEPING
 from suite.results.logs.record import RunSettings
 from suite.results.names import UNKNOWN_ROUND, workload_name
 from suite.results.targets import same_targets, targets_text
 from suite.results.text import clean, shortened
 from workloads.api import LoggedSettings, field_names
 
-Row = Any
-"""A row of a table: its columns are attributes, and what is not known is None (`suite.results.columns.rows`)."""
-
 _OF_OTHERS = ("round", "submitter", "division", "folder")
 """Columns that decide for logs and results of others beside the settings; of ours they are empty or say nothing."""
 FIELDS = (*field_names(RunSettings, row=True), *_OF_OTHERS)
 _DERIVED = ("labels", "deviations", "data_fingerprint")
 """What follows from other fields: it counts, but is only named where nothing else differs."""
-BOOKKEEPING = ("seed", "run_set_random_seed", "global_batch_size", "power_measurement", "initialized_tensor")
-"""Logged keys that are no hyperparameters; the batch is a setting of its own."""
 _BOOKKEEPING_PREFIXES = ("submission_", "suite_", "power_")
 
 HYPERPARAMETERS = "hyperparameters"
@@ -218,7 +213,7 @@ def told_apart(
     alike: dict[Hashable, list[Row]] = {}
     for row, one in zip(rows, look, strict=True):
         first = alike.setdefault(one, [row])[0]
-        alike[one].append(SimpleNamespace(**{**vars(row), **{name: getattr(first, name) for name in shown}}))
+        alike[one].append(replace(row, **{name: getattr(first, name) for name in shown}))
     words = {one: iter(own_words(members[1:], *aside, fewest=fewest)) for one, members in alike.items()}
     return [next(words[one]) for one in look]
 
@@ -250,7 +245,7 @@ def label(name: str) -> str:
     return _LABELS.get(name, clean(name, 40).replace("_", " "))
 
 
-def value_text(name: str, value: Any, row: Row = None, limit: int = 80) -> str:
+def value_text(name: str, value: Any, row: Row | None = None, limit: int = 80) -> str:
     """A value in words, cut to `limit` characters: `8,192`, `hr_at_10 0.635`; `none` for one that is not known or not set."""
     if value is None or value in ("", (), [], {}):
         return "none"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from suite.results.identity import Row
+from suite.results.columns import Row
 
 OPTION = "--price-per-device-hour"
 

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from suite.common.paths import shipped
-from suite.results.columns import row_of_settings
+from suite.results.columns import RunRow
 from suite.results.logs.collect import Run
-from suite.results.logs.record import RunSettings
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.names import UNKNOWN_ROUND, framework_name, round_like, round_of_folder, workload_name
 from suite.results.targets import METRIC_NAMES
@@ -56,7 +55,7 @@ def published_folders() -> tuple[Path, ...]:
 
 
 @functools.cache
-def published_rows(places: tuple[Path, ...]) -> tuple[dict[str, Any], ...]:
+def published_rows(places: tuple[Path, ...]) -> tuple[RunRow, ...]:
     """A row (suite.results.columns) for each published run, for each result of whose runs nothing is known, and for each row of
     the article. Raises ValueError (one line) for a file that does not fit."""
     runs: dict[tuple[str, ...], list[dict[str, Any]]] = {}
@@ -64,10 +63,10 @@ def published_rows(places: tuple[Path, ...]) -> tuple[dict[str, Any], ...]:
         runs.setdefault(_key(line), []).append(_run_values(line))
     listed = []
     for line in _lines(places, "results*.csv", REQUIRED_COLUMNS):
-        values = _result_values(line)
-        listed += [{**values, **run} for run in runs.get(_key(line), [{"single_figure": True}])]
+        row = _result_row(line)
+        listed += [replace(row, **run) for run in runs.get(_key(line), [{"single_figure": True}])]
     article = _lines(places, "dgx1_scaling.csv", ("benchmark", "chips", "batch", "minutes_per_epoch", "epochs"))
-    return (*listed, *map(_article_values, article))
+    return (*listed, *map(_article_row, article))
 
 
 def csv_rows(name: str, required: Sequence[str]) -> list[Mapping[str, str]]:
@@ -137,55 +136,61 @@ def _run_values(line: _Line) -> dict[str, Any]:
     }
 
 
-def _result_values(line: _Line) -> dict[str, Any]:
+def _result_row(line: _Line) -> RunRow:
     workload, seconds, minutes = workload_name(line["benchmark"]), line.figure("seconds"), line.figure("minutes")
     targets = {METRIC_NAMES.get(workload, "quality"): line.figure("target"), "SEGM": line.figure("target_mask")}
-    return {
-        **row_of_settings(RunSettings()),
-        **{name: line[name] for name in ("round", "submitter", "system", "benchmark", "division", "note")},
-        "run": f"{line['round']}/{line['submitter']}/{line['system']}",
-        "path": "",
-        "published": True,
-        "workload": workload,
-        "framework": framework_name(line["framework"], line["system"]),
-        "device_name": line["accelerator"],
-        "devices": line.count("chips") or None,
-        "nodes": line.count("nodes") or 1,
-        "batch_size_global": line.count("batch"),
-        "batch_unit": line["batch_unit"],
-        "sample_unit": line["batch_unit"],
-        "rules": line["round"],
-        "clock": round_like(line["round"]).clock,
-        "targets": {name: value for name, value in targets.items() if value is not None},
-        "labels": () if line.path == SHIPPED / "results.csv" else (OWN_FILE_LABEL,),
-        "seconds": minutes * 60 if seconds is None and minutes is not None else seconds,
-        "epochs": line.figure("epochs"),
-        "published_rate": line.figure("throughput"),
-        "source": line,
-    }
+    return RunRow(
+        round=line["round"],
+        submitter=line["submitter"],
+        system=line["system"],
+        benchmark=line["benchmark"],
+        division=line["division"],
+        note=line["note"],
+        batch_unit=line["batch_unit"],
+        run=f"{line['round']}/{line['submitter']}/{line['system']}",
+        published=True,
+        workload=workload,
+        framework=framework_name(line["framework"], line["system"]),
+        device_name=line["accelerator"],
+        devices=line.count("chips") or None,
+        nodes=line.count("nodes") or 1,
+        batch_size_global=line.count("batch"),
+        sample_unit=line["batch_unit"],
+        rules=line["round"],
+        clock=round_like(line["round"]).clock,
+        targets={name: value for name, value in targets.items() if value is not None},
+        labels=() if line.path == SHIPPED / "results.csv" else (OWN_FILE_LABEL,),
+        seconds=minutes * 60 if seconds is None and minutes is not None else seconds,
+        epochs=line.figure("epochs"),
+        published_rate=line.figure("throughput"),
+        printed=line,
+    )
 
 
-def _article_values(line: _Line) -> dict[str, Any]:
+def _article_row(line: _Line) -> RunRow:
     """A row of the article's tables 1-6: one time per epoch and one count of epochs, no single runs."""
-    values = _result_values(line)
-    batch, workload, epochs = values["batch_size_global"], values["workload"], values["epochs"] or 0.0
-    times = {"per device": values["devices"], "unknown": None}.get(line["batch_basis"], 1)
-    return {
-        **values,
-        **{"round": ARTICLE, "submitter": "Microway", "system": "dgx1", "run": f"{ARTICLE}/Microway/dgx1"},
-        "framework": "mxnet" if workload == "resnet50" else "pytorch",
-        "device_name": "Tesla V100-SXM2",
-        "batch_size_global": batch * times if batch and times else None,
-        "batch_unit": "tokens" if workload == "transformer" else "samples",
-        "precision": line["precision"],
-        "rules": "v0.5",
-        "clock": "unknown",
-        "labels": ("article",),
-        "seconds": 60 * epochs * (line.figure("minutes_per_epoch") or 0.0),
-        "epochs": epochs,
-        "single_figure": True,
-        "note": "time per epoch times epochs, as the article prints them",
-    }
+    row = _result_row(line)
+    batch, epochs = row.batch_size_global, row.epochs or 0.0
+    times = {"per device": row.devices, "unknown": None}.get(line["batch_basis"], 1)
+    return replace(
+        row,
+        round=ARTICLE,
+        submitter="Microway",
+        system="dgx1",
+        run=f"{ARTICLE}/Microway/dgx1",
+        framework="mxnet" if row.workload == "resnet50" else "pytorch",
+        device_name="Tesla V100-SXM2",
+        batch_size_global=batch * times if batch and times else None,
+        batch_unit="tokens" if row.workload == "transformer" else "samples",
+        precision=line["precision"],
+        rules="v0.5",
+        clock="unknown",
+        labels=("article",),
+        seconds=60 * epochs * (line.figure("minutes_per_epoch") or 0.0),
+        epochs=epochs,
+        single_figure=True,
+        note="time per epoch times epochs, as the article prints them",
+    )
 
 
 # --- logs of other programs ---------------------------------------------------------------------------------------------
@@ -220,7 +225,7 @@ def _published_details(run: Run) -> dict[str, Any]:
     record = run.reading.record
     row = _by_start().get(_identity(workload_name(run.settings.workload), record.start_ms, record.seconds))
     names = ("devices", "nodes", "device_name", "framework", "batch_size_global", "batch_unit", "sample_unit", "rules")
-    return {} if row is None else {name: row[name] for name in names}
+    return {} if row is None else {name: getattr(row, name) for name in names}
 
 
 def _identity(workload: str, start_ms: float | None, seconds: float | None) -> tuple[str, int, int]:
@@ -232,12 +237,12 @@ def _identity(workload: str, start_ms: float | None, seconds: float | None) -> t
 
 
 @functools.cache
-def _by_start() -> dict[tuple[str, int, int], Mapping[str, Any]]:
+def _by_start() -> dict[tuple[str, int, int], RunRow]:
     """Each published run, failed ones too; of logs submitted in two rounds the first."""
-    by_identity: dict[tuple[str, int, int], Mapping[str, Any]] = {}
+    by_identity: dict[tuple[str, int, int], RunRow] = {}
     for row in published_rows(published_folders()):
-        for length in (row["seconds"], None) if row["start_ms"] else ():
-            by_identity.setdefault(_identity(row["workload"], row["start_ms"], length), row)
+        for length in (row.seconds, None) if row.start_ms else ():
+            by_identity.setdefault(_identity(row.workload, row.start_ms, length), row)
     return by_identity
 
 

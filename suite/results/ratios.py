@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from suite.results.identity import HYPERPARAMETERS, OF_SIZE_LOGGED, Row, differences_text, key
+from suite.results.columns import AnyResult, Result
+from suite.results.identity import HYPERPARAMETERS, OF_SIZE_LOGGED, differences_text, key
 from suite.results.scores import counted_runs, figure, first_converged
 from suite.results.text import devices_text, placed_text
 
@@ -45,8 +46,8 @@ class Interval:
 class Ratio:
     """How much better one result is than another: above 1, `after` is better."""
 
-    before: Row
-    after: Row
+    before: Result
+    after: Result
     total: float | None
     """Ratio of times to target, exactly `throughput * efficiency` where both are known; None for runs of fixed length."""
     throughput: float | None
@@ -90,11 +91,12 @@ class Ratio:
     def scaling(self) -> str:
         """`strong` (same global batch), `weak` (same batch per device), `mixed` (neither), `unknown`."""
         one, other = self.before.batch_size_global, self.after.batch_size_global
-        if not one or not other or self.before.batch_unit != self.after.batch_unit:
+        few, many = self.before.devices, self.after.devices
+        if not (one and other and few and many) or self.before.batch_unit != self.after.batch_unit:
             return "unknown"
         if one == other:
             return "strong"
-        return "weak" if one * self.after.devices == other * self.before.devices else "mixed"
+        return "weak" if one * many == other * few else "mixed"
 
     @property
     def places(self) -> str:
@@ -155,7 +157,7 @@ def _amount(ratio: float) -> str:
     return ratio_text(max(ratio, 1 / ratio))
 
 
-def ratio(before: Row, after: Row, intervals: bool = True) -> Ratio:
+def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
     """How much better `after` is than `before`, two rows of `results`; the caller knows that they may be compared."""
     total = throughput = efficiency = None
     if before.to_target and after.to_target:
@@ -181,29 +183,29 @@ def _over(above: float | None, below: float | None) -> float | None:
     return above / below if above and below else None
 
 
-def place(row: Row) -> tuple[int, int]:
+def place(row: Result) -> tuple[int, int]:
     """(devices, nodes); a log that does not name nodes had one."""
     return row.devices or 0, row.nodes or 1
 
 
-def families(results: Iterable[Row], *aside: str) -> list[list[Row]]:
+def families(results: Iterable[AnyResult], *aside: str) -> list[list[AnyResult]]:
     """The measured results that differ in the number of devices alone (and what is left `aside`), in order of devices."""
-    members_by_key: dict[Any, list[Row]] = {}
+    members_by_key: dict[Any, list[AnyResult]] = {}
     for row in results:
         if figure(row) is not None and not row.all_reduces:
             members_by_key.setdefault(key(row, "gpus", *aside), []).append(row)
     return [sorted(members, key=lambda row: (*place(row), figure(row) or 0.0)) for members in members_by_key.values()]
 
 
-def chains(family: Sequence[Row]) -> list[list[Row]]:
+def chains(family: Sequence[AnyResult]) -> list[list[AnyResult]]:
     """A family as series with one result on each number of devices; all of one global batch agree in their hyperparameters.
 
     Where a number was measured with several batches or hyperparameters, each is a series of its own.
     """
-    made: list[list[Row]] = []
+    made: list[list[AnyResult]] = []
     logged = {id(row): _chosen(row) for row in family}
 
-    def may_follow(other: Row, row: Row) -> bool:
+    def may_follow(other: Result, row: Result) -> bool:
         if place(other) == place(row) or other.batch_size_global != row.batch_size_global:
             return place(other) != place(row)
         two = logged[id(row)]
@@ -219,7 +221,7 @@ def chains(family: Sequence[Row]) -> list[list[Row]]:
     return made
 
 
-def _chosen(row: Row) -> dict[str, Any]:
+def _chosen(row: Result) -> dict[str, Any]:
     """The logged hyperparameters that somebody chose, as they are compared."""
     return {
         name: value
@@ -230,7 +232,7 @@ def _chosen(row: Row) -> dict[str, Any]:
     }
 
 
-def speedups(results: Iterable[Row], intervals: bool = False) -> dict[int, Ratio]:
+def speedups(results: Iterable[Result], intervals: bool = False) -> dict[int, Ratio]:
     """`id` of each result to its ratio over the fewest devices of its series; results without another are left out."""
     return {
         id(row): ratio(chain[0], row, intervals)
@@ -240,7 +242,7 @@ def speedups(results: Iterable[Row], intervals: bool = False) -> dict[int, Ratio
     }
 
 
-def pairs(results: Iterable[Row], intervals: bool = True) -> list[Ratio]:
+def pairs(results: Iterable[Result], intervals: bool = True) -> list[Ratio]:
     """The ratio of every pair of device counts within a series, fewest devices first."""
     return [
         ratio(before, after, intervals)
@@ -250,7 +252,7 @@ def pairs(results: Iterable[Row], intervals: bool = True) -> list[Ratio]:
     ]
 
 
-def _why_no_interval(row: Row) -> str:
+def _why_no_interval(row: Result) -> str:
     """Why the runs of a result are not enough for an interval; empty if they are."""
     where = f"on {devices_text(row.devices or 0, row.nodes)}"
     if row.single_figure:
@@ -262,7 +264,7 @@ def _why_no_interval(row: Row) -> str:
     return ""
 
 
-def _resampled(row: Row, side: int) -> _Floats:
+def _resampled(row: Result, side: int) -> _Floats:
     """(RESAMPLES, 2): seconds and epochs of as many runs drawn with replacement, averaged as the score is, NaN where they are
     not known; of runs of fixed length the sums of seconds and samples."""
     cached: dict[int, _Floats] = row.__dict__.setdefault("_resampled", {})
@@ -290,7 +292,7 @@ def _draws(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.in
         left -= count
 
 
-def _intervals(before: Row, after: Row) -> tuple[Interval | None, Interval | None, Interval | None]:
+def _intervals(before: Result, after: Result) -> tuple[Interval | None, Interval | None, Interval | None]:
     """Of total, throughput and efficiency."""
 
     def interval(ratios: _Floats) -> Interval | None:

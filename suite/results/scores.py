@@ -7,19 +7,15 @@ import functools
 import math
 import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from suite.common.registry import not_allowed
-from suite.results.columns import BUSY, COLUMNS, TYPES, condition_text, first, known, mean, rows
+from suite.results.columns import BUSY, COLUMNS, Result, Row, RunRow, condition_text, first, frame, known, mean, rows
 from suite.results.identity import (
     FIELDS,
     HYPERPARAMETERS,
-    Row,
     differences,
     experiment,
     label,
@@ -35,27 +31,13 @@ from suite.results.targets import RUNS_REQUIRED
 from suite.results.text import clean
 from workloads.api import field_names
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 FIRST_CONVERGED = 50
 """NCF: of 100 runs the first 50 that reached the target, by start time, are scored (v0.5 rules)."""
 MIXED = "mixed"
 """In place of the version of the suite, where the runs of a result are of several."""
-SCORE_COLUMNS: Mapping[str, str] = {
-    "runs_successful": "Runs that did what was asked",
-    "runs_failed": "Runs that did not",
-    "runs_required": "Runs that the rules ask for; missing where none do",
-    "runs_retained": "Runs that the means are taken over",
-    "score_method": "`olympic mean` (fastest and slowest dropped), `plain mean` (fewer than three runs), `single figure`",
-    "score_notes": "Why it is not the official score, how a failed run was counted, in what its runs differ",
-    "seconds": "Mean time to target of the retained runs",
-    "epochs": "Mean epochs to target of the same runs",
-    "seconds_per_epoch": "One over the other, evaluation included",
-    "seconds_minimum": "Fastest run",
-    "seconds_maximum": "Slowest run",
-    "seconds_standard_deviation": "Sample standard deviation over all successful runs",
-    "samples_per_second": "All samples over all training seconds of all successful runs, evaluation aside",
-    "run_seconds": "Mean length of the successful runs, to a target or not",
-    "machine_condition": "`not busy`, or what made the machine a busy one",
-}
 
 
 def results(runs: pd.DataFrame) -> pd.DataFrame:
@@ -64,25 +46,18 @@ def results(runs: pd.DataFrame) -> pd.DataFrame:
     Runs that go on or were interrupted, whose settings are not known, or that are copies are left out: somebody's Ctrl-C is no
     failure of what is measured. A run that failed before it had logged everything counts for the only result that it fits.
     """
-    listed = [vars(row) for row in result_rows(runs)]
-    columns = listed[0] if listed else dict.fromkeys([*FIELDS, *SCORE_COLUMNS, "runs", "attempts"])
-    kinds = {name: column.kind for name, column in COLUMNS.items() if column.kind in ("number", "count")}
-    texts = ("score_method", "score_notes", "machine_condition")
-    kinds |= {name: "count" if name.startswith("runs_") else "number" for name in SCORE_COLUMNS if name not in texts}
-    return pd.DataFrame(
-        {name: pd.Series([row[name] for row in listed], dtype=TYPES[kinds.get(name, "object")]) for name in columns}
-    )
+    return frame(result_rows(runs), Result)
 
 
-def result_rows(runs: pd.DataFrame) -> list[Row]:
+def result_rows(runs: pd.DataFrame) -> list[Result]:
     """The results of `runs` as rows, which views go through."""
     return results_of(rows(runs))
 
 
-def results_of(runs: Iterable[Row]) -> list[Row]:
+def results_of(runs: Iterable[RunRow]) -> list[Result]:
     """The same of rows that are no table, as the runs of one cell of a study."""
     usable = (row for row in runs if row.workload and not (row.running or row.copy_of or row.status == "interrupted"))
-    gathered: dict[Any, list[Row]] = {}
+    gathered: dict[Any, list[RunRow]] = {}
     for row in sorted(usable, key=lambda row: not row.succeeded):
         kind = experiment(row)
         if kind not in gathered and not row.succeeded and not (row.hyperparameters and row.targets):
@@ -90,33 +65,31 @@ def results_of(runs: Iterable[Row]) -> list[Row]:
             fitting = [one for one, success in successes if not differences(row, success, known=True)]
             kind = fitting[0] if len(fitting) == 1 else kind
         gathered.setdefault(kind, []).append(row)
-    return [SimpleNamespace(**_result(members)) for members in gathered.values()]
+    return [_result(members) for members in gathered.values()]
 
 
-def _result(members: Sequence[Row]) -> dict[str, Any]:
+def _result(members: Sequence[RunRow]) -> Result:
     runs = sorted((row for row in members if row.succeeded), key=lambda row: row.start_ms or 0.0)
     shown = (runs or members)[0]
     combined = {name: column.combine(runs, name) for name, column in COLUMNS.items() if column.combine is not None}
     samples, seconds = combined["samples"], combined["train_seconds"]
     scored = score(runs, len(members) - len(runs), _required(shown, len(members)), first_converged(shown))
     mixed, notes = _mixed(runs)
-    return {
-        **{name: getattr(shown, name) for name in (*FIELDS, *_NOT_COMBINED)},
-        **combined,
-        **mixed,
-        **scored,
-        "score_notes": (*scored["score_notes"], *notes),
-        **({} if shown.to_target else dict.fromkeys(("seconds", "epochs", "seconds_per_epoch"))),
-        "samples_per_second": samples / seconds if samples and seconds else first(runs, "published_rate"),
-        "run_seconds": mean(runs, "seconds"),
-        "machine_condition": condition_text([row.condition for row in runs]),
-        "all_reduces": tuple(known(runs, "all_reduce")),
-        "runs": tuple(runs),
-        "attempts": tuple(members),
-    }
+    values = {name: getattr(shown, name) for name in (*FIELDS, *_NOT_COMBINED)} | combined | mixed | scored
+    values |= {} if shown.to_target else dict.fromkeys(("seconds", "epochs", "seconds_per_epoch"))
+    values["score_notes"] += notes
+    return Result(
+        **values,
+        samples_per_second=samples / seconds if samples and seconds else first(runs, "published_rate"),
+        run_seconds=mean(runs, "seconds"),
+        machine_condition=condition_text([row.condition for row in runs]),
+        all_reduces=tuple(known(runs, "all_reduce")),
+        runs=tuple(runs),
+        attempts=tuple(members),
+    )
 
 
-def _mixed(runs: Sequence[Row]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _mixed(runs: Sequence[RunRow]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """(columns in which the runs of a result differ, as the result has them; that in words).
 
     Averaged are runs of several versions of the suite, and runs of one folder of a submission whatever they log.
@@ -128,7 +101,8 @@ def _mixed(runs: Sequence[Row]) -> tuple[dict[str, Any], tuple[str, ...]]:
     )
     if not (differing := varying(runs)):
         return columns, tuple(notes)
-    columns |= {name: None for name in differing if not name.startswith(HYPERPARAMETERS)}
+    unknown = vars(Result())
+    columns |= {name: unknown[name] for name in differing if not name.startswith(HYPERPARAMETERS)}
     out = {name.partition(".")[2] for name in differing}
     columns[HYPERPARAMETERS] = {name: value for name, value in runs[0].hyperparameters.items() if name not in out}
     texts = [
@@ -158,7 +132,7 @@ def first_converged(row: Row) -> int | None:
 
 
 def score(
-    runs: Sequence[Row], failed: int = 0, required: int | None = None, first_converged: int | None = None
+    runs: Sequence[RunRow], failed: int = 0, required: int | None = None, first_converged: int | None = None
 ) -> dict[str, Any]:
     """Score `runs` (the successful ones, in order of start), beside which `failed` more failed: SCORE_COLUMNS."""
     counted, fast, slow, notes = counted_runs(runs, failed, required, first_converged)
@@ -184,8 +158,8 @@ def score(
 
 
 def counted_runs(
-    runs: Sequence[Row], failed: int, required: int | None, first_converged: int | None = None
-) -> tuple[Sequence[Row], int, int, tuple[str, ...]]:
+    runs: Sequence[RunRow], failed: int, required: int | None, first_converged: int | None = None
+) -> tuple[Sequence[RunRow], int, int, tuple[str, ...]]:
     """(runs of the score, how many of the fastest and of the slowest it drops, notes).
 
     Fastest and slowest are dropped from three runs on. In a complete set one failed run is the slowest (v0.6 rules on).
@@ -211,7 +185,7 @@ def counted_runs(
     return runs, 1, 0 if complete and failed == 1 else 1, tuple(notes)
 
 
-def failures(row: Row) -> tuple[str, bool]:
+def failures(row: Result) -> tuple[str, bool]:
     """(`2 of 5 runs`, those of a result that failed and that its score does not count; whether it has a score all the same).
 
     With failed runs there is a score where the rules say how they count: one in a complete set, or any beside NCF's first 50.
@@ -222,25 +196,25 @@ def failures(row: Row) -> tuple[str, bool]:
     return f"{failed} of {attempts} runs" if failed else "", not failed or (complete and (failed == 1 or enough))
 
 
-def labels(row: Row) -> tuple[str, ...]:
+def labels(row: Result) -> tuple[str, ...]:
     """What must stand beside a result's numbers: its settings' labels, and that the machine was busy."""
     return (*row.labels, *((row.machine_condition,) if row.machine_condition.startswith(BUSY) else ()))
 
 
-def merged_labels(results: Iterable[Row]) -> tuple[str, ...]:
+def merged_labels(results: Iterable[Result]) -> tuple[str, ...]:
     """The labels of several results, each once; those of busy machines, where they differ, as one `busy machine`."""
     every = dict.fromkeys(label for row in results for label in labels(row))
     busy = [label for label in every if label.startswith(BUSY)]
     return tuple(dict.fromkeys(BUSY if len(busy) > 1 and label in busy else label for label in every))
 
 
-def shared_labels(results: Iterable[Row]) -> list[str]:
+def shared_labels(results: Iterable[Result]) -> list[str]:
     """The labels that all of several results have."""
     every = [set(labels(row)) for row in results]
     return sorted(set.intersection(*every)) if every else []
 
 
-def titles(groups: Sequence[Sequence[Row]], *aside: str) -> list[str]:
+def titles(groups: Sequence[Sequence[Result]], *aside: str) -> list[str]:
     """`ncf in pytorch on local (demo, cpu)` for each group of results, with what tells it from others that would be called so.
 
     `aside`: what may differ within a group."""
@@ -249,7 +223,7 @@ def titles(groups: Sequence[Sequence[Row]], *aside: str) -> list[str]:
     return [", ".join(filter(None, both)) for both in zip(plain, words, strict=True)]
 
 
-def title(group: Sequence[Row]) -> str:
+def title(group: Sequence[Result]) -> str:
     """What a group of results is called, with its labels: `ncf in pytorch on local (demo, cpu)`."""
     first = group[0]
     systems = {row.system or row.device_name for row in group}
@@ -262,23 +236,23 @@ def title(group: Sequence[Row]) -> str:
     return clean(name, 120) + (f" ({clean(', '.join(tags), 120)})" if tags else "")
 
 
-def figure(row: Row) -> float | None:
+def figure(row: Result) -> float | None:
     """What a result is judged by: seconds to target, or samples per second of a run of fixed length; None without."""
-    value: float | None = row.seconds if row.to_target else row.samples_per_second
+    value = row.seconds if row.to_target else row.samples_per_second
     return value or None
 
 
-def published_results(places: tuple[Path, ...] | None = None) -> list[Row]:
+def published_results(places: tuple[Path, ...] | None = None) -> list[Result]:
     """All published results, scored from their runs by the rules of their round; then the article's."""
     return list(_published(places if places is not None else published_folders()))
 
 
 @functools.cache
-def _published(places: tuple[Path, ...]) -> list[Row]:
-    return results_of(SimpleNamespace(**row) for row in published_rows(places))
+def _published(places: tuple[Path, ...]) -> list[Result]:
+    return results_of(published_rows(places))
 
 
-def find_published(name: str, option: str = "--to") -> list[Row]:
+def find_published(name: str, option: str = "--to") -> list[Result]:
     """The results named by `ROUND/SUBMITTER/SYSTEM`, ignoring case; ROUND or ROUND/SUBMITTER alone name all their systems.
 
     A system may be given by the beginning of its name (`v0.5/NVIDIA/dgx1` is every `dgx1_…` of one node, not `dgx1_n24_…` or
@@ -309,7 +283,7 @@ def _matches_name(known: str, parts: Sequence[str]) -> bool:
 
 def measured(
     paths: Sequence[str | Path], published: Sequence[str] = (), workload: str | None = None, command: str = "report"
-) -> list[Row]:
+) -> list[Result]:
     """The results below `paths` and the published ones of these names, of one workload or of all, for `suite COMMAND`.
 
     Raises ValueError (one line) where nothing is given, no run below `paths` succeeded, or none is of the workload.
@@ -325,7 +299,7 @@ def measured(
     return chosen
 
 
-def _succeeded(paths: Sequence[str | Path]) -> list[Row]:
+def _succeeded(paths: Sequence[str | Path]) -> list[Result]:
     runs = table(paths)
     succeeded, folders = [row for row in result_rows(runs) if row.runs], " ".join(map(str, paths))
     if any(not row.all_reduces for row in succeeded):

@@ -4,7 +4,7 @@
     runs = table("logs/")                  # a row a run, also those that failed
     runs = table("logs/", published=True)  # with the runs of published rounds and an article
 
-`suite.results.columns.COLUMNS` says what each column holds; `suite.results.scores.results` makes results of runs.
+`suite.results.columns.RunRow` says what each column holds; `suite.results.scores.results` makes results of runs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import COLUMNS, frame, row_of
 from suite.results.logs.collect import collect
+from suite.results.logs.copies import copies
 from suite.results.published import published_folders, published_rows, with_system_details
 
 if TYPE_CHECKING:
@@ -28,8 +29,10 @@ def table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = Fa
     Equal logs stand once each, and all but the first name it in `copy_of`. Raises ValueError for a path without any log.
     """
     places = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
-    records = with_system_details(collect(places)) if places else []
-    return frame([*map(row_of, records), *(published_rows(published_folders()) if published else ())])
+    runs = with_system_details(collect(places)) if places else []
+    copy_of = copies(runs)
+    rows = (row_of(run, copy_of.get(id(run), "")) for run in runs)
+    return frame([*rows, *(published_rows(published_folders()) if published else ())])
 
 
 def shareable(frame: pd.DataFrame) -> pd.DataFrame:

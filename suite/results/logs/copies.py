@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from typing import Any
 
+from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
+from suite.results.names import workload_name
 
 
-def mark_copies(table_rows: Iterable[dict[str, Any]]) -> None:
-    """Of several logs of one run the longest counts; the others are copies of it, whole or taken while it was written."""
-    logged = [row for row in table_rows if row["record"] is not None and row["record"].digest]
-    kept: dict[Any, list[dict[str, Any]]] = {}
-    for row in sorted(logged, key=lambda row: (*_length(row["record"]), row["running"]), reverse=True):
-        alike = kept.setdefault((row["workload"], row["start_ms"], row["seed"]), [])
-        whole = next((one for one in alike if _is_same_run(one, row)), None)
+def copies(runs: Sequence[Run]) -> dict[int, str]:
+    """Of several logs of one run the longest counts; `id` of the others, whole or taken while it was written, to its path."""
+    logged = [(run.reading.record, run) for run in runs if run.reading is not None and run.reading.record.digest]
+    kept: dict[Any, list[tuple[RunRecord, Run]]] = {}
+    found: dict[int, str] = {}
+    for record, run in sorted(logged, key=lambda pair: (*_length(pair[0]), pair[1].running), reverse=True):
+        workload = workload_name(run.settings.workload) if run.settings is not None else ""
+        alike = kept.setdefault((workload, record.start_ms, record.seed), [])
+        whole = next((one for known, one in alike if _is_same_run(known, record)), None)
         if whole is None:
-            alike.append(row)
+            alike.append((record, run))
         else:
-            row["copy_of"] = whole["path"]
+            found[id(run)] = str(whole.path)
+    return found
 
 
 def _length(log: RunRecord) -> tuple[int, ...]:
     return log.status != "truncated", len(log.evaluations), len(log.throughput), len(log.logged)
 
 
-def _is_same_run(whole: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+def _is_same_run(whole: RunRecord, other: RunRecord) -> bool:
     """Whether two logs of equal start and seed hold one run: their records are equal, or what the shorter says of itself is.
 
     A start in whole seconds without a seed may be that of several runs which were started together.
     """
-    if whole["record"].digest == row["record"].digest:
+    if whole.digest == other.digest:
         return True
-    if not row["start_ms"] or (row["seed"] is None and row["start_ms"] % 1000 == 0):
+    if not other.start_ms or (other.seed is None and other.start_ms % 1000 == 0):
         return False
-    one, other = whole["record"], row["record"]
-    logged = all(one.logged.get(name) == value for name, value in other.logged.items())
-    return logged and (one.settings, one.platform) == (other.settings, other.platform)
+    logged = all(whole.logged.get(name) == value for name, value in other.logged.items())
+    return logged and (whole.settings, whole.platform) == (other.settings, other.platform)

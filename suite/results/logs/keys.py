@@ -14,6 +14,8 @@ STRUCTURAL = frozenset(
     }
 )
 """Keys with a meaning of their own."""
+BOOKKEEPING = ("seed", "run_set_random_seed", "global_batch_size", "power_measurement", "initialized_tensor")
+"""Keys that are no hyperparameters though a round's rules or this suite name them so; the batch is a setting of its own."""
 _OF_THE_RULES = re.compile(
     r"(\w+_)?(opt|hp)_\w+"  # of optimizers in every round; preproc_hp_, input_hp_, train_hp_, model_hp_, eval_hp_ of v0.5
     r"|(model|moe|nms|lora|lars|lr|generation|lowest_numerical_precision)_\w+|\w+_(initialization|shape|parallelism)"

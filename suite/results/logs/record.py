@@ -106,39 +106,39 @@ class Condition:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run, as described by its log."""
+    """One run, as described by its log; the defaults are what a log without records says."""
 
-    path: Path
-    format: str
+    path: Path = Path()
+    format: str = ""
     """`MLLOG`, `MLL`, `MLPv0.5.0`, `MLPerf` (dated lines); empty if the file holds no record."""
-    benchmark: str
+    benchmark: str = ""
     """`submission_benchmark`: the rules' name; `ssd` for RetinaNet too, which `settings.workload` tells from SSD."""
-    org: str
-    division: str
-    submission_status: str
-    platform: str
-    settings: RunSettings
-    seed: int | None
-    start_ms: float | None
+    org: str = ""
+    division: str = ""
+    submission_status: str = ""
+    platform: str = ""
+    settings: RunSettings = RunSettings()
+    seed: int | None = None
+    start_ms: float | None = None
     """`run_start`, milliseconds since 1970."""
-    seconds: float | None
+    seconds: float | None = None
     """`run_stop` - `run_start`; MiniGo of v0.6: the time stamp in `eval_result`. None if it is missing."""
-    status: str
+    status: str = ""
     """`success`, `aborted`, `failed` (ended, but the claim of success does not hold, or a figure is not plausible),
     `truncated` (no `run_stop`), `unreadable` (no record)."""
-    reason: str
+    reason: str = ""
     """Why it is no success, one line; empty for success."""
-    targets: Mapping[str, float]
-    targets_source: str
+    targets: Mapping[str, float] = field(default_factory=dict)
+    targets_source: str = ""
     """`log`; `rules`: the log has none, these are the official ones of its round; empty: unknown."""
-    evaluations: tuple[Evaluation, ...]
+    evaluations: tuple[Evaluation, ...] = ()
     """Those at or before `run_stop`, in order of time."""
-    epochs_to_target: float | None
+    epochs_to_target: float | None = None
     """Epochs trained when the target was reached; None if it was not, there was none, or the log contradicts itself."""
-    quality: Mapping[str, float]
+    quality: Mapping[str, float] = field(default_factory=dict)
     """Of the last evaluation."""
-    throughput: tuple[Throughput, ...]
-    logged: Mapping[str, Json]
+    throughput: tuple[Throughput, ...] = ()
+    logged: Mapping[str, Json] = field(default_factory=dict)
     """First value of every other key that holds a number, text, or a short list of such; `hyperparameters` are among them."""
     batch_logged: int | None = None
     """Samples (Transformer: tokens) per optimizer step as the log gives them."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from suite.results.identity import Row
+from suite.results.columns import Result
 from suite.results.targets import OFFICIAL_TARGETS, same_targets
 
 RCP = "RCP"
@@ -19,7 +19,7 @@ _RCP_ROUND = "training_1.1.0"
 _RCP_NAMES: Mapping[str, str] = {"resnet50": "resnet", "ssd": "ssd", "maskrcnn": "maskrcnn"}
 
 
-def epochs_at(batch: float, results: Sequence[Row]) -> tuple[float | None, str]:
+def epochs_at(batch: float, results: Sequence[Result]) -> tuple[float | None, str]:
     """(epochs to target at a global batch in the unit of `results`, where they come from).
 
     Measured at this batch or on both sides of it, else from RCPs if the target is theirs, else unknown. Never extrapolated.

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from suite.results.identity import Row, key
+from suite.results.columns import Result
+from suite.results.identity import key
 from suite.results.names import accelerator_chip
 from suite.results.published import ARTICLE, SHIPPED
 from suite.results.scores import published_results
@@ -67,7 +68,7 @@ Family = tuple[Observation, ...]
 """Observations of results that differ in devices and batch alone, in order of devices."""
 
 
-def samples_per_batch_unit(row: Row) -> float | None:
+def samples_per_batch_unit(row: Result) -> float | None:
     """Samples in one unit of the batch: 1, or sentence pairs a token as the runs had them; None where no log tells."""
     if row.batch_unit in ("", "samples"):
         return 1.0
@@ -75,13 +76,16 @@ def samples_per_batch_unit(row: Row) -> float | None:
     return row.samples / units if row.samples and units else None
 
 
-def observation(row: Row) -> Observation | None:
+def observation(row: Result) -> Observation | None:
     """A result as an observation; None where time per epoch, batch or devices are not known, or where a device has less than
     a sample (Mask R-CNN on 48 nodes): a part of them trains nothing."""
     if not row.seconds_per_epoch or not row.devices or (row.batch_size_global or 0) < row.devices:
         return None
     each = samples_per_batch_unit(row) or (1 / TOKENS_PER_SENTENCE if row.batch_unit.startswith("token") else 1.0)
-    batch, accelerator = row.batch_size_global * each / row.devices, accelerator_chip(row.device_name or row.device)
+    batch, accelerator = (
+        (row.batch_size_global or 0) * each / row.devices,
+        accelerator_chip(row.device_name or row.device),
+    )
     figures = (row.devices, batch, row.seconds_per_epoch)
     return Observation(row.workload, *figures, row.round, row.run, row.submitter, accelerator)
 
@@ -114,7 +118,7 @@ def published_families() -> tuple[list[Family], dict[str, int]]:
     return families, dict(left_out.most_common())
 
 
-def outside_of_the_law(row: Row) -> str:
+def outside_of_the_law(row: Result) -> str:
     """Why the law says nothing of a result, whatever its figures; empty if it does.
 
     Our own GPUs are all NVIDIA's, and of our own runs the division says only which hyperparameters they had.

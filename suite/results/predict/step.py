@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from suite.results.columns import Result
 from suite.results.fits import StepFit, fit_steps, through_zero
-from suite.results.identity import Row
 from suite.results.predict.systems import System, Traffic
 from workloads.api import GradientTraffic
 
@@ -112,7 +112,7 @@ class Parts:
         return f"{cost}, {traffic_text(self.gradients)}. Bounds: {hidden}, and {missed}."
 
 
-def gradients_of(results: Sequence[Row]) -> GradientTraffic:
+def gradients_of(results: Sequence[Result]) -> GradientTraffic:
     """What a step's all-reduce moves: as logged, else of the reference model, not of a demo. Raises ValueError for neither."""
     logged: GradientTraffic | None = next((row.gradients for row in results if row.gradients is not None), None)
     if logged is not None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from suite.results.columns import Result
 from suite.results.fits import LinkFit, fit_link
-from suite.results.identity import Row
 from workloads.api import GradientTraffic
 from workloads.api.yaml_files import read_yaml
 
@@ -159,25 +159,25 @@ class MeasuredLink:
         return f"all-reduces measured on {', '.join(map(str, self.devices))} devices: {figures}"
 
 
-def _place(row: Row) -> tuple[str, ...]:
+def _place(row: Result) -> tuple[str, ...]:
     return row.framework, row.system, row.device_name or row.device
 
 
-def measured_links(results: Iterable[Row]) -> list[MeasuredLink]:
+def measured_links(results: Iterable[Result]) -> list[MeasuredLink]:
     """A link for each framework, system, kind of device and way that all-reduces in fp32, as of gradients, were timed on."""
-    groups: dict[tuple[tuple[str, ...], str, bool, bool], list[Row]] = {}
+    groups: dict[tuple[tuple[str, ...], str, bool, bool], list[Result]] = {}
     for row in results:
         if row.all_reduces and row.precision == "fp32" and row.devices is not None:
             about = (_place(row), row.link, (row.nodes or 1) > 1, row.device == "cpu")
             groups.setdefault(about, []).append(row)
     return [
-        MeasuredLink(*about, tuple(sorted({row.devices for row in members})), fit)
+        MeasuredLink(*about, tuple(sorted({row.devices for row in members if row.devices})), fit)
         for about, members in groups.items()
         if (fit := fit_link(sums for row in members for sums in row.all_reduces)) is not None
     ]
 
 
-def link_of(row: Row, links: Iterable[MeasuredLink]) -> MeasuredLink | None:
+def link_of(row: Result, links: Iterable[MeasuredLink]) -> MeasuredLink | None:
     """The link between the devices of a result; of several the one within a machine, then the one nobody asked for."""
     same = [link for link in links if link.place == _place(row)]
     return min(same, key=lambda link: (link.several_machines, link.asked != "auto"), default=None)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import rows
+from suite.results.columns import records
 from suite.results.identity import label
 from suite.results.render.markdown import EMPTY
 from suite.results.text import (
@@ -116,22 +116,21 @@ class Table:
 def text_table(table: pd.DataFrame, keys: int = 1) -> Table:
     """A view's table as text. Rows with the same `notes` share one mark, in the last key column that says something."""
     table = _with_spread(table)
-    names, listed = [str(name) for name in table.columns if name != NOTES], list(rows(table))
+    names, listed = [str(name) for name in table.columns if name != NOTES], records(table)
     body, footnotes = [], list[str]()
     for row in listed:
-        cells = [cell_text(name, getattr(row, name)) for name in names]
-        notes = "; ".join(clean(text, _LONGEST_CELL) for text in dict.fromkeys(getattr(row, NOTES, None) or ()) if text)
+        cells = [cell_text(name, row[name]) for name in names]
+        notes = "; ".join(clean(text, _LONGEST_CELL) for text in dict.fromkeys(row.get(NOTES) or ()) if text)
         if notes:
             footnotes += [] if notes in footnotes else [notes]
             place = max((at for at in range(keys) if cells[at] != EMPTY), default=keys - 1)
             cells[place] += f" ({_letter(footnotes.index(notes))})"
         body.append(tuple(cells))
-    kinds = ({type(getattr(row, name)) for row in listed} - {type(None)} for name in names)
+    kinds = ({type(row[name]) for row in listed} - {type(None)} for name in names)
     right = tuple(bool(kind) and all(issubclass(one, int | float) for one in kind) for kind in kinds)
     marked = tuple(f"({_letter(place)}) {text}" for place, text in enumerate(footnotes))
     numbers = tuple(
-        tuple(getattr(row, name) if is_number else None for name, is_number in zip(names, right, strict=True))
-        for row in listed
+        tuple(row[name] if is_number else None for name, is_number in zip(names, right, strict=True)) for row in listed
     )
     return Table(tuple(map(heading, names)), tuple(body), right, marked, numbers)
 
@@ -140,7 +139,7 @@ def _with_spread(table: pd.DataFrame) -> pd.DataFrame:
     """The table with the fastest and the slowest run in one column, as one range."""
     if not {"seconds_minimum", "seconds_maximum"} <= {*table.columns}:
         return table
-    ends = ((row.seconds_minimum, row.seconds_maximum, row.seconds) for row in rows(table))
+    ends = ((row["seconds_minimum"], row["seconds_maximum"], row["seconds"]) for row in records(table))
     texts = [EMPTY if None in pair else range_text(*pair) for pair in ends]
     table = table.assign(seconds_minimum=texts).rename(columns={"seconds_minimum": "spread"})
     return table.drop(columns="seconds_maximum")

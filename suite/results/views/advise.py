@@ -12,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from suite.results.columns import OURS
-from suite.results.identity import Row, own_words
+from suite.results.columns import Result, Timed, timed
+from suite.results.identity import own_words
 from suite.results.predict.step import gradients_of, traffic_text
 from suite.results.price import Prices
 from suite.results.ratios import Ratio, place, ratio, ratio_text, times_text
-from suite.results.repeat import next_command
 from suite.results.scores import merged_labels, title
 from suite.results.text import clean, cost_text, devices_text, energy_text, rate_text, time_text
 from suite.results.views.overview import series
+from suite.results.views.repeat import next_commands
 from suite.results.views.scaling import prediction_note
 from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, named_apart, without_empty
 
@@ -59,7 +59,7 @@ def parse_deadline(text: str) -> float:
 
 
 def advise(
-    results: Sequence[Row], devices: int | None = None, deadline: float | None = None, prices: Prices | None = None
+    results: Sequence[Result], devices: int | None = None, deadline: float | None = None, prices: Prices | None = None
 ) -> View:
     """Advice for each series of results with a time to target, for a machine of `devices` (None: the most measured) and a
     deadline in seconds. Raises ValueError if there is no time to target, or none on so few devices."""
@@ -86,20 +86,20 @@ def advise(
     return View("On how many devices to run a job", tuple(sections), frame_of(data), tuple(above))
 
 
-def _timed(results: Sequence[Row]) -> list[Row]:
+def _timed(results: Sequence[Result]) -> list[Timed]:
     reached = [row for row in results if row.seconds]
-    timed = [row for row in reached if row.devices]
+    known = timed(reached)
     if not reached:
         said = "advice needs runs that reached a target, and there are none: only runs of fixed length, or none that succeeded"
         raise ValueError(f"{said}; run to the target first: python run_suite.py -m workload=ncf profile=demo gpus=1,2")
-    if not timed:
+    if not known:
         said = "advice is about numbers of devices, and the number of devices of a CPU system is not known"
         raise ValueError(f"{said}: {clean(f'{reached[0].submitter} {reached[0].system}'.strip(), 80)}")
-    return timed
+    return known
 
 
 def _choices(
-    best: Sequence[Row], machine: int, labels: str, deadline: float | None, prices: Prices | None
+    best: Sequence[Timed], machine: int, labels: str, deadline: float | None, prices: Prices | None
 ) -> list[Choice]:
     choices = [_choice(row, machine, prices) | {"labels": labels} for row in best]
     flagged = {
@@ -117,7 +117,7 @@ def _choices(
     return choices
 
 
-def _choice(row: Row, machine: int, prices: Prices | None) -> Choice:
+def _choice(row: Timed, machine: int, prices: Prices | None) -> Choice:
     at_once, powered = machine // row.devices, row.runs and all(run.energy_joules is not None for run in row.runs)
     return {
         **{name: getattr(row, name) for name in ("workload", "framework", "system", "profile")},
@@ -153,14 +153,19 @@ def placement(choices: Choices, pair: Ratio | None) -> str:
 
 
 def _section(
-    name: str, family: Sequence[Row], best: Sequence[Row], choices: Choices, pair: Ratio | None, deadline: float | None
+    name: str,
+    family: Sequence[Timed],
+    best: Sequence[Timed],
+    choices: Choices,
+    pair: Ratio | None,
+    deadline: float | None,
 ) -> Section:
     few, machine = choices[0], choices[0]["machine_devices"]
     notes = tuple(dict.fromkeys(_notes(family, best, pair, machine)))
     if pair is None and deadline is None and machine == few["devices"]:
         cost = "" if few["cost_per_job"] is None else f", cost {cost_text(few['cost_per_job'])}"
         said = f"{time_text(few['train_seconds'])}{cost} on {devices_text(machine)}, the only count measured: nothing"
-        commands = (next_command(best[0]),) if best[0].round == OURS else ()
+        commands = next_commands(best[0])
         then = "Run next:" if commands else "Give results of the same hardware on other counts (suite published list)."
         return Section(name, (aim_text(best), f"{said} to choose from. {then}"), commands=commands, below=notes)
     name += f"; machine of {devices_text(machine)}" + (", extrapolated" if machine > family[-1].devices else "")
@@ -226,13 +231,13 @@ def _answers(choices: Choices, pair: Ratio | None, deadline: float | None) -> It
     if pair is not None and pair.interval is None:
         yield f"how sure: unknown ({pair.no_interval})"
     elif pair is not None and pair.interval is not None:
-        linear = pair.after.devices / pair.before.devices
+        linear = choices[-1]["devices"] / choices[0]["devices"]
         more = f"; that includes {linear:.3g}, so more runs are needed to tell which queue is faster"
         certainty = f"how sure: speedup {ratio_text(pair.total or 0.0)}, {pair.interval_words}"
         yield certainty + (more if pair.interval.low <= linear <= pair.interval.high else "")
 
 
-def _notes(family: Sequence[Row], best: Sequence[Row], pair: Ratio | None, machine: int) -> Iterator[str]:
+def _notes(family: Sequence[Timed], best: Sequence[Timed], pair: Ratio | None, machine: int) -> Iterator[str]:
     if machine > (busiest := family[-1].devices):
         yield f"extrapolated: jobs/h on {devices_text(machine)}, when no more than {busiest} were busy in any measurement"
         yield from filter(None, [prediction_note(family, machine)])

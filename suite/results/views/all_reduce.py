@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from suite.results.columns import Result
 from suite.results.fits import LinkFit, fit_link
-from suite.results.identity import Row
 from suite.results.logs.all_reduce import bus_bandwidth, shown_link
 from suite.results.scores import shared_labels
 from suite.results.text import clean
@@ -18,7 +18,7 @@ DEFINITIONS = (
 )
 
 
-def all_reduce_sections(results: Sequence[Row]) -> list[Section]:
+def all_reduce_sections(results: Sequence[Result]) -> list[Section]:
     """A line for each result and size, below them what links there are and what they fit; none where nothing was summed."""
     measured = [row for row in results if row.all_reduces]
     if not measured:
@@ -47,7 +47,7 @@ def all_reduce_sections(results: Sequence[Row]) -> list[Section]:
     return [Section(TITLE, (above,), without_empty(frame_of(lines)), below=below, keys=2)]
 
 
-def row_names(measured: Sequence[Row]) -> list[str]:
+def row_names(measured: Sequence[Result]) -> list[str]:
     """`pytorch, 2 devices, fp32, dgx1`, and in what results of one such name differ."""
     plain = [
         ", ".join(text for text in (row.framework, f"{row.devices} devices", row.precision, row.system) if text)
@@ -57,7 +57,7 @@ def row_names(measured: Sequence[Row]) -> list[str]:
     return list(map(clean, named_apart(measured, plain)))
 
 
-def _links(row: Row) -> str:
+def _links(row: Result) -> str:
     links = [shown_link(run.record.path.parent, row.device, row.devices or 0) for run in row.runs if run.record]
     shown = clean("; ".join(dict.fromkeys(text for text in links if text)), 80)
     return f"link asked for: {clean(row.link, 20)}, topology.json shows {shown or 'none'}"

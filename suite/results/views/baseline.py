@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.common.registry import not_allowed
-from suite.results.identity import THROUGHPUT, TIME, Row, differences, differences_text, refusals, told_apart
+from suite.results.columns import Result
+from suite.results.identity import THROUGHPUT, TIME, differences, differences_text, refusals, told_apart
 from suite.results.ratios import ratio
 from suite.results.scores import figure, labels
 from suite.results.targets import targets_text
@@ -33,7 +34,7 @@ def parse_baseline(text: str) -> Baseline:
     return key, value
 
 
-def baseline_section(results: Sequence[Row], baseline: Baseline) -> Section:
+def baseline_section(results: Sequence[Result], baseline: Baseline) -> Section:
     """A table of ratios. Raises ValueError if no result has the value."""
     key, value = baseline
     measured = [row for row in results if figure(row) is not None]
@@ -56,7 +57,7 @@ def baseline_section(results: Sequence[Row], baseline: Baseline) -> Section:
     return Section(f"Against {key}={value}", table=table, keys=len(_NAMES) + ("differs in" in table))
 
 
-def _base(row: Row, bases: Sequence[Row], key: str) -> tuple[Row | None, str]:
+def _base(row: Result, bases: Sequence[Result], key: str) -> tuple[Result | None, str]:
     """The base that a result may be compared with and differs from in least; else None, and why there is none."""
     kin = [one for one in bases if all(getattr(one, name) == getattr(row, name) for name in _SAME)]
     quantity = TIME if row.to_target else THROUGHPUT
@@ -67,7 +68,7 @@ def _base(row: Row, bases: Sequence[Row], key: str) -> tuple[Row | None, str]:
     return min(fitting, key=lambda one: (len(differences(one, row, key)), len(differences(one, row)))), ""
 
 
-def _line(row: Row, words: str, base: Row | None, why: str, key: str) -> dict[str, object]:
+def _line(row: Result, words: str, base: Result | None, why: str, key: str) -> dict[str, object]:
     """A result, and its ratio to its base."""
     own, theirs = labels(row), labels(base) if base is not None else ()
     notes = (why if base is None else differences_text(base, row, key), *own)

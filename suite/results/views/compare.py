@@ -10,11 +10,11 @@ from typing import Any
 
 from suite.common.registry import not_allowed
 from suite.machine.visible import NULL_DEVICE
+from suite.results.columns import Result, RunRow
 from suite.results.identity import (
     EPOCHS,
     HYPERPARAMETERS,
     THROUGHPUT,
-    Row,
     differences,
     label,
     own_words,
@@ -49,27 +49,27 @@ class Side:
 
     name: str
     title: str
-    results: tuple[Row, ...]
+    results: tuple[Result, ...]
     left_out: tuple[str, ...] = ()
     published: bool = False
 
-    def named(self, row: Row) -> str:
+    def named(self, row: Result) -> str:
         """`pytorch on dgx1, learning rate 0.002`: with what tells it from other logs' results on as many devices."""
         alike = [other for other in self.results if not self.published and _where(other) == _where(row)]
         words = {id(one): text for one, text in zip(alike, own_words(alike, fewest=True), strict=True)}
         return ", ".join(filter(None, (_name(row), words.get(id(row)))))
 
-    def described(self, row: Row) -> str:
+    def described(self, row: Result) -> str:
         """`ncf on 2 devices (pytorch on dgx1, learning rate 0.002)`."""
         return f"{_where(row)} ({self.named(row)})"
 
 
-def _name(row: Row) -> str:
+def _name(row: Result) -> str:
     """`v0.5/NVIDIA/dgx1_…` of a published result, `pytorch on dgx1` of others."""
     return clean(row.run if row.published else f"{row.framework} on {row.system}" if row.framework else row.system, 100)
 
 
-def _where(row: Row) -> str:
+def _where(row: Result) -> str:
     return f"{clean(row.workload, 40)} on {devices_text(row.devices or 0, row.nodes)}"
 
 
@@ -116,7 +116,7 @@ def logs_side(
     return Side(name, title, tuple(row for row in with_runs if row.devices), tuple(left_out))
 
 
-def compare(ours: Side, theirs: Side | None, published: Sequence[Row]) -> View:
+def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> View:
     """Each result of ours with the one of theirs that agrees in most, and the convergence of all against `published`."""
     sections, lines, refused = list[Section](), list[Line](), list[tuple[str, str]]()
     above, left_out, met = [NOT_VERIFIED], [*ours.left_out], set[int]()
@@ -126,11 +126,11 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Row]) -> View:
         for row, other, said in _matches(ours, theirs):
             made = [] if other is None else list(_lines(row, other, (ours.name, theirs.name)))
             met.add(id(other))
-            if any(line["kind"] == "ratio" for line in made):
+            if other is not None and any(line["kind"] == "ratio" for line in made):
                 lines += made
                 sections += _sections(row, other, said, made, (ours, theirs))
             else:
-                what = f"{ours.described(row)}{f' with {theirs.described(other)}' if made else ''}"
+                what = ours.described(row) + ("" if other is None else f" with {theirs.described(other)}")
                 refused.append(("; ".join(dict.fromkeys(line["verdict"] for line in made)) or said, what))
                 lines.append({"kind": "refused", "ours": what, "verdict": refused[-1][0]})
         alone = [row for row in theirs.results if not theirs.published and id(row) not in met]
@@ -148,7 +148,7 @@ def comparable(view: View) -> bool:
     return bool((view.data["kind"].eq(kind) & view.data["theirs_value"].notna()).any())
 
 
-def _matches(ours: Side, theirs: Side) -> Iterator[tuple[Row, Row | None, str]]:
+def _matches(ours: Side, theirs: Side) -> Iterator[tuple[Result, Result | None, str]]:
     """Each result of ours with the nearest of theirs (of published ones with that of each system) and what there was to choose
     from; or with None, and why there is none."""
     for row in ours.results:
@@ -159,9 +159,10 @@ def _matches(ours: Side, theirs: Side) -> Iterator[tuple[Row, Row | None, str]]:
             yield (row, *_nearest(row, [other for other in alike if not run or other.run == run], theirs.name))
         if alike:
             continue
-        there = sorted({one.devices for one in related if one.devices} or {one.workload for one in theirs.results})
+        counts = sorted({one.devices for one in related if one.devices})
+        there = [*map(str, counts)] or sorted({one.workload for one in theirs.results})
         what = f"on {devices_text(row.devices or 0)}" if related else f"of {row.workload}"
-        why = f"{theirs.name} has no result {what}; there are: {', '.join(map(str, there)) or 'none'}"
+        why = f"{theirs.name} has no result {what}; there are: {', '.join(there) or 'none'}"
         if same_workload and not related:
             why = _NO_RELATION.get(row.profile) or _NO_RELATION[same_workload[0].profile]
         if related and not (row.devices and any(one.devices for one in related)):
@@ -169,11 +170,11 @@ def _matches(ours: Side, theirs: Side) -> Iterator[tuple[Row, Row | None, str]]:
         yield row, None, clean(why, 300)
 
 
-def _nearest(row: Row, candidates: Sequence[Row], side: str) -> tuple[Row, str]:
+def _nearest(row: Result, candidates: Sequence[Result], side: str) -> tuple[Result, str]:
     """The candidate that differs in least (what is timed, target, data, framework, machine, then all else); and, of several of
     which none is the same experiment, what there was and why this one."""
 
-    def distance(other: Row) -> tuple[Any, ...]:
+    def distance(other: Result) -> tuple[Any, ...]:
         target = {True: 0, None: 1, False: 2}[same_targets(row.targets, other.targets, row.workload)]
         kinds = ("to_target", "mode", "dataset", "framework", "system", "nodes")
         differ = [getattr(row, name) != getattr(other, name) for name in kinds]
@@ -186,12 +187,12 @@ def _nearest(row: Row, candidates: Sequence[Row], side: str) -> tuple[Row, str]:
     why = "which differs in least" if near == 1 else f"the first of {near} that differ in as little"
     words = [text or "one with the usual settings" for text in own_words(candidates, fewest=True)]
     named = next(text for text, other in zip(words, candidates, strict=True) if other is chosen)
-    listed = f"{side} has {len(candidates)} results on {devices_text(row.devices)}: {'; '.join(words)}"
+    listed = f"{side} has {len(candidates)} results on {devices_text(row.devices or 0)}: {'; '.join(words)}"
     differ = ", ".join(label(name) for name in [*differences(row, chosen)][:5])
     return chosen, f"{listed}. None has all settings of this one. It is compared with {named}, {why} ({differ})."
 
 
-def _differing(one: Row, other: Row) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]]]:
+def _differing(one: Result, other: Result) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]]]:
     """(what both say and differs, what only one says): name and both values in words. Runs of this suite say everything."""
     ours = bool(one.profile and other.profile)
     pairs: dict[str, Any] = {"machine": (one.machine_condition, other.machine_condition)}
@@ -212,13 +213,13 @@ def _differing(one: Row, other: Row) -> tuple[list[tuple[str, str, str]], list[t
     return [item for item in shown if item not in partly], partly
 
 
-def _lines(row: Row, other: Row, names: tuple[str, str]) -> Iterator[Line]:
+def _lines(row: Result, other: Result, names: tuple[str, str]) -> Iterator[Line]:
     """A line for each quantity: its ratio, or why there is none."""
     measured, meaningless = ratio(other, row), reversed([*refusals(row, other)])
     refused = {quantity: clean(reason, 300) for quantities, reason in meaningless for quantity in quantities}
     intervals = (*measured.intervals, None if measured.total is not None else measured.intervals[1])
     differ = "; ".join(f"{name}: {one} | {two}" for name, one, two in _differing(row, other)[0])
-    about = {"workload": row.workload, "devices": row.devices, "ours": _name(row), "theirs": _name(other)}
+    about: Line = {"workload": row.workload, "devices": row.devices, "ours": _name(row), "theirs": _name(other)}
     for interval, (quantity, (column, name, unit, *_)) in zip(intervals, QUANTITIES.items(), strict=True):
         value, line = getattr(measured, name), {"kind": "refused", "quantity": quantity, **about}
         if quantity in refused:
@@ -238,13 +239,15 @@ def _lines(row: Row, other: Row, names: tuple[str, str]) -> Iterator[Line]:
             yield line | {"verdict": f"not known of {unknown}"}
 
 
-def _of_run(column: str, run: Row) -> float | None:
+def _of_run(column: str, run: RunRow) -> float | None:
     over = {"seconds_per_epoch": (run.seconds, run.epochs), "samples_per_second": (run.samples, run.train_seconds)}
     above, below = over.get(column) or (getattr(run, column), 1)
     return above / below if above and below else None
 
 
-def _sections(row: Row, other: Row, picked: str, lines: Sequence[Line], sides: tuple[Side, Side]) -> list[Section]:
+def _sections(
+    row: Result, other: Result, picked: str, lines: Sequence[Line], sides: tuple[Side, Side]
+) -> list[Section]:
     """Verdict and differences; then the ratios. What the verdict says of all is not said of each quantity again."""
     one, two = (side.name for side in sides)
     shown = [line for line in lines if line["kind"] == "ratio"]
@@ -271,7 +274,7 @@ def _sections(row: Row, other: Row, picked: str, lines: Sequence[Line], sides: t
     return [first, Section(table=without_empty(ratios), below=(*below, *_by_reason(refused, "not compared: ")))]
 
 
-def _caveats(row: Row, other: Row, names: Sequence[str]) -> Iterator[str]:
+def _caveats(row: Result, other: Result, names: Sequence[str]) -> Iterator[str]:
     if row.to_target and other.to_target and same_targets(row.targets, other.targets, row.workload) is None:
         without = names[1] if row.targets else names[0]
         yield f"The target of {without} is not known: ratios of time and epochs hold only if it is the same."
@@ -296,18 +299,18 @@ def _by_reason(refused: Iterable[tuple[str, str]], prefix: str = "") -> tuple[st
     return tuple(f"{prefix}{', '.join(dict.fromkeys(listed))}: {reason}" for reason, listed in things.items())
 
 
-def _convergence(sides: Sequence[Side], published: Sequence[Row]) -> tuple[Section, list[Line]]:
+def _convergence(sides: Sequence[Side], published: Sequence[Result]) -> tuple[Section, list[Line]]:
     lines, judged, missing = list[Line](), list[Line](), list[tuple[str, str]]()
     for side, one in ((owner, one) for owner in sides for one in convergence(owner.results, published)):
         row, point, name = one.row, one.reference, f"{side.name}: {side.described(one.row)}"
-        line = {"kind": "convergence", "workload": row.workload, "devices": row.devices, "ours": name}
+        line: Line = {"kind": "convergence", "workload": row.workload, "devices": row.devices, "ours": name}
         line |= {"quantity": EPOCHS, "unit": "epochs", "ours_value": one.epochs, "runs_ours": len(row.runs)}
         lines.append(line | {"verdict": ": ".join((one.verdict, *one.why))})
         if point is None:
             missing.append((one.why[0], side.name if row.profile in _NO_RELATION else name))
             continue
         lines[-1] |= {"theirs": "; ".join(point.sources), "theirs_value": point.mean, "runs_theirs": point.runs}
-        numbers = {"result": name, "batch": point.batch, "epochs": one.epochs, "published epochs": point.mean}
+        numbers: Line = {"result": name, "batch": point.batch, "epochs": one.epochs, "published epochs": point.mean}
         numbers |= {"published runs": point.runs, "fewest": one.fewest_acceptable, "most": one.most_expected}
         notes = (*one.why, *one.notes, f"published runs: {', '.join(point.sources)}")
         judged.append(numbers | {"verdict": one.verdict, "notes": notes})

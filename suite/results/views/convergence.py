@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from suite.results.identity import Row
+from suite.results.columns import Result, RunRow, known
 from suite.results.names import round_like
 from suite.results.targets import RUNS_REQUIRED, same_targets
 
@@ -41,7 +41,7 @@ class Convergence:
     """The verdict on one result, and `why` it was not judged. `epochs`: olympic mean of the judged runs; below
     `fewest_acceptable` it is suspiciously fast, above `most_expected` slower."""
 
-    row: Row
+    row: Result
     verdict: str
     why: tuple[str, ...] = ()
     epochs: float | None = None
@@ -51,17 +51,17 @@ class Convergence:
     notes: tuple[str, ...] = ()
 
 
-def convergence(results: Iterable[Row], published: Sequence[Row]) -> list[Convergence]:
+def convergence(results: Iterable[Result], published: Sequence[Result]) -> list[Convergence]:
     """The verdict on every result that was to reach a target."""
     return [judge(row, _reference_for(row, published)) for row in results if row.to_target]
 
 
-def judge(row: Row, reference: Point | str) -> Convergence:
+def judge(row: Result, reference: Point | str) -> Convergence:
     """The verdict on the epochs of a result's runs (at least one) against a reference point, or why there is none."""
     if isinstance(reference, str):
         return Convergence(row, NOT_JUDGED, (reference,), row.epochs)
     one_failed = row.runs_failed == 1 and len(row.runs) > 1  # RCP: one failure is the slowest
-    mean, retained = _olympic([*(run.epochs for run in row.runs), *([math.inf] if one_failed else [])])
+    mean, retained = _olympic([*known(row.runs, "epochs"), *([math.inf] if one_failed else [])])
     low = fewest_acceptable(reference.mean, reference.standard_deviation, reference.retained, retained)
     if low is None:
         why = f"{reference.runs} published run(s) against {len(row.runs)} of ours say nothing about the spread"
@@ -91,7 +91,7 @@ def fewest_acceptable(mean: float, standard_deviation: float, runs_reference: in
     return max(0.0, mean - float(t.ppf(1 - SIGNIFICANCE, degrees_of_freedom)) * error)
 
 
-def _reference_for(row: Row, published: Sequence[Row]) -> Point | str:
+def _reference_for(row: Result, published: Sequence[Result]) -> Point | str:
     """The reference point for a result, from its own round or else all rounds with its rules; or why there is none."""
     if row.profile in ("demo", "synthetic"):
         return f"{row.profile} target has no relation to MLPerf"
@@ -116,13 +116,14 @@ def _reference_for(row: Row, published: Sequence[Row]) -> Point | str:
         points = reference_points(pool, row.runs)
         if point := reference_point_at(row.batch_size_global, points, 2 * RUNS_REQUIRED[row.workload]):
             return point
-    nearest = sorted(points, key=lambda point: abs(math.log(point.batch / row.batch_size_global)))[:2]
+    batch = row.batch_size_global
+    nearest = sorted(points, key=lambda point: abs(math.log(point.batch / batch)))[:2]
     listed = "; ".join(f"{point.batch:,}: {point.mean:.4g} epochs, {point.runs} runs" for point in nearest)
     where = f"no published run of {row.workload} at batch {row.batch_size_global:,}, nor on both sides of it"
     return f"{where}; nearest: {listed or 'none but these runs themselves'}"
 
 
-def reference_points(pool: Iterable[Row], without: Iterable[Row] = ()) -> list[Point]:
+def reference_points(pool: Iterable[Result], without: Iterable[RunRow] = ()) -> list[Point]:
     """One reference point for each batch size. A log published twice counts once, the runs `without` not at all."""
     seen = run_keys(without)
     by_batch: dict[int, tuple[list[float], list[str]]] = {}
@@ -136,7 +137,7 @@ def reference_points(pool: Iterable[Row], without: Iterable[Row] = ()) -> list[P
     return [reference_point(batch, *by_batch[batch]) for batch in sorted(by_batch)]
 
 
-def run_keys(runs: Iterable[Row]) -> set[tuple[int, int]]:
+def run_keys(runs: Iterable[RunRow]) -> set[tuple[int, int]]:
     """Keys that identify runs: the second of the start, and the length in hundredths of a second."""
     return {(round(run.start_ms / 1e3), round(run.seconds * 100)) for run in runs if run.start_ms and run.seconds}
 
@@ -161,7 +162,7 @@ def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: i
     return Point(batch, mean, deviation, interpolated_runs, runs, sources, (below.batch, above.batch))
 
 
-def _notes(row: Row, point: Point) -> Iterator[str]:
+def _notes(row: Result, point: Point) -> Iterator[str]:
     required, attempts = RUNS_REQUIRED[row.workload], len(row.runs) + row.runs_failed
     if point.neighbours:
         yield f"published between the batches {point.neighbours[0]:,} and {point.neighbours[1]:,}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suite.results.identity import Row, told_apart
+from suite.results.columns import Result
+from suite.results.identity import told_apart
 from suite.results.names import short_title, workload_name
 from suite.results.price import Prices
 from suite.results.ratios import ratio, times_text
@@ -17,14 +18,14 @@ from suite.results.views.section import grouped
 _FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet"}
 
 
-def headlines(results: Sequence[Row], prices: Prices | None = None) -> list[str]:
+def headlines(results: Sequence[Result], prices: Prices | None = None) -> list[str]:
     """One sentence for each workload of each profile, on CPUs or not: times to the hardest target before throughput."""
     kinds = grouped(results, lambda row: (not row.to_target, order_of(row), workload_name(row.workload)))
     listed = sorted(kinds.items(), key=lambda item: (all(figure(row) is None for row in item[1]), item[0]))
     return [_sentence(members, prices) for _, members in listed]
 
 
-def _sentence(members: Sequence[Row], prices: Prices | None) -> str:
+def _sentence(members: Sequence[Result], prices: Prices | None) -> str:
     first, name = members[0], workload_name(members[0].workload)
     title = short_title(clean(name, 60)) or "unknown workload"
     measured = [row for row in members if figure(row) is not None]
@@ -38,7 +39,7 @@ def _sentence(members: Sequence[Row], prices: Prices | None) -> str:
         )
     # Of the series with the hardest target the best result, then those of other frameworks beside it. Rates are of unlike work:
     # of each place one series stands for all.
-    every: list[Sequence[Row]] = [*series(measured)]
+    every: list[Sequence[Result]] = [*series(measured)]
     if not first.to_target:
         every = [chosen(chains) for chains in grouped(every, lambda chain: place_of(chain[0])).values()]
     hardest = max(hardness(chain[0]) for chain in every)
@@ -63,31 +64,33 @@ def _sentence(members: Sequence[Row], prices: Prices | None) -> str:
     return clean(text + ("" if cost is None else f"; cost {figure_text(cost)}") + ".", 600)
 
 
-def _told(row: Row) -> str:
+def _told(row: Result) -> str:
     every = sorted(labels(row), key=lambda label: label != row.profile)
     return clean(", ".join(every) or row.profile or "logs of other programs", 120)
 
 
-def _framework(row: Row) -> str:
+def _framework(row: Result) -> str:
     return _FRAMEWORKS.get(row.framework, clean(row.framework, 40))
 
 
-def _order(row: Row) -> float:
-    return float(row.seconds if row.to_target else -row.samples_per_second)
+def _order(row: Result) -> float:
+    value = figure(row) or 0.0
+    return value if row.to_target else -value
 
 
-def _value(row: Row) -> str:
+def _value(row: Result) -> str:
     unit = clean(row.sample_unit or "samples", 30)
-    return time_text(row.seconds) if row.to_target else f"{figure_text(row.samples_per_second)} {unit}/s"
+    value = figure(row) or 0.0
+    return time_text(value) if row.to_target else f"{figure_text(value)} {unit}/s"
 
 
-def _beside(row: Row, best: Row) -> bool:
+def _beside(row: Result, best: Result) -> bool:
     """Whether a result of another framework may be named beside the best one: on the same machine and number of devices."""
     same = ("system", "device", "device_name", "devices", "nodes", "mode", "update", "sample_unit")
     return row.framework != best.framework and all(getattr(row, name) == getattr(best, name) for name in same)
 
 
-def mean_text(row: Row) -> str:
+def mean_text(row: Result) -> str:
     """What the figures of a result are: `olympic mean of 8 of 10 runs`; empty for one run."""
     several = row.to_target and row.runs_successful > 1
     return f"{row.score_method} of {row.runs_retained} of {row.runs_successful} runs" if several else ""

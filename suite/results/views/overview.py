@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from suite.results.identity import Row, label, told_apart, value_text
+from suite.results.columns import AnyResult, Result
+from suite.results.identity import label, told_apart, value_text
 from suite.results.names import UNKNOWN_ROUND, accelerator_name
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
@@ -24,12 +25,12 @@ PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 """Their order in documents."""
 
 
-def order_of(row: Row) -> tuple[int, str, bool]:
+def order_of(row: Result) -> tuple[int, str, bool]:
     """Reference runs stand before demos, on GPUs before those on CPUs."""
     return PROFILES.get(row.profile, 3), row.profile, "cpu" in row.labels
 
 
-def is_reference(row: Row) -> bool:
+def is_reference(row: Result) -> bool:
     """Whether a result of ours may stand on one pair of axes with published ones."""
     return row.profile == "reference" and "cpu" not in row.labels
 
@@ -47,7 +48,7 @@ class OverviewCell:
     names: Mapping[str, Any]
     """Columns that name its row."""
     column: str
-    row: Row
+    row: Result
     ratio: float | None = None
     order: tuple[int, ...] = ()
     """Of its column, before the name."""
@@ -55,10 +56,10 @@ class OverviewCell:
     """Whose result it is, where its row does not say so."""
 
 
-def overview(results: Sequence[Row], prices: Prices | None = None) -> list[Section]:
+def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Section]:
     """The matrices of a report; none for fewer than two results, which need no overview."""
 
-    def kind(row: Row) -> tuple[Any, ...]:
+    def kind(row: Result) -> tuple[Any, ...]:
         mode = "" if row.to_target else row.mode
         return PROFILES.get(row.profile, 3), row.profile, not row.to_target, mode, row.update
 
@@ -76,44 +77,44 @@ def overview(results: Sequence[Row], prices: Prices | None = None) -> list[Secti
     return made + _matrix(title, cells, prices, _OVER_SLOWEST, left_out=len(theirs) - len(cells))
 
 
-def chosen(series: Sequence[Sequence[Row]]) -> Sequence[Row]:
+def chosen(series: Sequence[Sequence[Result]]) -> Sequence[Result]:
     """Of several series the one that stands for all: of the hardest target, then of most runs, then on most numbers of devices.
 
     Never the fastest first: an easier target would win.
     """
 
-    def rank(chain: Sequence[Row]) -> tuple[Any, ...]:
+    def rank(chain: Sequence[Result]) -> tuple[Any, ...]:
         best = min((row.seconds or 0.0) if row.to_target else -(row.samples_per_second or 0.0) for row in chain)
         return hardness(chain[0]), sum(len(row.runs) for row in chain), len(chain), -best
 
     return max(series, key=rank)
 
 
-def hardness(row: Row) -> tuple[float, ...]:
+def hardness(row: Result) -> tuple[float, ...]:
     """Higher for a harder target: of every metric of a target more is better."""
     return tuple(float(value) for _, value in sorted((row.targets or {}).items()))
 
 
-def place_of(row: Row) -> tuple[str, str, str]:
+def place_of(row: Result) -> tuple[str, str, str]:
     """Where results of one workload are comparable but for their settings."""
     return row.framework, row.system, row.device_name or row.device
 
 
-def series(results: Iterable[Row]) -> list[list[Row]]:
+def series(results: Iterable[AnyResult]) -> list[list[AnyResult]]:
     """The results as series: each one experiment over numbers of devices."""
     return [chain for family in families(results) for chain in chains(family)]
 
 
-def several_nodes(row: Row) -> int | None:
+def several_nodes(row: Result) -> int | None:
     """The number of nodes, where there are several."""
     return row.nodes if (row.nodes or 1) > 1 else None
 
 
-def _names(row: Row) -> dict[str, Any]:
+def _names(row: Result) -> dict[str, Any]:
     return dict(zip(("framework", "system", "device_name"), place_of(row), strict=True))
 
 
-def _over_devices(results: Sequence[Row]) -> list[OverviewCell]:
+def _over_devices(results: Sequence[Result]) -> list[OverviewCell]:
     """Of one workload: a row for each series, so that nothing is left out."""
     listed = series(results)
     firsts = [chain[0] for chain in listed]
@@ -128,7 +129,7 @@ def _over_devices(results: Sequence[Row]) -> list[OverviewCell]:
     return cells
 
 
-def _over_workloads(results: Sequence[Row]) -> list[OverviewCell]:
+def _over_workloads(results: Sequence[Result]) -> list[OverviewCell]:
     """Of several workloads: the chosen series of each place."""
     cells = []
     for members in grouped(series(results), lambda chain: (*place_of(chain[0]), chain[0].workload)).values():
@@ -140,14 +141,14 @@ def _over_workloads(results: Sequence[Row]) -> list[OverviewCell]:
     return cells
 
 
-def _over(first: Row, row: Row) -> float | None:
+def _over(first: Result, row: Result) -> float | None:
     return None if row is first else ratio(first, row, intervals=False).value
 
 
-def _of_others(results: Sequence[Row]) -> list[OverviewCell]:
+def _of_others(results: Sequence[Result]) -> list[OverviewCell]:
     """Logs of other programs; the folders of systems that log one name stand beside it."""
 
-    def names(row: Row) -> tuple[Any, ...]:
+    def names(row: Result) -> tuple[Any, ...]:
         accelerator = accelerator_name(row.device_name)
         return row.round, row.system, accelerator, row.framework, row.devices, several_nodes(row)
 
@@ -164,7 +165,7 @@ def _of_others(results: Sequence[Row]) -> list[OverviewCell]:
 # --- published results --------------------------------------------------------------------------------------------------
 
 
-def published_overview(results: Sequence[Row], prices: Prices | None = None) -> list[Section]:
+def published_overview(results: Sequence[Result], prices: Prices | None = None) -> list[Section]:
     """The fastest result of each kind of accelerator in each round, on eight of them (else on the number that most have).
 
     One of the open division stands there only where there is none of the closed one.
@@ -194,14 +195,14 @@ def published_overview(results: Sequence[Row], prices: Prices | None = None) -> 
 def _against_slowest(cells: Sequence[OverviewCell]) -> list[OverviewCell]:
     """With how many times as fast each is as the slowest of its kind; none where size or round is not known."""
 
-    def kind(row: Row) -> tuple[Any, ...]:
+    def kind(row: Result) -> tuple[Any, ...]:
         return row.workload, row.round, row.division == "open", row.devices, tuple(sorted((row.targets or {}).items()))
 
-    def known(row: Row) -> bool:
+    def known(row: Result) -> bool:
         return bool(row.devices) and row.round != UNKNOWN_ROUND
 
     alike = grouped((cell.row for cell in cells), kind)
-    slowest = {one: max(members, key=lambda row: row.seconds) for one, members in alike.items()}
+    slowest = {one: max(members, key=lambda row: row.seconds or 0.0) for one, members in alike.items()}
     return [
         replace(cell, ratio=_over(slowest[kind(cell.row)], cell.row)) if known(cell.row) else cell for cell in cells
     ]
@@ -274,7 +275,7 @@ def _notes(members: Sequence[OverviewCell], shared: Sequence[str]) -> list[str]:
     return [f"{cell.column}: {', '.join(texts)}" for cell, texts in zip(members, every, strict=True) if texts]
 
 
-def _said(row: Row) -> tuple[str, ...]:
+def _said(row: Result) -> tuple[str, ...]:
     """The labels of a result, and which of its runs are missing."""
     words = (*(("published",) if row.published else ()), *division(row))
     required, done = row.runs_required, row.runs_successful
@@ -285,7 +286,7 @@ def _said(row: Row) -> tuple[str, ...]:
     return (*words, *labels(row))
 
 
-def division(row: Row) -> tuple[str, ...]:
+def division(row: Result) -> tuple[str, ...]:
     """The label of the open division, of results of others."""
     return ("open division",) if row.division == "open" and not row.profile else ()
 

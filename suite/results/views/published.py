@@ -1,4 +1,4 @@
-"""`suite published list`: results of published rounds and articles, filtered."""
+"""`suite published list`: results of published rounds and of the DGX-1 article, filtered."""
 
 from __future__ import annotations
 
@@ -7,63 +7,50 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from suite.results.identity import Row, label
+from suite.results.columns import Result
+from suite.results.identity import label
 from suite.results.names import workload_name
-from suite.results.price import OPTION, Prices
-from suite.results.published import ARTICLE, csv_rows
-from suite.results.ratios import ratio, ratio_text
+from suite.results.price import Prices
+from suite.results.published import ARTICLE
 from suite.results.scores import published_results
 from suite.results.targets import targets_text
 from suite.results.views.overview import published_overview
 from suite.results.views.section import Section, View, frame_of, without_empty
 
 Listed = dict[str, Any]
-OPTIONS: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "results": {
-        **{name: (name,) for name in ("round", "submitter", "division", "chips")},
-        **{"workload": ("benchmark",), "framework": ("framework", "told"), "system": ("system", "system_description")},
-    },
-    "throughput": {"workload": ("model",), "framework": ("framework",), "system": ("system",), "chips": ("chips",)},
-    "speedups": {"workload": ("benchmark",), "chips": ("chips_to",)},
+OPTIONS: Mapping[str, Sequence[str]] = {
+    **{name: (name,) for name in ("round", "submitter", "division", "chips")},
+    **{"workload": ("benchmark",), "framework": ("framework", "told"), "system": ("system", "system_description")},
 }
-"""Kind of list to its filters, and the columns that each looks at. Several values are separated by commas."""
-_IN_FILES = (  # columns of results; of the other kinds all that the files have
+"""Filters, and the columns that each looks at. Several values are separated by commas."""
+_IN_FILES = (
     *("round", "submitter", "system", "chips", "framework", "benchmark", "minutes", "runs", "epochs", "batch", "target"),
     *("throughput", "cost", "runs_successful", "batch_unit", "target_mask", "throughput_unit", "division", "note", "source"),
 )  # fmt: skip
 _IN_TABLES = (*_IN_FILES[:6], "seconds", "runs", "failed", "epochs", "batch", "targets", "cost")
-_DISPENSABLE = ("epochs", "targets", "batch", "framework", "failed", "runs", "qualifier", "kind")
+_DISPENSABLE = ("epochs", "targets", "batch", "framework", "failed", "runs")
 """Columns that a table leaves out, in this order, as far as it is too wide."""
 _WIDTH, _LONGEST = 118, 28  # of a table in characters; of a text in it, which is cut there
-_DISAGREES = 0.01  # so far (relative) may a printed speedup be off the article's own tables 1-6 without a note
 
 
-def published_list(kind: str, filters: Mapping[str, str | None], prices: Prices | None = None) -> View:
+def published_list(filters: Mapping[str, str | None], prices: Prices | None = None) -> View:
     """The list, after an overview of the results; with `prices` what each costs.
 
-    Raises ValueError (one line) for a value that matches nothing or a filter that does not apply.
+    Raises ValueError (one line) for a value that matches nothing.
     """
-    if prices is not None and kind != "results":
-        raise ValueError(f"{OPTION} means nothing for --kind {kind}; leave it out")
-    listed = {"results": _results, "throughput": _throughputs, "speedups": _speedups}[kind]()
+    listed = _results()
     for option, requested in filters.items():
-        if requested is not None and option not in OPTIONS[kind]:
-            raise ValueError(f"--{option} means nothing for --kind {kind}; leave it out")
         if requested is not None and listed:
             by = _with_chips if option == "chips" else _named
-            listed = by(listed, option, requested, OPTIONS[kind][option])
+            listed = by(listed, option, requested, OPTIONS[option])
     if not listed:
         raise ValueError("no published result matches all of these options; leave one of them out")
-    rows = [row["row"] for row in listed if "row" in row]
+    rows = [row["row"] for row in listed]
     if prices is not None:
         prices.refuse_unknown_names(rows)
         listed = [{**row, "cost": prices.cost(row["row"])} for row in listed]
-    names = _IN_FILES if kind == "results" else [name for name in listed[0] if name != "notes"]
-    data = frame_of({name: row[name] for name in names if name in row} for row in listed)
-    if kind != "results":
-        return View(f"Published {kind}", (_section(listed, names, "As the articles print them."),), data)
-    said = "Times to target, from published logs (logs/published/README.md); no results of this suite."
-    return View("Published results", (*published_overview(rows, prices), _section(listed, _IN_TABLES, said)), data)
+    data = frame_of({name: row[name] for name in _IN_FILES if name in row} for row in listed)
+    return View("Published results", (*published_overview(rows, prices), _section(listed)), data)
 
 
 def _results() -> list[Listed]:
@@ -71,8 +58,8 @@ def _results() -> list[Listed]:
     return [*map(_result, sorted(published_results(), key=lambda row: (row.round, row.workload, row.seconds or 0.0)))]
 
 
-def _result(row: Row) -> Listed:
-    cells = {name: _number(text or "") for name, text in row.attempts[0].source.items()}
+def _result(row: Result) -> Listed:
+    cells = {name: _number(text or "") for name, text in (row.attempts[0].printed or {}).items()}
     runs, successful = cells.get("runs"), cells.get("runs_successful")
     printed = f"batch as printed: {cells['batch']} ({cells['batch_basis']})" if row.round == ARTICLE else ""
     notes = (*row.labels, row.note or "", printed, "open division" if row.division == "open" else "")
@@ -94,27 +81,9 @@ def _number(text: str) -> Any:
     return (float(text) if match[1] or match[2] else int(text)) if match else text or None
 
 
-def _throughputs() -> list[Listed]:
-    rows = csv_rows("throughput*.csv", ("source", "system", "framework", "model", "chips", "value", "unit"))
-    return [{name: _number(text) for name, text in row.items()} for row in rows]
-
-
-def _speedups() -> list[Listed]:
-    article = {(row.workload, row.devices): row for row in published_results() if row.round == ARTICLE}
-    listed = []
-    for file in csv_rows("dgx1_speedups*.csv", ("benchmark", "chips_from", "chips_to", "speedup_printed")):
-        row = {name: _number(text) for name, text in file.items()}
-        few, many = (article.get((row["benchmark"], row[name])) for name in ("chips_from", "chips_to"))
-        tables = ratio(few, many, intervals=False).total if few and many else None
-        off = tables and abs(row["speedup_printed"] / tables - 1) > _DISAGREES
-        note = f"printed {row['speedup_printed']}, {ratio_text(tables)} by its own tables 1-6" if off and tables else ""
-        listed.append({**row, "speedup_from_tables": tables, "note": note, "notes": (note,)})
-    return listed
-
-
-def _section(listed: Sequence[Mapping[str, Any]], columns: Sequence[str], said: str) -> Section:
+def _section(listed: Sequence[Listed]) -> Section:
     """A table as narrow as can be: what all rows share stands above it, and what has no room is left to files."""
-    shown = [name for name in (*columns, "notes") if name != "note"]
+    shown = (*_IN_TABLES, "notes")
     table = without_empty(frame_of({name: row[name] for name in shown if name in row} for row in listed))
     named = [name for name in table if name != "notes" and table[name].dtype != float and len(table) > 1]
     same = {str(name): table[name].iloc[0] for name in named if table[name].nunique(dropna=False) == 1}
@@ -126,8 +95,9 @@ def _section(listed: Sequence[Mapping[str, Any]], columns: Sequence[str], said: 
     common = f"All rows: {', '.join(f'{label(name)} {value}' for name, value in same.items())}." if same else ""
     fewer = f"Left out, as the table is wide: {', '.join(map(label, left_out))}; --format csv has them."
     below = (f"{len(table)} row{'' if len(table) == 1 else 's'}.", fewer if left_out else "")
-    keys = sum(name in ("round", "submitter", "source", "system", "benchmark") for name in list(table)[:3])
-    of = tuple((row["row"],) for row in listed if "row" in row)
+    keys = sum(name in ("round", "submitter", "system", "benchmark") for name in list(table)[:3])
+    of = tuple((row["row"],) for row in listed)
+    said = "Times to target, from published logs (logs/published/README.md); no results of this suite."
     return Section("", (said, common), table, below=below, keys=max(1, keys), of=of)
 
 
@@ -137,8 +107,8 @@ def _width(name: str, values: Sequence[Any]) -> int:
 
 
 def _named(listed: Sequence[Listed], option: str, requested: str, columns: Sequence[str]) -> list[Listed]:
-    """The rows that a requested name fits, ignoring case; of frameworks, systems and networks a part is enough."""
-    part = option in ("framework", "system") or columns == ("model",)
+    """The rows that a requested name fits, ignoring case; of frameworks and systems a part is enough."""
+    part = option in ("framework", "system")
     wanted = [re.sub(r"^(?=\d)", "v", one) if option == "round" else one for one in requested.lower().split(",")]
     wanted = [workload_name(one) if option == "workload" else one.strip() for one in wanted]
 

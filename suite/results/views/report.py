@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import OURS, rows
-from suite.results.identity import HYPERPARAMETERS, Row, facts, label, told_apart, usual_words, value_text
+from suite.results.columns import OURS, Result, rows
+from suite.results.identity import HYPERPARAMETERS, facts, label, told_apart, usual_words, value_text
 from suite.results.logs.record import RunSettings
 from suite.results.names import data_text, workload_name
 from suite.results.price import Prices
@@ -55,7 +55,7 @@ def report(runs: pd.DataFrame, prices: Prices | None = None, against: Baseline |
     return View("Results", (*sections, *_no_results(runs)), data(trained, prices))
 
 
-def data(results: Sequence[Row], prices: Prices | None = None) -> pd.DataFrame:
+def data(results: Sequence[Result], prices: Prices | None = None) -> pd.DataFrame:
     """A row for each result: every column, its ratio to the fewest devices of its series, its cost."""
     over = speedups(results)
     aside = ("runs", "attempts", "all_reduces")
@@ -77,13 +77,13 @@ def data(results: Sequence[Row], prices: Prices | None = None) -> pd.DataFrame:
 # --- one table ----------------------------------------------------------------------------------------------------------
 
 
-def together(results: Sequence[Row]) -> list[list[Row]]:
+def together(results: Sequence[Result]) -> list[list[Result]]:
     """The results that stand in one table: of one workload, profile and system; of other programs all of one workload.
 
     Times to target come before throughput, reference runs before demos.
     """
 
-    def kind(row: Row) -> tuple[Any, ...]:
+    def kind(row: Result) -> tuple[Any, ...]:
         where = (row.system, row.device, row.device_name, row.sample_unit) if row.profile else ()
         return row.profile, workload_name(row.workload), row.to_target, row.mode, row.update, *where
 
@@ -91,18 +91,18 @@ def together(results: Sequence[Row]) -> list[list[Row]]:
     return sorted(tables, key=lambda table: (not table[0].to_target, order_of(table[0])))
 
 
-def _order(row: Row) -> tuple[Any, ...]:
+def _order(row: Result) -> tuple[Any, ...]:
     batch = (row.batch_size_global or 0) if row.batch_rule == "set" else 0
     whose = (row.framework, row.batch_rule, hardness(row), batch) if row.profile else (row.round, row.system)
     return (*whose, *place(row), figure(row) or 0.0)
 
 
-def titles(tables: Sequence[Sequence[Row]]) -> list[str]:
+def titles(tables: Sequence[Sequence[Result]]) -> list[str]:
     """Titles of tables, of which no two are equal: `ncf on dgx1 (demo)`."""
     return named_apart([table[0] for table in tables], [_title(table) for table in tables])
 
 
-def _title(table: Sequence[Row]) -> str:
+def _title(table: Sequence[Result]) -> str:
     row = table[0]
     system = row.system if len({one.system for one in table}) == 1 else ""
     title = " on ".join(clean(text, 80) for text in (row.workload or "unknown workload", system) if text)
@@ -112,7 +112,7 @@ def _title(table: Sequence[Row]) -> str:
 
 
 def results_section(
-    table: Sequence[Row], prices: Prices | None = None, title: str = "", tables: Sequence[Sequence[Row]] = ()
+    table: Sequence[Result], prices: Prices | None = None, title: str = "", tables: Sequence[Sequence[Result]] = ()
 ) -> Section:
     """One table of results that stand `together`; `tables`: those of the document, whose other hyperparameters are told."""
     first = table[0]
@@ -151,7 +151,7 @@ def results_section(
     return Section(title, notices, shown, below=below, keys=keys, of=of)
 
 
-def _fields(table: Sequence[Row], kin: Sequence[Row], leaves: Sequence[str]) -> tuple[list[str], list[str]]:
+def _fields(table: Sequence[Result], kin: Sequence[Result], leaves: Sequence[str]) -> tuple[list[str], list[str]]:
     """(of logs of others the fields that need a column, texts of what all rows agree in: what is unusual, the
     hyperparameters of which `kin` has others, how they leave the closed rules)."""
     own, every = [facts(row) for row in table], [facts(row) for row in kin if row.hyperparameters]
@@ -175,7 +175,7 @@ def _fields(table: Sequence[Row], kin: Sequence[Row], leaves: Sequence[str]) -> 
     return columns, [text for text in texts if text]
 
 
-def _names(row: Row, varying: Sequence[str], words: str) -> dict[str, Any]:
+def _names(row: Result, varying: Sequence[str], words: str) -> dict[str, Any]:
     own = {name: value for name in varying if (value := getattr(row, name))}
     own = {name: value if type(value) is int else value_text(name, value, row) for name, value in own.items()}
     system = {name: own.get(name) for name in varying if name == "system"}
@@ -183,7 +183,7 @@ def _names(row: Row, varying: Sequence[str], words: str) -> dict[str, Any]:
     return {**system, **named, **{name: own.get(name) for name in varying if name != "system"}, "differs in": words}
 
 
-def _measured(row: Row) -> dict[str, Any]:
+def _measured(row: Result) -> dict[str, Any]:
     required = row.runs_required if row.runs_required and row.runs_successful < row.runs_required else None
     spread = ("seconds_minimum", "seconds_maximum")
     several = row.to_target and row.runs_successful > 1
@@ -195,14 +195,14 @@ def _measured(row: Row) -> dict[str, Any]:
     }
 
 
-def _notes(row: Row, leaves: Collection[str], shared: Sequence[str]) -> list[str]:
+def _notes(row: Result, leaves: Collection[str], shared: Sequence[str]) -> list[str]:
     """What must be said with a row: its own labels, how it leaves the closed rules, how it was scored."""
     own = [text for text in (*division(row), *labels(row)) if text not in shared]
     own += [f"leaves the closed rules: {text}" for text in row.deviations if text not in leaves]
     return [text for text in (*own, *row.score_notes, mean_text(row), row.note) if text]
 
 
-def _sentences(table: Sequence[Row]) -> list[str]:
+def _sentences(table: Sequence[Result]) -> list[str]:
     parts = (
         ("evaluation_share", "evaluations took {} of the time of training and evaluating"),
         ("data_wait_share", "waiting for data took {} of the time of training"),
@@ -216,7 +216,7 @@ def _sentences(table: Sequence[Row]) -> list[str]:
     return [f"{line[:1].upper()}{line[1:]}."] if line else []
 
 
-def _verdicts(table: Sequence[Row], over: Mapping[int, Ratio]) -> list[str]:
+def _verdicts(table: Sequence[Result], over: Mapping[int, Ratio]) -> list[str]:
     """For each row with a speedup what it consists of, the interval where there are enough runs, what is not shown."""
     compared = [row for row in table if id(row) in over and over[id(row)].value is not None]
     names = named_apart(compared, [f"{row.framework}, {over[id(row)].places} devices" for row in compared])

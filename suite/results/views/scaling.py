@@ -8,12 +8,11 @@ Within a forecast one constant, the samples of an epoch, ties rates to times: sa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import rows
-from suite.results.identity import Row
+from suite.results.columns import Result, Sized, known, records, sized
 from suite.results.predict import law
 from suite.results.predict.epochs import RCP, epochs_at
 from suite.results.predict.step import Parts, gradients_of
@@ -58,7 +57,7 @@ class Wanted:
     prices: Prices | None = None
     links: tuple[MeasuredLink, ...] = ()
 
-    def batches(self, results: Sequence[Row]) -> Iterator[tuple[int, float]]:
+    def batches(self, results: Sequence[Sized]) -> Iterator[tuple[int, float]]:
         """(devices, global batch) of each count but those in `results`. Raises ValueError below a sample a device."""
         known = {(row.devices, float(row.batch_size_global)) for row in results}
         for devices in self.devices:
@@ -83,7 +82,7 @@ class Forecast:
     how: str  # how it was made, and what its bounds are
     table: pd.DataFrame  # A row for each device count and batch, in order; measured ones have no bounds
     notes: tuple[str, ...]
-    results: tuple[Row, ...]
+    results: tuple[Result, ...]
 
 
 def view(made: Sequence[Forecast]) -> View:
@@ -99,33 +98,33 @@ def view(made: Sequence[Forecast]) -> View:
         )
         about = {"forecast": one.title, "workload": first.workload, "profile": first.profile, "how": one.how}
         units = {name: getattr(first, name) or "samples" for name in ("batch_unit", "sample_unit")}
-        data += [about | {"labels": merged_labels(one.results)} | units | vars(row) for row in rows(one.table)]
+        data += [about | {"labels": merged_labels(one.results)} | units | row for row in records(one.table)]
     return View("Predicted scaling", tuple(sections), frame_of(data), (NOT_VERIFIED, intro))
 
 
 def _answers(table: pd.DataFrame) -> Iterator[str]:
     """On how many of the listed devices the time to target is shortest, and on how many it costs least."""
-    timed = [row for row in rows(table) if row.seconds]
+    timed = [row for row in records(table) if row["seconds"]]
     if not timed:
         return
-    least, among = min(timed, key=lambda row: row.device_hours), ", of the counts with a known time"
-    price = "" if least.cost is None else f", cost {cost_text(least.cost)}"
-    shortest = min(timed, key=lambda row: row.seconds)
+    least, among = min(timed, key=lambda row: row["device_hours"]), ", of the counts with a known time"
+    price = "" if least["cost"] is None else f", cost {cost_text(least['cost'])}"
+    shortest = min(timed, key=lambda row: row["seconds"])
     for words, row, figure in (
         ("Shortest time to target", shortest, _range_text(shortest, "seconds")),
-        ("Fewest device-hours", least, f"{figure_text(least.device_hours)} a job{price}"),
+        ("Fewest device-hours", least, f"{figure_text(least['device_hours'])} a job{price}"),
     ):
-        kind = {MEASURED: "measured", PREDICTION: "predicted"}[row.kind]
-        yield f"{words}{among * (len(timed) < len(table))}: {devices_text(row.devices)}, {kind} {figure}."
+        kind = {MEASURED: "measured", PREDICTION: "predicted"}[row["kind"]]
+        yield f"{words}{among * (len(timed) < len(table))}: {devices_text(row['devices'])}, {kind} {figure}."
 
 
-def _range_text(row: Row, name: str) -> str:
+def _range_text(row: Mapping[str, Any], name: str) -> str:
     """`3.2 s (2.8 s to 3.7 s)`; without bounds if it was measured."""
-    middle, low, high = (getattr(row, f"{name}{end}") for end in _BOUNDS)
+    middle, low, high = (row[f"{name}{end}"] for end in _BOUNDS)
     return time_text(middle) + (f" ({time_text(low)} to {time_text(high)})" if low and high else "")
 
 
-def forecasts(results: Sequence[Row], wanted: Wanted) -> list[Forecast]:
+def forecasts(results: Sequence[Result], wanted: Wanted) -> list[Forecast]:
     """A forecast for each family of results that one can be made for. Raises ValueError, the first reason, if there is none."""
     if wanted.prices is not None:
         wanted.prices.refuse_unknown_names(results)
@@ -145,16 +144,15 @@ def forecasts(results: Sequence[Row], wanted: Wanted) -> list[Forecast]:
     return [*made[:-1], replace(made[-1], notes=(*made[-1].notes, *without[:3]))]
 
 
-def comparable(results: Sequence[Row]) -> list[list[Row]]:
+def comparable(results: Sequence[Result]) -> list[list[Sized]]:
     """Results that one prediction may rest on, in order of devices. Raises ValueError if nothing is known of any."""
-    known = [row for row in results if row.devices and row.batch_size_global]
-    known = [row for row in known if row.seconds_per_epoch or row.samples_per_second]
+    known = [row for row in sized(results) if row.seconds_per_epoch or row.samples_per_second]
     if not known:
         raise ValueError("a prediction needs runs with known devices and batch, and a time per epoch or a rate")
     return families(sorted(known, key=lambda row: (row.devices, row.batch_size_global)), "batch")
 
 
-def forecast(results: Sequence[Row], wanted: Wanted, title: str = "") -> Forecast:
+def forecast(results: Sequence[Sized], wanted: Wanted, title: str = "") -> Forecast:
     """Predict `wanted` from `results`, a group of `comparable`.
 
     Raises ValueError if the law knows nothing of the workload, or if the parts of a step cannot be told from the results.
@@ -171,7 +169,7 @@ def forecast(results: Sequence[Row], wanted: Wanted, title: str = "") -> Forecas
     return Forecast(title or titles([results])[0], how, table, (first, *said, *rest), tuple(results))
 
 
-def _table(results: Sequence[Row], name: str, predicted: Sequence[Any], price: float | None) -> pd.DataFrame:
+def _table(results: Sequence[Result], name: str, predicted: Sequence[Any], price: float | None) -> pd.DataFrame:
     """The fastest result of each device count and batch, the predicted rows, and what follows from their times and rates.
 
     Predicted from a rate of training alone, an epoch takes as many samples at this rate as that of the result on most devices
@@ -217,14 +215,14 @@ def _efficiency(table: pd.DataFrame) -> pd.Series[float]:
     return (base["seconds_per_epoch"] / table["seconds_per_epoch"]).fillna(rates) * base["devices"] / table["devices"]
 
 
-def samples_of_epoch(results: Sequence[Row]) -> float | None:
+def samples_of_epoch(results: Sequence[Result]) -> float | None:
     """Samples that an epoch trains on: of our runs as counted, else as logged; None where neither is known.
 
     NCF logs its positive pairs, and trains on so many negatives for each beside them.
     """
     counted = [run for row in results for run in row.runs if row.profile and run.samples and run.epochs]
     if counted:
-        return math.fsum(run.samples for run in counted) / math.fsum(run.epochs for run in counted)
+        return math.fsum(known(counted, "samples")) / math.fsum(known(counted, "epochs"))
     for row in results:
         negatives = (row.hyperparameters or {}).get("input_hp_num_neg", 0)
         if row.train_samples and isinstance(negatives, int | float):
@@ -232,7 +230,7 @@ def samples_of_epoch(results: Sequence[Row]) -> float | None:
     return None
 
 
-def _notes(results: Sequence[Row], predicted: pd.DataFrame) -> Iterator[str]:
+def _notes(results: Sequence[Result], predicted: pd.DataFrame) -> Iterator[str]:
     """What rates and times are made of, and where epochs are from."""
     samples = samples_of_epoch(results)
     if samples is None:
@@ -249,7 +247,7 @@ def _notes(results: Sequence[Row], predicted: pd.DataFrame) -> Iterator[str]:
         yield f"{RCP}: mean epochs of the rules' reference runs (round v1.1) at this batch or between two."
 
 
-def why_not_by_law(results: Sequence[Row]) -> str:
+def why_not_by_law(results: Sequence[Sized]) -> str:
     """Why the law of published rows says nothing about these results; empty if it does."""
     first, way_out = results[0], "give --system NAME or FILE"
     if first.workload not in law.WORKLOADS:
@@ -265,12 +263,12 @@ def why_not_by_law(results: Sequence[Row]) -> str:
     return ""
 
 
-def _observed(results: Sequence[Row]) -> list[tuple[Row, law.Observation]]:
+def _observed(results: Sequence[Sized]) -> list[tuple[Sized, law.Observation]]:
     """What the law can carry on from."""
     return [(row, seen) for row in results if (seen := law.observation(row)) is not None]
 
 
-def _by_law(results: Sequence[Row], wanted: Wanted) -> _Predicted:
+def _by_law(results: Sequence[Sized], wanted: Wanted) -> _Predicted:
     pairs = _observed(results)
     seen, (widest, widest_seen) = [one for _, one in pairs], pairs[-1]
     scale = widest_seen.batch_per_device * widest_seen.devices / widest.batch_size_global  # tokens to sentences
@@ -293,31 +291,31 @@ def _by_law(results: Sequence[Row], wanted: Wanted) -> _Predicted:
     return "seconds_per_epoch", predicted, how, notes
 
 
-def prediction_note(family_rows: Sequence[Row], devices: int) -> str:
+def prediction_note(family_rows: Sequence[Result], devices: int) -> str:
     """One sentence on time with so many devices, by the law of published rows; empty where that law says nothing."""
-    known = [row for row in family_rows if row.devices and row.batch_size_global]
+    known = sized(family_rows)
     if not known or why_not_by_law(known):
         return ""
-    row = next((row for row in rows(forecast(known, Wanted((devices,))).table) if row.kind == PREDICTION), None)
+    row = next((row for row in records(forecast(known, Wanted((devices,))).table) if row["kind"] == PREDICTION), None)
     if row is None:
         return ""
     time = f"{_range_text(row, 'seconds_per_epoch')} per epoch ({percent_text(law.LEVEL)} interval)"
-    note = f"Predicted, not measured: {devices_text(devices)}, batch {row.batch_size_global:,.10g}: {time}"
-    if row.seconds is None:
+    note = f"Predicted, not measured: {devices_text(devices)}, batch {row['batch_size_global']:,.10g}: {time}"
+    if row["seconds"] is None:
         return f"{note}; epochs to target at this batch are not known (suite scaling)."
     time = _range_text(row, "seconds")
-    return f"{note}, {row.epochs:.4g} epochs ({row.epochs_source}), so {time} to the target (suite scaling)."
+    return f"{note}, {row['epochs']:.4g} epochs ({row['epochs_source']}), so {time} to the target (suite scaling)."
 
 
-def _by_step(results: Sequence[Row], wanted: Wanted, link: MeasuredLink | None) -> _Predicted:
+def _by_step(results: Sequence[Sized], wanted: Wanted, link: MeasuredLink | None) -> _Predicted:
     """On a described system, a measured link, or the one with the other in it."""
     system = wanted.system if link is None else with_link(wanted.system, link)
     assert system is not None
-    each, timed = law.samples_per_batch_unit(results[0]) or 1.0, [row for row in results if row.samples_per_second]
-    steps = []
-    for row in timed:
+    each, steps = law.samples_per_batch_unit(results[0]) or 1.0, []
+    rated = [(row, row.samples_per_second) for row in results if row.samples_per_second]
+    for row, rate in rated:
         samples = row.batch_size_global * (law.samples_per_batch_unit(row) or 1.0)
-        steps.append((row.devices, row.batch_size_global / row.devices, samples / row.samples_per_second))
+        steps.append((row.devices, row.batch_size_global / row.devices, samples / rate))
     parts = Parts(steps, wanted.gradients or gradients_of(results), system, link is not None and link.on_cpu)
     predicted = []
     for devices, batch in wanted.batches(results):
@@ -332,7 +330,7 @@ def _by_step(results: Sequence[Row], wanted: Wanted, link: MeasuredLink | None) 
     notes = {
         longer: parts.cost.t0 == 0.0,
         "Larger batches take no longer: c is taken as 0.": parts.cost.c == 0.0,
-        "Evaluation is assumed to speed up as training does.": any(row.seconds_per_epoch for row in timed),
+        "Evaluation is assumed to speed up as training does.": any(row.seconds_per_epoch for row, _ in rated),
         f"Of the all-reduces measured one is {percent_text(off)} off their line.": off > _DOUBTFUL,
         f"All-reduces were measured on up to {most} devices; for more the same link is assumed.": beyond,
         far: parts.misfit > _DOUBTFUL,

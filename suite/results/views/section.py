@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from suite.results.identity import Row, told_apart
+from suite.results.columns import Result, Row
+from suite.results.identity import told_apart
 from suite.results.scores import labels, shared_labels
 from suite.results.targets import targets_text
 from suite.results.text import clean, figure_text
@@ -83,10 +84,10 @@ def named_apart(rows: Sequence[Row], names: Sequence[str], shown: Sequence[str] 
     ]
 
 
-def aim_text(rows: Sequence[Row]) -> str:
+def aim_text(rows: Sequence[Result]) -> str:
     """What times are of, `target hr_at_10 0.635 · data set ml-demo`; where rows differ, each: `ml-demo or ml-20m`."""
 
-    def data_set(row: Row) -> str:
+    def data_set(row: Result) -> str:
         return clean(row.dataset, 60) or ("not known" if row.profile or row.division == "open" else "of the rules")
 
     targets = dict.fromkeys(targets_text(row.targets, row.workload) or "not known" for row in rows if row.to_target)
@@ -94,7 +95,7 @@ def aim_text(rows: Sequence[Row]) -> str:
     return " · ".join(f"{name} {clean(' or '.join(texts), 300)}" for name, texts in parts.items() if texts)
 
 
-def own_labels(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+def own_labels(rows: Sequence[Result]) -> list[tuple[str, ...]]:
     """Of each row the labels that not all have."""
     shared = shared_labels(rows)
     return [tuple(label for label in labels(row) if label not in shared) for row in rows]

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite.common.run_folder import STUDY_FILES
-from suite.results.columns import rows
+from suite.results.columns import Result, RunRow, rows
 from suite.results.fits import StepFit, fit_steps
-from suite.results.identity import Row, own_words
+from suite.results.identity import own_words
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.price import Prices
 from suite.results.scores import results_of, shared_labels
@@ -47,13 +47,13 @@ class StudyResult:
         return [line for line in self.lines if line.row is not None]
 
     @property
-    def rows(self) -> list[Row]:
-        return [line.row for line in self.measured]
+    def rows(self) -> list[Result]:
+        return [line.row for line in self.lines if line.row is not None]
 
 
 def studies(runs: pd.DataFrame) -> list[StudyResult]:
     """The studies that the runs belong to, by the folder they lie in; files of plans are not trusted."""
-    by_folder: dict[Path, dict[str, list[Row]]] = {}
+    by_folder: dict[Path, dict[str, list[RunRow]]] = {}
     for row in rows(runs):
         if row.source is not None and not row.published and (row.profile or row.record is None):
             path = Path(row.path)
@@ -67,7 +67,7 @@ def studies(runs: pd.DataFrame) -> list[StudyResult]:
     return [result for result in listed if result.lines]
 
 
-def _result(name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[Row]], folder: Path) -> StudyResult:
+def _result(name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[RunRow]], folder: Path) -> StudyResult:
     cells = _cells(plan)
     for job, members in jobs.items():  # of a plan that is lost, or of an earlier command in the same folder
         texts = next((row.study_cell for row in members if row.study == name), None)
@@ -100,7 +100,7 @@ def _clean_values(pairs: Sequence[Sequence[object]]) -> dict[str, str]:
     return {key: text for key, text in cleaned.items() if key not in (*COLUMNS, "status", "notes")}
 
 
-def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Row]) -> list[Line]:
+def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[RunRow]) -> list[Line]:
     """The lines of a cell: one, but where its runs differ in a setting (another machine, another version)."""
     values = {key: cell["values"].get(key, "") for key in keys}
     measured = [row for row in results_of(runs) if row.runs_successful]

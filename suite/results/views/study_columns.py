@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from suite.results.columns import share_of
+from suite.results.columns import Result, share_of, timed
 from suite.results.fits import fit_link
-from suite.results.identity import Row
 from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
 from suite.results.logs.events import number
 from suite.results.price import Prices, cost_of
@@ -26,7 +25,7 @@ class Line:
     """One line of a study's table: key to value, in order of the study's keys, and what was measured."""
 
     values: Mapping[str, str]
-    row: Row | None
+    row: Result | None
     """A result; None: nothing was measured, and `shown` is `OOM`, `–` (not possible), `failed` or `not run`."""
     shown: str = "measured"
     notes: tuple[str, ...] = ()
@@ -53,12 +52,12 @@ def column_names(listed: object) -> list[str]:
     return list(dict.fromkeys([*(names or ["samples/s", "ms/step"]), "cost", "cost/million"]))
 
 
-def device_batch(row: Row) -> float | None:
+def device_batch(row: Result) -> float | None:
     """Of a step on one device, in the batch's unit."""
     return row.batch_size_global / row.devices if row.batch_size_global and row.devices else None
 
 
-Column = Callable[[Row, Line, Context], float | None]
+Column = Callable[[Result, Line, Context], float | None]
 
 
 def _of(name: str, factor: float = 1.0) -> Column:
@@ -80,52 +79,53 @@ def _times(value: float | None, factor: float) -> float | None:
     return None if value is None else float(value) * factor
 
 
-def _cost(row: Row, context: Context, seconds: float | None) -> float | None:
+def _cost(row: Result, context: Context, seconds: float | None) -> float | None:
     """Devices x hours x price of a device for an hour: as given now, else as the log has it."""
     price = row.price if context.prices is None else context.prices.price(row)
     return cost_of(price, row.devices, seconds) if price is not None and seconds and row.devices else None
 
 
-def _seconds(row: Row) -> Any:
+def _seconds(row: Result) -> Any:
     """To the target, or of the whole run."""
     return row.seconds if row.seconds is not None else row.run_seconds
 
 
-def _ms_per_sample(row: Row, line: Line, context: Context) -> float | None:
+def _ms_per_sample(row: Result, line: Line, context: Context) -> float | None:
     """Of one device. A batch may count tokens: its runs then tell how many samples a step has."""
     counted = _times(share_of("samples", ["steps"])(row.runs, ""), 1 / (row.devices or 1))
     batch = device_batch(row) if row.batch_unit in ("", "samples") else counted
     return row.step_ms / batch if row.step_ms and batch else None
 
 
-def _megapixels(row: Row, line: Line, context: Context) -> float | None:
+def _megapixels(row: Result, line: Line, context: Context) -> float | None:
     side, rate = number((row.hyperparameters or {}).get("input_image_size")), row.samples_per_second
     return side * side * rate / 1e6 if side and rate else None
 
 
-def _tflops(row: Row, line: Line, context: Context) -> float | None:
+def _tflops(row: Result, line: Line, context: Context) -> float | None:
     adds, rate = row.model_multiply_adds, row.samples_per_second  # two operations each
     return 2 * adds * rate * _PASSES.get(row.mode, 1) / 1e12 if adds and rate else None
 
 
-def _others(line: Line, context: Context, *keys: str) -> list[Row]:
+def _others(line: Line, context: Context, *keys: str) -> list[Result]:
     """The results of the lines that are equal in every other key."""
     rest = [key for key in line.values if key not in keys]
-    return [one.row for one in context.lines if all(one.values[key] == line.values[key] for key in rest)]
+    alike = (one.row for one in context.lines if all(one.values[key] == line.values[key] for key in rest))
+    return [row for row in alike if row is not None]
 
 
-def _fewest(row: Row, line: Line, context: Context) -> Row:
+def _fewest(row: Result, line: Line, context: Context) -> Result:
     """The line on the fewest devices of the same kind; hyperparameter sets go with device counts."""
     like = _others(line, context, "gpus", "nodes", "workload.hyperparameter_set")
     return min((one for one in like if one.device == row.device), key=place, default=row)
 
 
-def _per_device(row: Row, line: Line, context: Context) -> float | None:
+def _per_device(row: Result, line: Line, context: Context) -> float | None:
     base = _fewest(row, line, context)
     return _times(ratio(base, row, False).value, base.devices / row.devices) if base.devices and row.devices else None
 
 
-def _doubling(row: Row, line: Line, context: Context) -> float | None:
+def _doubling(row: Result, line: Line, context: Context) -> float | None:
     """t(2b) / 2t(b): above 1 where a sample takes longer in this batch than in half of it."""
     batch = device_batch(row) or 0.0
     halves = (one.step_ms for one in _others(line, context, "batch") if device_batch(one) == batch / 2)
@@ -133,9 +133,9 @@ def _doubling(row: Row, line: Line, context: Context) -> float | None:
     return row.step_ms / (2 * half) if half and row.step_ms else None
 
 
-def _article_minutes(row: Row, line: Line, context: Context) -> float | None:
+def _article_minutes(row: Result, line: Line, context: Context) -> float | None:
     """Of the DGX-1 scaling article, beside runs that train what it trained."""
-    rows = (one for one in published_results() if one.round == ARTICLE and row.profile == "reference")
+    rows = timed(one for one in published_results() if one.round == ARTICLE and row.profile == "reference")
     return next((one.seconds / 60 for one in rows if (one.workload, one.devices) == (row.workload, row.devices)), None)
 
 
@@ -180,7 +180,7 @@ COLUMNS: Mapping[str, Column] = {
     "minutes/epoch": _of("seconds_per_epoch", 1 / 60),
     "speedup": lambda row, line, context: ratio(_fewest(row, line, context), row, False).value,
     "per device": _per_device,
-    "over first": lambda row, line, context: ratio(context.lines[0].row, row, False).value,
+    "over first": lambda row, line, context: ratio(context.lines[0].row or row, row, False).value,
     "article minutes": _article_minutes,
     "cost": lambda row, line, context: _cost(row, context, _seconds(row)),
     "cost/million": lambda row, line, context: _cost(row, context, 1e6 / (row.samples_per_second or math.inf)),

@@ -10,14 +10,14 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from suite.results.columns import OURS
-from suite.results.identity import Row, own_words, told_apart
+from suite.results.columns import Result, Timed, timed
+from suite.results.identity import own_words, told_apart
 from suite.results.published import ARTICLE, csv_rows
 from suite.results.ratios import chains, families, ratio
-from suite.results.repeat import next_command
 from suite.results.scores import find_published, labels, merged_labels, title
 from suite.results.targets import targets_text
 from suite.results.text import devices_text
+from suite.results.views.repeat import next_commands
 from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, without_empty
 
 TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}
@@ -41,18 +41,18 @@ Line = dict[str, Any]
 """A row of the view's data: a result, or a speedup."""
 
 
-def tables(results: Sequence[Row], with_article: bool = False) -> View:
+def tables(results: Sequence[Result], with_article: bool = False) -> View:
     """The tables of `results`, in the article's order of workloads; `with_article` appends the article's own, and checks them.
 
     Raises ValueError if there is no time to target at all.
     """
-    timed = [row for row in results if row.seconds and row.devices]
-    shown = timed + (find_published(ARTICLE) if with_article else [])
+    ours = timed(results)
+    shown = ours + (timed(find_published(ARTICLE)) if with_article else [])
     if not shown:
         said = "no run was trained to a target, and these tables are of times to target"
         raise ValueError(f"{said}; throughput of runs of fixed length: suite report DIR")
     printed = printed_speedups() if with_article else {}
-    data, sections, every, single = list[Line](), list[Section](), list[Line](), list[tuple[str, Row]]()
+    data, sections, every, single = list[Line](), list[Section](), list[Line](), list[tuple[str, Timed]]()
     for name, alike in itertools.groupby(sorted(families(shown), key=_order), key=title):
         group = list(alike)
         words = _words(group)
@@ -68,12 +68,12 @@ def tables(results: Sequence[Row], with_article: bool = False) -> View:
             every += _speedups(name, own, series, printed)
             single += [(_joined(name, own), series[0])] if len(series) == 1 else []
     above_all = [NOT_VERIFIED]
-    if len({row.profile for row in timed}) > 1:
+    if len({row.profile for row in ours}) > 1:
         above_all.append(
             "Several profiles were given; each has tables of its own, and no speedup is taken across them."
         )
-    if len(timed) < len(results):
-        above_all.append(f"Left out: {len(results) - len(timed)} results without a time to target (suite report).")
+    if len(ours) < len(results):
+        above_all.append(f"Left out: {len(results) - len(ours)} results without a time to target (suite report).")
     sections += _table_7(every, single)
     return View("Time to target and speedup", tuple(sections), frame_of(data + every), tuple(above_all))
 
@@ -88,13 +88,13 @@ def printed_speedups() -> dict[tuple[str, int, int], float]:
         raise ValueError(f"dgx1_speedups.csv: not speedups between two numbers of devices ({error})") from None
 
 
-def _order(family: Sequence[Row]) -> tuple[Any, ...]:
+def _order(family: Sequence[Result]) -> tuple[Any, ...]:
     first = family[0]
     number = TABLES.get(first.workload, SUMMARY_TABLE)
     return first.round == ARTICLE, number, first.workload, first.profile, title(family)
 
 
-def _words(group: Sequence[Sequence[Row]]) -> dict[int, str]:
+def _words(group: Sequence[Sequence[Result]]) -> dict[int, str]:
     """`id` of each result of families of one name to what tells it from the others: what is its family's, then its series'."""
     every = [row for family in group for row in family]
     words = {
@@ -118,7 +118,7 @@ def _section(
     return Section(heading, above, table, below=below, keys=2 if "differs_in" in table.columns else 1)
 
 
-def _results(name: str, group: Sequence[Sequence[Row]], words: Mapping[int, str]) -> Iterator[Line]:
+def _results(name: str, group: Sequence[Sequence[Timed]], words: Mapping[int, str]) -> Iterator[Line]:
     every = [row for family in group for row in family]
     alike = told_apart(every, [(words[id(row)], row.devices) for row in every])  # the same devices on other nodes
     for row, more in zip(every, alike, strict=True):
@@ -136,7 +136,7 @@ def _results(name: str, group: Sequence[Sequence[Row]], words: Mapping[int, str]
         }
 
 
-def _speedups(name: str, words: str, series: Sequence[Row], printed: Mapping[Any, float]) -> Iterator[Line]:
+def _speedups(name: str, words: str, series: Sequence[Result], printed: Mapping[Any, float]) -> Iterator[Line]:
     for both in itertools.combinations(series, 2):
         pair, place = ratio(*both), (both[0].workload, both[0].devices, both[1].devices)
         value, total = printed.get(place) if both[0].round == ARTICLE else None, pair.total or 0.0
@@ -157,7 +157,7 @@ def _speedups(name: str, words: str, series: Sequence[Row], printed: Mapping[Any
         }
 
 
-def _table_7(every: Sequence[Line], single: Sequence[tuple[str, Row]]) -> Iterator[Section]:
+def _table_7(every: Sequence[Line], single: Sequence[tuple[str, Timed]]) -> Iterator[Section]:
     """A row for each series, a column for each pair that begins with its fewest devices; every pair; what has none."""
     first = [row for row in every if row["from_fewest"]]
     places = sorted({(row["devices_from"], row["devices_to"]) for row in first})
@@ -176,6 +176,6 @@ def _table_7(every: Sequence[Line], single: Sequence[tuple[str, Row]]) -> Iterat
         above = ()
     if single:
         only = tuple(f"{name}: {devices_text(row.devices)} only" for name, row in single)
-        commands = tuple(dict.fromkeys(next_command(row) for _, row in single if row.round == OURS))
+        commands = tuple(dict.fromkeys(command for _, row in single for command in next_commands(row)))
         then = ("Run next, for a speedup of what was measured on one number of devices:",) if commands else ()
         yield Section("Without a speedup", then, commands=commands, below=only)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from suite.results.identity import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, Row
+from suite.results.columns import Result
+from suite.results.identity import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME
 from suite.results.ratios import SIGNIFICANCE, ratio_text
 from suite.results.scores import failures
 from suite.results.text import rate_text, time_text
@@ -29,7 +30,7 @@ def figure_in(unit: str, value: float) -> str:
     return time_text(value) if unit == "s" else f"{value:,.1f}" if unit == "epochs" else f"{rate_text(value)} {unit}"
 
 
-def verdict(line: Line, names: tuple[str, str], rows: tuple[Row, Row], smallest: float) -> str:
+def verdict(line: Line, names: tuple[str, str], rows: tuple[Result, Result], smallest: float) -> str:
     """A ratio in words with the failed runs, which no p counts; where they leave no score, the figures alone.
 
     `line`: its row of the data; `names`: of the sides; `smallest`: the smallest p that so many runs can give.

@@ -22,13 +22,11 @@ from suite.packaging.description import FIELDS
 from suite.packaging.layout import is_valid_name, sanitized_name, validated_name
 from suite.packaging.recorded_machine import description_fields
 from suite.packaging.scripts import write_scripts
+from suite.packaging.words import recorded_machine
 from suite.packaging.write import PackageOptions, package
 from suite.plan.settings import resolve_settings
 from suite.results.logs.collect import collect
 from suite.results.logs.reader import read
-from suite.results.repeat import next_command, recorded_machine
-from suite.results.scores import result_rows
-from suite.results.table import table
 from suite.worker.identity import log_identity
 from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, examples, json_values, suite_here
@@ -589,11 +587,6 @@ def test_run_and_time_gives_the_settings_of_the_run(tmp_path, given):
     missing = shlex.split(_command_for_missing_runs(record))
     assert missing[:3] == ["type", "python", "run_suite.py"]
     assert {word for word in missing[3:] if not word.startswith(("output=", "resume="))} == set(words[:-1])
-    (row,) = result_rows(table(tmp_path))
-    more = resolved(*shlex.split(next_command(row))[2:], "oversubscribe=true")
-    names = ("targets", "options", "hyperparameter_set")
-    assert [getattr(more, name) for name in names] == [getattr(settings, name) for name in names]
-    assert more.devices == 2 * settings.devices
 
 
 def test_run_and_time_asks_for_the_backbone_instead_of_the_submitters_path(tmp_path):

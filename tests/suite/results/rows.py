@@ -1,10 +1,8 @@
 """Results from a few numbers, without a log; and logs over devices."""
 
-from dataclasses import fields
 from types import SimpleNamespace
 
-from suite.results.columns import row_of_settings
-from suite.results.logs.record import RunSettings
+from suite.results.columns import OURS, RunRow, records
 from suite.results.scores import results_of
 from testing.fake_logs import write_run
 
@@ -17,12 +15,12 @@ _SETTINGS = {
 
 def make_runs(devices=1, runs=((100.0, 10.0),), **changed):
     """Run rows from (seconds, epochs) each; `changed` are settings or columns."""
-    known = {item.name for item in fields(RunSettings)}
-    settings = {**_SETTINGS, "devices": devices, **{name: value for name, value in changed.items() if name in known}}
-    blank = row_of_settings(RunSettings(**settings)) | {"run": "log", "path": "log"}
-    blank |= {"targets": {"hr_at_10": 0.635}, "hyperparameters": {"opt_base_learning_rate": 0.001}, **changed}
+    known = {
+        **{**_SETTINGS, "devices": devices, "run": "log", "path": "log", "round": OURS},
+        **{"targets": {"hr_at_10": 0.635}, "hyperparameters": {"opt_base_learning_rate": 0.001}, **changed},
+    }
     return [
-        SimpleNamespace(**blank | {"seconds": seconds, "epochs": epochs, "start_ms": float(index)})
+        RunRow(**{**known, "seconds": seconds, "epochs": epochs, "start_ms": float(index)})
         for index, (seconds, epochs) in enumerate(runs)
     ]
 
@@ -32,6 +30,11 @@ def make_result(devices=1, runs=((100.0, 10.0),), failed=0, **changed):
     lost = make_runs(devices, [(None, None)] * failed, **changed | {"succeeded": False, "status": "aborted"})
     (result,) = results_of([*make_runs(devices, runs, **changed), *lost])
     return result
+
+
+def lines(table):
+    """The rows of a view's table as objects with its columns as attributes."""
+    return [SimpleNamespace(**row) for row in records(table)]
 
 
 OF_DEVICES = {1: ((0.3, 0.5, 0.65), 2.0, 100), 2: ((0.5, 0.65), 1.5, 160), 4: ((0.5, 0.65), 1.0, 240)}

@@ -2,7 +2,7 @@
 
 import csv
 import random
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from suite.common.paths import PROJECT
 from suite.common.registry import load_workload
+from suite.results.columns import Result, RunRow
 from suite.results.names import WORKLOADS, workload_name
 from suite.results.ratios import families, pairs, ratio, speedups
 from suite.results.scores import FIRST_CONVERGED, measured, merged_labels, result_rows, score, titles
@@ -30,7 +31,7 @@ RATE = "opt_base_learning_rate"
 
 
 def runs(*seconds, epochs=None):
-    return [SimpleNamespace(seconds=value, epochs=epochs, single_figure=False) for value in seconds]
+    return [RunRow(seconds=value, epochs=epochs) for value in seconds]
 
 
 @pytest.mark.parametrize(
@@ -148,13 +149,13 @@ def test_kind_of_scaling(batch, unit, kind):
 )
 def test_a_few_runs_of_other_seeds_credit_no_epochs_to_devices(seeds, epochs, said):
     sides = [make_result(1, [(100.0, 10.0)] * len(seeds[0])), make_result(2, [(100.0, epochs)] * len(seeds[1]))]
-    for side, own in zip(sides, seeds, strict=True):
-        for run, seed in zip(side.runs, own, strict=True):
-            run.seed = seed
+    sides = [
+        replace(side, runs=tuple(replace(run, seed=seed) for run, seed in zip(side.runs, own, strict=True)))
+        for side, own in zip(sides, seeds, strict=True)
+    ]
     chance = ratio(*sides).chance
     assert (f"({said})" in chance) if said else chance == ""
-    sides[1].batch_size_global = 8192
-    assert ratio(*sides).chance == ""
+    assert ratio(sides[0], replace(sides[1], batch_size_global=8192)).chance == ""
 
 
 def counts(results):
@@ -260,7 +261,7 @@ def test_equal_runs_stay_one_result_whatever_the_machine_did(tmp_path, condition
 
 
 def test_busy_machines_of_several_results_are_one_label():
-    busy = [SimpleNamespace(labels=("demo",), machine_condition=f"busy machine: others took {n} %") for n in (48, 90)]
+    busy = [Result(labels=("demo",), machine_condition=f"busy machine: others took {n} %") for n in (48, 90)]
     assert merged_labels(busy) == ("demo", "busy machine")
     assert merged_labels(busy[:1]) == ("demo", "busy machine: others took 48 %")
 

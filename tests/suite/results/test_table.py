@@ -1,26 +1,24 @@
 """The table of runs: types, what is not known, files, what it costs to import, and a column added in one place."""
 
-import csv
-import io
 import math
+import shutil
 import subprocess
 import sys
+from dataclasses import fields
 
 import pandas as pd
 import pytest
 
 from suite.results import table
-from suite.results.columns import COLUMNS, Column, mean, rows
+from suite.results.columns import COLUMNS, SCORE_COLUMNS, RunRow, kind_of, rows
 from suite.results.identity import FIELDS
-from suite.results.render.document import document
-from suite.results.scores import SCORE_COLUMNS, results
 from suite.results.table import shareable
-from suite.results.views.report import report
 from testing.fake_logs import write_run
 from tests.helpers import PROJECT
 
 PAGE = PROJECT / "docs" / "notebook.md"
-KINDS = {"text": "object", "number": "float64", "count": "Int64", "flag": "bool", "object": "object"}
+TYPES = {"text": "object", "number": "float64", "count": "Int64", "flag": "bool", "object": "object"}
+KINDS = {item.name: kind_of(item) for item in fields(RunRow)}
 
 
 @pytest.fixture
@@ -47,9 +45,9 @@ def columns_text():
     settings, found = {}, ["| column | of a run | of a result |", "|---|---|---|"]
     for name, column in COLUMNS.items():
         if column.shown and column.text.startswith("Setting "):
-            settings.setdefault((column.kind, of_result(name)), []).append(f"`{name}`")
+            settings.setdefault((KINDS[name], of_result(name)), []).append(f"`{name}`")
         elif column.shown:
-            kind = "" if column.kind == "number" else f" ({column.kind})"
+            kind = "" if KINDS[name] == "number" else f" ({KINDS[name]})"
             found.append(f"| `{name}`{kind} | {column.text} | {of_result(name)} |")
     found += ["", "| settings of a run (docs/logs.md: suite_run) | of a result |", "|---|---|"]
     found += [f"| {', '.join(names)} ({kind}) | {result} |" for (kind, result), names in settings.items()]
@@ -58,7 +56,7 @@ def columns_text():
 
 
 def test_each_column_has_its_type_also_in_a_table_of_failures_alone_and_in_an_empty_one(logs):
-    expected = {name: KINDS[column.kind] for name, column in COLUMNS.items()}
+    expected = {name: TYPES[KINDS[name]] for name in COLUMNS}
     for found in (table(logs), table(logs / "dead"), table()):
         assert {name: str(dtype).replace("str", "object") for name, dtype in found.dtypes.items()} == expected
     assert (len(table(logs)), len(table())) == (3, 0)
@@ -82,7 +80,7 @@ def test_a_file_holds_the_table(logs, tmp_path):
     back = pd.read_parquet(path)
     assert list(back) == list(shown) == [name for name, column in COLUMNS.items() if column.shown]
     for name, column in COLUMNS.items():
-        if column.shown and column.kind in ("number", "count", "flag"):
+        if column.shown and KINDS[name] in ("number", "count", "flag"):
             pd.testing.assert_series_equal(back[name], shown[name])
     assert back["hyperparameters"].str.contains('"opt_name": "adam"').sum() == 2
     assert list(back["status"]) == list(shown["status"])
@@ -106,13 +104,27 @@ def test_only_a_table_needs_pandas():
     subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=True)
 
 
-def test_a_column_is_added_in_one_place(logs, monkeypatch):
-    """It stands in runs, in results, and in what a view writes."""
-    twice = Column("Twice the time", "number", lambda run, log: log.seconds and 2 * log.seconds, mean)
-    monkeypatch.setitem(COLUMNS, "twice", twice)
-    runs = table(logs / "good")
-    assert (runs["twice"].max(), results(runs)["twice"].max()) == (12.0, 12.0)
-    assert [row["twice"] for row in csv.DictReader(io.StringIO(document(report(runs), "csv")))] == ["12.0"]
+def test_a_column_is_added_in_one_place(logs, tmp_path):
+    """One field of the rows: it stands in runs, in results, and in what a view writes."""
+    shutil.copytree(PROJECT / "suite", tmp_path / "suite", ignore=shutil.ignore_patterns("__pycache__"))
+    columns = tmp_path / "suite" / "results" / "columns.py"
+    twice = '    twice: float | None = _mean("Twice the time", lambda run, log: log.seconds and 2 * log.seconds)\n'
+    before, eval_loss, after = columns.read_text().partition("    eval_loss: float | None =")
+    columns.write_text(f"{before}{twice}{eval_loss}{after}")
+    code = f"""
+import csv, io
+from suite.results import table
+from suite.results.render.document import document
+from suite.results.scores import results
+from suite.results.views.report import report
+
+runs = table({str(logs / "good")!r})
+print(runs["twice"].max(), results(runs)["twice"].max())
+print([row["twice"] for row in csv.DictReader(io.StringIO(document(report(runs), "csv")))])
+"""
+    environment = {"PYTHONPATH": f"{tmp_path}:{PROJECT}"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, env=environment, capture_output=True)
+    assert done.stdout.decode().split("\n")[:2] == ["12.0 12.0", "['12.0']"]
 
 
 def test_the_page_for_notebooks_lists_every_column():

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
 
-from suite.results.identity import Row, told_apart
+from suite.results.columns import Result, Row
+from suite.results.identity import told_apart
 from suite.results.text import clean, devices_text, shortened
 
 _KNOWN_FRAMEWORKS: Mapping[str, int] = {"mxnet": 0, "pytorch": 1, "tensorflow": 2}
@@ -150,11 +151,11 @@ def few_words(names: Sequence[str]) -> list[str]:
     return [short if len(seen[short]) == 1 else text for short, text in zip(cut, numbered, strict=True)]
 
 
-def result_names(rows: Sequence[Row]) -> list[str]:
+def result_names(rows: Sequence[Result]) -> list[str]:
     """One name for each result of a table, of what not all have: `pytorch, 2 devices`; of other programs the system."""
     several = {name: len({getattr(row, name) for row in rows}) > 1 for name in ("framework", "devices", "nodes")}
 
-    def parts(row: Row) -> tuple[str, ...]:
+    def parts(row: Result) -> tuple[str, ...]:
         if not row.profile:
             return (row.system,)
         place = devices_text(row.devices, row.nodes) if row.devices and several["devices"] | several["nodes"] else ""

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from suite.results.identity import Row
+from suite.results.columns import Result
 from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import RecordedTelemetry, telemetry
 from suite.results.names import short_title, workload_name
@@ -40,7 +40,7 @@ class TableCharts:
     """Throughput, waiting for data, telemetry."""
 
 
-def table_charts(results: Sequence[Row], number: int, slots: Mapping[str, int]) -> TableCharts:
+def table_charts(results: Sequence[Result], number: int, slots: Mapping[str, int]) -> TableCharts:
     """All charts of one table. `number`: makes names of files unique."""
     longest = max((item.seconds for record in _records(results) for item in record.evaluations), default=0.0)
     time, names, labels = charts.time_unit(longest), charts.result_names(results), merged_labels(results)
@@ -62,7 +62,7 @@ def table_charts(results: Sequence[Row], number: int, slots: Mapping[str, int]) 
     return TableCharts(made(_qualities(results, *time)), made((*_rates(unit, *time), *_telemetry(results, *time))))
 
 
-def _paths(row: Row, of: Callable[[RunRecord], Points]) -> list[charts.Points]:
+def _paths(row: Result, of: Callable[[RunRecord], Points]) -> list[charts.Points]:
     points = (charts.finite_points(of(run.record), run) for run in row.attempts if run.record)
     return [tuple(charts.evenly(path, charts.MAX_POINTS)) for path in points if path]
 
@@ -72,11 +72,11 @@ def _left_out(drawn: Iterable[Sequence[Any]], most: int) -> str:
     return f"{count:,} more runs are not drawn (at most {most} of one colour)" if count else ""
 
 
-def _records(results: Sequence[Row]) -> list[RunRecord]:
+def _records(results: Sequence[Result]) -> list[RunRecord]:
     return [run.record for row in results for run in row.attempts if run.record is not None]
 
 
-def _qualities(results: Sequence[Row], unit: str, scale: float) -> Iterator[Quantity]:
+def _qualities(results: Sequence[Result], unit: str, scale: float) -> Iterator[Quantity]:
     for number, metric in enumerate(_metrics(results), start=1):
         logged = [_by_metric(row.targets, row.workload).get(metric) for row in results]
         targets = {None if value is None else value * bleu_scale(metric, value) for value in logged}
@@ -100,7 +100,7 @@ def _by_metric(values: Mapping[str, float], workload: str) -> dict[str, float]:
     return {metric_name(metric, workload_name(workload)): value for metric, value in values.items()}
 
 
-def _metrics(results: Sequence[Row]) -> list[str]:
+def _metrics(results: Sequence[Result]) -> list[str]:
     """Metrics with a target, then those without; at most three."""
     first = [item for record in _records(results) for item in record.evaluations[:3]]
     targets = dict.fromkeys(metric for row in results for metric in row.targets)
@@ -139,7 +139,7 @@ def blocks(record: RunRecord) -> list[tuple[float, float | None, float | None]]:
     return rates
 
 
-def _telemetry(results: Sequence[Row], unit: str, scale: float) -> Iterator[Quantity]:
+def _telemetry(results: Sequence[Result], unit: str, scale: float) -> Iterator[Quantity]:
     recorded, several = dict[Path, RecordedTelemetry | None](), []
     for row in results:
         records = [run.record for run in charts.evenly(row.attempts, _TELEMETRY_RUNS) if run.record]

@@ -17,8 +17,8 @@ import jinja2
 from markupsafe import Markup
 
 from suite import __version__
-from suite.results.columns import rows
-from suite.results.identity import Row, differences, label, value_text
+from suite.results.columns import Result, RunRow, rows
+from suite.results.identity import differences, label, value_text
 from suite.results.predict.systems import measured_links
 from suite.results.price import Prices
 from suite.results.ratios import pairs
@@ -57,7 +57,7 @@ Block = dict[str, Any]  # A part of the page with a heading, for the template
 def write_html(
     runs: pd.DataFrame,
     out: Path,
-    published: Sequence[Row] = (),
+    published: Sequence[Result] = (),
     figures: Path | None = None,
     prices: Prices | None = None,
     predicted: Sequence[int] = (),
@@ -80,12 +80,12 @@ def write_html(
     _write(out, page)
 
 
-def write_published_html(view: View, out: Path, own: Sequence[Row] = ()) -> None:
+def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> None:
     """A list of published results: the overview, a figure for each workload with `own` reference results over it, every
     column. Raises as `write_html`."""
     refuse_unwritable(out)
     *overview, listed = view.sections
-    results = [row for of in listed.of for row in of]
+    results = [row for of in listed.of for row in of if isinstance(row, Result)]
     told, every = (
         Told(own),
         Section("All results with every column", table=without_empty(view.data), keys=3, of=listed.of),
@@ -178,14 +178,14 @@ def _figure(chart: charts.Chart, told: Told) -> dict[str, Any]:
 
 def _page(
     runs: pd.DataFrame,
-    results: list[Row],
+    results: list[Result],
     told: Told,
-    beside: Sequence[Row],
+    beside: Sequence[Result],
     prices: Prices | None,
     devices: Sequence[int],
 ) -> dict[str, Any]:
     """What the template shows. `beside`: published results; `devices`: to predict for."""
-    view, run_rows = report.report(runs, prices), list(rows(runs))
+    view, run_rows = report.report(runs, prices), rows(runs)
     trained = [row for row in results if not row.all_reduces]
     slots = charts.framework_slots(row.framework for row in results)
     theirs = [row for row in beside if row.workload in {one.workload for one in trained}]
@@ -227,8 +227,8 @@ def _page(
 
 def _questions(
     told: Told,
-    results: Sequence[Row],
-    published: Sequence[Row],
+    results: Sequence[Result],
+    published: Sequence[Result],
     drawn: Sequence[TableCharts],
     slots: Mapping[str, int],
     prices: Prices | None,
@@ -273,7 +273,7 @@ def _part(told: Told, section: Section) -> dict[str, Any]:
     }
 
 
-def _speedups(told: Told, table: Sequence[Row]) -> dict[str, Any] | None:
+def _speedups(told: Told, table: Sequence[Result]) -> dict[str, Any] | None:
     """The ratio of every pair of device counts within a series; None if there is none."""
     known = [pair for pair in pairs(table, intervals=len(table) <= _MAX_INTERVALS) if pair.value is not None]
     if not known:
@@ -296,9 +296,9 @@ def _speedups(told: Told, table: Sequence[Row]) -> dict[str, Any] | None:
     return _part(told, Section("Speedups decomposed", table=shown, below=more, of=of))
 
 
-def _beside(ours: Sequence[Row], theirs: Sequence[Row]) -> Section:
+def _beside(ours: Sequence[Result], theirs: Sequence[Result]) -> Section:
     """Our results and published ones of the same workloads, with the differences from the nearest number of devices."""
-    listed = list[tuple[Row, str, tuple[str, ...]]]()
+    listed = list[tuple[Result, str, tuple[str, ...]]]()
     for workload in sorted({row.workload for row in theirs}):
         published = [row for row in theirs if row.workload == workload]
         mine = [row for row in ours if row.workload == workload and figure(row) is not None]
@@ -327,7 +327,7 @@ def _download(view: View, command: str) -> dict[str, Any]:
     return {"link": Markup(link) if len(content) <= MAX_DATA_BYTES else None, "bytes": len(content), "command": command}
 
 
-def _run_counts(runs: Sequence[Row]) -> list[str]:
+def _run_counts(runs: Sequence[RunRow]) -> list[str]:
     """What was run: counts of runs, workloads, frameworks, and the dates."""
     succeeded, running = sum(row.succeeded for row in runs), sum(row.running for row in runs)
     kinds = {"without success": len(runs) - succeeded - running, "still running or cut off": running}

@@ -8,8 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from suite.results.columns import BUSY
-from suite.results.identity import Row
+from suite.results.columns import BUSY, RunRow
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.targets import bleu_scale
 from suite.results.text import clean, devices_text, figure_text, time_text
@@ -21,12 +20,12 @@ _ENVIRONMENT = ("environment", "versions", "hardware", "git", "cores", "cache_cl
 Lines = Iterable[tuple[str, Any]]
 
 
-def run_views(runs: Sequence[Row]) -> list[dict[str, Any]]:
+def run_views(runs: Sequence[RunRow]) -> list[dict[str, Any]]:
     """The first MAX_RUNS runs, prepared for the page: a summary line, and lists that open below it."""
     return [_view(run) for run in runs[:MAX_RUNS]]
 
 
-def _view(run: Row) -> dict[str, Any]:
+def _view(run: RunRow) -> dict[str, Any]:
     settings, path = run.source.settings if run.source else None, Path(run.path)
     condition = {"busy": run.condition.busy or ("no",), **run.condition.figures} if run.condition is not None else {}
     lists: dict[str, Lines] = {
@@ -45,7 +44,7 @@ def _view(run: Row) -> dict[str, Any]:
     }
 
 
-def _facts(run: Row) -> Iterator[str]:
+def _facts(run: RunRow) -> Iterator[str]:
     yield from (clean(run.workload, 40), clean(run.framework, 40))
     yield "" if run.devices is None else devices_text(run.devices, run.nodes)
     yield "" if run.seconds is None else time_text(run.seconds)
@@ -60,7 +59,7 @@ def _facts(run: Row) -> Iterator[str]:
         yield "" if evaluated is None else f"evaluation {100 * evaluated / (evaluated + timed):.2g} %"
 
 
-def _logged(run: Row) -> Iterator[tuple[str, Any]]:
+def _logged(run: RunRow) -> Iterator[tuple[str, Any]]:
     for name in ("path", "format", "seed", "benchmark", "org", "division", "platform"):
         yield name, getattr(run.record, name, None)
     if run.samples and run.train_seconds:

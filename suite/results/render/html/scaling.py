@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from suite.results.columns import rows
-from suite.results.identity import Row
+from suite.results.columns import Result, Timed, records, timed
 from suite.results.names import accelerator_name, short_title
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
@@ -23,10 +22,10 @@ from suite.results.views.section import grouped
 
 _MAX_CURVES = 12  # Curves of ours, and as many published ones, of one figure
 _MAX_BARS = 40
-Curve = list[Row]  # The results of one experiment on several numbers of devices
+Curve = list[Timed]  # The results of one experiment on several numbers of devices
 
 
-def groups(results: Iterable[Row]) -> list[list[Row]]:
+def groups(results: Iterable[Result]) -> list[list[Result]]:
     """Results that may share axes: of one workload and profile, on CPUs or not; reference runs first."""
 
     kinds = grouped(results, lambda row: (order_of(row), row.workload))
@@ -34,7 +33,7 @@ def groups(results: Iterable[Row]) -> list[list[Row]]:
 
 
 def scaling_charts(
-    ours: Sequence[Row], published: Sequence[Row] = (), slots: Mapping[str, int] | None = None
+    ours: Sequence[Result], published: Sequence[Result] = (), slots: Mapping[str, int] | None = None
 ) -> list[charts.Chart]:
     """Time to target over devices, one chart for each group with several numbers of devices.
 
@@ -51,10 +50,9 @@ def scaling_charts(
     return made
 
 
-def _curves(results: Iterable[Row]) -> list[Curve]:
+def _curves(results: Iterable[Result]) -> list[Curve]:
     """Results with times, one on each number of devices of a curve; those of several first."""
-    timed = [row for row in results if row.to_target and row.seconds and row.devices]
-    return sorted((chain for family in families(timed) for chain in chains(family)), key=len, reverse=True)
+    return sorted((chain for family in families(timed(results)) for chain in chains(family)), key=len, reverse=True)
 
 
 def _scaling_chart(mine: list[Curve], beside: list[Curve], slots: Mapping[str, int]) -> list[charts.Chart]:
@@ -79,14 +77,14 @@ def _scaling_chart(mine: list[Curve], beside: list[Curve], slots: Mapping[str, i
     )
 
 
-def _time(row: Row, scale: float) -> Point:
-    several = row.runs_successful > 1 and row.seconds_minimum
-    ends = (row.seconds_minimum / scale, row.seconds_maximum / scale) if several else (None, None)
+def _time(row: Timed, scale: float) -> Point:
+    low, high = row.seconds_minimum, row.seconds_maximum
+    ends = (low / scale, high / scale) if low and high and row.runs_successful > 1 else (None, None)
     return Point(float(row.devices), row.seconds / scale, row, *ends)
 
 
 def _chart(
-    what: str, curves: list[Curve], axes: tuple[str, str], series: Iterable[charts.Series], **more: Any
+    what: str, curves: Sequence[Sequence[Result]], axes: tuple[str, str], series: Iterable[charts.Series], **more: Any
 ) -> list[charts.Chart]:
     """The chart of curves of one group."""
     first, labels = curves[0][0], merged_labels(row for curve in curves for row in curve)
@@ -109,12 +107,12 @@ def _names(curves: Sequence[Curve]) -> list[str]:
     return [name or clean(row.framework, 120) for name, row in named]
 
 
-def speedup_charts(results: Sequence[Row]) -> list[charts.Chart]:
+def speedup_charts(results: Sequence[Result]) -> list[charts.Chart]:
     """What speedups over the fewest devices are made of: faster epochs, and fewer or more of them."""
     made, parts = [], ("speedup", "from faster epochs", "from fewer epochs")
     for members in groups(results):
         curves = [curve for curve in _curves(members) if len(curve) > 1]
-        found: list[tuple[str, Row, tuple[float | None, ...]]] = []
+        found: list[tuple[str, Result, tuple[float | None, ...]]] = []
         for name, curve in zip(_names(curves), curves, strict=True):
             for row in curve[1:]:
                 one = ratio(curve[0], row, intervals=False)
@@ -130,12 +128,12 @@ def speedup_charts(results: Sequence[Row]) -> list[charts.Chart]:
     return made
 
 
-def parts_charts(results: Sequence[Row]) -> list[charts.Chart]:
+def parts_charts(results: Sequence[Result]) -> list[charts.Chart]:
     """Where the time of a run goes, the mean of each result's runs."""
     made, parts = [], {"training": 2, "waiting for data": 1, "evaluation": 0, "the rest": charts.OTHER_SLOT}
     for members in groups(row for row in results if row.to_target and row.run_seconds and row.timed_seconds):
         shown = members[:_MAX_BARS]
-        unit, scale = charts.time_unit(max(row.run_seconds for row in shown))
+        unit, scale = charts.time_unit(max(row.run_seconds or 0.0 for row in shown))
         values = [[one / len(row.runs) / scale for one in _parts(row)] for row in shown]
         names = tuple(charts.result_names(shown))
         series = []
@@ -147,14 +145,15 @@ def parts_charts(results: Sequence[Row]) -> list[charts.Chart]:
     return made
 
 
-def _parts(row: Row) -> tuple[float, float, float, float]:
+def _parts(row: Result) -> tuple[float, float, float, float]:
     """Seconds of all runs: in steps, waiting for data, in evaluations, elsewhere."""
     waits, evaluates = row.data_wait_seconds or 0.0, row.evaluation_seconds or 0.0
-    rest = max(0.0, row.run_seconds * len(row.runs) - row.timed_seconds - evaluates)
-    return row.timed_seconds - waits, waits, evaluates, rest
+    timed_seconds = row.timed_seconds or 0.0
+    rest = max(0.0, (row.run_seconds or 0.0) * len(row.runs) - timed_seconds - evaluates)
+    return timed_seconds - waits, waits, evaluates, rest
 
 
-def cost_charts(results: Sequence[Row], prices: Prices, slots: Mapping[str, int]) -> list[charts.Chart]:
+def cost_charts(results: Sequence[Result], prices: Prices, slots: Mapping[str, int]) -> list[charts.Chart]:
     """What a result costs over devices."""
     made = []
     for members in groups(results):
@@ -166,11 +165,11 @@ def cost_charts(results: Sequence[Row], prices: Prices, slots: Mapping[str, int]
     return made
 
 
-def workload_charts(published: Iterable[Row], own: Sequence[Row] = ()) -> list[charts.Chart]:
+def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> list[charts.Chart]:
     """Time to target of published results over accelerators as points, one chart for each workload; `own` reference results
     over them."""
-    timed, made = [row for row in (*published, *filter(is_reference, own)) if row.devices and row.seconds], []
-    for workload, members in grouped(timed, lambda row: row.workload).items():
+    made = []
+    for workload, members in grouped(timed((*published, *filter(is_reference, own))), lambda row: row.workload).items():
         ours = [row for row in members if row.profile]
         kinds = grouped((row for row in members if not row.profile), lambda row: accelerator_name(row.device_name))
         named = sorted(kinds, key=lambda name: -len(kinds[name]))[: charts.COLOURS - 1]
@@ -195,7 +194,7 @@ def workload_charts(published: Iterable[Row], own: Sequence[Row] = ()) -> list[c
 
 def forecast_charts(forecast: Forecast, number: int) -> list[charts.Chart]:
     """Time over devices with bounds, or the rate where there is no time; and what each device does over one of the fewest."""
-    forecast_rows, first = [vars(row) for row in rows(forecast.table)], forecast.results[0]
+    forecast_rows, first = records(forecast.table), forecast.results[0]
     timed = all(row["seconds_per_epoch"] is not None for row in forecast_rows)
     times = ("seconds_per_epoch", "seconds per epoch") if timed else ("training_samples_per_second", "samples/s")
     labels, note = [first.profile, *merged_labels(forecast.results)], " ".join([forecast.how, *forecast.notes[:1]])

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from suite.results.identity import Row, label
+from suite.results.columns import Result, RunRow
+from suite.results.identity import label
 from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
 from suite.results.logs.record import RunRecord
 from suite.results.render.html import charts
@@ -117,14 +118,14 @@ def _over_time(result: StudyResult, number: int, slots: Mapping[str, int]) -> li
     return made
 
 
-def _path(run: Row, x_label: str) -> charts.Points:
-    record: RunRecord = run.record
+def _path(run: RunRow, x_label: str) -> charts.Points:
+    record = run.record or RunRecord()
     losses = [next((one.values[name] for name in _LOSSES if name in one.values), None) for one in record.evaluations]
     xs = [one.seconds if x_label == "seconds" else record.epochs_at(one) for one in record.evaluations]
     return charts.finite_points(zip(xs, losses, strict=True), run)
 
 
-def all_reduce_charts(results: Sequence[Row], slots: Mapping[str, int]) -> list[charts.Chart]:
+def all_reduce_charts(results: Sequence[Result], slots: Mapping[str, int]) -> list[charts.Chart]:
     """Bus bandwidth of all-reduces over their size, a curve for each framework, number of devices and link."""
     measured = [row for row in results if row.all_reduces]
     named = zip(measured, row_names(measured), strict=True)
@@ -134,7 +135,7 @@ def all_reduce_charts(results: Sequence[Row], slots: Mapping[str, int]) -> list[
     return charts.charts(["all-reduce", "bus bandwidth"], title, merged_labels(measured), axes, series, kind="powers")
 
 
-def _bandwidths(row: Row, sums: AllReduceTime) -> charts.Points:
+def _bandwidths(row: Result, sums: AllReduceTime) -> charts.Points:
     sizes = ((one.size_bytes, one.median_seconds) for one in sums.sizes)
     rates = ((size, bus_bandwidth(size, seconds, sums.devices) / 1e9) for size, seconds in sizes)
     return charts.finite_points(rates, row)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from suite.results.columns import OURS
-from suite.results.identity import Row, told_apart
+from suite.results.columns import OURS, Result, Row
+from suite.results.identity import told_apart
 from suite.results.names import accelerator_name
 from suite.results.scores import labels
 from suite.results.text import clean, devices_text, figure_text, percent_text, time_text
@@ -18,7 +18,7 @@ FACETS = ("workload", "framework", "accelerator", "devices", "system", "profile"
 class Told:
     """Numbers of rows, in the order in which they are asked for."""
 
-    def __init__(self, results: Sequence[Row]) -> None:
+    def __init__(self, results: Sequence[Result]) -> None:
         self.rows: list[Row] = []
         self._numbers: dict[int, int] = {}
         ours = [row for row in results if row.profile]
@@ -57,11 +57,14 @@ class Told:
         yield "system", clean(" ".join(filter(None, (row.submitter, row.system or row.device_name))), 80)
         yield "time", "" if row.seconds is None else time_text(row.seconds)
         yield "epochs", "" if row.epochs is None else figure_text(row.epochs)
-        rate, unit = getattr(row, "samples_per_second", None), clean(row.sample_unit or "samples", 30)
+        rate, unit = (
+            row.samples_per_second if isinstance(row, Result) else None,
+            clean(row.sample_unit or "samples", 30),
+        )
         yield f"{unit}/s", "" if rate is None else figure_text(rate)
         yield "waiting for data", "" if not row.data_wait_share else percent_text(row.data_wait_share)
-        yield "labels", clean(", ".join(labels(row) if hasattr(row, "machine_condition") else row.labels), 200)
-        runs = getattr(row, "runs", (row,)) or (row,)
+        yield "labels", clean(", ".join(labels(row) if isinstance(row, Result) else row.labels), 200)
+        runs = (row.runs if isinstance(row, Result) else ()) or (row,)
         more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
         yield "log", clean(runs[0].run[-120:], 120) + more
 

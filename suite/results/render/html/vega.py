@@ -14,7 +14,7 @@ from typing import Any
 
 import vl_convert
 
-from suite.results.identity import Row
+from suite.results.columns import Row
 from suite.results.render.html.charts import OTHER_SLOT, Chart, Point, Series
 from suite.results.text import clean
 from suite.results.views.section import NOT_VERIFIED

@@ -8,16 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.common import registry
-from suite.plan.settings import resolve_settings
+from suite.config.compose import compose
 from suite.results.render.document import document
-from suite.results.repeat import next_command
-from suite.results.scores import find_published, measured, result_rows
-from suite.results.table import table
+from suite.results.scores import find_published, measured
 from suite.results.views.advise import ASSUMPTION, advise, parse_deadline
 from suite.results.views.section import NOT_VERIFIED
 from testing.fake_logs import write_run
-from tests.helpers import PROJECT, composed, examples, suite_here
+from tests.helpers import PROJECT, examples, suite_here
 from tests.suite.results.rows import make_result
 
 SPREAD = ["gnmt", "resnet50", "transformer"]
@@ -163,44 +160,21 @@ def test_nobody_takes_a_heading_for_a_recommendation_and_the_page_is_not_verifie
     assert max(map(len, page.splitlines())) <= 120
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"devices": 2}, []),
-        ({"batch_rule": "global:512", "keys": {"opt_base_learning_rate": 0.006 / 16}}, ["batch=global:512"]),
-        ({"keys": {"opt_base_learning_rate": 0.002}}, ["workload.learning_rate=0.002"]),
-        ({"targets": {"hr_at_10": 0.5}}, ["workload.target=0.5"]),
-        ({"precision": "bf16", "lr_scaling": "sqrt"}, ["lr_scaling=sqrt", "precision=bf16"]),
-        ({"hyperparameter_set": "reference", "lr_scaling": "none", "keys": {"opt_base_learning_rate": 0.0005}}, None),
-    ],
-)
-def test_what_to_run_next_is_the_same_experiment(tmp_path, options, words):
-    """What it prints is composed and planned, and gives the settings of the log."""
-    size = {"global:512": 512}.get(options.get("batch_rule"), 2048 if "hyperparameter_set" in options else 8192)
-    keys = {"opt_base_learning_rate": 0.006, **options.get("keys", {})}
-    write_run(tmp_path, "a", **{"lr_scaling": "linear", "batch_size_global": size, **options, "keys": keys})
-    (row,) = result_rows(table(tmp_path))
-    python, script, *typed = shlex.split(next_command(row))
-    common = ["workload=ncf", "framework=pytorch", "profile=demo", f"gpus={2 * row.devices}", "device=cpu"]
-    assert (python, script, typed[:4]) == ("python", "run_suite.py", common[:4])
-    assert words is None or sorted(typed) == sorted([*common, *words])
-    config = composed(*typed, "oversubscribe=true")
-    settings = resolve_settings(config, registry.load_workload("ncf"), registry.load_framework("pytorch"))
-    names = ["batch_rule", "batch_size_global", "targets", "precision", "lr_scaling", "hyperparameter_set", "dataset"]
-    assert [getattr(settings, name) for name in names] == [getattr(row, name) for name in names]
-    assert settings.hyperparameters["learning_rate"] == pytest.approx(row.learning_rate)
-
-
-def test_texts_of_a_log_are_arguments_and_never_commands_and_own_ones_of_the_run_are_typed_too(tmp_path):
-    texts = {"framework": "pytorch; touch /tmp/x", "precision": "$(id)", "batch_rule": "`id`"}
-    settings = {"hyperparameter_sources": {"beta1": "user"}, "hyperparameters": {"beta1": 0.8, "beta2": 0.9}}
-    (write_run(tmp_path, "a", **texts) / "run.json").write_text(json.dumps({"settings": settings}))
+def test_what_to_run_next_is_what_was_typed_on_twice_as_many_devices(tmp_path):
+    """Of a job of a sweep its own words, quoted: they come from a file that anybody may have written."""
+    sweep = compose(["-m", "workload=ncf", "device=cpu", "profile=demo", "gpus=1,2", "workload.beta1=0.8", "runs=3"])
+    words = {job.config["gpus"]: list(job.typed) for job in sweep.jobs}
+    words[2] += ["framework=pytorch; touch /tmp/x"]
+    spec = write_run(tmp_path, "a", devices=2) / "run.json"
+    spec.write_text(json.dumps({"typed": words[2]}))
     said = suite_here(PROJECT, "advise", tmp_path, exits=0).stdout.splitlines()
     (command,) = [line for line in said if line.startswith("    python run_suite.py")]
-    own = {"framework=pytorch; touch /tmp/x", "precision=$(id)", "batch=`id`", "workload.beta1=0.8"}
-    assert own <= set(shlex.split(command))
+    kept = ["workload=ncf", "device=cpu", "profile=demo", "workload.beta1=0.8", "framework=pytorch; touch /tmp/x"]
+    assert shlex.split(command)[2:] == [*kept, "gpus=4"]
     assert "'framework=pytorch; touch /tmp/x'" in command
-    assert "beta2" not in command
+    for unknown in ("{}", "[]", json.dumps({"typed": "gpus=2"})):
+        spec.write_text(unknown)
+        assert "run_suite.py" not in suite_here(PROJECT, "advise", tmp_path, exits=0).stdout
 
 
 def test_nothing_to_advise_is_one_line():

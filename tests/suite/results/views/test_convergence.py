@@ -2,13 +2,14 @@
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.results.columns import RunRow
 from suite.results.scores import published_results
 from suite.results.views import convergence as rcp
 from tests.helpers import examples
@@ -36,11 +37,11 @@ def result(name, workload):
 def ours(workload, epochs, batch, name="v0.7/NVIDIA/dgx1_ngc20.06_mxnet", **changes):
     """A result of ours with these epochs to target, made from a published one; no failed run."""
     runs = tuple(
-        SimpleNamespace(seconds=100.0 + index, epochs=float(value), start_ms=1e12 + 1e6 * index)
+        RunRow(seconds=100.0 + index, epochs=float(value), start_ms=1e12 + 1e6 * index)
         for index, value in enumerate(epochs)
     )
     own = {"profile": "reference", "batch_size_global": batch, "runs": runs, "runs_failed": 0}
-    return SimpleNamespace(**{**vars(result(name, workload)), **own, **changes})
+    return replace(result(name, workload), **{**own, **changes})
 
 
 def judged(row):
@@ -158,7 +159,7 @@ def test_demo_unknown_and_fixed_length_are_not_judged():
     assert own.reference is None or not [one for one in own.reference.sources if "dgx1_ngc19.05" in one]
     assert judged(ours("resnet50", [1] * 5, None)).why == ("the global batch is not known",)
     assert rcp.convergence([ours("resnet50", [1] * 5, 1664, to_target=False)], published_results()) == []
-    run = SimpleNamespace(seconds=1.0, epochs=None, start_ms=None)
+    run = RunRow(seconds=1.0)
     assert judged(ours("resnet50", [1], 1664, runs=(run,))).why == ("the epochs of single runs are not known",)
 
 

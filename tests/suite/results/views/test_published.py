@@ -7,19 +7,19 @@ import re
 import pytest
 
 from suite.results import published as files
-from suite.results.columns import rows
 from suite.results.price import parse_prices
 from suite.results.render.document import document
 from suite.results.scores import published_results, results
 from suite.results.table import table
 from suite.results.views.published import published_list
 from tests.helpers import PROJECT, suite_here
+from tests.suite.results.rows import lines
 
 HEADER = "round,submitter,system,chips,framework,benchmark,minutes,runs,note\n"
 
 
-def found(kind="results", prices=None, **filters):
-    return list(rows(published_list(kind, filters, prices).data))
+def found(prices=None, **filters):
+    return lines(published_list(filters, prices).data)
 
 
 def values(name, **filters):
@@ -70,9 +70,6 @@ def test_chips(chips, allowed):
         *(({"workload": "resnet51"}, "nearest: resnet50"), ({"framework": "pytroch"}, "nearest: pytorch")),
         *(({"system": "dgx9_ngc"}, "nearest: dgx"), ({"chips": "7"}, "existing: 0, 1, 2, 4, 6, 8")),
         *(({"chips": text}, "a range such as 1-16") for text in ("8-1", "many")),
-        ({"kind": "throughput", "round": "v0.7"}, "--round means nothing for --kind throughput"),
-        ({"kind": "speedups", "submitter": "x"}, "--submitter means nothing for --kind speedups"),
-        ({"kind": "speedups", "prices": parse_prices("2")}, "--price-per-device-hour means nothing"),
         ({"round": "v0.5", "workload": "maskrcnn"}, "--workload maskrcnn"),
     ],
 )
@@ -82,18 +79,12 @@ def test_what_nothing_has_is_one_line_with_the_nearest(filters, says):
     assert "\n" not in str(error.value)
 
 
-def test_rows_of_articles():
+def test_rows_of_the_article():
     article = {(row.benchmark, row.chips): row for row in found(round="dgx1-article")}
     assert len(article) == 18
     assert all(row.note.startswith("article; ") for row in article.values())
     assert (article["ssd", 8].batch, article["gnmt", 4].batch) == (1216, None)
     assert "512 (unknown)" in article["gnmt", 4].note
-    speedups = [(row.benchmark, row.chips_to, row.note) for row in found("speedups")]
-    assert len(speedups) == 12
-    assert [row for row in speedups if row[2]] == [("resnet50", 4, "printed 4.76, 4.68 by its own tables 1-6")]
-    assert len(found("throughput")) == 58
-    assert "article: Keras and TensorFlow on DGX-1" in values("source", kind="throughput", workload="resnet50")
-    assert values("chips", kind="throughput", chips="8") == {8}
 
 
 def test_cost_is_devices_times_hours_times_price():
@@ -109,8 +100,8 @@ def own(tmp_path, monkeypatch):
 
 def test_own_files_are_labelled_and_text_for_a_terminal_and_a_spreadsheet(own):
     (own / "results_x.csv").write_text(HEADER + 'v9,=1+1,"a|b <i>\x1b[2J",4,JAX,ncf,12.5,3,<script>\n')
-    view = published_list("results", {"round": "v9"})
-    assert [(row.minutes, row.runs, row.note) for row in rows(view.data)] == [(12.5, 3, "own file; <script>")]
+    view = published_list({"round": "v9"})
+    assert [(row.minutes, row.runs, row.note) for row in lines(view.data)] == [(12.5, 3, "own file; <script>")]
     text = document(view)
     assert not any(raw in text for raw in ("\x1b", "<script>"))
     assert "a\\|b &lt;i>" in text

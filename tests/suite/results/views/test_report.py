@@ -7,7 +7,6 @@ import pytest
 
 from suite.cli import main
 from suite.compliance.check import check_file
-from suite.results.columns import rows
 from suite.results.render.document import document
 from suite.results.scores import result_rows
 from suite.results.table import table
@@ -15,7 +14,7 @@ from suite.results.views import report as views
 from suite.results.views.headlines import headlines
 from suite.results.views.report import report
 from testing.fake_logs import demo_log, foreign, write, write_run
-from tests.suite.results.rows import sweep
+from tests.suite.results.rows import lines, sweep
 
 FAILED = {"status": "oom", "reason": "process 0: out of memory", "workload": "ncf", "devices": 1}
 RATE = "opt_base_learning_rate"
@@ -28,7 +27,7 @@ def sections(root):
 
 def only_table(root, **options):
     (members,) = views.together(result_rows(table(root)))
-    return list(rows(views.results_section(members, **options).table))
+    return list(lines(views.results_section(members, **options).table))
 
 
 def text_of(root):
@@ -141,7 +140,7 @@ def test_failures_are_counted_and_listed_once(tmp_path):
 def test_versions_of_the_suite_that_are_averaged_are_named(tmp_path):
     for index in range(3):
         write_run(tmp_path, "a", index, start=1000 * index, git_commit=f"{min(index, 1)}", suite_version="0.1.0")
-    (row,) = rows(report(table(tmp_path)).data)
+    (row,) = lines(report(table(tmp_path)).data)
     assert (row.runs_successful, row.suite_version, row.git_commit) == (3, "0.1.0", "mixed")
     assert "runs of 2 versions of the suite: 0.1.0 (0), 0.1.0 (1)" in text_of(tmp_path)
 
@@ -192,7 +191,7 @@ def test_a_folder_of_a_submission_is_one_row_whatever_its_runs_measured_and_says
     said = "its runs differ in global batch 128 and 256, learning rate 0.24 and 0.16"
     assert [note for note in two.notes if "differ" in note] == [said]
     assert not any("differ" in note for note in one.notes)
-    assert [row.batch_size_global for row in rows(report(table(tmp_path)).data)] == [256, None]
+    assert [row.batch_size_global for row in lines(report(table(tmp_path)).data)] == [256, None]
 
 
 def test_systems_that_log_one_name_stay_two_rows(tmp_path):

@@ -9,7 +9,6 @@ import pytest
 
 from suite.plan.jobs import kinds
 from suite.plan.settings import resolve_settings
-from suite.results.columns import rows
 from suite.results.fits import StepFit
 from suite.results.logs.all_reduce import AllReduceTime, SizeTimes
 from suite.results.predict.epochs import epochs_at, reference_points
@@ -22,6 +21,7 @@ from suite.results.table import table
 from suite.results.views.scaling import Wanted, comparable, forecast, forecasts, prediction_note, samples_of_epoch, view
 from testing.fake_logs import write_run
 from tests.helpers import composed, suite_here
+from tests.suite.results.rows import lines
 from workloads.api import GradientTraffic
 from workloads.ncf import weights
 
@@ -60,22 +60,18 @@ def batch_study(tmp_path):
     return write_batches(tmp_path)
 
 
-def changed(row, **values):
-    return type(row)(**{**vars(row), **values})
-
-
 def read(folder):
     return result_rows(table(folder))
 
 
 def last(made):
-    return list(rows(made.table))[-1]
+    return list(lines(made.table))[-1]
 
 
 def assert_rates_and_times_agree(made):
     """samples_per_second × seconds_per_epoch is one constant over a forecast, and times to target are epochs of them."""
     samples = samples_of_epoch(made.results)
-    for row in rows(made.table):
+    for row in lines(made.table):
         for low, high in (("", ""), ("_low", "_high"), ("_high", "_low")):
             rate, seconds = getattr(row, f"samples_per_second{low}"), getattr(row, f"seconds_per_epoch{high}")
             assert (rate is None) == (samples is None or seconds is None), row
@@ -102,7 +98,7 @@ def test_rates_do_not_contradict_times(tmp_path):
     (made,) = forecasts(read(tmp_path), Wanted((32, 64)))
     assert_rates_and_times_agree(made)
     assert list(made.table["kind"]) == ["measured", "measured", "prediction", "prediction"]
-    eight, sixteen, *_ = rows(made.table)
+    eight, sixteen, *_ = lines(made.table)
     assert eight.samples_per_second == pytest.approx(1_281_167 / 50, rel=1e-3)
     assert eight.training_samples_per_second == pytest.approx(1_281_167 / 35, rel=1e-3)
     ratio = eight.seconds_per_epoch / sixteen.seconds_per_epoch
@@ -128,7 +124,7 @@ def test_times_made_of_rates_say_so(tmp_path):
     assert any("no evaluation" in note for note in made.notes)
     rates = made.table[["samples_per_second", "training_samples_per_second"]].to_numpy()
     assert rates[:, 0] == pytest.approx(rates[:, 1])
-    bare = [changed(row, train_samples=None) for row in made.results]
+    bare = [replace(row, train_samples=None) for row in made.results]
     unknown = forecast(bare, Wanted((4,), system=PCIE, gradients=LINK))
     assert_rates_and_times_agree(unknown)
     assert unknown.table["seconds_per_epoch"].isna().all()
@@ -167,7 +163,7 @@ def test_time_to_target_cost_and_the_counts_that_are_best():
     found = published("v0.7/NVIDIA/dgx1_ngc20.06_mxnet", "resnet50")
     made = forecast(found, Wanted((64, 256, 2048), prices=parse_prices("v100=3")))
     assert made.table["epochs_source"].tolist() == ["measured", "RCP", "RCP", ""]
-    for row in rows(made.table):
+    for row in lines(made.table):
         assert row.cost == (None if row.seconds is None else pytest.approx(3 * row.device_hours))
     assert last(made).seconds is None
     below = view([made]).sections[0].below
@@ -181,11 +177,11 @@ def test_epochs_are_never_extrapolated():
     assert dict(reference_points("ssd"))[1024] == pytest.approx(50.0), "SSD-300, not the RetinaNet of later rounds"
     assert reference_points("gnmt") == {}
     found = published("v0.7/NVIDIA", "ssd", device_name="A100")
-    bare = [changed(row, epochs=None) for row in found]
+    bare = [replace(row, epochs=None) for row in found]
     assert epochs_at(1024, bare) == (pytest.approx(50.0), "RCP")
     assert 50 < epochs_at(1280, bare)[0] < 55
     assert epochs_at(8192, bare) == (None, "")
-    other = [changed(row, targets={"map": 0.212}) for row in bare]
+    other = [replace(row, targets={"map": 0.212}) for row in bare]
     assert epochs_at(1024, other) == (None, ""), "another target needs other epochs"
     assert epochs_at(found[0].batch_size_global, found)[1] == "measured"
 
@@ -228,7 +224,7 @@ def test_parts_of_a_step_from_our_logs(batch_study):
     assert_rates_and_times_agree(made)
     step = STEP[0] + STEP[1] * 256
     exposed = 2 * 3 / 4 * 8e6 / 10e9 + 6 * 5.7e-6
-    *_, four, sixteen = rows(made.table)
+    *_, four, sixteen = lines(made.table)
     assert four.training_samples_per_second_low == pytest.approx(4 * 256 / (step + exposed), rel=1e-4)
     inside, between = 2 * 7 / 8 * 8e6 / 10e9 + 14 * 5.7e-6, 2 * 1 / 2 * 8e6 / 2.5e9 + 2 * 14e-6
     assert sixteen.training_samples_per_second_low == pytest.approx(16 * 256 / (step + inside + between), rel=1e-4)
@@ -264,8 +260,8 @@ def test_efficiency_is_that_over_the_batch_nearest_to_the_row_s_own(batch_study)
 def test_of_equal_devices_and_batch_the_fastest_stands_and_far_smaller_batches_are_noted(tmp_path, h100):
     fixed = {"stop": "steps:100", "status": {"status": "success"}, "qualities": (None,)}
     write_batches(tmp_path, (64, 256), **fixed)
-    found = [changed(row, train_samples=None) for row in read(tmp_path)]  # without times of epochs rates decide
-    slower = changed(found[0], samples_per_second=found[0].samples_per_second / 2, precision="fp32")
+    found = [replace(row, train_samples=None) for row in read(tmp_path)]  # without times of epochs rates decide
+    slower = replace(found[0], samples_per_second=found[0].samples_per_second / 2, precision="fp32")
     made = forecast([slower, *found], Wanted((4,), system=PCIE, gradients=LINK))
     equal = made.table["batch_size_global"] == found[0].batch_size_global
     measured = made.table[equal & (made.table["kind"] == "measured")]
@@ -291,11 +287,10 @@ def test_overlap_comes_from_measured_steps_on_several_devices(batch_study):
     found = read(batch_study / "logs")
     wanted = Wanted((4,), 256.0, system=PCIE, gradients=GradientTraffic(64e6))
     step = step_time(StepFit(*STEP, None, None, 0.0), 256, 2, GradientTraffic(64e6), PCIE, 0.25).seconds
-    two = changed(found[0], devices=2, batch_size_global=512, samples_per_second=512 / step)
+    two = replace(found[0], devices=2, batch_size_global=512, samples_per_second=512 / step)
     made = forecast([*found, two], wanted)
     assert "middle: 0.25, from measured steps" in made.how
-    two.samples_per_second = 100 / step
-    missed = forecast([*found, two], wanted)
+    missed = forecast([*found, replace(two, samples_per_second=100 / step)], wanted)
     assert any("far from measured" in note for note in missed.notes)
     low = "training_samples_per_second_low"
     assert getattr(last(missed), low) < getattr(last(made), low) / 4, "the bounds say it too"
@@ -308,7 +303,7 @@ ALPHA, BANDWIDTH = 4e-5, 2e9
 def with_sums(found):
     """The results, and one of all-reduces on two of their devices that take 2·α + S/B."""
     sizes = tuple(SizeTimes(size, 20, *[2 * ALPHA + size / BANDWIDTH] * 2) for size in (4e3, 4e6, 4e7))
-    return [*found, changed(found[0], devices=2, all_reduces=(AllReduceTime(2, sizes),))]
+    return [*found, replace(found[0], devices=2, all_reduces=(AllReduceTime(2, sizes),))]
 
 
 def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
@@ -317,7 +312,7 @@ def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
     (link,) = measured_links(with_sums(found))
     assert (link.on_cpu, link.devices, link.several_machines) == (True, (2,), False)
     made = forecast(found, Wanted((2, 4), 256.0, gradients=GradientTraffic(8e6, 10, 3), links=(link,)))
-    *_, two, four = rows(made.table)
+    *_, two, four = lines(made.table)
     step, bandwidth = STEP[0] + STEP[1] * 256, 8e6 / BANDWIDTH
     assert two.training_samples_per_second == pytest.approx(512 / (step + 6 * ALPHA + bandwidth), rel=1e-3)
     assert four.training_samples_per_second == pytest.approx(1024 / (step + 18 * ALPHA + 1.5 * bandwidth), rel=1e-3)
@@ -344,7 +339,7 @@ def test_gradients_of_reference_models_are_those_that_the_suite_trains(name):
         shapes = importlib.import_module(f"workloads.{name}.network").shapes(workload.network)
     trained = [math.prod(shape) for one, shape in shapes.items() if not workload.parameter_rule(one).frozen]
     row = published("dgx1-article", "ssd")[0]
-    found = gradients_of([changed(row, workload=name)])
+    found = gradients_of([replace(row, workload=name)])
     assert found == GradientTraffic(4.0 * sum(trained), len(trained))
 
 
@@ -375,6 +370,6 @@ def test_steps_that_no_line_with_costs_fits_say_so(batch_study, factor, note):
     """Four times the batch takes `factor` times as long."""
     one, other, _ = sorted(read(batch_study / "logs"), key=lambda row: row.batch_size_global)
     assert other.batch_size_global == 4 * one.batch_size_global
-    slower = changed(other, samples_per_second=4 * one.samples_per_second / factor)
+    slower = replace(other, samples_per_second=4 * one.samples_per_second / factor)
     made = forecast([one, slower], Wanted((4,), system=PCIE, gradients=LINK))
     assert [note in text for text in made.notes if "is taken as 0" in text] == [True] * bool(note)

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from suite.results import table
-from suite.results.columns import rows
 from suite.results.fits import fit_steps
 from suite.results.price import parse_prices
 from suite.results.render.document import section_markdown
 from suite.results.views.study import SMALL, fits, sections, studies, study_section
 from testing.fake_logs import demo_log, line, write, write_run
+from tests.suite.results.rows import lines
 
 FIXED = {"stop": "steps:10", "qualities": (None,), "samples": 1010}
 
@@ -37,7 +37,7 @@ def shown(root, *names, prices=None):
     """The named columns of the only study, row by row; a study without a plan gets one that asks for them."""
     if not list(root.glob("study-*")):
         plan(root, [], table={"columns": list(names), "fit": True})
-    return [tuple(getattr(row, name) for name in names) for row in rows(only(root, prices).table)]
+    return [tuple(getattr(row, name) for name in names) for row in lines(only(root, prices).table)]
 
 
 def test_cells_stand_in_the_order_of_the_plan_and_say_why_they_have_no_figures(tmp_path):

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from suite.results import curves
 from suite.results import published as files
-from suite.results.columns import rows
 from suite.results.scores import result_rows
 from suite.results.table import table
 from suite.results.views.advise import advise
@@ -21,6 +20,7 @@ from suite.results.views.report import report
 from suite.results.views.tables import tables
 from testing.fake_logs import foreign, write, write_run
 from tests.helpers import examples
+from tests.suite.results.rows import lines
 
 TARGETS, RATES, BATCHES, DEVICES = (0.5, 0.635), (0.003, 0.006), (512, 4096), (1, 2)
 MS = 125  # times are multiples of it, so that stamps in whole milliseconds hold them
@@ -108,16 +108,16 @@ def test_of_one_folder_all_say_the_same(tmp_path_factory, drawn):
     mixed = {place for run, _ in drawn if (place := place_of(run)) and len(commits(drawn, place)) > 1}
     assert sum(row.git_commit == "mixed" for row in results) == len(mixed)
     whole = figures(results)
-    assert figures(rows(report(runs).data)) == whole
+    assert figures(lines(report(runs).data)) == whole
     base = baseline_section(results, ("gpus", str(results[0].devices))) if results[0].seconds else None
     assert base is None or Counter(round(1000 * one) for one in base.table["seconds"]) == times(whole)
     if not whole:
         return
-    assert figures(rows(tables(results).data.query("table == 6"))) == whole
-    assert figures(rows(advise([row for row in results if row.seconds]).data), "train_seconds") == whole
+    assert figures(lines(tables(results).data.query("table == 6"))) == whole
+    assert figures(lines(advise([row for row in results if row.seconds]).data), "train_seconds") == whole
     side = logs_side([folder], "A", "demo")
     compared = compare(side, logs_side([folder], "B", "demo"), ()).data
-    same = [row for row in rows(compared) if row.quantity == "time to target" and row.kind == "ratio"]
+    same = [row for row in lines(compared) if row.quantity == "time to target" and row.kind == "ratio"]
     times_of = [(row.devices, row.runs_ours, row.failed_ours or 0, round(1000 * row.ours_value)) for row in same]
     assert Counter(times_of) == whole
     assert {row.ratio for row in same} == {1.0}
@@ -158,12 +158,12 @@ def test_of_a_folder_of_a_submission_all_say_what_is_published_of_it(tmp_path_fa
     if not seconds:
         return
     whole = figures(results)
-    assert figures(rows(report(table(folder)).data)) == whole
-    assert figures(rows(tables(results).data.query("table == 1"))) == whole
-    assert figures(rows(advise(results).data), "train_seconds") == whole
+    assert figures(lines(report(table(folder)).data)) == whole
+    assert figures(lines(tables(results).data.query("table == 1"))) == whole
+    assert figures(lines(advise(results).data), "train_seconds") == whole
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "SHIPPED", published(folder, drawn))  # alone: 4,000 lines are not read for each example
-        (listed,) = rows(published_list("results", {"round": "v9.9"}).data)
+        (listed,) = lines(published_list({"round": "v9.9"}).data)
     # a set is complete as it is published
     assert listed.minutes == pytest.approx(expected / 60, abs=1e-6) or len(drawn) != 5
 

@@ -1,20 +1,17 @@
-"""The command that repeats a run: what stands in its log and beside it, as words to type."""
+"""What repeats the runs of a result anywhere: all that stands in a log and beside it, as words to type, defaults or not."""
 
 from __future__ import annotations
 
-import math
-import shlex
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 from suite.common import registry
 from suite.environments import locks
-from suite.results.identity import Row, label
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.text import clean
-from workloads.api import Json, LoggedSettings, option_keys, untyped
+from workloads.api import Json, LoggedSettings, option_keys
 
 BACKBONE = "backbone.weights"
 _OF_SETTINGS = ("hyperparameter_sources", "hyperparameters", "options")
@@ -75,42 +72,3 @@ def _typed(value: Json) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return clean(str(value), 1000) if isinstance(value, (int, float, str)) else ""
-
-
-def next_command(row: Row) -> str:
-    """What repeats a result of ours on twice as many devices: every key that a plain command would set otherwise, quoted."""
-    record, gpus = (row.runs or row.attempts)[0].record, f"gpus={2 * row.devices}"
-    words = typed_words(record.settings, recorded_machine(record)) | {"gpus": gpus, "stop": f"stop={row.stop}"}
-    plain, own = _plain(row)
-    words |= {key: f"{key}={value}" for key, value in own.items() if key not in words}
-    first = [words.pop(key) for key in ("workload", "framework", "profile", "gpus") if key in words]
-    meant = {f"{key}={_typed(value) or value}" for key, value in plain.items()}
-    rest = [word for key, word in words.items() if word not in meant and key not in ("runs", "environment")]
-    return f"python run_suite.py {shlex.join([*first, *rest])}"
-
-
-def _plain(row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(what a plain command means anyway, the hyperparameters in the log that are not the set's), by key as typed."""
-    plain = {"batch": "set", "nodes": 1, "cpu.cores_per_device": 1, "stop": "target"}
-    plain |= {"precision": "fp32"} if row.device == "cpu" else {}
-    try:
-        workload = registry.load_workload(row.workload)
-        defaults = workload.defaults(row.profile, row.rules, {})
-    except ValueError:  # not installed here
-        return plain, {}
-    chosen = {name: one.value for name, one in workload.named_sets().get(row.hyperparameter_set, {}).items()}
-    defaults_of = untyped(workload.Options)
-    options = {key: defaults_of[item.name] for key, item in option_keys(workload.Options).items()}
-    plain |= options | _targets(defaults.targets) | {"rules": workload.default_rules}
-    plain |= {"workload.dataset": defaults.dataset, "workload.hyperparameter_set": defaults.set_for(row.framework)}
-    plain["lr_scaling"] = chosen.get("lr_scaling", "none")
-    times = (row.batch_size_global or 0) / (chosen.get("batch_size_global") or math.inf)
-    scaled = {"learning_rate": {"linear": times, "sqrt": math.sqrt(times)}.get(row.lr_scaling, 1.0)}
-    logged = {**{label(name): value for name, value in row.hyperparameters.items()}, "max epochs": row.max_epochs}
-    own = dict[str, Any]()
-    for name, meant in chosen.items():
-        value, key = logged.get(label(name)), f"workload.{name}"
-        if isinstance(value, (int, float)) and isinstance(meant, (int, float)) and key in options:
-            usual = math.isclose(value, meant * scaled.get(name, 1.0), rel_tol=1e-6)
-            own |= {} if usual else {key: value}
-    return plain, own
