@@ -1,6 +1,5 @@
 """Checks whether an environment works: its state, versions, imports, and visible entry points."""
 
-import subprocess
 import time
 from dataclasses import dataclass
 from importlib import metadata
@@ -10,6 +9,7 @@ from packaging.utils import canonicalize_name
 
 from suite.common.paths import PROJECT
 from suite.environments import own_package, venvs
+from suite.environments.answers import answer
 from suite.environments.environment import Environment, installed_versions, libraries_of
 from suite.environments.locks import Lock
 
@@ -121,14 +121,5 @@ def _check_entry_points(environment: Environment, project: Path) -> CheckResult:
 
 def _run_python(environment: Environment, code: str, *args: str) -> tuple[bool, str]:
     """Run Python code in the environment: (succeeded, output or the last line of the error)."""
-    command = environment.command("-c", code, *args)
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=IMPORT_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return False, f"no answer within {IMPORT_SECONDS:g} s"
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines()
-        return False, lines[-1] if lines else f"exit code {done.returncode}"
-    return True, done.stdout.strip()
+    said = answer(environment.command("-c", code, *args), IMPORT_SECONDS)
+    return said.code == 0, said.out if said.code == 0 else said.why

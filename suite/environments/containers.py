@@ -14,13 +14,13 @@ import logging
 import os
 import platform
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
+from suite.environments.answers import Answer, answer, last_line
 from suite.launch.base import TUNING_VARIABLES
 
 LOG = logging.getLogger(__name__)
@@ -133,17 +133,17 @@ def _image_id(program: str, image: str) -> str:
     done = _asked(
         program, "version", "--format={{.Client.Version}}" if program == "podman" else "--format={{.Server.Version}}"
     )
-    if done.returncode != 0:
+    if done.code != 0:
         what = "its daemon does not answer" if program == "docker" else "it does not work here"
         raise ValueError(
-            f"environment={program}: {what}: {last_line(done.stderr) or 'no reason given'}; `{program} version` must work first"
+            f"environment={program}: {what}: {last_line(done.errors) or 'no reason given'}; `{program} version` must work first"
         )
     done = _asked(program, "image", "inspect", "--format={{.Id}}", image)
-    if done.returncode != 0:
+    if done.code != 0:
         raise ValueError(
             f"environment.image={image}: {program} has no such image on this machine; type: {program} pull {image}"
         )
-    return done.stdout.strip()
+    return done.out
 
 
 def _image_file(program: str, image: str) -> str:
@@ -158,34 +158,24 @@ def _image_file(program: str, image: str) -> str:
     path = Path(image).expanduser().absolute()
     if path.exists():
         return str(path)
-    if program == "enroot" and image in _asked(program, "list").stdout.split():
+    if program == "enroot" and image in _asked(program, "list").out.split():
         return image
     also = " and no container that `enroot list` shows" if program == "enroot" else ""
     raise ValueError(f"environment.image={image}: no such file{also}")
 
 
-def _asked(*words: str) -> subprocess.CompletedProcess[str]:
+def _asked(*words: str) -> Answer:
     """What the program says. Raises ValueError if that takes long."""
-    try:
-        return subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise ValueError(
-            f"environment={words[0]}: no answer within {ANSWER_SECONDS:g} s; `{' '.join(words[:2])}` must work first"
-        ) from None
-
-
-def last_line(text: str) -> str:
-    """The last line that says something: docker ends its complaints with where help is. Empty: there is none."""
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("See '", "Run '"))]
-    return lines[-1] if lines else ""
+    said = answer(words, ANSWER_SECONDS)
+    if said.code is None:
+        raise ValueError(f"environment={words[0]}: {said.errors}; `{' '.join(words[:2])}` must work first")
+    return said
 
 
 def end_leftovers(program: str) -> None:
     """End containers whose controller, on this machine, is gone: it was killed before it could end them."""
     shown = f'--format={{{{.ID}}}}\t{{{{.Label "{OWNER_LABEL}"}}}}\t{{{{.Label "{RUN_LABEL}"}}}}'
-    for line in _asked(program, "ps", "--all", f"--filter=label={OWNER_LABEL}", shown).stdout.splitlines():
+    for line in _asked(program, "ps", "--all", f"--filter=label={OWNER_LABEL}", shown).out.splitlines():
         number, owner, run = line.split("\t")
         if _is_gone(owner):
             LOG.warning("ended a container that a killed command left%s", f": {run}" if run else "")

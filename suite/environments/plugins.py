@@ -20,8 +20,9 @@ from packaging.utils import canonicalize_name
 
 from suite.common import registry
 from suite.common.study import load_study
+from suite.environments.answers import answer
 from suite.environments.environment import Environment, installed_versions
-from suite.environments.plugin_install import install, plugin_source, run_and_capture
+from suite.environments.plugin_install import install, plugin_source
 from suite.launch.base import Framework
 from workloads.api import Dataset, Workload
 
@@ -98,15 +99,13 @@ def check_trainer(environment: Environment, workload: str, framework: str, plugi
     plugin = next((plugin for plugin in plugins if (registry.TRAINERS, trainer) in plugin.entry_points), None)
     if plugin is None:
         return
-    code, output = run_and_capture(
-        environment.command("-c", TRAINER_CHECK_SCRIPT, workload, framework), TRAINER_CHECK_SECONDS
-    )
-    if code:
-        reason = output.splitlines()[-1] if output else f"exit code {code}"
+    command = environment.command("-c", TRAINER_CHECK_SCRIPT, workload, framework)
+    said = answer(command, TRAINER_CHECK_SECONDS, without=("PYTHONHOME",))
+    if said.code != 0:
         mounted = environment.argv_prefix and environment.container is None and plugin.folder
         hint = f"{IMPORT_HINT}{f' and {plugin.folder} mounted' if mounted else ''}"
         raise ValueError(
-            f"plugins={plugin.argument}: trainer {trainer} cannot be used in environment {environment.name}: {reason}; {hint}"
+            f"plugins={plugin.argument}: trainer {trainer} cannot be used in environment {environment.name}: {said.why}; {hint}"
         )
 
 

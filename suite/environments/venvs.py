@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from suite.common.paths import PROJECT, env_root
 from suite.environments import locks, own_package
+from suite.environments.answers import answer
 from suite.environments.locks import Lock, Version
 from workloads import files
 
@@ -131,7 +131,16 @@ def _make(current: EnvironmentStatus, keep: bool, python: str | None, say: Say, 
     version = _python_version(str(current.python))
     if version is None or not lock.supports(_parse_version(version)):
         raise ValueError(f"environment {name} needs Python {lock.python_range}, found {version} at {current.python}")
-    pip = [str(current.python), "-m", "pip", "install", "--quiet", "--no-input", "--no-deps"]
+    pip = [
+        str(current.python),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+        "--no-input",
+        "--no-deps",
+    ]
     say(f"{name}: installing {len(lock.pins(_parse_version(version)))} packages; a framework takes a minute or more")
     _run([*pip, "--requirement", str(lock.path)])
     # Two builds of one checkout at once would write the same metadata folder.
@@ -184,11 +193,8 @@ def find_python(lock: Lock, requested: str | None = None) -> str:
 def _python_version(python: str) -> str | None:
     """Version of an interpreter, `3.11.7`; None if it does not run."""
     code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
-    try:
-        done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    said = answer([python, "-c", code], 60)
+    return said.out if said.code == 0 else None
 
 
 def _parse_version(text: str) -> Version:
@@ -221,14 +227,10 @@ def _delete_folder(folder: Path) -> None:
 def _run(command: list[str]) -> None:
     """Run a command quietly. Raises CommandFailed with its last lines."""
     # A PYTHONPATH would make pip believe that packages are there which the environment does not have.
-    variables = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
-    variables["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
-    done = subprocess.run(
-        command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-    )
-    if done.returncode != 0:
-        lines = done.stdout.decode(errors="replace").strip().splitlines()[-ERROR_LINES:]
-        raise CommandFailed("\n".join([f"failed with exit code {done.returncode}: {' '.join(command)}", *lines]))
+    said = answer(command, without=("PYTHONPATH", "PYTHONHOME"))
+    if said.code != 0:
+        lines = f"{said.out}\n{said.errors}".strip().splitlines()[-ERROR_LINES:]
+        raise CommandFailed("\n".join([f"failed with exit code {said.code}: {' '.join(command)}", *lines]))
 
 
 @contextlib.contextmanager
