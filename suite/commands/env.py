@@ -2,15 +2,16 @@
 
 import argparse
 import sys
-from importlib import metadata
 from pathlib import Path
+
+from packaging.utils import canonicalize_name
 
 from suite.commands.arguments import add, add_machines
 from suite.common.paths import env_root
 from suite.common.registry import nearest
 from suite.common.typed import as_typed
 from suite.environments import locks, venvs
-from suite.environments.check import check_environment, damage
+from suite.environments.check import check_environment, damage, installed
 from suite.environments.locks import Lock
 
 
@@ -105,6 +106,5 @@ def _framework(folder: Path, lock: Lock | None) -> str:
     """Installed version of the framework, read from the folder without starting its Python."""
     if lock is None:
         return "-"
-    places = [str(path) for path in folder.glob("lib/python3.*/site-packages")]
-    distribution = next(iter(metadata.distributions(name=lock.framework, path=places)), None)
+    distribution = installed(folder).get(canonicalize_name(lock.framework))
     return f"{lock.framework} {distribution.version}" if distribution else "-"

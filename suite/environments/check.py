@@ -1,6 +1,7 @@
 """Checks whether an environment works: its state, versions, imports, and visible entry points."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -10,7 +11,7 @@ from packaging.utils import canonicalize_name
 from suite.common.paths import PROJECT
 from suite.environments import own_package, venvs
 from suite.environments.answers import answer
-from suite.environments.environment import Environment, installed_versions, libraries_of
+from suite.environments.environment import Environment, libraries_of
 from suite.environments.locks import Lock
 
 IMPORT_SECONDS = 300.0
@@ -45,10 +46,16 @@ def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
         else CheckResult(False, f"{status.state} ({status.reason}); update it with: {create}")
     ]
     environment = Environment(name, libraries_of(name, status.python), str(status.python))
-    results.append(_check_versions(environment, status.lock, status.python_version))
+    results.append(_check_versions(status, status.lock))
     results += [_check_import(environment, module) for module in status.lock.imports]
     results.append(_check_entry_points(environment, project))
     return results
+
+
+def installed(folder: Path) -> dict[str, metadata.Distribution]:
+    """Canonical name to distribution of what a folder's site-packages hold, read without starting its Python."""
+    places = [str(path) for path in folder.glob("lib/python3.*/site-packages")]
+    return {str(canonicalize_name(item.metadata["Name"])): item for item in metadata.distributions(path=places)}
 
 
 def damage(status: venvs.EnvironmentStatus) -> str:
@@ -59,16 +66,9 @@ def damage(status: venvs.EnvironmentStatus) -> str:
     """
     if status.lock is None or status.state not in ("ready", "outdated"):
         return ""
-    places = [str(path) for path in status.folder.glob("lib/python3.*/site-packages")]
-    distributions = {
-        str(canonicalize_name(item.metadata["Name"])): item for item in metadata.distributions(path=places)
-    }
-    major, minor, *_ = (int(part) for part in status.python_version.split("."))
-    for name, version in status.lock.pins((major, minor)).items() if status.state == "ready" else ():
-        if name not in distributions:
-            return f"{name} is not there"
-        if distributions[name].version != version:
-            return f"{name} is {distributions[name].version} instead of {version}"
+    distributions = installed(status.folder)
+    if status.state == "ready" and (wrong := _other_versions(status, distributions)):
+        return wrong[0]
     for name, distribution in distributions.items():
         lost = [
             file for file in distribution.files or () if file.suffix != ".pyc" and not Path(str(file.locate())).exists()
@@ -78,22 +78,19 @@ def damage(status: venvs.EnvironmentStatus) -> str:
     return ""
 
 
-def _check_versions(environment: Environment, lock: Lock, python_version: str) -> CheckResult:
+def _other_versions(status: venvs.EnvironmentStatus, distributions: Mapping[str, metadata.Distribution]) -> list[str]:
+    """What is not there, or in another version than the lock has it."""
+    pins = status.lock.pins(venvs.parsed_version(status.python_version)) if status.lock else {}
+    found = {name: distributions[name].version if name in distributions else "missing" for name in pins}
+    return [f"{name} {version} instead of {pins[name]}" for name, version in found.items() if version != pins[name]]
+
+
+def _check_versions(status: venvs.EnvironmentStatus, lock: Lock) -> CheckResult:
     """Compare the installed versions with the lock."""
-    major, minor, *_ = (int(part) for part in python_version.split("."))
-    pins = lock.pins((major, minor))
-    try:
-        installed = installed_versions(environment, list(pins))
-    except ValueError as error:
-        return CheckResult(False, str(error))
-    wrong = [
-        f"{package} {version or 'missing'} instead of {pins[package]}"
-        for package, version in installed.items()
-        if version != pins[package]
-    ]
-    if wrong:
+    if wrong := _other_versions(status, installed(status.folder)):
         return CheckResult(False, f"versions: {'; '.join(wrong)}; repair with: suite env create {lock.name} --recreate")
-    return CheckResult(True, f"versions: all {len(pins)} as in {lock.path.name}")
+    count = len(lock.pins(venvs.parsed_version(status.python_version)))
+    return CheckResult(True, f"versions: all {count} as in {lock.path.name}")
 
 
 def _check_import(environment: Environment, module: str) -> CheckResult:

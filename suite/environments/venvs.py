@@ -111,7 +111,7 @@ def create(
             say(f"{name}: {current.lock.mark}")
         keep = (
             current.state == "outdated"
-            and current.lock.supports(_parse_version(current.python_version))
+            and current.lock.supports(parsed_version(current.python_version))
             and not recreate
         )
         _make(current, keep, python, say, project)
@@ -129,7 +129,7 @@ def _make(current: EnvironmentStatus, keep: bool, python: str | None, say: Say, 
         _run([base, "-m", "venv", str(folder)])
     (folder / MARKER).unlink(missing_ok=True)
     version = _python_version(str(current.python))
-    if version is None or not lock.supports(_parse_version(version)):
+    if version is None or not lock.supports(parsed_version(version)):
         raise ValueError(f"environment {name} needs Python {lock.python_range}, found {version} at {current.python}")
     pip = [
         str(current.python),
@@ -141,7 +141,7 @@ def _make(current: EnvironmentStatus, keep: bool, python: str | None, say: Say, 
         "--no-input",
         "--no-deps",
     ]
-    say(f"{name}: installing {len(lock.pins(_parse_version(version)))} packages; a framework takes a minute or more")
+    say(f"{name}: installing {len(lock.pins(parsed_version(version)))} packages; a framework takes a minute or more")
     _run([*pip, "--requirement", str(lock.path)])
     # Two builds of one checkout at once would write the same metadata folder.
     with _exclusive_lock("install", lambda line: None):
@@ -156,7 +156,7 @@ def _make(current: EnvironmentStatus, keep: bool, python: str | None, say: Say, 
 
 
 def _site_packages(folder: Path, version: str) -> Path:
-    return folder / "lib" / "python{}.{}".format(*_parse_version(version)) / "site-packages"
+    return folder / "lib" / "python{}.{}".format(*parsed_version(version)) / "site-packages"
 
 
 def remove(name: str, say: Say = print, project: Path = PROJECT) -> None:
@@ -178,7 +178,7 @@ def find_python(lock: Lock, requested: str | None = None) -> str:
     names = [f"python{first[0]}.{minor}" for minor in range(last[1], first[1] - 1, -1)]
     for candidate in [requested] if requested else [sys.executable, *names]:
         version = _python_version(candidate)
-        if version and lock.supports(_parse_version(version)):
+        if version and lock.supports(parsed_version(version)):
             return candidate
         if requested:
             problem = f"{requested} is Python {version}" if version else f"{requested} does not run"
@@ -197,7 +197,8 @@ def _python_version(python: str) -> str | None:
     return said.out if said.code == 0 else None
 
 
-def _parse_version(text: str) -> Version:
+def parsed_version(text: str) -> Version:
+    """(3, 11) of `3.11.7`."""
     major, minor, *_ = (int(part) for part in text.split("."))
     return major, minor
 

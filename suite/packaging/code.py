@@ -27,15 +27,8 @@ from workloads.api import Json
 
 _COMMON = (
     *("run_suite.py", "setup.cfg", "pyproject.toml", "Makefile", "LICENSE", "README.md"),
-    *(
-        "suite",
-        "conf",
-        "environments",
-        "workloads/__init__.py",
-        "workloads/api",
-        "workloads/common",
-        "workloads/frameworks",
-    ),
+    *("suite", "conf", "environments"),
+    *("workloads/__init__.py", "workloads/api", "workloads/common", "workloads/frameworks"),
 )
 """What every workload needs, below the repository's root."""
 _BYTES_LIMIT = 200 << 20

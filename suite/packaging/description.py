@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from suite.common.registry import nearest
@@ -49,14 +50,13 @@ def check_description(folder: Path, system: str, werror: bool = False) -> Verdic
     complaints = list(_complaints(folder, path))
     if not complaints:
         complaints = list(_checker_complaints(path))
-    text, remarks = f"all {len(FIELDS)} fields are there", list[str]()
-    if complaints:
-        text = f"{len(complaints)} complaint{'s' if len(complaints) > 1 else ''}"
-    elif empty := fields_to_fill_in(files.read_json(path)):
-        text = f"{text}, {len(empty)} of them empty"
-        remarks.append(f"empty, which is allowed and tells nothing of the system: {', '.join(empty)}")
-    passed = not any(werror or not complaint.warning for complaint in complaints)
-    return Verdict(path, passed, text, f"system_desc_checker {RULESET}", tuple(complaints), tuple(remarks))
+    verdict = Verdict.of(
+        path, f"system_desc_checker {RULESET}", f"all {len(FIELDS)} fields are there", complaints, werror
+    )
+    if complaints or not (empty := fields_to_fill_in(files.read_json(path))):
+        return verdict
+    remark = f"empty, which is allowed and tells nothing of the system: {', '.join(empty)}"
+    return replace(verdict, text=f"{verdict.text}, {len(empty)} of them empty", remarks=(remark,))
 
 
 def _complaints(folder: Path, path: Path) -> Iterator[Complaint]:
