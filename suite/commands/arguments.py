@@ -76,11 +76,11 @@ def write(view: View, args: argparse.Namespace) -> None:
     from suite.results.render.document import document
 
     check_output(args)
-    made = document(view, args.format)
-    if args.output is None and isinstance(made, str):
-        print(made, end="")
+    text = document(view, args.format)
+    if args.output is None and isinstance(text, str):
+        print(text, end="")
         return
-    content = made.encode() if isinstance(made, str) else made
+    content = text.encode() if isinstance(text, str) else text
     if args.output is None:
         sys.stdout.buffer.write(content)
         return

@@ -10,19 +10,12 @@ from packaging.utils import canonicalize_name
 
 from suite.common.paths import PROJECT
 from suite.environments import own_package, venvs
-from suite.environments.answers import answer
+from suite.environments.answers import answer, last_line
 from suite.environments.environment import Environment, libraries_of
 from suite.environments.locks import Lock
 
 IMPORT_SECONDS = 300.0
 """Timeout for importing a framework; the first import from a slow disk takes a minute."""
-
-ENTRY_POINTS_SCRIPT = """
-import importlib.metadata, sys
-for group in sys.argv[1:]:
-    for point in importlib.metadata.entry_points(group=group):
-        print(group, point.name)
-"""
 
 
 @dataclass(frozen=True)
@@ -48,7 +41,7 @@ def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
     environment = Environment(name, libraries_of(name, status.python), str(status.python))
     results.append(_check_versions(status, status.lock))
     results += [_check_import(environment, module) for module in status.lock.imports]
-    results.append(_check_entry_points(environment, project))
+    results.append(_check_entry_points(status.folder, project))
     return results
 
 
@@ -97,26 +90,16 @@ def _check_import(environment: Environment, module: str) -> CheckResult:
     """Import one module in a separate process."""
     started = time.monotonic()
     code = f"import {module}; print(getattr({module}, '__version__', ''))"
-    succeeded, text = _run_python(environment, code)
-    text = text.splitlines()[-1] if text else ""
-    seconds = time.monotonic() - started
-    return CheckResult(succeeded, f"import {module}: {text if not succeeded else f'{text} in {seconds:.1f} s'}")
+    outcome = answer(environment.command("-c", code), IMPORT_SECONDS)
+    text = f"{last_line(outcome.out)} in {time.monotonic() - started:.1f} s" if outcome.code == 0 else outcome.why
+    return CheckResult(outcome.code == 0, f"import {module}: {text}")
 
 
-def _check_entry_points(environment: Environment, project: Path) -> CheckResult:
+def _check_entry_points(folder: Path, project: Path) -> CheckResult:
     """Check that the workloads and trainers that the package declares are visible in the environment."""
-    declared = own_package.entry_points(project)
-    declared_names = {f"{group} {name}" for group, names in declared.items() for name in names}
-    succeeded, text = _run_python(environment, ENTRY_POINTS_SCRIPT, *declared)
-    if not succeeded:
-        return CheckResult(False, f"entry points: {text}")
-    missing = sorted(declared_names - set(text.splitlines()))
+    declared = {f"{group} {name}" for group, names in own_package.entry_points(project).items() for name in names}
+    points = (point for distribution in installed(folder).values() for point in distribution.entry_points)
+    missing = sorted(declared - {f"{point.group} {point.name}" for point in points})
     if missing:
         return CheckResult(False, f"entry points: not visible: {', '.join(missing)}")
-    return CheckResult(True, f"entry points: all {len(declared_names)} visible")
-
-
-def _run_python(environment: Environment, code: str, *args: str) -> tuple[bool, str]:
-    """Run Python code in the environment: (succeeded, output or the last line of the error)."""
-    said = answer(environment.command("-c", code, *args), IMPORT_SECONDS)
-    return said.code == 0, said.out if said.code == 0 else said.why
+    return CheckResult(True, f"entry points: all {len(declared)} visible")

@@ -14,9 +14,10 @@ import logging
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -101,7 +102,7 @@ def container_name(run: str, process: str) -> str:
     return f"suite-{hashlib.sha256(run.encode()).hexdigest()[:12]}-{process}"
 
 
-def from_config(config: Mapping[str, object], gpus: bool) -> Container:
+def from_config(config: Mapping[str, Any], gpus: bool) -> Container:
     """The container that `environment.*` asks for, looked for: what is in the way is said now, not after a clock has started.
 
     Containers that earlier runs left here are ended. Raises ValueError in one line.
@@ -110,7 +111,7 @@ def from_config(config: Mapping[str, object], gpus: bool) -> Container:
     if not image:
         example = {"apptainer": "/path/of/image.sif", "enroot": "/path/of/image.sqsh"}.get(program, "NAME:TAG")
         raise ValueError(f"environment={program} needs an image; type environment.image={example}")
-    mounts, options = (tuple(str(word) for word in _listed(config.get(key))) for key in ("mounts", "options"))
+    mounts, options = (tuple(map(str, config.get(key) or ())) for key in ("mounts", "options"))
     for mount in map(Mount.read, mounts):
         if not Path(mount.source).exists():
             raise ValueError(f"environment.mounts: {mount.source} does not exist here")
@@ -122,10 +123,6 @@ def from_config(config: Mapping[str, object], gpus: bool) -> Container:
     else:
         image, image_id = _image_file(program, image), ""
     return Container(program, image, image_id, gpus, mounts, options)
-
-
-def _listed(value: object) -> Iterator[object]:
-    return iter(value) if isinstance(value, (list, tuple)) else iter(())
 
 
 def _image_id(program: str, image: str) -> str:
@@ -166,10 +163,10 @@ def _image_file(program: str, image: str) -> str:
 
 def _asked(*words: str) -> Answer:
     """What the program says. Raises ValueError if that takes long."""
-    said = answer(words, ANSWER_SECONDS)
-    if said.code is None:
-        raise ValueError(f"environment={words[0]}: {said.errors}; `{' '.join(words[:2])}` must work first")
-    return said
+    outcome = answer(words, ANSWER_SECONDS)
+    if outcome.code is None:
+        raise ValueError(f"environment={words[0]}: {outcome.errors}; `{' '.join(words[:2])}` must work first")
+    return outcome
 
 
 def end_leftovers(program: str) -> None:

@@ -156,13 +156,13 @@ def installed_versions(
     """
     command = environment.command("-c", VERSIONS_SCRIPT, *packages)
     problem = f"environment {environment.name}: {environment.python} does not answer"
-    said = answer(command, timeout_seconds)
-    if said.code != 0:
-        raise ValueError(f"{problem}: {said.why}")
+    outcome = answer(command, timeout_seconds)
+    if outcome.code != 0:
+        raise ValueError(f"{problem}: {outcome.why}")
     try:
-        versions: dict[str, str | None] = json.loads(last_line(said.out))
+        versions: dict[str, str | None] = json.loads(last_line(outcome.out))
     except json.JSONDecodeError:
-        raise ValueError(f"{problem} as a Python does: {last_line(said.out)!r}") from None
+        raise ValueError(f"{problem} as a Python does: {last_line(outcome.out)!r}") from None
     return versions
 
 

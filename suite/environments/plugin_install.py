@@ -107,9 +107,9 @@ def _pip_install(source: Path, scratch: Path, text: str) -> None:
         source = copy
     options = ("--quiet", "--no-input", "--no-deps", "--no-index", "--no-build-isolation", "--target", str(target))
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install"]
-    said = answer([*pip, *options, str(source)], INSTALL_SECONDS, without=("PYTHONHOME",))
-    if said.code != 0:
-        raise ValueError(f"plugins={text}: pip cannot install it: {_error_line(said.errors)}; {REPAIR_HINT}")
+    outcome = answer([*pip, *options, str(source)], INSTALL_SECONDS, without=("PYTHONHOME",))
+    if outcome.code != 0:
+        raise ValueError(f"plugins={text}: pip cannot install it: {_error_line(outcome.errors)}; {REPAIR_HINT}")
     hidden = [name for name in ("suite", "workloads", "run_suite.py") if (target / name).exists()]
     if hidden:
         raise ValueError(f"plugins={text}: it would hide the suite's own {hidden[0]}; give its package another name")

@@ -148,15 +148,11 @@ def _make(current: EnvironmentStatus, keep: bool, python: str | None, say: Say, 
         if own_package.is_checkout(project):
             _run([*pip, "--no-build-isolation", "--editable", str(project)])
         else:
-            own_package.copy_into(_site_packages(folder, version))
+            own_package.copy_into(next(folder.glob("lib/python3.*/site-packages")))
     marker = {"digest": locks.digest(lock, project), "python": version, "project": str(project)}
     unfinished = folder / f"{MARKER}.new"
     unfinished.write_text(json.dumps(marker), encoding="utf-8")
     unfinished.replace(folder / MARKER)
-
-
-def _site_packages(folder: Path, version: str) -> Path:
-    return folder / "lib" / "python{}.{}".format(*parsed_version(version)) / "site-packages"
 
 
 def remove(name: str, say: Say = print, project: Path = PROJECT) -> None:
@@ -193,8 +189,8 @@ def find_python(lock: Lock, requested: str | None = None) -> str:
 def _python_version(python: str) -> str | None:
     """Version of an interpreter, `3.11.7`; None if it does not run."""
     code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
-    said = answer([python, "-c", code], 60)
-    return said.out if said.code == 0 else None
+    outcome = answer([python, "-c", code], 60)
+    return outcome.out if outcome.code == 0 else None
 
 
 def parsed_version(text: str) -> Version:
@@ -228,10 +224,10 @@ def _delete_folder(folder: Path) -> None:
 def _run(command: list[str]) -> None:
     """Run a command quietly. Raises CommandFailed with its last lines."""
     # A PYTHONPATH would make pip believe that packages are there which the environment does not have.
-    said = answer(command, without=("PYTHONPATH", "PYTHONHOME"))
-    if said.code != 0:
-        lines = f"{said.out}\n{said.errors}".strip().splitlines()[-ERROR_LINES:]
-        raise CommandFailed("\n".join([f"failed with exit code {said.code}: {' '.join(command)}", *lines]))
+    outcome = answer(command, without=("PYTHONPATH", "PYTHONHOME"))
+    if outcome.code != 0:
+        lines = f"{outcome.out}\n{outcome.errors}".strip().splitlines()[-ERROR_LINES:]
+        raise CommandFailed("\n".join([f"failed with exit code {outcome.code}: {' '.join(command)}", *lines]))
 
 
 @contextlib.contextmanager

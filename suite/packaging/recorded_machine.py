@@ -35,9 +35,10 @@ def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:
 
 
 _EQUAL_IN_ALL_RUNS = (
-    *("host_processors_per_node", "host_processor_model_name", "host_processor_core_count", "host_memory_capacity"),
-    *("accelerators_per_node", "accelerator_model_name", "accelerator_memory_capacity", "framework", "number_of_nodes"),
-)
+    "host_processors_per_node", "host_processor_model_name", "host_processor_core_count", "host_memory_capacity",
+    "accelerators_per_node", "accelerator_model_name", "accelerator_memory_capacity", "framework",
+    "number_of_nodes",
+)  # fmt: skip
 
 
 def _fields_of_run(record: RunRecord) -> dict[str, Json]:

@@ -180,7 +180,7 @@ def made(tmp_path, monkeypatch):
     """A ready environment of the lock `tiny`, with one package of two files; no Python is started."""
     monkeypatch.setenv("SUITE_ENV_DIR", str(tmp_path))
     lock = locks.Lock(
-        "tiny", tmp_path / "tiny.txt", True, "", (3, 10), (3, 13), "tiny", ("tiny",), (Requirement("tiny==1.5"),)
+        "tiny", tmp_path / "tiny.txt", "tried: here", (3, 10), (3, 13), "tiny", ("tiny",), (Requirement("tiny==1.5"),)
     )
     site = tmp_path / "tiny" / "lib" / "python3.11" / "site-packages"
     (site / "tiny").mkdir(parents=True)
