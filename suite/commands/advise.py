@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from suite.commands.arguments import add_format, add_measured, add_price, check_output, prices, write
+from suite.commands.arguments import add, add_format, add_measured, add_price, check_output, prices, write
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite advise`."""
     add_measured(parser)
-    parser.add_argument(
-        "--devices", type=_count, metavar="N", help="devices of the machine (default: the most measured)"
-    )
-    parser.add_argument("--deadline", metavar="TIME", help="2h, 90m, 3600s: the cheapest device count that meets it")
+    add(parser, "--devices N", "devices of the machine (default: the most measured)", type=_count)
+    add(parser, "--deadline TIME", "2h, 90m, 3600s: the cheapest device count that meets it")
     add_price(parser)
     add_format(parser)
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from suite.control.hosts.launchers import Launch
@@ -18,28 +18,33 @@ if TYPE_CHECKING:
 _MOST_DEVICES = 1_000_000
 
 
+def add(parser: argparse._ActionsContainer, usage: str, text: str, **more: Any) -> None:
+    """One argument as its usage has it, `paths DIR`, `--figures FOLDER` or `--werror`, which takes no value, and its help."""
+    name, _, metavar = usage.partition(" ")
+    if metavar:
+        more["metavar"] = metavar
+    elif name.startswith("--") and "choices" not in more:
+        more = {"action": "store_true", **more}
+    parser.add_argument(name, help=text, **more)
+
+
+def add_logs(parser: argparse.ArgumentParser, usage: str = "paths DIR", nargs: str = "+") -> None:
+    """What is read."""
+    add(parser, usage, "folder with runs (searched below), or a log", nargs=nargs, type=Path)
+
+
 def add_measured(parser: argparse.ArgumentParser) -> None:
     """What is looked at: folders and logs, published results, one workload."""
-    parser.add_argument(
-        "paths", nargs="*", type=Path, metavar="DIR", help="folder with runs (searched below), or a log"
-    )
-    parser.add_argument(
-        "--published",
-        action="append",
-        default=[],
-        metavar="ROUND/SUBMITTER/SYSTEM",
-        help="a published result, or dgx1-article; ROUND or ROUND/SUBMITTER name all below (may be repeated)",
-    )
-    parser.add_argument("--workload", metavar="W", help="only this workload: ncf, resnet50, …")
+    add_logs(parser, nargs="*")
+    text = "a published result, or dgx1-article; ROUND or ROUND/SUBMITTER name all below (may be repeated)"
+    add(parser, "--published ROUND/SUBMITTER/SYSTEM", text, action="append", default=[])
+    add(parser, "--workload W", "only this workload: ncf, resnet50, …")
 
 
 def add_price(parser: argparse.ArgumentParser) -> None:
     """`--price-per-device-hour`, which `prices` reads."""
-    parser.add_argument(
-        "--price-per-device-hour",
-        metavar="PRICE",
-        help="cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's name",
-    )
+    text = "cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's name"
+    add(parser, "--price-per-device-hour PRICE", text)
 
 
 def prices(args: argparse.Namespace) -> Prices | None:
@@ -53,13 +58,9 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     """`--format` and `--output`, which `write` follows."""
     from suite.results.render.document import FORMATS
 
-    parser.add_argument(
-        "--format",
-        choices=FORMATS,
-        default=FORMATS[0],
-        help="markdown (default), or every column as csv, json or parquet",
-    )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write to FILE, which must not exist yet")
+    text = "markdown (default), or every column as csv, json or parquet"
+    add(parser, "--format", text, choices=FORMATS, default=FORMATS[0])
+    add(parser, "--output FILE", "write to FILE, which must not exist yet", type=Path)
 
 
 def check_output(args: argparse.Namespace) -> None:
@@ -75,11 +76,11 @@ def write(view: View, args: argparse.Namespace) -> None:
     from suite.results.render.document import document
 
     check_output(args)
-    made = document(view, args.format)
-    if args.output is None and isinstance(made, str):
-        print(made, end="")
+    text = document(view, args.format)
+    if args.output is None and isinstance(text, str):
+        print(text, end="")
         return
-    content = made.encode() if isinstance(made, str) else made
+    content = text.encode() if isinstance(text, str) else text
     if args.output is None:
         sys.stdout.buffer.write(content)
         return
@@ -95,14 +96,11 @@ def write(view: View, args: argparse.Namespace) -> None:
 def add_machines(parser: argparse.ArgumentParser) -> None:
     """On which machines the command works: `--launch`, `--hosts`, `--hostfile`, as `launch.*` of a run."""
     group = parser.add_argument_group("several machines (docs/several_machines.md)")
-    group.add_argument(
-        "--launch",
-        choices=("local", "ssh", "slurm"),
-        help="default: ssh with --hosts or --hostfile, else this machine alone; slurm: all of this allocation",
-    )
+    text = "default: ssh with --hosts or --hostfile, else this machine alone; slurm: all of this allocation"
+    add(group, "--launch", text, choices=("local", "ssh", "slurm"))
     named = group.add_mutually_exclusive_group()
-    named.add_argument("--hosts", metavar="A,B", help="do it on these machines, over ssh: a,b or node[1-4]")
-    named.add_argument("--hostfile", metavar="FILE", help="the same from a file: one machine a line")
+    add(named, "--hosts A,B", "do it on these machines, over ssh: a,b or node[1-4]")
+    add(named, "--hostfile FILE", "the same from a file: one machine a line")
 
 
 def launch_of(args: argparse.Namespace, variables: Mapping[str, str] = os.environ) -> Launch | None:

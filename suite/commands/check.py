@@ -7,22 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from suite.commands.arguments import add
+
 if TYPE_CHECKING:
     from suite.compliance.check import Verdict
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite check`."""
-    parser.add_argument(
-        "files", nargs="+", type=Path, metavar="DIR|FILE", help="a log, a folder of runs, or a submission tree"
+    add(parser, "files DIR|FILE", "a log, a folder of runs, or a submission tree", nargs="+", type=Path)
+    add(parser, "--werror", "a warning (a key logged twice with one value) fails too")
+    text = (
+        "rules to use instead of those of the log's round: 0.6.0 to 6.1.0 as the installed checker has them, ncf_demo, "
     )
-    parser.add_argument("--werror", action="store_true", help="a warning (a key logged twice with one value) fails too")
-    parser.add_argument(
-        "--rules",
-        metavar="NAME|PATH",
-        help="rules to use instead of those of the log's round: 0.6.0 to 6.1.0 as the installed checker has them, ncf_demo, "
-        "ncf_reference, or a rule file (not for trees)",
-    )
+    add(parser, "--rules NAME|PATH", f"{text}ncf_reference, or a rule file (not for trees)")
 
 
 def run(args: argparse.Namespace) -> int:

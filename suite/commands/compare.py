@@ -7,7 +7,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite.commands.arguments import add_format, check_output, write
+from suite.commands.arguments import add, add_format, check_output, write
 
 if TYPE_CHECKING:
     from suite.results.views.compare import Side
@@ -15,24 +15,18 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite compare`."""
-    parser.add_argument(
-        "logs",
-        nargs="+",
-        type=Path,
-        metavar="LOGS",
-        help="folder with runs (searched below), or a log; two of them are compared with each other; or the name of published "
-        "results, such as dgx1-article",
-    )
+    text = "folder with runs (searched below), or a log; two of them are compared with each other; or the name of published "
+    add(parser, "logs LOGS", f"{text}results, such as dgx1-article", nargs="+", type=Path)
     other = parser.add_mutually_exclusive_group()
-    other.add_argument(
-        "--to",
-        metavar="ROUND/SUBMITTER/SYSTEM",
-        help="published results, such as v0.5/NVIDIA/dgx1 or dgx1-article (suite published list has all); "
-        "an existing path that is no published result is taken as --to-logs",
+    text = "published results, such as v0.5/NVIDIA/dgx1 or dgx1-article (suite published list has all); "
+    add(
+        other,
+        "--to ROUND/SUBMITTER/SYSTEM",
+        f"{text}an existing path that is no published result is taken as --to-logs",
     )
-    other.add_argument("--to-logs", nargs="+", type=Path, metavar="OTHER", help="another set of runs")
-    parser.add_argument("--workload", default="", metavar="NAME,…", help="only these workloads")
-    parser.add_argument("--profile", metavar="NAME", help="only runs of this profile, where LOGS hold several")
+    add(other, "--to-logs OTHER", "another set of runs", nargs="+", type=Path)
+    add(parser, "--workload NAME,…", "only these workloads", default="")
+    add(parser, "--profile NAME", "only runs of this profile, where LOGS hold several")
     add_format(parser)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from suite.commands.arguments import add_machines
+from suite.commands.arguments import add, add_machines
 from suite.common.paths import data_root, in_utf8
 from suite.common.registry import DATASETS, GENERATED, dataset_names, load_dataset, names
 from workloads.api import Dataset
@@ -34,45 +34,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_machines(verify)
     subcommands.add_parser("list", help="every data set and whether it is prepared")
     for subcommand_parser in (prepare, verify, make_demo, make_vocabulary):
-        subcommand_parser.add_argument("name", metavar="NAME", help="name of the data set (see: suite data list)")
+        add(subcommand_parser, "name NAME", "name of the data set (see: suite data list)")
     for subcommand_parser in (prepare, verify, make_demo):
-        subcommand_parser.add_argument(
-            "--to", type=Path, metavar="DIR", help="folder of the prepared form (default: DATA/NAME)"
-        )
-    prepare.add_argument("--from", dest="source", type=Path, required=True, metavar="PATH", help="the download")
-    prepare.add_argument(
-        "--name", dest="own_name", metavar="MINE", help="images, coco: what yours are called (open runs)"
-    )
-    prepare.add_argument("--min-ratings", type=int, metavar="N", help="MovieLens: drop users with fewer (default: 20)")
-    prepare.add_argument("--subset", type=int, metavar="N", help="images: keep N for training, spread over the classes")
-    prepare.add_argument("--skip-bad", action="store_true", default=None, help="images: leave out what cannot be used")
-    prepare.add_argument(
-        "--full", action="store_true", default=None, help="images: decode all instead of checking headers"
-    )
-    prepare.add_argument(
-        "--no-seek-points",
-        action="store_false",
-        default=None,
-        help="images: do not note where decoding can begin (5 to 7 ms of a core for each)",
-    )
-    prepare.add_argument("--merges", type=int, metavar="N", help="text: merges of the byte pair encoding to learn")
-    prepare.add_argument(
-        "--vocabulary",
-        type=Path,
-        metavar="FILE",
-        help="text: a vocabulary of your own (suite data make-vocabulary): open",
-    )
-    make_vocabulary.add_argument(
-        "--from",
-        dest="sources",
-        type=Path,
-        nargs="+",
-        required=True,
-        metavar="PATH",
-        help="text files, a sentence a line; or the folder of the download",
-    )
-    make_vocabulary.add_argument("--to", type=Path, required=True, metavar="FILE", help="the vocabulary to write")
-    make_vocabulary.add_argument("--size", type=int, metavar="N", help="subwords to learn (default: as published)")
+        add(subcommand_parser, "--to DIR", "folder of the prepared form (default: DATA/NAME)", type=Path)
+    add(prepare, "--from PATH", "the download", dest="source", type=Path, required=True)
+    add(prepare, "--name MINE", "images, coco: what yours are called (open runs)", dest="own_name")
+    add(prepare, "--min-ratings N", "MovieLens: drop users with fewer (default: 20)", type=int)
+    add(prepare, "--subset N", "images: keep N for training, spread over the classes", type=int)
+    add(prepare, "--skip-bad", "images: leave out what cannot be used", default=None)
+    add(prepare, "--full", "images: decode all instead of checking headers", default=None)
+    text = "images: do not note where decoding can begin (5 to 7 ms of a core for each)"
+    add(prepare, "--no-seek-points", text, action="store_false", default=None)
+    add(prepare, "--merges N", "text: merges of the byte pair encoding to learn", type=int)
+    add(prepare, "--vocabulary FILE", "text: a vocabulary of your own (suite data make-vocabulary): open", type=Path)
+    text = "text files, a sentence a line; or the folder of the download"
+    add(make_vocabulary, "--from PATH", text, dest="sources", type=Path, nargs="+", required=True)
+    add(make_vocabulary, "--to FILE", "the vocabulary to write", type=Path, required=True)
+    add(make_vocabulary, "--size N", "subwords to learn (default: as published)", type=int)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite.commands.arguments import add_machines
+from suite.commands.arguments import add, add_machines
 
 if TYPE_CHECKING:
     from suite.preflight.doctor import Need
@@ -15,16 +15,13 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite doctor`."""
-    parser.add_argument(
-        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: GPUs if there are any"
-    )
-    parser.add_argument("--gpus", type=int, metavar="N", help="devices of a run (default: all GPUs, or one core)")
-    parser.add_argument(
-        "--framework", default="pytorch", help="whose build is held against the GPUs (default: pytorch)"
-    )
-    parser.add_argument("--environment", default="auto", metavar="NAME", help="default: the framework's own")
+    add(parser, "--device", "default: GPUs if there are any", choices=("auto", "cpu", "cuda"), default="auto")
+    add(parser, "--gpus N", "devices of a run (default: all GPUs, or one core)", type=int)
+    text = "whose build is held against the GPUs (default: pytorch)"
+    parser.add_argument("--framework", default="pytorch", help=text)
+    add(parser, "--environment NAME", "default: the framework's own", default="auto")
     add_machines(parser)
-    parser.add_argument("--output", type=Path, metavar="DIR", help="where logs will go (default: the log folder)")
+    add(parser, "--output DIR", "where logs will go (default: the log folder)", type=Path)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -2,15 +2,16 @@
 
 import argparse
 import sys
-from importlib import metadata
 from pathlib import Path
 
-from suite.commands.arguments import add_machines
+from packaging.utils import canonicalize_name
+
+from suite.commands.arguments import add, add_machines
 from suite.common.paths import env_root
 from suite.common.registry import nearest
 from suite.common.typed import as_typed
 from suite.environments import locks, venvs
-from suite.environments.check import check_environment, damage
+from suite.environments.check import check_environment, damage, installed
 from suite.environments.locks import Lock
 
 
@@ -18,9 +19,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and options of `suite env`."""
     subcommands = parser.add_subparsers(dest="subcommand", metavar="create|list|check|remove", required=True)
     create = subcommands.add_parser("create", help="make an environment from its lock, or bring it up to date")
-    create.add_argument("names", nargs="+", metavar="NAME", help="one or several: torch tensorflow-cpu mxnet-cpu")
-    create.add_argument("--recreate", action="store_true", help="start from an empty folder")
-    create.add_argument("--python", metavar="FILE", help="the Python to build on (default: one that the lock supports)")
+    add(create, "names NAME", "one or several: torch tensorflow-cpu mxnet-cpu", nargs="+")
+    add(create, "--recreate", "start from an empty folder")
+    add(create, "--python FILE", "the Python to build on (default: one that the lock supports)")
     subcommands.add_parser("list", help="every environment: state, Python, framework, tried or not")
     check = subcommands.add_parser("check", help="import the framework, compare versions, look for the trainers")
     check.add_argument("name", metavar="NAME")
@@ -105,6 +106,5 @@ def _framework(folder: Path, lock: Lock | None) -> str:
     """Installed version of the framework, read from the folder without starting its Python."""
     if lock is None:
         return "-"
-    places = [str(path) for path in folder.glob("lib/python3.*/site-packages")]
-    distribution = next(iter(metadata.distributions(name=lock.framework, path=places)), None)
+    distribution = installed(folder).get(canonicalize_name(lock.framework))
     return f"{lock.framework} {distribution.version}" if distribution else "-"

@@ -7,38 +7,25 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from suite.commands.arguments import add, add_logs
+
 if TYPE_CHECKING:
     from suite.packaging.write import Packaged
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite package`."""
-    parser.add_argument(
-        "logs", nargs="+", type=Path, metavar="LOGS", help="folder with runs (searched below), or a log"
-    )
-    parser.add_argument("out", type=Path, metavar="OUT", help="folder to write; must not exist")
-    parser.add_argument(
-        "--submitter", default="", metavar="ORG", help="organization; unset: submission_org of the logs"
-    )
-    parser.add_argument("--system", default="", metavar="NAME", help="name of the system; needed for logs of others")
-    parser.add_argument(
-        "--division",
-        choices=("auto", "closed", "open"),
-        default="auto",
-        help="auto: the division of the logs; any other is refused",
-    )
-    parser.add_argument(
-        "--status",
-        choices=("auto", "cloud", "onprem", "preview", "research"),
-        default="auto",
-        help="availability of the system; auto: submission_status of the logs",
-    )
-    parser.add_argument(
-        "--code", type=Path, metavar="DIR", help="the code that ran, for logs that the suite did not write"
-    )
-    parser.add_argument(
-        "--explain", default="", metavar="TEXT", help="why runs of a job are missing; it stands in the package"
-    )
+    add_logs(parser, "logs LOGS")
+    add(parser, "out OUT", "folder to write; must not exist", type=Path)
+    add(parser, "--submitter ORG", "organization; unset: submission_org of the logs", default="")
+    add(parser, "--system NAME", "name of the system; needed for logs of others", default="")
+    text = "auto: the division of the logs; any other is refused"
+    add(parser, "--division", text, choices=("auto", "closed", "open"), default="auto")
+    statuses = ("auto", "cloud", "onprem", "preview", "research")
+    text = "availability of the system; auto: submission_status of the logs"
+    add(parser, "--status", text, choices=statuses, default="auto")
+    add(parser, "--code DIR", "the code that ran, for logs that the suite did not write", type=Path)
+    add(parser, "--explain TEXT", "why runs of a job are missing; it stands in the package", default="")
 
 
 def run(args: argparse.Namespace) -> int:

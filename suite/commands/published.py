@@ -5,33 +5,22 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from suite.commands.arguments import add_format, add_price, check_output, prices, write
+from suite.commands.arguments import add, add_format, add_price, check_output, prices, write
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and options of `suite published`."""
     subcommands = parser.add_subparsers(dest="subcommand", metavar="list", required=True)
     listed = subcommands.add_parser("list", help="published results, filtered")
-    listed.add_argument("--round", metavar="R", help="v0.5, v0.6, v0.7, v1.1, v2.1, v3.0, v3.1, v4.0, or dgx1-article")
-    listed.add_argument("--submitter", metavar="NAME", help="NVIDIA, Google, …; several with commas")
-    listed.add_argument(
-        "--workload", metavar="W", help="resnet50, ssd, maskrcnn, gnmt, transformer, ncf; several with commas"
-    )
-    listed.add_argument("--framework", metavar="F", help="pytorch, tensorflow, mxnet, or part of a framework's name")
-    listed.add_argument("--chips", metavar="N", help="8, a list 1,4,8 or a range 1-16 (0: CPU only)")
-    listed.add_argument("--system", metavar="TEXT", help="part of a system's name or description")
-    listed.add_argument("--division", metavar="D", help="closed or open")
-    listed.add_argument(
-        "--html", type=Path, metavar="OUT", help="one page with an overview and every column, readable offline"
-    )
-    listed.add_argument(
-        "--own",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="DIR",
-        help="with --html: reference results of ours over them",
-    )
+    add(listed, "--round R", "v0.5, v0.6, v0.7, v1.1, v2.1, v3.0, v3.1, v4.0, or dgx1-article")
+    add(listed, "--submitter NAME", "NVIDIA, Google, …; several with commas")
+    add(listed, "--workload W", "resnet50, ssd, maskrcnn, gnmt, transformer, ncf; several with commas")
+    add(listed, "--framework F", "pytorch, tensorflow, mxnet, or part of a framework's name")
+    add(listed, "--chips N", "8, a list 1,4,8 or a range 1-16 (0: CPU only)")
+    add(listed, "--system TEXT", "part of a system's name or description")
+    add(listed, "--division D", "closed or open")
+    add(listed, "--html OUT", "one page with an overview and every column, readable offline", type=Path)
+    add(listed, "--own DIR", "with --html: reference results of ours over them", type=Path, nargs="+", default=[])
     add_format(listed)
     add_price(listed)
 

@@ -11,47 +11,25 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from suite.commands.arguments import add_format, add_price, check_output, counts, prices, write
+from suite.commands.arguments import add, add_format, add_logs, add_price, check_output, counts, prices, write
 from workloads import files
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite report`."""
-    parser.add_argument(
-        "paths", nargs="+", type=Path, metavar="DIR", help="folder with runs (searched below), or a log"
-    )
+    add_logs(parser)
     add_format(parser)
-    parser.add_argument(
-        "--html",
-        type=Path,
-        metavar="OUT",
-        help="write one HTML file with figures, readable offline; replaces an older one",
-    )
-    parser.add_argument(
-        "--to",
-        metavar="ROUND/SUBMITTER/SYSTEM",
-        help="with --html: published results beside ours (suite published list)",
-    )
-    parser.add_argument(
-        "--figures", type=Path, metavar="FOLDER", help="with --html: the figures as SVG and PNG in a new folder"
-    )
-    parser.add_argument(
-        "--follow",
-        action="store_true",
-        help="with --html: write the page again every 10 s until Ctrl-C, and it loads itself",
-    )
-    parser.add_argument(
-        "--predict",
-        type=counts,
-        metavar="N,N,…",
-        help="with --html: what so many devices would bring, as suite scaling predicts it",
-    )
+    text = "write one HTML file with figures, readable offline; replaces an older one"
+    add(parser, "--html OUT", text, type=Path)
+    text = "with --html: published results beside ours (suite published list)"
+    add(parser, "--to ROUND/SUBMITTER/SYSTEM", text)
+    add(parser, "--figures FOLDER", "with --html: the figures as SVG and PNG in a new folder", type=Path)
+    add(parser, "--follow", "with --html: write the page again every 10 s until Ctrl-C, and it loads itself")
+    text = "with --html: what so many devices would bring, as suite scaling predicts it"
+    add(parser, "--predict N,N,…", text, type=counts)
     add_price(parser)
-    parser.add_argument(
-        "--baseline",
-        metavar="KEY=VALUE",
-        help="a table of ratios to the results with device=cpu, gpus=1 or framework=NAME, across the other tables",
-    )
+    text = "a table of ratios to the results with device=cpu, gpus=1 or framework=NAME, across the other tables"
+    add(parser, "--baseline KEY=VALUE", text)
 
 
 def run(args: argparse.Namespace) -> int:

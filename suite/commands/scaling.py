@@ -5,42 +5,27 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from suite.commands.arguments import add_format, add_measured, add_price, check_output, counts, prices, write
+from suite.commands.arguments import add, add_format, add_measured, add_price, check_output, counts, prices, write
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite scaling`."""
     add_measured(parser)
-    parser.add_argument("--devices", type=counts, metavar="N,N,…", help="device counts to predict: 16,64,512")
+    add(parser, "--devices N,N,…", "device counts to predict: 16,64,512", type=counts)
     batch = parser.add_mutually_exclusive_group()
-    batch.add_argument(
-        "--batch-per-device",
-        type=_positive,
-        metavar="B",
-        help="samples a device (default: as on the nearest measured count)",
-    )
-    batch.add_argument(
-        "--batch-global", type=_positive, metavar="B", help="samples of all devices, whatever their number"
-    )
-    parser.add_argument(
-        "--system",
-        metavar="NAME|FILE",
-        help="predict from the parts of a step on dgx1, dgx2, dgxa100, pcie or a system of your own, not by the law of "
-        "published rows; needs runs of two batches on one device. All-reduces among the runs take the place of its links",
-    )
-    parser.add_argument(
-        "--gradient-mb", type=_positive, metavar="MB", help="gradients of a model that is not the reference's"
-    )
+    text = "samples a device (default: as on the nearest measured count)"
+    add(batch, "--batch-per-device B", text, type=_positive)
+    add(batch, "--batch-global B", "samples of all devices, whatever their number", type=_positive)
+    text = "predict from the parts of a step on dgx1, dgx2, dgxa100, pcie or a system of your own, not by the law of "
+    text += "published rows; needs runs of two batches on one device. All-reduces among the runs take the place of its links"
+    add(parser, "--system NAME|FILE", text)
+    add(parser, "--gradient-mb MB", "gradients of a model that is not the reference's", type=_positive)
     add_price(parser)
     add_format(parser)
-    parser.add_argument(
-        "--figures", type=Path, metavar="FOLDER", help="time and efficiency over devices as SVG and PNG in a new folder"
-    )
-    parser.add_argument(
-        "--validate",
-        action="store_true",
-        help="predict every published row without its own time and compare; exit code 1 if a bar is not met",
-    )
+    text = "time and efficiency over devices as SVG and PNG in a new folder"
+    add(parser, "--figures FOLDER", text, type=Path)
+    text = "predict every published row without its own time and compare; exit code 1 if a bar is not met"
+    add(parser, "--validate", text)
 
 
 def _positive(text: str) -> float:

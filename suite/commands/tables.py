@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite.commands.arguments import write
+from suite.commands.arguments import add, add_logs, write
 from workloads.files import read_bytes
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite tables`."""
     from suite.results.render.document import FORMATS
 
-    parser.add_argument("paths", nargs="*", type=Path, metavar="DIR", help="folder with runs, or a log")
-    parser.add_argument("--article", action="store_true", help="the article's own tables too, with its table 7 checked")
-    parser.add_argument("--format", choices=FORMATS, help="markdown (default), csv, json or parquet")
+    add_logs(parser, nargs="*")
+    add(parser, "--article", "the article's own tables too, with its table 7 checked")
+    add(parser, "--format", "markdown (default), csv, json or parquet", choices=FORMATS)
     files = "write tables.md, tables_1_to_6.csv and table_7.csv into FOLDER"
-    parser.add_argument("--output", type=Path, metavar="FOLDER", help=files)
+    add(parser, "--output FOLDER", files, type=Path)
     figure = "the article's figure 6 (time to target over devices, speedup as an inset) as SVG and PNG in a new folder"
-    parser.add_argument("--figures", type=Path, metavar="FOLDER", help=figure)
+    add(parser, "--figures FOLDER", figure, type=Path)
 
 
 def run(args: argparse.Namespace) -> int:

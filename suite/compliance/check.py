@@ -46,6 +46,17 @@ class Verdict:
     why_rules: str = ""
     """Why these rules, where the log does not say."""
 
+    @classmethod
+    def of(cls, path: Path, rules: str, good: str, complaints: Sequence[Complaint], werror: bool) -> Verdict:
+        """The verdict that follows from complaints; `good` is its text if there are none."""
+        passed = not any(werror or not complaint.warning for complaint in complaints)
+        return cls(path, passed, counted(complaints) if complaints else good, rules, tuple(complaints))
+
+
+def counted(complaints: Sequence[Complaint]) -> str:
+    """`1 complaint`, `2 complaints`."""
+    return f"{len(complaints)} complaint{'s' if len(complaints) != 1 else ''}"
+
 
 def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Verdict:
     """Check one log. `rules` is a ruleset of mlperf-logging (`6.1.0`), a name in `suite/compliance/rules` or the path of a rule
@@ -211,7 +222,7 @@ def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complain
     if passed:
         what = "demo target has" if profile == "demo" else "these data have"
         return f"log format valid; {what} no relation to MLPerf"
-    count = f"{len(complaints)} complaint{'s' if len(complaints) > 1 else ''}"
+    count = counted(complaints)
     return f"cut off: the log has no run_stop; {count}" if record.status == "truncated" else count
 
 

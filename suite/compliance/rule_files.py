@@ -10,9 +10,12 @@ import contextlib
 import functools
 import importlib
 import logging
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from logging.handlers import BufferingHandler
 from pathlib import Path
-from typing import IO, Any
+from types import SimpleNamespace
+from typing import Any
 
 import yaml
 
@@ -30,15 +33,8 @@ def parse_rules(text: str) -> Any:
     return yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
 
 
-class _CachedYaml:
-    """Replaces the module `yaml` in the checker, which would parse each rule file again for every log."""
-
-    BaseLoader = yaml.BaseLoader
-
-    @staticmethod
-    def load(stream: IO[str], Loader: object) -> Any:
-        """The content of a rule file, parsed once."""
-        return parse_rules(stream.read())
+_CACHED_YAML = SimpleNamespace(BaseLoader=yaml.BaseLoader, load=lambda stream, Loader: parse_rules(stream.read()))
+"""Replaces the module `yaml` in the checker, which would parse each rule file again for every log."""
 
 
 def restricted_checker(ruleset: str, folders: Sequence[Path] = (), quiet: bool = False, werror: bool = False) -> Any:
@@ -46,7 +42,7 @@ def restricted_checker(ruleset: str, folders: Sequence[Path] = (), quiet: bool =
     from mlperf_logging.compliance_checker import mlp_compliance
 
     allowed = [Path(mlp_compliance.__file__).resolve().parent / f"training_{ruleset}", *folders]
-    mlp_compliance.yaml = _CachedYaml
+    mlp_compliance.yaml = _CACHED_YAML
     mlp_compliance.enqueued_configs.clear()  # a check that stopped early does not clear its queue
 
     class Checker(mlp_compliance.ComplianceChecker):  # type: ignore[misc]
@@ -83,23 +79,13 @@ def restricted_package_checker() -> Iterator[Any]:
         mlp_compliance.make_checker = original
 
 
-class _CapturingHandler(logging.Handler):
-    """Collects log records from level WARNING on, and prints nothing."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.records: list[logging.LogRecord] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record)
-
-
 @contextlib.contextmanager
 def captured_messages() -> Iterator[list[logging.LogRecord]]:
     """Context that collects the checkers' warnings and errors; without a handler the root logger would print them."""
-    root, handler = logging.getLogger(), _CapturingHandler()
+    root, handler = logging.getLogger(), BufferingHandler(capacity=sys.maxsize)
+    handler.setLevel(logging.WARNING)
     root.addHandler(handler)
     try:
-        yield handler.records
+        yield handler.buffer
     finally:
         root.removeHandler(handler)

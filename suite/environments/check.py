@@ -1,7 +1,7 @@
 """Checks whether an environment works: its state, versions, imports, and visible entry points."""
 
-import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -10,18 +10,12 @@ from packaging.utils import canonicalize_name
 
 from suite.common.paths import PROJECT
 from suite.environments import own_package, venvs
-from suite.environments.environment import Environment, installed_versions, libraries_of
+from suite.environments.answers import answer, last_line
+from suite.environments.environment import Environment, libraries_of
 from suite.environments.locks import Lock
 
 IMPORT_SECONDS = 300.0
 """Timeout for importing a framework; the first import from a slow disk takes a minute."""
-
-ENTRY_POINTS_SCRIPT = """
-import importlib.metadata, sys
-for group in sys.argv[1:]:
-    for point in importlib.metadata.entry_points(group=group):
-        print(group, point.name)
-"""
 
 
 @dataclass(frozen=True)
@@ -45,10 +39,16 @@ def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
         else CheckResult(False, f"{status.state} ({status.reason}); update it with: {create}")
     ]
     environment = Environment(name, libraries_of(name, status.python), str(status.python))
-    results.append(_check_versions(environment, status.lock, status.python_version))
+    results.append(_check_versions(status, status.lock))
     results += [_check_import(environment, module) for module in status.lock.imports]
-    results.append(_check_entry_points(environment, project))
+    results.append(_check_entry_points(status.folder, project))
     return results
+
+
+def installed(folder: Path) -> dict[str, metadata.Distribution]:
+    """Canonical name to distribution of what a folder's site-packages hold, read without starting its Python."""
+    places = [str(path) for path in folder.glob("lib/python3.*/site-packages")]
+    return {str(canonicalize_name(item.metadata["Name"])): item for item in metadata.distributions(path=places)}
 
 
 def damage(status: venvs.EnvironmentStatus) -> str:
@@ -59,16 +59,9 @@ def damage(status: venvs.EnvironmentStatus) -> str:
     """
     if status.lock is None or status.state not in ("ready", "outdated"):
         return ""
-    places = [str(path) for path in status.folder.glob("lib/python3.*/site-packages")]
-    distributions = {
-        str(canonicalize_name(item.metadata["Name"])): item for item in metadata.distributions(path=places)
-    }
-    major, minor, *_ = (int(part) for part in status.python_version.split("."))
-    for name, version in status.lock.pins((major, minor)).items() if status.state == "ready" else ():
-        if name not in distributions:
-            return f"{name} is not there"
-        if distributions[name].version != version:
-            return f"{name} is {distributions[name].version} instead of {version}"
+    distributions = installed(status.folder)
+    if status.state == "ready" and (wrong := _other_versions(status, distributions)):
+        return wrong[0]
     for name, distribution in distributions.items():
         lost = [
             file for file in distribution.files or () if file.suffix != ".pyc" and not Path(str(file.locate())).exists()
@@ -78,57 +71,35 @@ def damage(status: venvs.EnvironmentStatus) -> str:
     return ""
 
 
-def _check_versions(environment: Environment, lock: Lock, python_version: str) -> CheckResult:
+def _other_versions(status: venvs.EnvironmentStatus, distributions: Mapping[str, metadata.Distribution]) -> list[str]:
+    """What is not there, or in another version than the lock has it."""
+    pins = status.lock.pins(venvs.parsed_version(status.python_version)) if status.lock else {}
+    found = {name: distributions[name].version if name in distributions else "missing" for name in pins}
+    return [f"{name} {version} instead of {pins[name]}" for name, version in found.items() if version != pins[name]]
+
+
+def _check_versions(status: venvs.EnvironmentStatus, lock: Lock) -> CheckResult:
     """Compare the installed versions with the lock."""
-    major, minor, *_ = (int(part) for part in python_version.split("."))
-    pins = lock.pins((major, minor))
-    try:
-        installed = installed_versions(environment, list(pins))
-    except ValueError as error:
-        return CheckResult(False, str(error))
-    wrong = [
-        f"{package} {version or 'missing'} instead of {pins[package]}"
-        for package, version in installed.items()
-        if version != pins[package]
-    ]
-    if wrong:
+    if wrong := _other_versions(status, installed(status.folder)):
         return CheckResult(False, f"versions: {'; '.join(wrong)}; repair with: suite env create {lock.name} --recreate")
-    return CheckResult(True, f"versions: all {len(pins)} as in {lock.path.name}")
+    count = len(lock.pins(venvs.parsed_version(status.python_version)))
+    return CheckResult(True, f"versions: all {count} as in {lock.path.name}")
 
 
 def _check_import(environment: Environment, module: str) -> CheckResult:
     """Import one module in a separate process."""
     started = time.monotonic()
     code = f"import {module}; print(getattr({module}, '__version__', ''))"
-    succeeded, text = _run_python(environment, code)
-    text = text.splitlines()[-1] if text else ""
-    seconds = time.monotonic() - started
-    return CheckResult(succeeded, f"import {module}: {text if not succeeded else f'{text} in {seconds:.1f} s'}")
+    outcome = answer(environment.command("-c", code), IMPORT_SECONDS)
+    text = f"{last_line(outcome.out)} in {time.monotonic() - started:.1f} s" if outcome.code == 0 else outcome.why
+    return CheckResult(outcome.code == 0, f"import {module}: {text}")
 
 
-def _check_entry_points(environment: Environment, project: Path) -> CheckResult:
+def _check_entry_points(folder: Path, project: Path) -> CheckResult:
     """Check that the workloads and trainers that the package declares are visible in the environment."""
-    declared = own_package.entry_points(project)
-    declared_names = {f"{group} {name}" for group, names in declared.items() for name in names}
-    succeeded, text = _run_python(environment, ENTRY_POINTS_SCRIPT, *declared)
-    if not succeeded:
-        return CheckResult(False, f"entry points: {text}")
-    missing = sorted(declared_names - set(text.splitlines()))
+    declared = {f"{group} {name}" for group, names in own_package.entry_points(project).items() for name in names}
+    points = (point for distribution in installed(folder).values() for point in distribution.entry_points)
+    missing = sorted(declared - {f"{point.group} {point.name}" for point in points})
     if missing:
         return CheckResult(False, f"entry points: not visible: {', '.join(missing)}")
-    return CheckResult(True, f"entry points: all {len(declared_names)} visible")
-
-
-def _run_python(environment: Environment, code: str, *args: str) -> tuple[bool, str]:
-    """Run Python code in the environment: (succeeded, output or the last line of the error)."""
-    command = environment.command("-c", code, *args)
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=IMPORT_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return False, f"no answer within {IMPORT_SECONDS:g} s"
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines()
-        return False, lines[-1] if lines else f"exit code {done.returncode}"
-    return True, done.stdout.strip()
+    return CheckResult(True, f"entry points: all {len(declared)} visible")

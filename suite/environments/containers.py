@@ -14,13 +14,14 @@ import logging
 import os
 import platform
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
+from suite.environments.answers import Answer, answer, last_line
 from suite.launch.base import TUNING_VARIABLES
 
 LOG = logging.getLogger(__name__)
@@ -101,7 +102,7 @@ def container_name(run: str, process: str) -> str:
     return f"suite-{hashlib.sha256(run.encode()).hexdigest()[:12]}-{process}"
 
 
-def from_config(config: Mapping[str, object], gpus: bool) -> Container:
+def from_config(config: Mapping[str, Any], gpus: bool) -> Container:
     """The container that `environment.*` asks for, looked for: what is in the way is said now, not after a clock has started.
 
     Containers that earlier runs left here are ended. Raises ValueError in one line.
@@ -110,7 +111,7 @@ def from_config(config: Mapping[str, object], gpus: bool) -> Container:
     if not image:
         example = {"apptainer": "/path/of/image.sif", "enroot": "/path/of/image.sqsh"}.get(program, "NAME:TAG")
         raise ValueError(f"environment={program} needs an image; type environment.image={example}")
-    mounts, options = (tuple(str(word) for word in _listed(config.get(key))) for key in ("mounts", "options"))
+    mounts, options = (tuple(map(str, config.get(key) or ())) for key in ("mounts", "options"))
     for mount in map(Mount.read, mounts):
         if not Path(mount.source).exists():
             raise ValueError(f"environment.mounts: {mount.source} does not exist here")
@@ -124,26 +125,22 @@ def from_config(config: Mapping[str, object], gpus: bool) -> Container:
     return Container(program, image, image_id, gpus, mounts, options)
 
 
-def _listed(value: object) -> Iterator[object]:
-    return iter(value) if isinstance(value, (list, tuple)) else iter(())
-
-
 def _image_id(program: str, image: str) -> str:
     """The image's digest. Raises ValueError: the daemon does not answer, or has no such image."""
     done = _asked(
         program, "version", "--format={{.Client.Version}}" if program == "podman" else "--format={{.Server.Version}}"
     )
-    if done.returncode != 0:
+    if done.code != 0:
         what = "its daemon does not answer" if program == "docker" else "it does not work here"
         raise ValueError(
-            f"environment={program}: {what}: {last_line(done.stderr) or 'no reason given'}; `{program} version` must work first"
+            f"environment={program}: {what}: {last_line(done.errors) or 'no reason given'}; `{program} version` must work first"
         )
     done = _asked(program, "image", "inspect", "--format={{.Id}}", image)
-    if done.returncode != 0:
+    if done.code != 0:
         raise ValueError(
             f"environment.image={image}: {program} has no such image on this machine; type: {program} pull {image}"
         )
-    return done.stdout.strip()
+    return done.out
 
 
 def _image_file(program: str, image: str) -> str:
@@ -158,34 +155,24 @@ def _image_file(program: str, image: str) -> str:
     path = Path(image).expanduser().absolute()
     if path.exists():
         return str(path)
-    if program == "enroot" and image in _asked(program, "list").stdout.split():
+    if program == "enroot" and image in _asked(program, "list").out.split():
         return image
     also = " and no container that `enroot list` shows" if program == "enroot" else ""
     raise ValueError(f"environment.image={image}: no such file{also}")
 
 
-def _asked(*words: str) -> subprocess.CompletedProcess[str]:
+def _asked(*words: str) -> Answer:
     """What the program says. Raises ValueError if that takes long."""
-    try:
-        return subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise ValueError(
-            f"environment={words[0]}: no answer within {ANSWER_SECONDS:g} s; `{' '.join(words[:2])}` must work first"
-        ) from None
-
-
-def last_line(text: str) -> str:
-    """The last line that says something: docker ends its complaints with where help is. Empty: there is none."""
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("See '", "Run '"))]
-    return lines[-1] if lines else ""
+    outcome = answer(words, ANSWER_SECONDS)
+    if outcome.code is None:
+        raise ValueError(f"environment={words[0]}: {outcome.errors}; `{' '.join(words[:2])}` must work first")
+    return outcome
 
 
 def end_leftovers(program: str) -> None:
     """End containers whose controller, on this machine, is gone: it was killed before it could end them."""
     shown = f'--format={{{{.ID}}}}\t{{{{.Label "{OWNER_LABEL}"}}}}\t{{{{.Label "{RUN_LABEL}"}}}}'
-    for line in _asked(program, "ps", "--all", f"--filter=label={OWNER_LABEL}", shown).stdout.splitlines():
+    for line in _asked(program, "ps", "--all", f"--filter=label={OWNER_LABEL}", shown).out.splitlines():
         number, owner, run = line.split("\t")
         if _is_gone(owner):
             LOG.warning("ended a container that a killed command left%s", f": {run}" if run else "")

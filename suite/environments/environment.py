@@ -7,7 +7,6 @@ runner does not know which of them it starts.
 import json
 import logging
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from suite.common.paths import IN_CHECKOUT, PROJECT, data_root, env_root, mapped
 from suite.common.registry import nearest
 from suite.common.typed import as_typed
 from suite.environments import containers, locks, venvs
-from suite.environments.containers import last_line
+from suite.environments.answers import answer, last_line
 
 LOG = logging.getLogger(__name__)
 
@@ -157,20 +156,13 @@ def installed_versions(
     """
     command = environment.command("-c", VERSIONS_SCRIPT, *packages)
     problem = f"environment {environment.name}: {environment.python} does not answer"
+    outcome = answer(command, timeout_seconds)
+    if outcome.code != 0:
+        raise ValueError(f"{problem}: {outcome.why}")
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_seconds, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise ValueError(f"{problem} within {timeout_seconds:g} s") from None
-    except OSError as error:
-        raise ValueError(f"{problem}: {command[0]}: {error.strerror}") from None
-    if done.returncode != 0:
-        raise ValueError(f"{problem}: {last_line(done.stderr) or f'exit code {done.returncode}'}")
-    try:
-        versions: dict[str, str | None] = json.loads(last_line(done.stdout))
+        versions: dict[str, str | None] = json.loads(last_line(outcome.out))
     except json.JSONDecodeError:
-        raise ValueError(f"{problem} as a Python does: {last_line(done.stdout)!r}") from None
+        raise ValueError(f"{problem} as a Python does: {last_line(outcome.out)!r}") from None
     return versions
 
 

@@ -36,9 +36,8 @@ class Lock:
 
     name: str
     path: Path
-    tried: bool
-    tried_note: str
-    """Where it was tried, or why it was not."""
+    mark: str
+    """`tried: where`, or `not tried: why`."""
     python_first: Version
     python_last: Version
     framework: str
@@ -68,9 +67,9 @@ class Lock:
         return "{}.{} to {}.{}".format(*self.python_first, *self.python_last)
 
     @property
-    def mark(self) -> str:
-        """`tried` or `not tried`, with the note."""
-        return f"{'tried' if self.tried else 'not tried'}: {self.tried_note}"
+    def tried(self) -> bool:
+        """True if somebody has run in it."""
+        return not self.mark.startswith("not")
 
 
 def folder(project: Path = PROJECT) -> Path:
@@ -98,13 +97,11 @@ def _parsed(path: Path, text: str) -> Lock:
     if versions is None:
         raise ValueError(f"{path} does not say which Python it is for: it needs a line like '# python: 3.10-3.13'")
     first_major, first_minor, last_major, last_minor = map(int, versions.groups())
-    tried = "not tried" not in head
     cuda, *architectures = head.get("cuda", "").split(" ")
     return Lock(
         name=path.stem,
         path=path,
-        tried=tried,
-        tried_note=head.get("tried" if tried else "not tried", ""),
+        mark=f"not tried: {head['not tried']}" if "not tried" in head else f"tried: {head.get('tried', '')}",
         python_first=(first_major, first_minor),
         python_last=(last_major, last_minor),
         framework=head.get("framework", ""),

@@ -20,7 +20,8 @@ def is_checkout(project: Path) -> bool:
 def fingerprint(project: Path) -> bytes:
     """Changes whenever an environment's copy of the package must be made anew."""
     if is_checkout(project):
-        return _bytes(project / "setup.cfg")
+        metadata_file = project / "setup.cfg"
+        return metadata_file.read_bytes() if metadata_file.exists() else b""
     return (metadata.distribution(DISTRIBUTION).read_text("RECORD") or "").encode()
 
 
@@ -53,7 +54,3 @@ def entry_points(project: Path) -> dict[str, set[str]]:
         if point.group.startswith("suite."):
             groups.setdefault(point.group, set()).add(point.name)
     return groups
-
-
-def _bytes(path: Path) -> bytes:
-    return path.read_bytes() if path.exists() else b""

@@ -6,7 +6,6 @@ import hashlib
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 from suite.common.paths import PROJECT, env_root
 from suite.common.run_folder import safe_name
 from suite.common.typed import run_command
+from suite.environments.answers import answer
 from workloads import files
 
 PACKAGE_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -106,9 +106,10 @@ def _pip_install(source: Path, scratch: Path, text: str) -> None:
             shutil.copyfile(path, destination)
         source = copy
     options = ("--quiet", "--no-input", "--no-deps", "--no-index", "--no-build-isolation", "--target", str(target))
-    code, output = run_and_capture([sys.executable, "-m", "pip", "install", *options, str(source)], INSTALL_SECONDS)
-    if code:
-        raise ValueError(f"plugins={text}: pip cannot install it: {_error_line(output)}; {REPAIR_HINT}")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install"]
+    outcome = answer([*pip, *options, str(source)], INSTALL_SECONDS, without=("PYTHONHOME",))
+    if outcome.code != 0:
+        raise ValueError(f"plugins={text}: pip cannot install it: {_error_line(outcome.errors)}; {REPAIR_HINT}")
     hidden = [name for name in ("suite", "workloads", "run_suite.py") if (target / name).exists()]
     if hidden:
         raise ValueError(f"plugins={text}: it would hide the suite's own {hidden[0]}; give its package another name")
@@ -127,19 +128,3 @@ def _error_line(output: str) -> str:
         return lines[ends[0] - 1]
     errors = [line for line in lines if "error" in line.lower()]
     return (errors or lines or ["no output"])[-1].removeprefix("ERROR: ")
-
-
-def run_and_capture(command: list[str], timeout_seconds: float) -> tuple[int, str]:
-    """Exit code and output (both streams) of a command."""
-    variables = {key: value for key, value in os.environ.items() if key != "PYTHONHOME"}
-    variables |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    try:
-        done = subprocess.run(
-            command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            timeout=timeout_seconds, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return 1, f"no answer within {timeout_seconds:g} s"
-    except OSError as error:
-        return 1, f"{command[0]}: {error.strerror}"
-    return done.returncode, done.stdout.decode(errors="replace").strip()

@@ -10,18 +10,20 @@ already is used as it is. Nothing is downloaded.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from suite.common import registry
 from suite.common.study import load_study
+from suite.environments.answers import answer
 from suite.environments.environment import Environment, installed_versions
-from suite.environments.plugin_install import install, plugin_source, run_and_capture
+from suite.environments.plugin_install import install, plugin_source
 from suite.launch.base import Framework
 from workloads.api import Dataset, Workload
 
@@ -98,15 +100,14 @@ def check_trainer(environment: Environment, workload: str, framework: str, plugi
     plugin = next((plugin for plugin in plugins if (registry.TRAINERS, trainer) in plugin.entry_points), None)
     if plugin is None:
         return
-    code, output = run_and_capture(
-        environment.command("-c", TRAINER_CHECK_SCRIPT, workload, framework), TRAINER_CHECK_SECONDS
-    )
-    if code:
-        reason = output.splitlines()[-1] if output else f"exit code {code}"
+    command = environment.command("-c", TRAINER_CHECK_SCRIPT, workload, framework)
+    outcome = answer(command, TRAINER_CHECK_SECONDS, without=("PYTHONHOME",))
+    if outcome.code != 0:
         mounted = environment.argv_prefix and environment.container is None and plugin.folder
         hint = f"{IMPORT_HINT}{f' and {plugin.folder} mounted' if mounted else ''}"
         raise ValueError(
-            f"plugins={plugin.argument}: trainer {trainer} cannot be used in environment {environment.name}: {reason}; {hint}"
+            f"plugins={plugin.argument}: trainer {trainer} cannot be used in environment {environment.name}: {outcome.why}; "
+            f"{hint}"
         )
 
 
@@ -163,29 +164,25 @@ def _check_unique_names() -> None:
 
 def _check_loadable(plugin: Plugin) -> None:
     """Load everything but the trainers, which need their framework, and check the types."""
-    kinds = {registry.WORKLOADS: Workload, registry.DATASETS: Dataset}
-    loaders = {
-        registry.WORKLOADS: registry.load_workload,
-        registry.DATASETS: registry.load_dataset,
-        registry.FRAMEWORKS: registry.load_framework,
-        registry.STUDIES: registry.load_study,
+    loaders: dict[str, tuple[Callable[[str], Any], type]] = {
+        registry.WORKLOADS: (registry.load_workload, Workload),
+        registry.DATASETS: (registry.load_dataset, Dataset),
+        registry.FRAMEWORKS: (registry.load_framework, Framework),
+        registry.STUDIES: (registry.load_study, object),
     }
     for group, name in plugin.entry_points:
         if group == registry.TRAINERS:
             continue
         what = f"plugins={plugin.argument}: its {group.removeprefix('suite.').removesuffix('s')} '{name}'"
+        load, wanted = loaders[group]
         try:
-            loaded = loaders[group](name)
+            loaded = load(name)
         except (Exception, SystemExit) as error:
             first = (str(error).splitlines() or [""])[0]
             raise ValueError(f"{what} cannot be imported: {type(error).__name__}: {first}; {IMPORT_HINT}") from None
         if group == registry.STUDIES:
             load_study(name)  # says itself what is wrong with a description
             continue
-        if group == registry.FRAMEWORKS:
-            good = isinstance(loaded, Framework)
-        else:
-            kind = loaded if isinstance(loaded, type) else type(loaded)
-            good = issubclass(kind, kinds[group])
-        if not good or loaded.name != name:
+        kind = loaded if isinstance(loaded, type) and group != registry.FRAMEWORKS else type(loaded)
+        if not issubclass(kind, wanted) or loaded.name != name:
             raise ValueError(f"{what} is {loaded!r}; see docs/adding_a_workload.md for what is needed")

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from suite.common.paths import PROJECT, env_root
 from suite.environments import locks, own_package
+from suite.environments.answers import answer
 from suite.environments.locks import Lock, Version
 from workloads import files
 
@@ -111,7 +111,7 @@ def create(
             say(f"{name}: {current.lock.mark}")
         keep = (
             current.state == "outdated"
-            and current.lock.supports(_parse_version(current.python_version))
+            and current.lock.supports(parsed_version(current.python_version))
             and not recreate
         )
         _make(current, keep, python, say, project)
@@ -129,25 +129,30 @@ def _make(current: EnvironmentStatus, keep: bool, python: str | None, say: Say, 
         _run([base, "-m", "venv", str(folder)])
     (folder / MARKER).unlink(missing_ok=True)
     version = _python_version(str(current.python))
-    if version is None or not lock.supports(_parse_version(version)):
+    if version is None or not lock.supports(parsed_version(version)):
         raise ValueError(f"environment {name} needs Python {lock.python_range}, found {version} at {current.python}")
-    pip = [str(current.python), "-m", "pip", "install", "--quiet", "--no-input", "--no-deps"]
-    say(f"{name}: installing {len(lock.pins(_parse_version(version)))} packages; a framework takes a minute or more")
+    pip = [
+        str(current.python),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+        "--no-input",
+        "--no-deps",
+    ]
+    say(f"{name}: installing {len(lock.pins(parsed_version(version)))} packages; a framework takes a minute or more")
     _run([*pip, "--requirement", str(lock.path)])
     # Two builds of one checkout at once would write the same metadata folder.
     with _exclusive_lock("install", lambda line: None):
         if own_package.is_checkout(project):
             _run([*pip, "--no-build-isolation", "--editable", str(project)])
         else:
-            own_package.copy_into(_site_packages(folder, version))
+            own_package.copy_into(next(folder.glob("lib/python3.*/site-packages")))
     marker = {"digest": locks.digest(lock, project), "python": version, "project": str(project)}
     unfinished = folder / f"{MARKER}.new"
     unfinished.write_text(json.dumps(marker), encoding="utf-8")
     unfinished.replace(folder / MARKER)
-
-
-def _site_packages(folder: Path, version: str) -> Path:
-    return folder / "lib" / "python{}.{}".format(*_parse_version(version)) / "site-packages"
 
 
 def remove(name: str, say: Say = print, project: Path = PROJECT) -> None:
@@ -169,7 +174,7 @@ def find_python(lock: Lock, requested: str | None = None) -> str:
     names = [f"python{first[0]}.{minor}" for minor in range(last[1], first[1] - 1, -1)]
     for candidate in [requested] if requested else [sys.executable, *names]:
         version = _python_version(candidate)
-        if version and lock.supports(_parse_version(version)):
+        if version and lock.supports(parsed_version(version)):
             return candidate
         if requested:
             problem = f"{requested} is Python {version}" if version else f"{requested} does not run"
@@ -184,14 +189,12 @@ def find_python(lock: Lock, requested: str | None = None) -> str:
 def _python_version(python: str) -> str | None:
     """Version of an interpreter, `3.11.7`; None if it does not run."""
     code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
-    try:
-        done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    outcome = answer([python, "-c", code], 60)
+    return outcome.out if outcome.code == 0 else None
 
 
-def _parse_version(text: str) -> Version:
+def parsed_version(text: str) -> Version:
+    """(3, 11) of `3.11.7`."""
     major, minor, *_ = (int(part) for part in text.split("."))
     return major, minor
 
@@ -221,14 +224,10 @@ def _delete_folder(folder: Path) -> None:
 def _run(command: list[str]) -> None:
     """Run a command quietly. Raises CommandFailed with its last lines."""
     # A PYTHONPATH would make pip believe that packages are there which the environment does not have.
-    variables = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
-    variables["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
-    done = subprocess.run(
-        command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-    )
-    if done.returncode != 0:
-        lines = done.stdout.decode(errors="replace").strip().splitlines()[-ERROR_LINES:]
-        raise CommandFailed("\n".join([f"failed with exit code {done.returncode}: {' '.join(command)}", *lines]))
+    outcome = answer(command, without=("PYTHONPATH", "PYTHONHOME"))
+    if outcome.code != 0:
+        lines = f"{outcome.out}\n{outcome.errors}".strip().splitlines()[-ERROR_LINES:]
+        raise CommandFailed("\n".join([f"failed with exit code {outcome.code}: {' '.join(command)}", *lines]))
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import logging
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from suite.compliance.check import RULESET, Verdict
@@ -37,9 +38,7 @@ def check_seeds(place: Path, logs: Sequence[Path], records: Sequence[RunRecord],
         except Exception as error:  # the tool met a line that it did not expect
             texts = [f"the checker stopped with {type(error).__name__}"]
     complaints = [_seed_complaint(text, place, opened) for text in texts if text.strip()][:20]
-    passed = not any(werror or not complaint.warning for complaint in complaints)
-    text = f"{len(complaints)} complaints" if complaints else "every run has a seed of its own"
-    return Verdict(place, passed, text, f"seed_checker {SEED_RULESET}", tuple(complaints))
+    return Verdict.of(place, f"seed_checker {SEED_RULESET}", "every run has a seed of its own", complaints, werror)
 
 
 def _argument(record: logging.LogRecord) -> str:
@@ -79,9 +78,8 @@ def check_package(folder: Path, werror: bool = False) -> Verdict:
         complaints.append(crashed)
     elif not good and all(complaint.warning for complaint in complaints):
         complaints.append(Complaint("", 0, "errors", "none", "see the complaints above"))
-    passed = good and not any(werror or not complaint.warning for complaint in complaints)
-    text = "no errors" if good else "errors"
-    return Verdict(folder, passed, text, f"package_checker {RULESET}", tuple(complaints))
+    verdict = Verdict.of(folder, f"package_checker {RULESET}", "", complaints, werror)
+    return replace(verdict, passed=good and verdict.passed, text="no errors" if good else "errors")
 
 
 def _explained(record: logging.LogRecord, folder: Path) -> Complaint | None:
@@ -94,10 +92,8 @@ def _explained(record: logging.LogRecord, folder: Path) -> Complaint | None:
     if "do not comply, directory cannot be accepted" in template:
         do = "see the verdict on each log; run the set again"
         return Complaint("", 0, f"{below[0]} logs of a set that do not comply", "at most one", do)
-    if template.startswith(" Skipping benchmark"):
-        return None  # said in the notes of a package and in docs/packaging.md: the tool has no rules for it
-    if template.startswith(("Detected %d total files", "Unknown files", " 1 file does not comply")):
-        return None
-    if template.startswith((" %s", " Found parsing errors", "  %s", "   ^^  %s")):
+    # A benchmark is skipped that the tool has no rules for: a package's notes and docs/packaging.md say so.
+    known = (" Skipping benchmark", "Detected %d total files", "Unknown files", " 1 file does not comply")
+    if template.startswith((*known, " %s", " Found parsing errors", "  %s", "   ^^  %s")):
         return None
     return Complaint("", 0, clean(record.getMessage()), "no such message", "see docs/packaging.md", warning=True)

@@ -42,7 +42,11 @@ def choose_runs(runs: Sequence[Run], explanation: str = "") -> list[ChosenRuns]:
 
     `explanation`: why runs of a job are not among them, which stands in the package; without one they may not be missing.
     """
-    notes = [_left_out_note(run) for run in runs if _never_started(run)]
+    notes = [
+        f"left out: {clean(run.name)} has no log in which the clock started ({clean(run.status, 40)})"
+        for run in runs
+        if _never_started(run)
+    ]
     records = [_submittable_record(run) for run in runs if not _never_started(run)]
     notes += _explained(_missing(runs), explanation)
     benchmarks: dict[str, list[RunRecord]] = {}
@@ -101,10 +105,6 @@ def _explained(missing: Mapping[str, Sequence[int]], explanation: str) -> list[s
             '--explain "…", which stands in the package'
         )
     return [f"{text}: {clean(explanation, 400)}" for text in texts]
-
-
-def _left_out_note(run: Run) -> str:
-    return f"left out: {clean(run.name)} has no log in which the clock started ({clean(run.status, 40)})"
 
 
 def _submittable_record(run: Run) -> RunRecord:
@@ -184,12 +184,12 @@ def _command_for_missing_runs(record: RunRecord) -> str:
     job = record.path.parent.parent
     words = typed_words(settings, recorded_machine(record))
     kinds = (workload_name(settings.workload), settings.framework, settings.profile, settings.devices or 1)
-    said = {
+    in_the_name = {
         key: word for key, word in words.items() if not is_in_name(key) or safe_name(f"-{word}") in safe_name(job.name)
     }
     for device in ("auto", settings.device):
-        if named(*kinds, device, list(said.values())) == job.name:
-            words = {key: word for key, word in said.items() if key != "device" or device != "auto"}
+        if named(*kinds, device, list(in_the_name.values())) == job.name:
+            words = {key: word for key, word in in_the_name.items() if key != "device" or device != "auto"}
     arguments = shlex.join([*words.values(), clean(f"output={job.parent}", 300), "resume=true"])
     return f"type python run_suite.py {arguments}"
 

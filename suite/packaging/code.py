@@ -26,17 +26,9 @@ from workloads import files
 from workloads.api import Json
 
 _COMMON = (
-    *("run_suite.py", "setup.cfg", "pyproject.toml", "Makefile", "LICENSE", "README.md"),
-    *(
-        "suite",
-        "conf",
-        "environments",
-        "workloads/__init__.py",
-        "workloads/api",
-        "workloads/common",
-        "workloads/frameworks",
-    ),
-)
+    "run_suite.py", "setup.cfg", "pyproject.toml", "Makefile", "LICENSE", "README.md", "suite", "conf",
+    "environments", "workloads/__init__.py", "workloads/api", "workloads/common", "workloads/frameworks",
+)  # fmt: skip
 """What every workload needs, below the repository's root."""
 _BYTES_LIMIT = 200 << 20
 """Most bytes of code that are copied."""
@@ -97,13 +89,8 @@ def _source(folder: Path, paths: Sequence[str], records: Sequence[RunRecord]) ->
         shown = ", ".join(commit[:12] for commit in known[:5])
         raise ValueError(f"the runs are of commits whose code differs ({shown}); package each of them separately")
     _extract(folder, known[0], paths)
-    dirty = any(_changed(record) for record in records)
+    dirty = any(recorded_machine(record)["git"].get("dirty") is True for record in records)
     return [f"files differed from commit {known[0][:12]} when the runs were made: add the difference"] if dirty else []
-
-
-def _changed(record: RunRecord) -> bool:
-    git = recorded_machine(record)["git"]
-    return isinstance(git, dict) and git.get("dirty") is True
 
 
 def _git(*arguments: str) -> bytes:

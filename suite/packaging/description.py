@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from suite.common.registry import nearest
@@ -19,16 +20,15 @@ from workloads.api import Json
 RULESET = "1.0.0"
 """The first ruleset with rules for descriptions; 0.7.0 only requires that the file exists and names a division."""
 FIELDS = (
-    *("submitter", "division", "status", "system_name", "number_of_nodes"),
-    *("host_processors_per_node", "host_processor_model_name", "host_processor_core_count"),
-    *("host_processor_vcpu_count", "host_processor_frequency", "host_processor_caches", "host_processor_interconnect"),
-    *("host_memory_capacity", "host_storage_type", "host_storage_capacity", "host_networking"),
-    *("host_networking_topology", "host_memory_configuration", "accelerators_per_node", "accelerator_model_name"),
-    *("accelerator_host_interconnect", "accelerator_frequency", "accelerator_on-chip_memories"),
-    *("accelerator_memory_configuration", "accelerator_memory_capacity", "accelerator_interconnect"),
-    *("accelerator_interconnect_topology", "cooling", "hw_notes", "framework", "other_software_stack"),
-    *("operating_system", "sw_notes"),
-)
+    "submitter", "division", "status", "system_name", "number_of_nodes", "host_processors_per_node",
+    "host_processor_model_name", "host_processor_core_count", "host_processor_vcpu_count",
+    "host_processor_frequency", "host_processor_caches", "host_processor_interconnect", "host_memory_capacity",
+    "host_storage_type", "host_storage_capacity", "host_networking", "host_networking_topology",
+    "host_memory_configuration", "accelerators_per_node", "accelerator_model_name", "accelerator_host_interconnect",
+    "accelerator_frequency", "accelerator_on-chip_memories", "accelerator_memory_configuration",
+    "accelerator_memory_capacity", "accelerator_interconnect", "accelerator_interconnect_topology", "cooling",
+    "hw_notes", "framework", "other_software_stack", "operating_system", "sw_notes",
+)  # fmt: skip
 """All 33, in the order of the published files (mlperf-logging 4.1.68, system_desc_checker)."""
 _BYTES_LIMIT = 1 << 20
 _START_FROM = "start from a description that `suite package` wrote"
@@ -36,11 +36,9 @@ _START_FROM = "start from a description that `suite package` wrote"
 
 def fields_to_fill_in(fields: Mapping[str, Json]) -> list[str]:
     """The empty fields, for the user to fill in."""
-    without = (
-        () if fields.get("accelerators_per_node") != "0" else tuple(name for name in FIELDS if "accelerator" in name)
-    )
-    optional = ("hw_notes", "sw_notes", *without)
-    return [name for name in FIELDS if not fields.get(name) and name not in optional]
+    none = fields.get("accelerators_per_node") == "0"
+    wanted = (name for name in FIELDS if not name.endswith("_notes") and not (none and "accelerator" in name))
+    return [name for name in wanted if not fields.get(name)]
 
 
 def check_description(folder: Path, system: str, werror: bool = False) -> Verdict:
@@ -49,14 +47,13 @@ def check_description(folder: Path, system: str, werror: bool = False) -> Verdic
     complaints = list(_complaints(folder, path))
     if not complaints:
         complaints = list(_checker_complaints(path))
-    text, remarks = f"all {len(FIELDS)} fields are there", list[str]()
-    if complaints:
-        text = f"{len(complaints)} complaint{'s' if len(complaints) > 1 else ''}"
-    elif empty := fields_to_fill_in(files.read_json(path)):
-        text = f"{text}, {len(empty)} of them empty"
-        remarks.append(f"empty, which is allowed and tells nothing of the system: {', '.join(empty)}")
-    passed = not any(werror or not complaint.warning for complaint in complaints)
-    return Verdict(path, passed, text, f"system_desc_checker {RULESET}", tuple(complaints), tuple(remarks))
+    verdict = Verdict.of(
+        path, f"system_desc_checker {RULESET}", f"all {len(FIELDS)} fields are there", complaints, werror
+    )
+    if complaints or not (empty := fields_to_fill_in(files.read_json(path))):
+        return verdict
+    remark = f"empty, which is allowed and tells nothing of the system: {', '.join(empty)}"
+    return replace(verdict, text=f"{verdict.text}, {len(empty)} of them empty", remarks=(remark,))
 
 
 def _complaints(folder: Path, path: Path) -> Iterator[Complaint]:

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from suite.common.run_folder import machine_folder
-from suite.packaging.untrusted import (
-    as_count,
-    as_list,
-    as_object,
-    clean_text,
-    count_text,
-    gib_text,
-    json_file_object,
-)
+from suite.packaging.untrusted import Recorded
 from suite.results.logs.record import RunRecord
-from workloads.api import Json
 
 _NODES_LIMIT = 10_000
 
@@ -29,25 +21,24 @@ class RecordedHost:
     """Empty for the only machine of a run."""
     interface: str
     """Where the other nodes reach it: `eth0`, `ib0`."""
-    topology: Mapping[str, Json]
-    hardware: Mapping[str, Json]
+    topology: Recorded
+    hardware: Recorded
 
 
 def recorded_hosts(record: RunRecord) -> list[RecordedHost]:
     """The nodes of a run in the order of their devices, at least one."""
     folder = record.path.parent
-    run = json_file_object(folder / "run.json")
-    hardware = as_object(run.get("hardware"))
-    hosts = [as_object(host) for host in as_list(run.get("hosts"))[:_NODES_LIMIT]]
+    run = Recorded.read(folder / "run.json")
+    hardware, hosts = run.part("hardware"), run.parts("hosts", _NODES_LIMIT)
     if len(hosts) < 2:
-        return [RecordedHost("", "", json_file_object(folder / "topology.json"), hardware)]
-    parts = [as_object(part) for part in as_list(hardware.get("nodes"))]
-    parts += [{} for _ in hosts[len(parts) :]]
+        return [RecordedHost("", "", Recorded.read(folder / "topology.json"), hardware)]
+    parts = hardware.parts("nodes", len(hosts))
+    parts += [Recorded({})] * (len(hosts) - len(parts))
     nodes = []
-    for host, part in zip(hosts, parts[: len(hosts)], strict=True):
-        name = clean_text(host.get("name"))
-        topology = json_file_object(machine_folder(folder, name, len(hosts)) / "topology.json")
-        nodes.append(RecordedHost(name, clean_text(host.get("interface")), topology, part))
+    for host, part in zip(hosts, parts, strict=True):
+        name = host.text("name")
+        topology = Recorded.read(machine_folder(folder, name, len(hosts)) / "topology.json")
+        nodes.append(RecordedHost(name, host.text("interface"), topology, part))
     return nodes
 
 
@@ -63,29 +54,21 @@ def hosts_note(nodes: Sequence[RecordedHost], device: str) -> str:
 
 def networking(node: RecordedHost) -> str:
     """The interface that leads to the other nodes, `eth0, 25000 Mbit/s, driver mlx5_core`, and InfiniBand's ports."""
-    network = as_object(node.topology.get("network"))
-    interfaces = [as_object(item) for item in as_list(network.get("interfaces"))[:1000]]
-    own = next((item for item in interfaces if node.interface and item.get("name") == node.interface), {})
-    speed, driver = as_count(own.get("megabits_per_second")), clean_text(own.get("driver"))
-    parts = [node.interface] if node.interface else []
-    parts += [f"{speed} Mbit/s"] if speed else []
-    parts += [f"driver {driver}"] if driver else []
-    for port in map(as_object, as_list(network.get("infiniband"))[:100]):
-        words = (clean_text(port.get(key)) for key in ("device", "link_layer", "rate"))
-        parts.append(" ".join(word for word in words if word))
-    return ", ".join(part for part in parts if part)
+    network = node.topology.part("network")
+    named = (item for item in network.parts("interfaces") if node.interface and item.text("name") == node.interface)
+    chosen = next(named, Recorded({}))
+    speed, driver = chosen.count("megabits_per_second"), chosen.text("driver")
+    parts = [node.interface, f"{speed} Mbit/s" if speed else "", f"driver {driver}" if driver else ""]
+    for port in network.parts("infiniband", 100):
+        parts.append(" ".join(filter(None, map(port.text, ("device", "link_layer", "rate")))))
+    return ", ".join(filter(None, parts))
 
 
 def _hardware_text(node: RecordedHost, device: str) -> str:
     part = node.hardware
-    cores = as_count(part.get("cpu_cores"))
-    words = [clean_text(part.get("cpu_model"))] + ([f"{cores} cores"] if cores else [])
-    words.append(gib_text(part.get("memory_bytes")))
+    cores = part.count("cpu_cores")
+    words = [part.text("cpu_model"), f"{cores} cores" if cores else "", part.gib("memory_bytes")]
     if device != "cpu":
-        models: dict[str, int] = {}
-        for gpu in as_list(part.get("gpus"))[:1000]:
-            name = clean_text(as_object(gpu).get("name")) or "GPU"
-            models[name] = models.get(name, 0) + 1
-        words += [f"{count_text(count)} x {name}" for name, count in models.items()]
-    words.append(networking(node))
-    return ", ".join(word for word in words if word)
+        models = Counter(gpu.text("name") or "GPU" for gpu in part.parts("gpus"))
+        words += [f"{count} x {name}" for name, count in models.items()]
+    return ", ".join(filter(None, [*words, networking(node)]))

@@ -6,18 +6,11 @@ each is made of stands in `hw_notes`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from suite.packaging.description import FIELDS
 from suite.packaging.recorded_hosts import RecordedHost, hosts_note, networking, recorded_hosts
-from suite.packaging.untrusted import (
-    as_count,
-    as_list,
-    as_object,
-    clean_text,
-    count_text,
-    gib_text,
-)
+from suite.packaging.untrusted import Recorded, as_list
 from suite.packaging.words import recorded_machine
 from suite.results.logs.events import number
 from suite.results.logs.record import RunRecord, RunSettings
@@ -25,7 +18,6 @@ from suite.results.text import clean
 from workloads.api import Json
 
 _FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "Apache MXNet"}
-JsonObject = Mapping[str, Json]
 
 
 def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:
@@ -43,74 +35,79 @@ def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:
 
 
 _EQUAL_IN_ALL_RUNS = (
-    *("host_processors_per_node", "host_processor_model_name", "host_processor_core_count", "host_memory_capacity"),
-    *("accelerators_per_node", "accelerator_model_name", "accelerator_memory_capacity", "framework", "number_of_nodes"),
-)
+    "host_processors_per_node", "host_processor_model_name", "host_processor_core_count", "host_memory_capacity",
+    "accelerators_per_node", "accelerator_model_name", "accelerator_memory_capacity", "framework",
+    "number_of_nodes",
+)  # fmt: skip
 
 
 def _fields_of_run(record: RunRecord) -> dict[str, Json]:
     """All 33 fields: what is equal on all nodes of the run, and all of them in the notes."""
-    settings, versions = record.settings, as_object(recorded_machine(record)["versions"])
-    nodes = recorded_hosts(record)
-    each = [_fields_of_node(settings, versions, node) for node in nodes]
+    nodes, versions = recorded_hosts(record), Recorded(recorded_machine(record)["versions"])
+    each = [_fields_of_node(record.settings, versions, node) for node in nodes]
     fields = {name: each[0][name] if all(other[name] == each[0][name] for other in each) else "" for name in FIELDS}
     if len(nodes) > 1:
-        notes = (str(fields["hw_notes"]), hosts_note(nodes, settings.device))
+        notes = (str(fields["hw_notes"]), hosts_note(nodes, record.settings.device))
         fields["hw_notes"] = "; ".join(note for note in notes if note)
     return fields
 
 
-def _fields_of_node(settings: RunSettings, versions: JsonObject, node: RecordedHost) -> dict[str, Json]:
+def _fields_of_node(settings: RunSettings, versions: Recorded, node: RecordedHost) -> dict[str, Json]:
     """All 33 fields; counts are texts. Processor and thread counts are those of one processor, as in published files."""
     topology, hardware = node.topology, node.hardware
-    cpu = as_object(topology.get("cpu"))
-    sockets = as_count(cpu.get("sockets"))
+    cpu = topology.part("cpu")
     framework = clean(settings.framework, 60)
     fields: dict[str, Json] = dict.fromkeys(FIELDS, "")
     fields |= {
-        "number_of_nodes": count_text(settings.nodes),
-        "host_processors_per_node": count_text(sockets),
-        "host_processor_model_name": clean_text(cpu.get("model")) or clean_text(hardware.get("cpu_model")),
-        "host_processor_core_count": _per_socket(cpu.get("cores"), sockets),
-        "host_processor_vcpu_count": _per_socket(cpu.get("threads"), sockets),
-        "host_processor_frequency": _with_unit(cpu.get("clock_max_mhz"), "MHz"),
-        "host_processor_caches": _caches(cpu.get("caches")),
-        "host_memory_capacity": gib_text(topology.get("memory_bytes") or hardware.get("memory_bytes")),
+        "number_of_nodes": _known(settings.nodes),
+        "host_processors_per_node": cpu.count_text("sockets"),
+        "host_processor_model_name": cpu.text("model") or hardware.text("cpu_model"),
+        "host_processor_core_count": _per_socket(cpu, "cores"),
+        "host_processor_vcpu_count": _per_socket(cpu, "threads"),
+        "host_processor_frequency": cpu.count_text("clock_max_mhz", "MHz"),
+        "host_processor_caches": _caches(cpu),
+        "host_memory_capacity": topology.gib("memory_bytes") or hardware.gib("memory_bytes"),
         "host_networking": networking(node) if (settings.nodes or 1) > 1 else "",
         "framework": f"{_FRAMEWORKS.get(framework, framework)} {clean(settings.framework_version, 60)}".strip(),
         "other_software_stack": _software_stack(topology, versions),
-        "operating_system": clean_text(hardware.get("os")) or clean_text(topology.get("kernel")),
+        "operating_system": hardware.text("os") or topology.text("kernel"),
         "hw_notes": _hardware_notes(settings, topology),
         "sw_notes": _software_notes(settings),
     }
     return fields | _accelerators(settings, topology, hardware)
 
 
-def _accelerators(settings: RunSettings, topology: JsonObject, hardware: JsonObject) -> dict[str, Json]:
+def _used(settings: RunSettings) -> int | None:
+    """Devices of one node."""
+    return settings.devices // (settings.nodes or 1) if settings.devices is not None else None
+
+
+def _accelerators(settings: RunSettings, topology: Recorded, hardware: Recorded) -> dict[str, Json]:
     """The fields of the GPUs; `0` accelerators for a run on CPU cores, empty fields if the log does not name the device."""
     if settings.device == "cpu":
         return {"accelerators_per_node": "0"}
-    used = settings.devices // (settings.nodes or 1) if settings.devices is not None else None
-    gpus = [as_object(item) for item in as_list(topology.get("gpus")) or as_list(hardware.get("gpus"))][:used]
+    used = _used(settings)
+    gpus = (topology.parts("gpus") or hardware.parts("gpus"))[:used]
     if not gpus:
-        return {"accelerators_per_node": count_text(used)}
-    links = [as_list(row)[:used] for row in as_list(topology.get("gpu_nvlink"))[:used]]
-    paths = [as_list(row)[:used] for row in as_list(topology.get("gpu_pcie"))[:used]]
+        return {"accelerators_per_node": _known(used)}
+    links, paths = (
+        [as_list(row)[:used] for row in topology.listed(f"gpu_{kind}")[:used]] for kind in ("nvlink", "pcie")
+    )
     return {
-        "accelerators_per_node": count_text(used),
-        "accelerator_model_name": _common_text([clean_text(gpu.get("name")) for gpu in gpus]),
-        "accelerator_frequency": _common_text([_with_unit(gpu.get("clock_max_mhz"), "MHz") for gpu in gpus]),
-        "accelerator_memory_capacity": _common_text([gib_text(gpu.get("memory_bytes")) for gpu in gpus]),
+        "accelerators_per_node": _known(used),
+        "accelerator_model_name": _common_text(gpu.text("name") for gpu in gpus),
+        "accelerator_frequency": _common_text(gpu.count_text("clock_max_mhz", "MHz") for gpu in gpus),
+        "accelerator_memory_capacity": _common_text(gpu.gib("memory_bytes") for gpu in gpus),
         "accelerator_interconnect": _interconnect(links, gpus),
         "accelerator_interconnect_topology": _interconnect_topology(links, paths),
     }
 
 
-def _interconnect(links: list[list[Json]], gpus: list[dict[str, Json]]) -> str:
+def _interconnect(links: list[list[Json]], gpus: list[Recorded]) -> str:
     pairs = [link for row in links for link in row if link is not None]
     if not pairs or len(gpus) < 2:
         return ""
-    count = _common_text([count_text(as_count(gpu.get("nvlinks_active"))) for gpu in gpus])
+    count = _common_text(gpu.count_text("nvlinks_active") for gpu in gpus)
     if all(pairs):
         return f"NVLink, {count} links active per device" if count else "NVLink"
     return "NVLink between some, PCIe between others" if any(pairs) else "PCIe"
@@ -122,45 +119,42 @@ def _interconnect_topology(links: list[list[Json]], paths: list[list[Json]]) -> 
     for row, ways in enumerate(paths):
         for column, way in enumerate(ways[row + 1 :], start=row + 1):
             linked = row < len(links) and column < len(links[row]) and links[row][column] is True
-            links_text.append(f"{row}-{column} {'NVLink' if linked else clean_text(way) or 'unknown'}")
+            kind = clean(way) if isinstance(way, str) else ""
+            links_text.append(f"{row}-{column} {'NVLink' if linked else kind or 'unknown'}")
     kinds = {word.partition(" ")[2] for word in links_text}
     return f"{kinds.pop()} between each two" if len(kinds) == 1 else ", ".join(links_text)
 
 
-def _caches(value: Json) -> str:
+def _caches(cpu: Recorded) -> str:
     """The caches of the whole machine: `L1 data 48 KiB x 2, L3 unified 32 MiB x 1`."""
-    caches = [as_object(item) for item in as_list(value)][:20]
     return ", ".join(
-        f"L{count_text(as_count(cache.get('level')))} {clean_text(cache.get('kind'))} {_kib(cache.get('size_bytes'))} "
-        f"x {count_text(as_count(cache.get('count')))}"
-        for cache in caches
+        f"L{cache.count_text('level')} {cache.text('kind')} {_kib(cache.count('size_bytes') or 0)} "
+        f"x {cache.count_text('count')}"
+        for cache in cpu.parts("caches", 20)
     )
 
 
-def _software_stack(topology: JsonObject, versions: JsonObject) -> dict[str, Json]:
+def _software_stack(topology: Recorded, versions: Recorded) -> dict[str, Json]:
     """Versions of all recorded software except the framework."""
-    software = {clean(str(name), 60): clean_text(value) for name, value in list(versions.items())[:50]}
-    software |= {
-        name: clean_text(topology.get(name))
-        for name in ("driver_version", "cuda_driver_version", "kernel", "container")
-    }
+    software = {clean(str(name), 60): versions.text(name) for name in list(versions.values)[:50]}
+    software |= {name: topology.text(name) for name in ("driver_version", "cuda_driver_version", "kernel", "container")}
     return {name: value for name, value in software.items() if value}
 
 
-def _hardware_notes(settings: RunSettings, topology: JsonObject) -> str:
-    notes, used = [], settings.devices // (settings.nodes or 1) if settings.devices is not None else None
+def _hardware_notes(settings: RunSettings, topology: Recorded) -> str:
+    notes = []
     over = f" on {settings.nodes} nodes" if (settings.nodes or 1) > 1 else ""
     if settings.device == "cpu":
         notes.append(f"{settings.devices} device(s){over} of {settings.cores_per_device} CPU core(s)")
-    if nodes := as_list(topology.get("numa_nodes")):
+    if nodes := topology.listed("numa_nodes"):
         notes.append(f"{len(nodes)} NUMA node(s)")
-    if (quota := number(topology.get("cpu_quota_cores"))) is not None:
+    if (quota := number(topology.values.get("cpu_quota_cores"))) is not None:
         notes.append(f"CPU quota {quota:g} cores")
-    if (limit := gib_text(topology.get("memory_limit_bytes"))) != "":
+    if limit := topology.gib("memory_limit_bytes"):
         notes.append(f"memory limit {limit}")
-    watts = [number(as_object(gpu).get("power_limit_watts")) for gpu in as_list(topology.get("gpus"))[:used]]
-    if settings.device != "cpu" and watts and len(set(watts)) == 1 and watts[0] is not None:
-        notes.append(f"power limit {watts[0]:g} W per device")
+    watts = {number(gpu.values.get("power_limit_watts")) for gpu in topology.parts("gpus")[: _used(settings)]}
+    if settings.device != "cpu" and len(watts) == 1 and (limit_watts := watts.pop()) is not None:
+        notes.append(f"power limit {limit_watts:g} W per device")
     return ", ".join(notes)
 
 
@@ -171,22 +165,22 @@ def _software_notes(settings: RunSettings) -> str:
     return f"time-to-target {clean(settings.suite_version, 40)}{commit}"
 
 
-def _per_socket(value: Json, sockets: int | None) -> str:
+def _known(count: int | None) -> str:
+    return "" if count is None else str(count)
+
+
+def _per_socket(cpu: Recorded, name: str) -> str:
     """A count per processor socket; empty if it does not divide evenly."""
-    total = as_count(value)
+    total, sockets = cpu.count(name), cpu.count("sockets")
     return str(total // sockets) if total is not None and sockets and total % sockets == 0 else ""
 
 
-def _with_unit(value: Json, unit: str) -> str:
-    whole = as_count(value)
-    return "" if whole is None else f"{whole} {unit}"
+def _kib(size_bytes: int) -> str:
+    whole_mib = size_bytes >= 1 << 20 and not size_bytes % (1 << 20)
+    return f"{size_bytes >> 20} MiB" if whole_mib else f"{size_bytes >> 10} KiB"
 
 
-def _kib(value: Json) -> str:
-    whole = as_count(value) or 0
-    return f"{whole >> 20} MiB" if whole >= 1 << 20 and not whole % (1 << 20) else f"{whole >> 10} KiB"
-
-
-def _common_text(texts: Sequence[str]) -> str:
+def _common_text(texts: Iterable[str]) -> str:
     """The text that all devices share; empty if they differ."""
-    return texts[0] if texts and len(set(texts)) == 1 else ""
+    found = set(texts)
+    return found.pop() if len(found) == 1 else ""

@@ -68,14 +68,7 @@ def check_names(folder: Path, werror: bool = False) -> Verdict:
         elif information.st_size > FILE_BYTES_LIMIT:
             size = f"{information.st_size / (1 << 20):.0f} MiB"
             complaints.append(Complaint(shown, 0, size, "at most 50 MiB a file", "leave it out, or make it smaller"))
-    return part_verdict(folder, "repo_checker", "names, sizes and kinds of files", complaints, werror)
-
-
-def part_verdict(path: Path, rules: str, good: str, complaints: list[Complaint], werror: bool) -> Verdict:
-    """A verdict on one part of a tree; `good` is its text if there are no complaints."""
-    passed = not any(werror or not complaint.warning for complaint in complaints)
-    count = f"{len(complaints)} complaint{'s' if len(complaints) > 1 else ''}"
-    return Verdict(path, passed, count if complaints else good, rules, tuple(complaints))
+    return Verdict.of(folder, "repo_checker", "names, sizes and kinds of files", complaints, werror)
 
 
 def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
@@ -118,7 +111,7 @@ def _structure_verdict(folder: Path, werror: bool) -> Verdict:
         elif all(file.stem.lower() == "readme" for file in files):
             without_code.append(f"{path}: nothing but a README; put the code that ran and its settings there")
     good = "results and systems are there, code is missing" if without_code else "results, systems and code are there"
-    verdict = part_verdict(folder, "layout", good, complaints, werror)
+    verdict = Verdict.of(folder, "layout", good, complaints, werror)
     return replace(verdict, remarks=tuple(without_code))
 
 
@@ -143,7 +136,7 @@ def check_results(folder: Path, place: Path, werror: bool = False) -> list[Verdi
             Complaint(place.name, 0, problem, needed, "see each log; run again what failed, all of the set")
         )
     good = f"{len(logs)} runs of one setting"
-    whole = part_verdict(place, "result set", good, complaints, werror)
+    whole = Verdict.of(place, "result set", good, complaints, werror)
     return [*verdicts, whole, *([check_seeds(place, logs, records, werror)] if logs else [])]
 
 

@@ -2,50 +2,60 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 
+from suite.results.logs.recorded_telemetry import json_object
 from suite.results.text import clean
-from workloads import files
 from workloads.api import Json
 
 _BYTES_LIMIT = 4 << 20
 
 
-def json_file_object(path: Path) -> dict[str, Json]:
-    """The object in a JSON file; empty if there is none, or the file is a link, too long or no JSON."""
-    try:
-        return {} if path.is_symlink() else as_object(json.loads(files.read_text(path, "replace", _BYTES_LIMIT)))
-    except (OSError, ValueError, RecursionError):
-        return {}
+class Recorded:
+    """An object of such a file. What is not there, or of another type than asked for, is empty or None."""
 
+    def __init__(self, value: Json | Mapping[str, Json]) -> None:
+        self.values: Mapping[str, Json] = value if isinstance(value, Mapping) else {}
 
-def as_object(value: Json) -> dict[str, Json]:
-    """The value if it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}
+    @classmethod
+    def read(cls, path: Path) -> Recorded:
+        """The object in a file; empty if there is none, or the file is a link, too long or no JSON."""
+        return cls({} if path.is_symlink() else json_object(path, _BYTES_LIMIT))
+
+    def part(self, name: str) -> Recorded:
+        """The object of this name."""
+        return Recorded(self.values.get(name))
+
+    def listed(self, name: str, most: int = 1000) -> list[Json]:
+        """The first values of a list."""
+        return as_list(self.values.get(name))[:most]
+
+    def parts(self, name: str, most: int = 1000) -> list[Recorded]:
+        """The first objects of a list."""
+        return [Recorded(value) for value in self.listed(name, most)]
+
+    def text(self, name: str) -> str:
+        """A text as one printable line."""
+        value = self.values.get(name)
+        return clean(value, 200) if isinstance(value, str) else ""
+
+    def count(self, name: str) -> int | None:
+        """A whole number from 0 on."""
+        value = self.values.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
+
+    def count_text(self, name: str, unit: str = "") -> str:
+        """A count as text, `3500 MHz`."""
+        count = self.count(name)
+        return "" if count is None else f"{count} {unit}".rstrip()
+
+    def gib(self, name: str) -> str:
+        """A number of bytes in GiB."""
+        count = self.count(name)
+        return f"{count / (1 << 30):.4g} GiB" if count else ""
 
 
 def as_list(value: Json) -> list[Json]:
     """The value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
-
-
-def clean_text(value: Json) -> str:
-    """The value as one printable line if it is a text, else nothing."""
-    return clean(value, 200) if isinstance(value, str) else ""
-
-
-def as_count(value: Json) -> int | None:
-    """The value if it is a whole number from 0 on, else None."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
-
-
-def count_text(value: int | None) -> str:
-    """A count as text; nothing for None."""
-    return "" if value is None else str(value)
-
-
-def gib_text(value: Json) -> str:
-    """A number of bytes in GiB; nothing for one that is not known."""
-    whole = as_count(value)
-    return "" if not whole else f"{whole / (1 << 30):.4g} GiB"

@@ -1,6 +1,6 @@
 """A command beside two busy processes, some times over: no test may need a quiet machine.
 
-    python tests/stress/beside_load.py [--times 10] [--busy 2] -- .venv/bin/python -m pytest -q tests/suite/control
+    python -m tests.stress.beside_load [--times 10] [--busy 2] -- .venv/bin/python -m pytest -q tests/suite/control
 
 A line a time with its exit code and seconds; the exit code is 1 if one failed.
 """
@@ -11,19 +11,7 @@ import subprocess
 import sys
 import time
 
-BURN = "while True: pass"
-
-
-@contextlib.contextmanager
-def load(count):
-    """So many processes that want a core each."""
-    busy = [subprocess.Popen([sys.executable, "-c", BURN]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
+from tests.helpers import BURN, python
 
 
 def main():
@@ -31,9 +19,10 @@ def main():
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--busy", type=int, default=2)
     parser.add_argument("command", nargs="+")
-    arguments = parser.parse_args()
-    codes = []
-    with load(arguments.busy):
+    arguments, codes = parser.parse_args(), []
+    with contextlib.ExitStack() as stack:
+        for _ in range(arguments.busy):
+            stack.enter_context(python(BURN))
         for number in range(arguments.times):
             begin = time.monotonic()
             codes.append(subprocess.run(arguments.command, check=False).returncode)

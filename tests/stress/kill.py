@@ -1,7 +1,7 @@
 """Kill a worker (at any moment, while it evaluates, or as its log grows), the controller or the data thread, or hang up twice,
 at a random moment of a sweep, again and again, and resume each time.
 
-    python tests/stress/kill.py [--rounds 50] [--seed 1] [--framework pytorch]
+    python -m tests.stress.kill [--rounds 50] [--seed 1] [--framework pytorch]
 
 Checks after every round: no process is left; every file that was written can be read; no finished run has changed by a
 bit; `status.json` says what happened; `resume=true` runs what is missing and nothing else. Prints a line a round, JSON last.
@@ -9,7 +9,6 @@ bit; `status.json` says what happened; `resume=true` runs what is missing and no
 
 import argparse
 import contextlib
-import hashlib
 import json
 import os
 import random
@@ -23,16 +22,9 @@ from pathlib import Path
 
 import psutil
 
-PROJECT = Path(__file__).resolve().parents[2]
-TOY = (
-    "-m",
-    "workload=toy",
-    "framework=plain",
-    "profile=demo",
-    "gpus=1,2",
-    "oversubscribe=true",
-    "workload.misbehave=slow",
-)
+from tests.helpers import PROJECT, TOY_RUN, status, variables, wait_until
+
+TOY = ("-m", *TOY_RUN, "gpus=1,2", "oversubscribe=true", "workload.misbehave=slow")
 NCF = ("-m", "workload=ncf", "profile=demo", "gpus=1,2", "oversubscribe=true", "stop=epochs:1", "device=cpu")
 LONGEST_SECONDS = 3.0, 15.0
 """A kill comes at a random moment before this, of either: a little less than a sweep takes."""
@@ -40,20 +32,11 @@ RUNS = 2
 EVALUATING = '"phase": "evaluate"'
 
 
-def environment(scratch, **extra):
-    """Variables of a sweep; extra ones are those of its first attempt."""
-    path = {
-        "PYTHONPATH": os.pathsep.join([str(PROJECT / "tests" / "data" / "toy"), str(PROJECT)]),
-        "SUITE_DATA_DIR": str(scratch / "data"),
-    }
-    return {**os.environ, **path, **extra}
-
-
 def start(sweep, scratch, output, *arguments, **extra):
-    """A sweep into `output`."""
-    command = [sys.executable, str(PROJECT / "run_suite.py"), *sweep, f"output={output}"]
+    """A sweep into `output`, with extra variables."""
+    command = [sys.executable, str(PROJECT / "run_suite.py"), *sweep, f"output={output}", *arguments]
     return subprocess.Popen(
-        [*command, *arguments], env=environment(scratch, **extra), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command, env=variables(scratch, toy=True, **extra), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
 
 
@@ -102,10 +85,7 @@ def strike(kind, sweep, scratch, output, rng):
                     os.kill(victim, signal.SIGHUP if kind == "hang up" else signal.SIGKILL)
                 hit = True
     controller.communicate(timeout=300)
-    deadline = time.monotonic() + 60
-    while workers(output):
-        assert time.monotonic() < deadline, f"left behind: {workers(output)}"
-        time.sleep(0.05)
+    wait_until("nothing of it is left", lambda: not workers(output), 60)
     return hit
 
 
@@ -113,8 +93,7 @@ def statuses(output):
     """Status of every run folder; checks that all files can be read."""
     found = {}
     for folder in output.glob("*/run_*"):
-        status = folder / "status.json"
-        found[folder] = json.loads(status.read_text())["status"] if status.exists() else "absent"
+        found[folder] = status(folder)["status"] if (folder / "status.json").exists() else "absent"
         for log in folder.glob("result_*.txt"):
             for line in log.read_text().splitlines(keepends=True):
                 if line.endswith("\n"):
@@ -122,10 +101,9 @@ def statuses(output):
     return found
 
 
-def digest(folder):
-    """Hash of all files of a run."""
-    parts = [path.name.encode() + path.read_bytes() for path in sorted(folder.iterdir())]
-    return hashlib.sha256(b"".join(parts)).hexdigest()
+def contents(folder):
+    """Of all files of a run."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 ALLOWED = {
@@ -146,7 +124,7 @@ def one_round(number, seed, sweep, scratch):
     hit = strike(kind, sweep, scratch, output, rng)
     after = statuses(output)
     assert set(after.values()) <= ALLOWED[kind], (kind, after)
-    finished = {folder: digest(folder) for folder, status in after.items() if status == "success"}
+    finished = {folder: contents(folder) for folder, status in after.items() if status == "success"}
     resumed = start(sweep, scratch, output, "resume=true")
     text = resumed.communicate(timeout=600)[0].decode()
     assert resumed.returncode == 0, text
@@ -154,7 +132,7 @@ def one_round(number, seed, sweep, scratch):
     final = statuses(output)
     assert len(final) == RUNS, final
     assert set(final.values()) == {"success"}, final
-    assert {folder: digest(folder) for folder in finished} == finished
+    assert {folder: contents(folder) for folder in finished} == finished
     assert len(list(output.glob("*/superseded/*"))) == len(after) - len(finished)
     assert not workers(output)
     return (kind if hit else "nothing (the sweep was over)"), Counter(after.values())

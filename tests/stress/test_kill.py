@@ -14,7 +14,7 @@ MANY = [pytest.param(170 if words == OF[0] else 10, words, marks=pytest.mark.ful
 
 @pytest.mark.parametrize(("rounds", "words"), [(6, "--seed=1"), *MANY])
 def test_nothing_is_lost(rounds, words):
-    command = [sys.executable, str(PROJECT / "tests" / "stress" / "kill.py"), f"--rounds={rounds}", words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=5000)
+    command = [sys.executable, "-m", "tests.stress.kill", f"--rounds={rounds}", words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=5000, cwd=PROJECT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["rounds"] == rounds

@@ -16,7 +16,7 @@ from suite.control.hosts import launchers
 from suite.control.hosts.connection import AgentConnection, ConnectionLost
 from suite.control.hosts.launchers import Launch
 from suite.control.hosts.remote_host import carried_variables, own_variables
-from suite.environments.containers import last_line
+from suite.environments.answers import last_line
 from suite.environments.environment import VERSIONS_SCRIPT, Environment
 from suite.environments.venvs import MARKER
 from suite.launch.hosts import AvailableHost

@@ -12,6 +12,7 @@ import pytest
 
 from suite.common.paths import PROJECT
 from suite.environments import containers
+from suite.environments.answers import last_line
 from suite.environments.containers import Container, Mount
 from suite.environments.environment import Environment, resolve
 
@@ -217,7 +218,7 @@ def test_a_daemon_that_does_not_answer_in_time(program, monkeypatch):
     ],
 )
 def test_where_help_is_is_no_reason(text, line):
-    assert containers.last_line(text) == line
+    assert last_line(text) == line
 
 
 def test_what_is_found_is_kept(program, tmp_path):

@@ -180,7 +180,7 @@ def made(tmp_path, monkeypatch):
     """A ready environment of the lock `tiny`, with one package of two files; no Python is started."""
     monkeypatch.setenv("SUITE_ENV_DIR", str(tmp_path))
     lock = locks.Lock(
-        "tiny", tmp_path / "tiny.txt", True, "", (3, 10), (3, 13), "tiny", ("tiny",), (Requirement("tiny==1.5"),)
+        "tiny", tmp_path / "tiny.txt", "tried: here", (3, 10), (3, 13), "tiny", ("tiny",), (Requirement("tiny==1.5"),)
     )
     site = tmp_path / "tiny" / "lib" / "python3.11" / "site-packages"
     (site / "tiny").mkdir(parents=True)
@@ -226,6 +226,6 @@ def test_create_finds_a_damaged_environment_and_offers_to_make_it_again(made, ca
 
 def test_a_package_of_another_version_is_damage(made):
     (made / "tiny-1.5.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1.4\n")
-    assert damage(venvs.status("tiny")) == "tiny is 1.4 instead of 1.5"
+    assert damage(venvs.status("tiny")) == "tiny 1.4 instead of 1.5"
     shutil.rmtree(made / "tiny-1.5.dist-info")
-    assert damage(venvs.status("tiny")) == "tiny is not there"
+    assert damage(venvs.status("tiny")) == "tiny missing instead of 1.5"

@@ -13,6 +13,7 @@ import pytest
 from suite.common import registry
 from suite.common.paths import env_root
 from suite.environments import plugin_install
+from suite.environments.answers import Answer
 from suite.environments.environment import Environment
 from tests.helpers import PROJECT, events, only, run_suite, run_suite_here, suite_here
 
@@ -42,7 +43,7 @@ def plugins_forgotten():
 def as_pip_would(monkeypatch):
     """What pip makes of a folder, without its two seconds: the package, its name, and its entry points."""
 
-    def pip(command, _):
+    def pip(command, *_, **__):
         source, target = Path(command[-1]), Path(command[command.index("--target") + 1])
         project, mark, points = (source / "pyproject.toml").read_text().partition("[project.entry-points")
         name = re.search('^name = "(.*)"', project, re.MULTILINE)[1]
@@ -52,9 +53,9 @@ def as_pip_would(monkeypatch):
         groups = re.sub(r'\[project\.entry-points\."(.*)"\]', r"[\1]", mark + points)
         (info / "entry_points.txt").write_text(groups.replace('"', ""))
         shutil.copytree(source / "lines", target / "lines")
-        return 0, ""
+        return Answer(0, "", "")
 
-    monkeypatch.setattr(plugin_install, "run_and_capture", pip)
+    monkeypatch.setattr(plugin_install, "answer", pip)
 
 
 def copied(tmp_path, name, file="", text=""):
