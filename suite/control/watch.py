@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.common.runspec import RunSpec
+from suite.common.runspec import Host, RunSpec
 from suite.control import memory
 from suite.control.hosts.base import HostControl, StartedCommand
 from suite.launch.children import exit_text
-from suite.launch.hosts import Host
 from suite.worker.heartbeat import Beat, read_beat
 from workloads import files
 

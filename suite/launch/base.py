@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from suite.common.runspec import RunSpec
-from suite.launch.hosts import Host, Rendezvous, hosts_of
+from suite.common.runspec import Host, RunSpec
+from suite.launch.hosts import Rendezvous, hosts_of
 from suite.launch.network import free_ports, is_loopback, loopback_interface
 from workloads.api import Place
 

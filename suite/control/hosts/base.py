@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from suite.launch.hosts import Host
+from suite.common.runspec import Host
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from suite.common.runspec import Host
 from suite.control.hosts.base import LostHost
+from suite.environments.environment import Environment
 from suite.launch import children, processes
 from suite.launch.base import ports_here
-from suite.launch.hosts import Host
 from suite.launch.scratch import Scratch
 from suite.machine import cgroups, exhaustion
 from suite.worker.heartbeat import STACK_SIGNAL
@@ -20,8 +21,10 @@ from suite.worker.heartbeat import STACK_SIGNAL
 class ThisHost:
     """The machine that the controller runs on; workers write into the run's folder themselves."""
 
-    def __init__(self, host: Host, folder: Path) -> None:
+    def __init__(self, host: Host, folder: Path, environment: Environment) -> None:
         self.host, self.folder = host, folder
+        self._shows_processes = host.is_here and not environment.argv_prefix
+        """Whether ids of workers are ids here: neither on another machine nor inside a container."""
         self._children: list[subprocess.Popen[bytes]] = []
         self._pids: list[int] = []
         self._ending: list[str] = []
@@ -42,10 +45,10 @@ class ThisHost:
 
     def alive(self, pid: int) -> bool:
         """By the id, unless it is one of another machine or of a container."""
-        return not self.host.shows_processes or processes.alive(pid)
+        return not self._shows_processes or processes.alive(pid)
 
     def stack(self, pid: int) -> bool:
-        if not self.host.shows_processes or not processes.alive(pid):
+        if not self._shows_processes or not processes.alive(pid):
             return False
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, STACK_SIGNAL)
@@ -58,7 +61,7 @@ class ThisHost:
 
     def exhausts(self, pids: Iterable[int]) -> str:
         """By the memory that is left."""
-        return exhaustion.exhausts(pid for pid in pids if self.host.shows_processes)
+        return exhaustion.exhausts(pid for pid in pids if self._shows_processes)
 
     def lost(self) -> LostHost | None:
         return None
@@ -71,7 +74,7 @@ class ThisHost:
 
     def end(self) -> None:
         started = [child.pid for child in self._children if child.poll() is None]
-        known = [pid for pid in self._pids if self.host.shows_processes and processes.alive(pid)]
+        known = [pid for pid in self._pids if self._shows_processes and processes.alive(pid)]
         processes.end(processes.tree([*started, *known]))
         children.run_ending(self._ending)
         for child in self._children:

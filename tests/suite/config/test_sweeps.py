@@ -26,7 +26,9 @@ HUGE = 10**400
     ],
     ids=range(16),
 )
-@pytest.mark.parametrize("first", [("-m", *NCF), ("study=batch_size", "study.size=ci"), NCF], ids=["-m", "study", "one"])
+@pytest.mark.parametrize(
+    "first", [("-m", *NCF), ("study=batch_size", "study.size=ci"), NCF], ids=["-m", "study", "one"]
+)
 def test_a_sweep_is_counted_first(words, said, first):
     with pytest.raises(ValueError, match=said) as error:
         compose([*first, *words.split()])
