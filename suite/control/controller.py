@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -27,7 +28,6 @@ from suite.control.hosts.agents import Agents
 from suite.control.hosts.choose import Elsewhere, agents_of, submits
 from suite.control.hosts.submit import needs_gpus, submit
 from suite.control.interrupts import WholeLines, listen, resuming_command, signals_held
-from suite.control.messages import said_once
 from suite.control.progress import Progress
 from suite.control.supervise import Supervisor
 from suite.control.watch import RunStatus
@@ -133,16 +133,24 @@ def _opened(agents: Agents | None) -> Iterator[Agents | None]:
                 agents.close()
 
 
-def planned(request: Request, output: Path, agents: Agents | None) -> list[Plan]:
-    """A plan for each job of the command, for the machines of `agents`, or this one."""
+def planned(request: Request, output: Path, agents: Agents | None, earlier: Sequence[Plan] = ()) -> list[Plan]:
+    """A plan for each job of the command, for the machines of `agents`, or this one; what there is to say is said.
+
+    `earlier`: plans of the same jobs, of which those are made again that had to wait for their data.
+    """
     first, hosts = request.jobs[0].config, agents.hosts if agents is not None else ()
     if first["resume"] and first["output"] is None:
         raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
     versions = environment.Versions()
-    with said_once(environment.__name__):
-        return [
-            plan(one.config, job_name(one), output, request.plugins, hosts, one.cell, versions) for one in request.jobs
-        ]
+    plans = [
+        known
+        if known is not None and (known.job is not None or known.findings)
+        else plan(one.config, job_name(one), output, request.plugins, hosts, one.cell, versions)
+        for one, known in itertools.zip_longest(request.jobs, earlier)
+    ]
+    for note in () if earlier else dict.fromkeys(note for one in plans for note in one.notes):
+        print(note, file=sys.stderr)
+    return plans
 
 
 def plans_for_slurm(request: Request, output: Path) -> list[Plan]:
@@ -216,7 +224,7 @@ def checked_jobs(
             full.filename = full.filename or str(place)
             raise
     if missing:
-        plans = planned(request, output, agents)
+        plans = planned(request, output, agents, plans)
         if (error := refused(request, plans, agents is None)) is not None:
             raise error
     cells = [
@@ -323,13 +331,15 @@ def _run(job: Job, index: int, console: Console, agents: Agents | None) -> RunSt
         if earlier:
             return RunStatus(earlier, "finished earlier")
         console.print(escape(f"unfinished attempt kept in {set_aside(folder)}"), soft_wrap=True)
+    settings = job.template.settings
     if agents is not None:
         agents.ready()
         cleared, said = agents.clear(job)
-        for line in said:
-            console.print(escape(line), soft_wrap=True)
     else:
-        cleared = caches.clear(job.cache_clear, job.template.settings, console)
+        cleared, line = caches.clear(job.cache_clear, settings.dataset, settings.data_dir)
+        said = [line] if line else []
+    for line in said:
+        console.print(f"[yellow]warning[/]: {escape(line)}", soft_wrap=True)
     run = job.run(index, cleared)
     title = f"{job.name}/run_{index}"
     if not console.is_terminal:

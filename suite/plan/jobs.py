@@ -109,6 +109,8 @@ class Plan(NamedTuple):
     """All that is in the way, in the order in which it is to be removed: what was given, what is allowed, what to type."""
     draft: Draft | None
     """None where not even the settings are known."""
+    notes: tuple[str, ...] = ()
+    """What is to be said before it runs, a line each."""
 
 
 class _Findings(list[ValueError]):
@@ -137,7 +139,7 @@ def plan(
     `output`: where its runs would go; None: no job is wanted, only what is in the way of one. `hosts`: the machines of the
     command, of which a job takes the first ones. `cell`: of a study. `versions`: what the command's earlier jobs have asked.
     """
-    findings, draft, job = _Findings(), None, None
+    findings, notes, draft, job = _Findings(), list[str](), None, None
     with findings:
         workload, framework = kinds(config)
         taken = tuple(hosts[: config["nodes"]])
@@ -149,7 +151,7 @@ def plan(
             draft = replace(draft, run_count=_run_count(config, workload))
         with findings:
             auto = auto_environment(framework, settings.device, taken, settings.devices)
-            env = environment.resolve(config["environment"], auto, settings.device)
+            env = environment.resolve(config["environment"], auto, settings.device, notes.append)
             draft = replace(draft, environment=with_plugins(env, plugins))
         with findings:
             draft = replace(draft, settings=workload.resolve(settings))
@@ -159,7 +161,7 @@ def plan(
             check_memory(workload, draft.settings, draft.hosts)
             if draft.facts is not None and output is not None and not findings:
                 job = make_job(draft, config, name, output, cell, versions or Versions())
-    return Plan(job, tuple(findings), draft)
+    return Plan(job, tuple(findings), draft, tuple(notes))
 
 
 def kinds(config: Config) -> tuple[type[Workload], Framework]:

@@ -64,21 +64,21 @@ class Agents:
                 _same_data(self._links, settings.dataset, settings.data_dir)
 
     def clear(self, job: Job) -> tuple[bool, list[str]]:
-        """Clear the caches of a job's machines: whether that worked on all, and what is to be said.
+        """Clear the caches of a job's machines: whether that worked on all, and what stayed.
 
         Raises ValueError, naming the machine, if what was asked for does not work there.
         """
         settings = job.template.settings
-        asked = {"system": dict(job.cache_clear), "dataset": settings.dataset, "data_dir": settings.data_dir}
-        words = [sys.executable, "-m", "suite.control.hosts.clearing", json.dumps(asked)]
+        asked = {"system": dict(job.cache_clear), "dataset": settings.dataset, "folder": settings.data_dir}
+        words = [sys.executable, "-m", "suite.control.caches", json.dumps(asked)]
         order = {"command": words, "most_seconds": CLEAR_SECONDS, "variables": own_variables()}
         cleared, said = True, []
         for link, answer in _asked(self._links[: settings.nodes], "ask", CLEAR_SECONDS, **order):
             if answer["code"] != 0:
                 raise ValueError(f"machine {link.name}: {_last(answer)}")
-            outcome = json.loads(answer["output"])
-            cleared = cleared and bool(outcome["cleared"])
-            said += [f"machine {link.name}: {outcome['said']}"] if outcome["said"] else []
+            there, line = json.loads(answer["output"])
+            cleared = cleared and bool(there)
+            said += [f"machine {link.name}: {line}"] if line else []
         return cleared, said
 
     def ready(self) -> None:

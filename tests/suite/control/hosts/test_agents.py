@@ -175,7 +175,7 @@ def job_with(command):
 
 
 def test_a_command_that_clears_caches_has_the_time_that_it_has_on_one_machine():
-    link = FakeLink("a", {"eth0": "10.0.0.1"}, {"ask": asked({"cleared": True, "said": ""})})
+    link = FakeLink("a", {"eth0": "10.0.0.1"}, {"ask": asked([True, ""])})
     assert Agents([link], LAUNCH).clear(job_with("sleep")) == (True, [])
     ((_, order),) = link.asked
     assert min(order["most_seconds"], link.waited) > COMMAND_SECONDS
