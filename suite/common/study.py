@@ -1,13 +1,12 @@
-"""A study: a named experiment of several jobs, as its file in `conf/study/` or a package from outside describes it.
+"""A study: a named experiment of one job or several, as its file in `conf/study/` or a package from outside describes it.
 
 sentence: Samples per second over the batch of one device.
 set: {workload: zoo, profile: synthetic}          what every job has, unless the command line says otherwise
 axes: {batch: [per_device:16, per_device:32]}     crossed with each other and with the points
 points: [{gpus: 1, precision: fp32}, …]           settings that go together
 ci: {set: …, axes: …, points: …}                  what `study.size=ci` puts in their place
-table: {columns: [samples/s, GPU %], fit: true}   names of columns: suite/results/views/study_columns.py
+table: {columns: [samples/s, GPU %], fit: true}   names of columns: suite/results/views/study_columns.py; none: no cells
 figure: {y: samples/s, kind: lines}               over the first axis, or over `x`
-refused: why it cannot run yet                    instead of a run
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from workloads.api import Json
 from workloads.api.yaml_files import read_yaml
 
 SIZES = ("full", "ci")
-_KEYS = ("sentence", "set", "axes", "points", "ci", "table", "figure", "refused")
+_KEYS = ("sentence", "set", "axes", "points", "ci", "table", "figure")
 _FORM = "conf/study/batch_size.yaml shows the form"
 
 Point = Mapping[str, str]
@@ -42,7 +41,6 @@ class Study:
     points: tuple[Point, ...] = ()
     table: Mapping[str, Json] = field(default_factory=dict)
     figure: Mapping[str, Json] = field(default_factory=dict)
-    refused: str = ""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -103,7 +101,6 @@ def read_study(name: str, size: str, described: Mapping[str, Any]) -> Study:
         ),
         _mapping(name, "table", described.get("table")),
         _mapping(name, "figure", described.get("figure")),
-        str(described.get("refused", "")),
     )
 
 

@@ -12,7 +12,7 @@ from suite.common.study import SIZES, study_names
 from suite.config.options import SuiteConfig, known_fields, subgroup
 from workloads.api import OPTION_GROUPS, kind_of, option_keys
 
-GROUPS = ("workload", "framework", "profile", "rules", "environment", "system", "experiment")
+GROUPS = ("workload", "framework", "profile", "rules", "environment", "system")
 """Keys that choose a file below conf/ or in a folder of the user's own."""
 SHORT = {"timing": "timing.each", "launch": "launch.by", "update": "update.kind"}
 """Groups that may be typed with the value of one of their keys."""

@@ -53,14 +53,13 @@ _LISTS = ("launch.hosts", "launch.sbatch")
 
 
 def in_full(argument: str) -> str:
-    """`timing=steps`, `+experiment=NAME` and `hydra.sweeper.params.KEY=1,2` as they are meant.
+    """`timing=steps` and `+experiment=NAME` (a study's other name) as they are meant.
 
     Paths, and every item of `plugins=[PATH,…]`, `launch.hosts=…` and `launch.sbatch=…`, quoted: Hydra's grammar knows no
     spaces at the ends, commas, brackets or non-ASCII letters.
     """
     key, _, value = argument.partition("=")
-    key = key.removeprefix("hydra.sweeper.params.")
-    key = "experiment" if key.lstrip("+") == "experiment" else SHORT.get(key, key)
+    key = "study" if key.lstrip("+") in ("study", "experiment") else SHORT.get(key, key)
     plain = bool(value) and not set(value) & set("'\"")
     if key in _LISTS and plain:
         inner = value[1:-1] if value[0] == "[" and value[-1] == "]" else value

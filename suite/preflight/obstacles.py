@@ -12,7 +12,7 @@ from suite.plan.jobs import Plan, plan
 from suite.plan.settings import Missing
 from workloads.api import Json
 
-KEPT = ("workload", "framework", "plugins", "experiment", "output")
+KEPT = ("workload", "framework", "plugins", "output")
 """Keys of the command that a smaller run keeps, beside those of the environment."""
 
 
