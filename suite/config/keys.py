@@ -70,8 +70,10 @@ def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
         return registry.dataset_names()
     if key == "workload.hyperparameter_set" and workload:
         return sorted(registry.load_workload(workload).named_sets())
-    kind = kind_of(item) if item is not None else ""
-    return list(item.metadata.get("choices") or (["true", "false"] if kind == "bool" else [])) if item else []
+    if item is None:
+        return []
+    found = list(item.metadata.get("choices") or (["true", "false"] if kind_of(item) == "bool" else []))
+    return [*found, *(registry.names(registry.LAUNCHERS) if key == "launch.by" else ())]
 
 
 def metrics(workload: str) -> list[str]:

@@ -282,12 +282,13 @@ def _check_set_alone(key: str, value: Any, workload: str) -> None:
 
 def _check_value(key: str, item: Any, value: Any) -> None:
     """`check_value`, with what other programs call a value."""
-    _check_synonym(key, value, item.metadata.get("choices") or ())
+    metadata = {**item.metadata, "choices": keys.choices(key, item)} if key == "launch.by" else item.metadata
+    _check_synonym(key, value, metadata.get("choices") or ())
     if (key, value) == ("gpus", "all"):
         raise ValueError(
             "gpus=all: a number is needed, for example gpus=8; type suite doctor to see how many there are"
         )
-    check_value(key, kind_of(item), item.metadata, value)
+    check_value(key, kind_of(item), metadata, value)
 
 
 def _check_synonym(key: str, value: Any, allowed: Sequence[str]) -> None:

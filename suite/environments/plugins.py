@@ -23,6 +23,7 @@ from suite.common.study import load_study
 from suite.environments.environment import Environment, installed_versions
 from suite.environments.plugin_install import install, plugin_source, run_and_capture
 from suite.launch.base import Framework
+from suite.launch.launcher import Launcher
 from workloads.api import Dataset, Workload
 
 IMPORT_HINT = "it must be importable, with all that it needs installed there"
@@ -119,7 +120,8 @@ def _activate_one(text: str, installs: bool) -> Plugin:
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
         dist = next(iter(distributions(path=[str(folder)])))
-    groups = (registry.WORKLOADS, registry.FRAMEWORKS, registry.TRAINERS, registry.DATASETS, registry.STUDIES)
+    kinds = (registry.WORKLOADS, registry.FRAMEWORKS, registry.TRAINERS, registry.DATASETS)
+    groups = (*kinds, registry.STUDIES, registry.LAUNCHERS)
     entry_points = tuple((point.group, point.name) for point in dist.entry_points if point.group in groups)
     if not entry_points:
         raise ValueError(
@@ -169,6 +171,7 @@ def _check_loadable(plugin: Plugin) -> None:
         registry.DATASETS: registry.load_dataset,
         registry.FRAMEWORKS: registry.load_framework,
         registry.STUDIES: registry.load_study,
+        registry.LAUNCHERS: registry.load_launcher,
     }
     for group, name in plugin.entry_points:
         if group == registry.TRAINERS:
@@ -182,8 +185,8 @@ def _check_loadable(plugin: Plugin) -> None:
         if group == registry.STUDIES:
             load_study(name)  # says itself what is wrong with a description
             continue
-        if group == registry.FRAMEWORKS:
-            good = isinstance(loaded, Framework)
+        if group in (registry.FRAMEWORKS, registry.LAUNCHERS):
+            good = isinstance(loaded, Framework if group == registry.FRAMEWORKS else Launcher)
         else:
             kind = loaded if isinstance(loaded, type) else type(loaded)
             good = issubclass(kind, kinds[group])

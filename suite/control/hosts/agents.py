@@ -14,12 +14,12 @@ from suite.common.paths import env_root
 from suite.control.caches import COMMAND_SECONDS
 from suite.control.hosts import launchers
 from suite.control.hosts.connection import AgentConnection, ConnectionLost
-from suite.control.hosts.launchers import Launch
 from suite.control.hosts.remote_host import carried_variables, own_variables
 from suite.environments.containers import last_line
 from suite.environments.environment import VERSIONS_SCRIPT, Environment
 from suite.environments.venvs import MARKER
 from suite.launch.hosts import AvailableHost
+from suite.launch.launcher import Launch
 from suite.launch.network import LOOPBACK, is_loopback
 from suite.plan.jobs import Job
 from workloads import files
@@ -132,15 +132,16 @@ class Agents:
 
 def open_agents(launch: Launch, count: int, variables: Mapping[str, str] = os.environ) -> Agents:
     """Agents on the first `count` machines. Raises ValueError in one line: what is missing, and what to type."""
-    by = launchers.way(launch, variables)
-    names = launchers.machine_names(launch, variables)
+    own = launchers.launcher(launchers.way(launch, variables))
+    names = own.machines(launch, variables)
     if count > len(names):
-        where = f"the allocation has {len(names)}" if by == "slurm" else f"{len(names)} named"
-        more = f"allocate more: salloc -N{count}" if by == "slurm" else "name more in launch.hosts"
-        raise ValueError(f"nodes={count}: {where} ({', '.join(names)}); type nodes={len(names)} or less, or {more}")
+        raise ValueError(
+            f"nodes={count}: {own.has.format(len(names))} ({', '.join(names)}); "
+            f"type nodes={len(names)} or less, or {own.more.format(count)}"
+        )
 
     def start(name: str) -> AgentConnection:
-        return launchers.started(name, by, launch)
+        return launchers.started(name, own.name, launch)
 
     return Agents([start(name) for name in names[:count]], launch, start)
 

@@ -12,6 +12,7 @@ from suite.control.hosts.agents import refuse_other_version
 from suite.control.hosts.connection import LOOK_SECONDS, AgentConnection
 from suite.control.hosts.remote_host import own_variables
 from suite.launch.children import exit_text
+from suite.launch.launcher import Launch
 
 MOST_SECONDS = 6 * 3600.0
 """How long a command may take: every image of a data set is read, or an environment is downloaded."""
@@ -21,7 +22,7 @@ NOT_CARRIED_OUT = 2
 
 def run_on_hosts(
     words: Sequence[str],
-    launch: launchers.Launch,
+    launch: Launch,
     say: Callable[[str], None],
     variables: Mapping[str, str] = os.environ,
 ) -> int:
