@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from suite.agent.wire import Message, Wire
-from suite.control.hosts.base import LostHost
 from suite.launch.children import exit_text
 
 LOOK_SECONDS = 0.2
@@ -22,6 +21,15 @@ CLIENT_SECONDS = 2.0
 """How long srun or ssh may take to leave after its agent."""
 LAST_WORDS_SECONDS = 10.0
 """The same where its last words say why the machine is lost: on a busy machine srun takes seconds to say what SLURM did."""
+
+
+@dataclass(frozen=True)
+class LostHost:
+    """Why nothing is to be expected of a machine any more."""
+
+    status: str
+    """Of `status.json`: `rank_died` or `interrupted`."""
+    reason: str
 
 
 class ConnectionLost(OSError):

@@ -15,8 +15,7 @@ from suite.agent.wire import Message, packed, unpacked
 from suite.common.paths import PROJECT
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
 from suite.common.runspec import Host, write_atomically
-from suite.control.hosts.base import LostHost
-from suite.control.hosts.connection import AgentConnection, ConnectionLost, nobody
+from suite.control.hosts.connection import AgentConnection, ConnectionLost, LostHost, nobody
 from suite.environments.environment import Environment
 from suite.launch.base import TUNING_VARIABLES
 from suite.launch.children import ENDING_SECONDS, GRACE_SECONDS

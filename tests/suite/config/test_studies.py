@@ -28,7 +28,7 @@ SPECIFIED = (
 
 def composed_by_hand(monkeypatch, described):
     monkeypatch.setattr(study, "study_names", lambda: ["own"])
-    monkeypatch.setattr(study, "_from_outside", lambda name: described)
+    monkeypatch.setattr(study, "_described", lambda name: described)
 
 
 def values(*typed):

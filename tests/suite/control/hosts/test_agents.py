@@ -12,7 +12,7 @@ from suite.agent.wire import packed
 from suite.control.caches import COMMAND_SECONDS
 from suite.control.hosts import agents
 from suite.control.hosts.agents import Agents
-from suite.control.hosts.base import LostHost
+from suite.control.hosts.connection import LostHost
 from suite.environments.environment import Environment
 from tests.suite.control.hosts.test_launchers import LAUNCH
 
