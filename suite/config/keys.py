@@ -29,8 +29,14 @@ ELSEWHERE = {
 }
 """What other programs call a setting, to what is typed here."""
 SYNONYMS = {
-    **{"gpu": "cuda", "nvidia": "cuda", "float32": "fp32", "half": "fp16", "float16": "fp16", "bfloat16": "bf16"},
-    **{"tf": "tensorflow", "torch": "pytorch", "singularity": "apptainer", "conda": "custom", "venv": "custom"},
+    **dict.fromkeys(("gpu", "nvidia"), "cuda"),
+    **dict.fromkeys(("half", "float16"), "fp16"),
+    **dict.fromkeys(("conda", "venv"), "custom"),
+    "float32": "fp32",
+    "bfloat16": "bf16",
+    "tf": "tensorflow",
+    "torch": "pytorch",
+    "singularity": "apptainer",
 }
 """What other programs call a value."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from suite.common import registry
 from suite.common.study import Point, Study, StudyCell, load_study
@@ -17,8 +18,7 @@ _WHOLE = ("plugins", "output", "resume")
 """Keys of the whole command: never an axis."""
 
 
-@dataclass(frozen=True)
-class CellWords:
+class CellWords(NamedTuple):
     """A cell with the overrides that make its job."""
 
     cell: StudyCell | None

@@ -7,7 +7,7 @@ import datetime
 import itertools
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,11 +50,6 @@ class Ended:
     index: int
     status: RunStatus
 
-    @property
-    def name(self) -> str:
-        """`job/run_N`."""
-        return f"{self.job.name}/run_{self.index}"
-
 
 def main(arguments: Sequence[str]) -> int:
     """Exit code: 0 all runs succeeded, 1 some did not, 2 the command line is wrong, 130 interrupted."""
@@ -86,7 +81,10 @@ def main(arguments: Sequence[str]) -> int:
             for line in submit(arguments, configs, output):
                 console.print(escape(line), soft_wrap=True)
             return 0
-        with _opened(agents_of(configs)) as agents:
+        with contextlib.ExitStack() as machines:
+            agents = agents_of(configs)
+            if agents is not None:
+                machines.callback(agents.close)
             if first["dry_run"]:
                 return _dry_run(request, output, console, agents)
             jobs, cells = checked_jobs(request, output, console, agents)
@@ -120,17 +118,6 @@ def _interrupted(arguments: Sequence[str], output: Path | None) -> str:
         return "interrupted before anything was run"
     typed = resuming_command(arguments, output)
     return f"interrupted; what was written is kept. To go on with what is missing, type:\n  {typed}"
-
-
-@contextlib.contextmanager
-def _opened(agents: Agents | None) -> Iterator[Agents | None]:
-    """Machines that are let go in the end."""
-    try:
-        yield agents
-    finally:
-        if agents is not None:
-            with signals_held():
-                agents.close()
 
 
 def planned(request: Request, output: Path, agents: Agents | None, earlier: Sequence[Plan] = ()) -> list[Plan]:
@@ -354,12 +341,11 @@ def _run(job: Job, index: int, console: Console, agents: Agents | None) -> RunSt
 
 
 def _status_line(run: Ended) -> str:
-    good = run.status.status == "success"
-    colour = "green" if good else "red"
+    colour = "green" if run.status.status == "success" else "red"
     reason = f": {escape(run.status.reason)}" if run.status.reason else ""
     log = run.job.folder / f"run_{run.index}" / f"result_{run.index}.txt"
-    where = f"  {escape(str(log))}" if log.exists() else f"  {escape(str(log.parent))}"
-    return f"[{colour}]{run.status.status}[/]  {escape(run.name)}{reason}{where}"
+    where = escape(str(log if log.exists() else log.parent))
+    return f"[{colour}]{run.status.status}[/]  {escape(f'{run.job.name}/run_{run.index}')}{reason}  {where}"
 
 
 def print_summary(ended: Sequence[Ended], console: Console, code: int) -> int:

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from suite import __version__
 from suite.agent.wire import Message, unpacked
 from suite.common.paths import env_root
 from suite.control.caches import COMMAND_SECONDS
 from suite.control.hosts import launchers
 from suite.control.hosts.connection import AgentConnection, ConnectionLost
 from suite.control.hosts.remote_host import carried_variables, own_variables
+from suite.control.interrupts import signals_held
 from suite.environments.containers import last_line
 from suite.environments.environment import VERSIONS_SCRIPT, Environment
 from suite.environments.venvs import MARKER
@@ -41,7 +41,8 @@ class Agents:
         self._launch = launch
         self._again = again
         try:
-            self._greet(self._links)
+            for link in self._links:
+                link.greet()
             self.hosts = self._described()
         except (ValueError, OSError):
             self.close()
@@ -91,7 +92,8 @@ class Agents:
                     f"machine {self._links[number].name} is lost, and nothing here can start its agent again"
                 )
             self._links[number] = self._again(self._links[number].name)
-        self._greet([self._links[number] for number in lost])
+        for number in lost:
+            self._links[number].greet()
         self._meet_at_port()
 
     def _meet_at_port(self) -> None:
@@ -99,20 +101,12 @@ class Agents:
         self._links[0].port = self._launch["port"] if self._launch["by"] != "external" else None
 
     def close(self) -> None:
-        """Let all agents leave."""
-        for link in self._links:
-            link.ask("leave")
-        for link in self._links:
-            link.close()
-
-    def _greet(self, links: Sequence[AgentConnection]) -> None:
-        """Wait for every machine's first word."""
-        for link in links:
-            while link.facts is None:
-                if loss := link.lost():
-                    raise ValueError(loss.reason)
-                link.listen(0.2)
-            refuse_other_version(link)
+        """Let all agents leave, whatever signal comes."""
+        with signals_held():
+            for link in self._links:
+                link.ask("leave")
+            for link in self._links:
+                link.close()
 
     def _described(self) -> tuple[AvailableHost, ...]:
         places = _addressed(self._links, self._launch["interface"])
@@ -144,16 +138,6 @@ def open_agents(launch: Launch, count: int, variables: Mapping[str, str] = os.en
         return launchers.started(name, own.name, launch)
 
     return Agents([start(name) for name in names[:count]], launch, start)
-
-
-def refuse_other_version(link: AgentConnection) -> None:
-    """Raise ValueError unless a machine that has said its first word has this version of the suite."""
-    assert link.facts is not None
-    if link.facts["suite"] != __version__:
-        raise ValueError(
-            f"machine {link.name} has version {link.facts['suite']} of the suite, this one {__version__}; "
-            f"install the same everywhere"
-        )
 
 
 def _addressed(links: Sequence[AgentConnection], interface: str | None) -> list[tuple[str, str]]:

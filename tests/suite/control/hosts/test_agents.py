@@ -12,13 +12,15 @@ from suite.agent.wire import packed
 from suite.control.caches import COMMAND_SECONDS
 from suite.control.hosts import agents
 from suite.control.hosts.agents import Agents
-from suite.control.hosts.connection import LostHost
+from suite.control.hosts.connection import AgentConnection, LostHost
 from suite.environments.environment import Environment
 from tests.suite.control.hosts.test_launchers import LAUNCH
 
 
 class FakeLink:
     """Answers orders from a table; facts as `suite.agent.facts` gives them."""
+
+    greet = AgentConnection.greet
 
     def __init__(self, name, addresses, answers=None, facts=None):
         self.name, self.answers, self.port, self.closed = name, answers or {}, None, False
