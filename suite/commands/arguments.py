@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from suite.control.hosts.launchers import Launch
+    from suite.launch.launcher import Launch
     from suite.results.price import Prices
     from suite.results.views.section import View
 

@@ -7,21 +7,11 @@ from collections.abc import Sequence
 
 from suite.common.run_folder import safe_name
 
-NOT_IN_NAME = (
-    *("workload", "framework", "profile", "gpus", "device", "output", "resume", "runs", "plugins", "dry_run"),
-    "sweep.limit",
-    "backbone.weights",
-    *(
-        "environment.python",
-        "environment.argv_prefix",
-        "environment.path_map",
-        "environment.mounts",
-        "environment.options",
-        "system.cache_clear_command",
-        "watchdog_seconds",
-        "setup_watchdog_seconds",
-    ),
-)
+SAID_ANYWAY = ("workload", "framework", "profile", "gpus", "device")
+OF_THE_COMMAND = ("output", "resume", "runs", "plugins", "dry_run", "sweep.limit")
+OF_THE_MACHINE = ("backbone.weights", "system.cache_clear_command", "watchdog_seconds", "setup_watchdog_seconds")
+TOO_LONG = tuple(f"environment.{key}" for key in ("python", "argv_prefix", "path_map", "mounts", "options"))
+NOT_IN_NAME = {*SAID_ANYWAY, *OF_THE_COMMAND, *OF_THE_MACHINE, *TOO_LONG}
 """Settings that a job's folder name holds anyway, that say too much for a name, or that do not change what is computed."""
 NAME_BYTES = 200
 """Longest name of a job; a file system takes 255 bytes."""

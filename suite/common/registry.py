@@ -1,4 +1,4 @@
-"""Finds workloads, frameworks, trainers, data sets and studies through entry points, and imports them only when asked.
+"""Finds workloads, frameworks, trainers, data sets, studies and launchers by entry points, imported only when asked.
 
 A plugin is an installed distribution that names its classes under the same groups; nothing here lists the built-in ones.
 """
@@ -22,6 +22,7 @@ FRAMEWORKS = "suite.frameworks"
 TRAINERS = "suite.trainers"
 DATASETS = "suite.datasets"
 STUDIES = "suite.studies"
+LAUNCHERS = "suite.launchers"
 GENERATED = "-demo"
 """Ends the names of data sets that the suite generates, and no others."""
 _LARGEST_MANIFEST = 64 << 20  # bytes
@@ -100,6 +101,11 @@ def _own(folder: Path) -> Dataset | None:
         return loaded.called(folder.name)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def load_launcher(name: str) -> Any:
+    """A launcher of a package (`suite.launch.launcher.Launcher`). Raises ValueError with the allowed names."""
+    return _load(LAUNCHERS, "launch", name)
 
 
 def load_study(name: str) -> Any:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import platform
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -18,6 +19,34 @@ from workloads import files
 from workloads.api import Facts, Json, Settings
 
 SCHEMA = 2
+
+
+@dataclass(frozen=True)
+class Host:
+    """One machine of a run."""
+
+    name: str
+    """As `platform.node()` says there."""
+    address: str
+    """Where the other hosts reach it: a name or an IPv4 address, without a port."""
+    first_replica: int
+    """The global number of its first device."""
+    devices: tuple[int, ...]
+    """The local numbers of its devices, in their global order; on a GPU machine those inside CUDA_VISIBLE_DEVICES."""
+    cores: tuple[int, ...]
+    """CPU cores that its devices share (`device=cpu`), else empty."""
+    interface: str = ""
+    """The network interface that has the address; empty for a host that is alone."""
+
+    @property
+    def replicas(self) -> range:
+        """The global numbers of its devices."""
+        return range(self.first_replica, self.first_replica + len(self.devices))
+
+    @property
+    def is_here(self) -> bool:
+        """True on that machine itself."""
+        return self.name == platform.node()
 
 
 @dataclass(frozen=True)
@@ -46,8 +75,8 @@ class RunSpec:
     versions: Mapping[str, str]
     git: Mapping[str, Json]
     hardware: Mapping[str, Json]
-    hosts: tuple[Mapping[str, Json], ...] = ()
-    """`suite.launch.hosts.Host.record` of every machine, in the order of their devices; empty: this one with all devices."""
+    hosts: tuple[Host, ...] = ()
+    """Every machine, in the order of their devices; empty: this one with all devices."""
     study: str = ""
     """Name of the study that the run belongs to; empty: none."""
     study_cell: tuple[str, ...] = ()
@@ -100,8 +129,7 @@ def read_run(path: Path) -> RunSpec:
 
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
-    value.setdefault("hosts", [])  # a file from before hosts were recorded: of one machine
-    value = {"study": "", "study_cell": [], "typed": [], **value}  # one from before studies, or what was typed
+    value = {"hosts": [], "study": "", "study_cell": [], "typed": [], **value}  # before these were recorded
     settings = {"threads_per_device": "auto", **value["settings"]}  # one from before threads could be typed
     settings.pop("clock", None)  # one from when it could be typed beside the round
     value["settings"] = _build(Settings, settings, path)
@@ -109,6 +137,7 @@ def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
     value["facts"] = _build(
         Facts, {**value["facts"], "arrays": {name: str(path.parent / file) for name, file in arrays.items()}}, path
     )
+    value["hosts"] = [_build(Host, {"interface": "", **host}, path) for host in value["hosts"]]
     run: RunSpec = _build(RunSpec, value, path)
     return run
 

@@ -1,13 +1,12 @@
-"""A study: a named experiment of several jobs, as its file in `conf/study/` or a package from outside describes it.
+"""A study: a named experiment of one job or several, as its file in `conf/study/` or a package from outside describes it.
 
 sentence: Samples per second over the batch of one device.
 set: {workload: zoo, profile: synthetic}          what every job has, unless the command line says otherwise
 axes: {batch: [per_device:16, per_device:32]}     crossed with each other and with the points
 points: [{gpus: 1, precision: fp32}, …]           settings that go together
 ci: {set: …, axes: …, points: …}                  what `study.size=ci` puts in their place
-table: {columns: [samples/s, GPU %], fit: true}   names of columns: suite/results/views/study_columns.py
+table: {columns: [samples/s, GPU %], fit: true}   names of columns: suite/results/views/study_columns.py; none: no cells
 figure: {y: samples/s, kind: lines}               over the first axis, or over `x`
-refused: why it cannot run yet                    instead of a run
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from workloads.api import Json
 from workloads.api.yaml_files import read_yaml
 
 SIZES = ("full", "ci")
-_KEYS = ("sentence", "set", "axes", "points", "ci", "table", "figure", "refused")
+_KEYS = ("sentence", "set", "axes", "points", "ci", "table", "figure")
 _FORM = "conf/study/batch_size.yaml shows the form"
 
 Point = Mapping[str, str]
@@ -42,7 +41,6 @@ class Study:
     points: tuple[Point, ...] = ()
     table: Mapping[str, Json] = field(default_factory=dict)
     figure: Mapping[str, Json] = field(default_factory=dict)
-    refused: str = ""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -75,8 +73,7 @@ def load_study(name: str, size: str = "full") -> Study:
         raise not_allowed("study", name, study_names())
     if size not in SIZES:
         raise not_allowed("study.size", size, SIZES)
-    path = conf.files("study").get(name)
-    return read_study(name, size, _from_outside(name) if path is None else _from_file(path))
+    return read_study(name, size, _described(name))
 
 
 def read_study(name: str, size: str, described: Mapping[str, Any]) -> Study:
@@ -103,7 +100,6 @@ def read_study(name: str, size: str, described: Mapping[str, Any]) -> Study:
         ),
         _mapping(name, "table", described.get("table")),
         _mapping(name, "figure", described.get("figure")),
-        str(described.get("refused", "")),
     )
 
 
@@ -112,37 +108,27 @@ def as_typed(value: Json) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _from_file(path: Path) -> Mapping[str, Any]:
+def _described(name: str) -> Mapping[str, Any]:
+    """What a file says, or a package's entry point: such a description, or the path of a file that holds one."""
+    found = conf.files("study").get(name) or registry.load_study(name)
+    if not isinstance(found, str | Path):
+        return _mapping(name, "the description", found)
     try:
-        return _mapping(path.stem, "the file", read_yaml(path))
+        return _mapping(name, "the file", read_yaml(Path(found)))
     except OSError as error:
-        raise ValueError(f"study={path.stem}: {path}: {error.strerror}") from None
-
-
-def _from_outside(name: str) -> Mapping[str, Any]:
-    """What a package's entry point names: such a description, or the path of a file that holds one."""
-    description = registry.load_study(name)
-    return (
-        _from_file(Path(description))
-        if isinstance(description, (str, Path))
-        else _mapping(name, "the description", description)
-    )
+        raise ValueError(f"study={name}: {found}: {error.strerror}") from None
 
 
 def _mapping(name: str, what: str, value: object) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping | None):
         raise ValueError(f"study={name}: {what} is not of the form key: value; {_FORM}")
-    return value
+    return value or {}
 
 
 def _list(name: str, what: str, value: object) -> Sequence[Any]:
-    if value is None:
-        return ()
-    if not isinstance(value, list):
+    if not isinstance(value, list | None):
         raise ValueError(f"study={name}: {what} is no list; {_FORM}")
-    return value
+    return value or ()
 
 
 def _values(name: str, key: object, value: object) -> tuple[str, ...]:

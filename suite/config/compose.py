@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import importlib.resources
 import itertools
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
-from hydra._internal.utils import get_args_parser
 from hydra.errors import HydraException
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 
@@ -59,8 +58,17 @@ class Request:
     """The part of the settings that `--cfg job` is to print (empty: all) in place of running; None: they are to run."""
 
 
+_LOOK = "type --cfg job for the settings, dry_run=full for all that is known of a job"
+INSTEAD_OF_FLAGS = {
+    "--experimental-rerun": "a run is repeated by the command that suite report prints below a row",
+    **dict.fromkeys(("--config-path", "-cp", "--config-name", "-cn"), "type --config-dir DIR for files of your own"),
+    **dict.fromkeys(("--info", "-i", "--hydra-help", "--resolve"), _LOOK),
+}
+"""Flags of Hydra's that are not offered, and what there is instead."""
+
+
 def compose(arguments: Sequence[str]) -> Request:
-    """Check and compose. Raises ValueError with one line. Hydra's flags that print (`--help`) print and give no jobs."""
+    """Check and compose. Raises ValueError with one line. Flags that print (`--help`) print and give no jobs."""
     try:
         return _compose(arguments)
     except (HydraException, OmegaConfBaseException) as error:
@@ -80,9 +88,8 @@ def _in_one_line(error: Exception) -> str:
 def _compose(arguments: Sequence[str]) -> Request:
     overrides.check_form(arguments)
     typed = [text for text in arguments if "=" in text and not text.startswith("-")]
-    flags = _parser().parse_args([text for text in arguments if text not in typed])
+    flags = _flags([text for text in arguments if text not in typed])
     words = [overrides.in_full(text) for text in [*typed, *flags.overrides]]
-    _refuse_flags(flags)
     words = _search(words, flags.config_dir) + (["dry_run=true"] if flags.dry_run else [])
     if flags.shell_completion:
         print(completion(words))
@@ -90,26 +97,24 @@ def _compose(arguments: Sequence[str]) -> Request:
     if flags.version:
         print(f"suite {__version__} (Hydra {hydra.__version__})")
         return Request(())
-    if flags.hydra_help:
-        return _hydra_prints([text for text in arguments if text not in typed])
     overrides.check_count(overrides.counts(words), words)
     plugin_names = _plugins(words)
     plugins = activate(plugin_names, installs=not _is_dry(words))
     if flags.help:
         print(as_typed(help_text(dict(_swept(words)))))
         return Request(())
-    composer = Composer()
+    composer, added, notes = Composer(), list[str](), list[str]()
     if studies.named(words):
-        cells = studies.cells(words)
-        jobs = [dataclasses.replace(_job(list(one.words), plugin_names, composer), cell=one.cell) for one in cells]
-        return Request(tuple(jobs), plugins, (), tuple(arguments), _shown(flags))
-    if flags.info or flags.cfg in ("hydra", "all"):
-        composer.compose(words, _prepare(words, False, composer))  # Hydra itself would print tracebacks
-        return _hydra_prints(arguments)
-    if not flags.multirun:
-        return Request((_job(words, plugin_names, composer),), plugins, (), tuple(arguments), _shown(flags))
-    added, jobs, notes = _sweep(words, plugin_names, composer)
-    return Request(tuple(jobs), plugins, tuple(notes), (*arguments, *added), _shown(flags))
+        jobs = [
+            dataclasses.replace(_job(list(one.words), plugin_names, composer), cell=one.cell)
+            for one in studies.cells(words)
+        ]
+    elif flags.multirun:
+        added, jobs, notes = _sweep(words, plugin_names, composer)
+    else:
+        jobs = [_job(words, plugin_names, composer)]
+    shown = (flags.package or "") if flags.cfg else None
+    return Request(tuple(jobs), plugins, tuple(notes), (*arguments, *added), shown)
 
 
 def _is_dry(words: Sequence[str]) -> bool:
@@ -118,32 +123,33 @@ def _is_dry(words: Sequence[str]) -> bool:
     return bool(typed) and typed[-1] != "false"
 
 
-def _parser() -> Any:
-    """Hydra's flags and `--dry-run`. Its errors are ValueErrors, where argparse would print its usage and exit."""
-    parser = get_args_parser()
-    parser._option_string_actions.pop("--version")  # Hydra's own; here it is the suite's
-    parser.add_argument("--version", "-V", action="store_true")
-    parser.add_argument("--dry-run", action="store_true")
+def _flags(words: Sequence[str]) -> argparse.Namespace:
+    """Of Hydra's flags those that do something here, and `--dry-run`. Raises ValueError, where argparse would print."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("overrides", nargs="*")
+    for names in (
+        ("-h", "--help"),
+        ("-V", "--version"),
+        ("-m", "--multirun"),
+        ("-sc", "--shell-completion"),
+        ("--dry-run",),
+    ):
+        parser.add_argument(*names, action="store_true")
+    parser.add_argument("-c", "--cfg", choices=("job",))
+    parser.add_argument("-p", "--package")
+    parser.add_argument("-cd", "--config-dir")
 
     def error(message: str) -> NoReturn:
-        raise ValueError(f"{message}; type --help for what can be set, --hydra-help for Hydra's flags")
+        raise ValueError(f"{message}; type --help for what can be set")
 
     parser.error = error  # type: ignore[method-assign]
-    return parser
-
-
-def _refuse_flags(flags: Any) -> None:
-    """Raise ValueError for flags of Hydra's that do nothing here, and for the one that unpickles a file."""
-    if flags.experimental_rerun:
-        raise ValueError("--experimental-rerun: a run is repeated by the command that suite report prints below a row")
-    if flags.config_path or flags.config_name:
-        raise ValueError("--config-path, --config-name: there is one; type --config-dir DIR for files of your own")
-    if (flags.package is not None or flags.resolve) and not flags.cfg:
-        raise ValueError("--package, --resolve: parts of what --cfg prints; type --cfg job with them")
-
-
-def _shown(flags: Any) -> str | None:
-    return (flags.package or "") if flags.cfg == "job" else None
+    for word in words:
+        if instead := INSTEAD_OF_FLAGS.get(word.partition("=")[0]):
+            raise ValueError(f"{word}: {instead}")
+    flags = parser.parse_intermixed_args(words)
+    if flags.package is not None and not flags.cfg:
+        raise ValueError("--package: a part of what --cfg prints; type --cfg job with it")
+    return flags
 
 
 def _search(words: list[str], config_dir: str | None) -> list[str]:
@@ -172,13 +178,7 @@ def _sweep(
     """(words that act by default, the jobs of all combinations, what is to be said). The last key is the fastest."""
     workloads = _prepare(words, True, composer)
     swept = _gpus_first(_swept(words))
-    first = [f"{key}={values[0]}" for key, values in swept]
-    config, of_hydra = composer.compose(first, workloads)
-    params = of_hydra["sweeper"].get("params") or {}
-    typed = {key for key, _ in swept}
-    of_file = [f"{key}={value}" for key, value in params.items() if key not in typed]
-    overrides.check_count(overrides.counts([*words, *of_file]), words)
-    swept = [*_swept(of_file), *swept]
+    config = composer.compose([f"{key}={values[0]}" for key, values in swept], workloads)
     added, note = default_gpus(dict(swept), config)
     swept = _gpus_first([*_swept(added), *swept])
     grid = map(list, itertools.product(*([f"{key}={value}" for value in values] for key, values in swept)))
@@ -199,21 +199,20 @@ def _gpus_first(swept: Sequence[tuple[str, list[str]]]) -> list[tuple[str, list[
 
 def _prepare(words: Sequence[str], multirun: bool, composer: Composer) -> list[str]:
     """Check what was typed, and tell Hydra the schema; returns the workloads. Raises ValueError in one line."""
-    swept = {key: values for key, values in _swept(words) if key in ("workload", "experiment")}
-    if "workload" not in swept and "experiment" not in swept:
+    chosen = [text for text in words if text.partition("=")[0] in ("workload", "hydra.searchpath")]
+    workloads = dict(_swept(chosen)).get("workload", [])
+    if not workloads:
         for key in (text.partition("=")[0] for text in words):
             overrides.check_root(key)
         raise ValueError(
             f"no workload given: type workload=NAME with NAME one of {', '.join(group_choices('workload'))}, "
             f"for example: python run_suite.py workload=ncf profile=demo"
         )
-    chosen = [text for text in words if text.partition("=")[0] in (*swept, "hydra.searchpath")]
     overrides.check(chosen, (), multirun)
-    workloads = list(swept.get("workload", ()))
-    if not workloads or not set(workloads) <= set(registry.names(registry.WORKLOADS)):
+    every = registry.names(registry.WORKLOADS)
+    if not set(workloads) <= set(every):  # files of the user's own
         grid = itertools.product(*([f"{key}={value}" for value in values] for key, values in _swept(chosen)))
-        every = registry.names(registry.WORKLOADS)
-        named = [str(composer.compose(one, every)[0]["workload"]["name"]) for one in grid]
+        named = [str(composer.compose(one, every)["workload"]["name"]) for one in grid]
         workloads = list(dict.fromkeys(named))
     overrides.check(words, workloads, multirun)
     return workloads
@@ -221,7 +220,7 @@ def _prepare(words: Sequence[str], multirun: bool, composer: Composer) -> list[s
 
 def _job(words: list[str], plugin_names: list[str], composer: Composer, workloads: Sequence[str] = ()) -> Composed:
     """One job. Raises ValueError for a value of a file that is not allowed, as for one that is typed."""
-    config, _ = composer.compose(words, workloads or _prepare(words, False, composer))
+    config = composer.compose(words, workloads or _prepare(words, False, composer))
     if config["sweep"]["limit"] != overrides.limit(words):
         raise ValueError("sweep.limit: set in a file, which is read too late; type sweep.limit=N")
     if _texts(config["plugins"]) != plugin_names:
@@ -245,18 +244,6 @@ def _leaves(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]
         below = isinstance(value, Mapping) and key not in ("environment.path_map",)
         leaves += _leaves(value, f"{key}.") if below else [(key, value)]
     return leaves
-
-
-def _hydra_prints(arguments: Sequence[str]) -> Request:
-    """Hydra's flags that print something, and no jobs."""
-    words = [text for text in arguments if "=" in text and not text.startswith("-")]
-    flags = [text for text in arguments if text not in words]  # behind them: `--info` would take a word for its topic
-    given, sys.argv = sys.argv, [sys.argv[0], *words, *flags]
-    try:
-        hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(lambda _: None)()
-    finally:
-        sys.argv = given
-    return Request(())
 
 
 def _plugins(words: Sequence[str]) -> list[str]:

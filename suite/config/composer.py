@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import functools
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import hydra
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.config_store import ConfigStore
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from suite.common import conf, registry
@@ -22,16 +19,6 @@ from suite.config.options import SuiteConfig
 from suite.config.own_files import look_first
 from workloads.api import OPTION_GROUPS, option_keys, untyped
 
-Json = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """What Hydra made of a job, before `${…}` is replaced."""
-
-    config: DictConfig
-    of_hydra: Json
-
 
 class Composer:
     """Composes the jobs of one command.
@@ -41,24 +28,20 @@ class Composer:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, ...], _Kept] = {}
+        self._kept: dict[tuple[str, ...], DictConfig] = {}
 
-    def compose(self, words: Sequence[str], workloads: Sequence[str]) -> tuple[dict[str, Any], Json]:
-        """The configuration of the job that `words` ask for, and Hydra's own part of it. `workloads`: of the whole command."""
+    def compose(self, words: Sequence[str], workloads: Sequence[str]) -> dict[str, Any]:
+        """The configuration of the job that `words` ask for. `workloads`: of the whole command."""
         added = [f"++{text}" if text.startswith("workload.target.") else text for text in words]
         alike = (*workloads, "", *(text.partition("=")[0] if _is_plain(text) else text for text in added))
         kept = self._kept.get(alike)
         if kept is None:
-            kept = _made(added, workloads)
-            if "${hydra" not in json.dumps(OmegaConf.to_container(kept.config), default=str):
-                self._kept[alike] = kept  # Hydra's own part tells jobs apart
+            kept = self._kept[alike] = _made(added, workloads)
         else:
-            ConfigLoaderImpl._apply_overrides_to_config(
-                [overrides.parse(text) for text in added if _sets(text)], kept.config
-            )
-        plain = OmegaConf.to_container(kept.config, resolve=True, throw_on_missing=True)
+            ConfigLoaderImpl._apply_overrides_to_config([overrides.parse(text) for text in added if _sets(text)], kept)
+        plain = OmegaConf.to_container(kept, resolve=True, throw_on_missing=True)
         assert isinstance(plain, dict)
-        return {str(key): value for key, value in plain.items()}, kept.of_hydra
+        return {str(key): value for key, value in plain.items()}
 
 
 def _sets(text: str) -> bool:
@@ -72,15 +55,14 @@ def _is_plain(text: str) -> bool:
     return _sets(text) and "${" not in text and not isinstance(overrides.parse(text).value(), (list, dict))
 
 
-def _made(words: Sequence[str], workloads: Sequence[str]) -> _Kept:
-    """What Hydra makes of a job."""
+def _made(words: Sequence[str], workloads: Sequence[str]) -> DictConfig:
+    """What Hydra makes of a job, before `${…}` is replaced."""
     _store(workloads)
     look_first()
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        config = hydra.compose("config", list(words), return_hydra_config=True)
-    HydraConfig.instance().set_config(config)  # what `${hydra:…}` in a file stands for
+        config = hydra.compose("config", list(words))
     OmegaConf.set_struct(config, False)
-    return _Kept(config, config.pop("hydra"))
+    return config
 
 
 def _store(workloads: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from suite.common.study import SIZES, study_names
 from suite.config.options import SuiteConfig, known_fields, subgroup
 from workloads.api import OPTION_GROUPS, kind_of, option_keys
 
-GROUPS = ("workload", "framework", "profile", "rules", "environment", "system", "experiment")
+GROUPS = ("workload", "framework", "profile", "rules", "environment", "system")
 """Keys that choose a file below conf/ or in a folder of the user's own."""
 SHORT = {"timing": "timing.each", "launch": "launch.by", "update": "update.kind"}
 """Groups that may be typed with the value of one of their keys."""
@@ -29,8 +29,14 @@ ELSEWHERE = {
 }
 """What other programs call a setting, to what is typed here."""
 SYNONYMS = {
-    **{"gpu": "cuda", "nvidia": "cuda", "float32": "fp32", "half": "fp16", "float16": "fp16", "bfloat16": "bf16"},
-    **{"tf": "tensorflow", "torch": "pytorch", "singularity": "apptainer", "conda": "custom", "venv": "custom"},
+    **dict.fromkeys(("gpu", "nvidia"), "cuda"),
+    **dict.fromkeys(("half", "float16"), "fp16"),
+    **dict.fromkeys(("conda", "venv"), "custom"),
+    "float32": "fp32",
+    "bfloat16": "bf16",
+    "tf": "tensorflow",
+    "torch": "pytorch",
+    "singularity": "apptainer",
 }
 """What other programs call a value."""
 
@@ -70,8 +76,10 @@ def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
         return registry.dataset_names()
     if key == "workload.hyperparameter_set" and workload:
         return sorted(registry.load_workload(workload).named_sets())
-    kind = kind_of(item) if item is not None else ""
-    return list(item.metadata.get("choices") or (["true", "false"] if kind == "bool" else [])) if item else []
+    if item is None:
+        return []
+    found = list(item.metadata.get("choices") or (["true", "false"] if kind_of(item) == "bool" else []))
+    return [*found, *(registry.names(registry.LAUNCHERS) if key == "launch.by" else ())]
 
 
 def metrics(workload: str) -> list[str]:

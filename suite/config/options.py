@@ -106,7 +106,7 @@ class LaunchConfig:
 
     by: str = option(
         "auto",
-        "short: launch=ssh; auto: ssh with launch.hosts, slurm inside an allocation, else local",
+        "short: launch=ssh; auto: ssh with launch.hosts, slurm inside an allocation, else local; a package may bring others",
         choices=("auto", "local", "slurm", "ssh", "external"),
     )
     hosts: Any = option([], "machines for launch=ssh, in the order of their devices: [a,b] or node[1-4]")

@@ -53,14 +53,13 @@ _LISTS = ("launch.hosts", "launch.sbatch")
 
 
 def in_full(argument: str) -> str:
-    """`timing=steps`, `+experiment=NAME` and `hydra.sweeper.params.KEY=1,2` as they are meant.
+    """`timing=steps` and `+experiment=NAME` (a study's other name) as they are meant.
 
     Paths, and every item of `plugins=[PATH,…]`, `launch.hosts=…` and `launch.sbatch=…`, quoted: Hydra's grammar knows no
     spaces at the ends, commas, brackets or non-ASCII letters.
     """
     key, _, value = argument.partition("=")
-    key = key.removeprefix("hydra.sweeper.params.")
-    key = "experiment" if key.lstrip("+") == "experiment" else SHORT.get(key, key)
+    key = "study" if key.lstrip("+") in ("study", "experiment") else SHORT.get(key, key)
     plain = bool(value) and not set(value) & set("'\"")
     if key in _LISTS and plain:
         inner = value[1:-1] if value[0] == "[" and value[-1] == "]" else value
@@ -283,12 +282,13 @@ def _check_set_alone(key: str, value: Any, workload: str) -> None:
 
 def _check_value(key: str, item: Any, value: Any) -> None:
     """`check_value`, with what other programs call a value."""
-    _check_synonym(key, value, item.metadata.get("choices") or ())
+    metadata = {**item.metadata, "choices": keys.choices(key, item)} if key == "launch.by" else item.metadata
+    _check_synonym(key, value, metadata.get("choices") or ())
     if (key, value) == ("gpus", "all"):
         raise ValueError(
             "gpus=all: a number is needed, for example gpus=8; type suite doctor to see how many there are"
         )
-    check_value(key, kind_of(item), item.metadata, value)
+    check_value(key, kind_of(item), metadata, value)
 
 
 def _check_synonym(key: str, value: Any, allowed: Sequence[str]) -> None:

@@ -6,7 +6,6 @@ import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from hydra._internal.core_plugins import file_config_source
 from hydra._internal.sources_registry import SourcesRegistry
@@ -34,10 +33,8 @@ class FileConfigSource(file_config_source.FileConfigSource):
         content = parse_yaml(text, path)
         if not isinstance(content, dict | None):
             raise ValueError(f"{path}: lines of the form KEY: VALUE are needed")
-        if not _are_defaults((content or {}).get("defaults", [])):
-            raise ValueError(f"{path}: defaults: a list of NAME or GROUP: NAME is needed")
         if Path(self.path) != conf.CONF:
-            _refuse_circles(config_path.removesuffix(".yaml"), content, ())
+            _refuse_circles(config_path.removesuffix(".yaml"), path, content, ())
         try:
             header, config = self._get_header_dict(text[:512]), OmegaConf.load(io.StringIO(text))
         except (ValueError, OmegaConfBaseException) as error:  # `# @package a b`, `${`
@@ -51,46 +48,34 @@ def look_first() -> None:
     SourcesRegistry.instance().types[FileConfigSource.scheme()] = FileConfigSource
 
 
-def _are_defaults(entries: object) -> bool:
-    """Whether a list says what a file takes in: `NAME`, or `GROUP: NAME` with a name, a list of names, or null."""
-    if not isinstance(entries, list):
-        return False
-    for entry in entries:
-        pairs = list(entry.items()) if isinstance(entry, dict) else [(None, entry)]
-        if len(pairs) != 1 or not isinstance(pairs[0][0], str | None):
-            return False
-        chosen = pairs[0][1] if isinstance(entry, dict) and isinstance(pairs[0][1], list) else [pairs[0][1]]
-        if not all(isinstance(one, str | None) for one in chosen):
-            return False
-    return True
-
-
-def _refuse_circles(name: str, content: object, above: tuple[str, ...]) -> None:
+def _refuse_circles(name: str, path: Path, content: object, above: tuple[str, ...]) -> None:
     """Raise ValueError if the defaults of the file `name`, `group/choice`, lead to one of those `above`, which lead to it."""
     chain = (*above, name)
-    for below in _defaults(name, content):
+    for below in _taken_in(name, path, content):
         group, _, choice = below.rpartition("/")
-        path = conf.files(group).get(choice)
-        if path is None:
+        found = conf.files(group).get(choice)
+        if found is None:
             continue
         if below in chain:
-            raise ValueError(f"{path}: its defaults lead back to it: {' > '.join([*chain, below])}; leave one out")
+            raise ValueError(f"{found}: its defaults lead back to it: {' > '.join([*chain, below])}; leave one out")
         if len(chain) == DEEPEST:
-            raise ValueError(f"{path}: {DEEPEST} files take in one another before this one; leave some out")
-        text = read_text(path)
-        _refuse_circles(below, parse_yaml(text, path), chain)
+            raise ValueError(f"{found}: {DEEPEST} files take in one another before this one; leave some out")
+        _refuse_circles(below, found, parse_yaml(read_text(found), found), chain)
 
 
-def _defaults(name: str, content: object) -> Iterator[str]:
-    """`group/choice` of every file that a file takes in."""
-    group = name.rpartition("/")[0]
-    entries: Any = content.get("defaults") if isinstance(content, dict) else None
-    for entry in entries if _are_defaults(entries) else []:
-        pairs = entry.items() if isinstance(entry, dict) else [(None, entry)]
-        for key, chosen in pairs:
-            form = _TAKEN_IN.fullmatch(str(key if key is not None else entry))
-            for choice in chosen if isinstance(chosen, list) else [chosen]:
-                if form is None or not isinstance(choice, str) or choice == "_self_":
-                    continue
-                named = form[2] if key is None else f"{form[2]}/{choice}"
-                yield (named if form[1] or not group else f"{group}/{named}").removesuffix(".yaml")
+def _taken_in(name: str, path: Path, content: object) -> Iterator[str]:
+    """`group/choice` of every file that a file takes in. Raises ValueError unless its defaults are `NAME` or
+    `GROUP: NAME` each, with a name, a list of names, or null."""
+    own_group = name.rpartition("/")[0]
+    entries = content.get("defaults", []) if isinstance(content, dict) else []
+    for entry in entries if isinstance(entries, list) else [{}]:
+        key, chosen = next(iter(entry.items()), (0, None)) if isinstance(entry, dict) else (None, [entry])
+        choices = chosen if isinstance(chosen, list) else [chosen]
+        many = isinstance(entry, dict) and len(entry) > 1
+        if many or not isinstance(key, str | None) or not all(isinstance(one, str | None) for one in choices):
+            raise ValueError(f"{path}: defaults: a list of NAME or GROUP: NAME is needed")
+        form = _TAKEN_IN.fullmatch(str(key if key is not None else entry))
+        for choice in choices:
+            if form is not None and choice is not None and choice != "_self_":
+                below = form[2] if key is None else f"{form[2]}/{choice}"
+                yield (below if form[1] or not own_group else f"{own_group}/{below}").removesuffix(".yaml")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from suite.common import registry
 from suite.common.study import Point, Study, StudyCell, load_study
@@ -17,11 +18,11 @@ _WHOLE = ("plugins", "output", "resume")
 """Keys of the whole command: never an axis."""
 
 
-@dataclass(frozen=True)
-class CellWords:
+class CellWords(NamedTuple):
     """A cell with the overrides that make its job."""
 
-    cell: StudyCell
+    cell: StudyCell | None
+    """None of a study that shows no columns: its jobs are as those of `-m`."""
     words: tuple[str, ...]
 
 
@@ -41,18 +42,16 @@ def cells(arguments: Sequence[str]) -> list[CellWords]:
     """
     own = {key: text.partition("=")[2] for text in arguments if (key := text.partition("=")[0]) in KEYS}
     study = load_study(own["study"], own.get("study.size", "full"))
-    if study.refused:
-        raise ValueError(f"study={study.name}: {study.refused}")
     typed = {text.partition("=")[0]: overrides.texts(text) for text in arguments if text.partition("=")[0] not in KEYS}
     study = _shortened(_fitting(study, typed), typed)
     fixed = {key: values[0] for key, values in typed.items() if key not in study.keys}
     settings = {key: value for key, value in study.settings.items() if key not in study.keys} | fixed
     counts = {name: len(values) for name, values in study.axes.items()} | {"points": max(1, len(study.points))}
-    overrides.check_count(counts, arguments)
+    overrides.check_count(counts, [*(f"{key}={value}" for key, value in settings.items()), *arguments])
     listed = []
     for values in _crossed(study):
-        words = tuple(f"{key}={value}" for key, value in {**settings, **values}.items())
-        listed.append(CellWords(StudyCell(study, values), words))
+        words = tuple(overrides.in_full(f"{key}={value}") for key, value in {**settings, **values}.items())
+        listed.append(CellWords(StudyCell(study, values) if study.table else None, words))
     return listed
 
 

@@ -1,5 +1,8 @@
 """Drops the data set from the page cache before a run and looks whether it is gone: so `cache_clear` in the log is decided.
 
+`python -m suite.control.caches JSON` does it on another machine, asked for by the controller. `JSON`: what `clear` takes;
+prints what it returns. Exit code 1 where what was asked for does not work.
+
 What is to be dropped is what the run will read: `Dataset.files`. Whether it is gone is asked of the kernel (mincore(2)) for a
 sample of these files, whatever was to clear the cache.
 """
@@ -8,10 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import mmap
 import os
 import random
 import subprocess
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,12 +28,9 @@ from typing import Any
 
 import numpy as np
 import psutil
-from rich.console import Console
-from rich.markup import escape
 
 from suite.common.registry import load_dataset
 from workloads import files
-from workloads.api import Settings
 
 COMMAND_SECONDS = 600.0
 """How long `system.cache_clear_command` may take, on every machine."""
@@ -50,17 +52,12 @@ GONE = (FileNotFoundError, PermissionError)
 """A file that cannot be opened is not read by the run either, which says so itself."""
 
 
-def clear(system: Mapping[str, Any], settings: Settings, console: Console) -> bool:
+def clear(system: Mapping[str, Any], dataset: str, folder: str) -> tuple[bool, str]:
     """Clear caches as the `system.*` settings say, else drop the files of the data set from the page cache.
 
-    True if these files are seen to have left memory. Otherwise a line on the console says what stayed; a run on synthetic data
-    has nothing to clear and says nothing. Raises ValueError if what was asked for does not work.
+    `folder`: of the prepared data set; empty: synthetic data, which have nothing to clear. (True if the files are seen to have
+    left memory; else in a line what stayed). Raises ValueError if what was asked for does not work.
     """
-    return clear_files(system, settings.dataset, settings.data_dir, console)
-
-
-def clear_files(system: Mapping[str, Any], dataset: str, folder: str, console: Console) -> bool:
-    """The same for the name of a data set and its folder, empty for synthetic data."""
     paths: Iterator[str] = iter(())
     if folder:
         recipe = load_dataset(dataset)
@@ -76,12 +73,8 @@ def clear_files(system: Mapping[str, Any], dataset: str, folder: str, console: C
         _drop_everything()
     else:
         files.drop()
-    if not folder:
-        return False
-    kept = _kept(files.sample())
-    if kept:
-        console.print(f"[yellow]warning[/]: {escape(f'cache_clear is false in the log: {kept}')}", soft_wrap=True)
-    return not kept
+    kept = _kept(files.sample()) if folder else ""
+    return bool(folder) and not kept, f"cache_clear is false in the log: {kept}" if kept else ""
 
 
 def _command(command: list[str]) -> None:
@@ -227,3 +220,17 @@ def _file_system(path: str) -> str:
     folders = {os.path.join(part.mountpoint, ""): part.fstype for part in psutil.disk_partitions(all=True)}
     around = [folder for folder in folders if os.path.realpath(path).startswith(folder)]
     return folders[max(around, key=len)] if around else "an unknown file system"
+
+
+def main() -> int:
+    """As the module says."""
+    try:
+        print(json.dumps(clear(**json.loads(sys.argv[1]))))
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

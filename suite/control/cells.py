@@ -28,8 +28,7 @@ def write_study(output: Path, cells: Sequence[tuple[str, StudyCell, Impossible |
         left_out = {} if error is None else {"shown": error.shown, "reason": str(error)}
         written.append({"job": name, "values": dict(cell.values), **left_out})
     study = cells[0][1].study
-    value = {
-        **{"schema": SCHEMA, "study": study.name, "sentence": study.sentence, "size": study.size},
-        **{"keys": list(study.keys), "table": dict(study.table), "figure": dict(study.figure), "cells": written},
-    }
+    shown = {"table": dict(study.table), "figure": dict(study.figure), "cells": written}
+    named = {"schema": SCHEMA, "study": study.name, "sentence": study.sentence, "size": study.size}
+    value = {**named, "keys": list(study.keys), **shown}
     write_atomically(output / study_file(safe_name(study.name)), json.dumps(value, indent=1, ensure_ascii=False) + "\n")

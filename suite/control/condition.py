@@ -83,18 +83,13 @@ def _core_shares(reported: Sequence[tuple[str, Mapping[str, Json]]]) -> dict[str
 
 
 def _device_figures(device_rows: Sequence[Mapping[str, Json]]) -> Iterator[tuple[str, Json]]:
-    clocks = [clock for row in device_rows for clock in row.get("gpu_clock_mhz") or () if clock is not None]
-    if clocks:
-        yield "gpu_clock_mhz", math.fsum(clocks) / len(clocks)
-    slow = [flag for row in device_rows for flag in row.get("gpu_slow") or () if flag is not None]
-    if slow:
-        yield "gpu_slow_share", sum(slow) / len(slow)
-    others = [count for row in device_rows for count in row.get("gpu_other_processes") or () if count is not None]
-    if others:
-        yield "gpu_other_processes", max(others)
-    clocks = [row["cpu_clock_mhz"] for row in device_rows if row.get("cpu_clock_mhz") is not None]
-    if clocks:
-        yield "cpu_clock_mhz", math.fsum(clocks) / len(clocks)
+    means = {"gpu_clock_mhz": "gpu_clock_mhz", "gpu_slow": "gpu_slow_share", "cpu_clock_mhz": "cpu_clock_mhz"}
+    for sensor in (*means, "gpu_other_processes"):
+        readings = [row.get(sensor) for row in device_rows]
+        each = [one for reading in readings for one in (reading if isinstance(reading, list) else [reading])]
+        known = [one for one in each if one is not None]
+        if known:
+            yield (means[sensor], math.fsum(known) / len(known)) if sensor in means else (sensor, max(known))
 
 
 def _rounded(value: Json) -> Json:

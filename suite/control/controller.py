@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,7 +28,6 @@ from suite.control.hosts.agents import Agents
 from suite.control.hosts.choose import Elsewhere, agents_of, submits
 from suite.control.hosts.submit import needs_gpus, submit
 from suite.control.interrupts import WholeLines, listen, resuming_command, signals_held
-from suite.control.messages import said_once
 from suite.control.progress import Progress
 from suite.control.supervise import Supervisor
 from suite.control.watch import RunStatus
@@ -49,11 +49,6 @@ class Ended:
     job: Job
     index: int
     status: RunStatus
-
-    @property
-    def name(self) -> str:
-        """`job/run_N`."""
-        return f"{self.job.name}/run_{self.index}"
 
     @property
     def log(self) -> Path:
@@ -96,7 +91,10 @@ def main(arguments: Sequence[str]) -> int:
             for line in submit(arguments, configs, output):
                 console.print(escape(line), soft_wrap=True)
             return 0
-        with _opened(agents_of(configs)) as agents:
+        with contextlib.ExitStack() as machines:
+            agents = agents_of(configs)
+            if agents is not None:
+                machines.callback(agents.close)
             if first["dry_run"]:
                 return _dry_run(request, output, console, agents)
             jobs, cells = checked_jobs(request, output, console, agents)
@@ -132,28 +130,24 @@ def _interrupted(arguments: Sequence[str], output: Path | None) -> str:
     return f"interrupted; what was written is kept. To go on with what is missing, type:\n  {typed}"
 
 
-@contextlib.contextmanager
-def _opened(agents: Agents | None) -> Iterator[Agents | None]:
-    """Machines that are let go in the end."""
-    try:
-        yield agents
-    finally:
-        if agents is not None:
-            with signals_held():
-                agents.close()
+def planned(request: Request, output: Path, agents: Agents | None, earlier: Sequence[Plan] = ()) -> list[Plan]:
+    """A plan for each job of the command, for the machines of `agents`, or this one; what there is to say is said.
 
-
-def planned(request: Request, output: Path, agents: Agents | None) -> list[Plan]:
-    """A plan for each job of the command, for the machines of `agents`, or this one."""
+    `earlier`: plans of the same jobs, of which those are made again that had to wait for their data.
+    """
     first, hosts = request.jobs[0].config, agents.hosts if agents is not None else ()
     if first["resume"] and first["output"] is None:
         raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
     versions = environment.Versions()
-    with said_once(environment.__name__):
-        return [
-            plan(one.config, job_name(one), output, request.plugins, hosts, one.cell, versions, one.typed)
-            for one in request.jobs
-        ]
+    plans = [
+        known
+        if known is not None and (known.job is not None or known.findings)
+        else plan(one.config, job_name(one), output, request.plugins, hosts, one.cell, versions, one.typed)
+        for one, known in itertools.zip_longest(request.jobs, earlier)
+    ]
+    for note in () if earlier else dict.fromkeys(note for one in plans for note in one.notes):
+        print(note, file=sys.stderr)
+    return plans
 
 
 def plans_for_slurm(request: Request, output: Path) -> list[Plan]:
@@ -227,7 +221,7 @@ def checked_jobs(
             full.filename = full.filename or str(place)
             raise
     if missing:
-        plans = planned(request, output, agents)
+        plans = planned(request, output, agents, plans)
         if (error := refused(request, plans, agents is None)) is not None:
             raise error
     cells = [
@@ -343,13 +337,15 @@ def _run(job: Job, index: int, console: Console, agents: Agents | None) -> RunSt
         if earlier:
             return RunStatus(earlier, "finished earlier")
         console.print(escape(f"unfinished attempt kept in {set_aside(folder)}"), soft_wrap=True)
+    settings = job.template.settings
     if agents is not None:
         agents.ready()
         cleared, said = agents.clear(job)
-        for line in said:
-            console.print(escape(line), soft_wrap=True)
     else:
-        cleared = caches.clear(job.cache_clear, job.template.settings, console)
+        cleared, line = caches.clear(job.cache_clear, settings.dataset, settings.data_dir)
+        said = [line] if line else []
+    for line in said:
+        console.print(f"[yellow]warning[/]: {escape(line)}", soft_wrap=True)
     run = job.run(index, cleared)
     title = f"{job.name}/run_{index}"
     if not console.is_terminal:
@@ -364,11 +360,10 @@ def _run(job: Job, index: int, console: Console, agents: Agents | None) -> RunSt
 
 
 def _status_line(run: Ended) -> str:
-    good = run.status.status == "success"
-    colour = "green" if good else "red"
+    colour = "green" if run.status.status == "success" else "red"
     reason = f": {escape(run.status.reason)}" if run.status.reason else ""
-    where = run.log if run.log.exists() else run.log.parent
-    return f"[{colour}]{run.status.status}[/]  {escape(run.name)}{reason}  {escape(str(where))}"
+    where = escape(str(run.log if run.log.exists() else run.log.parent))
+    return f"[{colour}]{run.status.status}[/]  {escape(f'{run.job.name}/run_{run.index}')}{reason}  {where}"
 
 
 def print_summary(ended: Sequence[Ended], console: Console, code: int) -> int:

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from suite.common.run_folder import RUN_FILE, machine_folder
-from suite.common.runspec import RunSpec, write_atomically
+from suite.common.runspec import Host, RunSpec, write_atomically
 from suite.control import condition, interrupts, memory
 from suite.control.hosts.connection import AgentConnection, ConnectionLost
 from suite.control.hosts.remote_host import RemoteHost
@@ -20,7 +20,7 @@ from suite.control.telemetry import TelemetryRecorder, cut_received
 from suite.control.watch import POLL_SECONDS, RunStatus, Watch
 from suite.environments.environment import Environment
 from suite.launch.base import Framework, meet, network_variables
-from suite.launch.hosts import Host, hosts_of, recorded
+from suite.launch.hosts import hosts_of
 from suite.machine import disks, topology
 from suite.worker.heartbeat import Beat, beat_path
 
@@ -47,17 +47,17 @@ class Supervisor:
         links: Mapping[str, AgentConnection] = NO_LINKS,
     ) -> None:
         """`links`: name of a machine to its agent; without any, the only machine is this one."""
-        self.run_spec = recorded(run)
+        self.hosts = hosts_of(run)
+        self.run_spec = replace(run, hosts=self.hosts)  # a worker in a container knows its machine by another name
         self.folder = Path(run.folder)
-        self.framework = framework
+        self.framework, self.environment = framework, environment
         self.progress = progress
-        self.hosts = hosts_of(self.run_spec, environment)
         self.process_hosts = framework.hosts_of_processes(self.hosts, run.settings.device, run.settings.update)
         self.started, self._begin = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
         self.watch = Watch(self.run_spec, self.hosts, self.process_hosts, has_agents=bool(links))
         self._links = links
         if not links:
-            self.watch.controls += [ThisHost(host, self.folder) for host in self.hosts]
+            self.watch.controls += [ThisHost(host, self.folder, environment) for host in self.hosts]
         self._telemetry: list[TelemetryRecorder] = []
         self.busy: list[str] = []
         """Why the machine was a busy one, after the run."""
@@ -72,7 +72,8 @@ class Supervisor:
             self._telemetry = [self._record_machine(host) for host in self.hosts if host.is_here and not self._links]
             for host in self.hosts if self._links else ():
                 own = machine_folder(self.folder, host.name, len(self.hosts))
-                self.watch.controls.append(RemoteHost(self._links[host.name], host, self.folder, own))
+                remote = RemoteHost(self._links[host.name], host, self.environment, self.folder, own)
+                self.watch.controls.append(remote)
             self._start()
             for telemetry in self._telemetry:
                 telemetry.start()
@@ -135,11 +136,10 @@ class Supervisor:
         rendezvous = meet(self.hosts, lambda host: self.watch.controls[self.hosts.index(host)].ports())
         linked = OF_LINKS[self.run_spec.settings.link]
         for host, control in zip(self.hosts, self.watch.controls, strict=True):
-            assert host.environment is not None
-            run_file = host.environment.map_path(control.folder / RUN_FILE)
+            run_file = self.environment.map_path(control.folder / RUN_FILE)
             for command in self.framework.commands(self.run_spec, run_file, rendezvous, host):
                 variables = {"PYTHONUNBUFFERED": "1", **linked, **network_variables(host), **command.variables}
-                inside = host.environment.of_process(control.folder, command.name, variables)
+                inside = self.environment.of_process(control.folder, command.name, variables)
                 self.watch.command_hosts[command.name] = host
                 self.watch.children[command.name] = control.start(
                     command.name, inside.command(*command.arguments), variables
@@ -150,9 +150,7 @@ class Supervisor:
         beats = self.watch.beats()
         for control in self.watch.controls:
             names = [name for name, host in self.watch.command_hosts.items() if host is control.host]
-            environment = control.host.environment
-            ending = environment.ending(control.folder, names) if environment is not None else []
-            control.ask_to_end(self.watch.pids(control, beats), ending)
+            control.ask_to_end(self.watch.pids(control, beats), self.environment.ending(control.folder, names))
         for control in self.watch.controls:
             control.end()
 

@@ -32,10 +32,6 @@ JOIN_SECONDS = 2.0
 """How long the end of a run waits for a sample that is being taken: a driver can hang."""
 SEARCH_SHARE = 0.001
 """Largest share of a core for looking for new processes: reading all of /proc takes long on a full machine."""
-GPU_SENSORS = (
-    *("gpu_percent", "gpu_memory_bytes", "gpu_power_watts", "gpu_clock_mhz", "gpu_temperature_celsius"),
-    *("gpu_slow", "gpu_other_processes"),
-)
 SLOW_REASONS = 0x08 | 0x20 | 0x40 | 0x80
 """nvml.h, nvmlClocksEventReasons: hardware slowdown, thermal slowdown by software and by hardware, power brake. A power limit
 is not among them: GPUs at full load run into it as a rule."""
@@ -119,30 +115,15 @@ class Sensors:
         nothing = {"run_cpu_percent": None, "run_memory_bytes": None, "run_processes": None}
         row |= self._try("run", self._tree.sample) or nothing
         if self._with_gpus:
-            readers = self._gpu_readers()
-            for name in GPU_SENSORS:
-                row[name] = [self._try(name, readers[name], handle) for handle in self._handles]
+            if self._nvml is None:
+                self.reasons.setdefault("gpus", "NVML does not answer: no driver, or no nvidia-ml-py")
+            for name, read in GPU_SENSORS.items():
+                row[name] = [self._try(name, read, self._nvml, handle, self._root) for handle in self._handles]
         return row
 
     def _cpu_clock_mhz(self) -> float | None:
         clocks_khz = [clock for file in self._clock_files if (clock := number(file)) is not None]
         return round(sum(clocks_khz) / len(clocks_khz) / 1000, 1) if clocks_khz else None
-
-    def _gpu_readers(self) -> dict[str, Callable[[Any], Json]]:
-        nvml = self._nvml
-        if nvml is None:
-            self.reasons.setdefault("gpus", "NVML does not answer: no driver, or no nvidia-ml-py")
-        return {
-            "gpu_percent": lambda device: nvml.nvmlDeviceGetUtilizationRates(device).gpu,
-            "gpu_memory_bytes": lambda device: int(nvml.nvmlDeviceGetMemoryInfo(device).used),
-            "gpu_power_watts": lambda device: nvml.nvmlDeviceGetPowerUsage(device) / 1000,
-            "gpu_clock_mhz": lambda device: nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM),
-            "gpu_temperature_celsius": lambda device: nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU),
-            "gpu_slow": lambda device: int(bool(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device) & SLOW_REASONS)),
-            "gpu_other_processes": lambda device: _others(
-                nvml.nvmlDeviceGetComputeRunningProcesses(device), self._root
-            ),
-        }
 
     def _try(self, name: str, read: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -164,6 +145,22 @@ def _others(on_device: Sequence[Any], root: int) -> int | None:
             return None
         count += not ours
     return count
+
+
+GPU_SENSORS: Mapping[str, Callable[[Any, Any, int], Json]] = {
+    "gpu_percent": lambda nvml, device, root: nvml.nvmlDeviceGetUtilizationRates(device).gpu,
+    "gpu_memory_bytes": lambda nvml, device, root: int(nvml.nvmlDeviceGetMemoryInfo(device).used),
+    "gpu_power_watts": lambda nvml, device, root: nvml.nvmlDeviceGetPowerUsage(device) / 1000,
+    "gpu_clock_mhz": lambda nvml, device, root: nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM),
+    "gpu_temperature_celsius": lambda nvml, device, root: nvml.nvmlDeviceGetTemperature(
+        device, nvml.NVML_TEMPERATURE_GPU
+    ),
+    "gpu_slow": lambda nvml, device, root: int(
+        bool(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device) & SLOW_REASONS)
+    ),
+    "gpu_other_processes": lambda nvml, device, root: _others(nvml.nvmlDeviceGetComputeRunningProcesses(device), root),
+}
+"""Name to what NVML says of a device; `root`: whose descendants are the run's."""
 
 
 class TelemetryRecorder:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import datetime
 import os
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.common.runspec import RunSpec
+from suite.common.runspec import Host, RunSpec
 from suite.control import memory
-from suite.control.hosts.base import HostControl, StartedCommand
+from suite.control.hosts.remote_host import RemoteCommand, RemoteHost
+from suite.control.hosts.this_host import ThisHost
 from suite.launch.children import exit_text
-from suite.launch.hosts import Host
 from suite.worker.heartbeat import Beat, read_beat
 from workloads import files
 
+HostControl = ThisHost | RemoteHost
+"""One machine during one run: the same questions, with an agent or without."""
 POLL_SECONDS = 0.1
 STACK_SECONDS = 5.0
 """How long a hung worker may take to write its stacks: a machine that is busy lets it wait."""
@@ -48,7 +51,7 @@ class Watch:
         self.hosts, self.process_hosts = list(hosts), list(process_hosts)
         self.controls: list[HostControl] = []
         """In the order of the hosts."""
-        self.children: dict[str, StartedCommand] = {}
+        self.children: dict[str, subprocess.Popen[bytes] | RemoteCommand] = {}
         self.command_hosts: dict[str, Host] = {}
         """Name of each child to the host that it was started on."""
         self.servers: set[str] = set()

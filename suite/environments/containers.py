@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import logging
 import os
 import platform
 import shutil
@@ -23,8 +22,6 @@ import psutil
 
 from suite.environments.answers import Answer, answer, last_line
 from suite.launch.base import TUNING_VARIABLES
-
-LOG = logging.getLogger(__name__)
 
 PROGRAMS = ("docker", "podman", "apptainer", "enroot")
 """Values of `environment=`, and the programs that are called."""
@@ -102,10 +99,10 @@ def container_name(run: str, process: str) -> str:
     return f"suite-{hashlib.sha256(run.encode()).hexdigest()[:12]}-{process}"
 
 
-def from_config(config: Mapping[str, Any], gpus: bool) -> Container:
+def from_config(config: Mapping[str, Any], gpus: bool, tell: Callable[[str], object]) -> Container:
     """The container that `environment.*` asks for, looked for: what is in the way is said now, not after a clock has started.
 
-    Containers that earlier runs left here are ended. Raises ValueError in one line.
+    Containers that earlier runs left here are ended, of which `tell` hears. Raises ValueError in one line.
     """
     program, image = str(config["name"]), str(config.get("image") or "")
     if not image:
@@ -119,7 +116,7 @@ def from_config(config: Mapping[str, Any], gpus: bool) -> Container:
         raise ValueError(f"environment={program}: {program} is not installed on this machine (looked for it in PATH)")
     if program in WITH_DAEMON:
         image_id = _image_id(program, image)
-        end_leftovers(program)
+        end_leftovers(program, tell)
     else:
         image, image_id = _image_file(program, image), ""
     return Container(program, image, image_id, gpus, mounts, options)
@@ -169,13 +166,13 @@ def _asked(*words: str) -> Answer:
     return outcome
 
 
-def end_leftovers(program: str) -> None:
+def end_leftovers(program: str, tell: Callable[[str], object]) -> None:
     """End containers whose controller, on this machine, is gone: it was killed before it could end them."""
     shown = f'--format={{{{.ID}}}}\t{{{{.Label "{OWNER_LABEL}"}}}}\t{{{{.Label "{RUN_LABEL}"}}}}'
     for line in _asked(program, "ps", "--all", f"--filter=label={OWNER_LABEL}", shown).out.splitlines():
         number, owner, run = line.split("\t")
         if _is_gone(owner):
-            LOG.warning("ended a container that a killed command left%s", f": {run}" if run else "")
+            tell(f"ended a container that a killed command left{f': {run}' if run else ''}")
             _asked(program, "rm", "--force", number)
 
 

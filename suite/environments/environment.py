@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,12 @@ class Environment:
         return mounts
 
 
-def resolve(config: Mapping[str, Any], framework_default_name: str, device: str = "cpu") -> Environment:
+def resolve(
+    config: Mapping[str, Any],
+    framework_default_name: str,
+    device: str = "cpu",
+    tell: Callable[[str], object] = LOG.warning,
+) -> Environment:
     """The environment that a configuration selects.
 
     Args:
@@ -102,6 +107,7 @@ def resolve(config: Mapping[str, Any], framework_default_name: str, device: str 
             a container `image`, `mounts`, `options`.
         framework_default_name: the venv that `auto` stands for: `torch`, `tensorflow-cpu`, …
         device: `cuda`: a container gets the GPUs.
+        tell: gets what is to be said of an environment that is used nevertheless.
 
     Raises:
         ValueError: an unknown name, a venv or an image that does not exist, or keys that do not fit together.
@@ -111,7 +117,7 @@ def resolve(config: Mapping[str, Any], framework_default_name: str, device: str 
     path_map = {str(host): str(inside) for host, inside in (config.get("path_map") or {}).items()}
     python = config.get("python")
     if name in containers.PROGRAMS:
-        container = containers.from_config({**config, "name": name}, gpus=device == "cuda")
+        container = containers.from_config({**config, "name": name}, device == "cuda", tell)
         return Environment(name, prefix, str(python or "python3"), path_map, container=container)
     for key in ("image", "mounts", "options"):
         if config.get(key):
@@ -133,7 +139,7 @@ def resolve(config: Mapping[str, Any], framework_default_name: str, device: str 
         _check_name(name)
     if name == "current":
         return Environment(name, prefix, sys.executable, path_map)
-    python = _venv_python(name)
+    python = _venv_python(name, tell)
     return Environment(name, (*prefix, *libraries_of(name, python)), str(python), path_map)
 
 
@@ -187,8 +193,8 @@ def _check_name(name: str) -> None:
         raise ValueError(f"environment.name={name} is unknown; allowed: {', '.join(known)}{nearest(name, known)}")
 
 
-def _venv_python(name: str) -> Path:
-    """The Python of a finished venv; an outdated one is used with a warning."""
+def _venv_python(name: str, tell: Callable[[str], object]) -> Path:
+    """The Python of a finished venv; an outdated one is used, and `tell` hears of it."""
     status = venvs.status(name)
     create = f"suite env create {name}"
     if status.state == "missing":
@@ -197,5 +203,5 @@ def _venv_python(name: str) -> Path:
     if status.state == "broken":
         raise ValueError(f"environment {name} is unfinished or damaged ({status.reason}); make it again with: {create}")
     if status.state == "outdated":
-        LOG.warning("environment %s is outdated (%s); update it with: %s", name, status.reason, as_typed(create))
+        tell(f"environment {name} is outdated ({status.reason}); update it with: {as_typed(create)}")
     return status.python

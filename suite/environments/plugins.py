@@ -25,6 +25,7 @@ from suite.environments.answers import answer
 from suite.environments.environment import Environment, installed_versions
 from suite.environments.plugin_install import install, plugin_source
 from suite.launch.base import Framework
+from suite.launch.launcher import Launcher
 from workloads.api import Dataset, Workload
 
 IMPORT_HINT = "it must be importable, with all that it needs installed there"
@@ -120,7 +121,8 @@ def _activate_one(text: str, installs: bool) -> Plugin:
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
         dist = next(iter(distributions(path=[str(folder)])))
-    groups = (registry.WORKLOADS, registry.FRAMEWORKS, registry.TRAINERS, registry.DATASETS, registry.STUDIES)
+    kinds = (registry.WORKLOADS, registry.FRAMEWORKS, registry.TRAINERS, registry.DATASETS)
+    groups = (*kinds, registry.STUDIES, registry.LAUNCHERS)
     entry_points = tuple((point.group, point.name) for point in dist.entry_points if point.group in groups)
     if not entry_points:
         raise ValueError(
@@ -169,6 +171,7 @@ def _check_loadable(plugin: Plugin) -> None:
         registry.DATASETS: (registry.load_dataset, Dataset),
         registry.FRAMEWORKS: (registry.load_framework, Framework),
         registry.STUDIES: (registry.load_study, object),
+        registry.LAUNCHERS: (registry.load_launcher, Launcher),
     }
     for group, name in plugin.entry_points:
         if group == registry.TRAINERS:
@@ -183,6 +186,6 @@ def _check_loadable(plugin: Plugin) -> None:
         if group == registry.STUDIES:
             load_study(name)  # says itself what is wrong with a description
             continue
-        kind = loaded if isinstance(loaded, type) and group != registry.FRAMEWORKS else type(loaded)
-        if not issubclass(kind, wanted) or loaded.name != name:
+        is_class = isinstance(loaded, type) and group in (registry.WORKLOADS, registry.DATASETS)
+        if not issubclass(loaded if is_class else type(loaded), wanted) or loaded.name != name:
             raise ValueError(f"{what} is {loaded!r}; see docs/adding_a_workload.md for what is needed")

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from suite.common.runspec import RunSpec
-from suite.launch.hosts import Host, Rendezvous, hosts_of
+from suite.common.runspec import Host, RunSpec
+from suite.launch.hosts import Rendezvous, hosts_of
 from suite.launch.network import free_ports, is_loopback, loopback_interface
 from workloads.api import Place
 
@@ -84,10 +84,8 @@ def thread_variables(cores: int) -> dict[str, str]:
     return {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
 
 
-TUNING_VARIABLES = (
-    *("NCCL_", "GLOO_", "UCX_", "HOROVOD_", "TORCH_", "PYTORCH_", "TF_", "XLA_", "MXNET_"),
-    *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GLIBC_TUNABLES"),
-)
+_LIBRARIES = ("NCCL_", "GLOO_", "UCX_", "HOROVOD_", "TORCH_", "PYTORCH_", "TF_", "XLA_", "MXNET_")
+TUNING_VARIABLES = (*_LIBRARIES, "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GLIBC_TUNABLES")
 """Beginnings of the names of variables by which a user tunes frameworks, collectives and threads, wherever workers are."""
 NETWORK_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "DMLC_INTERFACE")
 """Which interface collectives take. Gloo wants one name; NCCL's own choice may be one that leads nowhere."""

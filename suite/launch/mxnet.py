@@ -8,7 +8,7 @@ nothing from a second one.
 
 from __future__ import annotations
 
-from suite.common.runspec import RunSpec
+from suite.common.runspec import Host, RunSpec
 from suite.launch.base import (
     SERVER,
     SERVER_VARIABLE,
@@ -19,7 +19,7 @@ from suite.launch.base import (
     waiting_variables,
     worker,
 )
-from suite.launch.hosts import Host, Rendezvous
+from suite.launch.hosts import Rendezvous
 
 MALLOC_TUNABLES = "glibc.malloc.hugetlb=1"
 """Huge pages: ResNet-50 on two cores trained 1.02 to 1.05 times as fast (three rounds). What keeps PyTorch's memory adds

@@ -4,7 +4,7 @@ Not through torchrun: its store listens on all interfaces, its agents keep folde
 
 from __future__ import annotations
 
-from suite.common.runspec import RunSpec
+from suite.common.runspec import Host, RunSpec
 from suite.launch.base import (
     Command,
     Framework,
@@ -15,7 +15,7 @@ from suite.launch.base import (
     waiting_variables,
     worker,
 )
-from suite.launch.hosts import Host, Rendezvous
+from suite.launch.hosts import Rendezvous
 
 MALLOC_TUNABLES = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
 """PyTorch's CPU allocator is malloc, which gives the memory of large activations back to the system after every use and takes

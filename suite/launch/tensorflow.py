@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from suite.common.runspec import RunSpec
+from suite.common.runspec import Host, RunSpec
 from suite.launch.base import Command, Framework, server_commands, server_variables, thread_variables, worker
-from suite.launch.hosts import Host, Rendezvous
+from suite.launch.hosts import Rendezvous
 
 
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:

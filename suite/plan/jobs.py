@@ -109,6 +109,8 @@ class Plan(NamedTuple):
     """All that is in the way, in the order in which it is to be removed: what was given, what is allowed, what to type."""
     draft: Draft | None
     """None where not even the settings are known."""
+    notes: tuple[str, ...] = ()
+    """What is to be said before it runs, a line each."""
 
 
 class _Findings(list[ValueError]):
@@ -139,7 +141,7 @@ def plan(
     command, of which a job takes the first ones. `cell`: of a study. `versions`: what the command's earlier jobs have asked.
     `typed`: what repeats the job.
     """
-    findings, draft, job = _Findings(), None, None
+    findings, notes, draft, job = _Findings(), list[str](), None, None
     with findings:
         workload, framework = kinds(config)
         taken = tuple(hosts[: config["nodes"]])
@@ -151,7 +153,7 @@ def plan(
             draft = replace(draft, run_count=_run_count(config, workload))
         with findings:
             auto = auto_environment(framework, settings.device, taken, settings.devices)
-            env = environment.resolve(config["environment"], auto, settings.device)
+            env = environment.resolve(config["environment"], auto, settings.device, notes.append)
             draft = replace(draft, environment=with_plugins(env, plugins))
         with findings:
             draft = replace(draft, settings=workload.resolve(settings))
@@ -161,7 +163,7 @@ def plan(
             check_memory(workload, draft.settings, draft.hosts)
             if draft.facts is not None and output is not None and not findings:
                 job = make_job(draft, config, name, output, cell, versions or Versions(), typed)
-    return Plan(job, tuple(findings), draft)
+    return Plan(job, tuple(findings), draft, tuple(notes))
 
 
 def kinds(config: Config) -> tuple[type[Workload], Framework]:

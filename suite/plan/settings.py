@@ -330,7 +330,8 @@ def _has_cuda_environment(config: Config, profile: str, framework: Framework) ->
     if profile == "reference":
         return True
     try:
-        environment.resolve(config["environment"], auto_environment(framework, "cuda", (), config["gpus"]))
+        auto = auto_environment(framework, "cuda", (), config["gpus"])
+        environment.resolve(config["environment"], auto, tell=lambda line: None)
     except ValueError:
         return False
     return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -17,9 +18,11 @@ from workloads.api import Settings, option_keys
 
 def settings_text(config: Config, package: str = "") -> str:
     """YAML of the settings below the key `package` (empty: all). Raises ValueError for settings that cannot be."""
-    _, findings, draft = plan(config)
+    _, findings, draft, notes = plan(config)
     if draft is None:
         raise findings[-1]
+    for note in notes:
+        print(note, file=sys.stderr)
     shown: Any = _resolved(config, draft.settings, option_keys(draft.workload.Options))
     for part in package.split(".") if package else ():
         if not isinstance(shown, Mapping) or part not in shown:

@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 
 from suite.common import conf, registry
 from suite.config.compose import Composed, compose
-from suite.environments import environment
 from suite.plan.jobs import Plan, plan
 from suite.plan.settings import Missing
 from workloads.api import Json
 
-KEPT = ("workload", "framework", "plugins", "experiment", "output")
+KEPT = ("workload", "framework", "plugins", "output")
 """Keys of the command that a smaller run keeps, beside those of the environment."""
 
 
@@ -23,11 +22,7 @@ def explained(jobs: Sequence[Composed], plans: Sequence[Plan], here: bool = True
     lines = list(dict.fromkeys(str(error) for one in plans for error in one.findings))
     if len(lines) < 2:
         return ValueError(lines[0])
-    environment.LOG.disabled = True  # planning has said of environments what there is to say
-    try:
-        runs = _runs(jobs[0], plans[0]) if here else ""
-    finally:
-        environment.LOG.disabled = False
+    runs = _runs(jobs[0], plans[0]) if here else ""
     numbered = [f"  {number}. {line}" for number, line in enumerate(lines, start=1)]
     return ValueError("\n".join([f"{len(lines)} things are in the way here:", *numbered, *([runs] if runs else [])]))
 
@@ -60,7 +55,7 @@ def _demo(composed: Composed, framework: str) -> tuple[list[str], bool]:
         return [], False
     draft = plan({**config, "gpus": composed.config["gpus"]}).draft
     for count in range(draft.settings.devices if draft else 0, 0, -1):
-        _, findings, draft = plan({**config, "gpus": count})
+        _, findings, draft, _ = plan({**config, "gpus": count})
         lacks = draft is not None and draft.environment is None
         if len(findings) == lacks and draft and draft.settings.batch_size_global % count == 0:
             return _replaced(words, {"gpus": count}), lacks

@@ -2,12 +2,12 @@
 
 from dataclasses import fields
 
-from suite.common.runspec import SCHEMA, RunSpec
+from suite.common.runspec import SCHEMA, Host, RunSpec
 from workloads.api import Facts, Settings
 
 HOSTS = (
-    {"name": "node-a", "address": "10.0.0.1", "first_replica": 0, "devices": [0, 1, 2, 3], "cores": []},
-    {"name": "node-b", "address": "node-b.cluster", "first_replica": 4, "devices": [0, 1, 2, 3], "cores": []},
+    Host("node-a", "10.0.0.1", 0, (0, 1, 2, 3), ()),
+    Host("node-b", "node-b.cluster", 4, (0, 1, 2, 3), ()),
 )
 
 

@@ -8,18 +8,18 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from suite import __version__
 from suite.agent.wire import Message, unpacked
 from suite.common.paths import env_root
 from suite.control.caches import COMMAND_SECONDS
 from suite.control.hosts import launchers
 from suite.control.hosts.connection import AgentConnection, ConnectionLost
-from suite.control.hosts.launchers import Launch
 from suite.control.hosts.remote_host import carried_variables, own_variables
+from suite.control.interrupts import signals_held
 from suite.environments.answers import last_line
 from suite.environments.environment import VERSIONS_SCRIPT, Environment
 from suite.environments.venvs import MARKER
 from suite.launch.hosts import AvailableHost
+from suite.launch.launcher import Launch
 from suite.launch.network import LOOPBACK, is_loopback
 from suite.plan.jobs import Job
 from workloads import files
@@ -41,7 +41,8 @@ class Agents:
         self._launch = launch
         self._again = again
         try:
-            self._greet(self._links)
+            for link in self._links:
+                link.greet()
             self.hosts = self._described()
         except (ValueError, OSError):
             self.close()
@@ -64,21 +65,21 @@ class Agents:
                 _same_data(self._links, settings.dataset, settings.data_dir)
 
     def clear(self, job: Job) -> tuple[bool, list[str]]:
-        """Clear the caches of a job's machines: whether that worked on all, and what is to be said.
+        """Clear the caches of a job's machines: whether that worked on all, and what stayed.
 
         Raises ValueError, naming the machine, if what was asked for does not work there.
         """
         settings = job.template.settings
-        asked = {"system": dict(job.cache_clear), "dataset": settings.dataset, "data_dir": settings.data_dir}
-        words = [sys.executable, "-m", "suite.control.hosts.clearing", json.dumps(asked)]
+        asked = {"system": dict(job.cache_clear), "dataset": settings.dataset, "folder": settings.data_dir}
+        words = [sys.executable, "-m", "suite.control.caches", json.dumps(asked)]
         order = {"command": words, "most_seconds": CLEAR_SECONDS, "variables": own_variables()}
         cleared, said = True, []
         for link, answer in _asked(self._links[: settings.nodes], "ask", CLEAR_SECONDS, **order):
             if answer["code"] != 0:
                 raise ValueError(f"machine {link.name}: {_last(answer)}")
-            outcome = json.loads(answer["output"])
-            cleared = cleared and bool(outcome["cleared"])
-            said += [f"machine {link.name}: {outcome['said']}"] if outcome["said"] else []
+            there, line = json.loads(answer["output"])
+            cleared = cleared and bool(there)
+            said += [f"machine {link.name}: {line}"] if line else []
         return cleared, said
 
     def ready(self) -> None:
@@ -91,7 +92,8 @@ class Agents:
                     f"machine {self._links[number].name} is lost, and nothing here can start its agent again"
                 )
             self._links[number] = self._again(self._links[number].name)
-        self._greet([self._links[number] for number in lost])
+        for number in lost:
+            self._links[number].greet()
         self._meet_at_port()
 
     def _meet_at_port(self) -> None:
@@ -99,20 +101,12 @@ class Agents:
         self._links[0].port = self._launch["port"] if self._launch["by"] != "external" else None
 
     def close(self) -> None:
-        """Let all agents leave."""
-        for link in self._links:
-            link.ask("leave")
-        for link in self._links:
-            link.close()
-
-    def _greet(self, links: Sequence[AgentConnection]) -> None:
-        """Wait for every machine's first word."""
-        for link in links:
-            while link.facts is None:
-                if loss := link.lost():
-                    raise ValueError(loss.reason)
-                link.listen(0.2)
-            refuse_other_version(link)
+        """Let all agents leave, whatever signal comes."""
+        with signals_held():
+            for link in self._links:
+                link.ask("leave")
+            for link in self._links:
+                link.close()
 
     def _described(self) -> tuple[AvailableHost, ...]:
         places = _addressed(self._links, self._launch["interface"])
@@ -132,27 +126,18 @@ class Agents:
 
 def open_agents(launch: Launch, count: int, variables: Mapping[str, str] = os.environ) -> Agents:
     """Agents on the first `count` machines. Raises ValueError in one line: what is missing, and what to type."""
-    by = launchers.way(launch, variables)
-    names = launchers.machine_names(launch, variables)
+    own = launchers.launcher(launchers.way(launch, variables))
+    names = own.machines(launch, variables)
     if count > len(names):
-        where = f"the allocation has {len(names)}" if by == "slurm" else f"{len(names)} named"
-        more = f"allocate more: salloc -N{count}" if by == "slurm" else "name more in launch.hosts"
-        raise ValueError(f"nodes={count}: {where} ({', '.join(names)}); type nodes={len(names)} or less, or {more}")
+        raise ValueError(
+            f"nodes={count}: {own.has.format(len(names))} ({', '.join(names)}); "
+            f"type nodes={len(names)} or less, or {own.more.format(count)}"
+        )
 
     def start(name: str) -> AgentConnection:
-        return launchers.started(name, by, launch)
+        return launchers.started(name, own.name, launch)
 
     return Agents([start(name) for name in names[:count]], launch, start)
-
-
-def refuse_other_version(link: AgentConnection) -> None:
-    """Raise ValueError unless a machine that has said its first word has this version of the suite."""
-    assert link.facts is not None
-    if link.facts["suite"] != __version__:
-        raise ValueError(
-            f"machine {link.name} has version {link.facts['suite']} of the suite, this one {__version__}; "
-            f"install the same everywhere"
-        )
 
 
 def _addressed(links: Sequence[AgentConnection], interface: str | None) -> list[tuple[str, str]]:

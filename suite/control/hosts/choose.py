@@ -9,6 +9,7 @@ from typing import Any
 from suite.control.hosts import launchers
 from suite.control.hosts.agents import Agents, open_agents
 from suite.control.hosts.external import external_agents, refuse_ranks
+from suite.launch.launcher import Launch
 
 Config = Mapping[str, Any]
 
@@ -17,9 +18,9 @@ class Elsewhere(Exception):
     """This process was not the controller, and what it had to do is done."""
 
 
-def launch_of(configs: Sequence[Config]) -> launchers.Launch:
+def launch_of(configs: Sequence[Config]) -> Launch:
     """`launch.*`, which holds for a whole command. Raises ValueError where its jobs differ in it."""
-    launch: launchers.Launch = configs[0]["launch"]
+    launch: Launch = configs[0]["launch"]
     if any(config["launch"] != launch for config in configs):
         raise ValueError("launch: one value of each of its keys for the whole command; leave out the others")
     return launch

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from suite.control.hosts import launchers
-from suite.control.hosts.agents import refuse_other_version
-from suite.control.hosts.connection import LOOK_SECONDS, AgentConnection
+from suite.control.hosts.connection import AgentConnection, ConnectionLost
 from suite.control.hosts.remote_host import own_variables
 from suite.launch.children import exit_text
+from suite.launch.launcher import Launch
 
 MOST_SECONDS = 6 * 3600.0
 """How long a command may take: every image of a data set is read, or an environment is downloaded."""
@@ -21,7 +22,7 @@ NOT_CARRIED_OUT = 2
 
 def run_on_hosts(
     words: Sequence[str],
-    launch: launchers.Launch,
+    launch: Launch,
     say: Callable[[str], None],
     variables: Mapping[str, str] = os.environ,
 ) -> int:
@@ -32,51 +33,31 @@ def run_on_hosts(
     """
     by, links = launchers.way(launch, variables), list[AgentConnection]()
     command = [sys.executable, "-m", "suite.cli", *words]
-    try:
-        for name in launchers.machine_names(launch, variables):
-            links.append(launchers.started(name, by, launch))
-        answers = _Answers(links, command)
-        codes = []
-        for link in links:  # in their order, each as soon as it and those before it are known
-            code, lines = answers.wait(link)
-            codes.append(code)
-            for line in lines:
-                say(f"{link.name}: {line}")
-        return max(codes)
-    finally:
-        for link in links:
-            link.close()
-
-
-class _Answers:
-    """What each machine answers: its exit code and lines."""
-
-    def __init__(self, links: Sequence[AgentConnection], command: Sequence[str]) -> None:
-        self._links, self._command = links, command
-        self._numbers: dict[AgentConnection, int] = {}
-        self._known: dict[AgentConnection, tuple[int, list[str]]] = {}
-
-    def wait(self, link: AgentConnection) -> tuple[int, list[str]]:
-        while link not in self._known:
-            link.listen(LOOK_SECONDS)
-            for one in self._links:
-                if one not in self._known:
-                    self._look(one)
-        return self._known[link]
-
-    def _look(self, link: AgentConnection) -> None:
-        """Ask a machine that has come, and take its answer."""
+    names = launchers.machine_names(launch, variables)
+    with ThreadPoolExecutor(len(names)) as pool:
         try:
-            if loss := link.lost():
-                raise ValueError(loss.reason)
-            if link.facts is not None and link not in self._numbers:
-                refuse_other_version(link)
-                order = {"command": list(self._command), "most_seconds": MOST_SECONDS, "variables": own_variables()}
-                self._numbers[link] = link.ask("ask", **order)
-            elif link in self._numbers and link.has_answered(self._numbers[link]):
-                self._known[link] = _read(link.answer(self._numbers[link], 0.0))
-        except ValueError as error:
-            self._known[link] = NOT_CARRIED_OUT, [str(error).removeprefix(f"{link.name}: ")]
+            for name in names:  # in this thread, whose end ends what it starts
+                links.append(launchers.started(name, by, launch))
+            codes = []
+            for link, answer in [(link, pool.submit(_answer, link, command)) for link in links]:
+                code, lines = answer.result()  # in their order, each as soon as it and those before it are known
+                codes.append(code)
+                for line in lines:
+                    say(f"{link.name}: {line}")
+            return max(codes)
+        finally:
+            for link in links:
+                link.close()
+
+
+def _answer(link: AgentConnection, command: Sequence[str]) -> tuple[int, list[str]]:
+    """The exit code and lines of a machine."""
+    order = {"command": list(command), "most_seconds": MOST_SECONDS, "variables": own_variables()}
+    try:
+        link.greet()
+        return _read(link.call("ask", MOST_SECONDS, **order))
+    except (ValueError, ConnectionLost) as error:
+        return NOT_CARRIED_OUT, [str(error).removeprefix(f"{link.name}: ")]
 
 
 def _read(answer: Mapping[str, Any]) -> tuple[int, list[str]]:

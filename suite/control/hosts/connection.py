@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
 
+from suite import __version__
 from suite.agent.wire import Message, Wire
-from suite.control.hosts.base import LostHost
 from suite.launch.children import exit_text
 
 LOOK_SECONDS = 0.2
@@ -22,6 +22,15 @@ CLIENT_SECONDS = 2.0
 """How long srun or ssh may take to leave after its agent."""
 LAST_WORDS_SECONDS = 10.0
 """The same where its last words say why the machine is lost: on a busy machine srun takes seconds to say what SLURM did."""
+
+
+@dataclass(frozen=True)
+class LostHost:
+    """Why nothing is to be expected of a machine any more."""
+
+    status: str
+    """Of `status.json`: `rank_died` or `interrupted`."""
+    reason: str
 
 
 class ConnectionLost(OSError):
@@ -69,6 +78,18 @@ class AgentConnection:
         self._loss: LostHost | None = None
         self._ended = False
 
+    def greet(self) -> None:
+        """Wait for the machine's first word. Raises ValueError if it is lost, or has another version of the suite."""
+        while self.facts is None:
+            if loss := self.lost():
+                raise ValueError(loss.reason)
+            self.listen(LOOK_SECONDS)
+        if self.facts["suite"] != __version__:
+            raise ValueError(
+                f"machine {self.name} has version {self.facts['suite']} of the suite, this one {__version__}; "
+                f"install the same everywhere"
+            )
+
     def ask(self, do: str, **order: Any) -> int:
         """Send an order; `answer` waits for what comes of it."""
         number = next(self._numbers)
@@ -88,11 +109,6 @@ class AgentConnection:
         if "error" in answer:
             raise ValueError(f"{self.name}: {answer['error']}")
         return answer
-
-    def has_answered(self, number: int) -> bool:
-        """Whether `answer` would return at once."""
-        self.listen()
-        return number in self._answers
 
     def call(self, do: str, seconds: float = 20.0, **order: Any) -> Message:
         return self.answer(self.ask(do, **order), seconds)

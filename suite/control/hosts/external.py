@@ -27,8 +27,9 @@ from suite.agent.wire import Wire
 from suite.config.options import PORTS
 from suite.control.hosts.agents import Agents
 from suite.control.hosts.connection import AgentConnection
-from suite.control.hosts.launchers import Launch, agent_words, expanded, line_of
+from suite.control.hosts.launchers import agent_words, expanded, line_of
 from suite.launch.children import TOKEN
+from suite.launch.launcher import Launch
 
 PORT = 29400
 """Where agents connect unless `launch.port` or MASTER_PORT says otherwise."""

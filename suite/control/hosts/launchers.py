@@ -1,4 +1,4 @@
-"""Which machines a command may take, and how an agent is started on each: srun, ssh."""
+"""Which machines a command may take, and how an agent is started on each: srun, ssh, or what a package brings."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from suite.agent.wire import Message, Wire
+from suite.common import registry
 from suite.common.paths import PROJECT
 from suite.control.hosts.connection import AgentConnection, Client
 from suite.launch.children import die_with_parent
+from suite.launch.launcher import Launch, Launcher
 from workloads import files
-
-Launch = Mapping[str, Any]
-"""`launch.*` of a configuration."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][\w.@:-]*")
 NOT_THERE = 66  # EX_NOINPUT of sysexits.h
 
 
 def way(launch: Launch, variables: Mapping[str, str] = os.environ) -> str:
-    """`local`, `slurm`, `ssh` or `external`: what `launch=auto` means here."""
+    """The name of a launcher, `local` or `external`: what `launch=auto` means here."""
     if launch["by"] != "auto":
         return str(launch["by"])
     if launch["hosts"] or launch["hostfile"]:
@@ -40,14 +38,17 @@ def in_allocation(variables: Mapping[str, str] = os.environ) -> bool:
 
 
 def machine_names(launch: Launch, variables: Mapping[str, str] = os.environ) -> list[str]:
-    """All machines that `launch=slurm` or `launch=ssh` may take, in order. Raises ValueError."""
-    if way(launch, variables) == "slurm":
-        return expanded([variables["SLURM_JOB_NODELIST"]])
+    """All machines that the launcher of a command may take, in order. Raises ValueError."""
+    return launcher(way(launch, variables)).machines(launch, variables)
+
+
+def named(launch: Launch, variables: Mapping[str, str]) -> list[str]:
+    """Those of `launch.hosts` or `launch.hostfile`. Raises ValueError."""
     if launch["hosts"] and launch["hostfile"]:
         raise ValueError("launch.hosts and launch.hostfile name machines both; type one of them")
     given = launch["hosts"] or (_in_file(launch["hostfile"]) if launch["hostfile"] else [])
     if not given:
-        raise ValueError("launch=ssh: which machines? type launch.hosts=[a,b] or launch.hostfile=FILE")
+        raise ValueError(f"launch={launch['by']}: which machines? type launch.hosts=[a,b] or launch.hostfile=FILE")
     names = expanded([str(item) for item in ([given] if isinstance(given, str) else given)])
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -118,13 +119,32 @@ def ssh_words(name: str, wait_seconds: float) -> list[str]:
     return ["ssh", "-T", *(word for option in options for word in ("-o", option)), name]
 
 
+SLURM = Launcher(
+    "slurm",
+    machines=lambda launch, variables: expanded([variables["SLURM_JOB_NODELIST"]]),
+    words=lambda name, launch, words: [*srun_words(name), *words],
+    ending=lambda name, launch, facts: ["scancel", facts["slurm_step"]],
+    has="the allocation has {}",
+    more="allocate more: salloc -N{}",
+)
+SSH = Launcher(
+    "ssh",
+    machines=named,
+    words=lambda name, launch, words: [*ssh_words(name, launch["wait_seconds"]), shlex.join(words)],
+    ending=lambda name, launch, facts: [*ssh_words(name, launch["wait_seconds"]), f"kill -KILL {int(facts['pid'])}"],
+)
+
+
+def launcher(name: str) -> Launcher:
+    """The launcher called `name`, which may be a package's. Raises ValueError with the allowed names."""
+    return next((own for own in (SLURM, SSH) if own.name == name), None) or registry.load_launcher(name)
+
+
 def started(name: str, by: str, launch: Launch) -> AgentConnection:
-    """The link to an agent that starts now on a machine. Raises ValueError where srun or ssh are not here."""
-    words = agent_words(launch["lease_seconds"])
-    if by == "slurm":
-        return line_of(name, [*srun_words(name), *words], launch, lambda facts: ["scancel", facts["slurm_step"]])
-    ssh = ssh_words(name, launch["wait_seconds"])
-    return line_of(name, [*ssh, shlex.join(words)], launch, lambda facts: [*ssh, f"kill -KILL {int(facts['pid'])}"])
+    """The link to an agent that starts now on a machine. Raises ValueError where what starts it is not here."""
+    own = launcher(by)
+    words = own.words(name, launch, agent_words(launch["lease_seconds"]))
+    return line_of(name, words, launch, lambda facts: own.ending(name, launch, facts))
 
 
 def line_of(

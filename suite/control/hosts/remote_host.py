@@ -14,12 +14,11 @@ from typing import Any
 from suite.agent.wire import Message, packed, unpacked
 from suite.common.paths import PROJECT
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
-from suite.common.runspec import write_atomically
-from suite.control.hosts.base import LostHost
-from suite.control.hosts.connection import AgentConnection, ConnectionLost, nobody
+from suite.common.runspec import Host, write_atomically
+from suite.control.hosts.connection import AgentConnection, ConnectionLost, LostHost, nobody
+from suite.environments.environment import Environment
 from suite.launch.base import TUNING_VARIABLES
 from suite.launch.children import ENDING_SECONDS, GRACE_SECONDS
-from suite.launch.hosts import Host
 from suite.worker.heartbeat import STACK_SIGNAL
 
 CARRIED = ("SUITE_", "PYTHONPATH", "PYTHONSAFEPATH", *TUNING_VARIABLES, "NVIDIA_TF32_OVERRIDE")
@@ -62,7 +61,7 @@ class RemoteCommand:
 class RemoteHost:
     """One machine during one run. Its workers write into a folder of their machine; what appears there appears here."""
 
-    def __init__(self, link: AgentConnection, host: Host, folder: Path, own: Path) -> None:
+    def __init__(self, link: AgentConnection, host: Host, environment: Environment, folder: Path, own: Path) -> None:
         """`folder`: the run's, here; `own`: what the machine says of itself comes there."""
         self.link, self.host, self._copy, self._own = link, host, folder, own
         self.exits: dict[str, int] = {}
@@ -71,10 +70,9 @@ class RemoteHost:
         self._exhausts = ""
         self._ending: int | None = None
         link.tell = self._take
-        assert host.environment is not None
         run = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
         arrays = {path.name: packed(path.read_bytes()) for path in sorted(folder.glob("*.npy"))}
-        watches = not host.environment.argv_prefix  # ids inside a container are not the machine's
+        watches = not environment.argv_prefix  # ids inside a container are not the machine's
         begun = link.call("begin", BEGIN_SECONDS, run=run, files=arrays, watches_pids=watches)
         self.folder = Path(begun["folder"])
         self._watch_machine(str(run["settings"]["device"]))

@@ -8,10 +8,11 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from suite.control.hosts.base import LostHost
+from suite.common.runspec import Host
+from suite.control.hosts.connection import LostHost
+from suite.environments.environment import Environment
 from suite.launch import children, processes
 from suite.launch.base import ports_here
-from suite.launch.hosts import Host
 from suite.launch.scratch import Scratch
 from suite.machine import cgroups, exhaustion
 from suite.worker.heartbeat import STACK_SIGNAL
@@ -20,8 +21,10 @@ from suite.worker.heartbeat import STACK_SIGNAL
 class ThisHost:
     """The machine that the controller runs on; workers write into the run's folder themselves."""
 
-    def __init__(self, host: Host, folder: Path) -> None:
+    def __init__(self, host: Host, folder: Path, environment: Environment) -> None:
         self.host, self.folder = host, folder
+        self._shows_processes = host.is_here and not environment.argv_prefix
+        """Whether ids of workers are ids here: neither on another machine nor inside a container."""
         self._children: list[subprocess.Popen[bytes]] = []
         self._pids: list[int] = []
         self._ending: list[str] = []
@@ -29,10 +32,11 @@ class ThisHost:
         self._scratch: Scratch | None = None
 
     def ports(self) -> list[int]:
+        """A free port for each replica, and one for a server. Raises ValueError."""
         return ports_here(self.host)
 
     def start(self, name: str, arguments: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        """A child of this process, with this process's variables."""
+        """A child of this process, with this process's variables, whose output goes to `name`.log. Raises OSError."""
         log = self.folder / f"{name}.log"
         self._scratch = self._scratch or Scratch()
         variables = {**os.environ, "TMPDIR": str(self._scratch.path), **variables}
@@ -41,11 +45,12 @@ class ThisHost:
         return child
 
     def alive(self, pid: int) -> bool:
-        """By the id, unless it is one of another machine or of a container."""
-        return not self.host.shows_processes or processes.alive(pid)
+        """False if the worker with this id has ended; True also where ids mean nothing: of another machine, or a container."""
+        return not self._shows_processes or processes.alive(pid)
 
     def stack(self, pid: int) -> bool:
-        if not self.host.shows_processes or not processes.alive(pid):
+        """Have a worker write its stacks; False if it cannot be reached."""
+        if not self._shows_processes or not processes.alive(pid):
             return False
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, STACK_SIGNAL)
@@ -53,25 +58,31 @@ class ThisHost:
         return False
 
     def oom_killed(self) -> bool:
-        """By the count of the control group."""
+        """Whether the kernel has killed a process here for lack of memory since the run began: by its control group."""
         return cgroups.oom_kills() > self._oom_kills
 
     def exhausts(self, pids: Iterable[int]) -> str:
-        """By the memory that is left."""
-        return exhaustion.exhausts(pid for pid in pids if self.host.shows_processes)
+        """Why a run with these workers must end now for lack of memory, or nothing."""
+        return exhaustion.exhausts(pid for pid in pids if self._shows_processes)
 
     def lost(self) -> LostHost | None:
+        """Set once nothing is to be expected of it any more: never."""
         return None
 
     def settle(self) -> None:
-        """Everything is known at once."""
+        """Wait until everything that has happened there by now is known here: it is at once."""
 
     def ask_to_end(self, pids: Iterable[int], ending: Sequence[str]) -> None:
+        """Begin to end the commands, these workers, and everything below them: all machines at once.
+
+        `ending`: the argv that ends their containers, which outlive their clients; empty where there are none.
+        """
         self._pids, self._ending = list(pids), list(ending)
 
     def end(self) -> None:
+        """Wait until they have ended; what they wrote is here then."""
         started = [child.pid for child in self._children if child.poll() is None]
-        known = [pid for pid in self._pids if self.host.shows_processes and processes.alive(pid)]
+        known = [pid for pid in self._pids if self._shows_processes and processes.alive(pid)]
         processes.end(processes.tree([*started, *known]))
         children.run_ending(self._ending)
         for child in self._children:

@@ -1,4 +1,4 @@
-"""A workload and a framework from outside: straight lines in plain NumPy, with ways to misbehave for the tests."""
+"""A workload, a framework and a launcher from outside: straight lines in plain NumPy, with ways to misbehave for the tests."""
 
 import faulthandler
 import json
@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from suite.launch.base import Framework, single_process
+from suite.launch.launcher import Launcher
 from workloads.api import (
     ArraySpec,
     Batch,
@@ -33,6 +34,10 @@ PLAIN = Framework(
     single_process,
     equal_shares=True,
 )
+HERE = Launcher(
+    "here", machines=lambda launch, variables: launch["hosts"], words=lambda name, launch, words: list(words)
+)
+"""Starts the agent of any machine on this one."""
 SAMPLES = 1000
 ENDINGS = {
     "sentence": "Runs that end well and otherwise.",

@@ -36,12 +36,12 @@ def test_a_path_that_is_no_text_is_refused(tmp_path, locale, setting, said):
 
 
 def test_a_path_of_a_file_is_refused_where_paths_are_ascii(tmp_path):
-    path = tmp_path / "own" / "experiment" / "night.yaml"
+    path = tmp_path / "own" / "study" / "night.yaml"
     path.parent.mkdir(parents=True)
-    text = "# @package _global_\ndefaults: [override /workload: toy, override /framework: plain]\noutput: zählung\n"
+    text = "sentence: One.\nset: {workload: toy, framework: plain, output: zählung}\n"
     path.write_text(text, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, str(PROJECT / "run_suite.py"), "--config-dir", "own", "experiment=night", "profile=demo"],
+        [sys.executable, str(PROJECT / "run_suite.py"), "--config-dir", "own", "study=night", "profile=demo"],
         capture_output=True, timeout=300, cwd=tmp_path, env={**variables(tmp_path, toy=True), **ASCII},
     )  # fmt: skip
     assert (done.returncode, done.stderr.count(b"\n")) == (2, 1), done.stderr

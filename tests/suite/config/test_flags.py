@@ -5,22 +5,16 @@ import pytest
 import yaml
 
 from suite import __version__
+from suite.common import conf
 from suite.config.compose import compose
 from suite.config.keys import workload_keys
 from suite.config.sweeps import default_gpus
 from suite.machine import devices
 from suite.plan.jobs import plan
 from suite.plan.shown import settings_text
-from tests.helpers import composed, logging_as_at_a_start, run_suite, run_suite_here
+from tests.helpers import composed, run_suite_here
 
 NCF = ("workload=ncf", "profile=demo")
-
-
-@pytest.fixture(autouse=True)
-def no_logging_after_it():
-    """Hydra sets logging up for --info and --hydra-help: every later test would log all, to streams that are closed."""
-    with logging_as_at_a_start():
-        yield
 
 
 @pytest.mark.parametrize(
@@ -51,30 +45,9 @@ def test_cfg_prints_a_part():
         settings_text(composed(*NCF), "nope")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (("--cfg", "hydra", *NCF), "output_subdir: null"),
-        (("--info", "defaults", *NCF), "Defaults List"),
-        (("--info", *NCF), "Config search path"),
-        (("--help",), "workload=ncf gpus=8"),
-    ],
-)
-def test_flags_that_print(arguments, expected, capsys):
-    assert compose(arguments).jobs == ()
-    assert expected in capsys.readouterr().out
-
-
 def test_the_version_is_the_suites(capsys):
     assert compose(["--version"]).jobs == ()
     assert capsys.readouterr().out == f"suite {__version__} (Hydra {hydra.__version__})\n"
-
-
-def test_what_hydra_says_of_itself_needs_no_workload(capsys):
-    with pytest.raises(SystemExit) as ended:
-        compose(["--hydra-help"])
-    assert not ended.value.code
-    assert "Hydra" in capsys.readouterr().out
 
 
 def test_a_sweep_is_the_grid_of_its_values_and_each_job_as_alone():
@@ -128,24 +101,12 @@ def test_a_demo_without_gpus_sweeps_what_the_machine_has(monkeypatch, cores, wor
     assert f"{added}, " in said
 
 
-@pytest.mark.parametrize(("text", "counts"), [("", [1, 2]), ("gpus: 8\n", [8])])
-def test_what_an_experiment_says_of_profile_and_devices_holds_for_a_sweep_without_lists(
-    tmp_path, monkeypatch, text, counts
-):
-    monkeypatch.setattr(devices, "gpus", list)
-    monkeypatch.setattr(devices, "cpu_cores", lambda: (0, 1))
-    (tmp_path / "experiment").mkdir()
-    file = "# @package _global_\ndefaults:\n- override /workload: ncf\n- override /profile: demo\n" + text
-    (tmp_path / "experiment" / "mine.yaml").write_text(file)
-    request = compose(["-m", "--config-dir", str(tmp_path), "+experiment=mine"])
-    assert [job.config["gpus"] for job in request.jobs] == counts
-    assert {job.config["profile"]["name"] for job in request.jobs} == {"demo"}
-
-
-def test_what_hydra_prints_needs_no_earlier_command(tmp_path):
-    done = run_suite(tmp_path, *NCF, "--cfg", "all")
-    assert done.returncode == 0, done.stderr
-    assert "ncf" in done.stdout
+def test_what_a_file_says_of_devices_holds_for_a_sweep_without_lists(tmp_path):
+    (tmp_path / "system").mkdir()
+    (tmp_path / "system" / "mine.yaml").write_text("# @package _global_\nsystem: {name: mine}\ngpus: 8\n")
+    request = compose(["-m", "--config-dir", str(tmp_path), *NCF, "system=mine"])
+    assert ([job.config["gpus"] for job in request.jobs], request.notes) == ([8], ())
+    conf.search(())
 
 
 def test_help_has_the_keys_and_defaults_of_the_chosen_workload_and_the_variables(capsys, monkeypatch, tmp_path):

@@ -1,17 +1,15 @@
-"""Hydra's habits: files in a folder of one's own, experiments, sweeps, and what the Tab key offers."""
+"""Hydra's habits: files in a folder of one's own, sweeps, and what the Tab key offers."""
 
 import shlex
 import subprocess
 
 import pytest
-import yaml
 
 from suite.common import conf
 from suite.config.complete import completions
 from suite.config.compose import compose
 from suite.config.overrides import in_full, values
 from suite.config.sweeps import default_gpus
-from suite.plan.jobs import plan
 from tests.helpers import PROJECT, composed, run_suite_here
 
 NCF = ("workload=ncf", "profile=demo")
@@ -33,7 +31,7 @@ def own(tmp_path):
         "workload/ncf_slow.yaml": "defaults: [ncf]\nlearning_rate: 0.001\n",
         "rules/ours.yaml": "name: v0.5\n",
         "study/rates.yaml": "sentence: One.\nset: {workload: ncf, profile: demo}\naxes: {seed: [1, 2]}\n",
-        "experiment/night.yaml": "# @package _global_\ndefaults: [override /workload: ncf, override /system: lab]\nseed: 7\n",
+        "study/night.yaml": "sentence: One.\nset: {workload: ncf, system: lab, seed: 7, output: 'a, b'}\n",
     }.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
@@ -57,8 +55,10 @@ def test_choices_in_a_folder_of_ones_own(own, how):
 def test_studies_and_experiments_in_a_folder_of_ones_own(own):
     found = compose(["--config-dir", str(own), "study=rates"]).jobs
     assert [job.config["seed"] for job in found] == [1, 2]
-    (job,) = compose(["--config-dir", str(own), "+experiment=night", "seed=8"]).jobs
-    assert (job.config["workload"]["name"], job.config["system"]["name"], job.config["seed"]) == ("ncf", "lab", 8)
+    for typed in ("study=night", "+experiment=night"):
+        (job,) = compose(["--config-dir", str(own), typed, "seed=8"]).jobs
+        assert (job.config["workload"]["name"], job.config["system"]["name"], job.config["seed"]) == ("ncf", "lab", 8)
+        assert (job.config["output"], job.cell) == ("a, b", None)
 
 
 def test_another_command_does_not_know_them(own):
@@ -82,15 +82,15 @@ def test_another_command_does_not_know_them(own):
             r"mean system\.submission_platform=…\?$",
         ),
         (
-            "experiment/night.yaml",
-            "# @package _global_\nworkload: {nme: 1}\n",
+            "study/night.yaml",
+            "sentence: One.\nset: {workload: ncf, workload.nme: 1}\n",
             r"^workload\.nme=1: there is no such key",
         ),
     ],
 )
 def test_a_mistake_in_a_file_is_one_line(own, path, text, said):
     (own / path).write_text(text)
-    words = ["+experiment=night"] if "experiment" in path else ["system=lab"]
+    words = ["study=night"] if "study" in path else ["system=lab"]
     with pytest.raises(ValueError, match=rf"(?s){said}") as error:
         compose(["--config-dir", str(own), *NCF, *words])
     assert "\n" not in str(error.value)
@@ -112,21 +112,6 @@ def test_a_folder_that_is_not_there_is_one_line(tmp_path):
         compose(["--config-dir", str(tmp_path / "none"), *NCF])
     with pytest.raises(ValueError, match=r"^hydra\.searchpath=pkg://nope/conf: there is no such package$"):
         compose(["hydra.searchpath=[pkg://nope/conf]", *NCF])
-
-
-def test_an_experiment_is_chosen_with_and_without_hydras_plus():
-    assert in_full("+experiment=ncf_first_run") == in_full("experiment=ncf_first_run") == "experiment=ncf_first_run"
-
-
-@pytest.mark.parametrize("name", sorted(conf.files("experiment")))
-def test_a_shipped_experiment_composes_and_plans(name):
-    text = conf.files("experiment")[name].read_text()
-    assert text.startswith("# @package _global_\n")
-    described = yaml.safe_load(text)
-    config = composed(f"experiment={name}")
-    said = described.keys() & {"gpus", "batch", "stop", "seed", "device", "runs"}
-    assert {key: config[key] for key in said} == {key: described[key] for key in said}
-    assert plan(config).draft is not None
 
 
 def test_a_sweep_keeps_the_default_of_what_is_not_typed():
@@ -162,20 +147,13 @@ def test_the_syntax_of_sweeps(typed, expected):
 
 
 def test_a_sweep_over_three_keys_in_three_ways_of_typing():
-    """What a job gets is what the words above mean, also by the key of Hydra's own sweeper."""
-    words = ("gpus=1", "launch.hosts=['a','b'],['c']", "hydra.sweeper.params.seed=4", "profile=glob(d*)")
+    """What a job gets is what the words above mean."""
+    words = ("gpus=1", "launch.hosts=['a','b'],['c']", "seed=4", "profile=glob(d*)")
     jobs = [job.config for job in compose(["-m", "workload=ncf", *words]).jobs]
     assert [(job["launch"]["hosts"], job["seed"], job["profile"]["name"]) for job in jobs] == [
         (["a", "b"], 4, "demo"),
         (["c"], 4, "demo"),
     ]
-
-
-def test_sweeps_of_an_experiment_file(own):
-    lines = "# @package _global_\nhydra:\n  sweeper:\n    params:\n      seed: 1,2\n      gpus: 4\n"
-    (own / "experiment" / "night.yaml").write_text(lines)
-    jobs = compose(["-m", "--config-dir", str(own), *NCF, "experiment=night", "gpus=1"]).jobs
-    assert [(job.config["seed"], job.config["gpus"]) for job in jobs] == [(1, 1), (2, 1)]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +167,7 @@ def test_sweeps_of_an_experiment_file(own):
         ("device=c", {"device=cpu", "device=cuda"}),
         ("study=batch_", {"study=batch_size", "study=batch_efficiency"}),
         ("oversubscribe=", {"oversubscribe=true", "oversubscribe=false"}),
-        ("", {"workload=", "gpus=", "experiment="}),
+        ("", {"workload=", "gpus=", "study="}),
     ],
 )
 def test_the_tab_key(line, offered):

@@ -28,7 +28,7 @@ MISTAKES = {
     "text": ("hello\n", "lines of the form KEY: VALUE"),
 }
 KINDS = {
-    "experiment": ("experiment/mine.yaml", ("+experiment=mine",)),
+    "system": ("system/mine.yaml", ("system=mine",)),
     "set": ("hyperparameters/ncf/mine.yaml", ("workload.hyperparameter_set=mine",)),
     "study": ("study/mine.yaml", ("study=mine",)),
 }
@@ -67,15 +67,15 @@ def test_a_mistake_is_one_line_with_the_file_and_the_line(tmp_path, mistake):
     [
         ("[mine]", "lead back to it"),
         ("[other]", "lead back to it"),
-        ("[/experiment/mine]", "lead back to it"),
+        ("[/system/mine]", "lead back to it"),
         ("{a: b}", "a list of NAME or GROUP: NAME"),
         ("[[mine]]", "a list of NAME or GROUP: NAME"),
     ],
 )
 def test_defaults_that_lead_back(tmp_path, defaults, said):
-    write(tmp_path / "conf/experiment/mine.yaml", f"defaults: {defaults}\nseed: 1\n")
-    write(tmp_path / "conf/experiment/other.yaml", "defaults: [mine]\n")
-    done = run_suite_here(tmp_path, "workload=ncf", f"--config-dir={tmp_path / 'conf'}", "+experiment=mine")
+    write(tmp_path / "conf/system/mine.yaml", f"defaults: {defaults}\nname: a\n")
+    write(tmp_path / "conf/system/other.yaml", "defaults: [mine]\n")
+    done = run_suite_here(tmp_path, "workload=ncf", f"--config-dir={tmp_path / 'conf'}", "system=mine")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "mine.yaml" in done.stderr
     assert said in done.stderr
@@ -84,29 +84,29 @@ def test_defaults_that_lead_back(tmp_path, defaults, said):
 def test_defaults_that_lead_on_and_on(tmp_path):
     """Hydra looks at each of them again for each that is above it: three hundred would take minutes."""
     for number in range(300):
-        write(tmp_path / f"conf/experiment/n{number}.yaml", f"defaults: [n{number + 1}]\n")
-    done = run_suite_here(tmp_path, "workload=ncf", f"--config-dir={tmp_path / 'conf'}", "experiment=n0")
+        write(tmp_path / f"conf/system/n{number}.yaml", f"defaults: [n{number + 1}]\n")
+    done = run_suite_here(tmp_path, "workload=ncf", f"--config-dir={tmp_path / 'conf'}", "system=n0")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "n10.yaml: 10 files take in one another before this one" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["[1]\n", "text\n", "a: [\n"])
 def test_a_file_that_is_taken_in_and_is_none(tmp_path, text):
-    write(tmp_path / "conf/experiment/mine.yaml", "defaults: [other]\n")
-    write(tmp_path / "conf/experiment/other.yaml", text)
-    done = run_suite_here(tmp_path, "workload=ncf", f"--config-dir={tmp_path / 'conf'}", "experiment=mine")
+    write(tmp_path / "conf/system/mine.yaml", "defaults: [other]\n")
+    write(tmp_path / "conf/system/other.yaml", text)
+    done = run_suite_here(tmp_path, "workload=ncf", f"--config-dir={tmp_path / 'conf'}", "system=mine")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert f"{tmp_path / 'conf/experiment/other.yaml'}: " in done.stderr
+    assert f"{tmp_path / 'conf/system/other.yaml'}: " in done.stderr
 
 
 def test_defaults_that_lead_on_are_taken_in(tmp_path):
-    write(tmp_path / "conf/experiment/mine.yaml", "# @package _global_\ndefaults: [other]\nseed: 7\n")
-    write(tmp_path / "conf/experiment/other.yaml", "# @package _global_\nruns: 3\n")
-    words = ("workload=ncf", "profile=demo", f"--config-dir={tmp_path / 'conf'}", "+experiment=mine", "--cfg", "job")
+    write(tmp_path / "conf/system/mine.yaml", "defaults: [other]\nname: mine\n")
+    write(tmp_path / "conf/system/other.yaml", "price_per_device_hour: 3\n")
+    words = ("workload=ncf", "profile=demo", f"--config-dir={tmp_path / 'conf'}", "system=mine", "--cfg", "job")
     done = run_suite_here(tmp_path, *words)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^seed: 7$", done.stdout, re.MULTILINE)
-    assert re.search(r"^runs: 3$", done.stdout, re.MULTILINE)
+    assert re.search(r"^  name: mine$", done.stdout, re.MULTILINE)
+    assert re.search(r"^  price_per_device_hour: 3", done.stdout, re.MULTILINE)
 
 
 def test_what_is_within_the_bounds_is_what_pyyaml_makes_of_it(tmp_path):

@@ -9,13 +9,16 @@ import yaml
 from suite.common import conf, registry, study
 from suite.common.study import load_study, read_study, study_names
 from suite.config import overrides
+from suite.config.compose import compose
 from suite.config.help import help_text
 from suite.config.overrides import texts
 from suite.config.studies import cells
+from suite.plan.jobs import plan
 from suite.results.views.study_columns import COLUMNS
 from tests.helpers import composed, run_suite_here
 
 SENTENCE = {"sentence": "One."}
+TABLE = {"table": {"columns": ["samples/s"]}}
 SPECIFIED = (
     *("allreduce", "async", "batch_efficiency", "batch_size", "devices", "dgx1_article", "embedding", "fixed_samples"),
     *("frameworks", "image_size", "links", "lr_scaling", "model_size", "nodes", "passes", "scaling_strong"),
@@ -25,7 +28,7 @@ SPECIFIED = (
 
 def composed_by_hand(monkeypatch, described):
     monkeypatch.setattr(study, "study_names", lambda: ["own"])
-    monkeypatch.setattr(study, "_from_outside", lambda name: described)
+    monkeypatch.setattr(study, "_described", lambda name: described)
 
 
 def values(*typed):
@@ -33,7 +36,15 @@ def values(*typed):
 
 
 def test_every_study_of_the_articles_is_there():
-    assert set(study_names()) >= set(SPECIFIED) == set(conf.files("study"))
+    assert set(study_names()) >= set(SPECIFIED) == {name for name in conf.files("study") if load_study(name).table}
+
+
+@pytest.mark.parametrize("name", sorted(set(conf.files("study")) - set(SPECIFIED)))
+def test_a_study_that_shows_no_columns_is_jobs_as_of_a_sweep(name):
+    found = compose([f"study={name}", "nodes=1,2", "gpus=2"]).jobs
+    assert [(one.cell, one.config["nodes"]) for one in found] == [(None, 1), (None, 2)]
+    assert f"workload={load_study(name).settings['workload']}" in found[0].overrides
+    assert plan(found[0].config).draft is not None
 
 
 @pytest.mark.parametrize("size", study.SIZES)
@@ -45,10 +56,6 @@ def test_a_study_has_a_table_a_figure_and_cells_that_differ(name, size):
     assert found.figure["y"] in found.table["columns"]
     assert found.figure["kind"] in ("lines", "bars", "curves")
     typed = [f"study={name}", f"study.size={size}"]
-    if found.refused:
-        with pytest.raises(ValueError, match=rf"^study={name}: [^\n]+\Z"):
-            cells(typed)
-        return
     used = {found.settings.get("workload"), *(point.get("workload") for point in found.points)} - {None}
     listed = cells(typed)
     assert len({one.cell.texts for one in listed}) == len(listed) >= 2
@@ -70,15 +77,10 @@ def test_the_last_cell_of_a_study_composes(name):
         assert [value["name"] if isinstance(value, dict) and "name" in value else value] == overrides.values(word)
 
 
-def test_a_study_may_say_why_it_cannot_run(monkeypatch):
-    composed_by_hand(monkeypatch, {**SENTENCE, "axes": {"seed": [1, 2]}, "refused": "not on a Sunday"})
-    with pytest.raises(ValueError, match=r"^study=own: not on a Sunday\Z"):
-        values("study=own")
-
-
 def test_axes_are_crossed_with_each_other_and_with_the_points(monkeypatch):
     described = {
         **SENTENCE,
+        **TABLE,
         "axes": {"gpus": [1, 2], "seed": [5, 6]},
         "points": [{"batch": "set"}, {"batch": "global:8"}],
     }

@@ -10,11 +10,13 @@ from types import SimpleNamespace
 import pytest
 
 from suite.common.job_name import NAME_BYTES
-from suite.config.compose import compose
+from suite.config.compose import Request, compose
 from suite.control import controller
 from suite.control.controller import job_name
 from suite.control.interrupts import WholeLines
 from suite.control.watch import RunStatus
+from suite.plan.jobs import Plan
+from suite.plan.settings import Impossible
 from suite.results.views import report
 from tests.helpers import TOY_RUN, run_suite_here
 from tests.suite.control.test_interrupts import listening  # noqa: F401, a fixture
@@ -40,6 +42,24 @@ def test_jobs_that_differ_behind_the_cut_have_names_of_their_own(long):
 
 def test_how_caches_are_cleared_is_not_in_the_name():
     assert job_name(one("system.cache_clear_command=[sudo,drop-caches]")) == "ncf-pytorch-demo-1dev-cpu"
+
+
+def test_what_planning_notes_is_said_once_and_only_what_waits_for_data_is_planned_again(tmp_path, monkeypatch, capsys):
+    outdated, ready, waiting = "environment torch is outdated", Plan(object(), (), None), Plan(None, (), None)
+    impossible, made = Plan(None, (Impossible("gpus=4"),), None), []
+
+    def plan(config, *_):
+        made.append(config)
+        return waiting._replace(notes=(outdated,))
+
+    monkeypatch.setattr(controller, "plan", plan)
+    request = Request(tuple(one(f"seed={seed}") for seed in range(3)))
+    controller.planned(request, tmp_path, None)
+    assert capsys.readouterr().err == f"{outdated}\n"
+    made.clear()
+    plans = controller.planned(request, tmp_path, None, [ready, waiting, impossible])
+    assert (plans[::2], [config["seed"] for config in made]) == ([ready, impossible], [1])
+    assert capsys.readouterr().err == ""
 
 
 def interrupt(_):

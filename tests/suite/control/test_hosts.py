@@ -3,12 +3,11 @@
 import json
 import os
 import platform
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
 from suite.control import supervise
-from suite.control.hosts.this_host import ThisHost
 from suite.control.supervise import Supervisor
 from suite.control.watch import RunStatus
 from suite.environments.environment import Environment
@@ -23,7 +22,7 @@ PID_MAXIMUM = 1 << 22
 
 def supervisor(folder, framework, prefix=()):
     """Of a run on this machine and node-b."""
-    run = make_run(({**HOSTS[0], "name": platform.node()}, HOSTS[1]), devices=8, folder=str(folder))
+    run = make_run((replace(HOSTS[0], name=platform.node()), HOSTS[1]), devices=8, folder=str(folder))
     return Supervisor(run, framework, Environment("torch", prefix, "/python"), None)
 
 
@@ -68,4 +67,4 @@ def test_a_worker_that_may_not_be_asked_has_no_stack(tmp_path, monkeypatch, erro
         raise error
 
     monkeypatch.setattr(os, "kill", kill)
-    assert not ThisHost(supervisor(tmp_path, MXNET).hosts[0], tmp_path).stack(os.getpid())
+    assert not supervisor(tmp_path, MXNET).watch.controls[0].stack(os.getpid())

@@ -138,8 +138,8 @@ def test_a_place_is_that_of_its_host():
     assert (whole.host, whole.replicas, whole.processes_of_host) == ("node-b", range(4, 8), 1)
 
 
-ODD = ({**HOSTS[0], "devices": [2, 3]}, {**HOSTS[1], "devices": [6, 1], "first_replica": 2})
-OF_CORES = ({**HOSTS[0], "cores": list(range(8))}, {**HOSTS[1], "cores": list(range(10, 18))})
+ODD = (replace(HOSTS[0], devices=(2, 3)), replace(HOSTS[1], devices=(6, 1), first_replica=2))
+OF_CORES = (replace(HOSTS[0], cores=tuple(range(8))), replace(HOSTS[1], cores=tuple(range(10, 18))))
 FOUR = ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
 
 
@@ -181,7 +181,7 @@ def test_ports_are_free_and_distinct():
 
 
 def test_ports_of_another_machine_are_not_guessed():
-    hosts = hosts_of(make_run(({**HOSTS[0], "address": "192.0.2.1"}, HOSTS[1]), devices=8))  # RFC 5737: nobody's
+    hosts = hosts_of(make_run((replace(HOSTS[0], address="192.0.2.1"), HOSTS[1]), devices=8))  # RFC 5737: nobody's
     with pytest.raises(ValueError, match=r"^host node-a: ports of 192\.0\.2\.1 cannot be probed from here: [^\n]+\Z"):
         meet(hosts)
 

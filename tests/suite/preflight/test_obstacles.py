@@ -25,7 +25,7 @@ def two_cores(monkeypatch):
 
 
 def only_environment(monkeypatch, *names):
-    def resolve(config, default, device="cpu"):
+    def resolve(config, default, device="cpu", tell=None):
         name = default if config["name"] == "auto" else config["name"]
         if name not in names:
             raise ValueError(f"environment {name} does not exist; make it with: suite env create {name}")

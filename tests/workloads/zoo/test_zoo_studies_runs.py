@@ -9,7 +9,7 @@ from suite.common.study import load_study, study_names
 from tests.helpers import only, run_suite, suite_here
 
 FIRST = ("batch_size", "fixed_samples", "passes")
-OTHERS = tuple(name for name in study_names() if name not in (*FIRST, "toy_endings") and not load_study(name).refused)
+OTHERS = tuple(name for name in study_names() if name not in (*FIRST, "toy_endings") and load_study(name).table)
 
 
 def study_of(tmp_path, name, *typed):

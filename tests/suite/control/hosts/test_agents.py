@@ -12,13 +12,15 @@ from suite.agent.wire import packed
 from suite.control.caches import COMMAND_SECONDS
 from suite.control.hosts import agents
 from suite.control.hosts.agents import Agents
-from suite.control.hosts.base import LostHost
+from suite.control.hosts.connection import AgentConnection, LostHost
 from suite.environments.environment import Environment
 from tests.suite.control.hosts.test_launchers import LAUNCH
 
 
 class FakeLink:
     """Answers orders from a table; facts as `suite.agent.facts` gives them."""
+
+    greet = AgentConnection.greet
 
     def __init__(self, name, addresses, answers=None, facts=None):
         self.name, self.answers, self.port, self.closed = name, answers or {}, None, False
@@ -175,7 +177,7 @@ def job_with(command):
 
 
 def test_a_command_that_clears_caches_has_the_time_that_it_has_on_one_machine():
-    link = FakeLink("a", {"eth0": "10.0.0.1"}, {"ask": asked({"cleared": True, "said": ""})})
+    link = FakeLink("a", {"eth0": "10.0.0.1"}, {"ask": asked([True, ""])})
     assert Agents([link], LAUNCH).clear(job_with("sleep")) == (True, [])
     ((_, order),) = link.asked
     assert min(order["most_seconds"], link.waited) > COMMAND_SECONDS

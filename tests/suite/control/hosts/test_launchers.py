@@ -11,7 +11,7 @@ from suite.control.hosts.choose import agents_of, submits
 from suite.control.hosts.external import external_agents, rank_here, refuse_ranks
 from suite.control.hosts.submit import script
 from suite.launch.children import TOKEN
-from tests.helpers import composed
+from tests.helpers import TOY_RUN, composed, run_suite_here
 
 LAUNCH = {
     **{"by": "auto", "hosts": [], "hostfile": None, "interface": None, "port": None, "sbatch": []},
@@ -108,6 +108,14 @@ def test_the_words_of_srun_and_ssh():
         *("--unbuffered", "--quiet"),
     ]
     assert launchers.ssh_words("me@b", 10.0) == ["ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=8", "me@b"]
+
+
+def test_a_launcher_of_a_package_is_typed_like_any_other(tmp_path):
+    words = (*TOY_RUN, "launch=here", f"output={tmp_path / 'out'}")
+    done = run_suite_here(tmp_path, *words, "launch.hosts=[a]", toy=True, exits=0)
+    assert "success" in done.stdout
+    done = run_suite_here(tmp_path, *words, "launch.hosts=[a]", "nodes=2", "gpus=2", toy=True, exits=2)
+    assert "nodes=2: 1 named (a); type nodes=1 or less, or name more in launch.hosts" in done.stderr
 
 
 def test_more_machines_than_the_allocation_has():

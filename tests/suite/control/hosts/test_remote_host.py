@@ -1,10 +1,10 @@
 """A machine behind an agent, as the supervisor sees it: what the agent tells becomes an answer."""
 
 import json
-from types import SimpleNamespace
 
+from suite.common.runspec import Host
 from suite.control.hosts.remote_host import RemoteHost
-from suite.launch.hosts import Host
+from suite.environments.environment import Environment
 
 
 class Link:
@@ -26,8 +26,8 @@ class Link:
 
 def machine_of(link, tmp_path):
     (tmp_path / "run.json").write_text(json.dumps({"settings": {"device": "cpu"}}))
-    host = Host("b", "10.0.0.2", range(1, 2), (0,), (0,), SimpleNamespace(argv_prefix=()))
-    return RemoteHost(link, host, tmp_path, tmp_path / "b")
+    host = Host("b", "10.0.0.2", 1, (0,), (0,))
+    return RemoteHost(link, host, Environment("torch", (), "/python"), tmp_path, tmp_path / "b")
 
 
 def test_a_run_that_exhausts_another_machine_is_ended_in_its_name(tmp_path):
