@@ -6,12 +6,12 @@ Times and counts are in the unit that the name says, and None where a log does n
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from suite.results.logs.all_reduce import AllReduceTime
@@ -119,10 +119,6 @@ _NO_LOG = RunRecord()
 """In place of the log that a run did not leave."""
 
 
-def _always(value: Any) -> Value:
-    return lambda run, log: value
-
-
 def _log(name: str) -> Value:
     return lambda run, log: getattr(log, name)
 
@@ -147,7 +143,7 @@ def _step_ms(run: Run, log: RunRecord) -> float | None:
     return log.step_times.get("mean_ms", stretches)
 
 
-_telemetry = functools.lru_cache(maxsize=8)(telemetry)
+_telemetry = lru_cache(maxsize=8)(telemetry)
 
 
 def _beside(log: RunRecord) -> RecordedTelemetry:
@@ -229,29 +225,27 @@ class Column:
     """One of TYPES; empty: that of the field's type."""
 
 
-def column(text: str, value: Value, combine: Combine | None = None, unknown: Any = None, **more: Any) -> Any:
-    """A field of a row; `unknown`: what it holds where nothing is known."""
+def column(
+    text: str, value: Value = lambda run, log: None, combine: Combine | None = None, unknown: Any = None, **more: Any
+) -> Any:
+    """A field of a row; `value`: of a run, where it is not the published files alone that have it; `unknown`: what it holds
+    where nothing is known."""
     metadata = {"column": Column(text, value, combine, **more)}
     if isinstance(unknown, dict):
         return field(default_factory=dict, metadata=metadata)
     return field(default=unknown, metadata=metadata)
 
 
-def scored(text: str, unknown: Any = None) -> Any:
-    """A field that results alone have, or that says something else of them."""
-    return field(default=unknown, metadata={"scored": text})
+_text, _mean, _first = partial(column, unknown=""), partial(column, combine=mean), partial(column, combine=first)
 
 
 def _summed(text: str, name: str, *needed: str) -> Any:
-    return column(text, _blocks(name, name, *needed), total)
+    return column(text, _blocks(name, *needed), total)
 
 
-def _mean(text: str, value: Value) -> Any:
-    return column(text, value, mean)
-
-
-def _first(text: str, value: Value) -> Any:
-    return column(text, value, first)
+def scored(text: str, unknown: Any = None) -> Any:
+    """A field that results alone have, or that says something else of them."""
+    return field(default=unknown, metadata={"scored": text})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -261,17 +255,15 @@ class Row(RunSettings):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    run: str = column("Name of the run below the folder that was given", _run("name"), unknown="")
-    path: str = column("Its log, or its folder where there is none", lambda run, log: str(run.path), unknown="")
-    round: str = column("`ours`, a published round (`v0.7`), `not known`, or `dgx1-article`", _round, unknown="")
-    submitter: str = column(
-        "Who submitted it, of results of others", lambda run, log: "" if _is_ours(run) else log.org, unknown=""
-    )
-    division: str = column("`closed` or `open`, as logged", _log("division"), unknown="")
-    folder: str = column("Folder of a log of another program: it makes one result", _folder, unknown="")
-    benchmark: str = column("The rules' name of the workload", _log("benchmark"), unknown="")
-    published: bool = column("It stands in logs/published", _always(False), unknown=False)
-    single_figure: bool = column("One printed figure, without runs", _always(False), unknown=False)
+    run: str = _text("Name of the run below the folder that was given", _run("name"))
+    path: str = _text("Its log, or its folder where there is none", lambda run, log: str(run.path))
+    round: str = _text("`ours`, a published round (`v0.7`), `not known`, or `dgx1-article`", _round)
+    submitter: str = _text("Who submitted it, of results of others", lambda run, log: "" if _is_ours(run) else log.org)
+    division: str = _text("`closed` or `open`, as logged", _log("division"))
+    folder: str = _text("Folder of a log of another program: it makes one result", _folder)
+    benchmark: str = _text("The rules' name of the workload", _log("benchmark"))
+    published: bool = column("It stands in logs/published", lambda run, log: False, unknown=False)
+    single_figure: bool = column("One printed figure, without runs", lambda run, log: False, unknown=False)
     to_target: bool = column(
         "It was to end at the target", lambda run, log: (run.settings or _NO_LOG.settings).to_target, unknown=True
     )
@@ -285,23 +277,22 @@ class Row(RunSettings):
     )
     samples: float | None = _summed("Samples trained on", "samples", "train_seconds")
     train_seconds: float | None = _summed("Seconds in training steps, evaluation aside", "train_seconds", "samples")
-    evaluation_seconds: float | None = column(
-        "Seconds in evaluations", _blocks("evaluation_seconds", "train_seconds", "data_wait_seconds"), total
+    evaluation_seconds: float | None = _summed(
+        "Seconds in evaluations", "evaluation_seconds", "train_seconds", "data_wait_seconds"
     )
     data_wait_seconds: float | None = _summed(
         "Seconds that training waited for data", "data_wait_seconds", "train_seconds"
     )
-    timed_seconds: float | None = column(
-        "Training seconds of the blocks that tell their waiting", _blocks("train_seconds", "data_wait_seconds"), total
+    timed_seconds: float | None = _summed(
+        "Training seconds of the blocks that tell their waiting", "train_seconds", "data_wait_seconds"
     )
     steps: int | None = column("Optimizer steps in `train_seconds`", lambda run, log: log.timed_steps or None, total)
     data_wait_share: float | None = column(
-        "Waiting for data over training", _always(None), share_of("data_wait_seconds", ["timed_seconds"])
+        "Waiting for data over training", combine=share_of("data_wait_seconds", ["timed_seconds"])
     )
     evaluation_share: float | None = column(
         "Evaluation over training and evaluation",
-        _always(None),
-        share_of("evaluation_seconds", ["evaluation_seconds", "timed_seconds"]),
+        combine=share_of("evaluation_seconds", ["evaluation_seconds", "timed_seconds"]),
     )
     further_rates: Mapping[str, float] = column(
         "Unit to units per second of training: `tokens`", _further_rates, _mean_rates, {}
@@ -333,15 +324,14 @@ class Row(RunSettings):
         "Price of a device for an hour, as logged",
         lambda run, log: number((run.settings or _NO_LOG.settings).price_per_device_hour),
     )
-    note: str = column("What a published result says of itself", _always(""), first, "")
-    published_rate: float | None = _first("Samples per second of all devices, as published", _always(None))
+    note: str = _text("What a published result says of itself", lambda run, log: "", first)
+    published_rate: float | None = _first("Samples per second of all devices, as published")
     gradients: GradientTraffic | None = column(
         "What the all-reduce of a step moves", _log("gradients"), first, shown=False
     )
-    machine_condition: str = column(
+    machine_condition: str = _text(
         "`not busy`, or what made the machine a busy one; empty: not known",
         lambda run, log: condition_text((log.condition,)),
-        unknown="",
     )
 
 
@@ -350,12 +340,10 @@ class RunRow(Row):
     """A run: a row of the table."""
 
     status: str = column("`success`, or how it ended (docs/logs.md: status.json)", _run("status"), unknown="success")
-    reason: str = column("Why it is no success", _run("reason"), unknown="")
+    reason: str = _text("Why it is no success", _run("reason"))
     succeeded: bool = column("It did what was asked", _run("succeeded"), unknown=True)
     running: bool = column("It has not ended", _run("running"), unknown=False)
-    copy_of: str = column(
-        "The log of the same run, as long or longer, that counts in its place", _always(""), unknown=""
-    )
+    copy_of: str = _text("The log of the same run, as long or longer, that counts in its place", lambda run, log: "")
     seed: int | None = column("Seed, as logged", _log("seed"), kind="object")
     start_ms: float | None = column("`run_start`, milliseconds since 1970", _log("start_ms"))
     evaluations: int | None = column("Evaluations", lambda run, log: None if log is _NO_LOG else len(log.evaluations))
@@ -367,7 +355,7 @@ class RunRow(Row):
         "All that the log says", lambda run, log: None if log is _NO_LOG else log, shown=False
     )
     source: Run | None = column("The run as it was found", lambda run, log: run, shown=False)
-    printed: Mapping[str, str] | None = column("Its line of a published file", _always(None), shown=False)
+    printed: Mapping[str, str] | None = column("Its line of a published file", shown=False)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -435,6 +423,11 @@ def _columns() -> Iterator[tuple[str, Column]]:
     for item in sorted(fields(RunRow), key=lambda item: "column" not in item.metadata):
         one = item.metadata.get("column") or Column(f"Setting `{item.name}` (docs/logs.md: suite_run)", _setting(item))
         yield item.name, one
+
+
+def own_fields(kind: type[Row]) -> list[Field[Any]]:
+    """The fields of a row that are no settings."""
+    return [item for item in fields(kind) if {"column", "scored"} & {*item.metadata}]
 
 
 def kind_of(item: Field[Any]) -> str:

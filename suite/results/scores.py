@@ -8,13 +8,13 @@ import math
 import re
 import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite.common.registry import not_allowed
 from suite.results.columns import BUSY, COLUMNS, Result, Row, RunRow, condition_text, first, frame, known, mean, rows
 from suite.results.identity import (
-    FIELDS,
     HYPERPARAMETERS,
     differences,
     experiment,
@@ -23,13 +23,11 @@ from suite.results.identity import (
     value_text,
     varying,
 )
-from suite.results.logs.record import RunSettings
 from suite.results.names import workload_name
 from suite.results.published import published_folders, published_rows
 from suite.results.table import table
 from suite.results.targets import RUNS_REQUIRED
 from suite.results.text import clean
-from workloads.api import field_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,14 +73,14 @@ def _result(members: Sequence[RunRow]) -> Result:
     samples, seconds = combined["samples"], combined["train_seconds"]
     scored = score(runs, len(members) - len(runs), _required(shown, len(members)), first_converged(shown))
     mixed, notes = _mixed(runs)
-    values = {name: getattr(shown, name) for name in (*FIELDS, *_NOT_COMBINED)} | combined | mixed | scored
+    values = {item.name: getattr(shown, item.name) for item in fields(Row)} | combined | mixed | scored
     values |= {} if shown.to_target else dict.fromkeys(("seconds", "epochs", "seconds_per_epoch"))
     values["score_notes"] += notes
+    values["machine_condition"] = condition_text([row.condition for row in runs])
     return Result(
         **values,
         samples_per_second=samples / seconds if samples and seconds else first(runs, "published_rate"),
         run_seconds=mean(runs, "seconds"),
-        machine_condition=condition_text([row.condition for row in runs]),
         all_reduces=tuple(known(runs, "all_reduce")),
         runs=tuple(runs),
         attempts=tuple(members),
@@ -113,10 +111,6 @@ def _mixed(runs: Sequence[RunRow]) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 _VERSION = ("suite_version", "git_commit")
-_NOT_COMBINED = (
-    *("run", "path", "benchmark", "published", "single_figure", "to_target", HYPERPARAMETERS),
-    *field_names(RunSettings, row=False),
-)
 
 
 def _required(row: Row, attempts: int) -> int | None:

@@ -35,13 +35,15 @@ OFFICIAL_TARGETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
 QUALITY_PAIRS: Mapping[str, tuple[str, str]] = {"maskrcnn": ("BBOX", "SEGM"), "mask_rcnn": ("BBOX", "SEGM")}
 """Benchmark to the names of its two quality metrics, for logs that hold a bare pair of numbers."""
 
-RUNS_REQUIRED: Mapping[str, int] = {
-    **{"resnet50": 5, "ssd": 5, "maskrcnn": 5, "gnmt": 10, "transformer": 10, "minigo": 10},  # rules of v0.5 to v0.7
-    "ncf": 100,  # v0.5, the only round that has it
-    # mlperf-logging 4.1.68, benchmark_meta.py: v0.7 to v5.0
-    **{"bert": 10, "rnnt": 10, "unet3d": 40, "dlrm": 5, "dlrm_dcnv2": 10, "gpt3": 3, "retinanet": 5},
-    **{"stable_diffusion": 10, "gnn": 10, "rgat": 10, "llama2_70b_lora": 10, "llama31_405b": 3},
+_RUNS = {
+    3: "gpt3 llama31_405b",
+    5: "resnet50 ssd maskrcnn dlrm retinanet",
+    10: "gnmt transformer minigo bert rnnt dlrm_dcnv2 stable_diffusion gnn rgat llama2_70b_lora",
+    40: "unet3d",
+    100: "ncf",
 }
+"""Rules of v0.5 (the only round that has NCF) to v0.7; from v0.7 to v5.0 mlperf-logging 4.1.68, benchmark_meta.py."""
+RUNS_REQUIRED: Mapping[str, int] = {name: runs for runs, names in _RUNS.items() for name in names.split()}
 """The suite's name of a workload to the number of runs that a result needs; no round changed it for a workload that it kept."""
 
 

@@ -119,11 +119,11 @@ def _choices(
 
 def _choice(row: Timed, machine: int, prices: Prices | None) -> Choice:
     at_once, powered = machine // row.devices, row.runs and all(run.energy_joules is not None for run in row.runs)
-    return {
-        **{name: getattr(row, name) for name in ("workload", "framework", "system", "profile")},
-        **{"machine_devices": machine, "devices": row.devices},
-        **{"train_seconds": row.seconds, "slowest_seconds": row.seconds_maximum},
-        **{"jobs_at_once": at_once, "idle_devices": machine - at_once * row.devices},
+    choice: Choice = {name: getattr(row, name) for name in ("workload", "framework", "system", "profile")}
+    choice |= {"machine_devices": machine, "devices": row.devices}
+    choice |= {"train_seconds": row.seconds, "slowest_seconds": row.seconds_maximum}
+    choice |= {"jobs_at_once": at_once, "idle_devices": machine - at_once * row.devices}
+    return choice | {
         "jobs_per_hour": at_once * 3600.0 / row.seconds,
         "device_hours_per_job": row.devices * row.seconds / 3600.0,
         "energy_joules_per_job": row.energy_joules if powered else None,

@@ -75,7 +75,9 @@ def _line(row: Result, words: str, base: Result | None, why: str, key: str) -> d
     return {
         **{name: getattr(row, name) for name in _NAMES},
         "target": targets_text(row.targets, row.workload) if row.to_target else "",
-        **{"differs in": words, "seconds": row.seconds, "samples_per_second": row.samples_per_second},
+        "differs in": words,
+        "seconds": row.seconds,
+        "samples_per_second": row.samples_per_second,
         "ratio": None if base is None else ratio(base, row, intervals=False).value,
         "notes": tuple(filter(None, (*notes, *(f"the other: {text}" for text in theirs if text not in own)))),
     }

@@ -20,7 +20,9 @@ from suite.results.views.section import Section, View, frame_of, without_empty
 Listed = dict[str, Any]
 OPTIONS: Mapping[str, Sequence[str]] = {
     **{name: (name,) for name in ("round", "submitter", "division", "chips")},
-    **{"workload": ("benchmark",), "framework": ("framework", "told"), "system": ("system", "system_description")},
+    "workload": ("benchmark",),
+    "framework": ("framework", "told"),
+    "system": ("system", "system_description"),
 }
 """Filters, and the columns that each looks at. Several values are separated by commas."""
 _IN_FILES = (
@@ -64,10 +66,10 @@ def _result(row: Result) -> Listed:
     printed = f"batch as printed: {cells['batch']} ({cells['batch_basis']})" if row.round == ARTICLE else ""
     notes = (*row.labels, row.note or "", printed, "open division" if row.division == "open" else "")
     same = ("round", "submitter", "system", "framework", "division", "seconds", "epochs")
-    return {
-        **{**dict.fromkeys(name for name in _IN_FILES if name != "cost"), **cells, "told": cells.get("framework")},
-        **{name: getattr(row, name) for name in same},
-        **{"benchmark": row.workload, "batch": row.batch_size_global, "row": row, "notes": notes},
+    listed: Listed = dict.fromkeys(name for name in _IN_FILES if name != "cost")
+    listed |= cells | {"told": cells.get("framework")} | {name: getattr(row, name) for name in same}
+    listed |= {"benchmark": row.workload, "batch": row.batch_size_global, "row": row, "notes": notes}
+    return listed | {
         "minutes": None if row.seconds is None else round(row.seconds / 60, 6),  # as the file has them
         "failed": runs - successful if isinstance(runs, int) and successful and runs != successful else None,
         "targets": targets_text(row.targets, row.workload),

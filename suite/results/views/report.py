@@ -187,12 +187,10 @@ def _measured(row: Result) -> dict[str, Any]:
     required = row.runs_required if row.runs_required and row.runs_successful < row.runs_required else None
     spread = ("seconds_minimum", "seconds_maximum")
     several = row.to_target and row.runs_successful > 1
-    return {
-        **{"runs": row.runs_successful, "of": required, "failed": row.runs_failed or None, "seconds": row.seconds},
-        **{name: getattr(row, name) if several else None for name in spread},
-        **{"epochs": row.epochs, "samples_per_second": row.samples_per_second},
-        **{f"{clean(unit, 30)}_per_second": rate for unit, rate in (row.further_rates or {}).items()},
-    }
+    cells = {"runs": row.runs_successful, "of": required, "failed": row.runs_failed or None, "seconds": row.seconds}
+    cells |= {name: getattr(row, name) if several else None for name in spread}
+    cells |= {"epochs": row.epochs, "samples_per_second": row.samples_per_second}
+    return cells | {f"{clean(unit, 30)}_per_second": rate for unit, rate in (row.further_rates or {}).items()}
 
 
 def _notes(row: Result, leaves: Collection[str], shared: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from suite.results.columns import Result, share_of, timed
+from suite.results.columns import Result, kind_of, own_fields, share_of, timed
 from suite.results.fits import fit_link
 from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
 from suite.results.logs.events import number
@@ -140,6 +140,7 @@ def _article_minutes(row: Result, line: Line, context: Context) -> float | None:
 
 
 COLUMNS: Mapping[str, Column] = {
+    **{item.name: _of(item.name) for item in own_fields(Result) if kind_of(item) in ("number", "count")},
     "samples/s": _of("samples_per_second"),
     "megapixels/s": _megapixels,
     "ms/step": _of("step_ms"),
@@ -150,8 +151,6 @@ COLUMNS: Mapping[str, Column] = {
     "p90": _of("step_ms_p90"),
     "p99": _of("step_ms_p99"),
     "steps": _of("steps_timed"),
-    "staleness": _of("staleness"),
-    "updates": _of("updates"),
     "t(2b)/2t(b)": _doubling,
     "GPU %": _of("gpu_percent"),
     "memory GB": _of("memory_bytes", 1e-9),
@@ -172,11 +171,9 @@ COLUMNS: Mapping[str, Column] = {
     ),
     "fit off by %": _link("largest_deviation", 100.0),
     "learning rate": _of("learning_rate"),
-    "quality": _of("quality"),
     "eval loss": _of("eval_loss"),
     "seconds": lambda row, line, context: _seconds(row),
     "minutes": lambda row, line, context: _times(_seconds(row), 1 / 60),
-    "epochs": _of("epochs"),
     "minutes/epoch": _of("seconds_per_epoch", 1 / 60),
     "speedup": lambda row, line, context: ratio(_fewest(row, line, context), row, False).value,
     "per device": _per_device,
@@ -185,4 +182,4 @@ COLUMNS: Mapping[str, Column] = {
     "cost": lambda row, line, context: _cost(row, context, _seconds(row)),
     "cost/million": lambda row, line, context: _cost(row, context, 1e6 / (row.samples_per_second or math.inf)),
 }
-"""Name of a column to its value; None where it was not measured."""
+"""Name of a column to its value, None where it was not measured: those of results, and others that studies name."""

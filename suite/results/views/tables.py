@@ -123,17 +123,15 @@ def _results(name: str, group: Sequence[Sequence[Timed]], words: Mapping[int, st
     alike = told_apart(every, [(words[id(row)], row.devices) for row in every])  # the same devices on other nodes
     for row, more in zip(every, alike, strict=True):
         size = row.batch_size_global
-        yield {
-            **{"table": TABLES.get(row.workload), "workload": row.workload, "series": name},
-            **{"differs_in": _joined(words[id(row)], more), "profile": row.profile, "labels": labels(row)},
-            **{"target": targets_text(row.targets, row.workload), "dataset": row.dataset},
-            **{"devices": row.devices, "batch_size_global": size},
-            "batch_size_per_device": size / row.devices if size else None,
-            **{key: getattr(row, key) for key in ("batch_unit", "batch_rule", *_MEASURED)},
-            **{key: None if row.single_figure else getattr(row, key) or None for key in _COUNTS},
-            **{key: getattr(row, key) for key in ("runs_required", "score_method")},
-            "notes": (*(one for one in row.labels if one == "oversubscribed"), *row.score_notes),
-        }
+        line: Line = {"table": TABLES.get(row.workload), "workload": row.workload, "series": name}
+        line |= {"differs_in": _joined(words[id(row)], more), "profile": row.profile, "labels": labels(row)}
+        line |= {"target": targets_text(row.targets, row.workload), "dataset": row.dataset}
+        line |= {"devices": row.devices, "batch_size_global": size}
+        line |= {"batch_size_per_device": size / row.devices if size else None}
+        line |= {key: getattr(row, key) for key in ("batch_unit", "batch_rule", *_MEASURED)}
+        line |= {key: None if row.single_figure else getattr(row, key) or None for key in _COUNTS}
+        line |= {key: getattr(row, key) for key in ("runs_required", "score_method")}
+        yield line | {"notes": (*(one for one in row.labels if one == "oversubscribed"), *row.score_notes)}
 
 
 def _speedups(name: str, words: str, series: Sequence[Result], printed: Mapping[Any, float]) -> Iterator[Line]:
@@ -141,20 +139,18 @@ def _speedups(name: str, words: str, series: Sequence[Result], printed: Mapping[
         pair, place = ratio(*both), (both[0].workload, both[0].devices, both[1].devices)
         value, total = printed.get(place) if both[0].round == ARTICLE else None, pair.total or 0.0
         wrong = value is not None and abs(total / value - 1) > SAME_AS_PRINTED
-        yield {
-            **{"table": SUMMARY_TABLE, "workload": place[0], "series": name, "differs_in": words},
-            **{"profile": both[0].profile, "labels": merged_labels(both), "places": pair.places},
-            **{"from_fewest": both[0] is series[0], "devices_from": place[1], "devices_to": place[2]},
-            **{
-                f"batch_size_global_{end}": row.batch_size_global for end, row in zip(("from", "to"), both, strict=True)
-            },
-            **{key: getattr(pair, key) for key in ("scaling", "throughput", "efficiency", "scaling_efficiency")},
-            "speedup": pair.total,
-            **{f"interval_{part}": getattr(pair.interval, part, None) for part in ("low", "high", "level")},
-            **{"no_interval": pair.no_interval, "in_words": pair.words},
-            "flags": (*([f"{value:g} printed, {total:.2f} by its own tables"] if wrong else []), *pair.flags),
-            "speedup_printed": value,
+        flags = (*([f"{value:g} printed, {total:.2f} by its own tables"] if wrong else []), *pair.flags)
+        line: Line = {"table": SUMMARY_TABLE, "workload": place[0], "series": name, "differs_in": words}
+        line |= {"profile": both[0].profile, "labels": merged_labels(both), "places": pair.places}
+        line |= {"from_fewest": both[0] is series[0], "devices_from": place[1], "devices_to": place[2]}
+        line |= {
+            f"batch_size_global_{end}": row.batch_size_global for end, row in zip(("from", "to"), both, strict=True)
         }
+        line |= {key: getattr(pair, key) for key in ("scaling", "throughput", "efficiency", "scaling_efficiency")}
+        line |= {"speedup": pair.total}
+        line |= {f"interval_{part}": getattr(pair.interval, part, None) for part in ("low", "high", "level")}
+        line |= {"no_interval": pair.no_interval, "in_words": pair.words, "flags": flags}
+        yield line | {"speedup_printed": value}
 
 
 def _table_7(every: Sequence[Line], single: Sequence[tuple[str, Timed]]) -> Iterator[Section]:

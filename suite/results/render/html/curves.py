@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.results.columns import Result
-from suite.results.logs.record import RunRecord
+from suite.results.logs.record import RunRecord, Throughput
 from suite.results.logs.recorded_telemetry import RecordedTelemetry, telemetry
 from suite.results.names import short_title, workload_name
 from suite.results.render.html import charts
@@ -111,32 +111,20 @@ def _metrics(results: Sequence[Result]) -> list[str]:
 
 
 def _rates(samples: str, unit: str, scale: float) -> Iterator[Quantity]:
-    kinds = (("throughput", f"{samples}/s, training alone", 1, 1.0), ("data wait", "% of training time", 2, 100.0))
-    for what, y_label, column, size in kinds:
-        of = partial(_rate, column, scale, size)
-        yield [what], f"{what} over time", unit, y_label, of, {"from_zero": True}
+    for what, y_label, of in (
+        ("throughput", f"{samples}/s, training alone", lambda block: block.samples_per_second),
+        ("data wait", "% of training time", _waiting_percent),
+    ):
+        yield [what], f"{what} over time", unit, y_label, partial(_of_blocks, of, scale), {"from_zero": True}
 
 
-def _rate(column: int, scale: float, size: float, record: RunRecord) -> Points:
-    known = ((one[0], one[column]) for one in blocks(record))
-    return ((seconds / scale, None if value is None else value * size) for seconds, value in known)
+def _waiting_percent(block: Throughput) -> float | None:
+    known = block.data_wait_seconds is not None and block.train_seconds
+    return 100 * (block.data_wait_seconds or 0.0) / (block.train_seconds or 1.0) if known else None
 
 
-def blocks(record: RunRecord) -> list[tuple[float, float | None, float | None]]:
-    """(seconds since run_start, samples/s, fraction of training time spent waiting for data) of each evaluation block.
-
-    The time is that of the evaluation which the log writes just before a block's figures; where there is none, the training
-    and evaluation seconds so far.
-    """
-    rates, seconds_so_far, previous_line = [], 0.0, 0
-    for item in sorted(record.throughput, key=lambda item: item.line):
-        seconds_so_far += (item.train_seconds or 0.0) + (item.evaluation_seconds or 0.0)
-        within = [one.seconds for one in record.evaluations if previous_line < one.line < item.line]
-        known = item.data_wait_seconds is not None
-        wait = (item.data_wait_seconds or 0.0) / item.train_seconds if known and item.train_seconds else None
-        rates.append((within[-1] if within else seconds_so_far, item.samples_per_second, wait))
-        previous_line = item.line
-    return rates
+def _of_blocks(of: Callable[[Throughput], float | None], scale: float, record: RunRecord) -> Points:
+    return ((block.seconds / scale, of(block)) for block in record.throughput if block.seconds is not None)
 
 
 def _telemetry(results: Sequence[Result], unit: str, scale: float) -> Iterator[Quantity]:

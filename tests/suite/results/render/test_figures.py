@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.results import table
-from suite.results.columns import rows
 from suite.results.price import Prices
 from suite.results.render.html import charts, scaling, vega
 from suite.results.render.html.charts import Chart, Point, Series
-from suite.results.render.html.curves import blocks, table_charts
+from suite.results.render.html.curves import table_charts
 from suite.results.render.html.scaling import forecast_charts, scaling_charts
 from suite.results.render.html.studies import study_charts
 from suite.results.scores import find_published, result_rows
@@ -72,12 +71,6 @@ def test_throughput_and_data_wait_of_each_block(tmp_path):
     assert [point.y for point in rates.paths[0]] == [200.0] * 3
     assert [point.y for point in waits.paths[0]] == pytest.approx([100 / 3] * 3)  # 0.5 of 1.5 s
     assert [point.x for point in rates.paths[0]] == pytest.approx([2, 4, 6], abs=0.01)
-
-
-def test_blocks_without_an_evaluation_lie_at_the_seconds_worked_so_far(tmp_path):
-    write_run(tmp_path, "a", qualities=(None, None), stop="epochs:2", train_seconds=1.5)
-    (row,) = rows(table(tmp_path))
-    assert [seconds for seconds, _, _ in blocks(row.record)] == [1.75, 3.5]
 
 
 def test_bleu_is_drawn_in_points_whatever_the_log_has(tmp_path):
