@@ -18,14 +18,6 @@ from suite.environments.check import damage
 from suite.environments.environment import Environment, installed_versions, libraries_of, resolve
 from tests.helpers import subcommand
 
-
-@pytest.fixture
-def root(tmp_path, monkeypatch):
-    """An empty root for environments, at a path with a space and a letter beyond ASCII."""
-    monkeypatch.setenv("SUITE_ENV_DIR", str(tmp_path / "my énvs"))
-    return tmp_path / "my énvs"
-
-
 # -- what a command becomes -------------------------------------------------------------------------------------------
 
 
@@ -130,22 +122,18 @@ def test_versions_are_asked_of_the_environments_own_python_behind_its_prefix():
     ("script", "message"),
     [
         *(("sleep 60", "within 1 s"), ("echo boom >&2; exit 3", "boom")),
-        *(("exit 3", "exit code 3"), ("echo hello", "'hello'")),
+        *(("exit 3", "exit code 3"), ("echo hello", "'hello'"), ("", "No such file")),
     ],
 )
-def test_a_python_that_does_not_answer_gives_one_line(tmp_path, script, message):
+def test_a_python_that_does_not_answer_or_is_not_there_gives_one_line(tmp_path, script, message):
     python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\n{script.replace('sleep', 'exec sleep')}\n")
-    python.chmod(0o755)
+    if script:
+        python.write_text(f"#!/bin/sh\n{script.replace('sleep', 'exec sleep')}\n")
+        python.chmod(0o755)
     with pytest.raises(ValueError, match=message) as caught:
         installed_versions(Environment("odd", (), str(python)), ["x"], timeout_seconds=1 if "sleep" in script else 120)
     assert "\n" not in str(caught.value)
     assert str(python) in str(caught.value)
-
-
-def test_a_python_that_is_not_there_gives_one_line(tmp_path):
-    with pytest.raises(ValueError, match=r"environment gone: .*No such file"):
-        installed_versions(Environment("gone", (), str(tmp_path / "python")), ["x"])
 
 
 # -- the command ------------------------------------------------------------------------------------------------------
