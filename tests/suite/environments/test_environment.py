@@ -25,18 +25,18 @@ def test_a_prefix_stands_before_the_python_and_mapped_paths_are_translated():
     environment = Environment("custom", ("docker", "run", "img"), "python3", {"/data": "/mnt/d", "/data/big": "/big"})
     given = ("-m", "suite.worker.main", Path("/data/ml/run.json"), "/data/big/x", "/database", "--n=/data/x")
     assert environment.command(*given) == [
-        *("docker", "run", "img", "python3", "-m", "suite.worker.main"),
-        *("/mnt/d/ml/run.json", "/big/x", "/database", "--n=/data/x"),
-    ]
+        "docker", "run", "img", "python3", "-m", "suite.worker.main",
+        "/mnt/d/ml/run.json", "/big/x", "/database", "--n=/data/x",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("host", "inside"),
     [
-        *(("/a", "/x"), ("/a/", "/x"), ("/a/b/c d", "/y/c d"), ("/a/bc", "/x/bc")),
-        *(("/", "/"), ("a/b", "a/b"), ("/ä/ö", "/z/ö")),
+        ("/a", "/x"), ("/a/", "/x"), ("/a/b/c d", "/y/c d"), ("/a/bc", "/x/bc"),
+        ("/", "/"), ("a/b", "a/b"), ("/ä/ö", "/z/ö"),
     ],
-)
+)  # fmt: skip
 def test_the_longest_mapped_folder_wins(host, inside):
     assert Environment("e", (), "python", {"/a": "/x", "/a/b": "/y", "/ä/": "/z"}).map_path(host) == inside
 
@@ -121,10 +121,10 @@ def test_versions_are_asked_of_the_environments_own_python_behind_its_prefix():
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        *(("sleep 60", "within 1 s"), ("echo boom >&2; exit 3", "boom")),
-        *(("exit 3", "exit code 3"), ("echo hello", "'hello'"), ("", "No such file")),
+        ("sleep 60", "within 1 s"), ("echo boom >&2; exit 3", "boom"),
+        ("exit 3", "exit code 3"), ("echo hello", "'hello'"), ("", "No such file"),
     ],
-)
+)  # fmt: skip
 def test_a_python_that_does_not_answer_or_is_not_there_gives_one_line(tmp_path, script, message):
     python = tmp_path / "python"
     if script:
