@@ -118,7 +118,7 @@ def test_our_runs_of_all_six_pass_every_tool(ours, tmp_path):
     assert {name: count for _, name, count in ours.sets} == {**COUNTS, "ncf": 100}
     assert {system for system, _, _ in ours.sets} == {"our_box_2x_pytorch_2.11.0"}
     assert_passes_the_tools(ours.folder, tmp_path)
-    done = suite_here(tmp_path, "check", ours.folder, exits=0)
+    done = suite_here(tmp_path, "check", ours.folder, "--werror", exits=0)
     assert done.stdout.count("rules: suite/compliance/rules/ncf_reference.yaml") == 100
 
 
