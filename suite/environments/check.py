@@ -97,7 +97,7 @@ def _check_import(environment: Environment, module: str) -> CheckResult:
 
 def _check_entry_points(folder: Path, project: Path) -> CheckResult:
     """Check that the workloads and trainers that the package declares are visible in the environment."""
-    declared = {f"{group} {name}" for group, names in own_package.entry_points(project).items() for name in names}
+    declared = own_package.entry_points(project)
     points = (point for distribution in installed(folder).values() for point in distribution.entry_points)
     missing = sorted(declared - {f"{point.group} {point.name}" for point in points})
     if missing:

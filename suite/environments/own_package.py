@@ -38,19 +38,14 @@ def copy_into(site_packages: Path) -> None:
             shutil.copyfile(Path(str(file.locate())), target)
 
 
-def entry_points(project: Path) -> dict[str, set[str]]:
-    """Group to the names that the package declares: those that an environment must see."""
-    declared = configparser.ConfigParser(delimiters=("=",))
+def entry_points(project: Path) -> set[str]:
+    """What the package declares, `suite.trainers ncf.pytorch`: an environment must see it."""
     if is_checkout(project):
+        declared = configparser.ConfigParser(delimiters=("=",))
         declared.read(project / "setup.cfg", encoding="utf-8")
-        section = dict(declared["options.entry_points"]) if declared.has_section("options.entry_points") else {}
-        lines = {group: section[group].splitlines() for group in section if group.startswith("suite.")}
-        return {
-            group: {line.partition("=")[0].strip() for line in entries if "=" in line}
-            for group, entries in lines.items()
-        }
-    groups: dict[str, set[str]] = {}
-    for point in metadata.distribution(DISTRIBUTION).entry_points:
-        if point.group.startswith("suite."):
-            groups.setdefault(point.group, set()).add(point.name)
-    return groups
+        groups = declared["options.entry_points"] if declared.has_section("options.entry_points") else {}
+        lines = ((group, line) for group, text in groups.items() for line in text.splitlines() if "=" in line)
+        points = [(group, line.partition("=")[0].strip()) for group, line in lines]
+    else:
+        points = [(point.group, point.name) for point in metadata.distribution(DISTRIBUTION).entry_points]
+    return {f"{group} {name}" for group, name in points if group.startswith("suite.")}

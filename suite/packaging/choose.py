@@ -79,16 +79,12 @@ def _missing(runs: Sequence[Run]) -> dict[str, list[int]]:
     for run in runs:
         folder = run.path if run.reading is None and run.path.is_dir() else run.path.parent
         settings = run.reading.record.settings if run.reading is not None else None
-        index = settings.run_index if settings is not None and settings.profile else _index_in_name(folder)
+        named = re.fullmatch(r"run_(\d{1,6})", folder.name)
+        index = settings.run_index if settings is not None and settings.profile else int(named[1]) if named else None
         if index is not None:
             indices.setdefault(folder.resolve().parent, set()).add(index)
     jobs = {job.name: sorted(set(range(max(there))) - there) for job, there in indices.items()}
     return {job: missing for job, missing in jobs.items() if missing}
-
-
-def _index_in_name(folder: Path) -> int | None:
-    match = re.fullmatch(r"run_(\d{1,6})", folder.name)
-    return int(match[1]) if match else None
 
 
 def _explained(missing: Mapping[str, Sequence[int]], explanation: str) -> list[str]:
@@ -212,13 +208,3 @@ def _check_logs(benchmark: str, records: Sequence[RunRecord]) -> None:
             f"{benchmark}: {len(missed)} of the first {len(records)} runs missed the target, {allowed} may; "
             f"run the set again (the first: {clean(str(missed[0].path), 300)}: {clean(missed[0].reason, 100)})"
         )
-
-
-def file_stamps(runs: Sequence[Run]) -> Mapping[Path, tuple[int, int, int]]:
-    """Log to (inode, size, modification time), to notice a log that is being written to."""
-    file_stats = {}
-    for run in runs:
-        if run.reading is not None:
-            information = run.path.stat()
-            file_stats[run.path] = (information.st_ino, information.st_size, information.st_mtime_ns)
-    return file_stats

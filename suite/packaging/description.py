@@ -59,7 +59,7 @@ def check_description(folder: Path, system: str, werror: bool = False) -> Verdic
 def _complaints(folder: Path, path: Path) -> Iterator[Complaint]:
     name = clean(f"{SYSTEMS}/{path.name}", 200)
     if not path.is_file():
-        others = sorted(other.stem for other in path.parent.glob("*.json")) if path.parent.is_dir() else []
+        others = sorted(other.stem for other in path.parent.glob("*.json"))
         problem = "no such file" + (f"; there are {clean(', '.join(others[:5]))}" if others else "")
         needed = f"a description named like {RESULTS}/{clean(path.stem)}"
         yield Complaint(name, 0, problem, needed, f"rename it{nearest(path.stem, others)}, or {_START_FROM}")

@@ -80,18 +80,14 @@ def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
             yield path.relative_to(folder), path.lstat()
 
 
-def _folders(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-
-
 def _result_folders(folder: Path) -> list[Path]:
-    return [place for system in _folders(folder / RESULTS) for place in _folders(system)]
+    return sorted(place for place in (folder / RESULTS).glob("*/*") if place.is_dir())
 
 
 def _names(folder: Path) -> list[str]:
     """Every system that has results or a description."""
-    described_systems = (folder / SYSTEMS).glob("*.json") if (folder / SYSTEMS).is_dir() else ()
-    return sorted({path.name for path in _folders(folder / RESULTS)} | {path.stem for path in described_systems})
+    with_results = {path.name for path in (folder / RESULTS).glob("*") if path.is_dir()}
+    return sorted(with_results | {path.stem for path in (folder / SYSTEMS).glob("*.json")})
 
 
 def _structure_verdict(folder: Path, werror: bool) -> Verdict:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.common.run_folder import SUPERSEDED
-from suite.packaging.choose import ChosenRuns, choose_runs, file_stamps
+from suite.packaging.choose import ChosenRuns, choose_runs
 from suite.packaging.code import write_code
 from suite.packaging.description import fields_to_fill_in
 from suite.packaging.layout import BENCHMARKS, RESULTS, SYSTEMS, sanitized_name, validated_name
 from suite.packaging.recorded_machine import description_fields
 from suite.packaging.tree import check_tree
-from suite.results.logs.collect import collect
+from suite.results.logs.collect import Run, collect
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 from workloads.api import Json
@@ -64,13 +64,13 @@ def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Package
     _check_out(out, logs)
     runs = collect(logs)
     _check_links(logs, [run.path for run in runs])
-    before = file_stamps(runs)
+    before = _stamps(runs)
     chosen = choose_runs(runs, options.explanation)
     systems = _systems(chosen, options)
     temporary = Path(tempfile.mkdtemp(prefix=f".{out.name[:40]}.", dir=out.parent))
     try:
         packaged = _write(temporary, chosen, systems, options)
-        if file_stamps(runs) != before:
+        if _stamps(runs) != before:
             raise ValueError("a log was written to while it was read; wait until the runs have ended")
         _check_written_tree(temporary)
         temporary.chmod(0o755)
@@ -81,6 +81,12 @@ def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Package
         shutil.rmtree(temporary, ignore_errors=True)
     folders = tuple((str(out / path), fields) for path, fields in packaged.unknown)
     return Packaged(out, packaged.sets, folders, packaged.notes, packaged.warnings)
+
+
+def _stamps(runs: Sequence[Run]) -> dict[Path, tuple[int, int, int]]:
+    """Log to (inode, size, modification time), to notice a log that is being written to."""
+    facts = {run.path: run.path.stat() for run in runs if run.reading is not None}
+    return {path: (fact.st_ino, fact.st_size, fact.st_mtime_ns) for path, fact in facts.items()}
 
 
 def _check_out(out: Path, logs: Sequence[Path]) -> None:

@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 from suite.common.registry import load_trainer
+from tests.probes.gradients import of_pytorch
 from workloads.api import Place
 
 SYNTHETIC = {"resnet50": "tests.workloads.resnet50.synthetic_resnet", "ssd": "tests.workloads.ssd.synthetic_ssd"}
@@ -75,7 +76,8 @@ def trained(name, framework, case, devices=1, compile="", most=STEPS):
         found |= {**under("first", first), **under("state", state)}
     if framework == "pytorch" and devices == 1:
         trainer.load_state(initial)
-        found |= under("gradient", gradients(trainer, steps[0][0]))
+        trainer.model.double()  # rounding moves no ReLU and no mined negative to the other side
+        found |= under("gradient", of_pytorch(trainer, steps[0][0]))
     trainer.close()
     return found
 
@@ -86,10 +88,3 @@ def evaluated(trainer, workload, state, step):
     seen = list(trainer.predict([step]))
     outputs = {name: np.concatenate([one[name] for _, one in seen]) for name in seen[0][1]}
     return {**under("outputs", outputs), **under("measured", workload.measure(*seen[0]))}
-
-
-def gradients(trainer, batch):
-    """Of every parameter, in PyTorch in float64: rounding moves no ReLU and no mined negative to the other side."""
-    trainer.model.double()
-    trainer.loss(batch).backward()
-    return {name: value.grad.numpy() for name, value in trainer.parameters.items()}

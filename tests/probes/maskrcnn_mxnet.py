@@ -7,7 +7,6 @@ import numpy as np
 
 from tests.workloads.maskrcnn import synthetic_maskrcnn as synthetic
 from workloads.frameworks.mxnet import regions
-from workloads.frameworks.mxnet.flat import views
 from workloads.frameworks.mxnet.trainer import in_turn
 from workloads.maskrcnn.mxnet import LOSSES
 
@@ -18,15 +17,6 @@ def parts(trainer, batch):
     """The losses of a batch by name."""
     (found,) = in_turn([trainer.parts(0, batch)])
     return dict(zip(LOSSES, found.asnumpy(), strict=True))
-
-
-def gradients(trainer, batches):
-    """Of every trained parameter, summed over the contexts."""
-    trainer.backward(batches)
-    shapes = trainer.layout.shapes
-    return {
-        name: np.sum([views(one.gradient, shapes)[name].asnumpy() for one in trainer.replicas], 0) for name in shapes
-    }
 
 
 def replicas(trainer):

@@ -21,21 +21,6 @@ def parts(trainer, batch):
     return {name: value.detach().numpy() for name, value in trainer.parts(batch).items()}
 
 
-def gradients(trainer, batches):
-    """Of every trained parameter, summed over the devices."""
-    (batch,) = batches
-    trainer.backward(batch)
-    found = {name: value.grad.numpy().copy() for name, value in trainer.parameters.items() if value.requires_grad}
-    trainer.clear_gradients()
-    return found
-
-
-def precise_gradients(trainer, batch):
-    """In float64, of a batch; the trainer's model stays in float64."""
-    trainer.model.double()
-    return gradients(trainer, [batch])
-
-
 def pooled(side):
     """Values and gradients of regions of three maps: by products, by level, as on a GPU, and by torchvision alone.
 

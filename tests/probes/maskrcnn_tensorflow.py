@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from tests.probes.gradients import of_tensorflow
 from tests.probes.image_trainers import under
 from tests.probes.maskrcnn_trainers import trainer_of
 from tests.workloads.maskrcnn import synthetic_maskrcnn as synthetic
@@ -15,14 +16,6 @@ def parts(trainer, batch):
     """The losses of a batch by name."""
     found = trainer.parts_of(*trainer.tensors(batch, trainer.inputs))
     return {name: value.numpy() for name, value in found.items()}
-
-
-def gradients(trainer, batches):
-    """Of every trained parameter, in canonical layout, summed over the devices."""
-    (batch,) = batches
-    # One device alone divides a batch of two devices by their number.
-    factor = batch.weight_global / batch.weight if trainer.place.replicas_total == 1 else 1
-    return {name: factor * trainer.model.outside(value.numpy()) for name, value in trainer.backward(batch).items()}
 
 
 def pooled(side):
@@ -49,7 +42,7 @@ def compiled():
     for compile in ("on", "off"):
         workload, trainer = trainer_of("tensorflow", "frozen", compile=compile)
         batch = synthetic.batch(workload, 0)
-        found |= under(compile, gradients(trainer, [batch]))
+        found |= under(compile, of_tensorflow(trainer, batch))
         ((_, outputs),) = trainer.predict([[batch]])
         found |= under(compile, {**outputs, "loss": np.array(trainer.forward([[batch]]).loss)})
         trainer.close()

@@ -3,8 +3,6 @@
 What a framework calls in a way of its own stands in `maskrcnn_FRAMEWORK.py` beside this file:
 
 - `parts(trainer, batch)`: the losses by name;
-- `gradients(trainer, batches)`: of every trained parameter by name, summed over the devices, from a batch for each local one;
-- `precise_gradients(trainer, batch)`, where more than fp32 is possible: of one device;
 - `replicas(trainer)`, where a process has several: parameters of each by name;
 - `suppress(boxes, scores, most_iou)`.
 """
@@ -14,6 +12,7 @@ import importlib
 import numpy as np
 
 from suite.common.registry import load_trainer
+from tests.probes import gradients
 from tests.probes.image_trainers import digest, place_here, under
 from tests.workloads.maskrcnn import synthetic_maskrcnn as synthetic
 from workloads.maskrcnn.regions import rules
@@ -52,8 +51,9 @@ def computed(framework, case, compile=""):
     found |= {"losses": np.array(losses), "digests": np.array([digest(one) for one in (*states, trainer.state())])}
     found["moved"] = np.array([name for name, value in weights.items() if not np.array_equal(value, state[name])])
     trainer.load_state(trained)
-    precise = getattr(ways, "precise_gradients", lambda trainer, batch: ways.gradients(trainer, [batch]))
-    found |= under("gradient", precise(trainer, batch))
+    if framework == "pytorch":
+        trainer.model.double()
+    found |= under("gradient", gradients.OF[framework](trainer, batch))
     trainer.close()
     return {**found, "traces": np.array(getattr(trainer, "traces", -1))}
 
@@ -84,7 +84,7 @@ def shared(framework, case, devices=2):
     found = {}
     for name, empty in (("full", False), ("empty", True)):
         batches = [synthetic.batch(workload, 0, replica, empty) for replica in replicas]
-        found |= under(name, ways.gradients(trainer, batches))
+        found |= under(name, gradients.OF[framework](trainer, *batches))
     steps = [[synthetic.batch(workload, step, replica, step == 1) for replica in replicas] for step in range(3)]
     found["loss"] = np.array(trainer.train(steps, 0).loss)
     of_replicas = getattr(ways, "replicas", lambda trainer: [trainer.state()])
@@ -95,14 +95,14 @@ def shared(framework, case, devices=2):
 
 def halves(framework, case):
     """Of one device: gradients of each of the two devices' batches, and of one without objects; `dummies`: losses."""
-    ways, (workload, trainer) = ways_of(framework), trainer_of(framework, case)
+    workload, trainer = trainer_of(framework, case)
     two, found = synthetic.workload(case, framework, 2), {}
     for name, batch in (
         ("first", synthetic.batch(two, 0, 0)),
         ("second", synthetic.batch(two, 0, 1)),
         ("empty", synthetic.batch(workload, 0, 0, True)),
     ):
-        found |= under(name, ways.gradients(trainer, [batch]))
+        found |= under(name, gradients.OF[framework](trainer, batch))
     dummies = [trainer.forward([[workload.dummy_batch(specs)]]).loss for specs in workload.shapes()]
     trainer.close()
     return {**found, "dummies": np.array(dummies)}

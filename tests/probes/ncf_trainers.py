@@ -53,9 +53,9 @@ def trained(framework, devices=1, precision="fp32", compiled=False):
             "logits": np.concatenate([outputs["logits"] for _, outputs in predicted]),
             "users": np.concatenate([batch.arrays["user"] for batch, _ in predicted]),
             "items": np.concatenate([batch.arrays["item"] for batch, _ in predicted]),
-            **{"forward": forward, "losses": losses, "mlp_user": state["mlp_user"], "digests": digests},
-            **{"traces": getattr(trainer, "traces", -1), "diverges": diverges(trainer, weights, steps)},
-        }
+            "forward": forward, "losses": losses, "mlp_user": state["mlp_user"], "digests": digests,
+            "traces": getattr(trainer, "traces", -1), "diverges": diverges(trainer, weights, steps),
+        }  # fmt: skip
         if place.processes > 1:
             found |= exchanged(trainer, place.process)
         data.close()

@@ -74,9 +74,9 @@ class TokensTrainer(Alike):
         return Translator(self.workload.parameters)
 
 
-def gradients(trainer, batches):
+def gradients(trainer, *batches):
     """Of a step's batches, by name, with the scale of the loss in them; where contexts own parts of the sum, joined."""
-    trainer.gradients(batches)
+    trainer.gradients(list(batches))
     parts = [gradient.asnumpy() for gradient in trainer.optimizer.gradients]
     return views(np.concatenate(parts) if trainer.optimizer.sharded else parts[0], trainer.layout.shapes)
 

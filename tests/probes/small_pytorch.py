@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
+from tests.probes.gradients import of_pytorch as gradients  # noqa: F401 - of its adapter
 from tests.probes.image_trainers import place_here
 from tests.probes.pytorch_step import WAITS, Watch
 from tests.workloads.frameworks import synthetic_updates
@@ -73,14 +74,6 @@ class TokensTrainer(ModelTrainer):
 
     def outputs(self, batch):
         return {"logits": self.model(self.to_device(batch.arrays["source"]))}
-
-
-def gradients(trainer, batches):
-    """Of a step's batches, by name, with the scale of the loss in them."""
-    trainer.backward(batches[0])
-    found = {name: value.grad.numpy().copy() for name, value in trainer.parameters.items()}
-    trainer.clear_gradients()
-    return found
 
 
 def traces(trainer):

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tests.probes.gradients import of_tensorflow as gradients  # noqa: F401 - of its adapter
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.synthetic_tokens import SHORT
 from workloads.frameworks.tensorflow.model import ModelTrainer
@@ -51,11 +52,6 @@ class TokensTrainer(ModelTrainer):
         words = tf.gather(values["embedding.weight"], source)
         logits = tf.matmul(words, values["output.weight"], transpose_b=True) + values["output.bias"]
         return logits + values["short.bias"] if "short.bias" in values and source.shape[1] == SHORT else logits
-
-
-def gradients(trainer, batches):
-    """Of a step's batches, by name, with the scale of the loss in them."""
-    return {name: value.numpy() for name, value in trainer.backward(batches[0]).items()}
 
 
 def traces(trainer):

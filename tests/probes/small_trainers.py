@@ -58,7 +58,7 @@ def compute(module, place, changes):
     trainer.setup(weights)
     before = trainer.state()
     found = {"forward": trainer.forward(steps[:2]).loss, "forward_backward": trainer.forward_backward(steps[:2]).loss}
-    found |= under("gradient", module.gradients(trainer, steps[0]))
+    found |= under("gradient", module.gradients(trainer, *steps[0]))
     predicted = [outputs["logits"] for _, outputs in trainer.predict([[step[0]] for step in steps[:2]])]
     found |= {f"logits/{number}": logits for number, logits in enumerate(predicted)}
     found["untouched"] = same(before, trainer.state())

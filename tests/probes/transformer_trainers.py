@@ -4,8 +4,9 @@ import unittest.mock
 
 import numpy as np
 
+from tests.probes.gradients import of_pytorch, of_tensorflow
 from tests.probes.image_trainers import under
-from tests.probes.translation_trainers import made, pytorch_gradients, set_up, tensorflow_gradients
+from tests.probes.translation_trainers import made, set_up
 from tests.workloads.common.text.synthetic_sentences import batch
 from workloads.common import dropout
 
@@ -20,7 +21,7 @@ def compiled(case):
     trainer, weights = made("transformer", "tensorflow", case)
     trainer.compiled, trainer.any_shape = True, False
     trainer.setup(weights.items(), False)
-    found = under("gradient", tensorflow_gradients(trainer, batch(trainer.workload, 0)))
+    found = under("gradient", of_tensorflow(trainer, batch(trainer.workload, 0)))
     found["training_loss"] = trainer.total.numpy()
     trainer.close()
     keys, places = dropout.keys(5, 2, np.arange(7))[:, None], np.arange(11)
@@ -48,7 +49,7 @@ def library():
         "logits": logits[labels != 0].detach().numpy(), "found/logits": ours[own_labels != 0].detach().numpy(),
         "loss": loss.item(), "found/loss": trainer.loss(first).item(),
         **under("gradient", library_gradients(model)),
-        **under("found/gradient", pytorch_gradients(trainer, first)),
+        **under("found/gradient", of_pytorch(trainer, first)),
     }  # fmt: skip
 
 
@@ -155,5 +156,5 @@ def filled(multiple):
             "counting": np.array([int(one.sum()) for one in lengths]),
             "of_empty": np.array(rows.Rows.of(np.array([0, 2]), 4, trainer.device).sequence),
             "loss": trainer.loss(first).item(),
-            **under("gradient", pytorch_gradients(trainer, first)),
+            **under("gradient", of_pytorch(trainer, first)),
         }

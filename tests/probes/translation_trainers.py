@@ -6,6 +6,7 @@ import importlib
 import numpy as np
 
 from suite.common.registry import load_trainer
+from tests.probes import gradients
 from tests.probes.image_trainers import digest, place_here, under
 from tests.workloads.common.text.synthetic_sentences import batch, evaluation
 
@@ -40,7 +41,7 @@ def trained(name, framework, case):
     first = batch(trainer.workload, 0)
     found = {**evaluated(trainer), "training_loss": np.array(trainer.forward([[first]]).loss)}
     evaluating = graphs(trainer, False)
-    found |= under("gradient", GRADIENTS[framework](trainer, first))
+    found |= under("gradient", gradients.OF[framework](trainer, first))
     trainer.setup(weights.items(), False)
     losses, state = followed(trainer)
     found["graphs"] = np.array([*graphs(trainer, True)[:1], *evaluating])
@@ -83,33 +84,11 @@ def evaluated(trainer):
     return found
 
 
-def pytorch_gradients(trainer, batch):
-    trainer.loss(batch).backward()
-    found = {name: value.grad.numpy().copy() for name, value in trainer.parameters.items()}
-    trainer.clear_gradients()
-    return found
-
-
-def mxnet_gradients(trainer, batch):
-    from workloads.frameworks.mxnet.flat import views
-
-    trainer.backward([batch])
-    return {name: value.asnumpy() for name, value in views(trainer.replicas[0].gradient, trainer.layout.shapes).items()}
-
-
-def tensorflow_gradients(trainer, batch):
-    found = trainer.backward(batch)
-    return {name: trainer.model.outside(value.numpy()) for name, value in found.items()}
-
-
-GRADIENTS = {"pytorch": pytorch_gradients, "mxnet": mxnet_gradients, "tensorflow": tensorflow_gradients}
-
-
 def in_double(name, case):
     """`gradient/…` of the first batch by PyTorch's trainer, its model in float64."""
     trainer = set_up(name, "pytorch", case)
     trainer.model.double()
-    return under("gradient", pytorch_gradients(trainer, batch(trainer.workload, 0)))
+    return under("gradient", gradients.of_pytorch(trainer, batch(trainer.workload, 0)))
 
 
 def expected(name, case):

@@ -100,9 +100,9 @@ def test_good_logs_pass_the_rules_of_their_round(log, rules):
 
 
 V05_TARGETS = {
-    **{"resnet50": {"top1": 0.749}, "ssd": {"map": 0.212}, "maskrcnn": {"BBOX": 0.377, "SEGM": 0.339}},
-    **{"gnmt": {"bleu": 21.8}, "transformer": {"bleu": 25.0}},
-}
+    "resnet50": {"top1": 0.749}, "ssd": {"map": 0.212}, "maskrcnn": {"BBOX": 0.377, "SEGM": 0.339},
+    "gnmt": {"bleu": 21.8}, "transformer": {"bleu": 25.0},
+}  # fmt: skip
 
 
 def log_of_v05(folder, name, **changes):
@@ -439,10 +439,10 @@ def test_a_log_of_a_round_that_the_suite_lacks_is_not_judged(tmp_path, workload)
 @pytest.mark.parametrize(
     ("folder", "ruleset"),
     [
-        *(("v1.1", "1.1.0"), ("v1.0/of/v1.1", "1.1.0"), ("training_results_v1.0", "1.0.0")),
-        *(("v9.9", "0.7.0"), ("any", "0.7.0")),
+        ("v1.1", "1.1.0"), ("v1.0/of/v1.1", "1.1.0"), ("training_results_v1.0", "1.0.0"),
+        ("v9.9", "0.7.0"), ("any", "0.7.0"),
     ],
-)
+)  # fmt: skip
 def test_the_folder_of_a_round_names_its_rules(tmp_path, folder, ruleset):
     verdict = check_file(write(tmp_path / folder / "results" / "result_0.txt", SSD.read_bytes()))
     assert verdict.rules_name == f"{STOCK}{ruleset}"
@@ -452,14 +452,12 @@ def test_the_folder_of_a_round_names_its_rules(tmp_path, folder, ruleset):
 def stable_diffusion(fid, clip=0.16):
     """A log of round v4.1 whose two metrics are computed and logged one by one."""
     settings = {
-        **{"submission_benchmark": "stable_diffusion", "submission_org": "o", "submission_division": "closed"},
-        **{"submission_status": "onprem", "submission_platform": "p", "cache_clear": True, "init_start": None,
-         "seed": 1},
-        **{"global_batch_size": 1024, "opt_name": "adamw", "opt_adamw_beta_1": 0.9, "opt_adamw_beta_2": 0.999},
-        **{"opt_adamw_epsilon": 1e-08, "opt_adamw_weight_decay": 0.01, "opt_base_learning_rate": 1e-4},
-        **{"opt_learning_rate_warmup_steps": 1000, "gradient_accumulation_steps": 1, "init_stop": None,
-         "run_start": None},
-        **{"train_samples": 6_513_144, "eval_samples": 30_000},
+        "submission_benchmark": "stable_diffusion", "submission_org": "o", "submission_division": "closed",
+        "submission_status": "onprem", "submission_platform": "p", "cache_clear": True, "init_start": None, "seed": 1,
+        "global_batch_size": 1024, "opt_name": "adamw", "opt_adamw_beta_1": 0.9, "opt_adamw_beta_2": 0.999,
+        "opt_adamw_epsilon": 1e-08, "opt_adamw_weight_decay": 0.01, "opt_base_learning_rate": 1e-4,
+        "opt_learning_rate_warmup_steps": 1000, "gradient_accumulation_steps": 1, "init_stop": None, "run_start": None,
+        "train_samples": 6_513_144, "eval_samples": 30_000,
     }  # fmt: skip
     lines = [record_line(time, key, value) for time, (key, value) in enumerate(settings.items())]
     for count in (512_000, 1_024_000):

@@ -1,4 +1,7 @@
-"""A log that says closed is held against the suite's own table and against itself: no edited line passes."""
+"""A log that says closed is held against the suite's own table and against itself: no edited line passes.
+
+That those of all six pass as they were written is shown where they are packaged.
+"""
 
 import json
 
@@ -10,7 +13,6 @@ from suite.compliance.check import check_file
 from tests.helpers import examples, json_values
 from tests.suite.packaging.package_logs import derived, our_run, written
 
-SIX = ("ncf", "resnet50", "ssd", "maskrcnn", "gnmt", "transformer")
 SAMPLES, HYPERPARAMETERS = "train_samples", "hyperparameters"
 PARTS = ("model", HYPERPARAMETERS, "options")
 
@@ -25,11 +27,6 @@ def found(path):
     assert verdict.passed == (verdict.judged and not verdict.complaints)
     assert all(item.found and item.needed and item.do for item in verdict.complaints)
     return {item.key for item in verdict.complaints}
-
-
-@pytest.mark.parametrize("name", SIX)
-def test_a_closed_run_of_the_default_set_passes(tmp_path, name):
-    assert found(our_run(tmp_path / "job", 0, name)) == set()
 
 
 EDITS = [

@@ -135,10 +135,10 @@ def test_the_environment_mounts_code_plugins_data_and_the_run(user, monkeypatch,
 @pytest.mark.parametrize(
     ("text", "mount"),
     [
-        *(("/a", Mount("/a", "/a")), ("/a:/b", Mount("/a", "/b")), ("/a:/b:ro", Mount("/a", "/b"))),
+        ("/a", Mount("/a", "/a")), ("/a:/b", Mount("/a", "/b")), ("/a:/b:ro", Mount("/a", "/b")),
         ("/a:/b:rw", Mount("/a", "/b", True)),
     ],
-)
+)  # fmt: skip
 def test_mounts_of_the_user(text, mount):
     assert Mount.read(text) == mount
 
@@ -225,9 +225,9 @@ def test_what_is_found_is_kept(program, tmp_path):
     program("docker", 'case "$1" in image) echo sha256:abc;; ps) ;; *) echo 20;; esac')
     config = {"name": "docker", "image": "a:1", "mounts": [str(tmp_path)], "options": ["--x"], "path_map": {"/a": "/b"}}
     assert resolve(config, "torch", "cuda") == Environment(
-        *("docker", (), "python3", {"/a": "/b"}),
+        "docker", (), "python3", {"/a": "/b"},
         container=Container("docker", "a:1", "sha256:abc", True, (str(tmp_path),), ("--x",)),
-    )
+    )  # fmt: skip
     program("enroot", "echo mine")
     found = resolve({"name": "enroot", "image": "mine", "python": "/x/python"}, "torch")
     assert (found.python, found.container) == ("/x/python", Container("enroot", "mine"))

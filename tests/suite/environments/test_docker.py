@@ -105,9 +105,9 @@ def test_the_inside(docker, tmp_path, monkeypatch):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
-        **{"mark": True, "uid": 12345, "cwd": "/mnt/here/run, 1", "suite": str(PROJECT / "suite" / "__init__.py")},
-        **{"writable": [False, False, True], "TOLD": "a b,c", "SECRET": None},
-    }
+        "mark": True, "uid": 12345, "cwd": "/mnt/here/run, 1", "suite": str(PROJECT / "suite" / "__init__.py"),
+        "writable": [False, False, True], "TOLD": "a b,c", "SECRET": None,
+    }  # fmt: skip
     assert (run / "written").stat().st_uid == 12345
     assert listed(docker) == []
 

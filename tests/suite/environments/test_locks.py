@@ -50,20 +50,20 @@ def test_extras_in_setup_cfg_agree_with_the_locks():
                 assert pins[package] == version
 
 
+LOOSE = ("six", "six>=1", "six==1.*", "six==1,!=2", "six[x]==1", "-r other.txt", "six @ file:///x")
+
+
 @pytest.mark.parametrize(
-    "line", ["six", "six>=1", "six==1.*", "six==1,!=2", "six[x]==1", "-r other.txt", "six @ file:///x"]
+    ("text", "said"),
+    [
+        *((f"# python: 3.10-3.13\n\n{line}\n", r"loose\.txt:3: ") for line in LOOSE),
+        ("six==1.16.0\n", r"loose\.txt .*# python: 3\.10-3\.13"),
+    ],
 )
-def test_a_line_that_is_not_pinned_is_refused_with_file_and_line(tmp_path, line):
-    path = tmp_path / "loose.txt"
-    path.write_text(f"# python: 3.10-3.13\n\n{line}\n")
-    with pytest.raises(ValueError, match=r"loose\.txt:3: "):
-        locks.read(path)
-
-
-def test_a_lock_must_say_its_python_versions(tmp_path):
-    (tmp_path / "x.txt").write_text("six==1.16.0\n")
-    with pytest.raises(ValueError, match=r"# python: 3\.10-3\.13"):
-        locks.read(tmp_path / "x.txt")
+def test_a_lock_pins_every_line_and_says_its_python_versions(tmp_path, text, said):
+    (tmp_path / "loose.txt").write_text(text)
+    with pytest.raises(ValueError, match=said):
+        locks.read(tmp_path / "loose.txt")
 
 
 def test_pins_and_support_depend_on_the_python_version(tmp_path):

@@ -50,12 +50,6 @@ def write_wheel(folder: Path, version: str) -> None:
 
 
 @pytest.fixture
-def root(tmp_path, monkeypatch):
-    monkeypatch.setenv("SUITE_ENV_DIR", str(tmp_path / "my énvs"))
-    return tmp_path / "my énvs"
-
-
-@pytest.fixture
 def project(tmp_path, root, monkeypatch):
     """A checkout with one lock, whose packages pip finds in a folder."""
     for version in ("1.5", "1.6"):

@@ -1,0 +1,29 @@
+"""Run inside a framework's environment: gradients by name, in canonical layout, of one batch a device, summed over devices."""
+
+import numpy as np
+
+
+def of_pytorch(trainer, batch):
+    """Of every trained parameter, in the type of the model."""
+    trainer.backward(batch)
+    found = {name: value.grad.numpy().copy() for name, value in trainer.parameters.items() if value.requires_grad}
+    trainer.clear_gradients()
+    return found
+
+
+def of_tensorflow(trainer, batch):
+    """One device alone divides a batch of two devices by their number, which is undone."""
+    factor = batch.weight_global / batch.weight if trainer.place.replicas_total == 1 else 1
+    return {name: factor * trainer.model.outside(value.numpy()) for name, value in trainer.backward(batch).items()}
+
+
+def of_mxnet(trainer, *batches):
+    """Before the optimizer sums them."""
+    from workloads.frameworks.mxnet.flat import views
+
+    trainer.backward(list(batches))
+    parts = [views(one.gradient, trainer.layout.shapes) for one in trainer.replicas]
+    return {name: np.sum([part[name].asnumpy() for part in parts], 0) for name in parts[0]}
+
+
+OF = {"pytorch": of_pytorch, "tensorflow": of_tensorflow, "mxnet": of_mxnet}
