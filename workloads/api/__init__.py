@@ -26,7 +26,7 @@ from workloads.api.place import Place
 from workloads.api.rules import ROUNDS, Round, Rule
 from workloads.api.sets import Hyperparameter, HyperparameterSet
 from workloads.api.settings import Defaults, LoggedSettings, Settings, field_names, setting
-from workloads.api.trainer import Diverged, GradientTraffic, Trainer, TrainStats
+from workloads.api.trainer import Diverged, GradientTraffic, Trainer, TrainStats, check_finite
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
 from workloads.api.workload import Workload
@@ -64,6 +64,7 @@ __all__ = [
     "Workload",
     "WorkloadOptions",
     "check_each_once",
+    "check_finite",
     "check_value",
     "count_update",
     "field_names",

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.api import Array, Batch, Facts, Place, Settings, options_as
+from workloads.common.arrays import mapped
 from workloads.common.cores import own_cores
 from workloads.common.data.prefetch import Prefetch
 from workloads.common.randomness import CHUNK, Permutation, stream
@@ -57,9 +58,9 @@ class NCFData:
         self.facts, self.place, self.seed = facts, place, seed
         self.users, self.items = facts.sizes["users"], facts.sizes["items"]
         folder = Path(settings.data_dir)
-        self.train_user = _open(folder / "train_user.npy", facts.train_samples)
-        self.train_item = _open(folder / "train_item.npy", facts.train_samples)
-        self.test_item = _open(folder / "test_item.npy", self.users)
+        self.train_user = mapped(folder / "train_user.npy", "int32", facts.train_samples)
+        self.train_item = mapped(folder / "train_item.npy", "int32", facts.train_samples)
+        self.test_item = mapped(folder / "test_item.npy", "int32", self.users)
         self.samples_per_epoch = facts.train_samples * SAMPLES_PER_POSITIVE
         self.sharding = Sharding(self.samples_per_epoch, settings.batch_size_global, place)
         self.steps_per_epoch = self.sharding.steps_per_epoch
@@ -194,14 +195,3 @@ def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) ->
 def _threads(device: str, place: Place) -> int:
     """Threads that make batches: one beside a CPU that trains, a few for a GPU, which takes far more samples."""
     return 1 if device == "cpu" else min(8, own_cores(place))
-
-
-def _open(path: Path, length: int) -> npt.NDArray[np.int32]:
-    """A memory-mapped int32 array (length,). Raises ValueError naming the file if it is something else."""
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
-    if array.dtype != np.int32 or array.shape != (length,):
-        raise ValueError(f"{path}: {array.dtype} {array.shape} instead of int32 ({length},); prepare the data again")
-    return np.asarray(array.view(np.ndarray))

@@ -24,9 +24,9 @@ OPCODES = {
 }  # fmt: skip
 """What PyTorch's writers use, from Python 2's protocol 2 on."""
 DTYPES: Mapping[str, str] = {
-    **{"Double": "<f8", "Float": "<f4", "Half": "<f2", "Long": "<i8", "Int": "<i4", "Short": "<i2", "Char": "i1"},
-    **{"Byte": "u1", "Bool": "?"},
-}
+    "Double": "<f8", "Float": "<f4", "Half": "<f2", "Long": "<i8", "Int": "<i4", "Short": "<i2", "Char": "i1", "Byte": "u1",
+    "Bool": "?",
+}  # fmt: skip
 """PyTorch's type names (FloatStorage, FloatTensor, …) to NumPy's; bfloat16 has none there."""
 
 
