@@ -7,7 +7,7 @@ count; an epoch is one pass over all sizes. A sample is a byte, so the global ba
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -165,11 +165,13 @@ class AllReduce(Workload):
 
 
 def _statistics(microseconds: Sequence[float]) -> dict[str, Json]:
-    figures = {
-        **{"median_us": statistics.median(microseconds), "mean_us": statistics.fmean(microseconds)},
-        **{"minimum_us": min(microseconds), "maximum_us": max(microseconds)},
+    kinds: dict[str, Callable[[Sequence[float]], float]] = {
+        "median": statistics.median,
+        "mean": statistics.fmean,
+        "minimum": min,
+        "maximum": max,
     }
-    return {"count": len(microseconds), **{name: round(value, 3) for name, value in figures.items()}}
+    return {"count": len(microseconds), **{f"{name}_us": round(kind(microseconds), 3) for name, kind in kinds.items()}}
 
 
 class Steps:

@@ -26,57 +26,7 @@ from workloads.api.place import Place
 from workloads.api.rules import ROUNDS, Round, Rule
 from workloads.api.sets import Hyperparameter, HyperparameterSet
 from workloads.api.settings import Defaults, LoggedSettings, Settings, field_names, setting
-from workloads.api.trainer import Diverged, GradientTraffic, Trainer, TrainStats
+from workloads.api.trainer import Diverged, GradientTraffic, Trainer, TrainStats, check_finite
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
 from workloads.api.workload import Workload
-
-__all__ = [
-    "NOT_OPTIONS",
-    "OPTION_GROUPS",
-    "ROUNDS",
-    "Array",
-    "ArraySpec",
-    "Arrays",
-    "Batch",
-    "Channel",
-    "Data",
-    "Dataset",
-    "Defaults",
-    "Diverged",
-    "Epochs",
-    "Exchange",
-    "Facts",
-    "GradientTraffic",
-    "Hyperparameter",
-    "HyperparameterSet",
-    "Json",
-    "LoggedSettings",
-    "LossScaling",
-    "OptimizerSettings",
-    "ParameterRule",
-    "Place",
-    "Round",
-    "Rule",
-    "Settings",
-    "TrainStats",
-    "Trainer",
-    "Workload",
-    "WorkloadOptions",
-    "check_each_once",
-    "check_value",
-    "count_update",
-    "field_names",
-    "hyperparameter",
-    "kind_of",
-    "nearest",
-    "not_allowed",
-    "of_sets",
-    "option",
-    "option_keys",
-    "options_as",
-    "setting",
-    "steps_of",
-    "tail_size",
-    "untyped",
-]

@@ -38,10 +38,8 @@ def option(
     `pattern` is matched against the whole value. `key`: where it is typed, if that is not the place of the dataclass: an option
     of a workload is typed as `workload.NAME`, one with `key="data.decode"` as `data.decode`.
     """
-    metadata = {
-        **{"text": text, "choices": choices, "minimum": minimum, "pattern": pattern, "example": example},
-        **{"key": key, "maximum": maximum},
-    }
+    metadata = {"text": text, "choices": choices, "minimum": minimum, "maximum": maximum, "pattern": pattern}
+    metadata |= {"example": example, "key": key}
     if isinstance(default, (list, dict)):
         return field(default_factory=lambda: type(default)(default), metadata=metadata)
     if callable(default):

@@ -17,10 +17,14 @@ TOLERANCE = 1e-6
 """By which a quotient may miss a whole number; the stock checker's is ten times as large (mlp_compliance.is_integer)."""
 
 _WORDS = {
-    **{"dataset": "data set", "seed_source": "seed from", "batch_size_global": "global batch"},
-    **{"repeated_share": "repeated share of an epoch", "left_out_share": "left-out share of an epoch"},
-    **{"warm_up_samples": "samples of warm-up", "first_decay_samples": "those before the first decay"},
-    **{"run_samples": "those of the run"},
+    "dataset": "data set",
+    "seed_source": "seed from",
+    "batch_size_global": "global batch",
+    "repeated_share": "repeated share of an epoch",
+    "left_out_share": "left-out share of an epoch",
+    "warm_up_samples": "samples of warm-up",
+    "first_decay_samples": "those before the first decay",
+    "run_samples": "those of the run",
 }
 """What a phrase calls a setting, where its name would not do."""
 

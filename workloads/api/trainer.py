@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import resource
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,6 +18,12 @@ from workloads.api.workload import Workload
 
 class Diverged(RuntimeError):
     """The loss is not a finite number; the run ends as `failed`."""
+
+
+def check_finite(loss: float, steps: int) -> None:
+    """Raise Diverged for a `loss` that is no finite number within `steps` steps of a stretch."""
+    if not math.isfinite(loss):
+        raise Diverged(f"the loss is {loss} within {steps} steps of this block; try a smaller learning rate")
 
 
 @dataclass(frozen=True)

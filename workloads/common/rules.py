@@ -21,11 +21,9 @@ MOST_REPEATED = 0.01
 """Of an epoch, as padding of its last batches. Closed entries on images need up to 0.86 % (NVIDIA v0.7, SSD, batch 1,536)."""
 
 _HOW = (
-    *("framework", "device", "devices", "nodes", "cores_per_device", "oversubscribe", "workload", "data_dir", "rules"),
-    *("threads_per_device", "linear", "link", "variant", "timing_each", "batch_rule", "lr_scaling"),
-    *("hyperparameter_set", "seed"),
+    "framework device devices nodes cores_per_device oversubscribe workload data_dir rules threads_per_device linear link "
+    "variant timing_each batch_rule lr_scaling hyperparameter_set seed"
 )
-
 ORDER = "Training Data Order: the same conceptual order as the reference"
 """What v0.5 says of it; of batching and of "exactly once" v0.7 alone speaks."""
 
@@ -55,7 +53,7 @@ def _of_every_workload(version: str, formats: tuple[str, ...]) -> tuple[Rule, ..
         rule("batch_size_global", ANY, f"{version}, hyperparameters: batch size arbitrary, constant"),
         rule("max_epochs", ANY, "the rules name no end of a run that misses its target"),
         rule("first_decay_samples run_samples", ANY, "bounds of the warm-up, which has a row of its own"),
-        Rule(_HOW, ANY, "where a run takes place, and how values came about that have rows of their own"),
+        rule(_HOW, ANY, "where a run takes place, and how values came about that have rows of their own"),
     )
 
 

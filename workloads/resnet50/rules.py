@@ -8,7 +8,6 @@ from workloads.api.rules import (
     ANY,
     ROUND_V05,
     ROUND_V07,
-    Rule,
     above,
     at_least,
     at_targets,
@@ -41,8 +40,8 @@ from workloads.resnet50.settings import REFERENCE_MODEL
 
 _ROW_V07 = f"{HYPERPARAMETERS_V07}, resnet"
 _NVIDIA_V05 = "NVIDIA's closed results of v0.5 (config_DGX1.sh)"
-_OF_STEPS = ("decay_epochs", "decay_factor")
-_OF_POLYNOMIAL = ("horizon_epochs", "end_learning_rate", "power")
+_OF_STEPS = "decay_epochs decay_factor"
+_OF_POLYNOMIAL = "horizon_epochs end_learning_rate power"
 _SGD, _LARS = when(optimizer="sgd"), when(optimizer="lars")
 _STEPS, _POLYNOMIAL = when(decay="steps"), when(decay="polynomial")
 
@@ -89,7 +88,7 @@ V05 = replace(
         rule("decay_factor", one_of(0.1), AS_REFERENCE_V05),
         rule("decay_epochs", stretched((30, 60, 80, 90), least=0), STRETCHED_V05),
         rule("decay_epochs", stretched((30, 60, 80), least=0), f"without the last step: {_NVIDIA_V05}"),
-        Rule(_OF_POLYNOMIAL, ANY, UNUSED, _STEPS),
+        rule(_OF_POLYNOMIAL, ANY, UNUSED, _STEPS),
         rule(
             "evaluation_interval_epochs",
             whole(1, 4),
@@ -140,8 +139,8 @@ V07 = replace(
         ),
         rule("power", one_of(2.0), f"{_ROW_V07} …_decay_poly_power", _POLYNOMIAL),
         rule("horizon_epochs", at_least("warmup_epochs"), f"{_ROW_V07} …_decay_steps: at least 0", _POLYNOMIAL),
-        Rule(_OF_STEPS, ANY, UNUSED, _POLYNOMIAL),
-        Rule((*_OF_STEPS, *_OF_POLYNOMIAL), ANY, UNUSED, _STEPS),
+        rule(_OF_STEPS, ANY, UNUSED, _POLYNOMIAL),
+        rule(f"{_OF_STEPS} {_OF_POLYNOMIAL}", ANY, UNUSED, _STEPS),
         rule("lars_coefficient", one_of(0.001), AS_REFERENCE_V07, _LARS),
         rule(
             "momentum_rate",

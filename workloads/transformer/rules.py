@@ -31,7 +31,7 @@ def _of_both(version: str, as_reference: str) -> tuple[Rule, ...]:
     return (
         rule("dataset", one_of("wmt17-en-de"), f"{version}, Benchmarks: WMT English-German; the reference's is WMT17"),
         rule("model", reference(REFERENCE_MODEL), f"{version}, Model: the same as the reference"),
-        Rule(SIZES, ANY, "what is typed is part of `model`, which has a row of its own"),
+        rule(" ".join(SIZES), ANY, "what is typed is part of `model`, which has a row of its own"),
         rule("learning_rate", above(0), f"{_ROW_V05 if version == 'v0.5' else _ROW_V07}: arbitrary constant{RATE}"),
         warm_up(f"{version}, {PEAK}"),
         rule("warmup_steps", whole(0), f"{_ROW_V05 if version == 'v0.5' else _ROW_V07}: arbitrary constant"),

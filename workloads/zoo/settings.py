@@ -57,9 +57,13 @@ def profile_defaults(profile: str, options: Mapping[str, Json]) -> Defaults:
             f"leave it out, or type profile=synthetic"
         )
     model = {
-        **{"name": name, "image_size": size, "padding": options.get("padding", "same")},
-        **{"implementation": options.get("implementation", "suite"), "classes": kind.classes},
-        **{"resize_size": round(size * 256 / 224), "area_minimum": 0.5 if demo else 0.05},
+        "name": name,
+        "image_size": size,
+        "padding": options.get("padding", "same"),
+        "implementation": options.get("implementation", "suite"),
+        "classes": kind.classes,
+        "resize_size": round(size * 256 / 224),
+        "area_minimum": 0.5 if demo else 0.05,
     }
     rmsprop = "rmsprop_fashion" if chosen == "fashion-mnist" else "rmsprop_demo" if demo else "keras_article"
     target = TARGETS_TOP1.get(chosen) if little else None

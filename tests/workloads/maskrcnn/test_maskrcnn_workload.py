@@ -105,7 +105,7 @@ def test_padded_shapes_as_typed():
 
 @pytest.mark.parametrize("name", ["nvidia_v0.6_dgx1", "nvidia_v0.7_dgxa100", "dgx1_article_4gpu"])
 def test_the_checker_of_v06_passes(tmp_path, name):
-    """The same values in that round's form; v0.7's: test_maskrcnn_rules.py."""
+    """The same values in that round's form; v0.7's: rules_of_maskrcnn.py."""
     keys, lines = made(name).log_keys(), []
     for line in (LOGS / "0.6.0" / "maskrcnn.txt").read_text().splitlines():
         start, _, body = line.partition(": {")

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.common.coco.objects import open_array, write_arrays
+from workloads.common.data.mapped import rows_of
 
 Float32s = npt.NDArray[np.float32]
 Int64s = npt.NDArray[np.int64]
@@ -57,18 +58,9 @@ class Polygons:
 
     def take(self, objects: Int64s) -> Polygons:
         """Only some objects, in the given order."""
-        polygons, object_ends = _rows(self.object_ends, objects)
-        points, polygon_ends = _rows(self.polygon_ends, polygons)
+        polygons, object_ends = rows_of(self.object_ends, objects)
+        points, polygon_ends = rows_of(self.polygon_ends, polygons)
         return Polygons(self.points[points], polygon_ends, object_ends)
-
-
-def _rows(ends: Int64s, groups: Int64s) -> tuple[Int64s, Int64s]:
-    """Rows of some groups, of which group g has rows ends[g - 1] … ends[g] - 1; and where the rows of each taken one end."""
-    starts = np.where(groups > 0, ends[groups - 1], 0) if len(ends) else np.zeros(0, np.int64)
-    counts = ends[groups] - starts
-    taken_ends = np.cumsum(counts)
-    total = int(taken_ends[-1]) if len(taken_ends) else 0
-    return np.arange(total) + np.repeat(starts - (taken_ends - counts), counts), taken_ends
 
 
 # -- reading what files say ---------------------------------------------------------------------------------------

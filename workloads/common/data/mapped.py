@@ -1,4 +1,4 @@
-"""Arrays of prepared data, mapped into memory."""
+"""Arrays of prepared data: mapped into memory, and ragged ones, groups of rows end to end."""
 
 from __future__ import annotations
 
@@ -23,3 +23,12 @@ def mapped(path: Path, dtype: str | tuple[str, ...], length: int | None = None) 
         wanted = " or ".join(dtypes) + ("" if length is None else f" ({length},)")
         raise ValueError(f"{path}: {array.dtype} {array.shape} instead of {wanted}; prepare the data again")
     return np.asarray(array.view(np.ndarray))
+
+
+def rows_of(ends: npt.NDArray[np.int64], groups: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
+    """Rows of some groups, of which group g has rows ends[g - 1] … ends[g] - 1; and where the rows of each taken one end."""
+    starts = np.where(groups > 0, ends[groups - 1], 0) if len(ends) else np.zeros(0, np.int64)
+    counts = ends[groups] - starts
+    taken_ends = np.cumsum(counts)
+    total = int(taken_ends[-1]) if len(taken_ends) else 0
+    return np.arange(total) + np.repeat(starts - (taken_ends - counts), counts), taken_ends

@@ -7,7 +7,6 @@ asynchronous: calls only enqueue work, each context's worker computes it in orde
 from __future__ import annotations
 
 import contextlib
-import math
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -15,7 +14,7 @@ from typing import TypeVar
 import mxnet as mx
 import numpy as np
 
-from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainStats, Workload
+from workloads.api import Array, Arrays, Batch, Place, Trainer, TrainStats, Workload, check_finite
 from workloads.frameworks.mxnet.server import Meeting, SyncStore
 
 T = TypeVar("T")
@@ -172,8 +171,7 @@ def memory_errors() -> Iterator[None]:
 def _read(parts: list[mx.nd.NDArray], steps: int) -> float:
     """The loss of one step: waits for its parts."""
     value = sum(float(part.asscalar()) for part in parts)
-    if not math.isfinite(value):
-        raise Diverged(f"the loss is {value} within {steps} steps of this block; try a smaller learning rate")
+    check_finite(value, steps)
     return value
 
 

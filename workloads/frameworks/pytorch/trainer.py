@@ -7,11 +7,10 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
-from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainStats, Workload
+from workloads.api import Array, Arrays, Batch, Place, Trainer, TrainStats, Workload, check_finite
 from workloads.frameworks.pytorch import linear
 from workloads.frameworks.pytorch.copies import upload
 from workloads.frameworks.pytorch.gloo import polling_gives_way
@@ -95,12 +94,12 @@ class PyTorchTrainer(Trainer):
         for count, loss in enumerate(losses, start=1):
             total += loss
             if count % CHECK_STEPS == 0:
-                _check(host, count)
+                check_finite(float(host), count)
                 host.copy_(total, non_blocking=True)
         # Alone, NCCL would first be set up here, on the clock; asynchronous workers have made different numbers of steps.
         if self.place.processes > 1 and self.exchange is None:
             dist.all_reduce(total)
-        _check(total, count)
+        check_finite(float(total), count)
         return TrainStats(count, float(total) / max(count, 1))
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
@@ -142,9 +141,3 @@ def between_events(steps: Iterable[list[Batch]], seconds: list[float]) -> Iterat
         events.append((begin, end))
     torch.cuda.synchronize()
     seconds += [begin.elapsed_time(end) / 1e3 for begin, end in events]
-
-
-def _check(loss: torch.Tensor, steps: int) -> None:
-    value = float(loss)
-    if not np.isfinite(value):
-        raise Diverged(f"the loss is {value} within {steps} steps of this block; try a smaller learning rate")

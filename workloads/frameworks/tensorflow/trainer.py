@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainStats, Workload
+from workloads.api import Array, Arrays, Batch, Place, Trainer, TrainStats, Workload, check_finite
 
 CHECK_STEPS = 50
 """Steps between two looks at the loss; a thread reads it, and the result is looked at one interval later."""
@@ -143,12 +143,12 @@ class TensorFlowTrainer(Trainer):
             compute(batch, count - 1)
             if count % CHECK_STEPS == 0:
                 if seen is not None:
-                    _check(seen.result(), count)
+                    check_finite(seen.result(), count)
                 seen = self._reader.submit(_read, self.total.read_value())
         own = self.total.read_value()
         # Asynchronous workers have made different numbers of steps.
         total = _read(own if self.exchange is not None else self.sum_over_replicas([own])[0])
-        _check(total, count)
+        check_finite(total, count)
         return TrainStats(count, total / max(count, 1))
 
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
@@ -221,11 +221,6 @@ def _all_reduce(context: Any, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 def _read(tensor: tf.Tensor) -> float:
     """A scalar on the host: waits for the device."""
     return float(tensor.numpy())
-
-
-def _check(loss: float, steps: int) -> None:
-    if not np.isfinite(loss):
-        raise Diverged(f"the loss is {loss} within {steps} steps of this block; try a smaller learning rate")
 
 
 def _fetch(item: tuple[Batch, dict[str, tf.Tensor]]) -> tuple[Batch, Arrays]:

@@ -17,6 +17,7 @@ from workloads.api import Array, Facts, Json, Place, Settings
 from workloads.common import manifest as manifests
 from workloads.common.coco import masks, objects
 from workloads.common.coco.masks import Polygons
+from workloads.common.data.mapped import rows_of
 from workloads.common.images import index
 from workloads.common.images.counts import Shape
 from workloads.common.images.index import ImageIndex
@@ -139,10 +140,8 @@ class SampleData(ImageData):
 
     def draw(self, images: Int64s, epoch: int, shape: Shape) -> Objects:
         """The objects of some images (b,) as they are in an epoch."""
-        starts = np.where(images > 0, self.objects.ends[images - 1], 0)
-        counts = self.objects.ends[images] - starts
-        owner = np.repeat(np.arange(len(images)), counts)
-        rows = np.arange(len(owner)) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
+        rows, ends = rows_of(self.objects.ends, images)
+        owner = np.repeat(np.arange(len(images)), np.diff(ends, prepend=0))
         used = self.trainable[rows]
         owner, rows = owner[used], rows[used]
         widths, heights = self.images.width[images], self.images.height[images]

@@ -5,7 +5,7 @@ from __future__ import annotations
 EQUAL = {
     "pytorch": (
         *("alexnet", "vgg11", "vgg16", "vgg19", "inception_v3"),
-        *("resnet18", "resnet34", "resnet50", "resnet101", "resnet152"),
+        *(f"resnet{depth}" for depth in (18, 34, 50, 101, 152)),
     ),
     "tensorflow": ("vgg16", "vgg19"),
     "mxnet": ("alexnet", "vgg11", "vgg16", "vgg19", "inception_v3", "resnet18", "resnet34"),
