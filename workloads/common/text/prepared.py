@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.data import lines
+from workloads.common.data.lines import read_lines
 from workloads.common.data.mapped import mapped
-from workloads.common.text import encoding, lines, subtokens
+from workloads.common.text import encoding, subtokens
 from workloads.common.text.encoding import Encoded, id_type, read_vocabulary
-from workloads.common.text.lines import read_lines
 from workloads.common.text.subtokens import Subtokeniser
 from workloads.common.text.vocabulary import Framing, Vocabulary
 

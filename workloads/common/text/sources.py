@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from workloads.common.data.archives import DAMAGED, why
-from workloads.common.text.lines import blocks, check_equal, chunks, decode
+from workloads.common.data.lines import blocks, check_equal, chunks, decode
 from workloads.common.text.prepared import SIDES, Processed, cores
 from workloads.common.text.vocabulary import Vocabulary
 from workloads.files import open_stream
