@@ -37,7 +37,7 @@ def head(benchmark: str, cores: int = 0) -> dict[str, object]:
     """What a reader of figures must know before them; `cores` of the processor that were used, 0: all."""
     return {
         "benchmark": benchmark,
-        "device": f"{cores} cores of {cpu_model()}" if cores else cpu_model(),
+        "device": f"{cores} core{'s' * (cores > 1)} of {cpu_model()}" if cores else cpu_model(),
         "date": time.strftime("%Y-%m-%d", time.gmtime(_BEGIN)),
         "seconds": round(time.time() - _BEGIN),
         "load_average": {"before": round(_LOAD, 2), "after": round(os.getloadavg()[0], 2)},

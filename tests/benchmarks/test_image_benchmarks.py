@@ -1,10 +1,16 @@
-"""What the image benchmarks say of rates that processes printed, and what the detection benchmark makes up."""
+"""What benchmarks say of rates that processes printed, what they make up, and that what they type can be run."""
 
 import importlib
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
+from suite.plan.jobs import plan
+from tests.helpers import composed
+from workloads.common.coco.dataset import Coco2017
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -99,3 +105,46 @@ def test_every_plain_loop_that_a_step_is_held_against_has_its_script():
     assert {f"{workload}_{framework}" for workload in ("gnmt",) for framework in others} <= set(names)
     for name in names:
         assert (BENCHMARKS / "bare" / f"{name}.py").exists(), name
+
+
+class Typed(Exception):
+    """What a benchmark types, instead of a run."""
+
+
+@pytest.mark.parametrize(
+    ("name", "measure"),
+    [
+        ("overhead", lambda overhead, folder: overhead.suite_run("pytorch", "synthetic", 1, folder)),
+        ("ncf_roofline", lambda roofline, folder: roofline.measure(["pytorch"], 1, 1, folder)),
+        ("allreduce", lambda allreduce, folder: allreduce.suite_seconds(1 << 20, folder)),
+        (
+            "little_cnn",
+            lambda cnn, folder: cnn.measure(
+                SimpleNamespace(dataset="cifar-demo", cores=1, epochs=1), "pytorch", folder
+            ),
+        ),
+    ],
+)
+def test_what_a_benchmark_types_can_be_planned(tmp_path, monkeypatch, name, measure):
+    def typed(words, output, prefix=()):
+        raise Typed(*words)
+
+    benchmark = module(name)
+    monkeypatch.setattr(benchmark, "run_suite", typed)
+    monkeypatch.setattr(benchmark, "in_environment", lambda *given, **options: Counter(), raising=False)
+    with pytest.raises(Typed) as caught:
+        measure(benchmark, tmp_path)
+    planned = plan(composed(*caught.value.args, f"output={tmp_path / 'out'}"), "job", tmp_path / "out")
+    assert not planned.findings
+    assert planned.draft is not None
+
+
+@pytest.mark.parametrize("workload", ["ssd", "maskrcnn"])
+def test_the_input_that_is_measured_makes_batches(tmp_path, workload):
+    benchmark = module("coco_input")
+    module("photos").write_coco(tmp_path / "images", 33, 50)
+    Coco2017().prepare(tmp_path / "images", tmp_path / "prepared")
+    data = benchmark.data_of(workload, "exact", str(tmp_path / "prepared"))
+    (batch,) = next(data.train(0, 1))
+    data.close()
+    assert len(batch.arrays["label"]) == benchmark.BATCHES[workload]

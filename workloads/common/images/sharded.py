@@ -141,9 +141,9 @@ class ImageData(ABC):
     def begin(self, job: ImageJob) -> Begun:
         """Begin to make a training batch; its images are written to `take(…, job.shape)`."""
 
-    @abstractmethod
     def evaluation_facts(self, images: Int64s, valid: npt.NDArray[np.bool_]) -> dict[str, Array]:
-        """Arrays beside `image` and `valid` of an evaluation batch; where `valid` is False, `images` has 0."""
+        """Arrays beside `image` and `valid` of an evaluation batch: labels, 0 where `valid` is False and `images` has 0."""
+        return {"label": self.evaluation_images.label[images] * valid}
 
     @abstractmethod
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:

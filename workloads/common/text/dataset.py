@@ -13,9 +13,9 @@ from typing import ClassVar
 
 from workloads.api import Json
 from workloads.common import manifest as manifests
+from workloads.common.data.lines import chunks
 from workloads.common.manifest import Manifest
 from workloads.common.text import prepared, sources, subtoken_learning
-from workloads.common.text.lines import chunks
 from workloads.common.text.prepared import SIDES, SPLITS, Processed
 from workloads.common.text.subtokens import Subtokeniser
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common.text.lines import blocks
+from workloads.common.data.lines import blocks
 from workloads.common.text.subtokens import Subtokeniser
 from workloads.common.text.vocabulary import UNK, Vocabulary
 

@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.data import lines
+from workloads.common.data.lines import read_lines
 from workloads.common.data.mapped import mapped
-from workloads.common.text import encoding, lines, subtokens
+from workloads.common.text import encoding, subtokens
 from workloads.common.text.encoding import Encoded, id_type, read_vocabulary
-from workloads.common.text.lines import read_lines
 from workloads.common.text.subtokens import Subtokeniser
 from workloads.common.text.vocabulary import Framing, Vocabulary
 
@@ -133,8 +134,9 @@ def write(processed: Processed, folder: Path) -> dict[str, int]:
     for split in SPLITS:
         paths = {side: processed.files[split, side] for side in SIDES}
         sides = {side: encoded[split, side] for side in SIDES}
-        _check_pair(paths, sides)
-        keep = _kept(sides, processed.longest) if split == "train" else np.ones(len(sides["source"].lengths), bool)
+        lengths = [sides[side].lengths for side in SIDES]
+        lines.check_equal(paths["source"], paths["target"], list(map(len, lengths)))
+        keep = np.maximum(*lengths) <= processed.longest if split == "train" else np.ones(len(lengths[0]), bool)
         if not keep.any():
             raise ValueError(f"no {split} pair with at most {processed.longest} subwords a side")
         counts |= _write_split(folder, split, sides, keep, len(vocabulary))
@@ -147,21 +149,6 @@ def write(processed: Processed, folder: Path) -> dict[str, int]:
     vocabulary.write(folder / VOCABULARY)
     (folder / REFERENCES).write_text("".join(f"{line}\n" for line in references), encoding="utf-8")
     return counts
-
-
-def _check_pair(paths: dict[str, Path], sides: dict[str, Encoded]) -> None:
-    """Raise ValueError if two sides have unequal numbers of lines."""
-    numbers = [len(sides[side].lengths) for side in SIDES]
-    if numbers[0] != numbers[1]:
-        raise ValueError(
-            f"{paths['source']} has {numbers[0]:,} lines and {paths['target']} {numbers[1]:,}; "
-            f"line n of one is the translation of line n of the other: download or process both again"
-        )
-
-
-def _kept(sides: dict[str, Encoded], longest: int) -> npt.NDArray[np.bool_]:
-    """(N,) True for the pairs that are short enough."""
-    return np.asarray(np.maximum(sides["source"].lengths, sides["target"].lengths) <= longest)
 
 
 def _unknown(processed: Processed, encoded: dict[tuple[str, str], Encoded]) -> dict[str, int]:

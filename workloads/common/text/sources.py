@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from workloads.common.data.archives import DAMAGED, why
-from workloads.common.text.lines import blocks, chunks, decode
+from workloads.common.data.lines import blocks, check_equal, chunks, decode
 from workloads.common.text.prepared import SIDES, Processed, cores
 from workloads.common.text.vocabulary import Vocabulary
 from workloads.files import open_stream
@@ -182,11 +182,7 @@ def process(source: Path, languages: Sequence[str], merges: int, folder: Path) -
 
 def _check_lines(one: Path, other: Path) -> None:
     numbers = [sum(data.count(b"\n") + (not data.endswith(b"\n")) for data in chunks(path)) for path in (one, other)]
-    if numbers[0] != numbers[1]:
-        raise ValueError(
-            f"{one} has {numbers[0]:,} lines and {other} {numbers[1]:,}; "
-            f"line n of one is the translation of line n of the other"
-        )
+    check_equal(one, other, numbers)
 
 
 def _tokenise(path: Path, language: str, out: Path) -> None:

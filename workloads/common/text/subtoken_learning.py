@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from workloads.common.text.lines import blocks
+from workloads.common.data.lines import blocks
 from workloads.common.text.subtokens import ESCAPING, Subtokeniser, escaped, tokens
 
 RESERVED = ("<pad>_", "<EOS>_")

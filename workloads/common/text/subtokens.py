@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common.text.lines import read_lines
+from workloads.common.data.lines import read_lines
 from workloads.common.text.vocabulary import PAD
 
 END = 1

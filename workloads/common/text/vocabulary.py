@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.common.text.lines import read_lines
+from workloads.common.data.lines import read_lines
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """Ids of padding, an unknown subword, the beginning and the end of a sentence (reference seq2seq/data/config.py)."""

@@ -78,7 +78,7 @@ def test_tokens_are_counted_in_lines_spread_over_a_file(tmp_path, monkeypatch):
     lines = [f"line{number:04}" for number in range(3_000)]
     write_lines(tmp_path / "text", lines)
     assert count_tokens([tmp_path / "text"]) == Counter(lines)
-    monkeypatch.setattr("workloads.common.text.lines.CHUNK_BYTES", 1_000)
+    monkeypatch.setattr("workloads.common.data.lines.CHUNK_BYTES", 1_000)
     monkeypatch.setattr(subtoken_learning, "FILE_BYTES", 7_000)
     every = -(-(tmp_path / "text").stat().st_size // 7_000)
     assert count_tokens([tmp_path / "text"]) == Counter(lines[::every])

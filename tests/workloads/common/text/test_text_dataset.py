@@ -18,8 +18,8 @@ from tests.workloads.common.text.synthetic_text import (
     write_tar,
 )
 from workloads.common import manifest as manifests
+from workloads.common.data import lines as text_lines
 from workloads.common.text import dataset, facts, prepared, sources
-from workloads.common.text import lines as text_lines
 from workloads.common.text.dataset import WMT16_FILES, WMT16_REFERENCES, WMT16_VOCABULARY, PlainText, WMT16EnDe
 from workloads.common.text.vocabulary import GNMT, SHIFTED, Vocabulary
 

@@ -18,7 +18,7 @@ from workloads.common import manifest as manifests
 from workloads.common.data.mapped import mapped
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.jpeg import Reader
-from workloads.common.images.sharded import Begun, ImageData, ImageJob, Int64s, UInt8s
+from workloads.common.images.sharded import Begun, ImageData, ImageJob, UInt8s
 from workloads.common.manifest import Manifest
 
 SPLITS = ("train", "val")
@@ -111,10 +111,6 @@ class ArrayData(ImageData):
             out[slot] = pixels[images[slot]]
 
         return arrays, self.pool.start(copy, len(images), IMAGES_PER_TASK)
-
-    def evaluation_facts(self, images: Int64s, valid: npt.NDArray[np.bool_]) -> dict[str, Array]:
-        """Labels; 0 where an image only fills the batch up."""
-        return {"label": self.evaluation_images.label[images] * valid}
 
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
         """The image as it is."""

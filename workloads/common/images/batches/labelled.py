@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from workloads.api import Array, Facts, Place, Settings
 from workloads.common.images.batches.augment import crop_boxes, flips
@@ -64,10 +63,6 @@ class ImageNetData(ImageData):
         made = self.make_or_replace(images[slot], make)
         if made != images[slot]:
             arrays["label"][slot] = self.images.label[made]
-
-    def evaluation_facts(self, images: Int64s, valid: npt.NDArray[np.bool_]) -> dict[str, Array]:
-        """Labels; 0 where an image only fills the batch up."""
-        return {"label": self.evaluation_images.label[images] * valid}
 
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
         """The centre of the image, whose shorter side is made `resize_size` as the reference does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from workloads.files import open_stream, read_bytes
@@ -45,6 +45,15 @@ def read_lines(path: Path) -> list[str]:
         return split(read_bytes(path), path, 1)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
+
+
+def check_equal(one: Path, other: Path, numbers: Sequence[int]) -> None:
+    """Raise ValueError unless two files have as many lines; `numbers` of them."""
+    if numbers[0] != numbers[1]:
+        raise ValueError(
+            f"{one} has {numbers[0]:,} lines and {other} {numbers[1]:,}; line n of one is the translation of line n of the "
+            f"other: download or process both again"
+        )
 
 
 def split(data: bytes, path: object, first_line: int) -> list[str]:
