@@ -235,11 +235,15 @@ class TelemetryRecorder:
                 self.cpu_seconds = time.thread_time()
 
 
-def cut(path: Path, log: Path, header: Mapping[str, Json]) -> None:
-    """Keep the samples from `run_start` to `run_stop`, and count their seconds from `run_start`.
+def cut(path: Path, log: Path, header: Mapping[str, Json] | None = None) -> None:
+    """Keep the samples from `run_start` to `run_stop`, and count their seconds from `run_start`; `header`: None as it is.
 
-    What the log does not hold does not cut: a run that never started its clock keeps everything. Raises OSError.
+    What the log does not hold does not cut: a run that never started its clock keeps everything. Raises OSError, and ValueError
+    for a header that is none.
     """
+    if header is None:
+        with files.open_stream(path) as stream:
+            header = json.loads(stream.readline(_LINE_BYTES))
     start_ms, stop_ms = _clock(log)
     window = f"{'start' if start_ms is None else 'run_start'} to {'end' if stop_ms is None else 'run_stop'}"
     lines = [json.dumps({**header, "window": window}, ensure_ascii=False)]
@@ -249,16 +253,6 @@ def cut(path: Path, log: Path, header: Mapping[str, Json]) -> None:
                 row["seconds"] = round((row["time_ms"] - start_ms) / 1e3, 3)
             lines.append(json.dumps(row))
     write_atomically(path, "\n".join(lines) + "\n")
-
-
-def cut_received(path: Path, log: Path) -> None:
-    """The same for a file that came from another machine, with the header that it has. A file that did not come is left out."""
-    try:
-        with files.open_stream(path) as stream:
-            header = json.loads(stream.readline(_LINE_BYTES))
-        cut(path, log, header)
-    except (OSError, ValueError) as error:
-        LOG.debug("%s is not cut to the run: %s", path, error)
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
