@@ -1,7 +1,7 @@
 """`telemetry.jsonl`: what the machine was doing during a run, once a second.
 
 A thread of the controller samples; the supervisor's own loop never waits for it. Whatever goes wrong here costs samples,
-never the run.
+never the run. On another machine its agent starts `python -m suite.control.telemetry FOLDER DEVICE` beside the workers.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import contextlib
 import json
 import logging
 import os
+import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +21,7 @@ from typing import Any
 import psutil
 
 from suite.common.runspec import write_atomically
-from suite.machine import devices
+from suite.machine import devices, topology
 from suite.machine.sysfiles import number
 from workloads import files
 from workloads.api import Json
@@ -275,3 +277,16 @@ def _clock(log: Path) -> tuple[float | None, float | None]:
     for event in read_file(log).events:
         times.setdefault(event.key, event.time_ms)
     return times.get("run_start"), times.get("run_stop")
+
+
+def main() -> int:
+    """Write what the machine is made of and sample it until it is ended; both files travel as all others do."""
+    folder, device = Path(sys.argv[1]), sys.argv[2]
+    topology.write(folder)
+    TelemetryRecorder(folder / "telemetry.jsonl", folder / "none", device == "cuda", root=os.getppid()).start()
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
