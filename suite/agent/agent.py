@@ -19,12 +19,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from suite.agent import tree
 from suite.agent.facts import facts
 from suite.agent.new_files import NewFiles
 from suite.agent.wire import Message, Wire, packed, unpacked
 from suite.common.run_folder import RUN_FILE, is_beat
-from suite.launch import children, network
+from suite.launch import children, network, processes
 from suite.launch.scratch import Scratch
 from suite.machine import cgroups, exhaustion
 from workloads import files
@@ -84,7 +83,7 @@ class Agent:
             self.wire.send(signal=signal.Signals(self._signal).name)
             self._signal = 0
         exits = {name: child.poll() for name, child in self.started.items() if name not in self._told_exits}
-        gone = [pid for pid in self._pids.values() if pid not in self._gone and not tree.alive(pid)]
+        gone = [pid for pid in self._pids.values() if pid not in self._gone and not processes.alive(pid)]
         self._ship()
         for name, code in exits.items():
             if code is not None:
@@ -94,7 +93,7 @@ class Agent:
             self._gone |= set(gone)
             self.wire.send(gone=gone)
         self._tell_memory()
-        tree.reap(frozenset(child.pid for child in self.started.values()))
+        processes.reap(frozenset(child.pid for child in self.started.values()))
 
     def _ship(self, most_bytes: float = MOST_BYTES) -> None:
         if self.folder is None:
@@ -162,7 +161,7 @@ class Agent:
 
     def do_finish(self, ending: Sequence[str] = ()) -> dict[str, Any]:
         """End all processes of the run, then its containers by the argv `ending`, and ship the rest."""
-        tree.end_all()
+        processes.end_descendants()
         children.run_ending(ending)  # not before: it is a process of this tree itself
         self.tick()
         self._ship(math.inf)
@@ -214,7 +213,7 @@ class Agent:
 
     def _forget_run(self) -> None:
         """No process and no file of the run is left."""
-        tree.end_all()
+        processes.end_descendants()
         for child in self.started.values():
             child.poll()
         self.started, self._told_exits, self._pids, self._gone = {}, set(), {}, set()

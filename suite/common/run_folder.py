@@ -26,18 +26,13 @@ def machine_folder(folder: Path, name: str, machines: int) -> Path:
     return folder if machines == 1 else folder / safe_name(name)
 
 
-def study_file(name: str) -> str:
-    """Name of that file for the study of this name."""
-    return STUDY_FILES.replace("*", name)
-
-
-def beat_file(process: int) -> str:
-    """Name of the file that holds the newest state of worker `process`."""
-    return f".worker-{process}.json"
+def beat_path(folder: Path, process: int) -> Path:
+    """Where worker `process` of the run in `folder` writes its newest state."""
+    return folder / f".worker-{process}.json"
 
 
 def is_beat(name: str) -> bool:
-    """True for a name that `beat_file` gives."""
+    """True for a name that `beat_path` gives."""
     return _BEAT.fullmatch(name) is not None
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.common.run_folder import safe_name, study_file
+from suite.common.run_folder import STUDY_FILES, safe_name
 from suite.common.runspec import write_atomically
 from suite.common.study import StudyCell
 from suite.plan.jobs import Plan
@@ -30,5 +30,5 @@ def write_study(output: Path, cells: Sequence[tuple[str, StudyCell, Impossible |
     study = cells[0][1].study
     shown = {"table": dict(study.table), "figure": dict(study.figure), "cells": written}
     named = {"schema": SCHEMA, "study": study.name, "sentence": study.sentence, "size": study.size}
-    value = {**named, "keys": list(study.keys), **shown}
-    write_atomically(output / study_file(safe_name(study.name)), json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps({**named, "keys": list(study.keys), **shown}, indent=1, ensure_ascii=False) + "\n"
+    write_atomically(output / STUDY_FILES.replace("*", safe_name(study.name)), text)

@@ -261,21 +261,18 @@ def check_folders(jobs: Sequence[Job], resume: bool) -> None:
 
 
 def _output(composed: Composed) -> Path:
+    """The folder of the command's runs. Raises ValueError for one that is none, or would end with another run."""
     given = composed.config["output"]
-    if given is not None:
-        if not str(given).strip():
-            raise ValueError("output= names no folder; type output=FOLDER, or leave it out: a new folder below logs/")
-        return _kept(in_utf8(Path(str(given)).expanduser().absolute(), "output="))
-    stamp = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    folder, again = log_root() / stamp, 1
-    while folder.exists():
-        again += 1
-        folder = log_root() / f"{stamp}-{again}"
-    return _kept(folder)
-
-
-def _kept(output: Path) -> Path:
-    """The folder, unless it would end with another run. Raises ValueError."""
+    if given is None:
+        stamp, again = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S"), 1
+        output = log_root() / stamp
+        while output.exists():
+            again += 1
+            output = log_root() / f"{stamp}-{again}"
+    elif not str(given).strip():
+        raise ValueError("output= names no folder; type output=FOLDER, or leave it out: a new folder below logs/")
+    else:
+        output = in_utf8(Path(str(given)).expanduser().absolute(), "output=")
     if (above := scratch_above(output)) is not None:
         raise ValueError(
             f"{output}: {above} holds a run's temporary files and ends with it; type another output=FOLDER"

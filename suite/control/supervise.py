@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import time
@@ -16,7 +17,7 @@ from suite.control.hosts.connection import AgentConnection, ConnectionLost
 from suite.control.hosts.remote_host import RemoteHost
 from suite.control.hosts.this_host import ThisHost
 from suite.control.progress import Progress
-from suite.control.telemetry import TelemetryRecorder, cut_received
+from suite.control.telemetry import TelemetryRecorder, cut
 from suite.control.watch import POLL_SECONDS, RunStatus, Watch
 from suite.environments.environment import Environment
 from suite.launch.base import Framework, meet, network_variables
@@ -116,7 +117,8 @@ class Supervisor:
         ]
         if self._links:
             for _, path in paths:
-                cut_received(path, self.folder / f"result_{self.run_spec.run_index}.txt")
+                with contextlib.suppress(OSError, ValueError, TypeError):  # it did not come, or came in part
+                    cut(path, self.folder / f"result_{self.run_spec.run_index}.txt")
         samples = [row for host, path in paths for row in condition.device_rows(path, host.devices)]
         serving = {self.watch.command_hosts[name].name for name in self.watch.servers}
         figures = condition.figures(beats, names, samples, serving)

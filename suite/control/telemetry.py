@@ -1,7 +1,7 @@
 """`telemetry.jsonl`: what the machine was doing during a run, once a second.
 
 A thread of the controller samples; the supervisor's own loop never waits for it. Whatever goes wrong here costs samples,
-never the run.
+never the run. On another machine its agent starts `python -m suite.control.telemetry FOLDER DEVICE` beside the workers.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import contextlib
 import json
 import logging
 import os
+import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +21,7 @@ from typing import Any
 import psutil
 
 from suite.common.runspec import write_atomically
-from suite.machine import devices
+from suite.machine import devices, topology
 from suite.machine.sysfiles import number
 from workloads import files
 from workloads.api import Json
@@ -235,11 +237,15 @@ class TelemetryRecorder:
                 self.cpu_seconds = time.thread_time()
 
 
-def cut(path: Path, log: Path, header: Mapping[str, Json]) -> None:
-    """Keep the samples from `run_start` to `run_stop`, and count their seconds from `run_start`.
+def cut(path: Path, log: Path, header: Mapping[str, Json] | None = None) -> None:
+    """Keep the samples from `run_start` to `run_stop`, and count their seconds from `run_start`; `header`: None as it is.
 
-    What the log does not hold does not cut: a run that never started its clock keeps everything. Raises OSError.
+    What the log does not hold does not cut: a run that never started its clock keeps everything. Raises OSError, and ValueError
+    for a header that is none.
     """
+    if header is None:
+        with files.open_stream(path) as stream:
+            header = json.loads(stream.readline(_LINE_BYTES))
     start_ms, stop_ms = _clock(log)
     window = f"{'start' if start_ms is None else 'run_start'} to {'end' if stop_ms is None else 'run_stop'}"
     lines = [json.dumps({**header, "window": window}, ensure_ascii=False)]
@@ -249,16 +255,6 @@ def cut(path: Path, log: Path, header: Mapping[str, Json]) -> None:
                 row["seconds"] = round((row["time_ms"] - start_ms) / 1e3, 3)
             lines.append(json.dumps(row))
     write_atomically(path, "\n".join(lines) + "\n")
-
-
-def cut_received(path: Path, log: Path) -> None:
-    """The same for a file that came from another machine, with the header that it has. A file that did not come is left out."""
-    try:
-        with files.open_stream(path) as stream:
-            header = json.loads(stream.readline(_LINE_BYTES))
-        cut(path, log, header)
-    except (OSError, ValueError) as error:
-        LOG.debug("%s is not cut to the run: %s", path, error)
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -281,3 +277,16 @@ def _clock(log: Path) -> tuple[float | None, float | None]:
     for event in read_file(log).events:
         times.setdefault(event.key, event.time_ms)
     return times.get("run_start"), times.get("run_stop")
+
+
+def main() -> int:
+    """Write what the machine is made of and sample it until it is ended; both files travel as all others do."""
+    folder, device = Path(sys.argv[1]), sys.argv[2]
+    topology.write(folder)
+    TelemetryRecorder(folder / "telemetry.jsonl", folder / "none", device == "cuda", root=os.getppid()).start()
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

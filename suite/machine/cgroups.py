@@ -27,18 +27,14 @@ class Limits:
 
 def limits(root: Path = Path("/")) -> Limits:
     """The limits on this process. `root` is where /proc and /sys are found."""
-    groups = _groups(root)
-    if "" in groups and (root / "sys/fs/cgroup/cgroup.controllers").exists():
-        cpu = memory = list(_upwards(root / "sys/fs/cgroup", groups[""]))
-        version, names = 2, ("memory.max", "memory.current", "inactive_file")
-        quotas = [_quota_v2(folder) for folder in cpu]
-    elif "cpu" in groups or "memory" in groups:
-        cpu = list(_upwards(root / "sys/fs/cgroup/cpu", groups.get("cpu", "/")))
-        memory = list(_upwards(root / "sys/fs/cgroup/memory", groups.get("memory", "/")))
-        version, names = 1, ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-        quotas = [_quota_v1(folder) for folder in cpu]
-    else:
+    version, cpu, memory = _folders(root)
+    if version is None:
         return Limits()
+    if version == 2:
+        names, quotas = ("memory.max", "memory.current", "inactive_file"), map(_quota_v2, cpu)
+    else:
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        quotas = map(_quota_v1, cpu)
     memory_rows = [_memory(folder, *names) for folder in memory]
     return Limits(
         version,
@@ -71,6 +67,18 @@ def _groups(root: Path) -> dict[str, str]:
         controllers, _, path = rest.partition(":")
         groups.update(dict.fromkeys(controllers.split(","), path))
     return groups
+
+
+def _folders(root: Path) -> tuple[int | None, list[Path], list[Path]]:
+    """Version, and this process's groups with their parents, of CPUs and of memory."""
+    groups, mount = _groups(root), root / "sys/fs/cgroup"
+    if "" in groups and (mount / "cgroup.controllers").exists():
+        found = list(_upwards(mount, groups[""]))
+        return 2, found, found
+    if not {"cpu", "memory"} & groups.keys():
+        return None, [], []
+    cpu, memory = (list(_upwards(mount / name, groups.get(name, "/"))) for name in ("cpu", "memory"))
+    return 1, cpu, memory
 
 
 def _upwards(mount: Path, path: str) -> Iterator[Path]:
@@ -128,13 +136,8 @@ def oom_kills(root: Path = Path("/")) -> int:
 
 def quota_periods(root: Path = Path("/")) -> tuple[int, int] | None:
     """Periods of the CPU quota so far, and those in which it stopped the group or its tightest parent; None without a quota."""
-    groups = _groups(root)
-    if "" in groups and (root / "sys/fs/cgroup/cgroup.controllers").exists():
-        folders = list(_upwards(root / "sys/fs/cgroup", groups[""]))
-    else:
-        folders = list(_upwards(root / "sys/fs/cgroup/cpu", groups["cpu"])) if "cpu" in groups else []
     periods = []
-    for folder in folders:
+    for folder in _folders(root)[1]:
         words = (line.split() for line in (text(folder / "cpu.stat") or "").splitlines())
         counts = {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdigit()}
         if counts.get("nr_periods"):

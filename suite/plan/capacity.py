@@ -70,16 +70,19 @@ def check_memory(workload: type[Workload], settings: Settings, hosts: Sequence[A
         if available == 0:  # not known
             return
     share = -(-settings.batch_size_global // parts)
-    needed = sample * share
-    if needed <= available:
-        return
     if settings.device != "cpu" or parts > 1:
         where += f", {share:,} on each {'machine' if where else 'GPU'}"
-    fits = _multiple(available / (TAKEN * sample), settings.devices // parts) * parts
-    raise TooLarge(
-        f"batch size {settings.batch_size_global}{where}: its activations take at least {needed / 2**30:.0f} GiB, "
-        f"{available / 2**30:.1f} GiB of {kind} are available; type batch=global:{fits}"
-    )
+    fits = _multiple(available / (TAKEN * sample), settings.devices // parts) * parts if sample else 0
+    _check(settings, where, "its activations take at least", sample * share, available, kind, fits)
+
+
+def _check(settings: Settings, where: str, what: str, needed: int, available: int, kind: str, fits: int) -> None:
+    """Raise TooLarge unless `needed` bytes are available."""
+    if needed > available:
+        raise TooLarge(
+            f"batch size {settings.batch_size_global}{where}: {what} {needed / 2**30:.0f} GiB, "
+            f"{available / 2**30:.1f} GiB of {kind} are available; type batch=global:{fits}"
+        )
 
 
 def check_inputs(workload: Workload, hosts: Sequence[AvailableHost] = ()) -> None:
@@ -94,13 +97,9 @@ def check_inputs(workload: Workload, hosts: Sequence[AvailableHost] = ()) -> Non
     replica = sum(math.prod(spec.shape) * np.dtype(spec.dtype).itemsize for spec in largest.values())
     available = memory_of_each([host.hardware for host in hosts])
     needed = HELD_BATCHES * replica * (settings.devices // settings.nodes)
-    if needed > available:
-        fits = _multiple(settings.batch_size_global * available / (TAKEN * needed), settings.devices)
-        where = " of each machine" if settings.nodes > 1 else ""
-        raise TooLarge(
-            f"batch size {settings.batch_size_global} on CPU cores: its data alone take {needed / 2**30:.0f} GiB{where}, "
-            f"{available / 2**30:.1f} GiB of memory are available; type batch=global:{fits}"
-        )
+    fits = _multiple(settings.batch_size_global * available / (TAKEN * max(needed, 1)), settings.devices)
+    where = " of each machine" if settings.nodes > 1 else ""
+    _check(settings, f" on CPU cores{where}", "its data alone take", needed, available, "memory", fits)
 
 
 def fitting_batch(workload: type[Workload], settings: Settings, memory_bytes: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from suite.common import registry
@@ -20,17 +20,6 @@ Config = Mapping[str, Any]
 """The composed Hydra configuration as plain dicts and lists."""
 FIRST_WITH = {"fp32": (0, 0), "fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}
 """Compute capability of the first GPUs whose matrix units have a precision: Volta, Ampere."""
-
-
-@dataclass(frozen=True)
-class Values:
-    """The values of a hyperparameter set after the user's own and after scaling, and where each comes from."""
-
-    set_name: str
-    batch_size: int
-    lr_scaling: str
-    hyperparameters: Mapping[str, Json]
-    sources: Mapping[str, str]
 
 
 class Impossible(ValueError):
@@ -86,7 +75,7 @@ def resolve_settings(
     targets = _targets(workload, defaults, options)
     if config["update"]["kind"] == "async":
         _check_asynchronous(config, workload, framework, precision)
-    elsewhere = {*NOT_OPTIONS, *of_sets(workload.Options), *values.hyperparameters}
+    elsewhere = {*NOT_OPTIONS, *of_sets(workload.Options), *values["hyperparameters"]}
     decided = {
         "workload": workload.name,
         "framework": framework.name,
@@ -97,18 +86,14 @@ def resolve_settings(
         "threads_per_device": _threads_per_device(config, device, cores),
         "precision": precision,
         "linear": _linear(config, workload, framework, device, precision),
-        "batch_size_global": values.batch_size,
-        "lr_scaling": values.lr_scaling,
         "stop": (stop := _stop(config, profile, targets, defaults.stop)),
-        "max_epochs": values.hyperparameters.get("max_epochs") if stop == "target" else None,
+        "max_epochs": values["hyperparameters"].get("max_epochs") if stop == "target" else None,
         "dataset": dataset,
         "data_dir": "" if profile == "synthetic" else str(data_root() / dataset),
         "model": defaults.model,
         "variant": defaults.variant,
         "targets": targets,
-        "hyperparameter_set": values.set_name,
-        "hyperparameters": values.hyperparameters,
-        "hyperparameter_sources": values.sources,
+        **values,
         "options": {name: value for name, value in options.items() if name not in elsewhere},
     }
     return Settings(**{**_as_typed(config, decided), **decided})
@@ -369,8 +354,8 @@ def _threads_per_device(config: Config, device: str, cores: int) -> str:
 
 def _values(
     config: Config, workload: type[Workload], defaults: Defaults, options: Mapping[str, Json], framework: str
-) -> Values:
-    """The set with the user's own values on top, at the batch size that was asked for."""
+) -> dict[str, Json]:
+    """The settings that follow from a hyperparameter set with the user's own values on top, at the batch that was asked for."""
     name, sets = str(options.get("hyperparameter_set", "auto")), workload.named_sets()
     name = defaults.set_for(framework) if name == "auto" else name
     if name not in sets and (name or sets):
@@ -391,7 +376,8 @@ def _values(
         values["learning_rate"] *= factor
         origin = f"{scaling} scaling of {sources['learning_rate']} from batch {set_batch}"
         sources["learning_rate"] = f"derived: {origin}"
-    return Values(name, size, scaling, values, sources)
+    chosen_values = {"hyperparameters": values, "hyperparameter_sources": sources}
+    return {"batch_size_global": size, "lr_scaling": scaling, "hyperparameter_set": name, **chosen_values}
 
 
 def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:

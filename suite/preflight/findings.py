@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 
@@ -10,7 +11,7 @@ class Finding:
     """One topic: how it stands, and what to do about it."""
 
     level: str
-    """`ok`, `warning`, or `impossible`: no run can go well."""
+    """`ok`; `warning`: a run goes on, but its times or its end may suffer; `impossible`: no run can go well."""
     topic: str
     text: str
     do: str = ""
@@ -22,16 +23,4 @@ class Finding:
         return f"{self.topic}: {self.text}{f'; {self.do}' if self.do else ''}"
 
 
-def ok(topic: str, text: str) -> Finding:
-    """Nothing to do."""
-    return Finding("ok", topic, text)
-
-
-def warning(topic: str, text: str, do: str) -> Finding:
-    """A run goes on, but its times or its end may suffer."""
-    return Finding("warning", topic, text, do)
-
-
-def impossible(topic: str, text: str, do: str) -> Finding:
-    """No run can go well."""
-    return Finding("impossible", topic, text, do)
+ok, warning, impossible = (functools.partial(Finding, level) for level in ("ok", "warning", "impossible"))

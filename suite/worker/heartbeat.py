@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from suite.common.run_folder import beat_file
+from suite.common.run_folder import beat_path as beat_path
 from suite.common.runspec import write_atomically
 from workloads import files
 from workloads.api import Json
@@ -38,11 +38,6 @@ class Beat:
     status: str = ""
     """Set once, at the end: a status of `status.json`."""
     reason: str = ""
-
-
-def beat_path(folder: Path, process: int) -> Path:
-    """Where worker `process` of the run in `folder` writes its state."""
-    return folder / beat_file(process)
 
 
 class Heart:

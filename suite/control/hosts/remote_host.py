@@ -79,7 +79,7 @@ class RemoteHost:
 
     def _watch_machine(self, device: str) -> None:
         """Telemetry and topology, where the machine has this Python with its packages."""
-        words = [sys.executable, "-m", "suite.control.hosts.telemetry_main", str(self.folder), device]
+        words = [sys.executable, "-m", "suite.control.telemetry", str(self.folder), device]
         with contextlib.suppress(ValueError):
             self.link.call("start", name=WITNESS, arguments=words, variables=own_variables())
 

@@ -22,28 +22,21 @@ def submit(arguments: Sequence[str], configs: Sequence[Config], output: Path) ->
     """
     made = [folder for folder in (output, *output.parents) if not folder.exists()]
     output.mkdir(parents=True, exist_ok=True)
+    log, own, wrong = output / "slurm-%j.log", map(str, configs[0]["launch"]["sbatch"]), ""
+    words = ["sbatch", "--parsable", *_asked_for(configs), f"--output={log}", *own]
     try:
-        return _submit(arguments, configs, output)
-    except ValueError:
+        done = subprocess.run(words, input=script(arguments, output), capture_output=True, text=True, timeout=60)
+        if done.returncode != 0:
+            lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+            wrong = f"{lines[-1]}; the words for it are those of launch.sbatch=[…]"
+    except FileNotFoundError:
+        wrong = "sbatch is not installed here, and there is no allocation (salloc)"
+    except subprocess.TimeoutExpired:
+        wrong = "sbatch does not answer within 60 s"
+    if wrong:
         for folder in made:
             folder.rmdir()
-        raise
-
-
-def _submit(arguments: Sequence[str], configs: Sequence[Config], output: Path) -> list[str]:
-    log = output / "slurm-%j.log"
-    words = ["sbatch", "--parsable", *_asked_for(configs), f"--output={log}", *map(str, configs[0]["launch"]["sbatch"])]
-    try:
-        done = subprocess.run(
-            words, input=script(arguments, output), capture_output=True, text=True, timeout=60, check=False
-        )
-    except FileNotFoundError:
-        raise ValueError("launch=slurm: sbatch is not installed here, and there is no allocation (salloc)") from None
-    except subprocess.TimeoutExpired:
-        raise ValueError("launch=slurm: sbatch does not answer within 60 s") from None
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise ValueError(f"launch=slurm: {lines[-1]}; the words for it are those of launch.sbatch=[…]")
+        raise ValueError(f"launch=slurm: {wrong}")
     number = done.stdout.strip().partition(";")[0]
     followed = str(log).replace("%j", number)
     follow = [f"  squeue -j {number}", f"  tail -F {followed}", f"  scancel {number}"]

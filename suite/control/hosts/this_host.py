@@ -83,7 +83,7 @@ class ThisHost:
         """Wait until they have ended; what they wrote is here then."""
         started = [child.pid for child in self._children if child.poll() is None]
         known = [pid for pid in self._pids if self._shows_processes and processes.alive(pid)]
-        processes.end(processes.tree([*started, *known]))
+        processes.end_trees([*started, *known])
         children.run_ending(self._ending)
         for child in self._children:
             child.poll()  # reap

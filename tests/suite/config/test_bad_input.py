@@ -113,6 +113,7 @@ BESIDE_NCF = [
 ]  # fmt: skip
 BESIDE_TOY = [
     ("gpus=64", "type gpus="),
+    ("resume=true", "resume=true: which sweep? type output=FOLDER"),
     ("-m gpus=1,64", "oversubscribe=true"),
     ("gpus=2 batch=global:1 oversubscribe=true", "cannot be shared by 2 devices"),
     ("precision=bf16", "precision (for toy in plain)=bf16: allowed: fp32"),

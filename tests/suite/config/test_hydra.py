@@ -196,23 +196,6 @@ def test_the_tab_key_in_bash(tmp_path):
     assert run_suite_here(tmp_path, "-sc", "install=fish").returncode == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "count"),
-    [
-        (("seed=range(3,1)",), 0),
-        (("seed=range(0,1000000000)",), 10**9),
-        (("seed=range(0,1,0.0001)",), 10**4),
-        (("seed=range(0,40)", "gpus=1,2,4,8", "runs=range(1,8)"), 1120),
-        (("seed=range(0,1200)", "sweep.limit=1100"), 1200),
-    ],
-)
-def test_a_sweep_is_counted_before_it_is_made(words, count):
-    with pytest.raises(
-        ValueError, match=r"no value is in it" if not count else rf"^{count:,} jobs .*type sweep.limit={count}"
-    ):
-        compose(["-m", "workload=ncf", *words])
-
-
 def test_a_study_is_counted_too(tmp_path):
     (tmp_path / "study").mkdir()
     values = list(range(101))

@@ -16,14 +16,17 @@ HUGE = 10**400
     ("words", "said"),
     [
         ("seed=range(1,5,-1)", r"^seed=range\(1,5,-1\): no value is in it"),
-        ("workload.learning_rate=range(0.5,0.1,0.1)", "no value is in it"),
+        *[(f"{key}=range({ends})", "no value is in it") for key, ends in (("runs", "3,1"), ("runs", "0.5,0.1,0.1"))],
+        ("seed=range(0,1,0.0001)", r"^10,000 jobs"),
+        ("seed=range(0,40) gpus=1,2,4,8 runs=range(1,8)", r"^1,120 jobs .*type sweep.limit=1120"),
+        ("seed=range(0,1200) sweep.limit=1100", r"^1,200 jobs .*type sweep.limit=1200"),
         *[(f"seed=range({ends})", "it has no end") for ends in ("0,5,0", "0.0,5.0,0", "0,inf", "0,nan", "0,1e400")],
         (f"seed=range(0,{HUGE}) gpus=range(1,{HUGE})", r"^over 10\^15 jobs \(seed: over 10\^15 x gpus: over 10\^15\)"),
         *[(f"seed={kind}(range(0,1000000000))", "^1,000,000,000 jobs") for kind in ("shuffle", "sort")],
         ("seed=" + ",".join(map(str, range(1001))), "^1,001 jobs"),
         *[(f"sweep.limit={value}", f"^sweep.limit={value}: one whole number") for value in ("1,2", "0", "1e9", "")],
     ],
-    ids=range(15),
+    ids=range(19),
 )
 @pytest.mark.parametrize(
     "first", [("-m", *NCF), ("study=batch_size", "study.size=ci"), NCF], ids=["-m", "study", "one"]
@@ -45,6 +48,7 @@ def test_a_limit_in_a_file_comes_too_late_and_says_so(own):  # noqa: F811
     [
         ("gpus=1,2", "batch=global:1024,per_device:64", "seed=3,null", "workload.learning_rate=0.001,2e-3"),
         ("framework=pytorch,mxnet", "profile=demo,synthetic", "device=cpu", "seed=1,2"),
+        ("batch=global:1024,per_device:64", "launch=local,ssh", "launch.hosts=[a]", "gpus=1,2", "profile=demo"),
         ("workload=resnet50,ncf", "device=cpu", "gpus=1", "seed=1,2"),
         ("workload.target.BBOX=0.1,0.2", "workload=maskrcnn", "seed=1,2"),
         ("launch.hosts=['a','b'],['c']", "seed=1,2", "gpus=1"),

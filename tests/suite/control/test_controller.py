@@ -27,8 +27,15 @@ def one(*words):
     return job
 
 
-def test_what_is_typed_stands_in_the_name():
-    assert job_name(one("seed=3", "lr_scaling=none")) == "ncf-pytorch-demo-1dev-cpu-lr_scaling=none-seed=3"
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("seed=3", "lr_scaling=none"), "-lr_scaling=none-seed=3"),
+        (("system.cache_clear_command=[sudo,drop-caches]",), ""),
+    ],
+)
+def test_what_is_typed_stands_in_the_name_but_how_caches_are_cleared(words, name):
+    assert job_name(one(*words)) == f"ncf-pytorch-demo-1dev-cpu{name}"
 
 
 @pytest.mark.parametrize("long", ["a" * 300, "字" * 100], ids=["ascii", "wide"])
@@ -38,10 +45,6 @@ def test_jobs_that_differ_behind_the_cut_have_names_of_their_own(long):
     assert len(set(names)) == 2
     assert all(len(name.encode()) <= NAME_BYTES and name.startswith("ncf-pytorch-demo-1dev-cpu-wo") for name in names)
     assert job_name(replace(one(), overrides=words[0])) == names[0]
-
-
-def test_how_caches_are_cleared_is_not_in_the_name():
-    assert job_name(one("system.cache_clear_command=[sudo,drop-caches]")) == "ncf-pytorch-demo-1dev-cpu"
 
 
 def test_what_planning_notes_is_said_once_and_only_what_waits_for_data_is_planned_again(tmp_path, monkeypatch, capsys):

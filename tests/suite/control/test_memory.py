@@ -79,7 +79,7 @@ def test_several_machines_share_the_batch_and_have_their_own_memory(monkeypatch)
     check_inputs(kind(settings, kind.read_facts(settings)), nodes)
     large = replace(settings, batch_size_global=22_000)
     small = [replace(nodes[0], hardware={**hardware[0], "memory_bytes": GIB})]
-    with pytest.raises(ValueError, match="its data alone take 3 GiB of each machine"):
+    with pytest.raises(ValueError, match="on CPU cores of each machine: its data alone take 3 GiB"):
         check_inputs(kind(large, kind.read_facts(large)), small)
     run = SimpleNamespace(settings=settings, hardware={**hardware[0], "nodes": hardware})
     fitting = fitting_batch(kind, settings, 2 * 8 * GIB)

@@ -154,11 +154,6 @@ def test_resume_runs_exactly_what_is_missing(tmp_path):
     assert sorted(counts) == [("1", "2"), ("2", "2")], done.stdout
 
 
-def test_resume_without_a_folder_says_what_to_type(tmp_path):
-    done = run_suite_here(tmp_path, *TOY_RUN, "resume=true", toy=True, exits=2)
-    assert "type output=FOLDER" in done.stderr
-
-
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of 256 KiB."""

@@ -156,8 +156,10 @@ FOUR = ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
         (OF_CORES, {"devices": 8, "cores_per_device": 2}, 2, [["cpu"] * 4] * 2,
          [tuple(range(8)), tuple(range(10, 18))]),
         ((), {"cores": (2, 5), "devices": 4, "cores_per_device": 1}, 4, [["cpu"]] * 4, [(2,), (5,), (2,), (5,)]),
+        ((), {"cores": (4, 7, 9), "devices": 3, "cores_per_device": 1}, 1, [["cpu"] * 3], [(4, 7, 9)]),
     ],
-    ids=["each", "a whole host", "not the first", "alone", "alone whole", "cores", "cores of a host", "shared in turn"],
+    ids=["each", "a whole host", "not the first", "alone", "alone whole", "cores", "cores of a host", "shared in turn",
+         "alone, all"],
 )  # fmt: skip
 def test_devices_and_cores_are_numbered_as_the_host_does(hosts, changes, processes, devices, cores):
     run = make_run(hosts, **changes)

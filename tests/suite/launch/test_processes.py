@@ -1,40 +1,45 @@
 """Trees of processes, of which one may belong to another user."""
 
+import os
 import subprocess
-import sys
 
-import psutil
 import pytest
 
 from suite.launch import processes
 
 
-def denied(*_, **__):
-    raise psutil.AccessDenied
-
-
 @pytest.fixture
 def pair():
-    both = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) for _ in range(2)]
-    yield both
-    for child in both:
-        child.kill()
-        child.wait()
+    """Two processes with a child each."""
+    both = [subprocess.Popen(["sh", "-c", "sleep 60 & echo; exec sleep 60"], stdout=subprocess.PIPE) for _ in range(2)]
+    for one in both:
+        one.stdout.readline()
+    yield [one.pid for one in both]
+    processes.end_trees(one.pid for one in both)
+    for one in both:
+        one.wait()
 
 
 def test_one_that_may_not_be_ended_leaves_nobody_else_running(pair, monkeypatch):
+    foreign, own = pair
+    children, kill = [pid for parent in pair for pid in processes.descendants(parent)], os.kill
+
+    def denied(pid, number):
+        if pid == foreign:
+            raise PermissionError
+        kill(pid, number)
+
     monkeypatch.setattr(processes, "GRACE_SECONDS", 0.2)
-    foreign, own = (psutil.Process(child.pid) for child in pair)
-    foreign.terminate = foreign.kill = denied
-    processes.end([foreign, own])
-    assert [processes.alive(child.pid) for child in pair] == [True, False]
+    monkeypatch.setattr(os, "kill", denied)
+    processes.end_trees(pair)
+    assert len(children) == 2
+    assert [processes.alive(pid) for pid in (foreign, own, *children)] == [True, False, False, False]
 
 
-def test_a_tree_holds_what_may_be_seen_of_it(pair, monkeypatch):
-    monkeypatch.setattr(psutil.Process, "children", denied)
-    assert [process.pid for process in processes.tree(child.pid for child in pair)] == [child.pid for child in pair]
-
-
-def test_one_that_may_not_be_looked_at_is_there(pair, monkeypatch):
-    monkeypatch.setattr(psutil.Process, "status", denied)
-    assert processes.alive(pair[0].pid)
+def test_a_later_process_of_the_same_id_is_another_one(pair, monkeypatch):
+    look, looks = processes._look, iter(range(1000))
+    with monkeypatch.context() as patch:
+        patch.setattr(processes, "_look", lambda pid: look(pid)._replace(started=str(next(looks))))
+        patch.setattr(processes, "descendants", lambda pid: [])
+        processes.end_trees(pair)
+    assert all(map(processes.alive, pair))

@@ -1,12 +1,10 @@
 """What the controller decides: devices, cores, batch, learning rate, sources, deviations."""
 
 import os
-from types import SimpleNamespace
 
 import pytest
 
 from suite.common import registry
-from suite.launch.base import place_of
 from suite.machine import devices
 from suite.plan.settings import resolve_settings
 from tests.helpers import composed
@@ -92,17 +90,8 @@ def test_what_leaves_the_closed_rules():
     ]
 
 
-def test_cores_are_shared_out_without_overlap():
+def test_all_cores_may_be_one_device():
     assert settings_of("profile=demo", "cpu.cores_per_device=all").cores_per_device == len(os.sched_getaffinity(0))
-    settings = settings_of("profile=demo", "gpus=3", "oversubscribe=true")
-    run = SimpleNamespace(settings=settings, cores=(4, 7, 9), hosts=())
-    places = [place_of(run, process, 3) for process in range(3)]
-    assert [place.cores for place in places] == [(4,), (7,), (9,)]
-    assert [list(place.replicas) for place in places] == [[0], [1], [2]]
-    whole = place_of(run, 0, 1)
-    assert (whole.cores, whole.devices) == ((4, 7, 9), ("cpu", "cpu", "cpu"))
-    run.cores = (4, 7)
-    assert [place_of(run, process, 3).cores for process in range(3)] == [(4,), (7,), (4,)]
 
 
 def test_this_machine(monkeypatch):

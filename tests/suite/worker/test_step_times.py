@@ -70,22 +70,16 @@ def test_a_device_with_a_clock_of_its_own_is_asked(tmp_path):
     }
 
 
-def test_statistics_are_those_of_numpy():
-    times = StepTimes()
-    times.seconds += [value / 1e3 for value in range(1, 101)]
-    values = np.arange(1, 101.0)
+@pytest.mark.parametrize("count", [1, 100])
+def test_statistics_are_those_of_numpy(count):
+    """Of one step there is no deviation."""
+    times, values = StepTimes(), np.arange(1.0, count + 1)
+    times.seconds += list(values / 1e3)
     found = times.statistics()
-    assert found["mean_ms"] == 50.5
-    assert found["sd_ms"] == pytest.approx(values.std(ddof=1), rel=1e-6)
-    assert (found["median_ms"], found["p90_ms"], found["p99_ms"]) == (50.5, 90.1, 99.01)
-
-
-def test_one_step_has_no_deviation():
-    times = StepTimes()
-    times.seconds.append(0.25)
-    found = times.statistics()
-    assert found["sd_ms"] is None
-    assert found["mean_ms"] == found["p99_ms"] == 250.0
+    of_numpy = {"mean_ms": values.mean(), "median_ms": np.median(values), "p90_ms": np.quantile(values, 0.9)}
+    assert {name: found[name] for name in of_numpy} == pytest.approx(of_numpy)
+    assert found["p99_ms"] == {1: 1.0, 100: 99.01}[count]
+    assert found["sd_ms"] == (None if count == 1 else pytest.approx(values.std(ddof=1), rel=1e-6))
 
 
 def test_waiting_for_data_is_not_in_a_step():
