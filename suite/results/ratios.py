@@ -242,16 +242,6 @@ def speedups(results: Iterable[Result], intervals: bool = False) -> dict[int, Ra
     }
 
 
-def pairs(results: Iterable[Result], intervals: bool = True) -> list[Ratio]:
-    """The ratio of every pair of device counts within a series, fewest devices first."""
-    return [
-        ratio(before, after, intervals)
-        for family in families(results)
-        for chain in chains(family)
-        for before, after in itertools.combinations(chain, 2)
-    ]
-
-
 def _why_no_interval(row: Result) -> str:
     """Why the runs of a result are not enough for an interval; empty if they are."""
     where = f"on {devices_text(row.devices or 0, row.nodes)}"

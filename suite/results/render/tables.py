@@ -56,7 +56,6 @@ _HEADINGS: Mapping[str, str] = {
     "signed_error": "error",
     "throughput": "= throughput",
     "efficiency": "× efficiency",
-    "of_linear_share": "of linear",
 }
 """Column to its heading; any other is called by its words (suite.results.identity.label)."""
 _OF_A_MATRIX = ("seconds", "samples_per_second", "speedup", "cost")

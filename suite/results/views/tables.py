@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from suite.results.columns import Result, Timed, timed
@@ -75,7 +76,8 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
     if len(ours) < len(results):
         above_all.append(f"Left out: {len(results) - len(ours)} results without a time to target (suite report).")
     sections += _table_7(every, single)
-    return View("Time to target and speedup", tuple(sections), frame_of(data + every), tuple(above_all))
+    pairs = [{name: value for name, value in row.items() if name != "notes"} for row in every]
+    return View("Time to target and speedup", tuple(sections), frame_of(data + pairs), tuple(above_all))
 
 
 def printed_speedups() -> dict[tuple[str, int, int], float]:
@@ -136,21 +138,38 @@ def _results(name: str, group: Sequence[Sequence[Timed]], words: Mapping[int, st
 
 def _speedups(name: str, words: str, series: Sequence[Result], printed: Mapping[Any, float]) -> Iterator[Line]:
     for both in itertools.combinations(series, 2):
-        pair, place = ratio(*both), (both[0].workload, both[0].devices, both[1].devices)
-        value, total = printed.get(place) if both[0].round == ARTICLE else None, pair.total or 0.0
-        wrong = value is not None and abs(total / value - 1) > SAME_AS_PRINTED
-        flags = (*([f"{value:g} printed, {total:.2f} by its own tables"] if wrong else []), *pair.flags)
-        line: Line = {"table": SUMMARY_TABLE, "workload": place[0], "series": name, "differs_in": words}
-        line |= {"profile": both[0].profile, "labels": merged_labels(both), "places": pair.places}
-        line |= {"from_fewest": both[0] is series[0], "devices_from": place[1], "devices_to": place[2]}
-        line |= {
-            f"batch_size_global_{end}": row.batch_size_global for end, row in zip(("from", "to"), both, strict=True)
-        }
-        line |= {key: getattr(pair, key) for key in ("scaling", "throughput", "efficiency", "scaling_efficiency")}
-        line |= {"speedup": pair.total}
-        line |= {f"interval_{part}": getattr(pair.interval, part, None) for part in ("low", "high", "level")}
-        line |= {"no_interval": pair.no_interval, "in_words": pair.words, "flags": flags}
-        yield line | {"speedup_printed": value}
+        yield _speedup(both, printed) | {"series": name, "differs_in": words, "from_fewest": both[0] is series[0]}
+
+
+def _speedup(both: tuple[Result, Result], printed: Mapping[Any, float]) -> Line:
+    pair, place = ratio(*both), (both[0].workload, both[0].devices, both[1].devices)
+    value, total = printed.get(place) if both[0].round == ARTICLE else None, pair.total or 0.0
+    wrong = value is not None and abs(total / value - 1) > SAME_AS_PRINTED
+    flags = (*([f"{value:g} printed, {total:.2f} by its own tables"] if wrong else []), *pair.flags)
+    line: Line = {"table": SUMMARY_TABLE, "workload": place[0], "series": "", "differs_in": ""}
+    line |= {"profile": both[0].profile, "labels": merged_labels(both), "places": pair.places}
+    line |= {"from_fewest": False, "devices_from": place[1], "devices_to": place[2]}
+    line |= {f"batch_size_global_{end}": row.batch_size_global for end, row in zip(("from", "to"), both, strict=True)}
+    line |= {key: getattr(pair, key) for key in ("scaling", "throughput", "efficiency", "scaling_efficiency")}
+    line |= {"speedup": pair.total}
+    line |= {f"interval_{end}": getattr(pair.interval, end, None) for end in ("low", "high")}
+    line |= {"no_interval": pair.no_interval, "in_words": pair.words, "flags": flags, "speedup_printed": value}
+    return line | {"notes": (*flags, pair.no_interval)}
+
+
+def pairs_section(results: Sequence[Result], most: int) -> Section | None:
+    """Every pair of device counts within the series of `results`, at most so many; None without one."""
+    group = families(results)
+    words = _words(group)
+    both = [pair for family in group for series in chains(family) for pair in itertools.combinations(series, 2)]
+    rows = [_speedup(pair, {}) | {"differs_in": words[id(pair[0])]} for pair in both[:most]]
+    more = (f"and {len(both) - most} more pairs",) if len(both) > most else ()
+    return replace(_pairs("", rows, more), of=tuple(both[:most])) if rows else None
+
+
+def _pairs(title: str, rows: Sequence[Line], more: tuple[str, ...] = (), above: tuple[str, ...] = ()) -> Section:
+    said = (f"{_joined(row['differs_in'], row['places'])}: {row['in_words']}" for row in rows)
+    return _section(title, rows, _FACTORS, above, (*said, *more))
 
 
 def _table_7(every: Sequence[Line], single: Sequence[tuple[str, Timed]]) -> Iterator[Section]:
@@ -166,9 +185,7 @@ def _table_7(every: Sequence[Line], single: Sequence[tuple[str, Timed]]) -> Iter
         yield _section(f"Table {SUMMARY_TABLE}. Speedup over the fewest devices", lines.values(), list(line))
     above: tuple[str, ...] = _EXPLAINED
     for name, members in itertools.groupby(every, key=lambda row: row["series"]):
-        rows = [row | {"notes": (*row["flags"], row["no_interval"])} for row in members]
-        said = tuple(f"{_joined(row['differs_in'], row['places'])}: {row['in_words']}" for row in rows)
-        yield _section(f"Every pair of device counts: {name}", rows, _FACTORS, above, said)
+        yield _pairs(f"Every pair of device counts: {name}", [*members], above=above)
         above = ()
     if single:
         only = tuple(f"{name}: {devices_text(row.devices)} only" for name, row in single)

@@ -1,8 +1,10 @@
 """Results from a few numbers, without a log; and logs over devices."""
 
+from itertools import chain, combinations
 from types import SimpleNamespace
 
 from suite.results.columns import OURS, RunRow, records
+from suite.results.ratios import chains, families, ratio
 from suite.results.scores import results_of
 from testing.fake_logs import write_run
 
@@ -30,6 +32,12 @@ def make_result(devices=1, runs=((100.0, 10.0),), failed=0, **changed):
     lost = make_runs(devices, [(None, None)] * failed, **changed | {"succeeded": False, "status": "aborted"})
     (result,) = results_of([*make_runs(devices, runs, **changed), *lost])
     return result
+
+
+def pairs(results, intervals=True):
+    """The ratio of every pair of device counts within a series of results."""
+    of_series = (combinations(series, 2) for family in families(results) for series in chains(family))
+    return [ratio(*both, intervals) for both in chain.from_iterable(of_series)]
 
 
 def lines(table):

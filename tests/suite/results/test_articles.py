@@ -4,9 +4,9 @@ import pytest
 
 from suite.results.fits import fit_steps
 from suite.results.published import ARTICLE, csv_rows
-from suite.results.ratios import pairs
 from suite.results.scores import find_published
 from suite.results.views.tables import printed_speedups
+from tests.suite.results.rows import pairs
 
 KERAS, FOUR_GPUS, NVLINK = (
     f"article: {name}" for name in ("Keras and TensorFlow on DGX-1", "GTX 1080", "DGX-1 with NVLink")

@@ -13,13 +13,13 @@ from suite.common.paths import PROJECT
 from suite.common.registry import load_workload
 from suite.results.columns import Result, RunRow
 from suite.results.names import WORKLOADS, workload_name
-from suite.results.ratios import families, pairs, ratio, speedups
+from suite.results.ratios import families, ratio, speedups
 from suite.results.scores import FIRST_CONVERGED, measured, merged_labels, result_rows, score, titles
 from suite.results.table import table
 from suite.results.targets import RUNS_REQUIRED
 from testing.fake_logs import write_run
 from tests.helpers import examples
-from tests.suite.results.rows import make_result
+from tests.suite.results.rows import make_result, pairs
 
 PUBLISHED = PROJECT / "logs" / "published"
 ORIGINAL = PROJECT.parent / "shared" / "published"

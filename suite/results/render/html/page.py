@@ -21,7 +21,6 @@ from suite.results.columns import Result, RunRow, rows
 from suite.results.identity import differences, label, value_text
 from suite.results.predict.systems import measured_links
 from suite.results.price import Prices
-from suite.results.ratios import pairs
 from suite.results.render.document import document
 from suite.results.render.html import charts, scaling, vega
 from suite.results.render.html.curves import TableCharts, table_charts
@@ -29,7 +28,7 @@ from suite.results.render.html.runs import MAX_RUNS, run_views
 from suite.results.render.html.studies import all_reduce_charts, study_charts
 from suite.results.render.html.told import FACETS, Told
 from suite.results.render.tables import text_table
-from suite.results.scores import figure, labels, result_rows, shared_labels
+from suite.results.scores import figure, labels, result_rows
 from suite.results.targets import targets_text
 from suite.results.text import clean
 from suite.results.views import report, study
@@ -38,6 +37,7 @@ from suite.results.views.all_reduce import TITLE as ALL_REDUCE
 from suite.results.views.headlines import headlines
 from suite.results.views.overview import is_reference, published_overview
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
+from suite.results.views.tables import pairs_section
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 MAX_DRAWN_TABLES = 20  # Tables with figures: each takes about a second and 100 kB
 MAX_DATA_BYTES = 2 << 20  # Largest table that the page carries as CSV: browsers refuse longer links
 MAX_PAIRS = 60  # Most rows of a table of speedups
-_MAX_INTERVALS = 40  # Tables with more rows get no intervals: pairs grow with the square of the rows
 _MAX_ROWS = 2_000  # Rows of one table
 # Differences from a published result that are named.
 _FOOTNOTES = ("profile", "targets", "clock", "precision", "device_name", "framework", "stop", "mode", "round")
@@ -205,7 +204,8 @@ def _page(
     charts_of[ALL_REDUCE] = all_reduce_charts(results, slots)
     blocks += _blocks(told, published_overview(theirs, prices), {})
     for block in _blocks(told, view.sections, charts_of):
-        block["speedups"] = _speedups(told, tables.get(block["title"], ()))
+        if (pairs := pairs_section(tables.get(block["title"], ()), MAX_PAIRS)) is not None:
+            block["speedups"] = _part(told, pairs)
         blocks.append(block)
     if rates := [chart for one in drawn for chart in one.rates]:
         blocks.append(_block(told, Section("While they ran"), rates))
@@ -271,29 +271,6 @@ def _part(told: Told, section: Section) -> dict[str, Any]:
         "commands": section.commands,
         "below": (*section.below, *([f"and {more} more rows"] if more else [])),
     }
-
-
-def _speedups(told: Told, table: Sequence[Result]) -> dict[str, Any] | None:
-    """The ratio of every pair of device counts within a series; None if there is none."""
-    known = [pair for pair in pairs(table, intervals=len(table) <= _MAX_INTERVALS) if pair.value is not None]
-    if not known:
-        return None
-    lines, names = list[dict[str, Any]](), charts.result_names([pair.before for pair in known])
-    shared = shared_labels(table)
-    for name, pair in zip(names[:MAX_PAIRS], known, strict=False):
-        row: dict[str, Any] = {"series": name, "devices": pair.places}
-        figures = {"speedup": pair.total, "throughput": pair.throughput, "efficiency": pair.efficiency}
-        for (column, value), interval in zip(figures.items(), pair.intervals, strict=True):
-            ends = (None, None) if interval is None else (interval.low, interval.high)
-            row |= {column: value, f"{column}_low": ends[0], f"{column}_high": ends[1]}
-        row |= {"of_linear_share": pair.scaling_efficiency, "scaling": pair.scaling, "in words": pair.words}
-        own = [text for text in labels(pair.after) if text not in shared]
-        why = f"no interval: {pair.no_interval}" if pair.no_interval else ""
-        lines.append({**row, "notes": (why, *pair.flags, *own)})
-    more = (f"and {len(known) - MAX_PAIRS} more pairs",) if len(known) > MAX_PAIRS else ()
-    of = tuple((pair.before, pair.after) for pair in known[:MAX_PAIRS])
-    shown = without_empty(frame_of(lines), ("devices",))
-    return _part(told, Section("Speedups decomposed", table=shown, below=more, of=of))
 
 
 def _beside(ours: Sequence[Result], theirs: Sequence[Result]) -> Section:
