@@ -25,7 +25,7 @@ from suite.agent.wire import Message, Wire, packed, unpacked
 from suite.common.run_folder import RUN_FILE, is_beat
 from suite.launch import children, network, processes
 from suite.launch.scratch import Scratch
-from suite.machine import cgroups, exhaustion
+from suite.machine import cgroups, disks, exhaustion
 from workloads import files
 
 TICK_SECONDS = 0.1
@@ -88,7 +88,7 @@ class Agent:
         for name, code in exits.items():
             if code is not None:
                 self._told_exits.add(name)
-                self.wire.send(exit=name, code=code)
+                self.wire.send(exit=name, code=code, full=disks.full(self.folder) if code and self.folder else "")
         if gone:
             self._gone |= set(gone)
             self.wire.send(gone=gone)

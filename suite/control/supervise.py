@@ -95,7 +95,7 @@ class Supervisor:
 
     def _end(self, status: RunStatus) -> RunStatus:
         """End all processes and file the reason, with what to do about it."""
-        full = disks.full(self.folder) if status.status in ("failed", "rank_died") else ""  # before anything is removed
+        full = self._full_disk() if status.status in ("failed", "rank_died") else ""  # before anything is removed
         self._end_tree()
         if status.status == "oom":
             status = replace(status, reason=f"{status.reason}; {memory.batch_advice(self.run_spec)}")
@@ -108,6 +108,10 @@ class Supervisor:
             telemetry.stop()
         self._tell_condition(beats)
         return status
+
+    def _full_disk(self) -> str:
+        """Here or on another machine."""
+        return disks.full(self.folder) or next(filter(None, (control.full_disk() for control in self.watch.controls)), "")
 
     def _tell_condition(self, beats: list[Beat | None]) -> None:
         """Write into the log how much of the machine the run got."""

@@ -69,7 +69,7 @@ def test_files_come_as_they_are_written(tmp_path):
         writer = [*SLEEPER[:3], "import sys; print('x' * 300_000); sys.exit(3)"]
         link.call("start", name="worker-0", arguments=writer, variables={})
         wait_until("exit", lambda: link.listen(0.1) or [message for message in taken if "exit" in message])
-        assert {"exit": "worker-0", "code": 3} in taken
+        assert {"exit": "worker-0", "code": 3, "full": ""} in taken
         with open(os.path.join(folder, ".worker-0.json"), "w") as beat:
             beat.write('{"pid": 1}')
         with open(os.path.join(folder, ".note"), "w"):
@@ -81,7 +81,7 @@ def test_files_come_as_they_are_written(tmp_path):
     assert b"".join(unpacked(message["data"]) for message in parts) == b"x" * 300_000 + b"\n"
     assert {"file": ".worker-0.json", "whole": '{"pid": 1}'} in taken
     assert {"file": ".note", "at": 0, "data": ""} in taken
-    assert taken.index(parts[-1]) < taken.index({"exit": "worker-0", "code": 3})
+    assert taken.index(parts[-1]) < taken.index({"exit": "worker-0", "code": 3, "full": ""})
     assert not [message for message in taken if message.get("file") in ("run.json", "facts-x.npy")]
 
 

@@ -268,6 +268,31 @@ def test_a_fault_is_named_and_nothing_is_left(two, folder, way, kind):
         assert controller.client.wait(240) == 1
 
 
+@pytest.fixture
+def on_a_small_disk(two):
+    """Words before a command, by which node2 keeps the files of a run where there is hardly any room; they fill it up to so
+    many bytes."""
+    node, place = two["node2"], "/run/small"
+    node.run(["sh", "-ec", 'mkdir -p "$0" && mount -t tmpfs -o size=1m,mode=1777 none "$0"', place])
+    export = f'[ "$(hostname)" = node2 ] && export TMPDIR={place}; SUITE_LAUNCH_TOKEN=secret exec "$0" "$@"'
+
+    def words(left_bytes):
+        node.run(["sh", "-c", f"head -c {(1 << 20) - left_bytes} /dev/zero > {place}/filled"], check=False)
+        return (*WAYS["external"][0], "sh", "-c", export)
+
+    yield words
+    node.run(["umount", "--lazy", place])
+
+
+@pytest.mark.full
+def test_a_disk_without_room_on_one_machine_is_named_at_the_start(two, folder, on_a_small_disk):
+    done = run(two, folder, *TOY_RUN, "gpus=2", "nodes=2", "launch=external", before=on_a_small_disk(8192))
+    assert done.returncode in (1, 2), done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert re.search("node2.*no space left", done.stdout + done.stderr, re.IGNORECASE), done.stdout + done.stderr
+    clean(two)
+
+
 @pytest.mark.full
 def test_agents_killed_at_any_moment_leave_nothing_and_a_run_that_is_done_again(two, folder):
     rng = random.Random(1)
