@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common.data.mapped import mapped
+from workloads.common.arrays import mapped, rows_of
 
 TYPES = {"object_ends": "int64", "box": "float32", "class": "int32"}
 
@@ -35,10 +35,8 @@ class Objects:
         Returns boxes (m, 4) left, top, right, bottom in shares of the image, classes (m,), and where the objects of each image
         end (b,).
         """
-        starts = np.where(images > 0, self.ends[images - 1], 0)
-        counts = self.ends[images] - starts
-        ends = np.cumsum(counts)
-        rows = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
+        rows, ends = rows_of(self.ends, images)
+        counts = np.diff(ends, prepend=0)
         box = self.box[rows].astype(np.float64)
         box[:, 2:] += box[:, :2]
         box[:, 0::2] /= np.repeat(np.asarray(widths, np.float64), counts)[:, None]
@@ -86,5 +84,5 @@ def write_arrays(folder: Path, split: str, arrays: Mapping[str, npt.NDArray[Any]
 
 
 def open_array(folder: Path, split: str, name: str, dtype: str, count: int) -> npt.NDArray[Any]:
-    """Map `SPLIT_NAME.npy`. Raises ValueError naming the file if it is missing, or no array of so many numbers of that type."""
+    """Map `SPLIT_NAME.npy` (`mapped`)."""
     return mapped(folder / f"{split}_{name}.npy", dtype, count)

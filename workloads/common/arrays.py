@@ -1,0 +1,32 @@
+"""Arrays of prepared data: mapped into memory, and ragged ones, groups of rows end to end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def mapped(path: Path, dtype: str | tuple[str, ...], count: int | None = None) -> npt.NDArray[Any]:
+    """Map an .npy file. Raises ValueError naming it if it is missing, or no array (count,) of that type, or of one of several;
+    `count` None: of any shape."""
+    dtypes = (dtype,) if isinstance(dtype, str) else dtype
+    try:
+        array = np.load(path, mmap_mode="r" if count != 0 else None, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
+    if str(array.dtype) not in dtypes or (count is not None and array.shape != (count,)):
+        wanted = " or ".join(dtypes) + ("" if count is None else f" ({count},)")
+        raise ValueError(f"{path}: {array.dtype} {array.shape} instead of {wanted}; prepare the data again")
+    return np.asarray(array.view(np.ndarray))
+
+
+def rows_of(ends: npt.NDArray[np.int64], groups: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
+    """Rows of some groups, of which group g has rows ends[g - 1] … ends[g] - 1; and where the rows of each taken one end."""
+    starts = np.where(groups > 0, ends[groups - 1], 0) if len(ends) else np.zeros(0, np.int64)
+    counts = ends[groups] - starts
+    taken_ends = np.cumsum(counts)
+    total = int(taken_ends[-1]) if len(taken_ends) else 0
+    return np.arange(total) + np.repeat(starts - (taken_ends - counts), counts), taken_ends
