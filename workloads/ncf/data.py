@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.api import Array, Batch, Facts, Place, Settings, options_as
+from workloads.common.arrays import mapped
 from workloads.common.cores import own_cores
-from workloads.common.data.mapped import mapped
 from workloads.common.data.prefetch import Prefetch
 from workloads.common.randomness import CHUNK, Permutation, stream
 from workloads.ncf.facts import published_facts, read_facts

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.arrays import rows_of
 from workloads.common.coco.objects import open_array, write_arrays
-from workloads.common.data.mapped import rows_of
 
 Float32s = npt.NDArray[np.float32]
 Int64s = npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common.data.mapped import mapped, rows_of
+from workloads.common.arrays import mapped, rows_of
 
 TYPES = {"object_ends": "int64", "box": "float32", "class": "int32"}
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common.data.mapped import mapped
+from workloads.common.arrays import mapped
 from workloads.common.manifest import Manifest
 
 TYPES = {"names": "uint8", "ends": "int64", "label": "int32", "width": "int32", "height": "int32", "bytes": "int64"}

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.arrays import mapped
 from workloads.common.data import lines
 from workloads.common.data.lines import read_lines
-from workloads.common.data.mapped import mapped
 from workloads.common.text import encoding, subtokens
 from workloads.common.text.encoding import Encoded, id_type, read_vocabulary
 from workloads.common.text.subtokens import Subtokeniser

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from workloads.api import Array, Facts, Json, Place, Settings
 from workloads.common import manifest as manifests
+from workloads.common.arrays import rows_of
 from workloads.common.coco import masks, objects
 from workloads.common.coco.masks import Polygons
-from workloads.common.data.mapped import rows_of
 from workloads.common.images import index
 from workloads.common.images.counts import Shape
 from workloads.common.images.index import ImageIndex

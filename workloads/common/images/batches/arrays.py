@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from workloads.api import Array, Facts, Place, Settings
 from workloads.common import manifest as manifests
-from workloads.common.data.mapped import mapped
+from workloads.common.arrays import mapped
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.jpeg import Reader
 from workloads.common.images.sharded import Begun, ImageData, ImageJob, UInt8s

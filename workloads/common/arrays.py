@@ -9,18 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 
-def mapped(path: Path, dtype: str | tuple[str, ...], length: int | None = None) -> npt.NDArray[Any]:
-    """The array of a .npy file, of one of the types; `length`: it has one dimension, and so many numbers.
-
-    Raises ValueError naming the file if it is missing or something else, and saying that the data are to be prepared again.
-    """
+def mapped(path: Path, dtype: str | tuple[str, ...], count: int | None = None) -> npt.NDArray[Any]:
+    """Map an .npy file. Raises ValueError naming it if it is missing, or no array (count,) of that type, or of one of several;
+    `count` None: of any shape."""
     dtypes = (dtype,) if isinstance(dtype, str) else dtype
     try:
-        array = np.load(path, mmap_mode="r" if length != 0 else None, allow_pickle=False)
+        array = np.load(path, mmap_mode="r" if count != 0 else None, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
-    if str(array.dtype) not in dtypes or (length is not None and array.shape != (length,)):
-        wanted = " or ".join(dtypes) + ("" if length is None else f" ({length},)")
+    if str(array.dtype) not in dtypes or (count is not None and array.shape != (count,)):
+        wanted = " or ".join(dtypes) + ("" if count is None else f" ({count},)")
         raise ValueError(f"{path}: {array.dtype} {array.shape} instead of {wanted}; prepare the data again")
     return np.asarray(array.view(np.ndarray))
 
