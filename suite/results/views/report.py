@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import OURS, Result, rows
-from suite.results.identity import HYPERPARAMETERS, facts, label, told_apart, usual_words, value_text
+from suite.results.identity import HYPERPARAMETERS, distinguishing_words, facts, label, usual_words, value_text
 from suite.results.logs.record import RunSettings
 from suite.results.names import data_text, workload_name
 from suite.results.price import Prices
@@ -121,7 +121,7 @@ def results_section(
     varying, above = _fields(table, kin, leaves)
     look = [(row.framework, *(repr(getattr(row, name)) for name in varying)) for row in table]
     shown_alone = (*varying, "labels", "deviations", "devices", "nodes")
-    words = told_apart(table, look, shown_alone)
+    words = distinguishing_words(table, look, shown_alone)
     usual = usual_words(table, words, shown_alone) if first.profile else ""
     above += [f"rows that do not say otherwise: {usual}"] if usual else []
     over, shared = speedups(table, intervals=True), shared_labels(table)
