@@ -166,32 +166,36 @@ def own_words(
     """
     every = [facts(row) for row in rows]
     out = set().union(*(_left_out(row, aside) for row in rows))
-    names = dict.fromkeys(name for facts_of_row in every for name in facts_of_row if not _is_out(name, out))
-    varying = [name for name in names if len({_plain(facts_of_row.get(name)) for facts_of_row in every}) > 1]
-    varying = [name for name in varying if name not in _DERIVED] or varying
-    pairs = {(facts_of_row.get("batch_rule"), facts_of_row.get("batch_size_global")) for facts_of_row in every}
-    if "batch_rule" in varying and len(pairs) == len({rule for rule, _ in pairs}):  # which says it all
-        varying = [name for name in varying if name != "batch_size_global"]
+    differing = [name for name in varying(rows) if not _is_out(name, out)]
+    differing = [name for name in differing if name not in _DERIVED] or differing
+    pairs = {(one.get("batch_rule"), one.get("batch_size_global")) for one in every}
+    if "batch_rule" in differing and len(pairs) == len({rule for rule, _ in pairs}):  # which says it all
+        differing = [name for name in differing if name != "batch_size_global"]
     texts = {
-        name: [
-            value_text(name, facts_of_row.get(name), row, 1000) for facts_of_row, row in zip(every, rows, strict=True)
-        ]
-        for name in varying
+        name: [value_text(name, one.get(name), row, 1000) for one, row in zip(every, rows, strict=True)]
+        for name in differing
     }
-    for name in varying[::-1] if fewest else ():  # hyperparameters first
-        rest = [other for other in varying if other != name]
-        telling = rest
-        if name.startswith("batch"):  # which was typed, and hyperparameters may follow from it
-            telling = [other for other in rest if not other.startswith(HYPERPARAMETERS)]
-        if telling and len(set(zip(*(texts[other] for other in telling), strict=True))) == len(rows):
-            varying = rest
+    if fewest:
+        differing = _fewest(differing, texts)
     short = {name: shortened(values, 40) for name, values in texts.items()}
-    usual = {name: None if name in always else _usual(short[name]) for name in varying}
+    usual = {name: None if name in always else _usual(short[name]) for name in differing}
     named = (
-        [f"{label(name)} {short[name][place]}" for name in varying if short[name][place] != usual[name]]
+        [f"{label(name)} {short[name][place]}" for name in differing if short[name][place] != usual[name]]
         for place in range(len(rows))
     )
     return shortened([", ".join(words) for words in named], limit)
+
+
+def _fewest(names: Sequence[str], texts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Of the names those that are needed to tell the rows apart, hyperparameters left out first."""
+    kept = list(names)
+    for name in names[::-1]:
+        rest = telling = [other for other in kept if other != name]
+        if name.startswith("batch"):  # which was typed, and hyperparameters may follow from it
+            telling = [other for other in rest if not other.startswith(HYPERPARAMETERS)]
+        if telling and len(set(zip(*(texts[other] for other in telling), strict=True))) == len(texts[name]):
+            kept = rest
+    return kept
 
 
 def _usual(values: Sequence[str]) -> str | None:
@@ -200,28 +204,28 @@ def _usual(values: Sequence[str]) -> str | None:
     return usual if most > max([1, *(count for _, count in others)]) else None
 
 
-def told_apart(
+def distinguishing_words(
     rows: Iterable[Row],
-    look: Sequence[Hashable],
-    shown: Sequence[str] = (),
+    groups: Sequence[Hashable],
+    columns: Sequence[str] = (),
     aside: Sequence[str] = (),
     fewest: bool = False,
 ) -> list[str]:
-    """For each row in what it differs from those with an equal `look`, the columns `shown` aside: tables have those.
+    """For each row in what it differs from those of its group; what tables have as `columns` is not named.
 
-    `fewest`: in no more words than are needed."""
-    alike: dict[Hashable, list[Row]] = {}
-    for row, one in zip(rows, look, strict=True):
-        first = alike.setdefault(one, [row])[0]
-        alike[one].append(replace(row, **{name: getattr(first, name) for name in shown}))
-    words = {one: iter(own_words(members[1:], *aside, fewest=fewest)) for one, members in alike.items()}
-    return [next(words[one]) for one in look]
+    `groups`: of each row what those have in common that would look alike. `fewest`: in no more words than are needed."""
+    members: dict[Hashable, list[Row]] = {}
+    for row, group in zip(rows, groups, strict=True):
+        first = members.setdefault(group, [row])[0]
+        members[group].append(replace(row, **{name: getattr(first, name) for name in columns}))
+    words = {group: iter(own_words(alike[1:], *aside, fewest=fewest)) for group, alike in members.items()}
+    return [next(words[group]) for group in groups]
 
 
-def usual_words(rows: Sequence[Row], words: Sequence[str], shown: Sequence[str] = ()) -> str:
-    """What the rows that `told_apart` leaves without words have, and another row has not: `learning rate 0.006`."""
+def usual_words(rows: Sequence[Row], words: Sequence[str], columns: Sequence[str] = ()) -> str:
+    """What the rows that `distinguishing_words` leaves without words have, and another row has not: `learning rate 0.006`."""
     usual = [row for row, text in zip(rows, words, strict=True) if not text]
-    every, out = [facts(row) for row in usual], {*shown, *_DERIVED}
+    every, out = [facts(row) for row in usual], {*columns, *_DERIVED}
     named = dict.fromkeys(name for one in usual[:1] for row in rows for name in differences(one, row))
     agreed = (name for name in named if len({_plain(one.get(name)) for one in every}) == 1 and not _is_out(name, out))
     return ", ".join(f"{label(name)} {value_text(name, every[0].get(name), usual[0])}" for name in agreed)

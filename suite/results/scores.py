@@ -17,9 +17,9 @@ from suite.results.columns import BUSY, COLUMNS, Result, Row, RunRow, condition_
 from suite.results.identity import (
     HYPERPARAMETERS,
     differences,
+    distinguishing_words,
     experiment,
     label,
-    told_apart,
     value_text,
     varying,
 )
@@ -213,7 +213,7 @@ def titles(groups: Sequence[Sequence[Result]], *aside: str) -> list[str]:
 
     `aside`: what may differ within a group."""
     plain = [title(group) for group in groups]
-    words = told_apart((group[0] for group in groups), plain, aside=aside)
+    words = distinguishing_words((group[0] for group in groups), plain, aside=aside)
     return [", ".join(filter(None, both)) for both in zip(plain, words, strict=True)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,52 +27,51 @@ if TYPE_CHECKING:
 
 NOTES = "notes"
 _LONGEST_CELL = 400
-_HEADINGS: Mapping[str, str] = {
-    "seconds": "time",
-    "seconds_per_epoch": "time per epoch",
-    "jobs_per_hour": "jobs/h",
-    "train_seconds": "one job",
-    "batch_size_per_device": "a device",
-    "batch_size_global_from": "batch",
-    "batch_size_global_to": "→ batch",
-    "places": "devices",
-    **dict.fromkeys(("interval_low", "ratio_low"), "95 % from"),
-    **dict.fromkeys(("interval_high", "ratio_high"), "to"),
-    "runs_successful": "runs",
-    "runs_failed": "failed",
-    "runs_required": "required",
-    "device_hours": "device-hours/job",
-    "device_hours_per_job": "device-hours/job",
-    "energy_joules_per_job": "energy/job",
-    "cost_per_job": "cost/job",
-    "data_wait_share": "waiting for data",
-    "seconds_per_epoch_low": "at least",
-    "seconds_per_epoch_high": "at most",
-    "epochs_source": "epochs from",
-    "scaling_efficiency": "per device",
-    "batch_per_device": "samples a device",
-    "p90_error": "90th percentile",
-    "mean_signed_error": "signed mean",
-    "signed_error": "error",
-    "throughput": "= throughput",
-    "efficiency": "× efficiency",
-}
-"""Column to its heading; any other is called by its words (suite.results.identity.label)."""
 _OF_A_MATRIX = ("seconds", "samples_per_second", "speedup", "cost")
-_FORMATS: tuple[tuple[str, Callable[[Any], str]], ...] = (
-    (r"cost(_per_job)?", cost_text),
-    (r"energy_joules_per_job", energy_text),
-    (r"data wait|.*_share", percent_text),
-    (r".*seconds(_per_epoch(_low|_high)?)?", time_text),
-    (r".*_per_(second|hour)", rate_text),
-    (r".*_bytes", bytes_text),
-    (r"epochs", "{:,.1f}".format),
-    (r"ratio(_low|_high)?", "{:.3f}".format),
-    (r"speedup|per device|throughput|(scaling_)?efficiency|interval_(low|high)|.* → .*", "{:.2f}".format),
-    (r".*signed_error", lambda share: f"{100 * share:+.1f} %"),
-    (r".*_error", lambda share: f"{100 * share:.1f} %"),
+_TWO, _THREE = "{:.2f}".format, "{:.3f}".format
+_LOOKS: tuple[tuple[str, str, Callable[[Any], str] | None], ...] = (
+    ("seconds", "time", time_text),
+    ("train_seconds", "one job", time_text),
+    ("seconds_per_epoch", "time per epoch", time_text),
+    ("seconds_per_epoch_low", "at least", time_text),
+    ("seconds_per_epoch_high", "at most", time_text),
+    ("jobs_per_hour", "jobs/h", rate_text),
+    ("batch_size_per_device", "a device", None),
+    ("batch_per_device", "samples a device", None),
+    ("batch_size_global_from", "batch", None),
+    ("batch_size_global_to", "→ batch", None),
+    ("places", "devices", None),
+    ("runs_successful", "runs", None),
+    ("runs_failed", "failed", None),
+    ("runs_required", "required", None),
+    ("device_hours(_per_job)?", "device-hours/job", None),
+    ("energy_joules_per_job", "energy/job", energy_text),
+    ("cost_per_job", "cost/job", cost_text),
+    ("data_wait_share", "waiting for data", percent_text),
+    ("epochs_source", "epochs from", None),
+    ("throughput", "= throughput", _TWO),
+    ("efficiency", "× efficiency", _TWO),
+    ("scaling_efficiency", "per device", _TWO),
+    ("interval_low", "95 % from", _TWO),
+    ("interval_high", "to", _TWO),
+    ("ratio_low", "95 % from", _THREE),
+    ("ratio_high", "to", _THREE),
+    ("p90_error", "90th percentile", None),
+    ("mean_signed_error", "signed mean", None),
+    ("signed_error", "error", None),
+    ("cost", "", cost_text),
+    ("ratio", "", _THREE),
+    ("epochs", "", "{:,.1f}".format),
+    ("speedup|per device|.* → .*", "", _TWO),
+    ("data wait|.*_share", "", percent_text),
+    (".*seconds", "", time_text),
+    (".*_per_(second|hour)", "", rate_text),
+    (".*_bytes", "", bytes_text),
+    (".*signed_error", "", lambda share: f"{100 * share:+.1f} %"),
+    (".*_error", "", lambda share: f"{100 * share:.1f} %"),
 )
-"""Whole name of a column (`1 → 2`: a speedup) to how its numbers look; others have three digits."""
+"""Whole name of a column, its heading (empty: its words, suite.results.identity.label), and how its numbers look (None: as the
+next row that fits says, else with three digits). A column whose name ends in a unit needs no row."""
 
 
 def cell_text(name: str, value: Any) -> str:
@@ -85,8 +84,8 @@ def cell_text(name: str, value: Any) -> str:
         return clean(value, _LONGEST_CELL) or EMPTY
     if isinstance(value, (tuple, list)):
         return clean("; ".join(map(str, value)), _LONGEST_CELL)
-    for pattern, text in _FORMATS:
-        if re.fullmatch(pattern, name.rpartition(", ")[2]):
+    for pattern, _, text in _LOOKS:
+        if text is not None and re.fullmatch(pattern, name.rpartition(", ")[2]):
             return text(value)
     return f"{value:,}" if isinstance(value, int) else figure_text(float(value))
 
@@ -96,9 +95,9 @@ def heading(name: str) -> str:
     place, _, unit = name.rpartition(", ")
     if place and unit in _OF_A_MATRIX:
         return clean(place)
-    if name.endswith("_per_second") and name not in _HEADINGS:
-        return f"{label(name.removesuffix('_per_second'))}/s"
-    return _HEADINGS.get(name, label(name))
+    named = (text for pattern, text, _ in _LOOKS if text and re.fullmatch(pattern, name))
+    rate = name.removesuffix("_per_second")
+    return next(named, label(name) if rate == name else f"{label(rate)}/s")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from suite.common.registry import not_allowed
 from suite.results.columns import Result
-from suite.results.identity import THROUGHPUT, TIME, differences, differences_text, refusals, told_apart
+from suite.results.identity import THROUGHPUT, TIME, differences, differences_text, distinguishing_words, refusals
 from suite.results.ratios import ratio
 from suite.results.scores import figure, labels
 from suite.results.targets import targets_text
@@ -42,7 +42,7 @@ def baseline_section(results: Sequence[Result], baseline: Baseline) -> Section:
     if value not in values:
         raise not_allowed(f"--baseline {key}", value, set(values))
     bases = [row for row, own in zip(measured, values, strict=True) if own == value]
-    words = told_apart(measured, [tuple(getattr(row, name) for name in _NAMES) for row in measured])
+    words = distinguishing_words(measured, [tuple(getattr(row, name) for name in _NAMES) for row in measured])
     over = {id(row): _base(row, bases, key) for row in measured}
     lines = [_line(row, text, *over[id(row)], key) for row, text in zip(measured, words, strict=True)]
     used = list({id(base): base for base, _ in over.values() if base is not None}.values())

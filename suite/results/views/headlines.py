@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.results.columns import Result
-from suite.results.identity import told_apart
+from suite.results.identity import distinguishing_words
 from suite.results.names import short_title, workload_name
 from suite.results.price import Prices
 from suite.results.ratios import ratio, times_text
@@ -50,7 +50,7 @@ def _sentence(members: Sequence[Result], prices: Prices | None) -> str:
         f"; {_framework(row)} {_value(row)}" for row in {row.framework: row for row in others[::-1]}.values()
     )
     alike = [one[0] for one in shown if place_of(one[0]) == place_of(best)]
-    told = told_apart(alike, [()] * len(alike), ("devices", "nodes"))[
+    told = distinguishing_words(alike, [()] * len(alike), ("devices", "nodes"))[
         next(i for i, one in enumerate(alike) if one is chain[0])
     ]
     target = f"reaches {targets_text(best.targets, name) or 'its target'} in" if best.to_target else "does"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.results.columns import AnyResult, Result
-from suite.results.identity import label, told_apart, value_text
+from suite.results.identity import distinguishing_words, label, value_text
 from suite.results.names import UNKNOWN_ROUND, accelerator_name
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
@@ -120,7 +120,7 @@ def _over_devices(results: Sequence[Result]) -> list[OverviewCell]:
     firsts = [chain[0] for chain in listed]
     targets = [value_text("targets", row.targets, row) if row.to_target else "" for row in firsts]
     look = [(*place_of(row), target) for row, target in zip(firsts, targets, strict=True)]
-    words = told_apart(firsts, look, ("devices", "nodes"))
+    words = distinguishing_words(firsts, look, ("devices", "nodes"))
     cells = []
     for chain, target, text in zip(listed, targets, words, strict=True):
         for row in chain:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import OURS, Result, rows
-from suite.results.identity import HYPERPARAMETERS, facts, label, told_apart, usual_words, value_text
+from suite.results.identity import HYPERPARAMETERS, distinguishing_words, facts, label, usual_words, value_text
 from suite.results.logs.record import RunSettings
 from suite.results.names import data_text, workload_name
 from suite.results.price import Prices
@@ -121,7 +121,7 @@ def results_section(
     varying, above = _fields(table, kin, leaves)
     look = [(row.framework, *(repr(getattr(row, name)) for name in varying)) for row in table]
     shown_alone = (*varying, "labels", "deviations", "devices", "nodes")
-    words = told_apart(table, look, shown_alone)
+    words = distinguishing_words(table, look, shown_alone)
     usual = usual_words(table, words, shown_alone) if first.profile else ""
     above += [f"rows that do not say otherwise: {usual}"] if usual else []
     over, shared = speedups(table, intervals=True), shared_labels(table)
@@ -231,26 +231,26 @@ def _verdicts(table: Sequence[Result], over: Mapping[int, Ratio]) -> list[str]:
 
 def _no_results(runs: pd.DataFrame) -> Iterator[Section]:
     """Runs without success, runs that nobody can call failed yet, copies, and lines that could not be read."""
-    copies = runs["copy_of"] != ""
-    failed = ~runs["succeeded"] & ~runs["running"] & ~copies
-    for title, which in ((FAILED, failed), ("Runs that have not ended", runs["running"])):
-        if which.any():
-            of = tuple((row,) for row in rows(runs[which]))
-            yield Section(title, table=runs.loc[which, ["run", "status", "reason"]], of=of)
-    logs = dict(zip(runs["path"], runs["record"], strict=True))
-    same = [
-        f"{clean(path)}: {'the same as' if logs[path].digest == logs[one].digest else 'an earlier state of'} {clean(one)}"
-        for path, one in runs.loc[copies, ["path", "copy_of"]].values
-    ]
-    if same:
-        are = (
-            "1 log is a copy of another and does" if len(same) == 1 else f"{len(same)} logs are copies of others and do"
+    listed = rows(runs)
+    failed = [row for row in listed if not (row.succeeded or row.running or row.copy_of)]
+    for title, some in ((FAILED, failed), ("Runs that have not ended", [row for row in listed if row.running])):
+        table = frame_of({"run": row.run, "status": row.status, "reason": row.reason} for row in some)
+        if some:
+            yield Section(title, table=table, of=tuple((row,) for row in some))
+    digests = {row.path: row.record.digest for row in listed if row.record is not None}
+    if copies := [row for row in listed if row.copy_of]:
+        few = "1 log is a copy of another and does"
+        are = few if len(copies) == 1 else f"{len(copies)} logs are copies of others and do"
+        kinds = (
+            "the same as" if digests[row.path] == digests[row.copy_of] else "an earlier state of" for row in copies
         )
+        same = [f"{clean(row.path)}: {kind} {clean(row.copy_of)}" for row, kind in zip(copies, kinds, strict=True)]
         yield Section("Copies", (f"{are} not count:",), below=_cut(same, _MOST_FILES))
     unread = []
-    for path, run in zip(runs["path"], runs["source"], strict=True):
-        if problems := [clean(str(problem), 120) for problem in getattr(run and run.reading, "problems", ())]:
-            unread.append(f"{clean(path)}: {'; '.join(_cut(problems, _MOST_PROBLEMS))}")
+    for row in listed:
+        reading = row.source.reading if row.source is not None else None
+        if problems := [clean(str(problem), 120) for problem in (reading.problems if reading is not None else ())]:
+            unread.append(f"{clean(row.path)}: {'; '.join(_cut(problems, _MOST_PROBLEMS))}")
     if unread:
         yield Section("Lines that could not be read or do not fit", below=_cut(unread, _MOST_FILES))
 

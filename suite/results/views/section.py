@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from suite.results.columns import Result, Row
-from suite.results.identity import told_apart
+from suite.results.identity import distinguishing_words
 from suite.results.scores import labels, shared_labels
 from suite.results.targets import targets_text
 from suite.results.text import clean, figure_text
@@ -80,7 +80,8 @@ def grouped(things: Iterable[_Thing], kind: Callable[[_Thing], Hashable]) -> dic
 def named_apart(rows: Sequence[Row], names: Sequence[str], shown: Sequence[str] = ()) -> list[str]:
     """Each row's name, and in what the rows of one name differ, columns that are `shown` aside."""
     return [
-        f"{name}, {text}" if text else name for name, text in zip(names, told_apart(rows, names, shown), strict=True)
+        f"{name}, {text}" if text else name
+        for name, text in zip(names, distinguishing_words(rows, names, shown), strict=True)
     ]
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from suite.results.columns import Result, Timed, timed
-from suite.results.identity import own_words, told_apart
+from suite.results.identity import distinguishing_words, own_words
 from suite.results.published import ARTICLE, csv_rows
 from suite.results.ratios import chains, families, ratio
 from suite.results.scores import find_published, labels, merged_labels, title
@@ -104,7 +104,7 @@ def _words(group: Sequence[Sequence[Result]]) -> dict[int, str]:
     }
     for family in group:
         if len(chains(family)) > 1:
-            own = told_apart(family, [0] * len(family), ("devices", "nodes"))
+            own = distinguishing_words(family, [0] * len(family), ("devices", "nodes"))
             words |= {id(row): _joined(words[id(row)], text) for row, text in zip(family, own, strict=True)}
     return words
 
@@ -122,7 +122,9 @@ def _section(
 
 def _results(name: str, group: Sequence[Sequence[Timed]], words: Mapping[int, str]) -> Iterator[Line]:
     every = [row for family in group for row in family]
-    alike = told_apart(every, [(words[id(row)], row.devices) for row in every])  # the same devices on other nodes
+    alike = distinguishing_words(
+        every, [(words[id(row)], row.devices) for row in every]
+    )  # the same devices on other nodes
     for row, more in zip(every, alike, strict=True):
         size = row.batch_size_global
         line: Line = {"table": TABLES.get(row.workload), "workload": row.workload, "series": name}

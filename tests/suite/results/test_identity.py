@@ -61,7 +61,7 @@ def test_folders_of_rounds_that_are_not_known_are_no_series(round, alike):
 def test_what_rows_without_words_have_is_said_once():
     usual, faster = ({"opt_base_learning_rate": rate} for rate in (0.001, 0.002))
     rows = [make_runs(devices=count, hyperparameters=rate)[0] for count, rate in ((1, usual), (2, usual), (4, faster))]
-    words = identity.told_apart(rows, [1, 1, 1], ["devices"])
+    words = identity.distinguishing_words(rows, [1, 1, 1], ["devices"])
     assert words == ["", "", "learning rate 0.002"]
     assert identity.usual_words(rows, words, ["devices"]) == "learning rate 0.001"
     assert identity.usual_words(rows[:2], words[:2], ["devices"]) == ""

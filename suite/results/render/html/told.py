@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from suite.results.columns import OURS, Result, Row
-from suite.results.identity import told_apart
+from suite.results.identity import distinguishing_words
 from suite.results.names import accelerator_name
 from suite.results.scores import labels
 from suite.results.text import clean, devices_text, figure_text, percent_text, time_text
@@ -22,7 +22,9 @@ class Told:
         self.rows: list[Row] = []
         self._numbers: dict[int, int] = {}
         ours = [row for row in results if row.profile]
-        words = told_apart(ours, [(row.workload, row.profile, row.framework, row.devices, row.system) for row in ours])
+        words = distinguishing_words(
+            ours, [(row.workload, row.profile, row.framework, row.devices, row.system) for row in ours]
+        )
         self._words = {id(one): text for row, text in zip(ours, words, strict=True) for one in (row, *row.attempts)}
 
     def number(self, row: Row) -> int:
