@@ -117,8 +117,8 @@ def _complaints(
         complaints.append(early)
         last_of_each_line = [_counted_from_0(event) for event in last_of_each_line]
     by_rules = run_checker(last_of_each_line, rules, werror)
-    told = {item.key for item in by_rules}
-    complaints += [*by_rules, *(item for item in claims.complaints(record, events) if item.key not in told)]
+    complained = {item.key for item in by_rules}
+    complaints += [*by_rules, *(item for item in claims.complaints(record, events) if item.key not in complained)]
     if record.status == "truncated":  # what else is missing follows from the cut
         complaints = [item for item in complaints if item.found != MISSING or item.key == "run_stop"]
     return complaints

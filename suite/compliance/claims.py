@@ -96,10 +96,10 @@ def _keys(judged: Judged, events: Sequence[Event]) -> Iterator[Complaint]:
 
 def _decided(record: RunRecord, events: Sequence[Event]) -> Mapping[str, Json] | None:
     """Model, hyperparameters, options and shares of the run, from `suite_run` or, where an older one lacks them, `run.json`."""
-    said = next((event.value for event in events if event.key == "suite_run" and isinstance(event.value, dict)), {})
+    logged = next((event.value for event in events if event.key == "suite_run" and isinstance(event.value, dict)), {})
     of_run = json_object(record.path.with_name("run.json")).get("settings")
     beside = {name: of_run.get(name) for name in _PARTS} if isinstance(of_run, dict) else {}
-    found = {**beside, **{name: said[name] for name in (*_PARTS, *_SHARES) if said.get(name) is not None}}
+    found = {**beside, **{name: logged[name] for name in (*_PARTS, *_SHARES) if logged.get(name) is not None}}
     return found if all(isinstance(found.get(name), dict) for name in _PARTS) else None
 
 

@@ -22,7 +22,7 @@ class Build:
         # A driver runs every minor version of the newest CUDA major version that it knows: CUDA Compatibility, section 2.
         if driver_cuda is not None and int(driver_cuda.partition(".")[0]) < int(self.cuda.partition(".")[0]):
             return f"is built for CUDA {self.cuda}, the driver ends at {driver_cuda}"
-        missing = [one for one in capabilities if not carries(self.architectures, one)]
+        missing = [capability for capability in capabilities if not carries(self.architectures, capability)]
         if missing:
             return f"has no code for compute capability {', '.join(missing)} (it has {' '.join(self.architectures)})"
         return ""

@@ -11,22 +11,25 @@ from suite.results.text import clean
 
 def difference(records: Sequence[RunRecord]) -> str:
     """The first setting that must be equal and is not, with both values and their logs; empty if all are equal."""
-    one = records[0]  # whether different commits hold the same code is looked at where the code is packed
-    for two in records[1:]:
-        pairs = {name: (getattr(one, name), getattr(two, name)) for name in ("org", "submission_status", "platform")}
-        pairs |= differences(row_of_record(one), row_of_record(two))
+    earlier = records[0]  # whether different commits hold the same code is looked at where the code is packed
+    for later in records[1:]:
+        names = ("org", "submission_status", "platform")
+        pairs = {name: (getattr(earlier, name), getattr(later, name)) for name in names}
+        pairs |= differences(row_of_record(earlier), row_of_record(later))
         for name, (first, second) in pairs.items():
             if first != second:
-                values = f"{value_text(name, first)} in {_place(one)}, {value_text(name, second)} in {_place(two)}"
+                values = (
+                    f"{value_text(name, first)} in {_place(earlier)}, {value_text(name, second)} in {_place(later)}"
+                )
                 return f"{clean(name.removeprefix(f'{HYPERPARAMETERS}.'))}: {values}"
     return ""
 
 
 def repeated(records: Sequence[RunRecord]) -> str:
     """The names of two logs of one and the same run (start, seed and length are equal); empty if there are none."""
-    for one, other in combinations(records, 2):
-        if (one.start_ms, one.seed, one.seconds) == (other.start_ms, other.seed, other.seconds):
-            return f"{_place(one)} and {_place(other)}"
+    for first, second in combinations(records, 2):
+        if (first.start_ms, first.seed, first.seconds) == (second.start_ms, second.seed, second.seconds):
+            return f"{_place(first)} and {_place(second)}"
     return ""
 
 
