@@ -28,6 +28,19 @@ def test_a_file_from_before_hosts_studies_and_rounds_is_read(tmp_path):
     assert read_run(path) == replace(now, settings=replace(now.settings, threads_per_device="auto"))
 
 
+def test_a_host_of_a_file_without_interfaces_has_none_and_what_is_no_host_is_named(tmp_path):
+    path, run = tmp_path / "run.json", make_run(HOSTS, devices=8)
+    run.write(path)
+    value = json.loads(path.read_text())
+    old = [{key: item for key, item in host.items() if key != "interface"} for host in value["hosts"]]
+    path.write_text(json.dumps({**value, "hosts": old}))
+    assert read_run(path) == run
+    for other in ([3], [{**old[0], "rack": 1}], 3):
+        path.write_text(json.dumps({**value, "hosts": other}))
+        with pytest.raises(ValueError, match=r"^\S*run\.json\b[^\n]*$"):
+            read_run(path)
+
+
 def test_what_run_json_lacks_or_adds_is_named_and_another_schema(tmp_path):
     path = tmp_path / "run.json"
     make_run().write(path)
