@@ -29,6 +29,7 @@ from workloads.common.images.shape_groups import count_name
 from workloads.common.networks import backbones
 from workloads.common.networks.backbones import Decode, Published, Shapes
 from workloads.maskrcnn import backbone, network
+from workloads.maskrcnn.regions.rules import RegionRules
 from workloads.maskrcnn.rules import ROUNDS
 from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, MaskRCNNOptions, with_shapes
 
@@ -57,6 +58,7 @@ class MaskRCNN(DetectionWorkload):
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
         self.network = network.build(self.model)
+        self.region_rules = RegionRules.of(self.model, self.options.num_image_candidates)
         if settings.profile != "demo" and self.network.classes == 80:
             network.check_reference_counts(self.network)
 
