@@ -167,7 +167,6 @@ class GNMTTrainer(ModelTrainer):
         return Translator(self.workload.network)
 
     def build(self) -> None:
-        """The same, and the functions of a beam search."""
         super().build()
         self.encode, self.advance = self._function(self._encode), self._function(self._advance)
 
@@ -183,7 +182,6 @@ class GNMTTrainer(ModelTrainer):
         return replace(batch, arrays=arrays)
 
     def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
-        """Sum over tokens of the cross-entropy with smoothed labels."""
         source, lengths, target, label, *masks = inputs
         logits = self.model(source, lengths, target, masks or None)
         words, smoothing = self.workload.network.vocabulary, self.workload.options.label_smoothing

@@ -132,7 +132,6 @@ class GNMT(TranslationWorkload):
     # -- weights, quality -----------------------------------------------------------------------------------------
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Drawn by hash, the same bytes in every framework."""
         model = self.settings.model
         return network.initial_weights(
             self.network, seed, float(model["initial"]), float(model["initial_embedding"]), PAD

@@ -212,11 +212,9 @@ class MaskRCNNTrainer(ImageTrainer):
         self.rules = workload.region_rules
 
     def build_model(self, half: bool, on_cpu: bool) -> Detector:
-        """The workload's trunk, pyramid and heads."""
         return Detector(self.workload.network, half, on_cpu)
 
     def build(self) -> None:
-        """With a graph for each thing that is computed of regions."""
         super().build()
         shapes, slots = len(self.workload.image_shapes), math.ceil(self.rules.positives / host.SLOTS_ROUNDED)
         self.graphs.fixed = shapes <= FIXED_SHAPES_MOST

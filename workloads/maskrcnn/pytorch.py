@@ -192,7 +192,6 @@ class MaskRCNNTrainer(ImageTrainer):
         """Padded shape to the anchors of its levels on the device; on a CPU none."""
 
     def build(self) -> nn.Module:
-        """The workload's trunk, pyramid and heads."""
         return Detector(self.workload.network)
 
     def tensors(self) -> Tensors:

@@ -77,7 +77,6 @@ class MaskRCNN(DetectionWorkload):
 
     @classmethod
     def counts(cls, settings: Settings) -> Facts:
-        """Counts from the prepared data's manifest and index."""
         from workloads.maskrcnn.input.facts import read_facts
 
         return read_facts(settings)
@@ -118,12 +117,10 @@ class MaskRCNN(DetectionWorkload):
 
     @property
     def decay_steps(self) -> list[int]:
-        """The steps from which on the rate is lower."""
         batch = self.settings.batch_size_global
         return [int(boundary) * BOUNDARY_IMAGES // batch for boundary in self.options.decay_boundaries]
 
     def evaluation_steps(self) -> Iterator[int]:
-        """After every epoch, or every so many as the set says."""
         epoch = 0
         while True:
             epoch += self.options.evaluation_interval_epochs
@@ -176,7 +173,6 @@ class MaskRCNN(DetectionWorkload):
     # -- weights, data, quality -----------------------------------------------------------------------------------
 
     def drawn_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Of every layer, and of frozen norms."""
         return network.initial_weights(self.network, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:

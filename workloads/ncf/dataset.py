@@ -207,7 +207,6 @@ class MovieLens(manifests.Prepared):
         return lines + [f"notice: {note}" for note in manifest.notes]
 
     def how(self) -> str:
-        """The command that prepares this data set."""
         return f"suite data prepare {self.name} --from FILE_OR_ZIP"
 
 

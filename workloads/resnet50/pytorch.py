@@ -42,11 +42,9 @@ class ResNetTrainer(ImageTrainer):
     workload: ResNet50
 
     def build(self) -> nn.Module:
-        """The workload's layers, as its depth and widths say."""
         return ResNet(self.workload.network)
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        """Cross-entropy of a batch over the global weight."""
         images, labels = self.to_device(batch.arrays["image"]), self.to_device(batch.arrays["label"]).long()
         with self.autocast():
             logits = self.called(images)

@@ -117,7 +117,6 @@ class ResNet50(ClassifierWorkload):
         return itertools.count(first * self.steps_per_epoch, interval * self.steps_per_epoch)
 
     def optimizer(self) -> OptimizerSettings:
-        """SGD with momentum or LARS, as the hyperparameter set says."""
         values = self.options
         return OptimizerSettings(
             values.optimizer,

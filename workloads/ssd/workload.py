@@ -77,7 +77,6 @@ class SSD(DetectionWorkload):
 
     @classmethod
     def counts(cls, settings: Settings) -> Facts:
-        """Counts from the prepared data's manifest."""
         return with_shape_counts(COCO2017.for_settings(settings), settings)
 
     @classmethod
@@ -97,7 +96,6 @@ class SSD(DetectionWorkload):
 
     @property
     def decay_steps(self) -> list[int]:
-        """The steps from which on the rate is lower."""
         values = self.options
         if values.decay_unit == "epochs":
             return [int(epoch) * self.steps_per_epoch for epoch in values.decay_boundaries]
@@ -136,7 +134,6 @@ class SSD(DetectionWorkload):
         return {"offset": ArraySpec((count, 4, boxes), "float32"), "label": ArraySpec((count, boxes), "int32")}
 
     def drawn_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Of trunk, extras and heads."""
         return network.initial_weights(self.network, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:

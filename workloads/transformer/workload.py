@@ -124,7 +124,6 @@ class Transformer(TranslationWorkload):
     # -- weights, quality -----------------------------------------------------------------------------------------
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Drawn by hash, the same bytes in every framework."""
         return network.initial_weights(self.network, seed)
 
     @property

@@ -24,7 +24,6 @@ class ZooTrainer(ImageTrainer):
     workload: Zoo
 
     def build(self) -> nn.Module:
-        """The network that the workload describes."""
         if self.workload.settings.model["implementation"] == "stock":
             from workloads.zoo.stock.pytorch import stock_network
 
@@ -32,7 +31,6 @@ class ZooTrainer(ImageTrainer):
         return LayerNetwork(self.workload.network)
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        """Cross-entropy of a batch over the global weight."""
         images, labels = self.to_device(batch.arrays["image"]), self.to_device(batch.arrays["label"]).long()
         masks = self.masks(batch)
         with self.autocast():

@@ -50,7 +50,6 @@ class ZooTrainer(ImageTrainer):
         return replace(batch, arrays={**batch.arrays, **masks})
 
     def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
-        """Cross-entropy, summed over the images."""
         images, labels, *masks = inputs
         further = {} if self.is_stock else {"masks": dict(zip(self.labels, masks, strict=True))}
         logits = self.model(images, training=True, **further)

@@ -81,11 +81,9 @@ class Zoo(ClassifierWorkload):
     # -- schedule -------------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
-        """Always the same."""
         return self.options.learning_rate
 
     def optimizer(self) -> OptimizerSettings:
-        """RMSprop or SGD with momentum, as the hyperparameter set says."""
         values = self.options
         return OptimizerSettings(
             values.optimizer,
@@ -132,7 +130,6 @@ class Zoo(ClassifierWorkload):
         return layer_lists.initial_weights(self.network, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:
-        """Open the prepared data, whichever form they have."""
         from workloads.common import manifest
         from workloads.zoo import data
 
@@ -143,7 +140,6 @@ class Zoo(ClassifierWorkload):
         return (data.ZooArrays if arrays else data.ZooImages)(self.settings, self.facts, place, seed)
 
     def log_keys(self) -> Mapping[str, Json]:
-        """Network, sizes and the optimizer's values."""
         values, model = self.options, self.settings.model
         is_stock = model["implementation"] == "stock"
         difference = stock.DIFFERENCES.get((self.settings.framework, model["name"])) if is_stock else None

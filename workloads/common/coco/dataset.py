@@ -180,7 +180,6 @@ class Coco2017(CocoFolders):
     content = "annotations by SHA-256, images by width, height and the bytes of train2017.zip and val2017.zip"
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
-        """What was found, and what a reference run needs beside it."""
         needed = f"a reference run of SSD also needs backbone.weights={BACKBONE.file}, from {BACKBONE.url}"
         return [*super().lines(manifest, destination), needed]
 

@@ -87,7 +87,6 @@ class DetectionWorkload(ImageWorkload):
 
     @property
     def warm_up_steps(self) -> int:
-        """As the set says."""
         return self.options.warmup_steps
 
     @property

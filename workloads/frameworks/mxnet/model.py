@@ -197,7 +197,6 @@ class ModelTrainer(MXNetTrainer):
         return self.graphs(training, replica.arguments(training), data)
 
     def loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
-        """Losses of the replicas from a training pass without gradients."""
         sums = []
         for replica, batch in zip(self.replicas, batches, strict=True):
             with mx.autograd.train_mode():
@@ -216,13 +215,11 @@ class ModelTrainer(MXNetTrainer):
     # -- evaluation and state -------------------------------------------------------------------------------------
 
     def outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
-        """The model's outputs by name, in pieces."""
         local = self.replicas[replica]
         pieces = [self.call(local, data, training=False) for data in self.pieces(local, batch, training=False)]
         return {name: list(parts) for name, parts in zip(self.model.results, zip(*pieces, strict=True), strict=True)}
 
     def state(self) -> dict[str, Array]:
-        """Parameters by name, and the optimizer's state."""
         with memory_errors():
             parameters = self.replicas[0].parameters
             return {**{name: array.asnumpy() for name, array in parameters.items()}, **self.optimizer.state()}

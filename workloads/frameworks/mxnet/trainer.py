@@ -114,7 +114,6 @@ class MXNetTrainer(Trainer):
             yield from map(_fetch, running)
 
     def wait(self) -> None:
-        """Return when the engine has nothing left to do."""
         with memory_errors():
             mx.nd.waitall()
 
@@ -134,7 +133,6 @@ class MXNetTrainer(Trainer):
         return super().memory_peak_bytes()
 
     def close(self) -> None:
-        """Let the engine finish, and leave the other processes."""
         with memory_errors():
             mx.nd.waitall()
         if self.store is not None:

@@ -78,7 +78,6 @@ class PyTorchTrainer(Trainer):
         return between_events(steps, seconds) if self.device.type == "cuda" else None
 
     def wait(self) -> None:
-        """Return when the device has done what it was given."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
@@ -124,7 +123,6 @@ class PyTorchTrainer(Trainer):
         return super().memory_peak_bytes()
 
     def close(self) -> None:
-        """Meet the other processes, then leave the group."""
         if dist.is_initialized():
             dist.barrier()
             dist.destroy_process_group()

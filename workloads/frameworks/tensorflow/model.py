@@ -125,7 +125,6 @@ class ModelTrainer(TensorFlowTrainer):
         server.serve(address)
 
     def build(self) -> None:
-        """Variables, and functions, not traced yet."""
         super().build()
         self.model = self.build_model()
         self.optimizer = build_optimizer(self.model, self.workload)
@@ -243,7 +242,6 @@ class ModelTrainer(TensorFlowTrainer):
         self.total.assign_add(tf.cast(loss, tf.float64))
 
     def outputs(self, batch: Batch) -> Tensors:
-        """The model's outputs for an evaluation batch, on the device."""
         outputs: Tensors = self._outputs(*self.tensors(batch, self.evaluation_inputs))
         return outputs
 

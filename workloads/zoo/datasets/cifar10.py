@@ -62,7 +62,6 @@ class Cifar10(arrays.ArrayDataset):
         return self.published(splits, manifest, destination)
 
     def how(self) -> str:
-        """The command that prepares it."""
         return f"suite data prepare {self.name} --from ARCHIVE"
 
 

@@ -77,5 +77,4 @@ class FashionMNIST(arrays.ArrayDataset):
         return self.published(splits, manifest, destination)
 
     def how(self) -> str:
-        """The command that prepares it."""
         return f"suite data prepare {self.name} --from {PACKAGED}"

@@ -49,7 +49,6 @@ class Sgd(Stock):
     skips: ClassVar[bool] = True
 
     def allocate(self) -> None:
-        """Velocities."""
         momentum = self.settings.momentum
         self.optimizer = torch.optim.SGD(self.groups_of_torch(), lr=0.0, momentum=momentum, fused=True)
         self.velocities = self.zeros("velocity") if momentum else {}
