@@ -173,7 +173,6 @@ class GNMTTrainer(ModelTrainer):
     # -- training -------------------------------------------------------------------------------------------------
 
     def training_batch(self, batch: Batch) -> Batch:
-        """The batch with its dropout masks (workloads/common/dropout.py)."""
         layers, arrays = self.workload.network, dict(batch.arrays)
         if layers.dropout:
             for side, width in zip(("source", "target"), layers.mask_widths, strict=True):

@@ -154,7 +154,6 @@ class GNMT(TranslationWorkload):
         return np.full(len(batch.arrays["source"]), int(self.settings.model["longest_translation"]))
 
     def log_keys(self) -> Mapping[str, Json]:
-        """What the rules of v0.6 and v0.7 want."""
         values = self.options
         return {
             **super().log_keys(),

@@ -242,7 +242,6 @@ class MaskRCNNTrainer(ImageTrainer):
         return float(self.settings.devices)
 
     def backward(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
-        """Each replica's part of the loss; its gradients then lie in its flat vector."""
         return in_turn([self._trained(number, batch) for number, batch in enumerate(batches)])
 
     def _trained(self, number: int, batch: Batch) -> Generator[None, None, mx.nd.NDArray]:
@@ -267,7 +266,6 @@ class MaskRCNNTrainer(ImageTrainer):
         return mx.nd.sum(losses.detach()) / divisor
 
     def loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
-        """Losses of the replicas from a training pass without gradients."""
         parts = in_turn([self.parts(number, batch) for number, batch in enumerate(batches)])
         return [mx.nd.sum(one) / self.divisor(batch) for one, batch in zip(parts, batches, strict=True)]
 

@@ -195,7 +195,6 @@ class MaskRCNNTrainer(ImageTrainer):
         return Detector(self.workload.network)
 
     def tensors(self) -> Tensors:
-        """Parameters, running statistics, and scales and shifts of frozen norms."""
         buffers, wanted = dict(self.model.named_buffers()), network.constants(self.workload.network)
         return {**super().tensors(), **{name: buffers[name] for name in wanted}}
 

@@ -184,7 +184,6 @@ class MaskRCNN(DetectionWorkload):
         return kind(self.settings, self.facts, place, seed)
 
     def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Boxes and masks of one evaluation batch at the images' own sizes; see `results.measure`."""
         from workloads.maskrcnn import results
 
         return results.measure(batch, outputs)
@@ -198,7 +197,6 @@ class MaskRCNN(DetectionWorkload):
         )
 
     def log_keys(self) -> Mapping[str, Json]:
-        """What the rules of v0.6 and v0.7 want."""
         values, model = self.options, self.settings.model
         keys = {
             "opt_name": f"{values.optimizer}_with_momentum",

@@ -150,7 +150,6 @@ class MovieLens(manifests.Prepared):
         """None: the reference's 20, and a user with a single rating is an error."""
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Write the prepared form of a ratings file or zip; see `workloads.api.Dataset`."""
         minimum = MINIMUM_RATINGS if self.minimum_ratings is None else self.minimum_ratings
         if minimum < LEAST_MINIMUM:
             raise ValueError(f"--min-ratings {minimum}: leaving one out for the test takes at least {LEAST_MINIMUM}")
@@ -200,7 +199,6 @@ class MovieLens(manifests.Prepared):
         return lines + [f"notice: {note}" for note in manifest.notes]
 
     def verify(self, destination: Path) -> list[str]:
-        """Compare the prepared files with the manifest; see `workloads.api.Dataset`."""
         manifest = manifests.to_verify(destination, self.name, self.how())
         lines = manifests.verify_whole(destination, manifest, self.how())
         lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")

@@ -6,7 +6,6 @@ device. Parameters and batch-norm statistics carry torchvision's names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 import torch
@@ -50,7 +49,3 @@ class ResNetTrainer(ImageTrainer):
             logits = self.called(images)
         smoothing = self.workload.options.label_smoothing
         return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing) / batch.weight_global
-
-    def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
-        """`logits` (B, K)."""
-        return {"logits": self.model(self.to_device(batch.arrays["image"]))}

@@ -151,14 +151,12 @@ class ResNet50(ClassifierWorkload):
         return network.initial_weights(self.network, self.options.initialisation, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:
-        """Open the index; images are read, decoded and cropped by threads while training consumes them."""
         from workloads.common.images.batches.labelled import ImageNetData, SyntheticImageData
 
         kind = SyntheticImageData if self.settings.profile == "synthetic" else ImageNetData
         return kind(self.settings, self.facts, place, seed)
 
     def log_keys(self) -> Mapping[str, Json]:
-        """What the rules of v0.6 and v0.7 want."""
         values = self.options
         common = {
             "opt_name": values.optimizer,

@@ -177,7 +177,6 @@ class SSD(DetectionWorkload):
         return {"map": average_precision.average_precision(truth, detections, self.options.evaluator)}
 
     def log_keys(self) -> Mapping[str, Json]:
-        """What the rules of v0.6 and v0.7 want."""
         values = self.options
         keys = {
             "opt_name": values.optimizer,

@@ -126,7 +126,6 @@ class Zoo(ClassifierWorkload):
         return masks
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Of every layer, drawn by hash; the same bytes in every framework."""
         return layer_lists.initial_weights(self.network, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:

@@ -56,7 +56,6 @@ class CocoFolders(ImageDataset[Content]):
         }
 
     def manifest(self, images: str, content: Content) -> Manifest:
-        """The manifest before anything was checked; `images` is the folder that the names start from."""
         digest = hashlib.sha256()
         files = [data for parts in content.values() for _, _, data in parts]
         for data in files:
@@ -153,7 +152,6 @@ class CocoFolders(ImageDataset[Content]):
         ]
 
     def verify_split(self, destination: Path, split: str, count: int) -> None:
-        """The objects can be read, and their masks where there are any."""
         if split in SPLITS:
             kept_objects = objects.read(destination, split, count)
             if split == "train" and (destination / "train_trainable.npy").is_file():

@@ -66,7 +66,6 @@ class DetectionWorkload(ImageWorkload):
 
     @classmethod
     def resolve(cls, settings: Settings) -> Settings:
-        """The published backbone is checked and converted."""
         return backbones.resolve(settings, *cls.backbone(settings.model))
 
     @classmethod

@@ -74,7 +74,6 @@ class Part(Model):
         return self.whole.constants()
 
     def computed(self, F: ModuleType, inputs: Inputs, training: bool) -> list[Tensor]:
-        """What the function gives."""
         return self.function(F, inputs)
 
 

@@ -90,7 +90,6 @@ class ModelTrainer(MXNetTrainer):
     # -- setup ----------------------------------------------------------------------------------------------------
 
     def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
-        """Build and allocate, warm up on dummy batches, then load the weights and reset the optimizer."""
         with memory_errors():
             self.build()
             if warm_up:
@@ -205,7 +204,6 @@ class ModelTrainer(MXNetTrainer):
         return sums
 
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        """Loss and gradients of each item, summed over replicas, without an update."""
         return self.run(self.gradients(batches) for batches in steps)
 
     def gradient_traffic(self) -> GradientTraffic:

@@ -118,11 +118,9 @@ class MXNetTrainer(Trainer):
             mx.nd.waitall()
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        """Collective where there are several processes."""
         return [arrays] if self.store is None else self.store.gather(arrays)
 
     def broadcast(self, value: float) -> float:
-        """Collective where there are several processes."""
         return value if self.store is None else self.store.broadcast(value)
 
     def memory_peak_bytes(self) -> int:

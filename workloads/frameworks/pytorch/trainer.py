@@ -102,7 +102,6 @@ class PyTorchTrainer(Trainer):
         return TrainStats(count, float(total) / max(count, 1))
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        """Arrays of all processes on process 0."""
         if self.place.processes == 1:
             return [arrays]
         received: list[Any] | None = [None] * self.place.processes if self.place.process == 0 else None

@@ -99,7 +99,6 @@ class ModelTrainer(TensorFlowTrainer):
     # -- setup ----------------------------------------------------------------------------------------------------
 
     def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
-        """Build what is not built yet, warm up on dummy batches, load the weights, reset the optimizer."""
         if self.model is None:
             self.build()
         if warm_up:
@@ -253,7 +252,6 @@ class ModelTrainer(TensorFlowTrainer):
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Array]:
-        """The model's variables by name, the optimizer's state, a dynamic loss scale."""
         return {**self.model.state(), **self.optimizer.state(), **self.loss_scale.state()}
 
     def load_state(self, state: Arrays) -> None:

@@ -56,7 +56,6 @@ class FashionMNIST(arrays.ArrayDataset):
     image_size = SIDE
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Read the folder of the four files; see `workloads.api.Dataset`."""
         splits, digest, size = {}, hashlib.sha256(), 0
         for split in SPLITS:
             images, labels = read_split(source, split)

@@ -45,7 +45,6 @@ class Adam(Optimizer):
                 mx.nd.adam_update(weight, *others, **always, **own, out=weight)
 
     def share(self) -> None:
-        """Copy each owner's weights to all other contexts."""
         for owner, parts in enumerate(self.segments):
             for other, part in enumerate(parts):
                 if other != owner:

@@ -88,7 +88,6 @@ class Lars(Momentum):
         )
 
     def apply(self, rate: float) -> None:
-        """Parameters with a trust ratio one by one, the others together."""
         for number in range(len(self.vectors)):
             if self.adapted[number]:
                 self._adapted_step(number, self.multiples[number] * rate)
