@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from workloads.api import (
     Array,
@@ -117,14 +118,7 @@ class ResNet50(ClassifierWorkload):
         return itertools.count(first * self.steps_per_epoch, interval * self.steps_per_epoch)
 
     def optimizer(self) -> OptimizerSettings:
-        values = self.options
-        return OptimizerSettings(
-            values.optimizer,
-            momentum=values.momentum,
-            momentum_rate=values.momentum_rate,
-            trust_coefficient=values.lars_coefficient,
-            loss_scaling=self.loss_scaling,
-        )
+        return replace(super().optimizer(), trust_coefficient=self.options.lars_coefficient)
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """How one parameter is updated.

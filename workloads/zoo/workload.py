@@ -16,7 +16,6 @@ from workloads.api import (
     Defaults,
     Facts,
     Json,
-    OptimizerSettings,
     ParameterRule,
     Place,
     Settings,
@@ -82,16 +81,6 @@ class Zoo(ClassifierWorkload):
 
     def learning_rate(self, step: int) -> float:
         return self.options.learning_rate
-
-    def optimizer(self) -> OptimizerSettings:
-        values = self.options
-        return OptimizerSettings(
-            values.optimizer,
-            momentum=values.momentum,
-            rho=values.rho,
-            epsilon=values.epsilon,
-            loss_scaling=self.loss_scaling,
-        )
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """Weights are decayed; biases, scales and shifts are not."""

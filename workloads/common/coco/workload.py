@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from workloads.api import Array, Arrays, Facts, Json, OptimizerSettings, Settings, hyperparameter, option
+from workloads.api import Array, Arrays, Facts, Json, Settings, hyperparameter, option
 from workloads.common import schedules
 from workloads.common.coco import average_precision
 from workloads.common.coco.facts import GROUND_TRUTH
@@ -97,10 +97,6 @@ class DetectionWorkload(ImageWorkload):
     def first_decay_step(self) -> int | None:
         """The first of the steps; a cosine begins where the warm-up ends."""
         return self.decay_steps[0] if self.options.decay == "steps" else None
-
-    def optimizer(self) -> OptimizerSettings:
-        values = self.options
-        return OptimizerSettings(values.optimizer, momentum=values.momentum, loss_scaling=self.loss_scaling)
 
     # -- weights, quality -----------------------------------------------------------------------------------------
 
