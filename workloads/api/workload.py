@@ -247,8 +247,13 @@ class Workload(ABC):
     # -- what trainers ask ----------------------------------------------------------------------------------------
 
     def optimizer(self) -> OptimizerSettings:
-        """The optimizer that trainers build. Trainers with an update of their own do not ask."""
-        raise NotImplementedError(f"{type(self).__name__} names no optimizer")
+        """The optimizer that trainers build. Default: the one that `options.optimizer` names, with what else the options have
+        under the names of `OptimizerSettings`. Trainers with an update of their own do not ask."""
+        values = vars(self.options)
+        if "optimizer" not in values:
+            raise NotImplementedError(f"{type(self).__name__} names no optimizer")
+        known = {item.name: values[item.name] for item in fields(OptimizerSettings) if item.name in values}
+        return OptimizerSettings(**{**known, "name": values["optimizer"], "loss_scaling": self.loss_scaling})
 
     def update_settings(self) -> OptimizerSettings:
         """`optimizer()`, once it is clear that every replica's batch can be cut into its equal pieces. Raises ValueError."""

@@ -251,7 +251,6 @@ class GNMTTrainer(ModelTrainer):
         return Translator(self.workload.network, self.workload.options.label_smoothing)
 
     def build(self) -> None:
-        """The same, and the graphs of a beam search."""
         super().build()
         layers = self.workload.network
         self.encoder = Graphs(Encoder(layers), self.graphs.compiled)

@@ -167,14 +167,12 @@ class GNMTTrainer(ModelTrainer):
         return Translator(self.workload.network)
 
     def build(self) -> None:
-        """The same, and the functions of a beam search."""
         super().build()
         self.encode, self.advance = self._function(self._encode), self._function(self._advance)
 
     # -- training -------------------------------------------------------------------------------------------------
 
     def training_batch(self, batch: Batch) -> Batch:
-        """The batch with its dropout masks (workloads/common/dropout.py)."""
         layers, arrays = self.workload.network, dict(batch.arrays)
         if layers.dropout:
             for side, width in zip(("source", "target"), layers.mask_widths, strict=True):
@@ -183,7 +181,6 @@ class GNMTTrainer(ModelTrainer):
         return replace(batch, arrays=arrays)
 
     def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
-        """Sum over tokens of the cross-entropy with smoothed labels."""
         source, lengths, target, label, *masks = inputs
         logits = self.model(source, lengths, target, masks or None)
         words, smoothing = self.workload.network.vocabulary, self.workload.options.label_smoothing

@@ -132,7 +132,6 @@ class GNMT(TranslationWorkload):
     # -- weights, quality -----------------------------------------------------------------------------------------
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Drawn by hash, the same bytes in every framework."""
         model = self.settings.model
         return network.initial_weights(
             self.network, seed, float(model["initial"]), float(model["initial_embedding"]), PAD
@@ -155,7 +154,6 @@ class GNMT(TranslationWorkload):
         return np.full(len(batch.arrays["source"]), int(self.settings.model["longest_translation"]))
 
     def log_keys(self) -> Mapping[str, Json]:
-        """What the rules of v0.6 and v0.7 want."""
         values = self.options
         return {
             **super().log_keys(),

@@ -30,7 +30,7 @@ from workloads.maskrcnn import network
 from workloads.maskrcnn.regions import host
 from workloads.maskrcnn.regions.detections import detect
 from workloads.maskrcnn.regions.proposals import Proposals
-from workloads.maskrcnn.regions.rules import Float32s, Int32s, RegionRules, stacked
+from workloads.maskrcnn.regions.rules import Float32s, Int32s, stacked
 from workloads.maskrcnn.workload import MaskRCNN
 
 RPN_BETA_ROOT = 3
@@ -49,11 +49,10 @@ class Detector(ImageModel):
     scale, shift = (1.0,) * 3, tuple(-mean for mean in network.BGR_MEANS)
     epsilon, momentum = network.BATCH_NORM_EPSILON, 1 - network.BATCH_NORM_MOMENTUM
 
-    def __init__(self, layers: network.Network, box_pool: int, mask_pool: int, half: bool, on_cpu: bool) -> None:
+    def __init__(self, layers: network.Network, half: bool, on_cpu: bool) -> None:
         shapes = {**network.shapes(layers), **network.constants(layers)}
         super().__init__(shapes, network.statistics(layers), half, on_cpu)
-        self.layers, self.box_pool, self.mask_pool = layers, box_pool, mask_pool
-        self.frozen_norms = layers.frozen
+        self.layers, self.frozen_norms = layers, layers.frozen
 
     def constants(self) -> dict[str, Array]:
         """What normalises images; red, green, blue become blue, green, red."""
@@ -123,7 +122,7 @@ class Detector(ImageModel):
         The transposed convolution is one of 1×1 with a channel for each corner of a pixel; only pointwise layers follow, so the
         logits are put in the pixels' order. oneDNN's own takes three times as long.
         """
-        side, up = self.mask_pool, self.layers.mask_up
+        side, up = self.layers.mask_pool, self.layers.mask_up
         x = F.transpose(F.reshape(inputs["mask_pooled"], (0, side, side, -1)), (0, 3, 1, 2))
         for layer in self.layers.mask_convolutions:
             x = rectified(F, self.convolution(F, inputs, x, layer))
@@ -210,15 +209,12 @@ class MaskRCNNTrainer(ImageTrainer):
 
     def __init__(self, workload: MaskRCNN, place: Place) -> None:
         super().__init__(workload, place)
-        self.rules = RegionRules.of(self.settings.model, workload.options.num_image_candidates)
+        self.rules = workload.region_rules
 
     def build_model(self, half: bool, on_cpu: bool) -> Detector:
-        """The workload's trunk, pyramid and heads."""
-        box_pool, mask_pool = (int(self.settings.model[name]) for name in ("box_pool", "mask_pool"))
-        return Detector(self.workload.network, box_pool, mask_pool, half, on_cpu)
+        return Detector(self.workload.network, half, on_cpu)
 
     def build(self) -> None:
-        """With a graph for each thing that is computed of regions."""
         super().build()
         shapes, slots = len(self.workload.image_shapes), math.ceil(self.rules.positives / host.SLOTS_ROUNDED)
         self.graphs.fixed = shapes <= FIXED_SHAPES_MOST
@@ -246,7 +242,6 @@ class MaskRCNNTrainer(ImageTrainer):
         return float(self.settings.devices)
 
     def backward(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
-        """Each replica's part of the loss; its gradients then lie in its flat vector."""
         return in_turn([self._trained(number, batch) for number, batch in enumerate(batches)])
 
     def _trained(self, number: int, batch: Batch) -> Generator[None, None, mx.nd.NDArray]:
@@ -271,7 +266,6 @@ class MaskRCNNTrainer(ImageTrainer):
         return mx.nd.sum(losses.detach()) / divisor
 
     def loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
-        """Losses of the replicas from a training pass without gradients."""
         parts = in_turn([self.parts(number, batch) for number, batch in enumerate(batches)])
         return [mx.nd.sum(one) / self.divisor(batch) for one, batch in zip(parts, batches, strict=True)]
 
@@ -294,8 +288,10 @@ class MaskRCNNTrainer(ImageTrainer):
         made = host.learned(proposed, arrays, self.settings.seed, self.rules)
         slots = made["mask"].shape[1]
         pools = (
-            self._pool(replica, batch, made["box"], made["level"], self.model.box_pool),
-            self._pool(replica, batch, made["box"][:, :slots], made["level"][:, :slots], self.model.mask_pool),
+            self._pool(replica, batch, made["box"], made["level"], self.workload.network.box_pool),
+            self._pool(
+                replica, batch, made["box"][:, :slots], made["level"][:, :slots], self.workload.network.mask_pool
+            ),
         )
         leaves = {
             "objectness": objectness,
@@ -327,8 +323,7 @@ class MaskRCNNTrainer(ImageTrainer):
     def _pool(self, replica: Replica, batch: Batch, box: Float32s, level: Int32s, side: int) -> Pool:
         layers = self.workload.network
         shapes = network.map_shapes(layers, *batch.arrays["image"].shape[1:3])[: layers.levels]
-        strides = [int(stride) for stride in self.settings.model["strides"]][: layers.levels]
-        return pool(shapes, strides, box, level, side, replica.context)
+        return pool(shapes, layers.strides, box, level, side, replica.context)
 
     # -- evaluation -------------------------------------------------------------------------------------------------
 
@@ -345,7 +340,7 @@ class MaskRCNNTrainer(ImageTrainer):
         box = np.zeros((len(boxes), self.rules.of_image, 4), np.float32)
         proposed = stacked(boxes)
         box[:, : proposed.shape[1]] = proposed
-        pooled = self._pool(replica, batch, box, self.rules.level(box), self.model.box_pool)(first[2])
+        pooled = self._pool(replica, batch, box, self.rules.level(box), self.workload.network.box_pool)(first[2])
         of_boxes = self.boxes(False, replica.arguments(False), {"pooled": pooled})
         yield
         probabilities, deltas = (
@@ -354,9 +349,9 @@ class MaskRCNNTrainer(ImageTrainer):
         own = partial(suppress, context=replica.context)
         detected = detect(boxes, probabilities[..., 0], deltas, arrays["size"], self.rules, own)
         slots = host.slots(detected.label > 0)
-        pooled = self._pool(replica, batch, detected.box[:, :slots], detected.level[:, :slots], self.model.mask_pool)(
-            first[2]
-        )
+        pooled = self._pool(
+            replica, batch, detected.box[:, :slots], detected.level[:, :slots], self.workload.network.mask_pool
+        )(first[2])
         label = self.to_device(detected.label[:, :slots].reshape(-1), replica.context)
         (some,) = self.masks(False, replica.arguments(False), {"mask_pooled": pooled, "mask_label": label})
         some = some.reshape((len(boxes), slots, *some.shape[1:]))

@@ -40,6 +40,8 @@ BIAS_RATE = 2.0
 REFERENCE_PARAMETERS = 44_347_573
 REFERENCE_TRAINED = 44_125_173
 """With 80 classes; without the stem's and the first stage's 222,400."""
+RPN_BETA = 1 / 9
+"""Where RPN's smooth L1 turns linear (reference modeling/rpn/loss.py)."""
 RATIOS = 3
 """Anchors of a cell: heights over widths of 0.5, 1 and 2."""
 _STEM_SCALE = 1 / 64
@@ -93,6 +95,11 @@ class Network(Trunk):
     mask_logits: Convolution
     classes: int
     """Without the background."""
+    strides: tuple[int, ...]
+    """Pixels to a cell of each level that regions are pooled from."""
+    box_pool: int
+    mask_pool: int
+    """Sides of a region's pooled map in the two heads."""
 
     @property
     def layers(self) -> Iterator[Layer]:
@@ -112,7 +119,7 @@ def build(model: Mapping[str, Json]) -> Network:
     """The layers of a model.
 
     `model`: `trunk_blocks` (bottlenecks of each stage), `trunk_width` (of the first), `trunk_norm` (`frozen` or `batch`),
-    `fpn_channels`, `box_features`, `box_pool` (side of a pooled map), `mask_convolutions`, `mask_channels`, `classes`.
+    `fpn_channels`, `box_features`, `mask_convolutions`, `mask_channels`, `classes`, `strides`, `box_pool`, `mask_pool`.
     """
     blocks, width = model["trunk_blocks"], int(model["trunk_width"])
     stages = range(len(blocks))
@@ -146,6 +153,9 @@ def build(model: Mapping[str, Json]) -> Network:
         mask_up=Transposed("mask.conv5_mask", between, between),
         mask_logits=Convolution("mask.mask_fcn_logits", between, classes + 1, 1, 1, 0),
         classes=classes,
+        strides=tuple(int(stride) for stride in model["strides"][: len(blocks)]),
+        box_pool=int(model["box_pool"]),
+        mask_pool=int(model["mask_pool"]),
     )
 
 
@@ -168,7 +178,7 @@ def activation_values(network: Network, model: Mapping[str, Json], height: int, 
     of_trunk = sum(layer.outputs * rows[layer] * columns[layer] for layer in kept)
     cells = sum(y * x for y, x in map_shapes(network, height, width))
     channels = network.outer[0].outputs
-    regions, pooled = int(model["rois"]), int(model["mask_pool"]) ** 2
+    regions, pooled = int(model["rois"]), network.mask_pool**2
     positives = int(regions * float(model["roi_positive_fraction"]))
     of_boxes = sum(layer.inputs for layer in network.box[:3])
     between = network.mask_up.inputs

@@ -42,16 +42,13 @@ from workloads.maskrcnn.regions import host
 from workloads.maskrcnn.regions import pytorch as on_gpu
 from workloads.maskrcnn.regions.detections import detect
 from workloads.maskrcnn.regions.proposals import Proposals
-from workloads.maskrcnn.regions.rules import RegionRules, stacked
+from workloads.maskrcnn.regions.rules import stacked
 from workloads.maskrcnn.workload import MaskRCNN
 
 Tensors = dict[str, torch.Tensor]
 Between = Callable[[torch.Tensor, torch.Tensor], Tensors]
 """RPN's logits (B, A) and deltas (B, A, 4) to `box` (B, R, 4) and `level` (B, R), in training with what is learned of
 them."""
-
-RPN_BETA = 1 / 9
-"""Where smooth L1 turns linear (reference modeling/rpn/loss.py)."""
 
 _live: Norm = partial(nn.BatchNorm2d, eps=network.BATCH_NORM_EPSILON, momentum=network.BATCH_NORM_MOMENTUM)
 
@@ -76,11 +73,9 @@ def _module(layer: network.Layer) -> nn.Module:
 class Detector(Trunk):
     """From uint8 images to RPN's outputs, and from regions to the heads' outputs, in one forward pass."""
 
-    def __init__(self, layers: network.Network, strides: list[int], box_pool: int, mask_pool: int) -> None:
+    def __init__(self, layers: network.Network) -> None:
         super().__init__(layers.stem, layers.blocks, FrozenNorm if layers.frozen else _live)
-        self.levels, self.strides = layers.levels, strides
-        self.box_pool, self.mask_pool = box_pool, mask_pool
-        self.mask_convolutions = len(layers.mask_convolutions)
+        self.layers = layers
         self.fpn, self.rpn = Part([*layers.inner, *layers.outer]), Part([*layers.rpn])
         self.box = Part([*layers.box])
         self.mask = Part([*layers.mask_convolutions, layers.mask_up, layers.mask_logits])
@@ -121,7 +116,7 @@ class Detector(Trunk):
     def pyramid(self, stages: list[torch.Tensor]) -> list[torch.Tensor]:
         """The stages' maps to the levels', the finest first."""
         inner = [getattr(self.fpn, f"inner{number}")(one) for number, one in enumerate(stages)]
-        for number in reversed(range(self.levels - 1)):
+        for number in reversed(range(self.layers.levels - 1)):
             inner[number] += F.interpolate(inner[number + 1], size=inner[number].shape[2:])
         return [getattr(self.fpn, f"layer{number}")(one) for number, one in enumerate(inner)]
 
@@ -129,7 +124,7 @@ class Detector(Trunk):
         self, maps: list[torch.Tensor], box: torch.Tensor, level: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Class logits (B, R, C + 1) and deltas (B, R, C + 1, 4) of regions."""
-        x = pool(maps, self.strides, box, level, self.box_pool).flatten(1)
+        x = pool(maps, self.layers.strides, box, level, self.layers.box_pool).flatten(1)
         for layer in (self.box.fc6, self.box.fc7):
             x = linear(x, layer.weight, layer.bias, relu=True)
         logits, deltas = self.box.cls_score(x), self.box.bbox_pred(x)
@@ -140,8 +135,8 @@ class Detector(Trunk):
     ) -> torch.Tensor:
         """Mask logits (B, M, 28, 28) of regions, of their `label`'s class alone: the other 80 channels are never looked
         at."""
-        x = pool(maps, self.strides, box, level, self.mask_pool)
-        for number in range(self.mask_convolutions):
+        x = pool(maps, self.layers.strides, box, level, self.layers.mask_pool)
+        for number in range(len(self.layers.mask_convolutions)):
             x = F.relu(getattr(self.mask, f"conv{number}")(x), inplace=True)
         x, last = F.relu(self.mask.conv5_mask(x), inplace=True), self.mask.mask_fcn_logits
         classes = label.flatten().long()
@@ -164,7 +159,7 @@ def losses(outputs: Tensors, batch: Tensors) -> Tensors:
     of_masks = F.binary_cross_entropy_with_logits(outputs["mask_logits"], outputs["mask"], reduction="none").mean(
         (2, 3)
     )
-    rpn_box, box = _smooth_l1(deltas, batch["anchor_offset"], RPN_BETA), _smooth_l1(own, outputs["delta"], 1.0)
+    rpn_box, box = _smooth_l1(deltas, batch["anchor_offset"], network.RPN_BETA), _smooth_l1(own, outputs["delta"], 1.0)
     return {
         "objectness": F.binary_cross_entropy_with_logits(logits, is_object, weight, reduction="sum") / sampled,
         "rpn_box": (rpn_box * is_object * weight).sum() / sampled,
@@ -190,20 +185,16 @@ class MaskRCNNTrainer(ImageTrainer):
 
     def __init__(self, workload: MaskRCNN, place: Place) -> None:
         super().__init__(workload, place)
-        self.rules = RegionRules.of(self.settings.model, workload.options.num_image_candidates)
+        self.rules = workload.region_rules
         self.positives: on_gpu.Positives
         """Of the step that is computed."""
         self.anchors: dict[tuple[int, ...], list[torch.Tensor]] = {}
         """Padded shape to the anchors of its levels on the device; on a CPU none."""
 
     def build(self) -> nn.Module:
-        """The workload's trunk, pyramid and heads."""
-        model = self.settings.model
-        strides = [int(stride) for stride in model["strides"]][: self.workload.network.levels]
-        return Detector(self.workload.network, strides, int(model["box_pool"]), int(model["mask_pool"]))
+        return Detector(self.workload.network)
 
     def tensors(self) -> Tensors:
-        """Parameters, running statistics, and scales and shifts of frozen norms."""
         buffers, wanted = dict(self.model.named_buffers()), network.constants(self.workload.network)
         return {**super().tensors(), **{name: buffers[name] for name in wanted}}
 

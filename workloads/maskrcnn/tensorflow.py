@@ -25,15 +25,13 @@ from workloads.maskrcnn import network
 from workloads.maskrcnn.regions import host
 from workloads.maskrcnn.regions.detections import detect
 from workloads.maskrcnn.regions.proposals import Proposals
-from workloads.maskrcnn.regions.rules import RegionRules, stacked
+from workloads.maskrcnn.regions.rules import stacked
 from workloads.maskrcnn.workload import MaskRCNN
 
 Maps = list[tf.Tensor]
 Half = tuple[Maps, tf.Tensor, tf.Tensor]
 """The pyramid's maps, bordered, RPN's logits (B, A) and deltas (B, A, 4)."""
 
-RPN_BETA = 1 / 9
-"""Where smooth L1 turns linear (reference modeling/rpn/loss.py)."""
 LEARNED = {"box": tf.float32, "level": tf.int32, "label": tf.int32, "weight": tf.float32, "delta": tf.float32}
 """What the host decides in training, and `mask`."""
 DETECTED = {"box": tf.float32, "score": tf.float32, "label": tf.int32, "level": tf.int32}
@@ -44,20 +42,10 @@ class Detector(ImageModel):
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 
-    def __init__(
-        self,
-        layers: network.Network,
-        strides: Sequence[int],
-        pooled: tuple[int, int],
-        dtype: tf.DType,
-        as_products: bool,
-        compiled: bool,
-    ) -> None:
-        """`pooled`: sides of pooled maps in the box head and in the mask head."""
+    def __init__(self, layers: network.Network, dtype: tf.DType, as_products: bool, compiled: bool) -> None:
         shapes = network.shapes(layers), network.statistics(layers)
         super().__init__(*shapes, dtype, as_products, network.constants(layers))
-        self.layers, self.strides, (self.box_pool, self.mask_pool) = layers, strides, pooled
-        self.compiled = compiled
+        self.layers, self.compiled = layers, compiled
         part: Callable[..., Any] = partial(tf.function, autograph=False, jit_compile=True) if compiled else lambda f: f
         self.first_half, self._box_head, self._mask_head = map(part, (self._first_half, self._boxes, self._masks))
 
@@ -102,7 +90,7 @@ class Detector(ImageModel):
 
     def boxes(self, maps: Maps, box: tf.Tensor, level: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Class logits (B, R, C + 1) and deltas (B, R, C + 1, 4) of regions."""
-        logits, deltas = self._box_head(pool(maps, self.strides, box, level, self.box_pool))
+        logits, deltas = self._box_head(pool(maps, self.layers.strides, box, level, self.layers.box_pool))
         shape = [box.shape[0], -1, self.layers.classes + 1]
         return tf.reshape(logits, shape), tf.reshape(deltas, [*shape, 4])
 
@@ -119,7 +107,7 @@ class Detector(ImageModel):
 
     def masks(self, maps: Maps, box: tf.Tensor, level: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
         """Mask logits (B, M, 28, 28) of regions, of their `label`'s class alone."""
-        pooled = pool(maps, self.strides, box, level, self.mask_pool)
+        pooled = pool(maps, self.layers.strides, box, level, self.layers.mask_pool)
         logits = self._mask_head(pooled, tf.reshape(label, [-1]))
         return tf.reshape(logits, [box.shape[0], -1, *logits.shape[1:]])
 
@@ -152,7 +140,7 @@ def losses(outputs: Tensors, sampled: Sequence[tf.Tensor]) -> Tensors:
     anchor, is_object, weight, offset = sampled
     label, of_slots = outputs["label"], tf.shape(outputs["mask"])[1]
     rpn_logits = tf.gather(outputs["objectness"], anchor, batch_dims=1)
-    rpn_box = _smooth_l1(tf.gather(outputs["rpn_delta"], anchor, batch_dims=1) - offset, RPN_BETA)
+    rpn_box = _smooth_l1(tf.gather(outputs["rpn_delta"], anchor, batch_dims=1) - offset, network.RPN_BETA)
     own = tf.gather(outputs["box_delta"], label, batch_dims=2)
     box = _smooth_l1(own - outputs["delta"], 1.0)
     rpn = tf.nn.sigmoid_cross_entropy_with_logits(is_object, rpn_logits)
@@ -192,16 +180,13 @@ class MaskRCNNTrainer(ImageTrainer):
         super().__init__(workload, place)
         self.parts_compiled, self.compiled = self.compiled, False  # XLA takes no function that calls the host
         assert self.updates.accumulation_steps == 1, "the host decides on whole batches"
-        self.rules = RegionRules.of(self.settings.model, workload.options.num_image_candidates)
+        self.rules = workload.region_rules
         self.arrays: Arrays = {}
         """Of the batch that is computed."""
 
     def build_model(self) -> Detector:
         """The network that the workload describes."""
-        model, layers = self.settings.model, self.workload.network
-        strides = [int(stride) for stride in model["strides"]][: layers.levels]
-        pooled = int(model["box_pool"]), int(model["mask_pool"])
-        return Detector(layers, strides, pooled, self.dtype, not self.on_gpu, self.parts_compiled)
+        return Detector(self.workload.network, self.dtype, not self.on_gpu, self.parts_compiled)
 
     def tensors(self, batch: Batch, names: tuple[str, ...]) -> list[tf.Tensor]:
         """The host will look at the others."""

@@ -29,6 +29,7 @@ from workloads.common.images.shape_groups import count_name
 from workloads.common.networks import backbones
 from workloads.common.networks.backbones import Decode, Published, Shapes
 from workloads.maskrcnn import backbone, network
+from workloads.maskrcnn.regions.rules import RegionRules
 from workloads.maskrcnn.rules import ROUNDS
 from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, MaskRCNNOptions, with_shapes
 
@@ -57,6 +58,7 @@ class MaskRCNN(DetectionWorkload):
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
         self.network = network.build(self.model)
+        self.region_rules = RegionRules.of(self.model, self.options.num_image_candidates)
         if settings.profile != "demo" and self.network.classes == 80:
             network.check_reference_counts(self.network)
 
@@ -75,7 +77,6 @@ class MaskRCNN(DetectionWorkload):
 
     @classmethod
     def counts(cls, settings: Settings) -> Facts:
-        """Counts from the prepared data's manifest and index."""
         from workloads.maskrcnn.input.facts import read_facts
 
         return read_facts(settings)
@@ -116,12 +117,10 @@ class MaskRCNN(DetectionWorkload):
 
     @property
     def decay_steps(self) -> list[int]:
-        """The steps from which on the rate is lower."""
         batch = self.settings.batch_size_global
         return [int(boundary) * BOUNDARY_IMAGES // batch for boundary in self.options.decay_boundaries]
 
     def evaluation_steps(self) -> Iterator[int]:
-        """After every epoch, or every so many as the set says."""
         epoch = 0
         while True:
             epoch += self.options.evaluation_interval_epochs
@@ -174,7 +173,6 @@ class MaskRCNN(DetectionWorkload):
     # -- weights, data, quality -----------------------------------------------------------------------------------
 
     def drawn_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Of every layer, and of frozen norms."""
         return network.initial_weights(self.network, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:
@@ -186,7 +184,6 @@ class MaskRCNN(DetectionWorkload):
         return kind(self.settings, self.facts, place, seed)
 
     def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Boxes and masks of one evaluation batch at the images' own sizes; see `results.measure`."""
         from workloads.maskrcnn import results
 
         return results.measure(batch, outputs)
@@ -200,7 +197,6 @@ class MaskRCNN(DetectionWorkload):
         )
 
     def log_keys(self) -> Mapping[str, Json]:
-        """What the rules of v0.6 and v0.7 want."""
         values, model = self.options, self.settings.model
         keys = {
             "opt_name": f"{values.optimizer}_with_momentum",

@@ -150,7 +150,6 @@ class MovieLens(manifests.Prepared):
         """None: the reference's 20, and a user with a single rating is an error."""
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Write the prepared form of a ratings file or zip; see `workloads.api.Dataset`."""
         minimum = MINIMUM_RATINGS if self.minimum_ratings is None else self.minimum_ratings
         if minimum < LEAST_MINIMUM:
             raise ValueError(f"--min-ratings {minimum}: leaving one out for the test takes at least {LEAST_MINIMUM}")
@@ -194,7 +193,6 @@ class MovieLens(manifests.Prepared):
         return lines + manifest.notices
 
     def how(self) -> str:
-        """The command that prepares this data set."""
         return f"suite data prepare {self.name} --from FILE_OR_ZIP"
 
 

@@ -102,7 +102,6 @@ class NCFTrainer(ModelTrainer):
         return CPU_PIECE if cores == 1 else math.ceil(samples / (rounds * cores))
 
     def build(self) -> nn.Module:
-        """The model on two flat vectors."""
         size = sum(int(torch.Size(shape).numel()) for shape in self.shapes.values())
         self.flat, self.gradient = (torch.zeros(size, device=self.device) for _ in range(2))
         self.flat.grad = self.gradient
@@ -140,7 +139,6 @@ class NCFTrainer(ModelTrainer):
         return self.model.output(both).squeeze(-1)
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        """Binary cross-entropy of a batch in one piece."""
         arrays = {name: self.to_device(array) for name, array in batch.arrays.items()}
         rows = self.model.rows(arrays["user"], arrays["item"])
         return self._loss(rows, arrays["label"], arrays["weight"], batch.weight_global)

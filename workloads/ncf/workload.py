@@ -111,7 +111,6 @@ class NCF(Workload):
         return [{"user": ArraySpec((users,), "int32"), "item": ArraySpec(candidates, "int32")}]
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Of every table and layer, drawn by hash; the same bytes in every framework."""
         return weights.initial_weights(self.users, self.items, self.settings.model, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:

@@ -43,7 +43,6 @@ class ImageFolders(ImageDataset[Content]):
         return classes, listings
 
     def manifest(self, images: str, content: Content) -> Manifest:
-        """The manifest before the images were checked; `images` is the folder that the names start from."""
         classes, listings = content
         digest, total = hashlib.sha256(), 0
         for split, listing in listings.items():

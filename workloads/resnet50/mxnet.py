@@ -49,6 +49,5 @@ class ResNetTrainer(ImageTrainer):
     workload: ResNet50
 
     def build_model(self, half: bool, on_cpu: bool) -> ResNet:
-        """With the set's label smoothing."""
         smoothing = self.workload.options.label_smoothing
         return ResNet(self.workload.network, smoothing, half, on_cpu)

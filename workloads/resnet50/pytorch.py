@@ -6,7 +6,6 @@ device. Parameters and batch-norm statistics carry torchvision's names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 import torch
@@ -42,17 +41,11 @@ class ResNetTrainer(ImageTrainer):
     workload: ResNet50
 
     def build(self) -> nn.Module:
-        """The workload's layers, as its depth and widths say."""
         return ResNet(self.workload.network)
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        """Cross-entropy of a batch over the global weight."""
         images, labels = self.to_device(batch.arrays["image"]), self.to_device(batch.arrays["label"]).long()
         with self.autocast():
             logits = self.called(images)
         smoothing = self.workload.options.label_smoothing
         return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing) / batch.weight_global
-
-    def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
-        """`logits` (B, K)."""
-        return {"logits": self.model(self.to_device(batch.arrays["image"]))}

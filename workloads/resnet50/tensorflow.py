@@ -8,7 +8,6 @@ from __future__ import annotations
 import tensorflow as tf
 
 from workloads.frameworks.tensorflow.images import ImageModel, ImageTrainer
-from workloads.frameworks.tensorflow.variables import Tensors
 from workloads.resnet50 import network
 from workloads.resnet50.workload import ResNet50
 
@@ -48,8 +47,3 @@ class ResNetTrainer(ImageTrainer):
         uniform = smoothing / logits.shape[1]
         wanted = tf.one_hot(labels, logits.shape[1], 1 - smoothing + uniform, uniform)
         return tf.reduce_sum(tf.nn.softmax_cross_entropy_with_logits(wanted, logits))
-
-    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
-        """Logits (B, K)."""
-        (images,) = inputs
-        return {"logits": self.model(images, training=False)}

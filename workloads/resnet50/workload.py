@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from workloads.api import (
     Array,
@@ -116,15 +117,7 @@ class ResNet50(ClassifierWorkload):
         return itertools.count(first * self.steps_per_epoch, interval * self.steps_per_epoch)
 
     def optimizer(self) -> OptimizerSettings:
-        """SGD with momentum or LARS, as the hyperparameter set says."""
-        values = self.options
-        return OptimizerSettings(
-            values.optimizer,
-            momentum=values.momentum,
-            momentum_rate=values.momentum_rate,
-            trust_coefficient=values.lars_coefficient,
-            loss_scaling=self.loss_scaling,
-        )
+        return replace(super().optimizer(), trust_coefficient=self.options.lars_coefficient)
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """How one parameter is updated.
@@ -151,14 +144,12 @@ class ResNet50(ClassifierWorkload):
         return network.initial_weights(self.network, self.options.initialisation, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:
-        """Open the index; images are read, decoded and cropped by threads while training consumes them."""
         from workloads.common.images.batches.labelled import ImageNetData, SyntheticImageData
 
         kind = SyntheticImageData if self.settings.profile == "synthetic" else ImageNetData
         return kind(self.settings, self.facts, place, seed)
 
     def log_keys(self) -> Mapping[str, Json]:
-        """What the rules of v0.6 and v0.7 want."""
         values = self.options
         common = {
             "opt_name": values.optimizer,

@@ -68,7 +68,6 @@ class DetectionData(ImageData):
         self.objects = objects.read(self.folder, "train", facts.train_samples)
 
     def begin(self, job: ImageJob) -> Begun:
-        """Begin to make the images and the targets of a training batch."""
         count, prior_count = len(job.images), len(self.priors)
         arrays: dict[str, Array] = {
             "image": self.take(count, job.shape),

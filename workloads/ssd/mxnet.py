@@ -97,5 +97,4 @@ class SSDTrainer(ImageTrainer):
     workload: SSD
 
     def build_model(self, half: bool, on_cpu: bool) -> Detector:
-        """With a prediction for each of the workload's priors."""
         return Detector(self.workload.network, len(self.workload.priors), half, on_cpu)

@@ -92,7 +92,6 @@ class SSDTrainer(ImageTrainer):
     workload: SSD
 
     def build(self) -> nn.Module:
-        """The workload's trunk, extra layers and heads."""
         return Detector(self.workload.network)
 
     def loss(self, batch: Batch) -> torch.Tensor:

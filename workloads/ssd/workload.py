@@ -76,7 +76,6 @@ class SSD(DetectionWorkload):
 
     @classmethod
     def counts(cls, settings: Settings) -> Facts:
-        """Counts from the prepared data's manifest."""
         return COCO2017.for_settings(settings)
 
     @classmethod
@@ -96,7 +95,6 @@ class SSD(DetectionWorkload):
 
     @property
     def decay_steps(self) -> list[int]:
-        """The steps from which on the rate is lower."""
         values = self.options
         if values.decay_unit == "epochs":
             return [int(epoch) * self.steps_per_epoch for epoch in values.decay_boundaries]
@@ -135,7 +133,6 @@ class SSD(DetectionWorkload):
         return {"offset": ArraySpec((count, 4, boxes), "float32"), "label": ArraySpec((count, boxes), "int32")}
 
     def drawn_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Of trunk, extras and heads."""
         return network.initial_weights(self.network, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:
@@ -179,7 +176,6 @@ class SSD(DetectionWorkload):
         return {"map": average_precision.average_precision(truth, detections, self.options.evaluator)}
 
     def log_keys(self) -> Mapping[str, Json]:
-        """What the rules of v0.6 and v0.7 want."""
         values = self.options
         keys = {
             "opt_name": values.optimizer,

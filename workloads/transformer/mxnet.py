@@ -351,7 +351,6 @@ class TransformerTrainer(ModelTrainer):
         return Translator(workload.network, workload.longest, on_mean, workload.least_loss)
 
     def build(self) -> None:
-        """The same, and the graphs of a beam search."""
         super().build()
         sizes, longest = self.workload.network, self.workload.longest
         self.encoder = Graphs(Encoder(sizes, longest), self.graphs.compiled)

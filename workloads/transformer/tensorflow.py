@@ -276,7 +276,6 @@ class TransformerTrainer(ModelTrainer):
     # -- training -------------------------------------------------------------------------------------------------
 
     def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
-        """Sum over tokens of the smoothed cross-entropy."""
         *pair, keys = inputs
         workload = self.workload
         logits, labels, _ = self.logits(pair, keys if workload.network.dropout else None)

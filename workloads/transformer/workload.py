@@ -124,7 +124,6 @@ class Transformer(TranslationWorkload):
     # -- weights, quality -----------------------------------------------------------------------------------------
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Drawn by hash, the same bytes in every framework."""
         return network.initial_weights(self.network, seed)
 
     @property
@@ -145,7 +144,6 @@ class Transformer(TranslationWorkload):
         return longest
 
     def log_keys(self) -> Mapping[str, Json]:
-        """What the rules of v0.6 and v0.7 want."""
         return {
             **super().log_keys(),
             "model_hp_hidden_size": self.network.hidden,

@@ -17,7 +17,6 @@ class ZooTrainer(ImageTrainer):
     workload: Zoo
 
     def build_model(self, half: bool, on_cpu: bool) -> LayerNetwork:
-        """The network that the workload describes."""
         if self.settings.model["implementation"] == "stock":
             from workloads.zoo.stock.mxnet import StockNetwork
 
@@ -32,7 +31,6 @@ class ZooTrainer(ImageTrainer):
         return {**arrays, **self.workload.dropout_masks(batch)}
 
     def largest_shapes(self) -> dict[str, tuple[int, ...]]:
-        """With the masks'."""
         specs = self.workload.shapes()[0]
         shape_of = {name: specs[name].shape for name in ("image", "label")}
         if len(self.model.targets) > 1:

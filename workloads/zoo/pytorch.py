@@ -5,8 +5,6 @@ Shapes: B images of a replica, S pixels of a side, K classes. Images come as uin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -24,7 +22,6 @@ class ZooTrainer(ImageTrainer):
     workload: Zoo
 
     def build(self) -> nn.Module:
-        """The network that the workload describes."""
         if self.workload.settings.model["implementation"] == "stock":
             from workloads.zoo.stock.pytorch import stock_network
 
@@ -32,7 +29,6 @@ class ZooTrainer(ImageTrainer):
         return LayerNetwork(self.workload.network)
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        """Cross-entropy of a batch over the global weight."""
         images, labels = self.to_device(batch.arrays["image"]), self.to_device(batch.arrays["label"]).long()
         masks = self.masks(batch)
         with self.autocast():
@@ -50,7 +46,3 @@ class ZooTrainer(ImageTrainer):
                 mask = mask.view(len(keys), *layer.map)
                 masks[layer.label] = mask.permute(0, 3, 1, 2) if mask.ndim == 4 else mask
         return masks
-
-    def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
-        """`logits` (B, K)."""
-        return {"logits": self.model(self.to_device(batch.arrays["image"])).float()}

@@ -12,7 +12,7 @@ import tensorflow as tf
 from workloads.api import Batch
 from workloads.frameworks.tensorflow.images import ImageTrainer
 from workloads.frameworks.tensorflow.layer_lists import LayerNetwork
-from workloads.frameworks.tensorflow.variables import Model, Tensors
+from workloads.frameworks.tensorflow.variables import Model
 from workloads.zoo.workload import Zoo
 
 
@@ -45,18 +45,11 @@ class ZooTrainer(ImageTrainer):
         return LayerNetwork(self.workload.network, self.dtype, as_products=not self.on_gpu)
 
     def training_batch(self, batch: Batch) -> Batch:
-        """The batch with its dropout masks, the same in every framework."""
         masks = self.workload.dropout_masks(batch) if self.labels else {}
         return replace(batch, arrays={**batch.arrays, **masks})
 
     def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
-        """Cross-entropy, summed over the images."""
         images, labels, *masks = inputs
         further = {} if self.is_stock else {"masks": dict(zip(self.labels, masks, strict=True))}
         logits = self.model(images, training=True, **further)
         return tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-
-    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
-        """Logits (B, K)."""
-        (images,) = inputs
-        return {"logits": self.model(images, training=False)}

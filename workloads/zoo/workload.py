@@ -16,7 +16,6 @@ from workloads.api import (
     Defaults,
     Facts,
     Json,
-    OptimizerSettings,
     ParameterRule,
     Place,
     Settings,
@@ -81,19 +80,7 @@ class Zoo(ClassifierWorkload):
     # -- schedule -------------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
-        """Always the same."""
         return self.options.learning_rate
-
-    def optimizer(self) -> OptimizerSettings:
-        """RMSprop or SGD with momentum, as the hyperparameter set says."""
-        values = self.options
-        return OptimizerSettings(
-            values.optimizer,
-            momentum=values.momentum,
-            rho=values.rho,
-            epsilon=values.epsilon,
-            loss_scaling=self.loss_scaling,
-        )
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """Weights are decayed; biases, scales and shifts are not."""
@@ -128,11 +115,9 @@ class Zoo(ClassifierWorkload):
         return masks
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Of every layer, drawn by hash; the same bytes in every framework."""
         return layer_lists.initial_weights(self.network, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:
-        """Open the prepared data, whichever form they have."""
         from workloads.common import manifest
         from workloads.zoo import data
 
@@ -143,7 +128,6 @@ class Zoo(ClassifierWorkload):
         return (data.ZooArrays if arrays else data.ZooImages)(self.settings, self.facts, place, seed)
 
     def log_keys(self) -> Mapping[str, Json]:
-        """Network, sizes and the optimizer's values."""
         values, model = self.options, self.settings.model
         is_stock = model["implementation"] == "stock"
         difference = stock.DIFFERENCES.get((self.settings.framework, model["name"])) if is_stock else None

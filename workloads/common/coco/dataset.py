@@ -58,7 +58,6 @@ class CocoFolders(ImageDataset[Content]):
         }
 
     def manifest(self, images: str, content: Content) -> Manifest:
-        """The manifest before anything was checked; `images` is the folder that the names start from."""
         digest = hashlib.sha256()
         files = [data for parts in content.values() for _, _, data in parts]
         for data in files:
@@ -155,7 +154,6 @@ class CocoFolders(ImageDataset[Content]):
         ]
 
     def verify_split(self, destination: Path, split: str, count: int) -> None:
-        """The objects can be read, and their masks where there are any."""
         if split in SPLITS:
             kept_objects = objects.read(destination, split, count)
             if split == "train" and (destination / "train_trainable.npy").is_file():
@@ -182,7 +180,6 @@ class Coco2017(CocoFolders):
     content = "annotations by SHA-256, images by width, height and the bytes of train2017.zip and val2017.zip"
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
-        """What was found, and what a reference run needs beside it."""
         needed = f"a reference run of SSD also needs backbone.weights={BACKBONE.file}, from {BACKBONE.url}"
         return [*super().lines(manifest, destination), needed]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from workloads.api import Array, Arrays, Facts, Json, OptimizerSettings, Settings, hyperparameter, option
+from workloads.api import Array, Arrays, Facts, Json, Settings, hyperparameter, option
 from workloads.common import schedules
 from workloads.common.coco import average_precision
 from workloads.common.coco.facts import GROUND_TRUTH
@@ -66,7 +66,6 @@ class DetectionWorkload(ImageWorkload):
 
     @classmethod
     def resolve(cls, settings: Settings) -> Settings:
-        """The published backbone is checked and converted."""
         return backbones.resolve(settings, *cls.backbone(settings.model))
 
     @classmethod
@@ -87,7 +86,6 @@ class DetectionWorkload(ImageWorkload):
 
     @property
     def warm_up_steps(self) -> int:
-        """As the set says."""
         return self.options.warmup_steps
 
     @property
@@ -99,10 +97,6 @@ class DetectionWorkload(ImageWorkload):
     def first_decay_step(self) -> int | None:
         """The first of the steps; a cosine begins where the warm-up ends."""
         return self.decay_steps[0] if self.options.decay == "steps" else None
-
-    def optimizer(self) -> OptimizerSettings:
-        values = self.options
-        return OptimizerSettings(values.optimizer, momentum=values.momentum, loss_scaling=self.loss_scaling)
 
     # -- weights, quality -----------------------------------------------------------------------------------------
 

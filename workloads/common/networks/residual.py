@@ -202,22 +202,17 @@ def parameter_shapes(convolutions: Iterable[Parametrised], frozen_norm: bool = F
 
 def affine_shapes(convolutions: Iterable[Parametrised]) -> Shapes:
     """Of every norm's scale and shift. Frozen ones, into which statistics are folded, are state and not parameters."""
-    return {
-        f"{layer.norm}.{kind}": (layer.outputs,)
-        for layer in convolutions
-        if layer.norm is not None
-        for kind in ("weight", "bias")
-    }
+    return _of_norms(convolutions, ("weight", "bias"))
 
 
 def statistic_shapes(convolutions: Iterable[Parametrised]) -> Shapes:
     """Of every running statistic of a batch norm: they are state, not parameters."""
-    return {
-        f"{layer.norm}.running_{kind}": (layer.outputs,)
-        for layer in convolutions
-        if layer.norm is not None
-        for kind in ("mean", "var")
-    }
+    return _of_norms(convolutions, ("running_mean", "running_var"))
+
+
+def _of_norms(convolutions: Iterable[Parametrised], kinds: tuple[str, str]) -> Shapes:
+    normed = [layer for layer in convolutions if layer.norm is not None]
+    return {f"{layer.norm}.{kind}": (layer.outputs,) for layer in normed for kind in kinds}
 
 
 def normed_weights(layer: Convolution, seed: int, kind: str, deviation: float) -> Iterator[tuple[str, Array]]:

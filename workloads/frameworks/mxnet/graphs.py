@@ -68,15 +68,12 @@ class Part(Model):
         self.whole, self.function = whole, function
 
     def arguments(self, shapes: Shapes) -> Shapes:
-        """Those of the whole."""
         return self.whole.arguments(shapes)
 
     def constants(self) -> dict[str, Array]:
-        """Those of the whole."""
         return self.whole.constants()
 
     def computed(self, F: ModuleType, inputs: Inputs, training: bool) -> list[Tensor]:
-        """What the function gives."""
         return self.function(F, inputs)
 
 

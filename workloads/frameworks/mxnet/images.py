@@ -39,7 +39,6 @@ class ImageReplica(Replica):
         """On this context."""
 
     def arguments(self, training: bool) -> Inputs:
-        """What the model takes beside a batch."""
         return self.of_training if training else self.of_evaluation
 
 
@@ -50,7 +49,6 @@ class ImageTrainer(ModelTrainer):
     replicas: Sequence[ImageReplica]
 
     def build(self) -> None:
-        """With the quotients, by shapes, that are known already."""
         super().build()
         self.quotients: dict[DataShapes, Array] = {}
         if self.model.statistics:
@@ -141,7 +139,6 @@ class ImageTrainer(ModelTrainer):
         return np.concatenate(factors).astype(np.float32)
 
     def state(self) -> dict[str, Array]:
-        """Parameters, running statistics and the optimizer's state by name."""
         statistics = views(self.replicas[0].statistics, self.model.statistics)
         return {**super().state(), **{name: array.asnumpy() for name, array in statistics.items()}}
 

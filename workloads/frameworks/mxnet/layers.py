@@ -112,7 +112,6 @@ class ImageModel(Model):
         return f"{name}_output"
 
     def constants(self) -> dict[str, Array]:
-        """What normalises images."""
         scale = np.diag(np.array(self.scale, np.float32)).reshape(3, 3, 1, 1)
         return {"scale": scale, "shift": np.array(self.shift, np.float32)}
 

@@ -90,7 +90,6 @@ class ModelTrainer(MXNetTrainer):
     # -- setup ----------------------------------------------------------------------------------------------------
 
     def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
-        """Build and allocate, warm up on dummy batches, then load the weights and reset the optimizer."""
         with memory_errors():
             self.build()
             if warm_up:
@@ -197,7 +196,6 @@ class ModelTrainer(MXNetTrainer):
         return self.graphs(training, replica.arguments(training), data)
 
     def loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
-        """Losses of the replicas from a training pass without gradients."""
         sums = []
         for replica, batch in zip(self.replicas, batches, strict=True):
             with mx.autograd.train_mode():
@@ -206,7 +204,6 @@ class ModelTrainer(MXNetTrainer):
         return sums
 
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        """Loss and gradients of each item, summed over replicas, without an update."""
         return self.run(self.gradients(batches) for batches in steps)
 
     def gradient_traffic(self) -> GradientTraffic:
@@ -216,13 +213,11 @@ class ModelTrainer(MXNetTrainer):
     # -- evaluation and state -------------------------------------------------------------------------------------
 
     def outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
-        """The model's outputs by name, in pieces."""
         local = self.replicas[replica]
         pieces = [self.call(local, data, training=False) for data in self.pieces(local, batch, training=False)]
         return {name: list(parts) for name, parts in zip(self.model.results, zip(*pieces, strict=True), strict=True)}
 
     def state(self) -> dict[str, Array]:
-        """Parameters by name, and the optimizer's state."""
         with memory_errors():
             parameters = self.replicas[0].parameters
             return {**{name: array.asnumpy() for name, array in parameters.items()}, **self.optimizer.state()}

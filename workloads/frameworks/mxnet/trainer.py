@@ -114,16 +114,13 @@ class MXNetTrainer(Trainer):
             yield from map(_fetch, running)
 
     def wait(self) -> None:
-        """Return when the engine has nothing left to do."""
         with memory_errors():
             mx.nd.waitall()
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        """Collective where there are several processes."""
         return [arrays] if self.store is None else self.store.gather(arrays)
 
     def broadcast(self, value: float) -> float:
-        """Collective where there are several processes."""
         return value if self.store is None else self.store.broadcast(value)
 
     def memory_peak_bytes(self) -> int:
@@ -134,7 +131,6 @@ class MXNetTrainer(Trainer):
         return super().memory_peak_bytes()
 
     def close(self) -> None:
-        """Let the engine finish, and leave the other processes."""
         with memory_errors():
             mx.nd.waitall()
         if self.store is not None:

@@ -5,7 +5,7 @@ Batches hold `image`: uint8 (B, H, W, 3), and what the model's loss needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import torch
 import torch.distributed as dist
@@ -25,12 +25,15 @@ class ImageTrainer(ModelTrainer):
             torch.backends.cudnn.benchmark = True
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Parameters and running statistics."""
         return {**self.parameters, **self.statistics()}
 
     def statistics(self) -> dict[str, torch.Tensor]:
         """Running means and variances by name; a model starts with 0 and 1."""
         return {name: value for name, value in self.model.named_buffers() if "running" in name}
+
+    def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
+        """A classifier's `logits` (B, K)."""
+        return {"logits": self.model(self.to_device(batch.arrays["image"])).float()}
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         """One optimizer step per item; at the end the replicas' statistics are averaged, which training does not notice."""

@@ -60,7 +60,6 @@ class ModelTrainer(PyTorchTrainer):
     # -- setup ----------------------------------------------------------------------------------------------------
 
     def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
-        """Build, warm up on dummy batches, then reset everything that this changed and load the weights."""
         self.open_device()
         self.model = self.build().to(self.device, memory_format=self.memory_format)
         self.parameters = dict(self.model.named_parameters())
@@ -88,7 +87,6 @@ class ModelTrainer(PyTorchTrainer):
 
     @classmethod
     def serve(cls, workload: Workload, address: str, workers: int) -> None:
-        """Be the server of `update=async`."""
         server.serve(workload, address, workers)
 
     def build_optimizer(self) -> Optimizer:
@@ -152,12 +150,10 @@ class ModelTrainer(PyTorchTrainer):
         return super().train(steps, first_step)
 
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        """The loss of each item, in training mode."""
         self.model.train()
         return self._run(self.loss_alone(batch) for (batch,) in steps)
 
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        """Loss and gradients of each item, summed over replicas."""
         self.model.train()
         return self._run(self.gradients_alone(batch) for (batch,) in steps)
 
@@ -244,7 +240,6 @@ class ModelTrainer(PyTorchTrainer):
     # -- evaluation and state -------------------------------------------------------------------------------------
 
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
-        """Each batch with its `outputs`."""
         self.model.eval()
         try:
             with torch.inference_mode(), self.autocast():
@@ -259,7 +254,6 @@ class ModelTrainer(PyTorchTrainer):
         return self.parameters
 
     def state(self) -> dict[str, Array]:
-        """The model's tensors by name, the optimizer's state, and that of dynamic loss scaling."""
         of_optimizer = self.optimizer.state() if self.optimizer is not None else {}
         tensors = {**self.tensors(), **of_optimizer, **self.scaler.state()}
         return {name: value.detach().float().cpu().contiguous().numpy().copy() for name, value in tensors.items()}

@@ -78,7 +78,6 @@ class PyTorchTrainer(Trainer):
         return between_events(steps, seconds) if self.device.type == "cuda" else None
 
     def wait(self) -> None:
-        """Return when the device has done what it was given."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
@@ -103,7 +102,6 @@ class PyTorchTrainer(Trainer):
         return TrainStats(count, float(total) / max(count, 1))
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        """Arrays of all processes on process 0."""
         if self.place.processes == 1:
             return [arrays]
         received: list[Any] | None = [None] * self.place.processes if self.place.process == 0 else None
@@ -124,7 +122,6 @@ class PyTorchTrainer(Trainer):
         return super().memory_peak_bytes()
 
     def close(self) -> None:
-        """Meet the other processes, then leave the group."""
         if dist.is_initialized():
             dist.barrier()
             dist.destroy_process_group()

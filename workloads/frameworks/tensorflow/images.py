@@ -18,7 +18,7 @@ from workloads.api import Array, Batch, TrainStats
 from workloads.common.networks import layer_lists
 from workloads.common.networks.residual import Block, Convolution, Trunk
 from workloads.frameworks.tensorflow.model import ModelTrainer
-from workloads.frameworks.tensorflow.variables import Model, Shapes
+from workloads.frameworks.tensorflow.variables import Model, Shapes, Tensors
 
 
 class ImageModel(Model):
@@ -52,7 +52,6 @@ class ImageModel(Model):
         return np.transpose(value, (2, 3, 1, 0)) if value.ndim == 4 else value
 
     def outside(self, value: Array) -> Array:
-        """Inverse of `inside`, as a copy."""
         return np.ascontiguousarray(np.transpose(value, (3, 2, 0, 1))) if value.ndim == 4 else value.copy()
 
     def parameter(self, name: str) -> tf.Tensor:
@@ -131,6 +130,11 @@ class ImageTrainer(ModelTrainer):
     """An image model on one device. Subclasses give `inputs`, whose first array is `image`, and what ModelTrainer asks for."""
 
     evaluation_inputs: ClassVar[tuple[str, ...]] = ("image",)
+
+    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
+        """A classifier's logits (B, K)."""
+        (images,) = inputs
+        return {"logits": self.model(images, training=False)}
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         """One optimizer step per item; at the end the replicas' statistics are averaged, which training does not notice."""

@@ -99,7 +99,6 @@ class ModelTrainer(TensorFlowTrainer):
     # -- setup ----------------------------------------------------------------------------------------------------
 
     def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
-        """Build what is not built yet, warm up on dummy batches, load the weights, reset the optimizer."""
         if self.model is None:
             self.build()
         if warm_up:
@@ -125,7 +124,6 @@ class ModelTrainer(TensorFlowTrainer):
         server.serve(address)
 
     def build(self) -> None:
-        """Variables, and functions, not traced yet."""
         super().build()
         self.model = self.build_model()
         self.optimizer = build_optimizer(self.model, self.workload)
@@ -243,7 +241,6 @@ class ModelTrainer(TensorFlowTrainer):
         self.total.assign_add(tf.cast(loss, tf.float64))
 
     def outputs(self, batch: Batch) -> Tensors:
-        """The model's outputs for an evaluation batch, on the device."""
         outputs: Tensors = self._outputs(*self.tensors(batch, self.evaluation_inputs))
         return outputs
 
@@ -255,7 +252,6 @@ class ModelTrainer(TensorFlowTrainer):
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Array]:
-        """The model's variables by name, the optimizer's state, a dynamic loss scale."""
         return {**self.model.state(), **self.optimizer.state(), **self.loss_scale.state()}
 
     def load_state(self, state: Arrays) -> None:

@@ -123,12 +123,10 @@ class TensorFlowTrainer(Trainer):
         return self._run(step, steps)
 
     def wait(self) -> None:
-        """Return when the device has done what it was given."""
         if self.on_gpu:
             tf.test.experimental.sync_devices()
 
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        """Loss and summed gradients of each item."""
         return self._run(lambda batch, _: self.backward(batch), steps)
 
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:

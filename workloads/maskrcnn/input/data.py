@@ -113,7 +113,6 @@ class SampleData(ImageData):
     # -- training -------------------------------------------------------------------------------------------------
 
     def begin(self, job: ImageJob) -> Begun:
-        """Begin to make the images and the targets of a training batch."""
         count, samples = len(job.images), self.samples
         arrays: dict[str, Array] = {
             "image": self.take(count, job.shape),

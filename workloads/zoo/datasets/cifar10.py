@@ -42,7 +42,6 @@ class Cifar10(arrays.ArrayDataset):
     image_size = SIDE
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Read the archive or folder `source`; see `workloads.api.Dataset`."""
         with opened(source) as (ending, read):
             splits = {split: split_of(split, ending, read) for split in FILES}
         digest = hashlib.sha256()
@@ -62,7 +61,6 @@ class Cifar10(arrays.ArrayDataset):
         return self.published(splits, manifest, destination)
 
     def how(self) -> str:
-        """The command that prepares it."""
         return f"suite data prepare {self.name} --from ARCHIVE"
 
 

@@ -56,7 +56,6 @@ class FashionMNIST(arrays.ArrayDataset):
     image_size = SIDE
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Read the folder of the four files; see `workloads.api.Dataset`."""
         splits, digest, size = {}, hashlib.sha256(), 0
         for split in SPLITS:
             images, labels = read_split(source, split)
@@ -77,5 +76,4 @@ class FashionMNIST(arrays.ArrayDataset):
         return self.published(splits, manifest, destination)
 
     def how(self) -> str:
-        """The command that prepares it."""
         return f"suite data prepare {self.name} --from {PACKAGED}"

@@ -82,7 +82,6 @@ class StockNetwork(Model):
                 self.variables[name].assign(self._inside(name, value))
 
     def state(self) -> dict[str, Array]:
-        """Copies of all variables, in canonical layout."""
         return {name: self._outside(name, variable.numpy()) for name, variable in self.variables.items()}
 
     def load_state(self, state: Arrays) -> None:

@@ -24,7 +24,6 @@ class Adam(Optimizer):
     sharded: ClassVar[bool] = True
 
     def allocate(self) -> None:
-        """Segments of the weights, and moments beside them."""
         self.betas, self.steps = (self.settings.beta1, self.settings.beta2), 0
         segments = self.sum.segments
         self.segments = [[vector[segment] for vector in self.weights] for segment in segments]
@@ -35,7 +34,6 @@ class Adam(Optimizer):
         self.vectors = list(zip(owned, self.gradients, *moments, strict=True))
 
     def apply(self, rate: float) -> None:
-        """Update each owner's segment, by one operator for each rule."""
         self.steps += 1
         sums = [(1 - beta**self.steps) / (1 - beta) * _complement(beta) for beta in self.betas]
         rate, epsilon = rate * math.sqrt(sums[1]) / sums[0], self.settings.epsilon * math.sqrt(sums[1])
@@ -47,7 +45,6 @@ class Adam(Optimizer):
                 mx.nd.adam_update(weight, *others, **always, **own, out=weight)
 
     def share(self) -> None:
-        """Copy each owner's weights to all other contexts."""
         for owner, parts in enumerate(self.segments):
             for other, part in enumerate(parts):
                 if other != owner:

@@ -14,7 +14,6 @@ class Momentum(Optimizer):
     """Buffers of velocities, with the opposite sign, as MXNet's operators want them. Velocities start at 0."""
 
     def allocate(self) -> None:
-        """A buffer for each vector of weights."""
         self.buffers = [mx.nd.zeros_like(vector) for vector in self.weights]
         self.vectors = list(zip(self.weights, self.gradients, self.buffers, strict=True))
 
@@ -52,7 +51,6 @@ class Sgd(Momentum):
         return self._last_rate * self.layout.rules[name].rate_multiple
 
     def apply(self, rate: float) -> None:
-        """One operator for each rule and context."""
         scale = rate or self._last_rate
         momentum = self.settings.momentum * scale / self._last_rate
         for rule, part in self.layout.stretches():
@@ -76,7 +74,6 @@ class Lars(Momentum):
     """
 
     def allocate(self) -> None:
-        """The same, and views of the parameters that have a trust ratio."""
         super().allocate()
         rules = {name: rule for name, rule in self.layout.rules.items() if rule.adapt and not rule.frozen}
         adapted = [name for name in self.layout.shapes if name in rules]
@@ -91,7 +88,6 @@ class Lars(Momentum):
         )
 
     def apply(self, rate: float) -> None:
-        """Parameters with a trust ratio one by one, the others together."""
         for number in range(len(self.vectors)):
             if self.adapted[number]:
                 self._adapted_step(number, self.multiples[number] * rate)

@@ -13,11 +13,9 @@ class Rmsprop(Optimizer):
     """s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε), with s from 0."""
 
     def allocate(self) -> None:
-        """A mean of squares for each weight."""
         self.squares = [mx.nd.zeros_like(vector) for vector in self.weights]
 
     def apply(self, rate: float) -> None:
-        """In place, one rule after the other."""
         for vectors in zip(self.weights, self.gradients, self.squares, strict=True):
             for rule, part in self.layout.stretches():
                 self._apply(rule, rate * rule.rate_multiple, *(vector[part] for vector in vectors))

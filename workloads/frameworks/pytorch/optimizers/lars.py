@@ -15,7 +15,6 @@ class Lars(Optimizer):
     """
 
     def allocate(self) -> None:
-        """Velocities."""
         self.inside = self.settings.momentum_rate == "inside"
         self.velocities = self.zeros("velocity")
 
@@ -25,7 +24,6 @@ class Lars(Optimizer):
 
     @torch.no_grad()
     def step(self, rate: float, overflow: torch.Tensor | None = None) -> None:
-        """One update of all parameters of a rule at a time."""
         for rule, names in self.groups.items():
             weights = [self.parameters[name] for name in names]
             gradients = [weight.grad for weight in weights]

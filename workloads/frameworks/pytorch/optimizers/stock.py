@@ -49,7 +49,6 @@ class Sgd(Stock):
     skips: ClassVar[bool] = True
 
     def allocate(self) -> None:
-        """Velocities."""
         momentum = self.settings.momentum
         self.optimizer = torch.optim.SGD(self.groups_of_torch(), lr=0.0, momentum=momentum, fused=True)
         self.velocities = self.zeros("velocity") if momentum else {}
@@ -57,7 +56,6 @@ class Sgd(Stock):
             self.keep(momentum_buffer=self.velocities)
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Velocities under `velocity.<parameter>`."""
         return self.velocities
 
 
@@ -78,7 +76,6 @@ class Adam(Stock):
         self.keep(step=counts, exp_avg=self.means, exp_avg_sq=self.squares)
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """The moments of each parameter, and the steps."""
         return {**self.means, **self.squares, "adam.step": self.steps}
 
     def state(self) -> dict[str, torch.Tensor]:

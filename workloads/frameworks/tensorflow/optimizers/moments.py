@@ -28,7 +28,6 @@ class Adam(Optimizer):
         self.steps = 0
 
     def scalars(self, rate: float) -> list[float]:
-        """Corrected rate and epsilon."""
         self.steps += 1
         correction1, correction2 = (1 - beta**self.steps for beta in self.betas)
         return [rate * math.sqrt(correction2) / correction1, self.settings.epsilon * math.sqrt(correction2)]
