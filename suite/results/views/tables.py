@@ -19,7 +19,7 @@ from suite.results.scores import find_published, labels, merged_labels, title
 from suite.results.targets import targets_text
 from suite.results.text import devices_text
 from suite.results.views.repeat import next_commands
-from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, without_empty
+from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, grouped, without_empty
 
 TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}
 """The article's number of each workload's table."""
@@ -161,12 +161,16 @@ def _speedup(both: tuple[Result, Result], printed: Mapping[Any, float]) -> Line:
 
 def pairs_section(results: Sequence[Result], most: int) -> Section | None:
     """Every pair of device counts within the series of `results`, at most so many; None without one."""
-    group = families(results)
-    words = _words(group)
-    both = [pair for family in group for series in chains(family) for pair in itertools.combinations(series, 2)]
-    rows = [_speedup(pair, {}) | {"differs_in": words[id(pair[0])]} for pair in both[:most]]
-    more = (f"and {len(both) - most} more pairs",) if len(both) > most else ()
-    return replace(_pairs("", rows, more), of=tuple(both[:most])) if rows else None
+    of_frameworks = grouped(families(results), lambda family: family[0].framework)
+    rows, every = list[Line](), list[tuple[Result, Result]]()
+    for framework, group in of_frameworks.items():
+        words, name = _words(group), framework if len(of_frameworks) > 1 else ""
+        both = [pair for family in group for one in chains(family) for pair in itertools.combinations(one, 2)]
+        shown = both[: most - len(rows)]
+        rows += [_speedup(pair, {}) | {"differs_in": _joined(name, words[id(pair[0])])} for pair in shown]
+        every += both
+    more = (f"and {len(every) - most} more pairs",) if len(every) > most else ()
+    return replace(_pairs("", rows, more), of=tuple(every[:most])) if rows else None
 
 
 def _pairs(title: str, rows: Sequence[Line], more: tuple[str, ...] = (), above: tuple[str, ...] = ()) -> Section:

@@ -318,14 +318,6 @@ def test_problems_are_listed_with_lines(tmp_path):
 # --- headlines ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_easier_target_never_improves_a_headline(tmp_path):
-    write_run(tmp_path, "default", seconds_per_epoch=3.0)
-    write_run(tmp_path, "easy", qualities=(0.65,), targets={"hr_at_10": 0.5})
-    write_run(tmp_path, "easy", 1, qualities=(0.65,), targets={"hr_at_10": 0.5})
-    said = "NCF (demo, cpu) reaches hr_at_10 0.635 in 9.0 s on 1 device in PyTorch."
-    assert headlines(result_rows(table(tmp_path))) == [said]
-
-
 def test_a_headline_names_the_fastest_result_and_in_what_it_differs(tmp_path):
     for devices, seconds in ((1, 7.0), (2, 6.0)):
         for index in range(2):
