@@ -65,6 +65,18 @@ def test_a_hundred_runs(tmp_path):
     assert re.search(r"\|\s*100 \|", suite_here(tmp_path, "report", job).stdout)
 
 
+@pytest.mark.full
+@pytest.mark.framework
+@pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "mxnet"])
+def test_a_loss_that_is_no_number_ends_the_run(tmp_path, framework):
+    words = ("workload=ncf", f"framework={framework}", "profile=demo", "gpus=2", "device=cpu", "oversubscribe=true")
+    done = run_suite(tmp_path, *words, "workload.learning_rate=1e30", timeout=600)
+    assert done.returncode == 1, done.stdout + done.stderr
+    filed = status(run_folder(tmp_path))
+    assert filed["status"] == "failed"
+    assert "loss" in filed["reason"], filed
+
+
 def test_a_disk_that_is_full_at_the_start_is_named(tmp_path, monkeypatch):
     def full(descriptor, data):
         raise OSError(errno.ENOSPC, "No space left on device")
