@@ -35,7 +35,7 @@ PLAIN_TESTS = $(KEEP_MEMORY) $(PYTEST) --numprocesses $$(($$(nproc) + 1)) --dist
 OTHER_TESTS = $(PYTEST) --numprocesses 4 --dist loadgroup
 
 .PHONY: check
-check: ## while you work: lint, types, contracts, tests that start no framework (random examples: a quarter)
+check: ## while you work: lint, types, contracts, tests that start no framework, but the slow ones (random examples: a quarter)
 	@$(MAKE) --no-print-directory .venv/.ready-test
 	@$(MAKE) --no-print-directory --jobs=2 plain-tests lint HYPOTHESIS_PROFILE=check
 

@@ -29,11 +29,14 @@ FRAMEWORK_PATHS = (
 )
 """Files whose tests run in the frameworks' environments; single ones in other files are marked there."""
 SLOW_PATHS = (
+    "benchmarks/test_*.py",
     "docs/test_commands.py",
     "gpu_paths/test_*.py",
     "machines/test_*.py",
     "stress/test_*.py",
     "suite/agent/test_agent.py",
+    "suite/commands/test_special_files.py",
+    "suite/common/test_path_names.py",
     "suite/common/test_wheel.py",
     "suite/control/hosts/test_commands.py",
     "suite/control/hosts/test_several*.py",
@@ -47,10 +50,13 @@ SLOW_PATHS = (
     "suite/results/render/test_page.py",
     "suite/test_cli.py",
     "workloads/common/coco/test_coco_demo.py",
+    "workloads/common/text/test_translation_*.py",
+    "workloads/ncf/test_ncf_demo.py",
+    "workloads/ncf/test_ncf_workload.py",
     "workloads/resnet50/test_imagenet_demo.py",
 )
 """Files whose tests start whole sweeps or a command each, make environments, pages or packages of hundreds of runs, or generate
-whole data sets of images."""
+whole data sets."""
 WAITING_PATHS = (
     "stress/test_kill.py",
     "suite/agent/test_agent.py",
