@@ -43,6 +43,7 @@ def test_a_limit_in_a_file_comes_too_late_and_says_so(own):  # noqa: F811
         compose(["--config-dir", str(own), *NCF, "system=lab"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -73,6 +74,7 @@ def test_hydra_composes_the_first_of_jobs_that_differ_in_values_alone(monkeypatc
     assert len(made) == 2
 
 
+@pytest.mark.slow
 def test_the_limit_is_not_in_the_name_of_a_job_and_a_python_is_asked_once(tmp_path, monkeypatch):
     from suite.environments import environment
 

@@ -112,6 +112,7 @@ def deleting(monkeypatch, what):
     monkeypatch.setattr(controller.Supervisor, "run", run)
 
 
+@pytest.mark.slow
 def test_an_output_that_is_deleted_is_not_made_again(tmp_path, monkeypatch):
     deleting(monkeypatch, lambda folder: folder.parents[1])
     done = run_suite_here(tmp_path, *TOY_RUN, "runs=3", f"output={tmp_path / 'out'}", toy=True)
@@ -121,6 +122,7 @@ def test_an_output_that_is_deleted_is_not_made_again(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", [lambda folder: folder, lambda folder: folder / "result_0.txt"], ids=["folder", "log"])
 def test_a_run_whose_log_is_deleted_is_no_success_and_is_run_again(tmp_path, monkeypatch, what):
     words = (*TOY_RUN, "runs=2", f"output={tmp_path / 'out'}")
