@@ -111,7 +111,7 @@ class Supervisor:
 
     def _full_disk(self) -> str:
         """Here or on another machine."""
-        return disks.full(self.folder) or next(filter(None, (control.full_disk() for control in self.watch.controls)), "")
+        return disks.full(self.folder) or next(filter(None, (control.full_disk for control in self.watch.controls)), "")
 
     def _tell_condition(self, beats: list[Beat | None]) -> None:
         """Write into the log how much of the machine the run got."""

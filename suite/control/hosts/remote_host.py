@@ -65,7 +65,8 @@ class RemoteHost:
         """`folder`: the run's, here; `own`: what the machine says of itself comes there."""
         self.link, self.host, self._copy, self._own = link, host, folder, own
         self.exits: dict[str, int] = {}
-        self._full_disk = ""
+        self.full_disk = ""
+        """As the agent told when a command failed."""
         self._gone: set[int] = set()
         self._oom_kills = 0
         self._exhausts = ""
@@ -114,10 +115,6 @@ class RemoteHost:
         """What the agent told, which looks at the workers that it knows."""
         return self._exhausts
 
-    def full_disk(self) -> str:
-        """As the agent told when a command failed."""
-        return self._full_disk
-
     def lost(self) -> LostHost | None:
         return self.link.lost()
 
@@ -148,7 +145,7 @@ class RemoteHost:
             self._write(message)
         elif "exit" in message:
             self.exits[message["exit"]] = int(message["code"])
-            self._full_disk = f"machine {self.host.name}: {message['full']}" if message["full"] else self._full_disk
+            self.full_disk = f"machine {self.host.name}: {message['full']}" if message["full"] else self.full_disk
         elif "gone" in message:
             self._gone |= set(message["gone"])
         elif "oom_kills" in message:

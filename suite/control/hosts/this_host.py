@@ -14,12 +14,15 @@ from suite.environments.environment import Environment
 from suite.launch import children, processes
 from suite.launch.base import ports_here
 from suite.launch.scratch import Scratch
-from suite.machine import cgroups, disks, exhaustion
+from suite.machine import cgroups, exhaustion
 from suite.worker.heartbeat import STACK_SIGNAL
 
 
 class ThisHost:
     """The machine that the controller runs on; workers write into the run's folder themselves."""
+
+    full_disk = ""
+    """The supervisor looks here itself."""
 
     def __init__(self, host: Host, folder: Path, environment: Environment) -> None:
         self.host, self.folder = host, folder
@@ -64,10 +67,6 @@ class ThisHost:
     def exhausts(self, pids: Iterable[int]) -> str:
         """Why a run with these workers must end now for lack of memory, or nothing."""
         return exhaustion.exhausts(pid for pid in pids if self._shows_processes)
-
-    def full_disk(self) -> str:
-        """Where no space is left, or nothing."""
-        return disks.full(self.folder)
 
     def lost(self) -> LostHost | None:
         """Set once nothing is to be expected of it any more: never."""
