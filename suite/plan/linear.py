@@ -6,11 +6,11 @@ What is faster depends on the processor, not on the model: docs/design.md has fi
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 from suite.common.paths import cache_root
 from suite.common.runspec import write_atomically
+from suite.environments.answers import answer
 from suite.environments.environment import Environment
 from suite.launch.base import Framework
 from suite.machine import sysfiles
@@ -51,18 +51,16 @@ def _known(path: Path) -> dict[str, Json]:
 
 def _measured(framework: Framework, environment: Environment) -> dict[str, Json]:
     """What the framework's module prints. Raises ValueError."""
-    command = environment.command("-m", framework.linear_module)
+    said = answer(environment.command("-m", framework.linear_module), SECONDS)
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS, check=True
-        )
-        answer = json.loads(done.stdout.strip().splitlines()[-1])
-        if answer["library"] not in LIBRARIES:
-            raise ValueError(f"{answer['library']} is none of {', '.join(LIBRARIES)}")
-    except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError) as error:
-        said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+        if said.code != 0:
+            raise ValueError(said.why)
+        found = json.loads(said.out.splitlines()[-1])
+        if found["library"] not in LIBRARIES:
+            raise ValueError(f"{found['library']} is none of {', '.join(LIBRARIES)}")
+    except (ValueError, LookupError, TypeError) as error:
         raise ValueError(
-            f"framework.linear=auto: nothing was measured in environment {environment.name}: {said[-1] if said else error}; "
+            f"framework.linear=auto: nothing was measured in environment {environment.name}: {error}; "
             f"type framework.linear=onednn or framework.linear=mkl"
         ) from None
-    return dict(answer)
+    return dict(found)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ import psutil
 from packaging.utils import canonicalize_name
 
 from suite.common import registry
-from suite.environments import locks
+from suite.environments import answers, locks
 from suite.environments.builds import Build
 from suite.environments.environment import Environment
 from suite.machine import devices
@@ -130,17 +129,12 @@ def _fits(framework: str, environment: Environment, count: int, driver_cuda: str
 @functools.cache
 def ask_build(command: tuple[str, ...]) -> Answer:
     """What the framework that `command` starts was built for. Raises ValueError if it does not answer."""
+    said = answers.answer(command, BUILD_SECONDS)
+    if said.code != 0:
+        raise ValueError(said.why)
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=BUILD_SECONDS, check=True
-        )
-        version, cuda, available, architectures = json.loads(done.stdout.strip().splitlines()[-1])
-    except subprocess.CalledProcessError as error:
-        lines = (error.stderr or "").strip().splitlines()
-        raise ValueError(lines[-1] if lines else f"exit code {error.returncode}") from error
-    except subprocess.TimeoutExpired as error:
-        raise ValueError(f"no answer within {BUILD_SECONDS:g} s") from error
-    except (OSError, ValueError, IndexError) as error:
+        version, cuda, available, architectures = json.loads(said.out.splitlines()[-1])
+    except (ValueError, IndexError) as error:
         raise ValueError(str(error)) from error
     return Answer(version, Build(cuda, tuple(architectures)) if cuda else None, available)
 
