@@ -154,7 +154,9 @@ class MovieLens(manifests.Prepared):
         if minimum < LEAST_MINIMUM:
             raise ValueError(f"--min-ratings {minimum}: leaving one out for the test takes at least {LEAST_MINIMUM}")
         origin = {"minimum_ratings": minimum}
-        if there := self.already(destination, lambda: Manifest(self.name, {"sha256": files.digest(source)}, origin, {})):
+        if there := self.already(
+            destination, lambda: Manifest(self.name, {"sha256": files.digest(source)}, origin, {})
+        ):
             return there
         ratings = files.read(source)
         result = split(ratings, minimum, require_two=self.minimum_ratings is None)
