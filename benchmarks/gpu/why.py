@@ -26,7 +26,8 @@ STEPS, AHEAD = 20, 10
 
 
 def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
-    """Median of a step by CUDA's events, its own peak memory, and with `profile` the ten kernels that take longest."""
+    """Median of a step by CUDA's events, its own peak memory; with `profile` the ten kernels that take longest, and which share
+    of a step all kernels together take (`device_busy`; above 1 where kernels run side by side)."""
     gc.collect()  # what was measured before is gone, and its peak is not this one's
     torch.cuda.reset_peak_memory_stats()
     workload: Any = load_workload(run.settings.workload)(run.settings, run.facts)
@@ -47,8 +48,10 @@ def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
         activities = [torch.profiler.ProfilerActivity.CUDA]
         with torch.profiler.profile(activities=activities) as profiler:
             trainer.train(iter(items[:5]), 0)
-        slowest = sorted(profiler.key_averages(), key=lambda one: -one.self_device_time_total)[:10]
-        found["kernels"] = {one.key[:120]: round(one.self_device_time_total / 5e3, 3) for one in slowest}
+        milliseconds = {one.key: one.self_device_time_total / 5e3 for one in profiler.key_averages()}
+        slowest = sorted(milliseconds, key=lambda key: -milliseconds[key])[:10]
+        found["kernels"] = {key[:120]: round(milliseconds[key], 3) for key in slowest}
+        found["device_busy"] = round(sum(milliseconds.values()) / found["step_ms"], 3)
     data.close()
     trainer.close()
     return found
@@ -79,7 +82,7 @@ def variants(run: RunSpec) -> dict[str, Callable[[], dict[str, Any]]]:
 
 
 def main() -> None:
-    """Print what was found."""
+    """Print what was found, after each variant all until then: the next one may be what never ends."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     run = read_run(parser.parse_args().run / "run.json").seen_by_workers()
@@ -90,7 +93,7 @@ def main() -> None:
             found[name] = measure()
         except Exception as error:  # the others are worth their answers
             found[name] = {"error": f"{type(error).__name__}: {str(error).strip()[:300]}"}
-    print(json.dumps(found))
+        print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ def test_an_action_is_pinned_to_a_commit_and_every_job_ends():
     assert {path.stem for path in WORKFLOWS} == {"ci", "docs", "release"}
     for path in WORKFLOWS:
         used = re.findall(r"uses: (\S+)", path.read_text())
-        assert used and all(re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", name) for name in used), path
+        assert used
+        assert all(re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", name) for name in used), path
         workflow = read_yaml(path)
         assert workflow["permissions"] == {"contents": "read"}
         assert all(1 <= job["timeout-minutes"] <= 90 for job in workflow["jobs"].values())

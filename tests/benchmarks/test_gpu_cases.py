@@ -1,0 +1,42 @@
+"""`python -m benchmarks.gpu`: in which order, what counts as done, and what is kept of a case that does not end."""
+
+import subprocess
+
+import pytest
+
+from benchmarks.gpu import __main__ as gpu
+from benchmarks.gpu.__main__ import PER_DEVICE, as_expected, cases, is_done
+
+
+def test_every_workload_is_measured_in_bf16_before_any_is_in_another_precision():
+    names = [name for name, _, _ in cases("fast", gpu.DEMOS)]
+    assert names[:6] == [f"{workload} bf16" for workload in PER_DEVICE]
+    assert len(names) == len(set(names)) == 23
+    assert "ncf fp16" not in names
+
+
+@pytest.mark.parametrize(
+    ("case", "done", "expected"),
+    [
+        (None, False, False),
+        ({"status": "success"}, True, True),
+        *(({"status": status}, False, False) for status in ("oom", "failed", "target_missed", "interrupted")),
+        ({"error": "no answer within 300 s", "as it is": {"step_ms": 3.0}}, False, False),
+        ({"fp32": {"as_expected": True}, "bf16": {"error": "CUDA out of memory", "as_expected": False}}, False, False),
+        ({"fp32": {"as_expected": True}, "bf16": {"as_expected": False}}, True, False),
+        ({"fp32": {"as_expected": True}, "bf16": {"as_expected": True}}, True, True),
+        ({"plain": True, "usable": "no gcc", "as_expected": False}, True, False),
+    ],
+)
+def test_only_what_succeeded_is_done(case, done, expected):
+    assert is_done(case) is done
+    assert case is None or as_expected(case) is expected
+
+
+def test_what_was_printed_in_time_is_kept(monkeypatch):
+    def never_ends(command, timeout, **rest):
+        raise subprocess.TimeoutExpired(command, timeout, output=b'{}\n{"as it is": {"step_ms": 3.0}}\n')
+
+    monkeypatch.setattr(subprocess, "run", never_ends)
+    found = gpu._json(["why"])
+    assert found == {"as it is": {"step_ms": 3.0}, "error": "no answer within 300 s"}
