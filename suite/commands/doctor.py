@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
+import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from suite import __version__
 from suite.commands.arguments import add, add_machines
 
 if TYPE_CHECKING:
@@ -22,10 +26,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(parser, "--environment NAME", "default: the framework's own", default="auto")
     add_machines(parser)
     add(parser, "--output DIR", "where logs will go (default: the log folder)", type=Path)
+    add(parser, "--json", "for a report of a fault: versions and findings")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print one line for each thing looked at; 1 if something makes a run impossible. Raises ValueError for a mistake."""
+    """Print a line for each thing looked at, or all as JSON; 1 if something makes a run impossible. Raises ValueError."""
     from suite.common.typed import as_typed
     from suite.preflight.doctor import examine
 
@@ -33,7 +38,10 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--gpus {args.gpus}: type 1 or more")
     need, problems = _need(args)
     findings = [*problems, *examine(need)]
-    for finding in findings:
+    if args.json:
+        versions = {"suite_version": __version__, "python_version": platform.python_version()}
+        print(json.dumps({**versions, "findings": [dataclasses.asdict(one) for one in findings]}, indent=1))
+    for finding in [] if args.json else findings:
         print(f"{finding.level:<10}  {as_typed(finding.line)}")
     return 1 if any(finding.level == "impossible" for finding in findings) else 0
 

@@ -1,6 +1,8 @@
 """What the doctor finds on synthetic machines, what it refuses, and what it costs."""
 
+import json
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -11,6 +13,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from suite import __version__
 from suite.common import registry
 from suite.control import controller
 from suite.control.watch import RunStatus
@@ -284,6 +287,9 @@ def test_suite_doctor(tmp_path):
     topics = [topic for _, topic in lines if topic != "environment:"]  # PyTorch's may not be there yet
     assert topics[:6] == ["devices:", "disk:", "memory:", "load:", "governor:", "container:"]
     assert {level for level, _ in lines} <= {"ok", "warning"}
+    said = json.loads(suite_here(tmp_path, "doctor", "--device", "cpu", "--json", exits=0).stdout)
+    assert (said["suite_version"], said["python_version"]) == (__version__, platform.python_version())
+    assert {"devices", "disk", "memory", "load"} <= {one["topic"] for one in said["findings"]}
     done = suite_here(tmp_path, "doctor", "--device", "cpu", SUITE_MINIMUM_DISK_MB="1e12", exits=1)
     assert "impossible  disk: " in done.stdout
     assert suite_here(tmp_path, "doctor", "--gpus", "0").returncode == 2
