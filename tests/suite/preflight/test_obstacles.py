@@ -1,4 +1,4 @@
-"""A command that much is in the way of names all of it at once, and what would run now."""
+"""A command that much is in the way of names all of it at once, and the demo that needs none of it."""
 
 import shlex
 
@@ -10,7 +10,6 @@ from suite.environments.environment import Environment
 from suite.machine import devices
 from suite.plan import capacity
 from suite.plan.jobs import plan
-from suite.plan.settings import Missing
 from suite.preflight.obstacles import explained
 from tests.helpers import composed, run_suite_here
 
@@ -51,37 +50,12 @@ def test_all_that_a_published_run_lacks(tmp_path, monkeypatch, two_cores, worklo
         ("  2. environment torch does not exist", "suite env create torch"),
         ("  3. workload=", f"{file} and type backbone.weights=PATH"),
         ("  4. no prepared data in ", "suite data prepare coco2017 --from FOLDER"),
-        ("with its environment alone this would run: ", f"run_suite.py workload={workload} profile=demo gpus=2"),
+        ("its demo needs no GPU and no data set: ", f"run_suite.py workload={workload} profile=demo"),
     )
     assert len(lines) == len(parts)
     for line, (start, what_to_type) in zip(lines, parts, strict=True):
         assert line.startswith(start)
         assert what_to_type in line
-
-
-@pytest.mark.parametrize(
-    ("there", "cores", "words", "last"),
-    [
-        ("tensorflow-cpu", 2, "ssd backbone.allow_other=true", "ssd framework=tensorflow profile=demo"),
-        ("torch", 3, "maskrcnn", "maskrcnn profile=demo"),  # whose batch three devices cannot share
-    ],
-)
-def test_what_would_run_has_a_framework_that_is_there_and_devices_that_share_a_batch(
-    tmp_path, monkeypatch, two_cores, there, cores, words, last
-):
-    only_environment(monkeypatch, there)
-    monkeypatch.setattr(devices, "cpu_cores", lambda: tuple(range(cores)))
-    assert run(tmp_path, *f"workload={words}".split(), "gpus=8", "workload.max_epochs=50")[-1] == (
-        f"this would run now: python run_suite.py workload={last} gpus=2"
-    )
-
-
-def test_a_demo_that_does_not_fit_either_is_not_offered(tmp_path, monkeypatch, two_cores):
-    only_environment(monkeypatch, "torch")
-    monkeypatch.setattr(capacity, "available_bytes", lambda allowed: 1 << 20)
-    lines = run(tmp_path, "workload=ssd", "gpus=8", "backbone.allow_other=true")
-    assert len(lines) > 2
-    assert not [line for line in lines if "would run" in line]
 
 
 def test_two_obstacles_have_a_line_each(tmp_path, monkeypatch, two_cores):
@@ -94,39 +68,26 @@ def test_two_obstacles_have_a_line_each(tmp_path, monkeypatch, two_cores):
         in each[1]
     )
     assert len(each) == 2
-    assert runs == "this would run now: python run_suite.py workload=ncf profile=demo gpus=1"
+    assert runs == "its demo needs no GPU and no data set: python run_suite.py workload=ncf profile=demo"
 
 
-@pytest.mark.parametrize("words", [("gpus=4096", "device=cpu"), ("gpus=8",)], ids=["devices alone", "a demo"])
-def test_what_would_run_keeps_the_folders_that_were_typed(tmp_path, monkeypatch, two_cores, words):
-    """The user's own of configurations, and where the runs go; as it is typed, it plans."""
-    only_environment(monkeypatch, "torch")
+def test_the_demo_keeps_what_was_typed_of_folders_and_framework(tmp_path, monkeypatch, two_cores):
+    """The user's own of configurations, and where the runs go; as it is typed in a shell, it plans."""
+    only_environment(monkeypatch, "tensorflow-cpu")
     own = tmp_path / "own files"
     (own / "system").mkdir(parents=True)
-    typed = ("--config-dir", own, "workload=ncf", *words, f"output={tmp_path / 'out'}")
-    last = run_suite_here(tmp_path, *typed, SUITE_DATA_DIR=str(tmp_path / "data")).stderr.splitlines()[-1]
-    assert last.startswith("this would run now: ")
+    typed = ("--config-dir", own, "workload=ncf", "framework=tensorflow", "gpus=8", f"output={tmp_path / 'my out'}")
+    last = run(tmp_path, *typed)[-1]
     again = shlex.split(last.partition("run_suite.py ")[2])
     assert again[:2] == ["--config-dir", str(own)]
-    assert compose(again).jobs[0].config["output"] == str(tmp_path / "out")
+    config = compose(again).jobs[0].config
+    assert (config["framework"]["name"], config["output"]) == ("tensorflow", str(tmp_path / "my out"))
+    assert not plan(config).findings
 
 
 def said(*words):
     config = composed(*words)
     return str(explained([Composed(config, words)], [plan(config)]))
-
-
-def test_devices_alone_are_answered_with_the_users_own_command(monkeypatch, two_cores):
-    only_environment(monkeypatch, "torch")
-    config = composed("workload=ncf", "profile=reference", "gpus=4", "seed=3")
-    monkeypatch.setattr("suite.plan.jobs.check_memory", lambda *_: None)
-    first = plan(config).findings[0]
-    assert str(first).startswith("profile=reference needs a GPU")
-    other = Missing("oversubscribe=false: another device is lacking; type gpus=2", gpus=2)
-    lacking = plan(config)._replace(findings=(first, other))
-    text = str(explained([Composed(config, ("workload=ncf", "gpus=4", "seed=3"))], [lacking]))
-    assert text.startswith(f"2 things are in the way here:\n  1. {first}\n  2. {other}\n")
-    assert text.endswith("python run_suite.py workload=ncf seed=3 device=cpu gpus=2")
 
 
 def test_without_a_gpu_only_what_concerns_gpus_is_said(monkeypatch, two_cores):
@@ -152,18 +113,11 @@ def test_machines_that_are_unknown_keep_nothing_else_from_being_checked(monkeypa
     assert second in lines[2]
 
 
-def test_the_command_can_be_typed_into_a_shell(monkeypatch, two_cores):
-    only_environment(monkeypatch, "torch")
-    words = ("workload=ncf", "profile=demo", "device=cpu", "gpus=8", "nodes=2", "environment.options=[--privileged]")
-    assert said(*words).endswith(" profile=demo device=cpu 'environment.options=[--privileged]' nodes=1 gpus=4")
-
-
 def test_a_mistake_beside_an_obstacle_is_named_with_it(tmp_path, monkeypatch, two_cores):
     only_environment(monkeypatch, "torch")
-    _, first, second, runs = run(tmp_path, "workload=ncf", "profile=demo", "precision=tf32", "device=cpu", "gpus=8")
+    _, first, second = run(tmp_path, "workload=ncf", "profile=demo", "precision=tf32", "device=cpu", "gpus=8")
     assert first.startswith("  1. gpus=8: ")
     assert second.startswith("  2. precision=tf32: GPUs alone have it")
-    assert runs.endswith("profile=demo gpus=2")
 
 
 def test_a_sweep_names_each_obstacle_once(tmp_path, monkeypatch, two_cores):
@@ -182,4 +136,4 @@ def test_fewer_gpus_than_asked_for(tmp_path, monkeypatch, two_cores):
     assert lines[1] == "  1. gpus=8: this machine shows 1 GPU(s); type gpus=1 or less"
     assert "backbone.weights=PATH" in lines[2]
     assert "suite data prepare coco2017" in lines[3]
-    assert lines[4:] == ["this would run now: python run_suite.py workload=ssd profile=demo gpus=1"]
+    assert lines[4:] == ["its demo needs no GPU and no data set: python run_suite.py workload=ssd profile=demo"]
