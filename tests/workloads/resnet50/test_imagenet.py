@@ -69,6 +69,9 @@ def test_the_index_holds_what_the_files_are(source, tmp_path):
 
 def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
     prepare(source, tmp_path / "p")
+    (tmp_path / "p" / "seek").mkdir()  # what earlier versions put there
+    (tmp_path / "p" / "seek" / "records.bin").write_bytes(b"x")
+    assert not any("seek" in line for line in synthetic.Folders().verify(tmp_path / "p"))
     before = written(tmp_path / "p")
     assert prepare(source, tmp_path / "p") == [f"dummy: already prepared in {tmp_path / 'p'}"]
     assert written(tmp_path / "p") == before

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import simplejpeg
 
-from workloads.common.images import seek, turbo
+from workloads.common.images import turbo
 from workloads.common.images.files import BadImage, FileReader
 
 UInt8s = npt.NDArray[np.uint8]
@@ -102,25 +102,14 @@ class Reader(FileReader):
             return _decode_cmyk(data)
         return decode_jpeg(data, self._room(header.height * header.width * 3))
 
-    def decode_part(
-        self,
-        data: memoryview,
-        box: Box,
-        width: int,
-        height: int,
-        denominator: int = 1,
-        points: memoryview | None = None,
-    ) -> UInt8s:
+    def decode_part(self, data: memoryview, box: Box, width: int, height: int, denominator: int = 1) -> UInt8s:
         """The pixels of `box` of an image that is known to be `width` x `height`, uint8 RGB.
 
         With `denominator` 2, 4 or 8: the same part at that fraction of the size (rounded outwards) if the image is a JPEG,
-        else as if it were 1. With the image's seek `points`, less of it is read for the same pixels. Raises BadImage, also
-        if the image has another size.
+        else as if it were 1. Raises BadImage, also if the image has another size.
         """
         if self._regions is not None:
-            part = self._decode_excerpt(self._regions, data, points, box, width, height, denominator)
-            if part is None:
-                part = self._decode_region(self._regions, data, box, width, height, denominator)
+            part = self._decode_region(self._regions, data, box, width, height, denominator)
             if part is not None:
                 return part
         header = read_header(data)
@@ -134,27 +123,6 @@ class Reader(FileReader):
         left, top, box_width, box_height = box
         return pixels[top : top + box_height, left : left + box_width]
 
-    def _decode_excerpt(
-        self,
-        regions: turbo.RegionDecoder,
-        data: memoryview,
-        points: memoryview | None,
-        box: Box,
-        width: int,
-        height: int,
-        denominator: int,
-    ) -> UInt8s | None:
-        """`decode_part` by seek points; None if they are of no use. Whether the file is damaged, the whole of it tells."""
-        excerpt = seek.cut_excerpt(data, points, box, width, height, denominator) if points is not None else None
-        if excerpt is None:
-            return None
-        moved = (box[0] - excerpt.left, box[1] - excerpt.top, box[2], box[3])
-        try:
-            regions.open(excerpt.data)
-            return regions.decode(excerpt.header, reduced(moved, denominator), self._room, denominator)
-        except turbo.DecoderWarning:
-            return None
-
     def _decode_region(
         self, regions: turbo.RegionDecoder, data: memoryview, box: Box, width: int, height: int, denominator: int
     ) -> UInt8s | None:
@@ -162,8 +130,7 @@ class Reader(FileReader):
         if bytes(data[:2]) != JPEG or not _has_tables(data):
             return None
         try:
-            regions.open(data)
-            header = regions.header()
+            header = regions.open(data)
             _same_size(header[0], header[1], width, height)
             return regions.decode(header, reduced(box, denominator), self._room, denominator) if header[2] else None
         except turbo.DecoderWarning as error:
