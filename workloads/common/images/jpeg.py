@@ -3,14 +3,16 @@
 `exact` decoding gives the pixels of libjpeg's defaults, whether the whole image is decoded or only a part. `scaled`
 decoding may decode at 1/2, 1/4 or 1/8 of the size: other, softer pixels in less time.
 
-All decoding releases the interpreter lock. Errors are `BadImage`: one line without the file's name, which the caller adds.
+All decoding releases the interpreter lock. Errors are `BadImage`.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -18,7 +20,7 @@ import numpy.typing as npt
 import simplejpeg
 
 from workloads.common.images import turbo
-from workloads.common.images.files import BadImage, FileReader
+from workloads.files import open_stream
 
 UInt8s = npt.NDArray[np.uint8]
 Box = tuple[int, int, int, int]
@@ -35,6 +37,10 @@ _HARMLESS = re.compile(
     r"extraneous bytes before marker|unknown JFIF revision|Unknown Adobe color transform", re.IGNORECASE
 )
 """Warnings of libjpeg that say nothing about the pixels; any other one means damage."""
+
+
+class BadImage(ValueError):
+    """What is wrong with an image file, in one line without the file's name, which the caller adds."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +88,32 @@ def _checked(header: Header) -> Header:
     return header
 
 
-class Reader(FileReader):
+class Reader:
     """Reads and decodes images for one thread, in buffers that grow to the largest image and are used again.
 
-    What `decode` and `decode_part` return is valid until the next call.
+    What `read`, `decode` and `decode_part` return is valid until the next call.
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        self._file = np.empty(1 << 18, np.uint8)
         self._pixels = np.empty(1 << 20, np.uint8)
         self._regions = turbo.RegionDecoder() if turbo.library() else None
+
+    def read(self, path: str | Path, size: int | None = None) -> memoryview:
+        """A file's content. Raises BadImage if it cannot be read or is not `size` bytes long."""
+        try:
+            with open_stream(path) as file:
+                length = os.fstat(file.fileno()).st_size
+                if size is not None and length != size:
+                    raise BadImage(f"{length:,} bytes, but {size:,} when it was prepared")
+                if length > self._file.size:
+                    self._file = np.empty(length * 5 // 4, np.uint8)
+                done = file.readinto(self._file.data[:length])  # type: ignore[attr-defined]
+        except OSError as error:
+            raise BadImage(f"cannot be read ({error.strerror})") from None
+        if done < length:
+            raise BadImage(f"ends after {done:,} of {length:,} bytes")
+        return self._file.data[:length]
 
     def decode(self, data: memoryview) -> UInt8s:
         """A whole image as (height, width, 3) uint8 RGB. Raises BadImage."""

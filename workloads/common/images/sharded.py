@@ -27,9 +27,8 @@ from workloads.common.cores import own_cores
 from workloads.common.images import index
 from workloads.common.images.batches.pool import BatchesAhead, Buffers, ReaderPool
 from workloads.common.images.counts import Shape, image_shapes
-from workloads.common.images.files import BadImage
 from workloads.common.images.index import ImageIndex
-from workloads.common.images.jpeg import Box, Reader
+from workloads.common.images.jpeg import BadImage, Box, Reader
 from workloads.common.images.shape_groups import ShapeGroup
 from workloads.common.images.workload import ImageOptions
 from workloads.common.randomness import Permutation, stream
