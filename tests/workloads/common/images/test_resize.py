@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from tests.workloads.common.images import synthetic_jpegs as synthetic
-from workloads.common.images.resize import central_into, evaluation_size, resize_into, resize_smooth_into, row_mixes
+from workloads.common.images.resize import central_into, evaluation_size, resize_into, resize_smooth_into
 
 
 def mixed(image, height, width, smooth=False):
@@ -35,46 +35,6 @@ def test_into_a_slot_of_a_batch(shape, flip, resize):
     if smooth:
         pixels = np.asarray(Image.fromarray(image).resize((200, 224), Image.Resampling.BILINEAR))
         np.testing.assert_array_equal(batch[1], pixels[:, :: -1 if flip else 1])
-
-
-def every_difference(height):
-    """Rows (height, 2044, 3) that differ from the next ones by -255 … 255, from random values on."""
-    difference, random = np.tile(np.arange(-255, 256), 4)[:, None], np.random.default_rng(height)
-    upper = random.integers(np.maximum(0, -difference), np.minimum(255, 255 - difference) + 1, (len(difference), 3))
-    image = np.empty((height, *upper.shape), np.uint8)
-    image[0::2], image[1::2] = upper, upper + difference
-    return image
-
-
-@pytest.mark.parametrize(
-    ("height", "target"),
-    [(480, 800), (425, 800), (375, 800), (424, 800), (640, 1280), (512, 1024), (96, 128), (100, 101), (7, 70), (1, 3)],
-)
-@pytest.mark.parametrize("flip", [False, True])
-def test_rows_or_columns_mixed_at_once_are_pillows_to_the_bit(height, target, flip):
-    image = every_difference(height)
-    assert row_mixes(height, target) or target == 101
-    for turned, size in ((image, (target, image.shape[1])), (image.transpose(1, 0, 2), (image.shape[1], target))):
-        source, out = np.ascontiguousarray(turned), np.full((*np.add(size, 5), 3), 7, np.uint8)
-        resize_smooth_into(source, out[: size[0], : size[1]], flip)
-        pixels = np.asarray(Image.fromarray(source).resize(size[::-1], Image.Resampling.BILINEAR))
-        np.testing.assert_array_equal(out[: size[0], : size[1]], pixels[:, :: -1 if flip else 1])
-        assert (out[size[0] :] == 7).all()
-        assert (out[:, size[1] :] == 7).all()
-
-
-@pytest.mark.parametrize("shape", [(480, 640), (640, 480), (375, 500), (427, 640)])
-def test_both_sides_of_a_growing_photograph_are_pillows_to_the_bit(shape):
-    image = synthetic.pixels(3, *shape)
-    height, width = (side * 800 // min(shape) for side in shape)
-    out = np.empty((height, width, 3), np.uint8)
-    resize_smooth_into(image, out)
-    np.testing.assert_array_equal(out, Image.fromarray(image).resize((width, height), Image.Resampling.BILINEAR))
-
-
-def test_weights_that_do_not_repeat_are_left_to_pillow():
-    for height, target in ((427, 800), (640, 1066), (800, 480), (480, 480), (799, 800)):
-        assert not row_mixes(height, target)
 
 
 def test_the_two_agree_where_nothing_shrinks_and_differ_where_it_does():
