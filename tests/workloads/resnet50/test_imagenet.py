@@ -10,7 +10,7 @@ import pytest
 import simplejpeg
 
 from tests.helpers import suite_here, written
-from tests.workloads.common.images import synthetic_jpegs
+from tests.workloads.common.images import preparing, synthetic_jpegs
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common import manifest as manifests
 from workloads.common.data.published import COUNTS
@@ -30,18 +30,11 @@ def source(original, tmp_path):
 
 
 def prepare(source, destination, **options):
-    recipe = synthetic.Folders()
-    for name, value in options.items():
-        setattr(recipe, name, value)
-    return recipe.prepare(source, destination)
+    return preparing.prepare(synthetic.Folders(), source, destination, **options)
 
 
 def refused(source, tmp_path, **options):
-    with pytest.raises(ValueError, match=r".") as raised:
-        prepare(source, tmp_path / "refused", **options)
-    assert not (tmp_path / "refused").exists()
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".refused")] == []
-    return str(raised.value)
+    return preparing.refused(synthetic.Folders(), source, tmp_path, **options)
 
 
 def opened(destination, split="train"):
@@ -232,12 +225,7 @@ BAD = {
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_file_or_folder_is_named_in_one_line_or_left_out(source, tmp_path, kind):
     path = BAD[kind](source)
-    message = refused(source, tmp_path)
-    assert message.startswith(f"{path}: ")
-    assert message.endswith("type --skip-bad to leave it out")
-    assert "\n" not in message
-    lines = prepare(source, tmp_path / "p", skip_bad=True)
-    assert lines[0].startswith(f"left out: {path}: ")
+    preparing.is_one_line_or_left_out(synthetic.Folders(), source, tmp_path, f"{path}: ")
     facts = IMAGENET.read(tmp_path / "p")
     assert facts.notes[0] == "1 files or folders that cannot be used were left out"
     assert (facts.train_samples == 39) == (path == at(source))
