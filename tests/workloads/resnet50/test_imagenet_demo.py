@@ -74,14 +74,6 @@ def test_layout_balance_and_no_image_twice(root):
     assert len(digests) == 5000
 
 
-def test_sizes_vary_in_both_orientations(root):
-    shapes = [cv2.imread(str(path)).shape[:2] for path in files(root, "val")]
-    assert min(min(shape) for shape in shapes) == 88
-    assert 120 <= max(max(shape) for shape in shapes) <= 128
-    assert min(sum(width > height for height, width in shapes), sum(height > width for height, width in shapes)) > 300
-    assert len(set(shapes)) > 200
-
-
 def test_a_linear_classifier_on_raw_pixels_fails(root):
     (train, labels), (test, truth) = load(root, "train"), load(root, "val")
     found = ridge_top1(train, labels, test, truth)

@@ -11,7 +11,7 @@ import simplejpeg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import examples, json_values, written
+from tests.helpers import examples, json_values
 from tests.workloads.common.coco import synthetic_coco as synthetic
 from tests.workloads.common.coco.synthetic_coco import Folders, prepare
 from tests.workloads.common.images import preparing
@@ -99,15 +99,12 @@ def test_ground_truth_has_all_images_and_the_files_own_ids(source, tmp_path):
 
 
 def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
-    prepare(source, tmp_path / "p")
-    before = written(tmp_path / "p")
-    assert prepare(source, tmp_path / "p") == [f"dummy: already prepared in {tmp_path / 'p'}"]
-    with pytest.raises(ValueError, match=r"holds dummy prepared from .* with other content or options"):
-        prepare(source, tmp_path / "p", subset=4)
-    synthetic.change(source, lambda content: content["annotations"].pop())
-    with pytest.raises(ValueError, match=r"holds dummy prepared from .* with other content or options"):
-        prepare(source, tmp_path / "p")
-    assert written(tmp_path / "p") == before
+    def change():
+        with pytest.raises(ValueError, match="with other content or options"):
+            prepare(source, tmp_path / "p", subset=4)
+        synthetic.change(source, lambda content: content["annotations"].pop())
+
+    preparing.is_done_once(Folders(), source, tmp_path / "p", change)
 
 
 def test_files_are_the_images_that_runs_read_and_the_prepared_folder(source, tmp_path):

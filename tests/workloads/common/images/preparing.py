@@ -1,9 +1,11 @@
 """Preparing data sets of images in tests, and being refused."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.helpers import written
 from workloads.api import Dataset
 
 
@@ -33,3 +35,14 @@ def is_one_line_or_left_out(recipe: Dataset, source: Path, folder: Path, problem
     lines = prepare(recipe, source, folder / "p", skip_bad=True)
     assert lines[0].startswith(f"left out: {problem}")
     return lines
+
+
+def is_done_once(recipe: Dataset, source: Path, folder: Path, change: Callable[[], object]) -> None:
+    """What is prepared in `folder` stays as it is when it is prepared again, and after a `change` of the source."""
+    prepare(recipe, source, folder)
+    before = written(folder)
+    assert prepare(recipe, source, folder) == [f"dummy: already prepared in {folder}"]
+    change()
+    with pytest.raises(ValueError, match=r"holds dummy prepared from .* with other content or options"):
+        prepare(recipe, source, folder)
+    assert written(folder) == before

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from tests.workloads.common.images import synthetic_jpegs as synthetic
-from workloads.common.images.resize import central_into, evaluation_size, resize_into, resize_smooth_into
+from workloads.common.images.resize import central_into, resize_into, resize_smooth_into
 
 
 def mixed(image, height, width, smooth=False):
@@ -37,15 +37,6 @@ def test_into_a_slot_of_a_batch(shape, flip, resize):
         np.testing.assert_array_equal(batch[1], pixels[:, :: -1 if flip else 1])
 
 
-def test_the_two_agree_where_nothing_shrinks_and_differ_where_it_does():
-    image = synthetic.pixels(1, 60, 90)
-    for size, least, most in (((60, 90), 0, 0), ((150, 200), 0, 0.5), ((30, 45), 1, 90)):
-        plain, smooth = np.empty((2, *size, 3), np.uint8)
-        resize_into(image, plain)
-        resize_smooth_into(image, smooth)
-        assert least <= np.abs(plain.astype(int) - smooth).mean() <= most
-
-
 @pytest.mark.parametrize("resize_into", [resize_into, resize_smooth_into])
 def test_a_view_into_a_larger_image_is_enough(resize_into):
     image = synthetic.pixels(1, 200, 300)
@@ -53,25 +44,6 @@ def test_a_view_into_a_larger_image_is_enough(resize_into):
     resize_into(image[20:150, 33:190], one)
     resize_into(image[20:150, 33:190].copy(), other)
     np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [
-        ((375, 500), (256, 341)),
-        ((500, 375), (341, 256)),
-        ((256, 256), (256, 256)),
-        ((100, 100), (256, 256)),
-        ((500, 333), (384, 256)),
-        ((332, 500), (255, 385)),
-        ((500, 332), (385, 255)),
-        ((427, 640), (255, 383)),
-        ((328, 500), (255, 390)),
-    ],
-)
-def test_evaluation_sizes_are_those_of_float32(size, expected):
-    """332 · (256 / 332) is below 256 in float32, and rounded down."""
-    assert evaluation_size(*size, 256) == expected
 
 
 @pytest.mark.parametrize(
