@@ -1,4 +1,4 @@
-"""Resizing: bilinear by its definition, in place, mirrored; the reference's sizes and centres."""
+"""Resizing: bilinear by its definition, in place, mirrored; the reference's centres."""
 
 import numpy as np
 import pytest
