@@ -2,16 +2,15 @@
 
     python benchmarks/image_pipeline.py [--python PYTHON_WITH_TORCH] [--images 512] [--rounds 9] [--quality 90]
 
-Images per second on one core and on two: this pipeline (`exact`, `scaled`; on one core also without seek points, as
-`exact_without_points` and `scaled_without_points`), a bare loop that decodes every whole file with libjpeg-turbo (`turbo`) or
-all at 1/8 of the size (`eighth`: hardly more than entropy decoding, so about what scaled decoding of whole files can reach),
-torch's DataLoader with torchvision v2 and either of its decoders (`pillow`, `torchvision`; only with --python). All are
-processes that wait for their turn, so that rounds of all alternate; medians of the rounds, ratios from the medians. One core:
-everything of a process is pinned to it (DataLoader without workers, its fastest there), and rates are also given per second of
-processor time, which other work on the machine disturbs less. Two cores: `turbo` is two processes that have nothing in common
-(`limit_two_cores`: what the machine gives, less than two where cores share a clock, caches or a host with others), the
-DataLoader has two workers and begins each round with full queues, to its advantage; this pipeline ends a round as full as it
-began.
+Images per second on one core and on two: this pipeline (`exact`, `scaled`), a bare loop that decodes every whole file with
+libjpeg-turbo (`turbo`) or all at 1/8 of the size (`eighth`: hardly more than entropy decoding, so about what scaled decoding
+of whole files can reach), torch's DataLoader with torchvision v2 and either of its decoders (`pillow`, `torchvision`; only
+with --python). All are processes that wait for their turn, so that rounds of all alternate; medians of the rounds, ratios
+from the medians. One core: everything of a process is pinned to it (DataLoader without workers, its fastest there), and
+rates are also given per second of processor time, which other work on the machine disturbs less. Two cores: `turbo` is two
+processes that have nothing in common (`limit_two_cores`: what the machine gives, less than two where cores share a clock,
+caches or a host with others), the DataLoader has two workers and begins each round with full queues, to its advantage; this
+pipeline ends a round as full as it began.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import argparse
 import os
 import sys
 import tempfile
-import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -30,7 +28,6 @@ from measuring import BENCHMARKS, show
 from photos import HEIGHT, WIDTH, write_imagenet
 
 from workloads.api import Place, Settings
-from workloads.common.images import index as image_index
 from workloads.common.images import turbo
 from workloads.common.images.batches.labelled import ImageNetData
 from workloads.common.images.counts import IMAGENET
@@ -40,7 +37,6 @@ BATCH = 128
 LOADERS = ("pillow", "torchvision")
 BARE = ("turbo", "eighth")
 DECODES = ("exact", "scaled")
-WITHOUT = "_without_points"
 TARGETS = {
     "exact_to_turbo": 0.9,
     "scaled_to_turbo": 1.3,
@@ -48,25 +44,6 @@ TARGETS = {
     "scaled_to_loader": 1.5,
     "two_cores": 1.8,
 }
-
-
-def prepare(images: Path, folder: Path) -> dict[str, float]:
-    """The images' index, in `folder` with seek points and in a sibling without; what the points cost."""
-    ImageFolders.name = "benchmark"
-    dataset = ImageFolders()
-    dataset.seek_points = False
-    for destination in (folder, Path(f"{folder}{WITHOUT}")):
-        dataset.prepare(images, destination)
-    dataset.seek_points = True
-    start = time.process_time()
-    dataset.prepare(images, folder)
-    seconds = time.process_time() - start
-    index = image_index.read(folder, "train", images, len(list((images / "train").rglob("*.JPEG"))))
-    size = (folder / "seek" / "records.bin").stat().st_size
-    return {
-        "cpu_milliseconds_per_image": round(1000 * seconds / len(index), 2),
-        "share_of_file_bytes": round(size / int(index.bytes.sum()), 4),
-    }
 
 
 def pipeline(decode: str, folder: str, seconds: float) -> None:
@@ -80,11 +57,10 @@ def pipeline(decode: str, folder: str, seconds: float) -> None:
 
 
 def commands(folder: Path, prepared: Path, seconds: float, python: str | None, cores: int) -> dict[str, list[str]]:
-    """Name to command of every contender; the folder `prepared` has a sibling without seek points."""
+    """Name to command of every contender."""
     listing, bare = folder / "files.txt", str(BENCHMARKS / "bare/image_loader.py")
     me = [sys.executable, str(Path(__file__).resolve()), "--pipeline"]
     found = {decode: [*me, decode, str(prepared), str(seconds)] for decode in DECODES}
-    found |= {decode + WITHOUT: [*me, decode, f"{prepared}{WITHOUT}", str(seconds)] for decode in DECODES}
     found |= {kind: [sys.executable, bare, kind, str(listing), str(seconds), str(cores)] for kind in BARE}
     if python:
         workers = "0" if cores == 1 else str(cores)
@@ -96,15 +72,13 @@ def measure(cores: set[int], folder: Path, prepared: Path, args: argparse.Namesp
     """Rates of contenders on some cores, in alternating rounds: on two cores, not all of them."""
     chosen = commands(folder, prepared, args.seconds, args.python, len(cores))
     if len(cores) > 1:
-        chosen = {name: command for name, command in chosen.items() if name != "eighth" and not name.endswith(WITHOUT)}
+        del chosen["eighth"]
     return alternate(chosen, cores, args.rounds, LOADERS if len(cores) > 1 else ())
 
 
 def ratios_of(one: dict[str, float], two: dict[str, float]) -> dict[str, float]:
     """Ratios of medians; on one core and, where they were measured, on two."""
-    ratios = {
-        f"{name}_to_turbo": one[name] / one["turbo"] for name in (*DECODES, *(name + WITHOUT for name in DECODES))
-    }
+    ratios = {f"{name}_to_turbo": one[name] / one["turbo"] for name in DECODES}
     ratios["limit_eighth_to_turbo"] = one["eighth"] / one["turbo"]
     for where, found in (("", one), ("_on_two_cores", two)):
         if "pillow" in found:
@@ -122,8 +96,7 @@ def report(rates: dict[str, Rates], bytes_mean: int) -> dict[str, object]:
     cpu, cpu_two = (medians(rates.get(where, {}), 1) for where in ("one_core", "two_cores"))
     cpu_two = {name: rate for name, rate in cpu_two.items() if name not in LOADERS}
     ratios = ratios_of(one, two)
-    untold = ("on_two", "limit", WITHOUT)
-    chosen = [name for name in ratios if not any(word in name for word in untold)]
+    chosen = [name for name in ratios if "on_two" not in name and "limit" not in name]
     targets = {name: next(value for end, value in TARGETS.items() if end in name) for name in chosen}
     return {
         "file_bytes_mean": bytes_mean,
@@ -159,11 +132,12 @@ def main() -> None:
         bytes_mean = write_imagenet(folder / "images", args.images, 1, 1, args.quality)
         files = sorted(map(str, (folder / "images/train").rglob("*.JPEG")))
         (folder / "files.txt").write_text("\n".join(files))
-        points = prepare(folder / "images", folder / "prepared")
+        ImageFolders.name = "benchmark"
+        ImageFolders().prepare(folder / "images", folder / "prepared")
         rates = {"one_core": measure({available[0]}, folder, folder / "prepared", args)}
         if len(available) > 1:
             rates["two_cores"] = measure(set(available[:2]), folder, folder / "prepared", args)
-    show("image_pipeline", **report(rates, bytes_mean), seek_points=points)
+    show("image_pipeline", **report(rates, bytes_mean))
 
 
 if __name__ == "__main__":

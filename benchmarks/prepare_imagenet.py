@@ -1,10 +1,9 @@
-"""Time and memory to prepare ImageNet's 1,331,167 files, and seek points of some of them; prints JSON.
+"""Time and memory to prepare ImageNet's 1,331,167 files; prints JSON.
 
-    python benchmarks/prepare_imagenet.py [--train 1281167] [--val 50000] [--subset 20000]
+    python benchmarks/prepare_imagenet.py [--train 1281167] [--val 50000]
 
 The files are hard links to 1,000 synthetic photographs of 500 x 375 pixels in 1,000 class folders: all are in memory,
-so a disk's own time is not in these figures. `index`: without seek points. `subset`: the same data set cut to so many training
-images, with seek points, on all cores; the rest is extrapolated. Peak memory is the largest resident set of one process.
+so a disk's own time is not in these figures. Peak memory is the largest resident set of one process.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ def write_images(root: Path, counts: dict[str, int]) -> None:
             os.link(originals / f"{number % PHOTOGRAPHS}.jpg", path)
 
 
-def prepare(source: Path, destination: Path, *options: str) -> dict[str, object]:
+def prepare(source: Path, destination: Path) -> dict[str, object]:
     """Seconds, memory and lines of `suite data prepare imagenet`."""
     start = time.perf_counter()
-    said = suite_command("data", "prepare", "imagenet", "--from", source, "--to", destination, *options)
+    said = suite_command("data", "prepare", "imagenet", "--from", source, "--to", destination)
     return {
         "seconds": round(time.perf_counter() - start, 1),
         "memory_peak_bytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024,
@@ -49,32 +48,21 @@ def prepare(source: Path, destination: Path, *options: str) -> dict[str, object]
 
 
 def main() -> None:
-    """Write the files, prepare twice, print."""
+    """Write the files, prepare, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--train", type=int, default=TRAIN)
     parser.add_argument("--val", type=int, default=VAL)
-    parser.add_argument("--subset", type=int, default=20_000)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         write_images(root, {"train": args.train, "val": args.val})
-        index = prepare(root / "imagenet", root / "index", "--no-seek-points")
+        index = prepare(root / "imagenet", root / "index")
         bytes_of_index = sum(path.stat().st_size for path in (root / "index").iterdir())
-        subset = prepare(root / "imagenet", root / "subset", "--subset", str(args.subset), "--no-seek-points")
-        points = prepare(root / "imagenet", root / "subset", "--subset", str(args.subset))
-        listing = prepare(root / "imagenet", root / "subset", "--subset", str(args.subset))
-    seconds = float(str(points["seconds"])) - float(str(listing["seconds"]))
     show(
         "prepare_imagenet",
         cores=len(os.sched_getaffinity(0)),
         images={"train": args.train, "val": args.val},
         index={**index, "bytes": bytes_of_index},
-        subset={**subset, "training_images": args.subset},
-        seek_points={
-            **points,
-            "seconds_without_listing": round(seconds, 1),
-            "hours_for_all_extrapolated": round(seconds / args.subset * args.train / 3600, 2),
-        },
     )
 
 

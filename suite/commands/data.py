@@ -15,7 +15,6 @@ ATTRIBUTES = {
     "subset": "subset",
     "skip_bad": "skip_bad",
     "full": "full",
-    "no_seek_points": "seek_points",
     "merges": "merges",
     "vocabulary": "vocabulary",
 }
@@ -43,8 +42,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(prepare, "--subset N", "images: keep N for training, spread over the classes", type=int)
     add(prepare, "--skip-bad", "images: leave out what cannot be used", default=None)
     add(prepare, "--full", "images: decode all instead of checking headers", default=None)
-    text = "images: do not note where decoding can begin (5 to 7 ms of a core for each)"
-    add(prepare, "--no-seek-points", text, action="store_false", default=None)
     add(prepare, "--merges N", "text: merges of the byte pair encoding to learn", type=int)
     add(prepare, "--vocabulary FILE", "text: a vocabulary of your own (suite data make-vocabulary): open", type=Path)
     text = "text files, a sentence a line; or the folder of the download"

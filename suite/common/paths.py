@@ -34,11 +34,6 @@ def env_root() -> Path:
     return _root("SUITE_ENV_DIR", ".envs")
 
 
-def cache_root() -> Path:
-    """What was measured once on this machine: $SUITE_CACHE_DIR, else `.cache` in the repository."""
-    return _root("SUITE_CACHE_DIR", ".cache")
-
-
 def mapped(path: str | os.PathLike[str], path_map: Mapping[str, str]) -> str:
     """The path with the longest folder of `path_map` that holds it replaced by that folder's value; else as it is."""
     text = os.fspath(path)

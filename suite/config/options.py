@@ -35,7 +35,7 @@ class FrameworkConfig:
     name: str = option("???", "the framework's name")
     linear: str = option(
         "auto",
-        "library of linear layers in fp32 on CPU cores (PyTorch); auto: measured once on each kind of machine",
+        "library of linear layers in fp32 on CPU cores (PyTorch); auto: onednn on AMD's processors, else mkl",
         choices=("auto", "mkl", "onednn"),
     )
 

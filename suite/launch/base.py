@@ -48,9 +48,6 @@ class Framework:
     ends; a pool whose threads take what is left (Eigen) does not."""
     other_gpu_environments: tuple[str, ...] = ()
     """Taken instead where they suit the GPUs or their driver, and the one above does not."""
-    linear_module: str = ""
-    """Module that measures, in the framework's environment, which library multiplies matrices faster on this machine. It prints
-    JSON: `library` (`mkl` or `onednn`) and `gain`. Empty: linear layers have one library."""
 
     def process_count(self, devices: int, device: str, update: str = "sync") -> int:
         """Worker processes of a host with so many devices; `device` and `update`: of `Settings`."""

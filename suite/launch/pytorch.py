@@ -44,5 +44,4 @@ PYTORCH = Framework(
     processes=lambda devices, device: devices,
     commands=_commands,
     equal_shares=True,
-    linear_module="workloads.frameworks.pytorch.linear.choice",
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import platform
 from pathlib import Path
 
 from workloads import files
@@ -23,22 +22,17 @@ def online_cpus(root: Path) -> dict[int, Path]:
     return {int(folder.name.removeprefix("cpu")): folder for folder in folders}
 
 
-def cpu_model(root: Path = Path("/")) -> str | None:
-    """The processor's name in /proc/cpuinfo, which psutil does not read; None where it has none."""
+def cpu_field(name: str, root: Path = Path("/")) -> str | None:
+    """What /proc/cpuinfo says of the first processor under this name; None where it says nothing."""
     for line in (text(root / "proc/cpuinfo") or "").splitlines():
-        if line.startswith("model name"):
+        if line.startswith(name):
             return line.partition(":")[2].strip()
     return None
 
 
-def cpu_kind(root: Path = Path("/")) -> str:
-    """The processor's name with its family and model, by which generations under one name differ (virtual machines)."""
-    fields: dict[str, str] = {}
-    for line in (text(root / "proc/cpuinfo") or "").splitlines():
-        name, _, value = line.partition(":")
-        fields.setdefault(name.strip(), value.strip())
-    numbers = [f"{name} {fields[name]}" for name in ("cpu family", "model", "stepping") if name in fields]
-    return ", ".join([fields.get("model name") or platform.machine(), *numbers])
+def cpu_model(root: Path = Path("/")) -> str | None:
+    """The processor's name, which psutil does not read."""
+    return cpu_field("model name", root)
 
 
 def number(path: Path) -> int | None:

@@ -22,7 +22,6 @@ from suite.launch.hosts import AvailableHost, spread
 from suite.machine import devices
 from suite.machine.visible import NULL_DEVICE
 from suite.plan.capacity import check_inputs, check_memory
-from suite.plan.linear import chosen_library
 from suite.plan.plausible import check_workload
 from suite.plan.settings import Config, Impossible, auto_environment, resolve_settings, visible_gpus
 from workloads.api import Facts, Settings, Workload
@@ -206,7 +205,6 @@ def make_job(
     installed = versions_of.of(env, packages)
     versions = {"suite": __version__, **{name: version for name, version in installed.items() if version is not None}}
     framework_version = next((versions[name] for name in framework.packages if name in versions), "unknown")
-    settings = replace(settings, linear=chosen_library(settings.linear, framework, env, framework_version))
     hardware = _hardware(draft.hosts)
     template = RunSpec(
         run_index=0,

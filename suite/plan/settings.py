@@ -13,7 +13,7 @@ from suite.common.registry import not_allowed
 from suite.environments import environment, locks
 from suite.launch.base import Framework
 from suite.launch.hosts import AvailableHost
-from suite.machine import devices
+from suite.machine import devices, sysfiles
 from workloads.api import NOT_OPTIONS, OPTION_GROUPS, Defaults, Json, Settings, Workload, of_sets, option_keys, untyped
 
 Config = Mapping[str, Any]
@@ -196,11 +196,14 @@ def auto_environment(framework: Framework, device: str, hosts: Sequence[Availabl
 
 
 def _linear(config: Config, workload: type[Workload], framework: Framework, device: str, precision: str) -> str:
-    """`auto`, `mkl` or `onednn`; empty where there is nothing to choose. Raises ValueError where it was typed nevertheless."""
+    """`mkl` or `onednn`; empty where there is nothing to choose. Raises ValueError where it was typed nevertheless.
+
+    `auto` goes by this machine's processor: docs/design.md has figures.
+    """
     typed = str(config["framework"]["linear"])
-    offered = framework.name in workload.linear_choice and framework.linear_module
-    if offered and (device, precision) == ("cpu", "fp32"):
-        return typed
+    if framework.name in workload.linear_choice and (device, precision) == ("cpu", "fp32"):
+        by_processor = "onednn" if sysfiles.cpu_field("vendor_id") == "AuthenticAMD" else "mkl"
+        return by_processor if typed == "auto" else typed
     if typed != "auto":
         where = f"{workload.name} in {framework.name}, device={device} precision={precision}"
         raise ValueError(f"framework.linear={typed}: {where} has nothing to choose there; leave it out")

@@ -9,7 +9,6 @@ from suite.common.registry import load_trainer
 from tests.probes.image_trainers import place_here
 from tests.workloads.transformer import synthetic_transformer
 from workloads.frameworks.pytorch import linear
-from workloads.frameworks.pytorch.linear import choice
 
 
 def both():
@@ -46,15 +45,3 @@ def of_trainers():
             calls.append(operator.call_count)
     linear.use_library("")
     return {"calls": calls}
-
-
-def measured():
-    """What the measurement says, and on a build without oneDNN's operator."""
-    threads = torch.get_num_threads()
-    with mock.patch.object(choice, "BUDGET_SECONDS", 0.05):
-        found = choice.measure()
-    with mock.patch.object(linear, "_FUSED", None):
-        without = choice.measure()
-    linear.use_library("")
-    torch.set_num_threads(threads)
-    return {"library": found["library"], "gain": found["gain"], "without": without["library"]}

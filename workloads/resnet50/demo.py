@@ -7,11 +7,9 @@ light vary, so that a linear classifier on raw pixels stays near 0.2 while a sma
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -33,7 +31,6 @@ RADIUS = (0.24, 0.38)
 TEXTURE_LOYALTY, HUE_LOYALTY = 0.92, 0.5
 """How often an object wears its kind's texture and hue: the knobs of difficulty."""
 CLUTTER, OCCLUDERS = (1, 4), (0, 2)
-JPEG_QUALITY = 90
 IMAGES = "images"
 """Folder of the images below that of the prepared data."""
 
@@ -59,7 +56,7 @@ def draw(split: str, index: int) -> npt.NDArray[np.uint8]:
     """Image `index` of a split, (height, width, 3) uint8, blue, green, red."""
     key = fold(stream(SEED, f"imagenet-demo {split}"), index)
     draws, kind = Draws(key), kind_of(index)
-    height, width = _size(draws)
+    height, width = scenes.sides(draws, SHORT_SIDE, LONGEST_SIDE)
     canvas = scenes.background(draws.part(1), height, width)
     scenes.clutter(canvas, draws.part(2), draws.integer(*CLUTTER))
     short = min(height, width)
@@ -74,36 +71,14 @@ def draw(split: str, index: int) -> npt.NDArray[np.uint8]:
     return scenes.camera(canvas, draws.part(5))
 
 
-def _size(draws: Draws) -> tuple[int, int]:
-    """Height and width in pixels."""
-    short = draws.integer(*SHORT_SIDE)
-    long = draws.integer(short, min(LONGEST_SIDE, short + short // 4))
-    return (short, long) if draws.chance(0.5) else (long, short)
-
-
 def write_images(root: Path) -> None:
     """All JPEGs below `root`: train/<wnid>/*.JPEG and val/<wnid>/*.JPEG; 19 MB."""
     for split in SIZES:
         for kind in range(len(CLASSES)):
             (root / split / wnid(kind)).mkdir(parents=True)
+    every = [(split, index) for split, count in SIZES.items() for index in range(count)]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for _ in pool.map(lambda chunk: _write(root, *chunk), _chunks()):
-            pass
-
-
-def _chunks(size: int = 100) -> Iterator[tuple[str, range]]:
-    """All images of both splits, some at a time."""
-    for split, count in SIZES.items():
-        for first in range(0, count, size):
-            yield split, range(first, min(first + size, count))
-
-
-def _write(root: Path, split: str, indices: range) -> None:
-    """Draw and write some images of a split."""
-    for index in indices:
-        fine, data = cv2.imencode(".jpg", draw(split, index), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
-        assert fine, "OpenCV could not write a JPEG"
-        (root / relative_path(split, index)).write_bytes(data.tobytes())
+        list(pool.map(lambda one: scenes.write_jpeg(root / relative_path(*one), draw(*one)), every))
 
 
 class ImageNetDemo(Generated, ImageFolders):

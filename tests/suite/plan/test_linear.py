@@ -1,77 +1,11 @@
-"""Which library linear layers take: what was typed, or what was measured once on this kind of machine."""
-
-import json
-import sys
+"""Which library linear layers take: what was typed, or what the processor is better with."""
 
 import pytest
 
 from suite.common import registry
-from suite.environments.environment import Environment
-from suite.launch.base import Framework
-from suite.plan.linear import chosen_library
+from suite.machine import sysfiles
 from suite.plan.settings import resolve_settings
 from tests.helpers import composed
-
-HERE = Environment("current", (), sys.executable)
-MEASURES = """
-import json, pathlib
-count = pathlib.Path(__file__).with_name("count")
-count.write_text(count.read_text() + "." if count.exists() else ".")
-print("a warning")
-print(json.dumps({"library": "mkl", "gain": 0.7}))
-"""
-
-
-@pytest.fixture
-def measuring(tmp_path, monkeypatch):
-    """Makes a framework whose module has this source."""
-    monkeypatch.setenv("SUITE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-
-    def made(source):
-        (tmp_path / "measuring.py").write_text(source)
-        return Framework("toy", {}, (), lambda devices, device: devices, lambda *_: [], linear_module="measuring")
-
-    return made
-
-
-def test_measured_once_for_each_version(measuring, tmp_path):
-    framework = measuring(MEASURES)
-    assert [chosen_library("auto", framework, HERE, "1.0") for _ in range(3)] == ["mkl"] * 3
-    assert (tmp_path / "count").read_text() == "."
-    assert chosen_library("auto", framework, HERE, "2.0") == "mkl"
-    assert (tmp_path / "count").read_text() == ".."
-    (cache,) = (tmp_path / "cache").iterdir()
-    assert [one["gain"] for one in json.loads(cache.read_text()).values()] == [0.7, 0.7]
-
-
-@pytest.mark.parametrize("damage", ["{", "[]", '{"x": 1}'])
-def test_a_damaged_cache_is_measured_anew(measuring, tmp_path, damage):
-    framework = measuring(MEASURES)
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "linear.json").write_text(damage)
-    assert chosen_library("auto", framework, HERE, "1.0") == "mkl"
-
-
-def test_what_was_typed_is_not_measured(measuring, tmp_path):
-    framework = measuring("raise SystemExit(1)")
-    assert chosen_library("onednn", framework, HERE, "1.0") == "onednn"
-    assert chosen_library("", framework, HERE, "1.0") == ""
-    assert chosen_library("auto", framework, HERE, "unknown") == ""  # the framework is not installed
-    assert not (tmp_path / "cache").exists()
-
-
-@pytest.mark.parametrize(
-    ("source", "reason"),
-    [
-        ("raise ImportError('no such thing')", "ImportError: no such thing"),
-        ("print('[]')", "list indices"),
-        ('print(\'{"library": "blas"}\')', "blas is none of mkl, onednn"),
-    ],
-)
-def test_a_measurement_that_fails_says_what_to_type(measuring, source, reason):
-    with pytest.raises(ValueError, match=rf"^framework\.linear=auto: .*{reason}.*; type framework\.linear=onednn or"):
-        chosen_library("auto", measuring(source), HERE, "1.0")
 
 
 def settings_of(name, framework, *overrides):
@@ -81,8 +15,19 @@ def settings_of(name, framework, *overrides):
 
 @pytest.mark.parametrize("workload", ["ncf", "maskrcnn", "gnmt", "transformer"])
 def test_pytorch_on_cpu_cores_has_the_choice(workload):
-    assert settings_of(workload, "pytorch").linear == "auto"
     assert settings_of(workload, "pytorch", "framework.linear=mkl").linear == "mkl"
+    assert settings_of(workload, "pytorch", "framework.linear=onednn").linear == "onednn"
+
+
+@pytest.mark.parametrize(("vendor", "chosen"), [("AuthenticAMD", "onednn"), ("GenuineIntel", "mkl"), (None, "mkl")])
+def test_auto_goes_by_the_processor(tmp_path, monkeypatch, vendor, chosen):
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text(
+        f"processor\t: 0\nvendor_id\t: {vendor}\nmodel name\t: X\n" if vendor else ""
+    )
+    assert sysfiles.cpu_field("vendor_id", tmp_path) == vendor
+    monkeypatch.setattr(sysfiles, "cpu_field", lambda name: vendor)
+    assert settings_of("ncf", "pytorch").linear == chosen
 
 
 @pytest.mark.parametrize(

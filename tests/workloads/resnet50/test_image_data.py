@@ -12,7 +12,7 @@ from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.api import Facts
 from workloads.common.images.batches.augment import crop_boxes, flips
 from workloads.common.images.batches.labelled import ImageNetData, SyntheticImageData
-from workloads.common.images.files import BadImage
+from workloads.common.images.jpeg import BadImage
 from workloads.common.images.resize import central_into, resize_into
 
 

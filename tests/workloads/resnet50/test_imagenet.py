@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import simplejpeg
 
-from tests.helpers import suite_here, written
-from tests.workloads.common.images import synthetic_jpegs
+from tests.helpers import suite_here
+from tests.workloads.common.images import preparing, synthetic_jpegs
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common import manifest as manifests
 from workloads.common.data.published import COUNTS
@@ -30,18 +30,11 @@ def source(original, tmp_path):
 
 
 def prepare(source, destination, **options):
-    recipe = synthetic.Folders()
-    for name, value in options.items():
-        setattr(recipe, name, value)
-    return recipe.prepare(source, destination)
+    return preparing.prepare(synthetic.Folders(), source, destination, **options)
 
 
 def refused(source, tmp_path, **options):
-    with pytest.raises(ValueError, match=r".") as raised:
-        prepare(source, tmp_path / "refused", **options)
-    assert not (tmp_path / "refused").exists()
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".refused")] == []
-    return str(raised.value)
+    return preparing.refused(synthetic.Folders(), source, tmp_path, **options)
 
 
 def opened(destination, split="train"):
@@ -68,14 +61,12 @@ def test_the_index_holds_what_the_files_are(source, tmp_path):
 
 
 def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
+    """Nor what earlier versions put into a folder `seek`."""
     prepare(source, tmp_path / "p")
-    before = written(tmp_path / "p")
-    assert prepare(source, tmp_path / "p") == [f"dummy: already prepared in {tmp_path / 'p'}"]
-    assert written(tmp_path / "p") == before
-    (source / "train" / "n00000001" / "train_00001.JPEG").unlink()
-    with pytest.raises(ValueError, match=r"holds dummy prepared from .* other content"):
-        prepare(source, tmp_path / "p")
-    assert written(tmp_path / "p") == before
+    (tmp_path / "p" / "seek").mkdir()
+    (tmp_path / "p" / "seek" / "records.bin").write_bytes(b"x")
+    assert not any("seek" in line for line in synthetic.Folders().verify(tmp_path / "p"))
+    preparing.is_done_once(synthetic.Folders(), source, tmp_path / "p", lambda: at(source).unlink())
 
 
 def test_the_fingerprint_is_of_the_images_not_of_their_place(source, tmp_path):
@@ -97,14 +88,6 @@ def test_a_subset_is_spread_over_the_classes(source, tmp_path):
     (note,) = IMAGENET.read(tmp_path / "q").notes  # no word of classes that are missing
     assert note == "subset of 2 training images"
     assert "--subset 0" in refused(source, tmp_path, subset=0)
-
-
-def test_counts_that_are_not_imagenets_become_a_note(source, tmp_path):
-    ImageNet().prepare(source, tmp_path / "p")
-    (note,) = IMAGENET.read(tmp_path / "p").notes
-    assert "40 train instead of 1,281,167, 20 val instead of 50,000, 5 classes instead of 1,000" in note
-    assert manifests.read(tmp_path / "p").matches_published is False
-    assert IMAGENET.published_facts().train_samples == 1_281_167
 
 
 @pytest.mark.parametrize(("share", "same"), [(1.02, True), (1.05, False), (0.95, False)])
@@ -229,12 +212,7 @@ BAD = {
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_file_or_folder_is_named_in_one_line_or_left_out(source, tmp_path, kind):
     path = BAD[kind](source)
-    message = refused(source, tmp_path)
-    assert message.startswith(f"{path}: ")
-    assert message.endswith("type --skip-bad to leave it out")
-    assert "\n" not in message
-    lines = prepare(source, tmp_path / "p", skip_bad=True)
-    assert lines[0].startswith(f"left out: {path}: ")
+    preparing.is_one_line_or_left_out(synthetic.Folders(), source, tmp_path, f"{path}: ")
     facts = IMAGENET.read(tmp_path / "p")
     assert facts.notes[0] == "1 files or folders that cannot be used were left out"
     assert (facts.train_samples == 39) == (path == at(source))

@@ -84,13 +84,6 @@ def test_sets_say_where_the_rate_stands_and_how_weights_start(name, momentum_rat
     assert stem.std() * math.sqrt(3 * 7 * 7) == pytest.approx(math.sqrt(gain), rel=0.03)
 
 
-def test_nvidias_v05_entry_may_take_a_hundred_epochs():
-    """`--num-epochs 100` in its run_and_time.sh; the article's are presumed to be the same."""
-    assert SETS["nvidia_v0.5_dgx1"]["max_epochs"].value == 100
-    assert SETS["nvidia_v0.5_dgx1"]["max_epochs"].source == "published: NVIDIA v0.5, run_and_time.sh"
-    assert SETS["dgx1_article_8gpu"]["max_epochs"].value == 100
-
-
 def test_rules_of_the_optimizers():
     sgd, lars = made("nvidia_v0.5_dgx1"), made("nvidia_v0.7_dgx1")
     assert sgd.parameter_rule("layer1.0.conv1.weight") == ParameterRule(1e-4, False)

@@ -66,11 +66,6 @@ def test_the_smallest_image_is_named_and_works(model):
         networks.build(model, least - 1, 10)
 
 
-def test_padding_is_littlecnns_alone():
-    with pytest.raises(ValueError, match=r"of littlecnn alone; type workload\.padding=same"):
-        networks.build("vgg16", 224, 1000, "valid")
-
-
 def test_googlenets_maps_are_the_papers():
     """112, 56, 28, 14, 7 (Szegedy et al. 2014, table 1): pools whose last window goes beyond the border count."""
     network = networks.build("googlenet", 224, 1000)

@@ -12,7 +12,6 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +47,8 @@ TEXTURE_LOYALTY, HUE_LOYALTY = 0.5, 0.3
 CLUTTER = (3, 7)
 FLAT = (0.15, 0.35)
 """Height over width of clutter; objects have at least 0.75, so that nothing looks like an object without a box."""
-JPEG_QUALITY = 90
 IMAGES = "images"
 """Folder of COCO's layout below that of the prepared data."""
-CHUNK = 25
-"""Scenes that a thread draws at a time."""
 
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom in pixels."""
@@ -103,7 +99,7 @@ def annotation_path(split: str) -> Path:
 def draw(split: str, index: int) -> Scene:
     """Scene `index` of a split."""
     draws = Draws(fold(stream(SEED, f"coco-demo {split}"), index))
-    height, width = _size(draws)
+    height, width = scenes.sides(draws, SHORT_SIDE, LONGEST_SIDE)
     canvas = scenes.background(draws.part(1), height, width)
     _clutter(canvas, draws.part(2), draws.integer(*CLUTTER))
     placed = place(draws.part(3), height, width, draws.integer(*OBJECTS))
@@ -114,13 +110,6 @@ def draw(split: str, index: int) -> Scene:
         mask: Mask = (coverage > 127).astype(np.uint8)
         masks = [earlier & ~mask for earlier in masks] + [mask]
     return Scene(scenes.camera(canvas, draws.part(4)), placed, masks)
-
-
-def _size(draws: Draws) -> tuple[int, int]:
-    """Height and width in pixels."""
-    short = draws.integer(*SHORT_SIDE)
-    long = draws.integer(short, min(LONGEST_SIDE, short + short // 4))
-    return (short, long) if draws.chance(0.5) else (long, short)
 
 
 def _clutter(canvas: Canvas, draws: Draws, count: int) -> None:
@@ -222,8 +211,7 @@ def write_scenes(root: Path) -> None:
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for split, count in SIZES.items():
             (root / SPLITS[split]).mkdir()
-            chunks = [range(first, min(first + CHUNK, count)) for first in range(0, count, CHUNK)]
-            written = list(chain.from_iterable(pool.map(partial(_write, root, split), chunks)))
+            written = list(pool.map(partial(_write, root, split), range(count)))
             content = {
                 "info": {"description": "coco-demo: generated scenes, not photographs"},
                 "images": [image for image, _ in written],
@@ -233,18 +221,13 @@ def write_scenes(root: Path) -> None:
             (root / annotation_path(split)).write_text(json.dumps(content, separators=(",", ":")), encoding="utf-8")
 
 
-def _write(root: Path, split: str, indices: range) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Draw and write some images of a split; COCO's entries of each image and of its objects."""
-    entries = []
-    for index in indices:
-        scene, number, path = draw(split, index), image_id(split, index), relative_path(split, index)
-        fine, data = cv2.imencode(".jpg", scene.image, [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
-        assert fine, "OpenCV could not write a JPEG"
-        (root / path).write_bytes(data.tobytes())
-        height, width = scene.image.shape[:2]
-        image: dict[str, Any] = {"id": number, "file_name": path.name, "width": width, "height": height}
-        entries.append((image, entries_of(scene, number)))
-    return entries
+def _write(root: Path, split: str, index: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Draw and write an image of a split; COCO's entries of it and of its objects."""
+    scene, number, path = draw(split, index), image_id(split, index), relative_path(split, index)
+    scenes.write_jpeg(root / path, scene.image)
+    height, width = scene.image.shape[:2]
+    image = {"id": number, "file_name": path.name, "width": width, "height": height}
+    return image, entries_of(scene, number)
 
 
 class CocoDemo(Generated, CocoFolders):

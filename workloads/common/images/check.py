@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import local
 
-from workloads.common.images.files import BadImage
-from workloads.common.images.jpeg import Header, Reader, read_header
+from workloads.common.images.jpeg import BadImage, Header, Reader, read_header
 from workloads.files import open_stream
 
 FILES_PER_TASK = 64

@@ -6,14 +6,13 @@ import os
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from workloads.common import manifest as manifests
 from workloads.common.data.published import COUNTS
-from workloads.common.images import index, seek
+from workloads.common.images import index
 from workloads.common.images.index import ImageIndex
 from workloads.common.manifest import Manifest
 
@@ -45,8 +44,6 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         """Leave out what cannot be used, instead of refusing the data set."""
         self.full = False
         """Decode every image, instead of looking at headers and ends."""
-        self.seek_points = True
-        """Note places in the training images where decoding can begin (`images.seek`)."""
 
     @abstractmethod
     def look(self, source: Path) -> Content:
@@ -77,24 +74,11 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         if self.kind:
             manifest = replace(manifest, options={**manifest.options, "kind": self.kind})
         if there := self.already(destination, lambda: manifest):
-            return there + self._seek_points(destination)
+            return there
         with manifests.workspace(destination) as folder:
             manifest, lines = self.write(source, folder, manifest, content)
             manifest = manifests.publish(folder, destination, manifest)
-        return lines + self.lines(manifest, destination) + self._seek_points(destination)
-
-    def _seek_points(self, destination: Path) -> list[str]:
-        """Make those of the prepared training images; they are no part of the preparation, which stands without them."""
-        manifest = manifests.read(destination)
-        if not self.seek_points or manifest is None:
-            return []
-        images = index.read(destination, "train", index.root(destination, manifest), manifest.counts["train"])
-        try:
-            return seek.make_points(destination, manifest, images)
-        except OSError as error:
-            return [f"notice: {self.name}: no seek points ({error.filename or destination}: {error.strerror or error})"]
-        except (ValueError, MemoryError, BrokenExecutor) as error:
-            return [f"notice: {self.name}: no seek points ({error or type(error).__name__})"]
+        return lines + self.lines(manifest, destination)
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """What a reader of a result must know."""
@@ -130,7 +114,7 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
             for number in range(len(images)):
                 _same_bytes(images.path(number), int(images.bytes[number]))
             lines.append(f"{split}: {len(images):,} images, bytes as recorded")
-        return lines + seek.verify_points(destination, manifest)
+        return lines
 
     def files(self, destination: Path) -> Iterator[str]:
         """The images, wherever they lie, then the prepared folder; see `workloads.api.Dataset`."""

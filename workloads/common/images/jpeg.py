@@ -3,22 +3,24 @@
 `exact` decoding gives the pixels of libjpeg's defaults, whether the whole image is decoded or only a part. `scaled`
 decoding may decode at 1/2, 1/4 or 1/8 of the size: other, softer pixels in less time.
 
-All decoding releases the interpreter lock. Errors are `BadImage`: one line without the file's name, which the caller adds.
+All decoding releases the interpreter lock. Errors are `BadImage`.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 import simplejpeg
 
-from workloads.common.images import seek, turbo
-from workloads.common.images.files import BadImage, FileReader
+from workloads.common.images import turbo
+from workloads.files import open_stream
 
 UInt8s = npt.NDArray[np.uint8]
 Box = tuple[int, int, int, int]
@@ -35,6 +37,10 @@ _HARMLESS = re.compile(
     r"extraneous bytes before marker|unknown JFIF revision|Unknown Adobe color transform", re.IGNORECASE
 )
 """Warnings of libjpeg that say nothing about the pixels; any other one means damage."""
+
+
+class BadImage(ValueError):
+    """What is wrong with an image file, in one line without the file's name, which the caller adds."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +88,32 @@ def _checked(header: Header) -> Header:
     return header
 
 
-class Reader(FileReader):
+class Reader:
     """Reads and decodes images for one thread, in buffers that grow to the largest image and are used again.
 
-    What `decode` and `decode_part` return is valid until the next call.
+    What `read`, `decode` and `decode_part` return is valid until the next call.
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        self._file = np.empty(1 << 18, np.uint8)
         self._pixels = np.empty(1 << 20, np.uint8)
         self._regions = turbo.RegionDecoder() if turbo.library() else None
+
+    def read(self, path: str | Path, size: int | None = None) -> memoryview:
+        """A file's content. Raises BadImage if it cannot be read or is not `size` bytes long."""
+        try:
+            with open_stream(path) as file:
+                length = os.fstat(file.fileno()).st_size
+                if size is not None and length != size:
+                    raise BadImage(f"{length:,} bytes, but {size:,} when it was prepared")
+                if length > self._file.size:
+                    self._file = np.empty(length * 5 // 4, np.uint8)
+                done = file.readinto(self._file.data[:length])  # type: ignore[attr-defined]
+        except OSError as error:
+            raise BadImage(f"cannot be read ({error.strerror})") from None
+        if done < length:
+            raise BadImage(f"ends after {done:,} of {length:,} bytes")
+        return self._file.data[:length]
 
     def decode(self, data: memoryview) -> UInt8s:
         """A whole image as (height, width, 3) uint8 RGB. Raises BadImage."""
@@ -102,25 +124,14 @@ class Reader(FileReader):
             return _decode_cmyk(data)
         return decode_jpeg(data, self._room(header.height * header.width * 3))
 
-    def decode_part(
-        self,
-        data: memoryview,
-        box: Box,
-        width: int,
-        height: int,
-        denominator: int = 1,
-        points: memoryview | None = None,
-    ) -> UInt8s:
+    def decode_part(self, data: memoryview, box: Box, width: int, height: int, denominator: int = 1) -> UInt8s:
         """The pixels of `box` of an image that is known to be `width` x `height`, uint8 RGB.
 
         With `denominator` 2, 4 or 8: the same part at that fraction of the size (rounded outwards) if the image is a JPEG,
-        else as if it were 1. With the image's seek `points`, less of it is read for the same pixels. Raises BadImage, also
-        if the image has another size.
+        else as if it were 1. Raises BadImage, also if the image has another size.
         """
         if self._regions is not None:
-            part = self._decode_excerpt(self._regions, data, points, box, width, height, denominator)
-            if part is None:
-                part = self._decode_region(self._regions, data, box, width, height, denominator)
+            part = self._decode_region(self._regions, data, box, width, height, denominator)
             if part is not None:
                 return part
         header = read_header(data)
@@ -134,27 +145,6 @@ class Reader(FileReader):
         left, top, box_width, box_height = box
         return pixels[top : top + box_height, left : left + box_width]
 
-    def _decode_excerpt(
-        self,
-        regions: turbo.RegionDecoder,
-        data: memoryview,
-        points: memoryview | None,
-        box: Box,
-        width: int,
-        height: int,
-        denominator: int,
-    ) -> UInt8s | None:
-        """`decode_part` by seek points; None if they are of no use. Whether the file is damaged, the whole of it tells."""
-        excerpt = seek.cut_excerpt(data, points, box, width, height, denominator) if points is not None else None
-        if excerpt is None:
-            return None
-        moved = (box[0] - excerpt.left, box[1] - excerpt.top, box[2], box[3])
-        try:
-            regions.open(excerpt.data)
-            return regions.decode(excerpt.header, reduced(moved, denominator), self._room, denominator)
-        except turbo.DecoderWarning:
-            return None
-
     def _decode_region(
         self, regions: turbo.RegionDecoder, data: memoryview, box: Box, width: int, height: int, denominator: int
     ) -> UInt8s | None:
@@ -162,8 +152,7 @@ class Reader(FileReader):
         if bytes(data[:2]) != JPEG or not _has_tables(data):
             return None
         try:
-            regions.open(data)
-            header = regions.header()
+            header = regions.open(data)
             _same_size(header[0], header[1], width, height)
             return regions.decode(header, reduced(box, denominator), self._room, denominator) if header[2] else None
         except turbo.DecoderWarning as error:

@@ -24,12 +24,11 @@ import numpy.typing as npt
 from workloads.api import Array, Batch, Facts, Place, Settings, options_as, steps_of
 from workloads.common import manifest as manifests
 from workloads.common.cores import own_cores
-from workloads.common.images import index, seek
+from workloads.common.images import index
 from workloads.common.images.batches.pool import BatchesAhead, Buffers, ReaderPool
 from workloads.common.images.counts import Shape, image_shapes
-from workloads.common.images.files import BadImage
 from workloads.common.images.index import ImageIndex
-from workloads.common.images.jpeg import Box, Reader
+from workloads.common.images.jpeg import BadImage, Box, Reader
 from workloads.common.images.shape_groups import ShapeGroup
 from workloads.common.images.workload import ImageOptions
 from workloads.common.randomness import Permutation, stream
@@ -113,7 +112,6 @@ class ImageData(ABC):
         self.images, self.evaluation_images = self.read_index("train", root), self.read_index("val", root)
         self.groups, self.evaluation_groups = self.grouped("train"), self.grouped("val")
         self.steps_per_epoch = self.order(0).steps
-        self.points = seek.read_points(self.folder, manifest, len(self.images))
         self.pool = ReaderPool(options.data_threads or own_cores(place))
         self._running: weakref.WeakSet[BatchesAhead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}
@@ -182,9 +180,8 @@ class ImageData(ABC):
         """
         data = reader.read(self.images.path(image), int(self.images.bytes[image]))
         denominator = reduction(box, shape) if self.scaled else 1
-        points = self.points.record(image) if self.points else None
         width, height = int(self.images.width[image]), int(self.images.height[image])
-        return reader.decode_part(data, box, width, height, denominator, points)
+        return reader.decode_part(data, box, width, height, denominator)
 
     def make_or_replace(self, image: int, make: Callable[[int], None]) -> int:
         """`make` a training image; with `skip_bad` the data set's next one in the place of a damaged one, in every framework

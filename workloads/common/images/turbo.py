@@ -1,11 +1,10 @@
-"""What libjpeg-turbo has and simplejpeg does not offer, through ctypes: decoding a part of an image, and its coefficients.
+"""What libjpeg-turbo has and simplejpeg does not offer, through ctypes: decoding a part of an image.
 
 The shared library is the one inside the `turbojpeg` wheel, or the system's. Where neither is there, or an image is of a
 kind that it cannot crop, callers decode the whole image; the pixels are the same, since all of them are libjpeg-turbo with
 its default settings (accurate DCT, smooth upsampling of colour).
 
-API: TurboJPEG 3 (turbojpeg.h of libjpeg-turbo 3.0): a handle for each thread, `tj3SetCroppingRegion` after the header,
-`tj3Transform` without output and with a filter that looks at the coefficients.
+API: TurboJPEG 3 (turbojpeg.h of libjpeg-turbo 3.0): a handle for each thread, `tj3SetCroppingRegion` after the header.
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ import ctypes
 import ctypes.util
 import functools
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-_DECOMPRESS, _TRANSFORM = 1, 2
-_NO_OUTPUT = 16
+_DECOMPRESS = 1
 _PIXELS_RGB = 0
 _SUBSAMPLING, _WIDTH, _HEIGHT, _PRECISION, _COLOURS, _LOSSLESS = 4, 5, 6, 7, 8, 15
 _COLOURS_CROPPED = frozenset({0, 1, 2})
@@ -31,8 +29,6 @@ _BLOCK_WIDTHS = {0: 8, 1: 16, 2: 16, 3: 8, 4: 8, 5: 32}
 _MARGIN = 2
 """Pixels beside a region that are decoded too: smooth upsampling of colour looks one sample, two pixels, to each side."""
 _WARNING = 0
-_WIDEST_UNIT = 4
-"""Blocks beside each other in a unit, at most."""
 
 
 class _Region(ctypes.Structure):
@@ -41,20 +37,6 @@ class _Region(ctypes.Structure):
 
 class _Factor(ctypes.Structure):
     _fields_ = [("num", ctypes.c_int), ("denom", ctypes.c_int)]
-
-
-_Filter = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _Region, _Region, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
-"""Called with a row of blocks' coefficients, its region, its component's, the component's and the transform's numbers."""
-
-
-class _Transform(ctypes.Structure):
-    _fields_ = [
-        ("region", _Region),
-        ("operation", ctypes.c_int),
-        ("options", ctypes.c_int),
-        ("data", ctypes.c_void_p),
-        ("filter", _Filter),
-    ]
 
 
 @functools.cache
@@ -82,7 +64,6 @@ def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
     lib.tj3SetScalingFactor.argtypes = [pointer, _Factor]
     lib.tj3SetCroppingRegion.argtypes = [pointer, _Region]
     lib.tj3Decompress8.argtypes = [pointer, pointer, size, pointer, integer, integer]
-    lib.tj3Transform.argtypes = [pointer, pointer, size, integer, pointer, pointer, ctypes.POINTER(_Transform)]
     lib.tj3GetErrorStr.argtypes, lib.tj3GetErrorStr.restype = [pointer], ctypes.c_char_p
     lib.tj3GetErrorCode.argtypes = [pointer]
     return lib
@@ -97,15 +78,16 @@ class DecoderWarning(ValueError):
         """True if the pixels were decoded nevertheless."""
 
 
-class _Instance:
-    """The library for one thread and purpose. Raises RuntimeError where there is none (see `library`)."""
+class RegionDecoder:
+    """A decoder for one thread. Raises RuntimeError where there is no library (see `library`)."""
 
-    def __init__(self, purpose: int) -> None:
+    def __init__(self) -> None:
         lib = library()
         if lib is None:
             raise RuntimeError("no libturbojpeg that can decode a part of an image")
         self._lib = lib
-        self._handle = lib.tj3Init(purpose)
+        self._handle = lib.tj3Init(_DECOMPRESS)
+        self._data = np.empty(0, np.uint8)
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None):
@@ -115,29 +97,20 @@ class _Instance:
         text = self._lib.tj3GetErrorStr(self._handle).decode("utf-8", "replace")
         raise DecoderWarning(text, self._lib.tj3GetErrorCode(self._handle) == _WARNING)
 
+    def open(self, data: memoryview) -> tuple[int, int, int]:
+        """Width and height of a JPEG, which `decode` is about then, and the width of a unit in pixels (0: cannot be cropped).
 
-class RegionDecoder(_Instance):
-    """A decoder for one thread."""
-
-    def __init__(self) -> None:
-        super().__init__(_DECOMPRESS)
-        self._factors = {denominator: _Factor(1, denominator) for denominator in (1, 2, 4, 8)}
-        self._whole = _Region(0, 0, 0, 0)
-
-    def open(self, data: bytes | bytearray | memoryview) -> None:
-        """Read the header of a JPEG, which `header` and `decode` are about then. Raises DecoderWarning."""
-        self._data = np.frombuffer(data, np.uint8)
-        self._lib.tj3SetCroppingRegion(self._handle, self._whole)
-        if self._lib.tj3DecompressHeader(self._handle, self._data.ctypes.data, self._data.size):
-            self._complain()
-
-    def header(self) -> tuple[int, int, int]:
-        """Width, height and the width of a unit in pixels (0: cannot be cropped)."""
+        Raises DecoderWarning.
+        """
         lib, handle = self._lib, self._handle
-        width, height = lib.tj3Get(handle, _WIDTH), lib.tj3Get(handle, _HEIGHT)
+        self._data = np.frombuffer(data, np.uint8)
+        lib.tj3SetCroppingRegion(handle, _Region(0, 0, 0, 0))
+        if lib.tj3DecompressHeader(handle, self._data.ctypes.data, self._data.size):
+            self._complain()
         plain = lib.tj3Get(handle, _PRECISION) == 8 and lib.tj3Get(handle, _LOSSLESS) <= 0
         unit = _BLOCK_WIDTHS.get(lib.tj3Get(handle, _SUBSAMPLING), 0)
-        return width, height, unit if plain and lib.tj3Get(handle, _COLOURS) in _COLOURS_CROPPED else 0
+        cropped = plain and lib.tj3Get(handle, _COLOURS) in _COLOURS_CROPPED
+        return lib.tj3Get(handle, _WIDTH), lib.tj3Get(handle, _HEIGHT), unit if cropped else 0
 
     def decode(
         self,
@@ -152,65 +125,16 @@ class RegionDecoder(_Instance):
         DecoderWarning.
         """
         lib, handle = self._lib, self._handle
-        lib.tj3SetScalingFactor(handle, self._factors[denominator])
+        full_width, _, unit = header
         left, top, width, height = box
-        first, stop = self.columns(header, left, width, denominator)
-        out = room(height * (stop - first) * 3)
-        if lib.tj3SetCroppingRegion(handle, _Region(first, top, stop - first, height)):
+        unit = max(1, unit // denominator)
+        first = max(0, left - _MARGIN) // unit * unit
+        columns = min(-(-full_width // denominator), left + width + _MARGIN) - first
+        out = room(height * columns * 3)
+        lib.tj3SetScalingFactor(handle, _Factor(1, denominator))
+        if lib.tj3SetCroppingRegion(handle, _Region(first, top, columns, height)):
             self._complain()
         if lib.tj3Decompress8(handle, self._data.ctypes.data, self._data.size, out.ctypes.data, 0, _PIXELS_RGB):
             self._complain()
-        pixels = out[: height * (stop - first) * 3].reshape(height, stop - first, 3)
+        pixels = out[: height * columns * 3].reshape(height, columns, 3)
         return pixels[:, left - first : left - first + width]
-
-    @staticmethod
-    def columns(header: tuple[int, int, int], left: int, width: int, denominator: int) -> tuple[int, int]:
-        """First and last column (not included) that are decoded for a box."""
-        full_width, _, unit = header
-        unit = max(1, unit // denominator)
-        first = max(0, left - _MARGIN) // unit * unit
-        return first, min(-(-full_width // denominator), left + width + _MARGIN)
-
-
-class CoefficientReader(_Instance):
-    """Quantised coefficients, for one thread."""
-
-    def __init__(self) -> None:
-        super().__init__(_TRANSFORM)
-
-    def read(
-        self, data: bytes | bytearray | memoryview, blocks: Sequence[tuple[int, int]]
-    ) -> list[npt.NDArray[np.int16]]:
-        """Of each component (rows, columns, 64), in natural order; `blocks` are rows and columns, whole units of the JPEG.
-
-        Raises DecoderWarning, also for damage that a decoder would get over.
-        """
-        planes = [np.zeros((*shape, 64), np.int16) for shape in blocks]
-        failed: list[BaseException] = []
-
-        def look(row: int, region: _Region, whole: _Region, component: int, number: int, transform: int) -> int:
-            """Copy a row, whose memory is filled up to whole units. Nothing may be raised through the library."""
-            try:
-                plane = planes[component]
-                rows, columns, _ = plane.shape
-                if not (region.y // 8 < rows and columns - _WIDEST_UNIT < region.w // 8 <= columns):
-                    raise ValueError("another size than expected")
-                ctypes.memmove(plane[region.y // 8].ctypes.data, row, plane.strides[0])
-            except BaseException as error:
-                failed.append(error)
-                return -1
-            return 0
-
-        array = np.frombuffer(data, np.uint8)
-        transform = _Transform(_Region(), 0, _NO_OUTPUT, None, _Filter(look))
-        nothing, none = (ctypes.c_void_p * 1)(), (ctypes.c_size_t * 1)()
-        wrong = self._lib.tj3Transform(
-            self._handle, array.ctypes.data, array.size, 1, nothing, none, ctypes.byref(transform)
-        )
-        if failed and not isinstance(failed[0], ValueError | IndexError):
-            raise failed[0]
-        if failed:
-            raise DecoderWarning(str(failed[0]), False)
-        if wrong:
-            self._complain()
-        return planes

@@ -6,7 +6,6 @@ records of a label and 3,072 bytes. Both hold the same images in the same order,
 
 from __future__ import annotations
 
-import hashlib
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,6 @@ import numpy as np
 from workloads.common import manifest as manifests
 from workloads.common.data.archives import DAMAGED, why
 from workloads.common.images.batches import arrays
-from workloads.common.manifest import Manifest
 from workloads.common.networks import caffe2_files
 from workloads.files import open_stream
 
@@ -44,21 +42,7 @@ class Cifar10(arrays.ArrayDataset):
     def prepare(self, source: Path, destination: Path) -> list[str]:
         with opened(source) as (ending, read):
             splits = {split: split_of(split, ending, read) for split in FILES}
-        digest = hashlib.sha256()
-        for images, labels in splits.values():
-            digest.update(images.tobytes() + labels.tobytes())
-        counts = {**{split: len(labels) for split, (_, labels) in splits.items()}, "classes": CLASSES}
-        unlike = manifests.unlike(self.name, counts, "counts", "")
-        size = sum(images.nbytes + labels.nbytes for images, labels in splits.values())
-        manifest = Manifest(
-            self.name,
-            {"name": "cifar-10", "bytes": size, "sha256": digest.hexdigest()},
-            self.options(),
-            counts,
-            notes=[*_archive_note(source), *unlike],
-            matches_published=not unlike,
-        )
-        return self.published(splits, manifest, destination)
+        return self.published(splits, "cifar-10", CLASSES, destination, _archive_note(source))
 
     def how(self) -> str:
         return f"suite data prepare {self.name} --from ARCHIVE"

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import simplejpeg
 
+from tests.workloads.common.images import preparing
 from tests.workloads.resnet50.synthetic_images import picture, size
 from workloads.api import Data, Dataset
 from workloads.common.coco.dataset import CocoFolders
@@ -23,10 +24,7 @@ class Folders(CocoFolders):
 
 def prepare(source: Path, destination: Path, recipe: type[Dataset] = Folders, **options: object) -> list[str]:
     """The lines that preparing prints."""
-    made = recipe()
-    for name, value in options.items():
-        setattr(made, name, value)
-    return made.prepare(source, destination)
+    return preparing.prepare(recipe(), source, destination, **options)
 
 
 def copies(data: Data, first: int, stop: int) -> list[list[dict[str, np.ndarray]]]:

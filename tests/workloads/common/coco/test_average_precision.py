@@ -32,17 +32,6 @@ def perfect(truth):
     )  # fmt: skip
 
 
-def noisy(truth, seed):
-    """Detections that are more or less right."""
-    rng = np.random.default_rng(seed)
-    found = np.repeat(perfect(truth), 3, axis=0)
-    found[:, 1:5] *= rng.uniform(0.7, 1.3, found[:, 1:5].shape)
-    found[:, 5] = rng.uniform(0.05, 1, len(found))
-    wrong = rng.random(len(found)) < 0.2
-    found[wrong, 6] = rng.choice([1, 13, 90], wrong.sum())
-    return found
-
-
 @pytest.mark.parametrize("evaluator", average_precision.EVALUATORS)
 def test_perfect_and_none(truth, evaluator):
     pytest.importorskip(evaluator.replace("-", "_"))
@@ -58,17 +47,8 @@ def test_by_hand(truth):
     assert average_precision.average_precision(truth, found) == pytest.approx(0.7 / 3, abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_faster_one_is_identical(truth, seed):
-    pytest.importorskip("faster_coco_eval")
-    found = noisy(truth, seed)
-    slow, fast = (average_precision.average_precision(truth, found, name) for name in average_precision.EVALUATORS)
-    assert 0.05 < slow < 0.95
-    assert slow == fast
-
-
 @pytest.mark.parametrize("seed", [0, 4, 5])
-def test_the_faster_one_is_identical_where_the_last_digit_differs(seed):
+def test_the_faster_one_is_identical(seed):
     """With these seeds the two sums differ by a rounding."""
     pytest.importorskip("faster_coco_eval")
     rng = np.random.default_rng(0)
@@ -86,6 +66,7 @@ def test_the_faster_one_is_identical_where_the_last_digit_differs(seed):
     found[:, 1:5] *= rng.uniform(0.8, 1.25, found[:, 1:5].shape)
     found[:, 5] = rng.uniform(0.05, 1, len(found))
     slow, fast = (average_precision.average_precision(truth, found, name) for name in average_precision.EVALUATORS)
+    assert 0.05 < slow < 0.95
     assert slow == fast
 
 

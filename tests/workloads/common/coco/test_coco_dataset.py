@@ -11,9 +11,10 @@ import simplejpeg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import examples, written
+from tests.helpers import examples, json_values
 from tests.workloads.common.coco import synthetic_coco as synthetic
 from tests.workloads.common.coco.synthetic_coco import Folders, prepare
+from tests.workloads.common.images import preparing
 from workloads.common import manifest as manifests
 from workloads.common.coco import annotations as coco
 from workloads.common.coco import objects
@@ -34,11 +35,7 @@ def source(original, tmp_path):
 
 
 def refused(source, tmp_path, **options):
-    with pytest.raises(ValueError, match=r".") as raised:
-        prepare(source, tmp_path / "refused", **options)
-    assert not (tmp_path / "refused").exists()
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".refused")] == []
-    return str(raised.value)
+    return preparing.refused(Folders(), source, tmp_path, **options)
 
 
 def opened(destination, split="train"):
@@ -102,15 +99,12 @@ def test_ground_truth_has_all_images_and_the_files_own_ids(source, tmp_path):
 
 
 def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
-    prepare(source, tmp_path / "p")
-    before = written(tmp_path / "p")
-    assert prepare(source, tmp_path / "p") == [f"dummy: already prepared in {tmp_path / 'p'}"]
-    with pytest.raises(ValueError, match=r"holds dummy prepared from .* with other content or options"):
-        prepare(source, tmp_path / "p", subset=4)
-    synthetic.change(source, lambda content: content["annotations"].pop())
-    with pytest.raises(ValueError, match=r"holds dummy prepared from .* with other content or options"):
-        prepare(source, tmp_path / "p")
-    assert written(tmp_path / "p") == before
+    def change():
+        with pytest.raises(ValueError, match="with other content or options"):
+            prepare(source, tmp_path / "p", subset=4)
+        synthetic.change(source, lambda content: content["annotations"].pop())
+
+    preparing.is_done_once(Folders(), source, tmp_path / "p", change)
 
 
 def test_files_are_the_images_that_runs_read_and_the_prepared_folder(source, tmp_path):
@@ -227,13 +221,8 @@ BAD = [
 @pytest.mark.parametrize(("spoil", "what"), BAD, ids=[what for _, what in BAD])
 def test_one_bad_entry_is_one_line_or_left_out(source, tmp_path, spoil, what):
     synthetic.change(source, spoil)
-    message = refused(source, tmp_path)
-    assert message.startswith(f"{synthetic.path(source)}: {what}")
-    assert message.endswith("; repair it, or type --skip-bad to leave it out")
-    assert "\n" not in message
-    assert message.isprintable()
-    lines = prepare(source, tmp_path / "p", skip_bad=True)
-    assert lines[0].startswith(f"left out: {synthetic.path(source)}: {what}")
+    problem = f"{synthetic.path(source)}: {what}"
+    lines = preparing.is_one_line_or_left_out(Folders(), source, tmp_path, problem)
     assert lines[-1].startswith("notice: 1 images or annotations ")
     Folders().verify(tmp_path / "p")
 
@@ -357,17 +346,11 @@ def test_a_file_that_is_none(source, tmp_path, content, what):
     assert refused(source, tmp_path, skip_bad=True) == message
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["id", "bbox", "x"]), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
+ANY_JSON = json_values(6, st.sampled_from(["id", "bbox", "x"]))
 entries = st.fixed_dictionaries(
     {},
     optional={
-        name: json_values | st.integers(0, 3)
+        name: ANY_JSON | st.integers(0, 3)
         for name in ("id", "image_id", "category_id", "bbox", "file_name", "width", "height", "name", "area", "iscrowd")
     },
 )
@@ -376,7 +359,7 @@ entries = st.fixed_dictionaries(
 @examples(60)
 @given(
     st.fixed_dictionaries(
-        {name: json_values | st.lists(entries, max_size=4) for name in ("images", "annotations", "categories")}
+        {name: ANY_JSON | st.lists(entries, max_size=4) for name in ("images", "annotations", "categories")}
     )
 )
 def test_whatever_json_holds_it_is_one_line(content):

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pycocotools import mask as tool
 
-from tests.helpers import examples
+from tests.helpers import examples, json_values
 from tests.workloads.common.coco import synthetic_coco as synthetic
 from tests.workloads.common.coco.synthetic_coco import Folders, prepare
-from tests.workloads.common.coco.test_coco_dataset import refused
+from tests.workloads.common.images.preparing import is_one_line_or_left_out, refused
 from workloads.common import manifest as manifests
 from workloads.common.coco import annotations as coco
 from workloads.common.coco import masks, objects
@@ -123,13 +123,8 @@ BAD = {
 def test_a_bad_mask_is_one_line_or_left_out(source, tmp_path, kind):
     value, what = BAD[kind]
     synthetic.change(source, set_mask(1000, value))
-    message = refused(source, tmp_path)
-    assert message.startswith(f"{synthetic.path(source)}: annotation 1000 (image 10): {what}"), message
-    assert message.endswith("; repair it, or type --skip-bad to leave it out")
-    assert "\n" not in message
-    assert message.isprintable()
-    lines = prepare(source, tmp_path / "p", skip_bad=True)
-    assert lines[0].startswith(f"left out: {synthetic.path(source)}: annotation 1000 (image 10): {what}")
+    problem = f"{synthetic.path(source)}: annotation 1000 (image 10): {what}"
+    lines = is_one_line_or_left_out(Folders(), source, tmp_path, problem)
     assert lines[-1] == "notice: 1 images or annotations that cannot be used were left out"
     found, (polygons, _) = opened(tmp_path / "p")
     assert len(polygons.object_ends) == len(found.label) == 21
@@ -140,7 +135,7 @@ def test_run_lengths_are_for_crowds(source, tmp_path):
     image = synthetic.image(content, 10)
     whole = rle([3, image["height"] * image["width"] - 3], [image["height"], image["width"]])
     synthetic.change(source, set_mask(1000, whole))
-    assert "its mask has run lengths though it is no crowd; polygons are needed" in refused(source, tmp_path)
+    assert "its mask has run lengths though it is no crowd; polygons are needed" in refused(Folders(), source, tmp_path)
     synthetic.change(source, lambda c: synthetic.annotation(c, 1000).update(iscrowd=1))
     prepare(source, tmp_path / "p")
     _, (polygons, trainable) = opened(tmp_path / "p")
@@ -168,15 +163,12 @@ def test_compressed_run_lengths_are_read_as_cocos_tool_writes_them(height, width
     assert masks.run_lengths(found, height, width) == encoded["counts"]
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["counts", "size"]), inner, max_size=2),
-    max_leaves=10,
-)
-
-
 @examples(80)
-@given(json_values | st.lists(st.lists(st.floats(-2, 60), max_size=9), max_size=3), st.booleans())
+@given(
+    json_values(10, st.sampled_from(["counts", "size"]))
+    | st.lists(st.lists(st.floats(-2, 60), max_size=9), max_size=3),
+    st.booleans(),
+)
 def test_whatever_a_mask_is_it_is_used_or_one_line(value, crowd):
     both = {"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}
     entry = {**both, "id": 1, "iscrowd": int(crowd), "segmentation": value}

@@ -25,14 +25,6 @@ def jpeg(seed: int, height: int, width: int, subsampling: str = "420", quality: 
     return simplejpeg.encode_jpeg(image, quality, "RGB", subsampling)
 
 
-def optimized(data: bytes) -> bytes:
-    """The same coefficients with Huffman tables of its own."""
-    image, buffer = Image.open(io.BytesIO(data)), io.BytesIO()
-    keep = {} if image.mode == "L" else {"subsampling": "keep"}
-    image.save(buffer, "JPEG", qtables=image.quantization, optimize=True, **keep)
-    return buffer.getvalue()
-
-
 def without(data: bytes, marker: int) -> bytes:
     """A JPEG without some segments of its header."""
     place, kept = 2, bytearray(data[:2])

@@ -15,8 +15,7 @@ from PIL import Image
 
 from tests.helpers import examples
 from tests.workloads.common.images import synthetic_jpegs as synthetic
-from workloads.common.images.files import BadImage
-from workloads.common.images.jpeg import Reader, read_header, reduced
+from workloads.common.images.jpeg import BadImage, Reader, read_header, reduced
 
 KINDS = ("420", "422", "444", "440", "411", "Gray")
 

@@ -20,7 +20,7 @@ def data(tmp_path, monkeypatch):
 def prepared(tmp_path, kind, name):
     write = synthetic_coco.write if kind == "coco" else synthetic_images.write
     write(tmp_path / kind)
-    words = ("data", "prepare", kind, "--name", name, "--from", tmp_path / kind, "--no-seek-points")
+    words = ("data", "prepare", kind, "--name", name, "--from", tmp_path / kind)
     return suite_here(tmp_path, *words, SUITE_DATA_DIR=str(tmp_path / "data"))
 
 

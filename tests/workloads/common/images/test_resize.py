@@ -1,11 +1,11 @@
-"""Resizing: bilinear by its definition, in place, mirrored; the reference's sizes and centres."""
+"""Resizing: bilinear by its definition, in place, mirrored; the reference's centres."""
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from tests.workloads.common.images import synthetic_jpegs as synthetic
-from workloads.common.images.resize import central_into, evaluation_size, resize_into, resize_smooth_into, row_mixes
+from workloads.common.images.resize import central_into, resize_into, resize_smooth_into
 
 
 def mixed(image, height, width, smooth=False):
@@ -37,55 +37,6 @@ def test_into_a_slot_of_a_batch(shape, flip, resize):
         np.testing.assert_array_equal(batch[1], pixels[:, :: -1 if flip else 1])
 
 
-def every_difference(height):
-    """Rows (height, 2044, 3) that differ from the next ones by -255 … 255, from random values on."""
-    difference, random = np.tile(np.arange(-255, 256), 4)[:, None], np.random.default_rng(height)
-    upper = random.integers(np.maximum(0, -difference), np.minimum(255, 255 - difference) + 1, (len(difference), 3))
-    image = np.empty((height, *upper.shape), np.uint8)
-    image[0::2], image[1::2] = upper, upper + difference
-    return image
-
-
-@pytest.mark.parametrize(
-    ("height", "target"),
-    [(480, 800), (425, 800), (375, 800), (424, 800), (640, 1280), (512, 1024), (96, 128), (100, 101), (7, 70), (1, 3)],
-)
-@pytest.mark.parametrize("flip", [False, True])
-def test_rows_or_columns_mixed_at_once_are_pillows_to_the_bit(height, target, flip):
-    image = every_difference(height)
-    assert row_mixes(height, target) or target == 101
-    for turned, size in ((image, (target, image.shape[1])), (image.transpose(1, 0, 2), (image.shape[1], target))):
-        source, out = np.ascontiguousarray(turned), np.full((*np.add(size, 5), 3), 7, np.uint8)
-        resize_smooth_into(source, out[: size[0], : size[1]], flip)
-        pixels = np.asarray(Image.fromarray(source).resize(size[::-1], Image.Resampling.BILINEAR))
-        np.testing.assert_array_equal(out[: size[0], : size[1]], pixels[:, :: -1 if flip else 1])
-        assert (out[size[0] :] == 7).all()
-        assert (out[:, size[1] :] == 7).all()
-
-
-@pytest.mark.parametrize("shape", [(480, 640), (640, 480), (375, 500), (427, 640)])
-def test_both_sides_of_a_growing_photograph_are_pillows_to_the_bit(shape):
-    image = synthetic.pixels(3, *shape)
-    height, width = (side * 800 // min(shape) for side in shape)
-    out = np.empty((height, width, 3), np.uint8)
-    resize_smooth_into(image, out)
-    np.testing.assert_array_equal(out, Image.fromarray(image).resize((width, height), Image.Resampling.BILINEAR))
-
-
-def test_weights_that_do_not_repeat_are_left_to_pillow():
-    for height, target in ((427, 800), (640, 1066), (800, 480), (480, 480), (799, 800)):
-        assert not row_mixes(height, target)
-
-
-def test_the_two_agree_where_nothing_shrinks_and_differ_where_it_does():
-    image = synthetic.pixels(1, 60, 90)
-    for size, least, most in (((60, 90), 0, 0), ((150, 200), 0, 0.5), ((30, 45), 1, 90)):
-        plain, smooth = np.empty((2, *size, 3), np.uint8)
-        resize_into(image, plain)
-        resize_smooth_into(image, smooth)
-        assert least <= np.abs(plain.astype(int) - smooth).mean() <= most
-
-
 @pytest.mark.parametrize("resize_into", [resize_into, resize_smooth_into])
 def test_a_view_into_a_larger_image_is_enough(resize_into):
     image = synthetic.pixels(1, 200, 300)
@@ -93,25 +44,6 @@ def test_a_view_into_a_larger_image_is_enough(resize_into):
     resize_into(image[20:150, 33:190], one)
     resize_into(image[20:150, 33:190].copy(), other)
     np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [
-        ((375, 500), (256, 341)),
-        ((500, 375), (341, 256)),
-        ((256, 256), (256, 256)),
-        ((100, 100), (256, 256)),
-        ((500, 333), (384, 256)),
-        ((332, 500), (255, 385)),
-        ((500, 332), (385, 255)),
-        ((427, 640), (255, 383)),
-        ((328, 500), (255, 390)),
-    ],
-)
-def test_evaluation_sizes_are_those_of_float32(size, expected):
-    """332 · (256 / 332) is below 256 in float32, and rounded down."""
-    assert evaluation_size(*size, 256) == expected
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common.images.batches.labelled import ImageNetData
-from workloads.common.images.files import BadImage
+from workloads.common.images.jpeg import BadImage
 from workloads.common.images.sharded import SUBSTITUTES, reduction
 
 

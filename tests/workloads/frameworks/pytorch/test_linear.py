@@ -19,10 +19,3 @@ def test_trainers_take_the_library_that_settings_name():
     none, mkl, onednn = probe("pytorch", "probes.pytorch_linear.of_trainers")["calls"].tolist()
     assert (mkl, none) == (0, onednn)
     assert onednn == 2 * 4 + 2 * 7 + 1
-
-
-def test_the_measurement_names_a_library():
-    found = probe("pytorch", "probes.pytorch_linear.measured")
-    assert str(found["library"]) in ("mkl", "onednn")
-    assert float(found["gain"]) > 0
-    assert str(found["without"]) == "mkl"

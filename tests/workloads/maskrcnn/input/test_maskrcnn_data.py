@@ -12,7 +12,7 @@ from tests.workloads.maskrcnn import synthetic_masks
 from tests.workloads.maskrcnn.input import rpn_plain
 from tests.workloads.resnet50.synthetic_images import place
 from workloads.common.coco import annotations as coco
-from workloads.common.images.files import BadImage
+from workloads.common.images.jpeg import BadImage
 from workloads.common.images.resize import bounded_size
 from workloads.maskrcnn.input.data import SampleData
 from workloads.maskrcnn.input.facts import read_facts

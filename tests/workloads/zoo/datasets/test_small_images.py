@@ -167,11 +167,6 @@ def test_batches_of_arrays(tmp_path):
     data.close()
 
 
-def test_images_of_another_size_are_refused():
-    with pytest.raises(ValueError, match="images of cifar10 have 32 pixels a side and are not resized"):
-        profile_defaults("reference", {"image_size": 64})
-
-
 @examples(60)
 @given(place=st.integers(0, 200), byte=st.integers(0, 255))
 def test_a_damaged_archive_is_refused_or_read(tmp_path_factory, place, byte):

@@ -6,7 +6,9 @@ neither cropped nor flipped.
 
 from __future__ import annotations
 
+import hashlib
 from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,8 @@ FORM = "arrays"
 IMAGES_PER_TASK = 64
 """A copy of one takes a microsecond."""
 
-Split = tuple[UInt8s, npt.NDArray[np.int32]]
-"""Images and labels."""
+Split = tuple[UInt8s, npt.NDArray[Any]]
+"""Images and labels, whole numbers."""
 
 
 def write(folder: Path, splits: dict[str, Split]) -> dict[str, int]:
@@ -62,11 +64,21 @@ class ArrayDataset(manifests.Prepared):
     def how(self) -> str:
         """The command that prepares this data set."""
 
-    def published(self, splits: dict[str, Split], manifest: Manifest, destination: Path) -> list[str]:
-        """Write the splits below `destination`, unless that is done already; lines to print.
+    def published(
+        self, splits: dict[str, Split], source: str, classes: int, destination: Path, notes: Sequence[str] = ()
+    ) -> list[str]:
+        """Write the splits of `source` below `destination`, unless that is done already; lines to print.
 
         Raises ValueError if it holds other data.
         """
+        digest = hashlib.sha256()
+        for images, labels in splits.values():
+            digest.update(images.tobytes() + labels.tobytes())
+        size = sum(images.nbytes + labels.nbytes for images, labels in splits.values())
+        counts = {**{split: len(labels) for split, (_, labels) in splits.items()}, "classes": classes}
+        unlike = manifests.unlike(self.name, counts, "counts", "")
+        origin = {"name": source, "bytes": size, "sha256": digest.hexdigest()}
+        manifest = Manifest(self.name, origin, self.options(), counts, [*notes, *unlike], not unlike)
         if there := self.already(destination, lambda: manifest):
             return there
         with manifests.workspace(destination) as folder:

@@ -5,8 +5,6 @@ Order, shares and filling up are those of `workloads.common.images.sharded`.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from workloads.api import Array, Facts, Place, Settings
@@ -31,38 +29,26 @@ class ImageNetData(ImageData):
         self.area_minimum = float(settings.model["area_minimum"])
 
     def begin(self, job: ImageJob) -> Begun:
-        images, epoch = job.images, job.epoch
-        arrays: dict[str, Array] = {"image": self.take(len(images), job.shape), "label": self.images.label[images]}
-        boxes, mirrored = self._boxes(images, epoch), flips(self.seed, epoch, images)
-        make = partial(self._make, arrays, images.tolist(), boxes.tolist(), mirrored.tolist(), epoch)
-        return arrays, self.pool.start(make, len(images))
+        images, out = job.images.tolist(), self.take(len(job.images), job.shape)
+        arrays: dict[str, Array] = {"image": out, "label": self.images.label[job.images]}
+        boxes, mirrored = self._boxes(job.images, job.epoch), flips(self.seed, job.epoch, job.images).tolist()
+
+        def work(reader: Reader, slot: int) -> None:
+            def make(image: int) -> None:
+                box = boxes[slot] if image == images[slot] else self._boxes(np.array([image]), job.epoch)[0]
+                left, top, width, height = box.tolist()
+                resize_into(self.part(reader, image, (left, top, width, height), job.shape), out[slot], mirrored[slot])
+
+            made = self.make_or_replace(images[slot], make)
+            if made != images[slot]:
+                arrays["label"][slot] = self.images.label[made]
+
+        return arrays, self.pool.start(work, len(images))
 
     def _boxes(self, images: Int64s, epoch: int) -> Int64s:
         """Crops (n, 4) of images (n,)."""
         widths, heights = self.images.width[images], self.images.height[images]
         return crop_boxes(self.seed, epoch, images, widths, heights, self.area_minimum)
-
-    def _make(
-        self,
-        arrays: dict[str, Array],
-        images: list[int],
-        boxes: list[list[int]],
-        mirrored: list[bool],
-        epoch: int,
-        reader: Reader,
-        slot: int,
-    ) -> None:
-        """Write image `slot` of a batch."""
-        out = arrays["image"][slot]
-
-        def make(image: int) -> None:
-            box = boxes[slot] if image == images[slot] else self._boxes(np.array([image]), epoch)[0].tolist()
-            part = self.part(reader, image, (box[0], box[1], box[2], box[3]), out.shape[:2])
-            resize_into(part, out, mirrored[slot])
-
-        made = self.make_or_replace(images[slot], make)
-        if made != images[slot]:
-            arrays["label"][slot] = self.images.label[made]
 
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
         """The centre of the image, whose shorter side is made `resize_size` as the reference does."""

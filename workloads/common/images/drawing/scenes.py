@@ -11,6 +11,7 @@ import colorsys
 import math
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -34,6 +35,7 @@ SUBPIXEL_BITS = 6
 """Corners are rounded to 1/64 of the finer grid's pixels."""
 _LEVELS: Mask = (np.arange(FINER * FINER + 1) * 255 // (FINER * FINER)).astype(np.uint8)
 NOISE_LEVELS = 256
+JPEG_QUALITY = 90
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,13 @@ def paint_polygon(canvas: Canvas, corners: npt.NDArray[np.float64], colour: Colo
         plane += (np.float32(value) - plane) * alpha
 
 
+def sides(draws: Draws, short_side: tuple[int, int], longest: int) -> tuple[int, int]:
+    """Height and width in pixels of an image that lies or stands by chance, its sides at most 4 to 5."""
+    short = draws.integer(*short_side)
+    long = draws.integer(short, min(longest, short + short // 4))
+    return (short, long) if draws.chance(0.5) else (long, short)
+
+
 def background(draws: Draws, height: int, width: int) -> Canvas:
     """A smooth random field of muted colours through a grid of 3–8 cells a side."""
     cells = draws.integer(3, 8)
@@ -231,6 +240,13 @@ def camera(canvas: Canvas, draws: Draws) -> npt.NDArray[np.uint8]:
     np.clip(image, 0, 255, out=image)
     planes = np.rint(image, out=image).astype(np.uint8)
     return np.ascontiguousarray(planes[::-1].transpose(1, 2, 0))
+
+
+def write_jpeg(path: Path, image: npt.NDArray[np.uint8]) -> None:
+    """Write an image (height, width, 3), blue, green, red."""
+    fine, data = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
+    assert fine, "OpenCV could not write a JPEG"
+    path.write_bytes(data.tobytes())
 
 
 @cache
