@@ -130,7 +130,7 @@ def read_run(path: Path) -> RunSpec:
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
     value = {"hosts": [], "study": "", "study_cell": [], "typed": [], **value}  # before these were recorded
-    settings = {"threads_per_device": "auto", **value["settings"]}  # one from before threads could be typed
+    settings = {"threads_per_device": "auto", "round": {}, **value["settings"]}  # one from before these were there
     settings.pop("clock", None)  # one from when it could be typed beside the round
     value["settings"] = _build(Settings, settings, path)
     arrays = value["facts"].get("arrays", {})

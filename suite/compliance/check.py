@@ -22,7 +22,7 @@ from suite.results.logs.lines import read_file
 from suite.results.logs.reader import interpret
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
-from workloads.api import ROUNDS
+from workloads.api import round_called
 from workloads.api.yaml_files import parse_yaml, read_text
 
 RULESET = rulesets.DEFAULT
@@ -74,11 +74,11 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if record.status == "truncated" and filed_status(path.with_name("status.json"))[0] == RUNNING:
         return not_ended(path)
     chosen = requested or rulesets.rules_of(record)
-    of_ours = ROUNDS.get(record.settings.rules) if record.settings.profile else None
-    if requested is not None and requested.file is None and of_ours is not None and not of_ours.ruleset:
+    has_none = bool(record.settings.profile) and rulesets.ruleset_of(record) == ""
+    if requested is not None and requested.file is None and has_none:
         raise ValueError(
-            f"--rules {rules}: {path} is of rules={of_ours.name}, which no ruleset of mlperf-logging has; leave --rules out: "
-            f"there are rules of that round in suite/compliance/rules"
+            f"--rules {rules}: {path} is of rules={record.settings.rules}, which no ruleset of mlperf-logging has; leave "
+            f"--rules out: there are rules of that round in suite/compliance/rules"
         )
     read_by = "MLL" if chosen is not None and chosen.ruleset == "0.6.0" else "MLLOG"
     mllog_events = [event for event in events if event.format == read_by]
@@ -137,10 +137,11 @@ def not_ended(path: Path) -> Verdict:
 def _not_judged(path: Path, record: RunRecord, rules: Ruleset | None) -> Verdict:
     """The verdict on a log whose lines no ruleset reads, or not the one that was asked for."""
     name, why = "none", "of round v0.5, for which mlperf-logging has no rules"
-    if record.settings.profile and record.settings.rules not in ROUNDS:
-        why = (
-            f"of rules={clean(record.settings.rules, 40)}, a round that the suite lacks: what it followed is not known"
-        )
+    if record.settings.profile and rulesets.ruleset_of(record) is None:
+        named = clean(record.settings.ruleset, 20)
+        lacks = f"mlperf-logging has no ruleset {named} with {clean(record.benchmark, 20)}" if named else ""
+        why = f"of rules={clean(record.settings.rules, 40)}, a round that the suite lacks: "
+        why += lacks or "what it followed is not known"
     elif rules is not None:
         other = "0.6.0" if record.format == "MLL" else RULESET
         name, why = rules.name, f"which ruleset {rules.ruleset} does not read; type --rules {other}"
@@ -200,7 +201,7 @@ def _joined_records(line: int) -> Complaint:
 def _counts_from_1(events: Sequence[Event], record: RunRecord) -> Complaint | None:
     """The complaint on a log of this suite under round v0.5 whose first epoch is 1, as before the suite followed that round."""
     first = next((event for event in events if event.key == "epoch_start"), None)
-    of_round = ROUNDS.get(record.settings.rules) if record.settings.profile else None
+    of_round = round_called(record.settings.rules) if record.settings.profile else None
     if of_round is None or of_round.first_epoch != 0 or first is None or first.metadata.get("epoch_num") != 1:
         return None
     do = "an older version of the suite wrote it: nothing but the numbers differs, which were read as one less"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from suite.results.logs.record import RunRecord
 from suite.results.names import round_of_folder
-from workloads.api import ROUNDS
+from workloads.api import round_called
 
 DEFAULT = "0.7.0"
 """The ruleset of this suite's own logs, and of logs that do not tell their round."""
@@ -52,13 +52,13 @@ def rules_of(record: RunRecord) -> Ruleset | None:
     """
     if record.format == "MLL":
         return Ruleset("0.6.0")
-    if record.format != "MLLOG" or (record.settings.profile and record.settings.rules not in ROUNDS):
+    ruleset = ruleset_of(record) if record.settings.profile else None
+    if record.format != "MLLOG" or (record.settings.profile and ruleset is None):
         return None
     if record.benchmark == "ncf":  # no ruleset has it
         reference = record.settings.profile in ("", "reference")
         return Ruleset(DEFAULT, RULES_FOLDER / ("ncf_reference.yaml" if reference else "ncf_demo.yaml"))
     if record.settings.profile:
-        ruleset = ROUNDS[record.settings.rules].ruleset
         return Ruleset(ruleset or DEFAULT, None if ruleset else OF_V05)
     named = round_of_folder(record.path)
     if DEFAULT <= f"{named[1:]}.0" in installed():
@@ -68,6 +68,16 @@ def rules_of(record: RunRecord) -> Ruleset | None:
     return Ruleset(
         ruleset, None, f"the log does not name its round; type --rules {installed()[-1]} or another for its own"
     )
+
+
+def ruleset_of(record: RunRecord) -> str | None:
+    """The ruleset of a log of ours; empty: mlperf-logging has none for its round. Of a round that is a file of the user's, what
+    the log says; None: nothing that is installed and has the benchmark."""
+    found = round_called(record.settings.rules)
+    if found is not None:
+        return found.ruleset
+    named = record.settings.ruleset
+    return named if named in installed() and _has(named, record.benchmark) else None
 
 
 def _has(ruleset: str, benchmark: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from suite.common import registry
 from suite.common.paths import data_root, env_root, log_root
 from suite.common.study import load_study, study_names
-from suite.config.keys import GROUPS, group_choices, suite_keys, workload_keys
+from suite.config.keys import GROUPS, GROWING, choices, group_choices, suite_keys, workload_keys
 from workloads.api import OPTION_GROUPS, not_allowed
 from workloads.api.rules import shown
 
@@ -30,7 +30,6 @@ def help_text(words: Mapping[str, Sequence[str]]) -> str:
     defaults = {
         "framework": "pytorch",
         "profile": "reference",
-        "rules": "auto",
         "environment": "auto",
         "system": "local",
     }
@@ -100,7 +99,7 @@ def _variables() -> list[str]:
 
 def _line(key: str, item: Field[Any], default: object = None) -> str:
     """One key; `default` in place of the field's own."""
-    allowed = " | ".join(item.metadata.get("choices", ()))
+    allowed = " | ".join(choices(key, item) if key in GROWING else item.metadata.get("choices", ()))
     own = "" if callable(item.default_factory) else item.default
     value = own if default in (None, "") else default
     shown = "" if value == "" else f" [{value}]"

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field
 from typing import Any
 
 from suite.common import conf, registry
 from suite.common.study import SIZES, study_names
 from suite.config.options import SuiteConfig, known_fields, subgroup
-from workloads.api import OPTION_GROUPS, kind_of, option_keys
+from workloads.api import OPTION_GROUPS, kind_of, option_keys, rounds
 
-GROUPS = ("workload", "framework", "profile", "rules", "environment", "system")
+GROUPS = ("workload", "framework", "profile", "environment", "system")
 """Keys that choose a file below conf/ or in a folder of the user's own."""
+GROWING: Mapping[str, Callable[[], Iterable[str]]] = {
+    "launch.by": lambda: registry.names(registry.LAUNCHERS),
+    "rules": lambda: sorted(rounds.files()),
+}
+"""Keys to further choices, which packages and files bring."""
 SHORT = {"timing": "timing.each", "launch": "launch.by", "update": "update.kind"}
 """Groups that may be typed with the value of one of their keys."""
 ELSEWHERE = {
@@ -79,7 +84,7 @@ def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
     if item is None:
         return []
     found = list(item.metadata.get("choices") or (["true", "false"] if kind_of(item) == "bool" else []))
-    return [*found, *(registry.names(registry.LAUNCHERS) if key == "launch.by" else ())]
+    return [*found, *(GROWING[key]() if key in GROWING else ())]
 
 
 def metrics(workload: str) -> list[str]:

@@ -52,13 +52,6 @@ class ProfileConfig:
 
 
 @dataclass
-class RulesConfig:
-    """`rules.*`: which round clock, targets and rules are of."""
-
-    name: str = option("???", "v0.5, v0.7, or auto: the workload's own")
-
-
-@dataclass
 class EnvironmentConfig:
     """`environment.*`: how to reach a Python that has the framework."""
 
@@ -158,7 +151,6 @@ class SuiteConfig:
     workload: Any = option(dict, "the workload's own keys: see `workload.*`")
     framework: FrameworkConfig = option(FrameworkConfig, "the framework")
     profile: ProfileConfig = option(ProfileConfig, "the kind of run")
-    rules: RulesConfig = option(RulesConfig, "the round's rules")
     environment: EnvironmentConfig = option(EnvironmentConfig, "where the framework is installed")
     system: SystemConfig = option(SystemConfig, "the machine")
     cpu: Cpu = option(Cpu, "what a device is on a CPU")
@@ -168,6 +160,9 @@ class SuiteConfig:
     launch: LaunchConfig = option(LaunchConfig, "the machines of a run, and how processes are started there")
     sweep: SweepConfig = option(SweepConfig, "the jobs of one command")
     update: UpdateConfig = option(UpdateConfig, "who waits for whom before an update")
+    rules: str = option(
+        "auto", "round that clock, targets and closed rules are of; auto: the workload's own", choices=("auto",)
+    )
     gpus: int = option(1, "devices in total, over all nodes", minimum=1, example="8")
     nodes: int = option(1, "machines, each with an equal share of the devices", minimum=1, example="2")
     device: str = option(

@@ -282,7 +282,7 @@ def _check_set_alone(key: str, value: Any, workload: str) -> None:
 
 def _check_value(key: str, item: Any, value: Any) -> None:
     """`check_value`, with what other programs call a value."""
-    metadata = {**item.metadata, "choices": keys.choices(key, item)} if key == "launch.by" else item.metadata
+    metadata = {**item.metadata, "choices": keys.choices(key, item)} if key in keys.GROWING else item.metadata
     _check_synonym(key, value, metadata.get("choices") or ())
     if (key, value) == ("gpus", "all"):
         raise ValueError(

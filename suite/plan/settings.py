@@ -55,8 +55,8 @@ def resolve_settings(
     """
     config = _checked_hosts(config, hosts, lacks)
     profile = config["profile"]["name"]
-    rules = workload.default_rules if config["rules"]["name"] == "auto" else config["rules"]["name"]
-    workload.round_named(rules)
+    rules = workload.default_rules if config["rules"] == "auto" else config["rules"]
+    of_round = workload.round_named(rules)
     options = typed_options(config, workload)
     defaults = workload.defaults(profile, rules, _set_by_user(workload, options))
     device, config = choose_device(config, profile, framework, hosts, lacks)
@@ -76,6 +76,7 @@ def resolve_settings(
         "framework": framework.name,
         "profile": profile,
         "rules": rules,
+        "round": of_round.figures,
         "device": device,
         "cores_per_device": cores,
         "threads_per_device": _threads_per_device(config, device, cores),

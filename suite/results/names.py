@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from suite.common.registry import GENERATED
-from workloads.api import ROUNDS, Round
+from workloads.api import Round, round_called
 
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer", "ncf")
 """The suite's names of the workloads."""
@@ -44,7 +44,9 @@ def round_of_folder(path: Path) -> str:
 
 def round_like(name: str) -> Round:
     """The suite's round that starts the clock and numbers epochs as the one of this name: of all others than v0.5, v0.7."""
-    return ROUNDS.get(name, ROUNDS["v0.7"])
+    found = round_called(name) or round_called("v0.7")
+    assert found is not None, "conf/rounds/v0.7.yaml"
+    return found
 
 
 def data_text(dataset: str) -> str:

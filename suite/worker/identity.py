@@ -28,6 +28,8 @@ def log_identity(log: RunLog, run: RunSpec, workload: Workload) -> None:
             "schema": run.schema,
             **{name: getattr(settings, name) for name in field_names(Settings, logged=True)},
             "clock": workload.round.clock,
+            "first_epoch": workload.round.first_epoch,
+            "ruleset": workload.round.ruleset,
             "system": run.identity["system"],
             "device_name": run.identity["device_name"],
             "framework_version": run.identity["framework_version"],

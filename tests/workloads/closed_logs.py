@@ -85,7 +85,7 @@ def disagreements(
         path = folder / f"result_{number}.txt"
         write_log(path, workload)
         values = {**workload.decisive(workload.settings), **workload.circumstances()}
-        rows = workload.rules[workload.settings.rules].rows
+        rows = workload.round_named(workload.settings.rules).rows
         outside = {name for name in values if deviations(rows, values, [name])}
         complaints = checked(path)
         counts[not outside] += 1

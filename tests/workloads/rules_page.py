@@ -1,5 +1,6 @@
 """The tables of docs/rules.md from the code: `python -m tests.workloads.rules_page` writes them anew, between its marks."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.workloads.gnmt import rules_of_gnmt, test_gnmt_workload
@@ -8,8 +9,7 @@ from tests.workloads.ncf import rules_of_ncf
 from tests.workloads.resnet50 import rules_of_resnet, test_resnet_workload
 from tests.workloads.ssd import rules_of_ssd, test_ssd_workload
 from tests.workloads.transformer import rules_of_transformer, test_transformer_workload
-from workloads.api import ROUNDS, Facts, Rule, Settings, Workload
-from workloads.common import rules
+from workloads.api import Facts, Round, Rule, Settings, Workload, round_called
 from workloads.gnmt.workload import GNMT
 from workloads.maskrcnn.workload import MaskRCNN
 from workloads.ncf.data import published_facts
@@ -43,11 +43,23 @@ PUBLISHED: dict[type[Workload], Facts] = {
 SETS = (
     "Of `profile=reference`; closed where nothing else is said. *: the round lists the optimizer for other frameworks."
 )
+IMAGES = (ResNet50, SSD, MaskRCNN)
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
-SHARED = (*rules.EVERY_V05, *rules.EVERY_V07, *rules.IMAGES)
+ROUNDS = ("v0.5", "v0.7")
 
 
-def table(rounds: dict[str, tuple[Rule, ...]]) -> list[str]:
+def shared_rows(name: str, workloads: Iterable[type[Workload]]) -> list[Rule]:
+    """The rows that all of these workloads have that the round has."""
+    first, *others = (found.rows for one in workloads if (found := one.rounds().get(name)))
+    return [row for row in first if all(_text(row) in map(_text, rows) for rows in others)]
+
+
+def _text(row: Rule) -> str:
+    """What tells rows apart: each workload reads its own."""
+    return f"{_allowed(row)} {row.source}"
+
+
+def table(rounds: dict[str, list[Rule]]) -> list[str]:
     """The rows in Markdown, those that all rounds have first; rows of one source share a line."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, rows in rounds.items():
@@ -80,9 +92,11 @@ def _allowed(row: Rule) -> str:
 
 def of_workload(workload: type[Workload], laxer: dict[str, str]) -> list[str]:
     """A workload's own rows, and what the checker does not see."""
-    own = {name: tuple(row for row in found.rows if row not in SHARED) for name, found in workload.rules.items()}
+    groups = (WORKLOADS, IMAGES) if workload in IMAGES else (WORKLOADS,)
+    shared = {_text(row) for name in ROUNDS for group in groups for row in shared_rows(name, group)}
+    own = {name: [row for row in found.rows if _text(row) not in shared] for name, found in workload.rounds().items()}
     lines = [f"## {workload.name}", "", *table(own)]
-    for name, found in workload.rules.items():
+    for name, found in workload.rounds().items():
         listed = [f"`{one}` in {', '.join(sorted(frameworks))}" for one, frameworks in found.listed_optimizers.items()]
         lines += [f"Implementations that {name} lists: {'; '.join(listed)}.", ""] if listed else []
         lines += [f"Under {name} every run is open: {found.not_built}.", ""] if found.not_built else []
@@ -116,7 +130,7 @@ def opened_by(run: Workload, **of_run: bool | str) -> list[str]:
 def default_run(workload: type[Workload], rules: str, framework: str) -> tuple[str, list[str], bool]:
     """The default set, what makes a run with it open, and whether the round lists its optimizer for the framework."""
     run = workload(default_settings(workload, rules, framework), PUBLISHED[workload])
-    listed = workload.rules[rules].listed_optimizers
+    listed = workload.round_named(rules).listed_optimizers
     is_listed = not listed or framework in listed.get(run.optimizer().name, ())
     return run.settings.hyperparameter_set, opened_by(run), is_listed
 
@@ -127,7 +141,7 @@ def sets() -> list[str]:
     for workload in WORKLOADS:
         cells = []
         for name_of_rules in ROUNDS:
-            names: dict[str, list[str]] = {} if name_of_rules in workload.rules else {"refused: no such round": []}
+            names: dict[str, list[str]] = {} if name_of_rules in workload.rounds() else {"refused: no such round": []}
             for framework in FRAMEWORKS if not names else ():
                 name, open_by, listed = default_run(workload, name_of_rules, framework)
                 said = f"`{name}`" + (f", open: {'; '.join(open_by)}" if open_by else "") + ("" if listed else "*")
@@ -141,7 +155,9 @@ def sets() -> list[str]:
 def rounds() -> list[str]:
     """What a round is for every workload."""
     lines = ["| round | the clock starts | first epoch | 24 BLEU are | logs are checked by |", "|---|---|---|---|---|"]
-    for name, found in ROUNDS.items():
+    for name in ROUNDS:
+        found = round_called(name)
+        assert isinstance(found, Round)
         clock = "before set-up" if found.setup_is_timed else "after up to 20 minutes of set-up"
         checked_by = f"mlperf-logging {found.ruleset}" if found.ruleset else f"suite/compliance/rules/{name}.yaml"
         lines.append(f"| {name} | {clock} | {found.first_epoch} | {24 * found.bleu_point:g} | {checked_by} |")
@@ -150,10 +166,12 @@ def rounds() -> list[str]:
 
 def tables() -> str:
     """All of them."""
-    every = {"v0.5": rules.EVERY_V05, "v0.7": rules.EVERY_V07}
+    every = {name: shared_rows(name, WORKLOADS) for name in ROUNDS}
+    alike = {_text(row) for rows in every.values() for row in rows}
+    of_images = [row for row in shared_rows("v0.7", IMAGES) if _text(row) not in alike]
     lines = ["## The rounds", "", *rounds(), "## The default sets", "", SETS, "", *sets()]
     lines += ["## Every workload", "", *table(every)]
-    lines += ["## Every workload that reads images", "", *table({"both rounds": rules.IMAGES})]
+    lines += ["## Every workload that reads images", "", *table({"both rounds": of_images})]
     for workload, laxer in WORKLOADS.items():
         lines += of_workload(workload, laxer)
     return "\n".join(lines)

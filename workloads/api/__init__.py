@@ -23,7 +23,8 @@ from workloads.api.options import (
     untyped,
 )
 from workloads.api.place import Place
-from workloads.api.rules import ROUNDS, Round, Rule
+from workloads.api.rounds import round_called
+from workloads.api.rules import Round, Rule
 from workloads.api.sets import Hyperparameter, HyperparameterSet
 from workloads.api.settings import Defaults, LoggedSettings, Settings, field_names, setting
 from workloads.api.trainer import Diverged, GradientTraffic, Trainer, TrainStats, check_finite

@@ -1,17 +1,20 @@
 """The closed rules of a round as a table, and what a run's settings make of it: nothing is closed that no row allows.
 
 A row names settings, what they may be, and the line of the rules that says so. Several rows for a setting are alternatives.
-A setting that no row allows, or that has no row, makes the division open. Rows are data: docs/rules.md prints them.
+A setting that no row allows, or that has no row, makes the division open. Rows are data, `conf/rounds/`: docs/rules.md prints
+them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
+from workloads.api.options import nearest
 from workloads.api.settings import Defaults
 from workloads.api.values import Json
+from workloads.api.yaml_files import as_number
 
 TOLERANCE = 1e-6
 """By which a quotient may miss a whole number; the stock checker's is ten times as large (mlp_compliance.is_integer)."""
@@ -152,6 +155,58 @@ def stretched(boundaries: tuple[float, ...], least: int | None = None) -> Allowe
     return Allowed(f"{shown(boundaries)} · (1 + k/10)" + ("" if least is None else f", k ≥ {least}"), allows)
 
 
+_ARGUMENTS: Mapping[str, tuple[Callable[[Json], bool], str]] = {
+    "list": (lambda given: isinstance(given, list) and bool(given), "a list"),
+    "number": (lambda given: _is_number(given), "a number"),
+    "bound": (lambda given: _is_number(given) or isinstance(given, str), "a number or the name of a setting"),
+    "numbers": (lambda given: isinstance(given, list) and all(map(_is_number, given)), "a list of numbers"),
+    "targets": (lambda given: isinstance(given, dict) and all(map(_is_number, given.values())), "{METRIC: NUMBER}"),
+}
+_KINDS: Mapping[str, tuple[Callable[..., Allowed], str]] = {
+    "one_of": (lambda chosen: one_of(*chosen), "list"),
+    "at_targets": (at_targets, "targets"),
+    "whole": (whole, "number"),
+    "at_least": (at_least, "bound"),
+    "at_most": (at_most, "number"),
+    "above": (above, "number"),
+    "below": (lambda bounds: below(*bounds), "list"),
+    "multiple": (multiple, "number"),
+    "power_of_two": (power_of_two, "number"),
+    "per_batch": (per_batch, "number"),
+    "per_device": (per_device, "number"),
+    "stretched": (stretched, "numbers"),
+    "reference_model": (reference, "list"),
+}
+"""What a row of a file may say beside a value: its function, and what stands behind it."""
+_WITHOUT = {"any": ANY, "less_halvings": LESS_HALVINGS}
+
+
+def allowed(given: Json, model: Mapping[str, Json]) -> Allowed:
+    """What a row of a file allows: one value, `any`, `less_halvings`, `reference_model`, or `{KIND: …}` with further keys:
+    `{whole: 1, most: 4}`. `model`: the reference's. Raises ValueError."""
+    if given == "reference_model":
+        return reference(model)
+    if isinstance(given, str) and given in _WITHOUT:
+        return _WITHOUT[given]
+    if not isinstance(given, dict):
+        return one_of(as_number(given))
+    kind, first = next(iter(given.items()), ("", None))
+    if kind not in _KINDS:
+        raise ValueError(
+            f"{kind}: there is no such kind; allowed: {', '.join((*_WITHOUT, *_KINDS))}{nearest(kind, _KINDS)}"
+        )
+    function, form = _KINDS[kind]
+    fits, words = _ARGUMENTS[form]
+    first = [as_number(item) for item in first] if isinstance(first, list) else as_number(first)
+    others = {name: as_number(value) for name, value in given.items() if name != kind}
+    if not fits(first) or not all(map(_is_number, others.values())):
+        raise ValueError(f"{kind}: {words} is needed, found {shown(given)[:80]}")
+    try:
+        return reference(model, tuple(first)) if kind == "reference_model" else function(first, **others)
+    except TypeError as error:  # a further key that there is not, or one that is missing
+        raise ValueError(f"{kind}: {error}") from None
+
+
 @dataclass(frozen=True)
 class Rule:
     """A row: settings, what they may be, and where the rules say so."""
@@ -166,11 +221,6 @@ class Rule:
     def applies(self, values: Values) -> bool:
         """True if every condition holds."""
         return all(allowed.allows(values[name], values) for name, allowed in self.when.items())
-
-
-def rule(names: str, allowed: Allowed, source: str, when: Mapping[str, Allowed] | None = None) -> Rule:
-    """A row; several names have spaces between them."""
-    return Rule(tuple(names.split()), allowed, source, when or {})
 
 
 @dataclass(frozen=True)
@@ -198,6 +248,15 @@ class Round:
     packages say. Empty: the round has no such list."""
     not_built: str = ""
     """What of the round's reference the workload does not compute: every run under it is open for this reason."""
+
+    evaluations: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """When the round asks for evaluations, by the unit in which it counts; empty: as the hyperparameter set says."""
+
+    @property
+    def figures(self) -> dict[str, Json]:
+        """What a run and its log need of it: by these a worker makes it anew."""
+        rules = ("rows", "sets", "sets_of_frameworks", "listed_optimizers", "not_built")
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in rules}
 
     @property
     def clock(self) -> str:
@@ -227,15 +286,6 @@ class Round:
             raise ValueError(f"profile={profile}: {workload} has reference, demo, synthetic")
         of_frameworks = self.sets_of_frameworks if profile == "reference" else {}
         return Defaults(self.dataset, self.sets[profile], model, self.targets, sets_of_frameworks=of_frameworks)
-
-
-ROUND_V05 = Round("v0.5", setup_is_timed=True, first_epoch=0, bleu_point=1.0, ruleset="")
-"""What is the same for every workload. Run Results: the clock starts before any benchmark-specific work, model creation
-included; Epoch numbering: "always be numbered from 0"."""
-ROUND_V07 = Round("v0.7", setup_is_timed=False, first_epoch=1, bleu_point=0.01, ruleset="0.7.0")
-"""Run Results: the clock starts after at most 20 minutes of initialization, before the data are touched."""
-ROUNDS: Mapping[str, Round] = {found.name: found for found in (ROUND_V05, ROUND_V07)}
-"""The rounds that the suite has; of workloads that no round has, their clock and their numbers alone."""
 
 
 def deviations(rows: Sequence[Rule], values: Values, judged: Iterable[str]) -> list[str]:
@@ -291,6 +341,10 @@ def _bound(bound: float | str, values: Values) -> Json:
 
 def _is_close(value: float, wanted: float) -> bool:
     return math.isclose(value, wanted, rel_tol=TOLERANCE)
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _is_whole(value: float) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 
 from workloads.api.options import check_value, hyperparameter, kind_of, nearest, of_sets
 from workloads.api.values import Json
-from workloads.api.yaml_files import read_yaml
+from workloads.api.yaml_files import as_number, read_yaml
 
 _ROOT = Path(__file__).resolve().parents[2]
 _IN_WHEEL = _ROOT / "suite" / "shipped" / "conf"
@@ -34,6 +34,11 @@ _WORDS = ("sentence", "source", "based_on", "based_on_source")
 def search(folders: Iterable[Path]) -> None:
     """From now on look for sets below `FOLDER/hyperparameters/WORKLOAD` of these too, the user's own: their runs are open."""
     _own[:] = dict.fromkeys(folder.resolve() for folder in folders if folder.resolve() != SHIPPED)
+
+
+def folders() -> tuple[Path, ...]:
+    """Where sets and rounds are looked for: what comes with the code, then the user's own."""
+    return (SHIPPED, *_own)
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
         self._given, self._files, self._reading = given, dict[str, tuple[Path, bool]](), list[str]()
         self._read_before: dict[str, HyperparameterSet] = {}
         self._fields = of_sets(_EverySet) | of_sets(options)
-        for folder in (SHIPPED, *_own):
+        for folder in folders():
             for path in sorted((folder / "hyperparameters" / workload).glob("*.yaml")):
                 if path.stem in self:
                     other = self._files.get(path.stem, ("the workload's code",))[0]
@@ -121,7 +126,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
         return self._files.get(name, (SHIPPED, False))[1]
 
     def _read(self, path: Path, own: bool) -> HyperparameterSet:
-        content = _content(path)
+        content = content_of(path)
         words = {name: content.pop(name, None) for name in _WORDS}
         for word, text in words.items():
             if text is not None and not (isinstance(text, str) and text):
@@ -171,7 +176,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
         return Hyperparameter(_checked(path, name, self._fields[name], value), said)
 
 
-def _content(path: Path) -> dict[str, Json]:
+def content_of(path: Path) -> dict[str, Json]:
     """A file's keys and values. Raises ValueError."""
     try:
         content = read_yaml(path)
@@ -194,8 +199,7 @@ def _checked(path: Path, name: str, item: Field[Any], value: Json) -> Json:
 
 
 def _one(path: Path, name: str, kind: str, metadata: Mapping[str, Any], value: Json) -> Json:
-    if kind == "float" and isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+", value):
-        value = float(value)
+    value = as_number(value) if kind == "float" else value
     if kind == "str" and not isinstance(value, str):
         raise ValueError(f"{path}: {name}={value}: a text is needed")
     try:

@@ -102,7 +102,7 @@ class LoggedSettings:
     """Library of linear layers: `mkl` or `onednn`; empty where there is nothing to choose (`Workload.linear_choice`)."""
     hyperparameter_set: str = setting("", typed="workload.hyperparameter_set")
     rules: str = setting("", typed="rules")
-    """Name of the round (`Workload.rules`): `v0.5`, `v0.7`."""
+    """Name of the round (`Workload.rounds`): `v0.5`, `v0.7`."""
     stop: str = setting("target")
     """`target`, `epochs:N`, `samples:N` or `steps:N`."""
     max_epochs: int | None = setting(None)
@@ -147,6 +147,8 @@ class Settings(LoggedSettings):
     oversubscribe: bool = setting(False, typed="oversubscribe", logged=False)
     data_dir: str = setting("", logged=False, resume=False)
     """Folder of the prepared data set; empty under `profile=synthetic`."""
+    round: Mapping[str, Json] = setting({}, logged=False, resume=False, hashed=False)
+    """`Round.figures`; empty: not planned yet, the file of `rules` has them."""
     model: Mapping[str, Json] = setting({}, logged=False, hashed=False)
     hyperparameters: Mapping[str, Json] = setting({}, logged=False, hashed=False)
     hyperparameter_sources: Mapping[str, str] = setting({}, logged=False, hashed=False)

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, final
 
+from workloads.api import rounds
 from workloads.api.data import ArraySpec, Batch, Data, Facts
 from workloads.api.epochs import Epochs, steps_of
 from workloads.api.options import NOT_OPTIONS, of_sets, options_as
 from workloads.api.place import Place
-from workloads.api.rules import ROUNDS, Round, deviations
+from workloads.api.rules import Round, deviations
 from workloads.api.sets import Hyperparameter, SetFiles
 from workloads.api.settings import Defaults, Settings
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
@@ -40,9 +41,8 @@ class Workload(ABC):
     """Of the loss under fp16. Default: that of ResNet's reference (resnet_run_loop.py) and of NVIDIA's v0.5 entry of SSD."""
     linear_choice: ClassVar[tuple[str, ...]] = ()
     """Frameworks whose trainer, in fp32 on CPU cores, computes linear layers with the library that `Settings.linear` names."""
-    rules: ClassVar[Mapping[str, Round]] = ROUNDS
-    """Name of a round (`v0.5`, `v0.7`) to what it is for this workload; a round that is not here is refused. Default: the
-    clock and the numbers of each, without closed rules, so that every run is open."""
+    reference_model: ClassVar[Mapping[str, Json]] = {}
+    """What rows of rounds call `reference_model`."""
     stated_differences: ClassVar[tuple[str, ...]] = ()
     """What closed runs compute otherwise than the reference in every setting: packages and verdicts state it."""
     keys_of_lengths: ClassVar[frozenset[str]] = frozenset()
@@ -77,11 +77,21 @@ class Workload(ABC):
 
     @final
     @classmethod
+    def rounds(cls) -> dict[str, Round]:
+        """Name of a round (`v0.5`, `v0.7`) to what it is for this workload (`workloads.api.rounds`). Raises ValueError.
+
+        A workload that no round has gets the figures of each, without rows: every run is open."""
+        found = {name: rounds.round_of(cls, name) for name in rounds.files()}
+        return {name: one for name, one in found.items() if one is not None}
+
+    @final
+    @classmethod
     def round_named(cls, rules: str) -> Round:
         """The round of this name. Raises ValueError for one that the workload does not have: no other's targets are taken."""
-        if rules in cls.rules:
-            return cls.rules[rules]
-        there = " or ".join(f"rules={name}" for name in cls.rules)
+        found = rounds.round_of(cls, rules)
+        if found is not None:
+            return found
+        there = " or ".join(f"rules={name}" for name in cls.rounds())
         another = (
             ", and workload.target=X for another target"
             if any(item.name == "target" for item in fields(cls.Options))
@@ -93,8 +103,9 @@ class Workload(ABC):
 
     @property
     def round(self) -> Round:
-        """The round of the run."""
-        return self.round_named(self.settings.rules)
+        """The round of the run: in a worker its figures, as planning found them."""
+        figures = self.settings.round
+        return Round(**figures) if figures else self.round_named(self.settings.rules)
 
     @classmethod
     @abstractmethod
@@ -140,7 +151,7 @@ class Workload(ABC):
         `circumstances`: what rules ask of a run beside its settings: `seed_source`, `cache_clear`, and those of the method
         `circumstances`. With any, they alone are judged.
         """
-        closed = cls.rules.get(settings.rules)
+        closed = rounds.round_of(cls, settings.rules)
         if closed is None or not closed.rows:
             return [] if circumstances else [f"rules {settings.rules}, whose round has no {cls.name}"]
         values = {**cls.decisive(settings), **circumstances}
@@ -148,13 +159,15 @@ class Workload(ABC):
         if circumstances:
             return phrases
         name, not_built = settings.hyperparameter_set, closed.not_built
-        own = [f"hyperparameter set {name}, a file of the user's"] if cls.named_sets().is_own(name) else []
+        files = {f"round {settings.rules}": rounds.is_own(settings.rules)}
+        files[f"hyperparameter set {name}"] = cls.named_sets().is_own(name)
+        own = [f"{what}, a file of the user's" for what, is_own in files.items() if is_own]
         return [*own, *([not_built] if not_built else []), *phrases]
 
     @classmethod
     def decisive(cls, settings: Settings) -> dict[str, Json]:
         """Everything that decides what a run computes, by name: settings, then hyperparameters and options as they act."""
-        split = ("hyperparameters", "hyperparameter_sources", "options")
+        split = ("hyperparameters", "hyperparameter_sources", "options", "round")
         of_run = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in split}
         acting = vars(cls.options_of(settings))
         of_set = {**{name: acting[name] for name in of_sets(cls.Options)}, **settings.hyperparameters}

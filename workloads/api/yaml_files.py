@@ -7,6 +7,7 @@ imported where a file is read: in the controller alone.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +53,11 @@ def parse_yaml(text: str, path: Path, twice: bool = False) -> Any:
         raise ValueError(f"{path}: {_said(error, text)}") from None
     except yaml.YAMLError as error:
         raise ValueError(f"{path}: not YAML that can be read: {' '.join(str(error).split())}") from None
+
+
+def as_number(value: Any) -> Any:
+    """`1e-8`, a text in YAML 1.1, as the number that it is meant to be; all else as it is."""
+    return float(value) if isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+", value) else value
 
 
 class _Mistake(ValueError):

@@ -22,7 +22,6 @@ from workloads.common.text.beam import Beam
 from workloads.common.text.vocabulary import PAD, padded_size
 from workloads.common.text.workload import TranslationWorkload
 from workloads.gnmt import network
-from workloads.gnmt.rules import ROUNDS
 from workloads.gnmt.settings import REFERENCE_MODEL, GNMTOptions, profile_defaults
 
 REFERENCE_PARAMETERS = {32_320: 160_671_297, 32_317: 160_665_150}
@@ -49,7 +48,7 @@ class GNMT(TranslationWorkload):
     linear_choice = ("pytorch",)
     bleu_digits = 2
     """As `sacrebleu --score-only` prints it (reference inference.py)."""
-    rules = ROUNDS
+    reference_model = REFERENCE_MODEL
     keys_of_lengths = TranslationWorkload.keys_of_lengths | {
         f"opt_learning_rate_{what}" for what in ("warmup_steps", "remain_steps", "decay_interval")
     }

@@ -30,7 +30,6 @@ from workloads.common.networks import backbones
 from workloads.common.networks.backbones import Decode, Published, Shapes
 from workloads.maskrcnn import backbone, network
 from workloads.maskrcnn.regions.rules import RegionRules
-from workloads.maskrcnn.rules import ROUNDS
 from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, MaskRCNNOptions, with_shapes
 
 BOUNDARY_IMAGES = 16
@@ -50,7 +49,7 @@ class MaskRCNN(DetectionWorkload):
     fp16_scaling = LossScaling("dynamic", start=2.0**16, growth_interval=2_000)
     """The reference's, by apex AMP: a step that overflows is skipped."""
     linear_choice = ("pytorch",)
-    rules = ROUNDS
+    reference_model = REFERENCE_MODEL
     measure_threads = 2
     Options = MaskRCNNOptions
     options: MaskRCNNOptions

@@ -25,7 +25,6 @@ from workloads.api import (
 from workloads.ncf import sampling, weights
 from workloads.ncf.data import NCFData, SyntheticNCFData, evaluation_users_per_batch, published_facts, read_facts
 from workloads.ncf.metrics import hit_rate, hits
-from workloads.ncf.rules import ROUNDS
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL, NCFOptions
 from workloads.ncf.sharding import SAMPLES_PER_POSITIVE
 
@@ -47,7 +46,7 @@ class NCF(Workload):
         "mxnet": ("fp32",),
     }
     linear_choice = ("pytorch",)
-    rules = ROUNDS
+    reference_model = REFERENCE_MODEL
     official_runs = 100
     Options = NCFOptions
     options: NCFOptions

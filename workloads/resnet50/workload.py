@@ -21,7 +21,6 @@ from workloads.api import (
 from workloads.common import schedules
 from workloads.common.images.batches.classifier import ClassifierWorkload
 from workloads.resnet50 import network
-from workloads.resnet50.rules import ROUNDS
 from workloads.resnet50.settings import DEMO, REFERENCE_MODEL, ResNet50Options
 
 REFERENCE_PARAMETERS = 25_557_032
@@ -34,7 +33,7 @@ class ResNet50(ClassifierWorkload):
     name = "resnet50"
     log_name = "resnet"
     default_rules = "v0.7"
-    rules = ROUNDS
+    reference_model = REFERENCE_MODEL
     stated_differences = (
         "images are resized with half-pixel centres, the TensorFlow reference's without (docs/resnet50.md)",
         "the max pool pads on every side, as NVIDIA's; the TensorFlow reference's below and to the right (docs/resnet50.md)",

@@ -8,13 +8,6 @@ from dataclasses import dataclass
 from workloads.api import Defaults, Json, hyperparameter, option
 from workloads.common.coco.workload import DetectionOptions
 
-EVALUATION_ITERATIONS = (120_000, 160_000, 180_000, 200_000, 220_000, 240_000)
-"""Of 32 images, counted from 0: AP is measured after each under v0.5 (reference and NVIDIA's train.py, `--evaluation`).
-
-They lie within epochs: in NVIDIA's logs 32, 43, 48, 54, 59 and 65, counted from 0."""
-EVALUATION_EPOCHS = (40, 50, 55, 60, 65, 70, 75, 80)
-"""Counted from 1: AP is measured after each under v0.7 (rules, Quality measure)."""
-
 REFERENCE_MODEL: Mapping[str, Json] = {
     "blocks": [3, 4, 6],
     "widths": [64, 128, 256],

@@ -31,11 +31,8 @@ from workloads.common.networks import backbones, torch_files
 from workloads.common.networks.backbones import Decode, Published, Shapes
 from workloads.ssd import backbone, network, priors
 from workloads.ssd.detections import detect
-from workloads.ssd.rules import ROUNDS, V05
 from workloads.ssd.settings import (
     DEMO,
-    EVALUATION_EPOCHS,
-    EVALUATION_ITERATIONS,
     REFERENCE_MODEL,
     SSDOptions,
 )
@@ -49,7 +46,7 @@ class SSD(DetectionWorkload):
 
     name = "ssd"
     log_name = "ssd"
-    rules = ROUNDS
+    reference_model = REFERENCE_MODEL
     measure_threads = 1
     Options = SSDOptions
     options: SSDOptions
@@ -117,9 +114,12 @@ class SSD(DetectionWorkload):
         interval = self.options.evaluation_interval_epochs
         if interval:
             return (epoch * self.steps_per_epoch for epoch in itertools.count(interval, interval))
-        if self.round is V05:
-            return (self._step_of(iteration) + 1 for iteration in _continued(EVALUATION_ITERATIONS))
-        return (epoch * self.steps_per_epoch for epoch in _continued(EVALUATION_EPOCHS))
+        asked = self.round.evaluations
+        if iterations := asked.get("iterations_of_32"):
+            return (self._step_of(iteration) + 1 for iteration in _continued(iterations))
+        if epochs := asked.get("epochs"):
+            return (epoch * self.steps_per_epoch for epoch in _continued(epochs))
+        raise ValueError(f"rules={self.settings.rules}: the round names no `evaluations`, which the set leaves to it")
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """SGD decays every parameter, batch norm and biases included (reference train.py)."""

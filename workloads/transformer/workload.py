@@ -22,7 +22,6 @@ from workloads.common.text.facts import WMT17
 from workloads.common.text.vocabulary import PAD, SHIFTED
 from workloads.common.text.workload import TranslationWorkload
 from workloads.transformer import network
-from workloads.transformer.rules import ROUNDS
 from workloads.transformer.settings import (
     REFERENCE_MODEL,
     SIZES,
@@ -53,7 +52,7 @@ class Transformer(TranslationWorkload):
         "mxnet": ("fp32",),
     }
     linear_choice = ("pytorch",)
-    rules = ROUNDS
+    reference_model = REFERENCE_MODEL
     official_runs = 10
     fp16_scaling = LossScaling("dynamic", start=128.0, growth_interval=2_000)
     """NVIDIA's entries, fairseq/fp16_trainer.py."""

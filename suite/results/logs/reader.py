@@ -73,7 +73,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     if status == "success" and reached is not None:
         if any(evaluations[reached].quality[metric] < target for metric, target in targets.items()):
             remarks.add(evaluations[reached].line, "reaches the target only up to float32 rounding")
-        by_rules = log_format != "MLPerf" and round_like(settings.rules).first_epoch == 1
+        by_rules = log_format != "MLPerf" and settings.first_epoch == 1
         epochs = epochs_at(reached, by_rules, events, evaluations, remarks)
     batch, basis = settings.batch_size_global, "global"
     if batch is None:
@@ -119,7 +119,8 @@ def _settings(
     """The settings in `suite_run`; for logs of other programs, what their own keys say."""
     settings = run_settings(first.get("suite_run"), problems)
     if settings.profile:
-        return settings
+        known = settings.first_epoch is not None
+        return settings if known else replace(settings, first_epoch=round_like(settings.rules).first_epoch)
     logged = first.get("global_batch_size")
     batch = whole_number(logged.value) if logged else None
     odd = odd_value("global_batch_size", batch, logged.line) if logged else None
@@ -127,7 +128,8 @@ def _settings(
         problems.append(odd)
         batch = None
     rules = _RULES_BY_FORMAT.get(log_format, "")
-    return replace(settings, workload=benchmark, system=system, batch_size_global=batch, rules=rules)
+    settings = replace(settings, rules=rules, first_epoch=round_like(rules).first_epoch)
+    return replace(settings, workload=benchmark, system=system, batch_size_global=batch)
 
 
 def _seed(event: Event | None, problems: list[Problem]) -> int | None:

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from suite.results.logs.all_reduce import AllReduceTime
 from suite.results.logs.events import Problem
 from suite.results.logs.keys import is_hyperparameter
-from suite.results.names import round_like
 from workloads.api import GradientTraffic, Json, LoggedSettings, setting
 
 
@@ -22,6 +21,10 @@ class RunSettings(LoggedSettings):
 
     clock: str = ""
     """Of the round: `v0.5`, the clock starts before the model is built; `v0.7`, after up to 20 minutes of set-up."""
+    first_epoch: int | None = setting(None, row=False)
+    """Number of the round's first epoch."""
+    ruleset: str = setting("", row=False)
+    """Of mlperf-logging, by which the round's logs are checked; empty: none, or an older log, whose `rules` tell."""
     framework_version: str = ""
     system: str = ""
     device_name: str = ""
@@ -168,8 +171,7 @@ class RunRecord:
 
     def epochs_at(self, evaluation: Evaluation) -> float | None:
         """Epochs trained by one of the evaluations: its label where the round counts from 1, else the epochs begun."""
-        counts_from_0 = round_like(self.settings.rules).first_epoch == 0
-        return float(evaluation.epochs_begun) if counts_from_0 else evaluation.epoch
+        return float(evaluation.epochs_begun) if self.settings.first_epoch == 0 else evaluation.epoch
 
     @property
     def timed_steps(self) -> int:

@@ -35,7 +35,7 @@ def test_cfg_prints_resolved_values_and_runs_nothing(tmp_path):
         **{"dataset": "ml-demo", "hyperparameter_set": "demo"},
     }
     assert {key: printed["workload"][key] for key in of_ncf} == of_ncf
-    assert (printed["rules"], printed["lr_scaling"]) == ({"name": "v0.5"}, "linear")
+    assert (printed["rules"], printed["lr_scaling"]) == ("v0.5", "linear")
 
 
 def test_cfg_prints_a_part():

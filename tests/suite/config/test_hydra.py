@@ -29,7 +29,7 @@ def own(tmp_path):
         "system/lab.yaml": "defaults: [local]\nname: lab\nprice_per_device_hour: 2.5\n",
         "environment/mine.yaml": "name: custom\npython: /opt/python\n",
         "workload/ncf_slow.yaml": "defaults: [ncf]\nlearning_rate: 0.001\n",
-        "rules/ours.yaml": "name: v0.5\n",
+        "rounds/ours.yaml": "",
         "study/rates.yaml": "sentence: One.\nset: {workload: ncf, profile: demo}\naxes: {seed: [1, 2]}\n",
         "study/night.yaml": "sentence: One.\nset: {workload: ncf, system: lab, seed: 7, output: 'a, b'}\n",
     }.items():
@@ -47,7 +47,7 @@ def test_choices_in_a_folder_of_ones_own(own, how):
     config = job.config
     assert (config["workload"]["name"], config["workload"]["learning_rate"]) == ("ncf", 0.001)
     assert (config["system"]["name"], config["system"]["price_per_device_hour"]) == ("lab", 2.5)
-    assert (config["environment"]["python"], config["rules"]["name"]) == ("/opt/python", "v0.5")
+    assert (config["environment"]["python"], config["rules"]) == ("/opt/python", "ours")
     assert (config["profile"]["name"], config["profile"]["submission_org"]) == ("demo", "us")
     assert job.overrides == words
 

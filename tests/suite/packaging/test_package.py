@@ -39,7 +39,7 @@ from tests.suite.packaging.package_logs import (
     our_run,
 )
 from tests.workloads import rules_page
-from workloads.api import ROUNDS, Facts
+from workloads.api import Facts, round_called
 
 PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "published" / "logs"
 OPTIONS = PackageOptions(submitter="EXAMPLE_ORG", system="box")
@@ -551,7 +551,7 @@ def recorded(folder, settings):
     spec.write(folder / "run.json")
     with RunLog(folder / "result_0.txt") as log:
         shares = {"repeated_samples_per_epoch": 0, "repeated_share": 0.0, "left_out_share": 0.0}
-        log_identity(log, spec, SimpleNamespace(measured_by=dict, round=ROUNDS[settings.rules], **shares))
+        log_identity(log, spec, SimpleNamespace(measured_by=dict, round=round_called(settings.rules), **shares))
     return read(folder / "result_0.txt").record
 
 

@@ -171,24 +171,12 @@ def test_planning_leaves_the_configuration_and_the_sets_as_they_are():
 
 
 def test_lists_of_settings_are_derived_from_the_fields():
-    assert {"seed", "data_dir"} == set(field_names(Settings, resume=False))
+    assert {"seed", "data_dir", "round"} == set(field_names(Settings, resume=False))
     of_size = {item.name for item in dataclasses.fields(Settings) if item.metadata["of_size"]}
     assert of_size == {"devices", "nodes", "batch_size_global"}
     assert "seed" not in field_names(Settings, logged=True)
     # rows of synchronous and asynchronous runs are never one, and give no speedup
     assert {"update", "straggler_ms"} <= set(field_names(Settings, logged=True, row=True, family=True, resume=True))
-
-
-@pytest.mark.parametrize("name", ["resnet50", "zoo"])
-def test_a_round_that_a_workload_does_not_have_is_refused_with_what_to_type(tmp_path, name):
-    """One from a file of the user's took the targets and epochs of another round."""
-    (tmp_path / "rules").mkdir()
-    (tmp_path / "rules" / "v4.1.yaml").write_text("name: v4.1\n")
-    words = (f"workload={name}", "profile=demo", "device=cpu", "rules=v4.1")
-    (job,) = compose(["--config-dir", str(tmp_path), *words]).jobs
-    needed = r"type rules=v0\.5 or rules=v0\.7, and workload\.target=X for another target$"
-    with pytest.raises(ValueError, match=rf"^rules=v4\.1: {name} has no such round.*; {needed}"):
-        resolve_settings(job.config, registry.load_workload(name), registry.load_framework("pytorch"))
 
 
 def test_a_machine_whose_gpu_does_not_answer_trains_on_cpu_cores_alone():

@@ -3,72 +3,72 @@
 import pytest
 
 from suite.common import registry
-from workloads.api import ROUNDS, Settings
-from workloads.api.rules import (
-    ANY,
-    LESS_HALVINGS,
-    above,
-    at_least,
-    at_most,
-    at_targets,
-    below,
-    deviations,
-    multiple,
-    one_of,
-    per_batch,
-    per_device,
-    power_of_two,
-    reference,
-    rule,
-    stretched,
-    whole,
-)
+from workloads.api import Settings, round_called
+from workloads.api.rules import Rule, allowed, deviations
 
-BOUNDARIES = stretched((40, 50))
-LATER = stretched((40, 50), least=0)
+MODEL = {"width": 64, "depth": 2, "sides": (1, 2)}
+WIDER, NEXT = {**MODEL, "width": 128}, {**MODEL, "sides": [1, 3]}
+BOTH = {"box": 0.3, "mask": 0.2}
 
 
 @pytest.mark.parametrize(
-    ("allowed", "fine", "refused"),
+    ("said", "fine", "refused"),
     [
-        (one_of(1, 50), [1, 50, 1.0], [2, 0]),
-        (one_of((1, 2)), [[1, 2], (1, 2)], [[2, 1], 1]),
-        (whole(1, 4), [1, 4, 2.0], [0, 5, 1.5]),
-        (whole(0), [0, 10**6], [-1, 0.5]),
-        (at_least(3), [3, 4.5], [2.9]),
-        (at_least("warmup"), [5], [4]),
-        (at_most(0.01), [0, 0.01], [0.010001]),
-        (above(0), [1e-9], [0, -1]),
-        (below(32_768), [32_767], [32_768]),
-        (below(9, "warmup", "nothing"), [4], [5, 9]),
-        (multiple(0.001), [0.001, 0.6, 7.4], [0.0, -0.001, 0.0015, 0.51234, float("inf"), float("nan")]),
-        (power_of_two(1e-4), [1e-4, 2.5e-5, 8e-4], [5e-4, 3e-4, 0.0, -1e-4]),
-        (per_batch(0.128, 256), [0.032], [0.064]),
-        (per_device(1_000), [16_000], [1_000, 64_000]),
-        (LESS_HALVINGS, [0, 0.5, 0.75, 1 - 2**-10], [1 / 3, 1, 1.5, -1]),
-        (BOUNDARIES, [[40, 50], [44, 55], [36, 45], [80, 100]], [[44, 50], [42, 52.5], [40], [0, 0], [-4, -5]]),
-        (LATER, [[40, 50], [44, 55]], [[36, 45]]),
-        (at_targets({"box": 0.3, "mask": 0.2}), [{"box": 0.3, "mask": 0.4}], [{"box": 0.3}, {"box": 0.4, "mask": 0.1}]),
-        (reference({"sides": (1, 2)}), [{"sides": [1, 2]}], [{"sides": [1, 3]}, {}, {"sides": [1, 2], "more": 1}]),
-        (
-            reference({"side": 1, "pad": 2}, free=("pad",)),
-            [{"side": 1, "pad": 3}],
-            [{"side": 1}, {"side": 2, "pad": 2}],
-        ),
+        ({"one_of": [1, 50]}, [1, 50, 1.0], [2, 0]),
+        ([1, 2], [[1, 2], (1, 2)], [[2, 1], 1]),
+        ("1e-8", [1e-8], [1e-9, "1e-8"]),
+        ("any", [0, "x", None], []),
+        ({"whole": 1, "most": 4}, [1, 4, 2.0], [0, 5, 1.5]),
+        ({"whole": 0}, [0, 10**6], [-1, 0.5]),
+        ({"at_least": 3}, [3, 4.5], [2.9]),
+        ({"at_least": "warmup"}, [5], [4]),
+        ({"at_most": 0.01}, [0, 0.01], [0.010001]),
+        ({"above": 0}, [1e-9], [0, -1]),
+        ({"below": [32_768]}, [32_767], [32_768]),
+        ({"below": [9, "warmup", "nothing"]}, [4], [5, 9]),
+        ({"multiple": 0.001}, [0.001, 0.6, 7.4], [0.0, -0.001, 0.0015, 0.51234, float("inf"), float("nan")]),
+        ({"power_of_two": 1e-4}, [1e-4, 2.5e-5, 8e-4], [5e-4, 3e-4, 0.0, -1e-4]),
+        ({"per_batch": 0.128, "batch": 256}, [0.032], [0.064]),
+        ({"per_device": 1_000}, [16_000], [1_000, 64_000]),
+        ("less_halvings", [0, 0.5, 0.75, 1 - 2**-10], [1 / 3, 1, 1.5, -1]),
+        ({"stretched": [40, 50]}, [[44, 55], [36, 45], [80, 100]], [[44, 50], [42, 52.5], [40], [0, 0], [-4, -5]]),
+        ({"stretched": [40, 50], "least": 0}, [[40, 50], [44, 55]], [[36, 45]]),
+        ({"at_targets": BOTH}, [{"box": 0.3, "mask": 0.4}], [{"box": 0.3}, {"box": 0.4, "mask": 0.1}]),
+        ("reference_model", [{**MODEL, "sides": [1, 2]}], [NEXT, {}, {**MODEL, "more": 1}]),
+        ({"reference_model": ["width"]}, [WIDER], [{"depth": 2, "sides": (1, 2)}, {**WIDER, "depth": 3}]),
     ],
 )
-def test_what_a_kind_allows(allowed, fine, refused):
+def test_what_a_kind_allows(said, fine, refused):
     values = {"warmup": 5, "nothing": None, "batch_size_global": 64, "devices": 4}
-    assert [value for value in fine if not allowed.allows(value, values)] == []
-    assert [value for value in refused if allowed.allows(value, values)] == []
+    found = allowed(said, MODEL)
+    assert [value for value in fine if not found.allows(value, values)] == []
+    assert [value for value in refused if found.allows(value, values)] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ({"multipel": 1}, r"multipel: there is no such kind; allowed: any, .* \(did you mean 'multiple'\?\)$"),
+        ({"multiple": "x"}, "multiple: a number is needed, found multiple x$"),
+        ({"whole": 1, "most": "x"}, "whole: a number is needed, found whole 1, most x$"),
+        ({"whole": 1, "upto": 2}, "whole: .*unexpected keyword argument 'upto'$"),
+        ({"per_batch": 0.1}, "per_batch: .*missing 1 required positional argument: 'batch'$"),
+        ({"stretched": 3}, "stretched: a list of numbers is needed"),
+        ({"below": []}, "below: a list is needed"),
+        ({"at_targets": {"top1": "high"}}, "at_targets: {METRIC: NUMBER} is needed"),
+    ],
+)
+def test_what_is_no_kind_is_refused_in_one_line(said, line):
+    with pytest.raises(ValueError, match=f"^{line}"):
+        allowed(said, MODEL)
+
+
+def row(name, said, **when):
+    return Rule((name,), allowed(said, MODEL), "a line", {key: allowed(one, {}) for key, one in when.items()})
 
 
 def test_rows_are_alternatives_where_they_apply():
-    rows = (
-        rule("rate", multiple(0.1), "a line"),
-        rule("rate", one_of(0.03), "another"),
-        rule("rate", ANY, "a third", {"kind": one_of("lars")}),
-    )
+    rows = (row("rate", {"multiple": 0.1}), row("rate", 0.03), row("rate", "any", kind="lars"))
 
     def found(rate, kind):
         return deviations(rows, {"rate": rate, "kind": kind}, ["rate"])
@@ -78,14 +78,9 @@ def test_rows_are_alternatives_where_they_apply():
 
 
 def test_phrases_name_what_differs():
-    rows = (
-        rule("model", reference({"width": 64, "depth": 2}), "a line"),
-        rule("targets", at_targets({"top1": 0.759}), "a line"),
-        rule("cache_clear", one_of(True), "a line"),
-        rule("unit", one_of("epochs"), "a line"),
-        rule("rate", ANY, "a line"),
-    )
-    values = {"model": {"width": 32, "depth": 2, "gain": 1}, "targets": {"top1": 0.7}, "cache_clear": False}
+    said = {"model": "reference_model", "targets": {"at_targets": {"top1": 0.759}}, "cache_clear": True}
+    rows = [row(name, one) for name, one in {**said, "unit": "epochs", "rate": "any"}.items()]
+    values = {"model": {**MODEL, "width": 32, "gain": 1}, "targets": {"top1": 0.7}, "cache_clear": False}
     values |= {"unit": "", "rate": 1, "new": 2}
     assert deviations(rows, values, values) == [
         "model with other width, gain than the reference's",
@@ -122,13 +117,14 @@ def test_a_profile_that_there_is_not_is_refused_with_those_that_there_are(name):
 
 
 def test_a_workload_of_no_round_follows_the_conventions_of_each_and_is_open():
-    assert registry.load_workload("zoo").rules is ROUNDS
-    assert all((found.targets, found.dataset, found.rows) == ({}, "", ()) for found in ROUNDS.values())
+    found = registry.load_workload("zoo").rounds()
+    assert found == {name: round_called(name) for name in ("v0.5", "v0.7")}
+    assert all((one.targets, one.dataset, one.rows) == ({}, "", ()) for one in found.values())
     settings = Settings(workload="zoo", rules="v0.5")
     assert registry.load_workload("zoo").deviations(settings) == ["rules v0.5, whose round has no zoo"]
 
 
-@pytest.mark.parametrize(("name", "found"), registry.load_workload("transformer").rules.items())
+@pytest.mark.parametrize(("name", "found"), registry.load_workload("transformer").rounds().items())
 def test_a_round_is_quoted_with_its_own_words(name, found):
     """ "Arbitrary batching" and "exactly once" were written into v0.7's text of the data order."""
     of_order = [rule.source for rule in found.rows if "Data Order" in rule.source and rule.source.startswith(name)]

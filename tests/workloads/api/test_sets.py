@@ -163,8 +163,12 @@ def test_a_worker_needs_no_yaml():
         "import suite.worker.main\n"
         "from suite.common import registry\n"
         "from workloads.api import Settings\n"
+        "figures = {'name': 'v9', 'setup_is_timed': True, 'first_epoch': 3, 'bleu_point': 1.0, 'ruleset': ''}\n"
         "for name in registry.names(registry.WORKLOADS):\n"
         "    kind = registry.load_workload(name)\n"
         "    assert kind.options_of(Settings(workload=name, hyperparameters={'max_epochs': 7}))\n"
+        "    run = object.__new__(kind)\n"
+        "    run.settings = Settings(workload=name, rules='v9', round=figures)\n"
+        "    assert (run.round.first_epoch, run.round.clock) == (3, 'v0.5')\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,142 @@
+"""Rounds as files: one of the user's own, what it is refused for, and that they are read late and once."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from suite.common import registry
+from suite.compliance.check import check_file
+from suite.config.compose import compose
+from suite.plan.settings import resolve_settings
+from testing.fake_logs import demo_log, write
+from workloads.api import rounds, sets
+from workloads.resnet50.workload import ResNet50
+
+OWN = """setup_is_timed: true
+first_epoch: 0
+bleu_point: 0.01
+ruleset: 4.0.0
+phrases: {each_once: "Training Data Order"}
+rows: [every]
+workloads:
+  resnet50:
+    sets: {reference: closed_v0.7, synthetic: reference_1gpu}
+    rows:
+      - resnet50
+      - {targets: {at_targets: {top1: 0.761}}, source: closed_resnet.yaml}
+      - {learning_rate: {multiple: 0.001}, when: {optimizer: sgd}, source: "{round}, closed_resnet_sgd.yaml"}
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Writes `rounds/v4.yaml` into a folder of the user's, and looks there."""
+    monkeypatch.setattr(sets, "_own", [])
+
+    def write_round(text, name="v4"):
+        (tmp_path / "rounds").mkdir()
+        (tmp_path / "rounds" / f"{name}.yaml").write_text(text)
+        sets.search([tmp_path])
+        return ["--config-dir", str(tmp_path)]
+
+    return write_round
+
+
+def planned(flags, workload, *words):
+    (job,) = compose([*flags, f"workload={workload}", "rules=v4", "device=cpu", *words]).jobs
+    return resolve_settings(job.config, registry.load_workload(workload), registry.load_framework("pytorch"))
+
+
+def test_a_round_of_ones_own_is_one_file(own):
+    settings = planned(own(OWN), "resnet50", "profile=synthetic")
+    assert (settings.rules, settings.targets) == ("v4", {"top1": 0.761})
+    found = ResNet50.round_named("v4")
+    assert (found.clock, found.first_epoch, found.ruleset, found.dataset) == ("v0.5", 0, "4.0.0", "imagenet")
+    assert settings.round == json.loads(json.dumps(found.figures))
+    (rate,) = [row for row in found.rows if row.names == ("learning_rate",)]
+    assert (str(rate.allowed), rate.source) == ("0.001 · k", "v4, closed_resnet_sgd.yaml")
+
+
+def test_its_runs_are_open_and_say_so(own):
+    settings = planned(own(OWN), "resnet50", "profile=synthetic")
+    said = ResNet50.deviations(settings)
+    assert said[0] == "round v4, a file of the user's"
+    assert {"momentum 0.9, which no rule allows", "profile synthetic, not reference"} <= set(said)
+    assert not any(phrase.startswith(("learning_rate", "hyperparameter set")) for phrase in said)
+    assert ResNet50.deviations(replace(settings, rules="v0.7"))[0] == "profile synthetic, not reference"
+
+
+def test_a_workload_that_it_does_not_name_is_refused_unless_no_round_has_it(own):
+    flags = own(OWN)
+    needed = r"type rules=v0\.5 or rules=v0\.7, and workload\.target=X for another target$"
+    with pytest.raises(ValueError, match=rf"^rules=v4: ssd has no such round.*; {needed}"):
+        planned(flags, "ssd", "profile=demo")
+    settings = planned(flags, "zoo", "profile=demo")
+    assert (settings.round["first_epoch"], settings.targets) == (0, {"top1": 0.75})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("first_epoch: 0\n", "", "first_epoch: missing"),
+        ("first_epoch: 0", "first_epoch: x", "first_epoch: x is not what stands there"),
+        ("ruleset", "ruelset", r"ruelset: there is no such key; .*\(did you mean 'ruleset'\?\)"),
+        ("    sets: {reference", "    sets: {referense", "resnet50: sets: referense: there is no such key"),
+        ("    rows:", "    row:", "resnet50: row: there is no such key"),
+        ("      - resnet50\n", "      - resnet\n", r"resnet50: row 1: resnet: no such list; .*mean 'resnet50'\?"),
+        ("multiple: 0.001", "multiple: many", "resnet50: row 3: multiple: a number is needed, found multiple many"),
+        ("multiple: 0.001", "multipel: 0.001", "resnet50: row 3: multipel: there is no such kind; allowed: any"),
+        ("- {learning_rate", "- {learnig_rate", r"resnet50: row 3: learnig_rate: resnet50 has no such setting \(did"),
+        ("optimizer: sgd", "optimiser: sgd", "resnet50: row 3: optimiser: resnet50 has no such setting"),
+        (", source: closed_resnet.yaml", "", "resnet50: row 2: {SETTING: ALLOWED, source: TEXT} is needed"),
+        ("{round}, closed", "{nvidia}, closed", "resnet50: row 3: source: {'nvidia'}: no such phrase; allowed: peak"),
+        ("{each_once: ", "{each: ", "row 1: every: row 9: source: {'each_once'}: no such phrase"),
+        ("rows: [every]", "rows: [", "line"),
+    ],
+)
+def test_a_bad_file_is_one_line_with_its_name_and_the_row(own, tmp_path, old, new, said):
+    assert old in OWN
+    own(OWN.replace(old, new))
+    with pytest.raises(ValueError, match=rf"^{tmp_path}/rounds/v4\.yaml: {said}") as refusal:
+        ResNet50.round_named("v4")
+    assert "\n" not in str(refusal.value)
+    assert ResNet50.round_named("v0.7").first_epoch == 1  # is not in the way of others
+
+
+def test_a_file_does_not_replace_a_shipped_round(own):
+    own(OWN, "v0.7")
+    with pytest.raises(ValueError, match=r"rounds/v0\.7\.yaml: there is a round v0\.7 already .*; name it otherwise"):
+        rounds.files()
+
+
+@pytest.mark.parametrize(
+    ("ruleset", "verdict"),
+    [
+        ("4.0.0", "mlperf-logging training_4.0.0"),
+        ("4.1.0", "a round that the suite lacks: mlperf-logging has no ruleset 4.1.0 with resnet"),  # it had none
+        ("../0.7.0", "a round that the suite lacks: mlperf-logging has no ruleset ../0.7.0 with resnet"),
+    ],
+)
+def test_a_log_of_it_is_judged_by_the_ruleset_that_it_names(tmp_path, ruleset, verdict):
+    lines = demo_log([0.9], rules="v4", first_epoch=1, ruleset=ruleset)
+    log = write(tmp_path / "result_0.txt", [line.replace('"ncf"', '"resnet"') for line in lines])
+    found = check_file(log)
+    assert verdict in f"{found.text} {found.rules_name}"
+    assert found.judged == (ruleset == "4.0.0")
+
+
+def test_help_reads_no_round_and_two_plans_read_each_once():
+    code = (
+        "import sys; from workloads.api import rounds, sets; read = []\n"
+        "kept = rounds.content_of\n"
+        "rounds.content_of = lambda path: (read.append(path.stem), kept(path))[1]\n"
+        "from suite.config.compose import compose\n"
+        "compose(['--help']); assert read == [], read\n"
+        "from suite.common import registry\n"
+        "for name in ('ncf', 'ncf', 'ssd'): registry.load_workload(name).round_named('v0.5')\n"
+        "assert read == ['v0.5', 'rows'], read\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

@@ -1,0 +1,174 @@
+"""Rounds: a YAML file each, `rounds/NAME.yaml` below `conf/` or a folder of the user's (docs/rules.md, "To add a round").
+
+    setup_is_timed: false
+    first_epoch: 1
+    bleu_point: 0.01
+    ruleset: 4.1.0
+    phrases: {settings: "v4.1, Hyperparameters"}    # {settings} in a source; {round} is the round's name
+    rows: [every, {precision: {one_of: [fp32, bf16]}, source: "{round}, Numerical formats"}]
+    workloads:
+      resnet50:
+        sets: {reference: closed_v0.7, synthetic: reference_1gpu}
+        rows: [images, {targets: {at_targets: {top1: 0.759}}, source: "{round}, Benchmarks"}]
+
+A word among rows is a list of `rounds/shared/rows.yaml` that they take in. A row is settings with what they may be
+(`workloads.api.rules.allowed`), its source, and perhaps `when`. Read once, when it is asked for; workers, which have no YAML,
+are given what they need (`Round.figures`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workloads.api.options import nearest
+from workloads.api.rules import Round, Rule, allowed
+from workloads.api.sets import SHIPPED, content_of, folders
+from workloads.api.settings import Settings
+from workloads.api.values import Json
+
+if TYPE_CHECKING:
+    from workloads.api.workload import Workload
+
+Kinds = Mapping[str, type | tuple[type, ...]]
+_FIGURES: Kinds = {"setup_is_timed": bool, "first_epoch": int, "bleu_point": (int, float), "ruleset": str}
+_OF_FILE: Kinds = {**_FIGURES, "phrases": dict, "rows": list, "workloads": dict}
+_OF_WORKLOAD: Kinds = {
+    **{"rows": list, "sets": dict, "not_built": str},
+    **dict.fromkeys(("sets_of_frameworks", "listed_optimizers", "evaluations"), dict),
+}
+_PROFILES = ("reference", "synthetic")
+CIRCUMSTANCES = (
+    *("seed_source", "cache_clear", "repeated_share", "left_out_share"),
+    *("warm_up_samples", "first_decay_samples", "run_samples"),
+)
+"""What rows may name beside settings and options: see `Workload.deviations`."""
+
+
+def files() -> dict[str, Path]:
+    """Name to file of every round, the suite's first; none is read. Raises ValueError for a name that two files have."""
+    return _files(folders())
+
+
+@functools.cache
+def _files(in_folders: tuple[Path, ...]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for folder in in_folders:
+        for path in sorted((folder / "rounds").glob("*.yaml")):
+            if path.stem in found:
+                raise ValueError(
+                    f"{path}: there is a round {path.stem} already ({found[path.stem]}); name it otherwise"
+                )
+            found[path.stem] = path
+    return found
+
+
+def is_own(name: str) -> bool:
+    """Whether the round is a file of the user's."""
+    return name in (found := files()) and not found[name].is_relative_to(SHIPPED)
+
+
+def round_called(name: str) -> Round | None:
+    """The round as it is for a workload that no round has: its figures, without rows; None: there is no such round."""
+    path = files().get(name)
+    return None if path is None else _round(path)
+
+
+def round_of(workload: type[Workload], name: str) -> Round | None:
+    """The round as it is for a workload; None: there is none, or it has other workloads alone. Raises ValueError: file, row."""
+    found = files()
+    if name not in found:
+        return None
+    if workload.name in _content(found[name])["workloads"]:
+        return _of_workload(found[name], workload)
+    shipped = (path for path in found.values() if path.is_relative_to(SHIPPED))
+    return None if any(workload.name in _content(path)["workloads"] for path in shipped) else _round(found[name])
+
+
+@functools.cache
+def _content(path: Path) -> Mapping[str, Json]:
+    """What a file says. Raises ValueError."""
+    content = {"phrases": {}, "rows": [], "workloads": {}, **content_of(path)}
+    _check_keys(f"{path}", content, _OF_FILE, required=tuple(_FIGURES))
+    return content
+
+
+@functools.cache
+def _shared() -> Mapping[str, Json]:
+    """The rows that rounds take in, and `phrases`."""
+    return content_of(SHIPPED / "rounds" / "shared" / "rows.yaml")
+
+
+@functools.cache
+def _round(path: Path) -> Round:
+    """What a file says for every workload."""
+    return Round(path.stem, **{name: _content(path)[name] for name in _FIGURES})
+
+
+@functools.cache
+def _of_workload(path: Path, workload: type[Workload]) -> Round:
+    """The round with what a file says for the workload."""
+    content, where = _content(path), f"{path}: {workload.name}"
+    own = content["workloads"][workload.name]
+    _check_keys(where, own, _OF_WORKLOAD, required=("rows", "sets"))
+    _check_keys(f"{where}: sets", own["sets"], dict.fromkeys(_PROFILES, str), required=_PROFILES)
+    shared = {name: listed for name, listed in _shared().items() if name != "phrases"}
+    phrases = {**_shared()["phrases"], "round": path.stem, **content["phrases"]}
+    every_row = (*_all_rows(f"{path}", content["rows"], shared), *_all_rows(where, own["rows"], shared))
+    rows = tuple(rule for where, row in every_row for rule in _rules(where, row, phrases, workload))
+    listed = {name: frozenset(frameworks) for name, frameworks in own.get("listed_optimizers", {}).items()}
+    return replace(_round(path), **{**own, "rows": rows, "listed_optimizers": listed})
+
+
+def _check_keys(where: str, content: Json, kinds: Kinds, required: tuple[str, ...]) -> None:
+    """Raise ValueError for a key that there is not, one that is missing, or a value of another kind."""
+    if not isinstance(content, dict):
+        raise ValueError(f"{where}: lines of the form KEY: VALUE are needed, found {str(content)[:80]}")
+    for name, value in content.items():
+        if name not in kinds:
+            raise ValueError(
+                f"{where}: {name}: there is no such key; allowed: {', '.join(kinds)}{nearest(str(name), kinds)}"
+            )
+        if not isinstance(value, kinds[name]):
+            raise ValueError(f"{where}: {name}: {str(value)[:80]} is not what stands there; see docs/rules.md")
+    missing = [name for name in required if name not in content]
+    if missing:
+        raise ValueError(f"{where}: {missing[0]}: missing")
+
+
+def _all_rows(where: str, rows: list[Json], shared: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
+    """Where each row stands, and what it is: the rows with those of the lists that they name."""
+    for number, row in enumerate(rows, 1):
+        here = f"{where}: row {number}"
+        if not isinstance(row, str):
+            yield here, row
+        elif row in shared:
+            others = {name: listed for name, listed in shared.items() if name != row}
+            yield from _all_rows(f"{here}: {row}", shared[row], others)
+        else:
+            raise ValueError(f"{here}: {row}: no such list; allowed: {', '.join(shared)}{nearest(row, shared)}")
+
+
+def _rules(where: str, row: Json, phrases: Mapping[str, str], workload: type[Workload]) -> Iterator[Rule]:
+    """A row's rules: one for each of its keys, which is a setting or several with spaces between them."""
+    if not isinstance(row, dict) or not isinstance(row.get("source"), str) or not row["source"]:
+        raise ValueError(f"{where}: {{SETTING: ALLOWED, source: TEXT}} is needed, found {str(row)[:80]}")
+    try:
+        source = row["source"].format(**phrases)
+    except (LookupError, ValueError) as error:
+        raise ValueError(f"{where}: source: {{{error}}}: no such phrase; allowed: {', '.join(phrases)}") from None
+    known = {*(item.name for kind in (Settings, workload.Options) for item in fields(kind)), *CIRCUMSTANCES}
+    conditions = row.get("when", {})
+    for name in [*conditions, *(name for key in row if key not in ("source", "when") for name in str(key).split())]:
+        if name not in known:
+            raise ValueError(f"{where}: {name}: {workload.name} has no such setting{nearest(name, known)}")
+    try:
+        when = {name: allowed(given, workload.reference_model) for name, given in conditions.items()}
+        for key, given in row.items():
+            if key not in ("source", "when"):
+                yield Rule(tuple(key.split()), allowed(given, workload.reference_model), source, when)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
