@@ -7,8 +7,8 @@ Writes into FOLDER `run.json`, and `variables.json` with what the launcher would
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -22,15 +22,19 @@ from suite.launch.hosts import hosts_of
 
 def main() -> None:
     """Write both files."""
-    workload, framework, cores = sys.argv[1:4]
-    folder, more = Path(sys.argv[4]), sys.argv[5:]
-    words = [f"workload={workload}", f"framework={framework}", "profile=demo", "device=cpu", "seed=1"]
-    request = compose([*words, *more, f"cpu.cores_per_device={cores}", f"output={folder / 'unused'}"])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, kind in {"workload": str, "framework": str, "cores": int, "folder": Path}.items():
+        parser.add_argument(name, type=kind)
+    parser.add_argument("more", nargs="*")
+    given = parser.parse_args()
+    folder = given.folder
+    words = [f"workload={given.workload}", f"framework={given.framework}", "profile=demo", "device=cpu", "seed=1"]
+    request = compose([*words, *given.more, f"cpu.cores_per_device={given.cores}", f"output={folder / 'unused'}"])
     (job,), _ = checked_jobs(request, folder / "unused", Console(stderr=True), None)
     run = job.run(0, False)
     run.write(folder / "run.json")
     cluster = meet(hosts_of(run))
-    (command,) = registry.load_framework(framework).commands(run, "run.json", cluster, cluster.hosts[0])
+    (command,) = registry.load_framework(given.framework).commands(run, "run.json", cluster, cluster.hosts[0])
     (folder / "variables.json").write_text(json.dumps(dict(command.variables)))
 
 

@@ -8,6 +8,7 @@ and prints a JSON list: samples per second, and samples per second of processor 
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -29,7 +30,11 @@ WARM_UP_SECONDS = 0.3
 
 def main() -> None:
     """Set up, then measure whenever asked."""
-    run, seconds = read_run(Path(sys.argv[1])), float(sys.argv[2])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("seconds", type=float)
+    given = parser.parse_args()
+    run, seconds = read_run(given.run), given.seconds
     place = place_of(run, 0, 1)
     with contextlib.suppress(ImportError):  # an earlier checkout has one thread for each core
         from suite.worker.threads import with_threads

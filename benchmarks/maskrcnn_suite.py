@@ -9,10 +9,10 @@ regions, positive ones, the loss.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import resource
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -160,22 +160,31 @@ def measured(trainer: Any, batch: Batch, steps: int, eager: bool) -> dict[str, A
 
 def main() -> None:
     """Write inputs, or measure and print."""
-    framework, precision, what, path = sys.argv[1], sys.argv[3], *sys.argv[5:]
-    cores, steps = int(sys.argv[2]), int(sys.argv[4])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, kind in {
+        "framework": str,
+        "cores": int,
+        "precision": str,
+        "steps": int,
+        "what": str,
+        "path": str,
+    }.items():
+        parser.add_argument(name, type=kind)
+    given = parser.parse_args()
     os.environ.update(
         {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(free_ports(1)[0]), "MASTER_ADDR": "127.0.0.1"}
     )
-    place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=cores)
-    made = workload(framework, cores, precision)
+    place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=given.cores)
+    made = workload(given.framework, given.cores, given.precision)
     batch = batch_of(made, place)
-    if what == "inputs":
-        write_inputs(made, batch, path)
-        print(json.dumps({"written": path}))
+    if given.what == "inputs":
+        write_inputs(made, batch, given.path)
+        print(json.dumps({"written": given.path}))
         return
-    trainer = load_trainer("maskrcnn", framework)(made, place)
+    trainer = load_trainer("maskrcnn", given.framework)(made, place)
     trainer.setup(made.initial_weights(1), warm_up=False)
     trainer.train([[batch]], 0)
-    print(json.dumps(measured(trainer, batch, steps, framework == "pytorch")))
+    print(json.dumps(measured(trainer, batch, given.steps, given.framework == "pytorch")))
     trainer.close()
 
 

@@ -4,11 +4,18 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[2]
-COMMAND = re.compile(r"^\s*python (?:-m (?P<module>benchmarks\.[\w.]+)|(?P<script>benchmarks/\w+\.py))", re.MULTILINE)
-NEED_A_FRAMEWORK = {"benchmarks.gpu.right", "benchmarks.gpu.why"}
+import pytest
+
+from suite.common.registry import load_framework
+from suite.environments.environment import resolve
+from tests.helpers import PROJECT
+
+SCRIPTS = [*(PROJECT / "benchmarks").glob("*.py"), *(PROJECT / "benchmarks" / "gpu").glob("*.py")]
+COMMAND = re.compile(
+    r"^\s*python (?:-m (?P<module>benchmarks\.[\w.]+)|(?:benchmarks/)?(?P<script>\w+\.py))", re.MULTILINE
+)
+NEED_PYTORCH = {"benchmarks.gpu.right", "benchmarks.gpu.why"}
 STARTS = """
 import contextlib, io, json, runpy, sys
 project, commands = json.loads(sys.argv[1])
@@ -40,15 +47,35 @@ print(json.dumps(failed))
 
 def commands():
     """What the first lines of the benchmarks say to type: `benchmarks/x.py`, or `benchmarks.x` after `-m`."""
-    texts = [path.read_text(encoding="utf-8") for path in (PROJECT / "benchmarks").rglob("*.py")]
+    texts = [path.read_text(encoding="utf-8") for path in SCRIPTS]
     docs = [text.split('"""')[1] for text in texts if text.startswith('"""')]
     found = [match for doc in docs for match in COMMAND.finditer(doc)]
-    return sorted({match["module"] or match["script"] for match in found} - NEED_A_FRAMEWORK)
+    return {match["module"] or f"benchmarks/{match['script']}" for match in found}
+
+
+def started(commands, python, folder):
+    """A command that did not print its help, to what it did."""
+    command = [*python, "-E", "-c", STARTS, json.dumps([str(PROJECT), sorted(commands)])]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def test_each_script_says_how_it_is_started():
+    """But for the plain loops in benchmarks/bare, which import nothing of the suite and take what their callers give."""
+    ran = {
+        path.relative_to(PROJECT) for path in SCRIPTS if '__name__ == "__main__"' in path.read_text(encoding="utf-8")
+    }
+    names = {path: ".".join(path.with_suffix("").parts).removesuffix(".__main__") for path in ran}
+    assert len(ran) > 25
+    assert [path for path, name in names.items() if not {str(path), name} & commands()] == []
 
 
 def test_each_benchmark_starts_as_its_first_lines_say(tmp_path):
-    started = commands()
-    assert {"benchmarks/gnmt_step.py", "benchmarks/image_feeding.py", "benchmarks.two_machines"} <= set(started)
-    command = [sys.executable, "-E", "-c", STARTS, json.dumps([str(PROJECT), started])]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
-    assert (ended.returncode, json.loads(ended.stdout or "null")) == (0, {}), ended.stderr
+    assert started(commands() - NEED_PYTORCH, [sys.executable], tmp_path) == {}
+
+
+@pytest.mark.framework
+def test_those_of_pytorch_start_in_its_environment(tmp_path):
+    environment = resolve({"name": "auto"}, load_framework("pytorch").environments["cpu"])
+    assert started(NEED_PYTORCH, environment.command(), tmp_path) == {}

@@ -24,7 +24,7 @@ from suite.results.identity import (
 )
 from suite.results.names import UNKNOWN_ROUND, workload_name
 from suite.results.ratios import SIGNIFICANCE, permutation_test, ratio, ratio_text
-from suite.results.scores import find_published, labels, result_rows
+from suite.results.scores import failures, find_published, labels, result_rows
 from suite.results.table import table
 from suite.results.targets import same_targets
 from suite.results.text import clean, devices_text
@@ -268,7 +268,8 @@ def _sections(
         for line in shown
     )
     below = [f"{line['quantity']}: {line['verdict']}" for line in shown[1:] if (line["p"] or 1) < SIGNIFICANCE]
-    if len(shown) >= 3 and any(ratio_text(line["ratio"]) != "1.00" for line in shown[:3]):
+    scored = all(failures(one)[1] for one in (row, other))
+    if scored and len(shown) >= 3 and any(ratio_text(line["ratio"]) != "1.00" for line in shown[:3]):
         below.append(f"{one} against {two}, as measured: {ratio(other, row, intervals=False).words}")
     refused = ((line["verdict"], line["quantity"]) for line in lines if line["kind"] == "refused")
     return [first, Section(table=without_empty(ratios), below=(*below, *_by_reason(refused, "not compared: ")))]

@@ -116,6 +116,14 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     assert "process 0: out of memory" in found.text
 
 
+def test_a_run_on_a_busy_machine_says_so_among_all_runs(tmp_path):
+    for index, busy in enumerate(([], ["others took 48 % of its cores"])):
+        write_run(tmp_path / "logs", "ncf-1", index, start=10**6 * index, condition={"busy": busy})
+    listed = page(tmp_path / "logs", tmp_path).source.partition(">All runs</h2>")[2]
+    quiet, busy = re.findall(r"<summary>(.*?)</summary>", listed, re.DOTALL)
+    assert ("busy" in quiet, "busy machine: others took 48 % of its cores" in busy) == (False, True)
+
+
 def test_what_was_not_measured_has_no_section(tmp_path):
     write_run(tmp_path / "logs", "ncf-1")
     found = page(tmp_path / "logs", tmp_path)

@@ -198,9 +198,11 @@ def test_failed_runs_stand_in_the_sentence_and_without_a_score_nothing_is_better
     runs(tmp_path / "b", [10.5, 10.6, 10.7, 10.8, 10.9], **own)
     for index in range(failed):
         write_run(tmp_path / "b", "job", 5 + index, qualities=(0.1, 0.2), start=9000 * (1 + index), **own)
-    time = ratios(two(tmp_path / "a", tmp_path / "b"))[TIME]
+    view = two(tmp_path / "a", tmp_path / "b")
+    time = ratios(view)[TIME]
     assert time.verdict.endswith(verdict)
     assert (time.runs_theirs, time.failed_theirs, time.ratio < 1) == (5, failed, True)
+    assert ("times slower" in page(view)) == ("official score" not in verdict)  # nor in what the ratio is made of
 
 
 def test_of_several_candidates_the_usual_one_has_words_too(tmp_path):

@@ -14,7 +14,7 @@ from suite.results.scores import result_rows
 from suite.results.table import table
 from suite.results.views.advise import advise
 from suite.results.views.baseline import baseline_section
-from suite.results.views.compare import compare, logs_side
+from suite.results.views.compare import compare, logs_side, published_side
 from suite.results.views.published import published_list
 from suite.results.views.report import report
 from suite.results.views.tables import tables
@@ -164,8 +164,20 @@ def test_of_a_folder_of_a_submission_all_say_what_is_published_of_it(tmp_path_fa
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "SHIPPED", published(folder, drawn))  # alone: 4,000 lines are not read for each example
         (listed,) = lines(published_list({"round": "v9.9"}).data)
-    # a set is complete as it is published
-    assert listed.minutes == pytest.approx(expected / 60, abs=1e-6) or len(drawn) != 5
+        side = logs_side([folder], "ours")
+        compared = lines(compare(side, published_side("v9.9/Somebody/box"), ()).data)
+    # a set is complete as it is published, whatever the number of its runs
+    official = mean(seconds, slowest_failed=failed == 1)
+    assert listed.minutes == pytest.approx(official / 60, abs=1e-6)
+    (time,) = [row for row in compared if row.quantity == "time to target"]
+    assert (time.kind, time.ours_value, time.theirs_value) == (
+        "ratio",
+        pytest.approx(expected),
+        pytest.approx(official),
+    )
+    assert (time.runs_ours, time.runs_theirs) == (len(seconds), len(seconds))
+    assert (time.failed_ours or 0, time.failed_theirs or 0) == (failed, failed)
+    assert official != expected or "faster" not in time.verdict
 
 
 def published(folder, drawn):
