@@ -193,7 +193,7 @@ def allowed(given: Json, model: Mapping[str, Json]) -> Allowed:
     kind, first = next(iter(given.items()), ("", None))
     if kind not in _KINDS:
         raise ValueError(
-            f"{kind}: there is no such kind; allowed: {', '.join((*_WITHOUT, *_KINDS))}{nearest(kind, _KINDS)}"
+            f"{kind}: there is no such kind; allowed: {', '.join((*_WITHOUT, *_KINDS))}{nearest(str(kind), _KINDS)}"
         )
     function, form = _KINDS[kind]
     fits, words = _ARGUMENTS[form]
