@@ -11,7 +11,7 @@ from pathlib import Path
 from suite.common.job_name import is_in_name, named
 from suite.common.run_folder import safe_name
 from suite.compliance.check import check_file
-from suite.compliance.rulesets import DEFAULT, ruleset_of
+from suite.compliance.rulesets import DEFAULT
 from suite.machine.visible import NULL_DEVICE
 from suite.packaging.layout import failed_allowed, validated_benchmark
 from suite.packaging.same_setup import difference, repeated
@@ -21,6 +21,7 @@ from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
 from suite.results.targets import RUNS_REQUIRED
 from suite.results.text import clean
+from workloads.api import round_called
 
 _TARGET_KEYS = ("eval_accuracy", "run_stop")
 """Keys that the checker complains about in a run that missed the target."""
@@ -53,8 +54,10 @@ def choose_runs(runs: Sequence[Run], explanation: str = "") -> list[ChosenRuns]:
     for record in records:
         benchmarks.setdefault(validated_benchmark(record.benchmark), []).append(record)
     for name, found in benchmarks.items():
-        ours = (record for record in found if record.settings.profile)
-        others = sorted({record.settings.rules for record in ours if ruleset_of(record) != DEFAULT})
+        rounds = {
+            record.settings.rules: round_called(record.settings.rules) for record in found if record.settings.profile
+        }
+        others = sorted(name for name, one in rounds.items() if one is None or one.ruleset != DEFAULT)
         if name != "ncf" and others:
             raise ValueError(
                 f"{name}: runs of rules={clean(others[0], 40)} cannot be packaged: the package checker of ruleset 0.7.0 has "

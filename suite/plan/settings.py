@@ -153,7 +153,7 @@ def _precision(
     if precision == "auto":
         closed = [row.allowed for row in workload.round_named(rules).rows if "precision" in row.names]
         usable = [one for one in workload.gpu_precisions if one in allowed and least >= FIRST_WITH[one]]
-        offered = [one for one in usable if all(allows.allows(one, {}) for allows in closed)]
+        offered = [one for one in usable if all(allows.holds(one, {}) for allows in closed)]
         return offered[0] if device == "cuda" and offered else "fp32"
     if precision not in allowed:
         raise Impossible(str(not_allowed(f"precision (for {workload.name} in {framework.name})", precision, allowed)))

@@ -115,6 +115,8 @@ def _of_workload(path: Path, workload: type[Workload]) -> Round:
     own = content["workloads"][workload.name]
     _check_keys(where, own, _OF_WORKLOAD, required=("rows", "sets"))
     _check_keys(f"{where}: sets", own["sets"], dict.fromkeys(_PROFILES, str), required=_PROFILES)
+    for key in ("listed_optimizers", "evaluations"):
+        _check_keys(f"{where}: {key}", own.get(key, {}), dict.fromkeys(own.get(key, {}), list), ())
     shared = {name: listed for name, listed in _shared().items() if name != "phrases"}
     phrases = {**_shared()["phrases"], "round": path.stem, **content["phrases"]}
     every_row = (*_all_rows(f"{path}", content["rows"], shared), *_all_rows(where, own["rows"], shared))
@@ -154,7 +156,8 @@ def _all_rows(where: str, rows: list[Json], shared: Mapping[str, Json]) -> Itera
 
 def _rules(where: str, row: Json, phrases: Mapping[str, str], workload: type[Workload]) -> Iterator[Rule]:
     """A row's rules: one for each of its keys, which is a setting or several with spaces between them."""
-    if not isinstance(row, dict) or not isinstance(row.get("source"), str) or not row["source"]:
+    is_row = isinstance(row, dict) and isinstance(row.get("source"), str) and isinstance(row.get("when", {}), dict)
+    if not is_row or not row["source"]:
         raise ValueError(f"{where}: {{SETTING: ALLOWED, source: TEXT}} is needed, found {str(row)[:80]}")
     try:
         source = row["source"].format(**phrases)

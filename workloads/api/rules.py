@@ -54,6 +54,13 @@ class Allowed:
     def __str__(self) -> str:
         return self.text
 
+    def holds(self, value: Json, values: Values) -> bool:
+        """Whether it allows the value; no where it cannot be asked: a row of the user's wants a multiple of a text."""
+        try:
+            return self.allows(value, values)
+        except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError):
+            return False
+
 
 ANY = Allowed("any", lambda value, values: True)
 
@@ -193,7 +200,7 @@ def allowed(given: Json, model: Mapping[str, Json]) -> Allowed:
     kind, first = next(iter(given.items()), ("", None))
     if kind not in _KINDS:
         raise ValueError(
-            f"{kind}: there is no such kind; allowed: {', '.join((*_WITHOUT, *_KINDS))}{nearest(kind, _KINDS)}"
+            f"{kind}: there is no such kind; allowed: {', '.join((*_WITHOUT, *_KINDS))}{nearest(str(kind), _KINDS)}"
         )
     function, form = _KINDS[kind]
     fits, words = _ARGUMENTS[form]
@@ -220,7 +227,7 @@ class Rule:
 
     def applies(self, values: Values) -> bool:
         """True if every condition holds."""
-        return all(allowed.allows(values[name], values) for name, allowed in self.when.items())
+        return all(allowed.holds(values.get(name), values) for name, allowed in self.when.items())
 
 
 @dataclass(frozen=True)
@@ -296,7 +303,7 @@ def deviations(rows: Sequence[Rule], values: Values, judged: Iterable[str]) -> l
     phrases = []
     for name in judged:
         applying = [row for row in rows if name in row.names and row.applies(values)]
-        if not any(row.allowed.allows(values[name], values) for row in applying):
+        if not any(row.allowed.holds(values[name], values) for row in applying):
             phrases.append(_phrase(name, values[name], [row.allowed for row in applying]))
     return phrases
 

@@ -21,8 +21,6 @@ DEMO_MODEL: Mapping[str, Json] = {
     "longest_translation": 80,
 }  # fmt: skip
 """The same code, smaller (docs/demos.md). 0.28 = 0.1 · √(1,024 / 128): each sum varies as much as in the reference."""
-BEAM_WIDTH = 5
-"""Reference train.py; what `TranslationOptions` has, too."""
 
 
 @dataclass(frozen=True, kw_only=True)

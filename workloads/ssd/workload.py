@@ -114,12 +114,12 @@ class SSD(DetectionWorkload):
         interval = self.options.evaluation_interval_epochs
         if interval:
             return (epoch * self.steps_per_epoch for epoch in itertools.count(interval, interval))
-        asked = self.round.evaluations
-        if iterations := asked.get("iterations_of_32"):
+        iterations, epochs = (self.round.evaluations.get(unit, ()) for unit in ("iterations_of_32", "epochs"))
+        if len(iterations) > 1:
             return (self._step_of(iteration) + 1 for iteration in _continued(iterations))
-        if epochs := asked.get("epochs"):
+        if len(epochs) > 1:
             return (epoch * self.steps_per_epoch for epoch in _continued(epochs))
-        raise ValueError(f"rules={self.settings.rules}: the round names no `evaluations`, which the set leaves to it")
+        raise ValueError(f"rules={self.settings.rules}: its file names no `evaluations`, which the set leaves to it")
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """SGD decays every parameter, batch norm and biases included (reference train.py)."""

@@ -16,8 +16,6 @@ REFERENCE_MODEL: Mapping[str, Json] = {
 """Reference model_params.py, TransformerBigParams. `extra_length`: tokens of a translation beyond those of its source."""
 DEMO_MODEL: Mapping[str, Json] = {"hidden": 128, "feed_forward": 512, "layers": 2, "heads": 4, "extra_length": 50}
 """The same code, smaller (docs/demos.md)."""
-BEAM_WIDTH = 4
-"""Reference model_params.py."""
 SIZES = ("hidden", "feed_forward", "layers", "heads")
 
 
@@ -26,7 +24,7 @@ class TransformerOptions(TranslationOptions):
     """`workload.*`. A batch counts padded tokens of a pair's longer side."""
 
     name: str = "transformer"
-    beam_width: int = option(BEAM_WIDTH, "hypotheses of the beam search", minimum=1)
+    beam_width: int = option(4, "hypotheses of the beam search", minimum=1)  # reference model_params.py
     learning_rate: float = hyperparameter("highest rate, at the end of the warm-up", minimum=0.0)
     warmup_steps: int = hyperparameter(
         "steps of linear warm-up; then the rate falls with the root of the step", minimum=0

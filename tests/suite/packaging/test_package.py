@@ -236,6 +236,9 @@ REFUSED = {
     "two precisions": (two_runs(precision="tf32"), "precision: fp32 in .*, tf32 in .*package them separately"),
     "closed with deviations": (lambda logs: resnet_runs(logs, deviations=["a rate of one's own"]),
      "fails the rules .*submission_division: a rate of one's own, needed"),
+    "round v0.5": (lambda logs: resnet_runs(logs, rules="v0.5"), "resnet: runs of rules=v0.5 cannot be packaged"),
+    "a round of one's own": (lambda logs: resnet_runs(logs, rules="v4", ruleset="0.7.0"),
+     "resnet: runs of rules=v4 cannot be packaged"),
     "another rate": (
         lambda logs: derived(log_set(logs, "resnet")[3], logs / "result_3.txt", 1, 5, sgd_opt_base_learning_rate=9.9),
         "sgd_opt_base_learning_rate: 6 in .*, 9.9 in .*result_3.txt",

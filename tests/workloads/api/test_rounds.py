@@ -93,6 +93,8 @@ def test_a_workload_that_it_does_not_name_is_refused_unless_no_round_has_it(own)
         ("optimizer: sgd", "optimiser: sgd", "resnet50: row 3: optimiser: resnet50 has no such setting"),
         (", source: closed_resnet.yaml", "", "resnet50: row 2: {SETTING: ALLOWED, source: TEXT} is needed"),
         ("{round}, closed", "{nvidia}, closed", "resnet50: row 3: source: {'nvidia'}: no such phrase; allowed: peak"),
+        ("    rows:", "    listed_optimizers: {sgd: x}\n    rows:", "resnet50: listed_optimizers: sgd: x is not what"),
+        ("when: {optimizer: sgd}", "when: [sgd]", "resnet50: row 3: {SETTING: ALLOWED, source: TEXT} is needed"),
         ("{each_once: ", "{each: ", "row 1: every: row 9: source: {'each_once'}: no such phrase"),
         ("rows: [every]", "rows: [", "line"),
     ],

@@ -77,6 +77,15 @@ def test_rows_are_alternatives_where_they_apply():
     assert found(0.05, "sgd") == ["rate 0.05, not 0.1 · k or 0.03"]
 
 
+def test_a_row_that_cannot_be_asked_allows_nothing():
+    rows = (row("kind", {"multiple": 0.1}), row("rate", {"at_least": "nothing"}), row("rate", {"stretched": [0]}))
+    values = {"kind": "sgd", "rate": 1}
+    assert deviations(rows, values, values) == [
+        "kind sgd, not 0.1 · k",
+        "rate 1, not nothing or more or [0] · (1 + k/10)",
+    ]
+
+
 def test_phrases_name_what_differs():
     said = {"model": "reference_model", "targets": {"at_targets": {"top1": 0.759}}, "cache_clear": True}
     rows = [row(name, one) for name, one in {**said, "unit": "epochs", "rate": "any"}.items()]

@@ -10,8 +10,10 @@ import pytest
 from suite.compliance.check import check_file
 from tests.workloads import synthetic
 from workloads.api import Facts, LossScaling, ParameterRule
-from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, TARGETS, with_shapes
+from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, with_shapes
 from workloads.maskrcnn.workload import MaskRCNN
+
+TARGETS = MaskRCNN.round_named("v0.7").targets
 
 LOGS = Path(__file__).resolve().parents[2] / "data" / "logs"
 COCO = Facts(117_266, 5_000, {"classes": 80, "objects_per_image_most": 63}, "published")
