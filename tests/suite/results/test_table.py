@@ -5,6 +5,7 @@ import math
 import shutil
 import subprocess
 import sys
+import textwrap
 from dataclasses import fields
 
 import pandas as pd
@@ -111,7 +112,8 @@ def test_a_column_is_added_in_one_place(logs, tmp_path):
     page = (PROJECT / "docs" / "results.md").read_text().partition("## To add a column")[2]
     columns = tmp_path / "suite" / "results" / "columns.py"
     before, eval_loss, after = columns.read_text().partition("    eval_loss: float | None =")
-    columns.write_text(f"{before}{page.split('```')[1].removeprefix('python')[1:]}{eval_loss}{after}")
+    field = textwrap.indent(page.split("```")[1].removeprefix("python"), "    ")
+    columns.write_text(f"{before}{field}{eval_loss}{after}")
     write_run(logs / "good", "study", start=9, study="own", study_cell=["gpus=1"])
     plan = {"study": "own", "cells": [], "table": {"columns": ["twice", "× 2"]}}
     (logs / "good" / "study-own.json").write_text(json.dumps(plan))
