@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -52,6 +52,14 @@ def having(rows: Iterable[_Thing], *names: str) -> list[_Thing]:
 def known(rows: Iterable[Any], name: str) -> list[Any]:
     """The values of a column that are known."""
     return [getattr(row, name) for row in having(rows, name)]
+
+
+def grouped(things: Iterable[_Thing], kind: Callable[[_Thing], Hashable]) -> dict[Any, list[_Thing]]:
+    """The things of each kind, in the order in which they are met."""
+    by_kind: dict[Any, list[_Thing]] = {}
+    for thing in things:
+        by_kind.setdefault(kind(thing), []).append(thing)
+    return by_kind
 
 
 def mean(rows: Iterable[Any], name: str) -> float | None:

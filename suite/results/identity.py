@@ -204,6 +204,14 @@ def _usual(values: Sequence[str]) -> str | None:
     return usual if most > max([1, *(count for _, count in others)]) else None
 
 
+def named_apart(
+    rows: Sequence[Row], names: Sequence[str], shown: Sequence[str] = (), *aside: str, fewest: bool = False
+) -> list[str]:
+    """Each row's name, and in what the rows of one name differ, columns that are `shown` and what differs `aside` left out."""
+    words = distinguishing_words(rows, names, shown, aside, fewest)
+    return [", ".join(filter(None, both)) for both in zip(names, words, strict=True)]
+
+
 def distinguishing_words(
     rows: Iterable[Row],
     groups: Sequence[Hashable],

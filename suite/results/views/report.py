@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import OURS, REPORTED, Result, rows
-from suite.results.identity import HYPERPARAMETERS, distinguishing_words, facts, label, usual_words, value_text
+from suite.results.columns import OURS, REPORTED, Result, grouped, rows
+from suite.results.identity import (
+    HYPERPARAMETERS,
+    distinguishing_words,
+    facts,
+    label,
+    named_apart,
+    usual_words,
+    value_text,
+)
 from suite.results.logs.record import RunSettings
 from suite.results.names import data_text, workload_name
 from suite.results.price import Prices
@@ -17,7 +25,7 @@ from suite.results.views.all_reduce import all_reduce_sections
 from suite.results.views.baseline import Baseline, baseline_section
 from suite.results.views.headlines import mean_text
 from suite.results.views.overview import division, hardness, order_of, overview, several_nodes
-from suite.results.views.section import Section, View, frame_of, grouped, named_apart, without_empty
+from suite.results.views.section import Section, View, frame_of, without_empty
 from suite.results.views.study import sections as studies
 
 if TYPE_CHECKING:
