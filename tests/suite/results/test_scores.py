@@ -168,15 +168,6 @@ def test_every_pair_of_device_counts():
     assert sorted(found.after.devices for found in speedups(results).values()) == [2, 4, 8]
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [{"workload": "ssd"}, {"clock": "v0.7"}, {"precision": "bf16"}, {"targets": {"a": 1}}, {"profile": "reference"}],
-)
-def test_families_never_meet(changed):
-    results = [make_result(1), make_result(4, **changed)]
-    assert (counts(results), len(families(results))) == ([], 2)
-
-
 def test_several_settings_on_as_many_devices_pair_with_their_like():
     one, two = ([make_result(n, [(100.0 * r, 10.0)], hyperparameters={RATE: r}) for r in (n, n + 1)] for n in (1, 2))
     (pair,) = pairs(one + two)

@@ -49,18 +49,6 @@ def test_the_articles_own_tables():
     assert "4.76 printed, 4.68 by its own tables" in document(view)
 
 
-def test_factors_multiply_and_intervals_hold_the_speedup(tmp_path):
-    _, found = halves(tables(measured([sweep(tmp_path, runs=4)]), with_article=True))
-    assert len(found) == 3 + 18
-    assert (found["speedup"] == found["throughput"] * found["efficiency"]).all()
-    ours = found[found["profile"] == "demo"]
-    assert ours["places"].to_list() == ["1 → 2", "1 → 4", "2 → 4"]
-    assert ours["speedup"].to_list() == pytest.approx([2.0, 3.0, 1.5])
-    assert ours["scaling_efficiency"].to_list() == pytest.approx([2 / 3, 0.5, 0.75])
-    assert (ours["interval_low"] < ours["speedup"]).all()
-    assert (ours["speedup"] < ours["interval_high"]).all()
-
-
 def test_families_that_differ_in_a_setting_share_a_table(tmp_path):
     for target in (0.5, 0.6):
         sweep(tmp_path / str(target), counts=(1, 2), targets={"hr_at_10": target})
