@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from suite.results.columns import AnyResult, Result, grouped
+from suite.results.columns import AnyResult, Result
+from suite.results.combine import grouped
 from suite.results.identity import HYPERPARAMETERS, OF_SIZE_LOGGED, differences_text, key
 from suite.results.scores import counted_runs, figure, first_converged
 from suite.results.text import devices_text, placed_text

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite.common.registry import not_allowed
-from suite.results.columns import BUSY, COLUMNS, Result, Row, RunRow, condition_text, first, frame, known, mean, rows
+from suite.results.columns import BUSY, COLUMNS, Result, Row, RunRow, condition_text, frame, rows
+from suite.results.combine import first, known, mean
 from suite.results.identity import (
     HYPERPARAMETERS,
     differences,

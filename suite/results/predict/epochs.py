@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from suite.results.columns import Result, grouped
+from suite.results.columns import Result
+from suite.results.combine import grouped
 from suite.results.targets import OFFICIAL_TARGETS, same_targets
 
 RCP = "RCP"

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from suite.results.columns import Result, grouped
-from suite.results.fits import LinkFit, fit_link
+from suite.results.columns import Result
+from suite.results.combine import grouped
+from suite.results.predict.fits import LinkFit, fit_link
 from workloads.api import GradientTraffic
 from workloads.api.yaml_files import read_yaml
 

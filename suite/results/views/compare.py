@@ -10,7 +10,8 @@ from typing import Any
 
 from suite.common.registry import not_allowed
 from suite.machine.visible import NULL_DEVICE
-from suite.results.columns import Result, RunRow, grouped
+from suite.results.columns import Result, RunRow
+from suite.results.combine import grouped
 from suite.results.identity import (
     EPOCHS,
     HYPERPARAMETERS,

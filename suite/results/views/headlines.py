@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suite.results.columns import Result, grouped
+from suite.results.columns import Result
+from suite.results.combine import grouped
 from suite.results.identity import distinguishing_words
 from suite.results.names import short_title, workload_name
 from suite.results.price import Prices

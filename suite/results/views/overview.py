@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from suite.results.columns import AnyResult, Result, grouped
+from suite.results.columns import AnyResult, Result
+from suite.results.combine import grouped
 from suite.results.identity import distinguishing_words, label, value_text
 from suite.results.names import UNKNOWN_ROUND, accelerator_name
 from suite.results.price import Prices

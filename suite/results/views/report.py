@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import OURS, REPORTED, Result, grouped, rows
+from suite.results.columns import OURS, REPORTED, Result, rows
+from suite.results.combine import grouped
 from suite.results.identity import (
     HYPERPARAMETERS,
     distinguishing_words,

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import Result, Sized, known, records, sized
+from suite.results.columns import Result, Sized, records, sized
+from suite.results.combine import known
 from suite.results.identity import named_apart
 from suite.results.predict import law
 from suite.results.predict.epochs import RCP, epochs_at

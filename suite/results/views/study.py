@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite.common.run_folder import STUDY_FILES
-from suite.results.columns import Result, RunRow, grouped, rows
-from suite.results.fits import StepFit, fit_steps
+from suite.results.columns import Result, RunRow, rows
+from suite.results.combine import grouped
 from suite.results.identity import own_words
 from suite.results.logs.recorded_telemetry import json_object
+from suite.results.predict.fits import StepFit, fit_steps
 from suite.results.price import Prices
 from suite.results.scores import results_of, shared_labels
 from suite.results.text import clean, shortened

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from suite.results.columns import Result, kind_of, own_fields, share_of, timed
-from suite.results.fits import fit_link
+from suite.results.columns import Result, kind_of, own_fields, timed
+from suite.results.combine import share_of
 from suite.results.identity import heading
 from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
 from suite.results.logs.events import number
+from suite.results.predict.fits import fit_link
 from suite.results.price import Prices, cost_of
 from suite.results.published import ARTICLE
 from suite.results.ratios import place, ratio

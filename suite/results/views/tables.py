@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from suite.results.columns import Result, Timed, grouped, timed
+from suite.results.columns import Result, Timed, timed
+from suite.results.combine import grouped
 from suite.results.identity import distinguishing_words, own_words
 from suite.results.published import ARTICLE, csv_rows
 from suite.results.ratios import chains, families, ratio

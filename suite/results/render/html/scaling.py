@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from suite.results.columns import Result, Timed, grouped, records, timed
+from suite.results.columns import Result, Timed, records, timed
+from suite.results.combine import grouped
 from suite.results.names import accelerator_name, short_title
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
