@@ -24,9 +24,9 @@ from pathlib import Path
 from measuring import children_cpu_seconds, run_suite, show
 
 from suite.machine.devices import cpu_cores
-from suite.results.fits import LinkFit, fit_link
 from suite.results.logs.reader import read
 from suite.results.logs.record import RunRecord
+from suite.results.predict.fits import LinkFit, fit_link
 from suite.results.predict.step import fit_step, step_time
 from suite.results.predict.systems import Interconnect, System
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     text = "folder with runs (searched below), or a log; two of them are compared with each other; or the name of published "
     add(parser, "logs LOGS", f"{text}results, such as dgx1-article", nargs="+", type=Path)
     other = parser.add_mutually_exclusive_group()
-    text = "published results, such as v0.5/NVIDIA/dgx1 or dgx1-article (suite published list has all); "
-    add(
-        other,
-        "--to ROUND/SUBMITTER/SYSTEM",
-        f"{text}an existing path that is no published result is taken as --to-logs",
-    )
+    text = "published results, such as v0.5/NVIDIA/dgx1 or dgx1-article (suite published list has all)"
+    add(other, "--to ROUND/SUBMITTER/SYSTEM", text)
     add(other, "--to-logs OTHER", "another set of runs", nargs="+", type=Path)
     add(parser, "--workload NAME,…", "only these workloads", default="")
     add(parser, "--profile NAME", "only runs of this profile, where LOGS hold several")
@@ -52,20 +49,14 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
                 f"{len(logs)} folders: which against which? type suite compare {logs[0]} {logs[1]}, or name the others of the "
                 f"second side after --to-logs: suite compare {logs[0]} --to-logs {' '.join(map(str, logs[1:]))}"
             )
-        to, option = (None, "LOGS") if logs[1].exists() else (str(logs[1]), option)
-        logs, other = logs[:1], [logs[1]] if to is None else None
-    theirs = None
-    if to is not None:
-        try:
-            theirs = published_side(to, workloads=workloads)
-        except ValueError:
-            if not Path(to).exists():
-                raise
-            other, option = [Path(to)], "--to"
+        to, other, option = (None, logs[1:], "LOGS") if logs[1].exists() else (str(logs[1]), None, option)
+        logs = logs[:1]
     if other:
-        ours = logs_side(logs, "A", args.profile, workloads)
-        return ours, logs_side(other, "B", args.profile, workloads, option)
-    if theirs is not None and args.profile is None and len(logs) == 1 and not logs[0].exists():
+        return logs_side(logs, "A", args.profile, workloads), logs_side(other, "B", args.profile, workloads, option)
+    if to is None:
+        return logs_side(logs, "ours", args.profile, workloads), None
+    theirs = published_side(to, workloads=workloads)
+    if args.profile is None and len(logs) == 1 and not logs[0].exists():
         with contextlib.suppress(ValueError):  # no such name: the missing folder is the mistake
-            return published_side(str(logs[0]), "A", workloads), published_side(to or "", "B", workloads)
+            return published_side(str(logs[0]), "A", workloads), replace(theirs, name="B")
     return logs_side(logs, "ours", args.profile, workloads), theirs

@@ -1,6 +1,7 @@
 """What a run and a result hold: the fields of `RunRow` and `Result`, and how a run becomes a row.
 
-A column is added here and nowhere else: a field says what it holds, how a run has it, and what a result makes of its runs.
+A column is added here and nowhere else: a field says what it holds, how a run has it, what a result makes of its runs, what it
+is called and whether reports show it (docs/results.md#to-add-a-column).
 Times and counts are in the unit that the name says, and None where a log does not tell.
 """
 
@@ -14,6 +15,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from suite.results.combine import Combine, first, having, known, largest, mean, over_steps, share_of, total
 from suite.results.logs.all_reduce import AllReduceTime
 from suite.results.logs.collect import Run
 from suite.results.logs.events import number
@@ -33,66 +35,8 @@ TYPES = {"text": "object", "number": "float64", "count": "Int64", "flag": "bool"
 """Kind of a column to its type in a table."""
 _KINDS = {"str": "text", "float | None": "number", "int": "count", "int | None": "count", "bool": "flag"}
 """Type of a field to the kind of its column; that of any other is `object`."""
-_Thing = TypeVar("_Thing")
 Value = Callable[[Run, RunRecord], Any]
 """What a run has of a column, from the run and its log."""
-Combine = Callable[[Sequence[Any], str], Any]
-"""What a result has of a column, from the rows of its runs and the column's name."""
-
-
-# --- how the figures of several runs become one -------------------------------------------------------------------------
-
-
-def having(rows: Iterable[_Thing], *names: str) -> list[_Thing]:
-    """Those of which all these values are known."""
-    return [row for row in rows if all(getattr(row, name) is not None for name in names)]
-
-
-def known(rows: Iterable[Any], name: str) -> list[Any]:
-    """The values of a column that are known."""
-    return [getattr(row, name) for row in having(rows, name)]
-
-
-def mean(rows: Iterable[Any], name: str) -> float | None:
-    """Mean of what is known."""
-    values = known(rows, name)
-    return statistics.fmean(values) if values else None
-
-
-def total(rows: Iterable[Any], name: str) -> float | None:
-    """Sum of what is known; None also of numbers in a log whose sum no number holds."""
-    values = known(rows, name)
-    try:
-        return math.fsum(values) if values else None
-    except OverflowError:
-        return None
-
-
-def over_steps(rows: Sequence[Any], name: str) -> float | None:
-    """Mean over the steps of all runs."""
-    weighted = [(getattr(row, name), row.steps or 1) for row in having(rows, name)]
-    return math.fsum(one * steps for one, steps in weighted) / sum(steps for _, steps in weighted) if weighted else None
-
-
-def largest(rows: Iterable[Any], name: str) -> float | None:
-    """The largest value."""
-    return max(known(rows, name), default=None)
-
-
-def first(rows: Iterable[Any], name: str) -> Any:
-    """The first known value."""
-    return next(iter(known(rows, name)), None)
-
-
-def share_of(above: str, below: Sequence[str]) -> Combine:
-    """Sum of a column over the sum of others, of the runs that have them all."""
-
-    def combined(rows: Sequence[Any], _: str) -> float | None:
-        whole = having(rows, above, *below)
-        base = math.fsum(getattr(row, name) for row in whole for name in below)
-        return math.fsum(getattr(row, above) for row in whole) / base if base > 0 else None
-
-    return combined
 
 
 BUSY, QUIET = "busy machine", "not busy"
@@ -192,6 +136,10 @@ def _hyperparameters(run: Run, log: RunRecord) -> dict[str, Any]:
     return {name: value for name, value in log.hyperparameters.items() if name not in BOOKKEEPING}
 
 
+def _no_value(run: Run, log: RunRecord) -> None:
+    """Of what the published files alone have."""
+
+
 def _is_ours(run: Run) -> bool:
     return run.settings is None or bool(run.settings.profile)
 
@@ -216,17 +164,22 @@ class Column:
     """What a field of a row says: its text for the documentation, how a run has it, and what a result makes of its runs'."""
 
     text: str
-    value: Value
+    value: Value | None
+    """None: results alone have it, by their score."""
     combine: Combine | None = None
     """None: a result does not have it, or its runs agree in it."""
     shown: bool = True
     """False: an object of the program, which no file holds."""
     kind: str = ""
     """One of TYPES; empty: that of the field's type."""
+    heading: str = ""
+    """What tables and studies call it; empty: its words, and its unit where its name ends in one."""
+    reported: bool = False
+    """True: tables of `suite report` have it."""
 
 
 def column(
-    text: str, value: Value = lambda run, log: None, combine: Combine | None = None, unknown: Any = None, **more: Any
+    text: str, value: Value | None = _no_value, combine: Combine | None = None, unknown: Any = None, **more: Any
 ) -> Any:
     """A field of a row; `value`: of a run, where it is not the published files alone that have it; `unknown`: what it holds
     where nothing is known."""
@@ -239,13 +192,12 @@ def column(
 _text, _mean, _first = partial(column, unknown=""), partial(column, combine=mean), partial(column, combine=first)
 
 
+scored = partial(column, value=None)
+"""A field that results alone have, or that says something else of them."""
+
+
 def _summed(text: str, name: str, *needed: str) -> Any:
     return column(text, _blocks(name, *needed), total)
-
-
-def scored(text: str, unknown: Any = None) -> Any:
-    """A field that results alone have, or that says something else of them."""
-    return field(default=unknown, metadata={"scored": text})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -288,7 +240,7 @@ class Row(RunSettings):
     )
     steps: int | None = column("Optimizer steps in `train_seconds`", lambda run, log: log.timed_steps or None, total)
     data_wait_share: float | None = column(
-        "Waiting for data over training", combine=share_of("data_wait_seconds", ["timed_seconds"])
+        "Waiting for data over training", combine=share_of("data_wait_seconds", ["timed_seconds"]), heading="data wait"
     )
     evaluation_share: float | None = column(
         "Evaluation over training and evaluation",
@@ -297,21 +249,21 @@ class Row(RunSettings):
     further_rates: Mapping[str, float] = column(
         "Unit to units per second of training: `tokens`", _further_rates, _mean_rates, {}
     )
-    step_ms: float | None = column("Mean time of a step, ms", _step_ms, over_steps)
+    step_ms: float | None = column("Mean time of a step, ms", _step_ms, over_steps, heading="ms/step")
     step_ms_deviation: float | None = _mean(
-        "Standard deviation of steps timed one by one, ms", _entry("sd_ms", "step_times")
+        "Standard deviation of steps timed one by one, ms", _entry("sd_ms", "step_times"), heading="sd"
     )
-    step_ms_median: float | None = _mean("Their median, ms", _entry("median_ms", "step_times"))
-    step_ms_p90: float | None = _mean("Their 90th percentile, ms", _entry("p90_ms", "step_times"))
-    step_ms_p99: float | None = _mean("Their 99th percentile, ms", _entry("p99_ms", "step_times"))
-    steps_timed: float | None = _mean("How many were timed", _entry("count", "step_times"))
+    step_ms_median: float | None = _mean("Their median, ms", _entry("median_ms", "step_times"), heading="median")
+    step_ms_p90: float | None = _mean("Their 90th percentile, ms", _entry("p90_ms", "step_times"), heading="p90")
+    step_ms_p99: float | None = _mean("Their 99th percentile, ms", _entry("p99_ms", "step_times"), heading="p99")
+    steps_timed: float | None = _mean("How many were timed", _entry("count", "step_times"), heading="steps")
     staleness: float | None = _mean("Mean staleness of asynchronous updates", _entry("mean", "staleness"))
     updates: float | None = _mean("Asynchronous updates", _entry("updates", "staleness"))
     eval_loss: float | None = _mean("Loss of the last evaluation", _eval_loss)
-    gpu_percent: float | None = _mean("Mean use of the GPUs, percent", _sensor("gpu_percent"))
+    gpu_percent: float | None = _mean("Mean use of the GPUs, percent", _sensor("gpu_percent"), heading="GPU %")
     memory_bytes: float | None = column("Peak memory of the first device or process", _memory, largest)
     host_memory_bytes: float | None = _mean("Peak memory of all processes", _sensor("run_memory_bytes", max))
-    watts: float | None = _mean("Mean power of all devices", _sensor("gpu_power_watts"))
+    watts: float | None = _mean("Mean power of all devices", _sensor("gpu_power_watts"), heading="W")
     energy_joules: float | None = _mean("Energy of all devices", lambda run, log: _beside(log).energy_joules)
     data_bytes: float | None = _summed("Bytes of the batches of all devices", "data_bytes", "train_seconds")
     model_parameters: float | None = _first("Trained parameters", _entry("model_parameters"))
@@ -362,27 +314,28 @@ class RunRow(Row):
 class Result(Row):
     """Runs of one experiment and their score (suite.results.scores)."""
 
-    runs_successful: int = scored("Runs that did what was asked", 0)
-    runs_failed: int = scored("Runs that did not", 0)
-    runs_required: int | None = scored("Runs that the rules ask for; missing where none do")
-    runs_retained: int = scored("Runs that the means are taken over", 0)
+    runs_successful: int = scored("Runs that did what was asked", unknown=0, heading="runs")
+    runs_failed: int = scored("Runs that did not", unknown=0, heading="failed")
+    runs_required: int | None = scored("Runs that the rules ask for; missing where none do", heading="required")
+    runs_retained: int = scored("Runs that the means are taken over", unknown=0)
     score_method: str = scored(
-        "`olympic mean` (fastest and slowest dropped), `plain mean` (fewer than three runs), `single figure`", ""
+        "`olympic mean` (fastest and slowest dropped), `plain mean` (fewer than three runs), `single figure`",
+        unknown="",
     )
     score_notes: tuple[str, ...] = scored(
-        "Why it is not the official score, how a failed run was counted, in what its runs differ", ()
+        "Why it is not the official score, how a failed run was counted, in what its runs differ", unknown=()
     )
-    seconds: float | None = scored("Mean time to target of the retained runs")
-    epochs: float | None = scored("Mean epochs to target of the same runs")
-    seconds_per_epoch: float | None = scored("One over the other, evaluation included")
+    seconds: float | None = scored("Mean time to target of the retained runs", heading="time")
+    epochs: float | None = scored("Mean epochs to target of the same runs", reported=True)
+    seconds_per_epoch: float | None = scored("One over the other, evaluation included", heading="time per epoch")
     seconds_minimum: float | None = scored("Fastest run")
     seconds_maximum: float | None = scored("Slowest run")
     seconds_standard_deviation: float | None = scored("Sample standard deviation over all successful runs")
     samples_per_second: float | None = scored(
-        "All samples over all training seconds of all successful runs, evaluation aside"
+        "All samples over all training seconds of all successful runs, evaluation aside", reported=True
     )
     run_seconds: float | None = scored("Mean length of the successful runs, to a target or not")
-    machine_condition: str = scored("`not busy`, or what made the machine a busy one", "")
+    machine_condition: str = scored("`not busy`, or what made the machine a busy one", unknown="")
     all_reduces: tuple[AllReduceTime, ...] = ()
     runs: tuple[RunRow, ...] = ()
     """Those that did what was asked, in order of start."""
@@ -427,7 +380,7 @@ def _columns() -> Iterator[tuple[str, Column]]:
 
 def own_fields(kind: type[Row]) -> list[Field[Any]]:
     """The fields of a row that are no settings."""
-    return [item for item in fields(kind) if {"column", "scored"} & {*item.metadata}]
+    return [item for item in fields(kind) if "column" in item.metadata]
 
 
 def kind_of(item: Field[Any]) -> str:
@@ -452,10 +405,12 @@ def _setting(item: Field[Any]) -> Value:
 
 COLUMNS: Mapping[str, Column] = dict(_columns())
 """Name to column of a run, in order."""
-SCORE_COLUMNS: Mapping[str, str] = {
-    item.name: item.metadata["scored"] for item in fields(Result) if "scored" in item.metadata
-}
+_OF_RESULTS: Mapping[str, Column] = {item.name: item.metadata["column"] for item in own_fields(Result)}
+SCORE_COLUMNS: Mapping[str, str] = {name: one.text for name, one in _OF_RESULTS.items() if one.value is None}
 """What results alone have, and what it says."""
+REPORTED = tuple(name for name, one in _OF_RESULTS.items() if one.reported)
+HEADINGS: Mapping[str, str] = {name: one.heading for name, one in _OF_RESULTS.items() if one.heading}
+"""Name to heading, where that is not what the name says."""
 
 
 # --- the table ----------------------------------------------------------------------------------------------------------
@@ -464,7 +419,8 @@ SCORE_COLUMNS: Mapping[str, str] = {
 def row_of(run: Run, copy_of: str = "") -> RunRow:
     """A run as a row; `copy_of`: the log that counts in its place."""
     log = run.reading.record if run.reading is not None else _NO_LOG
-    return RunRow(**{name: one.value(run, log) for name, one in COLUMNS.items()} | {"copy_of": copy_of})
+    values = {name: one.value(run, log) for name, one in COLUMNS.items() if one.value is not None}
+    return RunRow(**values | {"copy_of": copy_of})
 
 
 def row_of_record(record: RunRecord) -> RunRow:

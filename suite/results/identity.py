@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from dataclasses import fields, replace
 from typing import Any
 
-from suite.results.columns import Row
+from suite.results.columns import HEADINGS, Row
 from suite.results.logs.keys import BOOKKEEPING
 from suite.results.logs.record import RunSettings
 from suite.results.names import UNKNOWN_ROUND, workload_name
@@ -204,6 +204,14 @@ def _usual(values: Sequence[str]) -> str | None:
     return usual if most > max([1, *(count for _, count in others)]) else None
 
 
+def named_apart(
+    rows: Sequence[Row], names: Sequence[str], shown: Sequence[str] = (), *aside: str, fewest: bool = False
+) -> list[str]:
+    """Each row's name, and in what the rows of one name differ, columns that are `shown` and what differs `aside` left out."""
+    words = distinguishing_words(rows, names, shown, aside, fewest)
+    return [", ".join(filter(None, both)) for both in zip(names, words, strict=True)]
+
+
 def distinguishing_words(
     rows: Iterable[Row],
     groups: Sequence[Hashable],
@@ -247,6 +255,12 @@ def label(name: str) -> str:
     if name != "opt_name":
         name = re.sub("^(sgd_opt|lars_opt|opt_hp|opt|model_hp|model|input_hp)_", "", name)
     return _LABELS.get(name, clean(name, 40).replace("_", " "))
+
+
+def heading(name: str) -> str:
+    """What tables call a column: `time per epoch`; of a rate `samples/s`."""
+    rate = name.removesuffix("_per_second")
+    return HEADINGS.get(name) or (label(name) if rate == name else f"{label(rate)}/s")
 
 
 def value_text(name: str, value: Any, row: Row | None = None, limit: int = 80) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from suite.results.columns import AnyResult, Result
+from suite.results.combine import grouped
 from suite.results.identity import HYPERPARAMETERS, OF_SIZE_LOGGED, differences_text, key
 from suite.results.scores import counted_runs, figure, first_converged
 from suite.results.text import devices_text, placed_text
@@ -190,11 +191,9 @@ def place(row: Result) -> tuple[int, int]:
 
 def families(results: Iterable[AnyResult], *aside: str) -> list[list[AnyResult]]:
     """The measured results that differ in the number of devices alone (and what is left `aside`), in order of devices."""
-    members_by_key: dict[Any, list[AnyResult]] = {}
-    for row in results:
-        if figure(row) is not None and not row.all_reduces:
-            members_by_key.setdefault(key(row, "gpus", *aside), []).append(row)
-    return [sorted(members, key=lambda row: (*place(row), figure(row) or 0.0)) for members in members_by_key.values()]
+    measured = (row for row in results if figure(row) is not None and not row.all_reduces)
+    kinds = grouped(measured, lambda row: key(row, "gpus", *aside))
+    return [sorted(members, key=lambda row: (*place(row), figure(row) or 0.0)) for members in kinds.values()]
 
 
 def chains(family: Sequence[AnyResult]) -> list[list[AnyResult]]:

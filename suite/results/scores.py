@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite.common.registry import not_allowed
-from suite.results.columns import BUSY, COLUMNS, Result, Row, RunRow, condition_text, first, frame, known, mean, rows
+from suite.results.columns import BUSY, COLUMNS, Result, Row, RunRow, condition_text, frame, rows
+from suite.results.combine import first, known, mean
 from suite.results.identity import (
     HYPERPARAMETERS,
     differences,
-    distinguishing_words,
     experiment,
     label,
     value_text,
@@ -206,15 +206,6 @@ def shared_labels(results: Iterable[Result]) -> list[str]:
     """The labels that all of several results have."""
     every = [set(labels(row)) for row in results]
     return sorted(set.intersection(*every)) if every else []
-
-
-def titles(groups: Sequence[Sequence[Result]], *aside: str) -> list[str]:
-    """`ncf in pytorch on local (demo, cpu)` for each group of results, with what tells it from others that would be called so.
-
-    `aside`: what may differ within a group."""
-    plain = [title(group) for group in groups]
-    words = distinguishing_words((group[0] for group in groups), plain, aside=aside)
-    return [", ".join(filter(None, both)) for both in zip(plain, words, strict=True)]
 
 
 def title(group: Sequence[Result]) -> str:

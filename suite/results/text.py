@@ -81,7 +81,7 @@ def energy_text(joules: float) -> str:
     for unit, size in (("kWh", 3.6e6), ("Wh", 3600.0)):
         if joules >= size:
             return f"{joules / size:,.1f} {unit}"
-    return f"{joules:.3g} J"
+    return f"{figure_text(joules)} J"
 
 
 def bytes_text(size: float) -> str:

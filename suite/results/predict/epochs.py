@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from suite.results.columns import Result
+from suite.results.combine import grouped
 from suite.results.targets import OFFICIAL_TARGETS, same_targets
 
 RCP = "RCP"
@@ -48,10 +50,8 @@ def reference_points(workload: str) -> Mapping[float, float]:
 
 def _means(points: Iterable[tuple[float, float]]) -> dict[float, float]:
     """Batch to mean epochs, in order of batch."""
-    epochs_by_batch: dict[float, list[float]] = {}
-    for batch, epochs in sorted(points):
-        epochs_by_batch.setdefault(float(batch), []).append(epochs)
-    return {batch: math.fsum(epochs) / len(epochs) for batch, epochs in epochs_by_batch.items()}
+    by_batch = grouped(sorted(points), lambda point: float(point[0]))
+    return {batch: statistics.fmean(epochs for _, epochs in alike) for batch, alike in by_batch.items()}
 
 
 def _between(batch: float, points: Mapping[float, float]) -> float | None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from suite.results.columns import Result
-from suite.results.fits import StepFit, fit_steps, through_zero
+from suite.results.predict.fits import StepFit, fit_steps, through_zero
 from suite.results.predict.systems import System, Traffic
 from workloads.api import GradientTraffic
 

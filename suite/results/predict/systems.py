@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from suite.results.columns import Result
-from suite.results.fits import LinkFit, fit_link
+from suite.results.combine import grouped
+from suite.results.predict.fits import LinkFit, fit_link
 from workloads.api import GradientTraffic
 from workloads.api.yaml_files import read_yaml
 
@@ -165,14 +166,11 @@ def _place(row: Result) -> tuple[str, ...]:
 
 def measured_links(results: Iterable[Result]) -> list[MeasuredLink]:
     """A link for each framework, system, kind of device and way that all-reduces in fp32, as of gradients, were timed on."""
-    groups: dict[tuple[tuple[str, ...], str, bool, bool], list[Result]] = {}
-    for row in results:
-        if row.all_reduces and row.precision == "fp32" and row.devices is not None:
-            about = (_place(row), row.link, (row.nodes or 1) > 1, row.device == "cpu")
-            groups.setdefault(about, []).append(row)
+    summed = (row for row in results if row.all_reduces and row.precision == "fp32" and row.devices is not None)
+    groups = grouped(summed, lambda row: (_place(row), row.link, (row.nodes or 1) > 1, row.device == "cpu"))
     return [
-        MeasuredLink(*about, tuple(sorted({row.devices for row in members if row.devices})), fit)
-        for about, members in groups.items()
+        MeasuredLink(place, asked, several, on_cpu, tuple(sorted({row.devices or 0 for row in members})), fit)
+        for (place, asked, several, on_cpu), members in groups.items()
         if (fit := fit_link(sums for row in members for sums in row.all_reduces)) is not None
     ]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import records
-from suite.results.identity import label
+from suite.results.identity import heading
 from suite.results.render.markdown import EMPTY
 from suite.results.text import (
     bytes_text,
@@ -30,24 +30,18 @@ _LONGEST_CELL = 400
 _OF_A_MATRIX = ("seconds", "samples_per_second", "speedup", "cost")
 _TWO, _THREE = "{:.2f}".format, "{:.3f}".format
 _LOOKS: tuple[tuple[str, str, Callable[[Any], str] | None], ...] = (
-    ("seconds", "time", time_text),
-    ("train_seconds", "one job", time_text),
-    ("seconds_per_epoch", "time per epoch", time_text),
-    ("seconds_per_epoch_low", "at least", time_text),
-    ("seconds_per_epoch_high", "at most", time_text),
+    ("train_seconds", "one job", None),
+    ("seconds_per_epoch_low", "at least", None),
+    ("seconds_per_epoch_high", "at most", None),
     ("jobs_per_hour", "jobs/h", rate_text),
     ("batch_size_per_device", "a device", None),
     ("batch_per_device", "samples a device", None),
     ("batch_size_global_from", "batch", None),
     ("batch_size_global_to", "→ batch", None),
     ("places", "devices", None),
-    ("runs_successful", "runs", None),
-    ("runs_failed", "failed", None),
-    ("runs_required", "required", None),
     ("device_hours(_per_job)?", "device-hours/job", None),
     ("energy_joules_per_job", "energy/job", energy_text),
     ("cost_per_job", "cost/job", cost_text),
-    ("data_wait_share", "waiting for data", percent_text),
     ("epochs_source", "epochs from", None),
     ("throughput", "= throughput", _TWO),
     ("efficiency", "× efficiency", _TWO),
@@ -64,14 +58,14 @@ _LOOKS: tuple[tuple[str, str, Callable[[Any], str] | None], ...] = (
     ("epochs", "", "{:,.1f}".format),
     ("speedup|per device|.* → .*", "", _TWO),
     ("data wait|.*_share", "", percent_text),
-    (".*seconds", "", time_text),
+    (".*seconds(_per_epoch.*)?", "", time_text),
     (".*_per_(second|hour)", "", rate_text),
     (".*_bytes", "", bytes_text),
     (".*signed_error", "", lambda share: f"{100 * share:+.1f} %"),
     (".*_error", "", lambda share: f"{100 * share:.1f} %"),
 )
-"""Whole name of a column, its heading (empty: its words, suite.results.identity.label), and how its numbers look (None: as the
-next row that fits says, else with three digits). A column whose name ends in a unit needs no row."""
+"""Name of a view's own column, its heading (empty: its own or its words, suite.results.identity.heading), and how its numbers
+look (None: as the next row that fits says, else with three digits). A column whose name ends in a unit needs no row."""
 
 
 def cell_text(name: str, value: Any) -> str:
@@ -90,14 +84,13 @@ def cell_text(name: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else figure_text(float(value))
 
 
-def heading(name: str) -> str:
+def shown_heading(name: str) -> str:
     """What a column is called; of `8 devices, seconds`, a column of a matrix, what stands before its unit."""
     place, _, unit = name.rpartition(", ")
     if place and unit in _OF_A_MATRIX:
         return clean(place)
     named = (text for pattern, text, _ in _LOOKS if text and re.fullmatch(pattern, name))
-    rate = name.removesuffix("_per_second")
-    return next(named, label(name) if rate == name else f"{label(rate)}/s")
+    return next(named, heading(name))
 
 
 @dataclass(frozen=True)
@@ -130,7 +123,7 @@ def text_table(table: pd.DataFrame, keys: int = 1) -> Table:
     numbers = tuple(
         tuple(row[name] if is_number else None for name, is_number in zip(names, right, strict=True)) for row in listed
     )
-    return Table(tuple(map(heading, names)), tuple(body), right, marked, numbers)
+    return Table(tuple(map(shown_heading, names)), tuple(body), right, marked, numbers)
 
 
 def _with_spread(table: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from suite.results.columns import Result, Timed, timed
-from suite.results.identity import own_words
+from suite.results.identity import named_apart, own_words
 from suite.results.predict.step import gradients_of, traffic_text
 from suite.results.price import Prices
 from suite.results.ratios import Ratio, place, ratio, ratio_text, times_text
@@ -22,7 +22,7 @@ from suite.results.text import clean, cost_text, devices_text, energy_text, rate
 from suite.results.views.overview import series
 from suite.results.views.repeat import next_commands
 from suite.results.views.scaling import prediction_note
-from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, named_apart, without_empty
+from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, without_empty
 
 ASSUMPTION = (
     "Assumption, not measured: jobs side by side on different devices do not slow each other down "

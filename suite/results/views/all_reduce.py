@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.results.columns import Result
-from suite.results.fits import LinkFit, fit_link
+from suite.results.identity import named_apart
 from suite.results.logs.all_reduce import bus_bandwidth, shown_link
+from suite.results.predict.fits import LinkFit, fit_link
 from suite.results.scores import shared_labels
 from suite.results.text import clean
-from suite.results.views.section import Section, frame_of, named_apart, own_labels, with_error, without_empty
+from suite.results.views.section import Section, frame_of, own_labels, with_error, without_empty
 
 TITLE = "All-reduce"
 DEFINITIONS = (

@@ -9,12 +9,20 @@ from collections.abc import Sequence
 
 from suite.common.registry import not_allowed
 from suite.results.columns import Result
-from suite.results.identity import THROUGHPUT, TIME, differences, differences_text, distinguishing_words, refusals
+from suite.results.identity import (
+    THROUGHPUT,
+    TIME,
+    differences,
+    differences_text,
+    distinguishing_words,
+    named_apart,
+    refusals,
+)
 from suite.results.ratios import ratio
 from suite.results.scores import figure, labels
 from suite.results.targets import targets_text
 from suite.results.text import devices_text
-from suite.results.views.section import Section, frame_of, named_apart, without_empty
+from suite.results.views.section import Section, frame_of, without_empty
 
 _COLUMNS = {"device": "device", "gpus": "devices", "framework": "framework"}
 _NAMES = ("workload", "profile", "framework", "device", "devices")

@@ -11,6 +11,7 @@ from typing import Any
 from suite.common.registry import not_allowed
 from suite.machine.visible import NULL_DEVICE
 from suite.results.columns import Result, RunRow
+from suite.results.combine import grouped
 from suite.results.identity import (
     EPOCHS,
     HYPERPARAMETERS,
@@ -294,10 +295,9 @@ def _caveats(row: Result, other: Result, names: Sequence[str]) -> Iterator[str]:
 
 def _by_reason(refused: Iterable[tuple[str, str]], prefix: str = "") -> tuple[str, ...]:
     """`time to target, epochs: why`, for each reason."""
-    things: dict[str, list[str]] = {}
-    for reason, thing in refused:
-        things.setdefault(reason, []).append(thing)
-    return tuple(f"{prefix}{', '.join(dict.fromkeys(listed))}: {reason}" for reason, listed in things.items())
+    by_reason = grouped(refused, lambda pair: pair[0])
+    things = {reason: dict.fromkeys(thing for _, thing in pairs) for reason, pairs in by_reason.items()}
+    return tuple(f"{prefix}{', '.join(listed)}: {reason}" for reason, listed in things.items())
 
 
 def _convergence(sides: Sequence[Side], published: Sequence[Result]) -> tuple[Section, list[Line]]:

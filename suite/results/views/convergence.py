@@ -13,7 +13,8 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from suite.results.columns import Result, RunRow, known
+from suite.results.columns import Result, RunRow
+from suite.results.combine import known
 from suite.results.names import round_like
 from suite.results.targets import RUNS_REQUIRED, same_targets
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.results.columns import Result
+from suite.results.combine import grouped
 from suite.results.identity import distinguishing_words
 from suite.results.names import short_title, workload_name
 from suite.results.price import Prices
@@ -13,7 +14,6 @@ from suite.results.scores import figure, labels
 from suite.results.targets import targets_text
 from suite.results.text import clean, devices_text, figure_text, time_text
 from suite.results.views.overview import chosen, hardness, order_of, place_of, series
-from suite.results.views.section import grouped
 
 _FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet"}
 

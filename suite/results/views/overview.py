@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.results.columns import AnyResult, Result
+from suite.results.combine import grouped
 from suite.results.identity import distinguishing_words, label, value_text
 from suite.results.names import UNKNOWN_ROUND, accelerator_name
 from suite.results.price import Prices
@@ -19,7 +20,7 @@ from suite.results.published import ARTICLE
 from suite.results.ratios import chains, families, place, ratio
 from suite.results.scores import figure, labels
 from suite.results.text import devices_text
-from suite.results.views.section import Section, aim_text, frame_of, grouped
+from suite.results.views.section import Section, aim_text, frame_of
 
 PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 """Their order in documents."""

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import OURS, Result, rows
-from suite.results.identity import HYPERPARAMETERS, distinguishing_words, facts, label, usual_words, value_text
+from suite.results.columns import OURS, REPORTED, Result, rows
+from suite.results.combine import grouped
+from suite.results.identity import (
+    HYPERPARAMETERS,
+    distinguishing_words,
+    facts,
+    label,
+    named_apart,
+    usual_words,
+    value_text,
+)
 from suite.results.logs.record import RunSettings
 from suite.results.names import data_text, workload_name
 from suite.results.price import Prices
@@ -17,7 +26,7 @@ from suite.results.views.all_reduce import all_reduce_sections
 from suite.results.views.baseline import Baseline, baseline_section
 from suite.results.views.headlines import mean_text
 from suite.results.views.overview import division, hardness, order_of, overview, several_nodes
-from suite.results.views.section import Section, View, frame_of, grouped, named_apart, without_empty
+from suite.results.views.section import Section, View, frame_of, without_empty
 from suite.results.views.study import sections as studies
 
 if TYPE_CHECKING:
@@ -189,7 +198,7 @@ def _measured(row: Result) -> dict[str, Any]:
     several = row.to_target and row.runs_successful > 1
     cells = {"runs": row.runs_successful, "of": required, "failed": row.runs_failed or None, "seconds": row.seconds}
     cells |= {name: getattr(row, name) if several else None for name in spread}
-    cells |= {"epochs": row.epochs, "samples_per_second": row.samples_per_second}
+    cells |= {name: getattr(row, name) for name in REPORTED}
     return cells | {f"{clean(unit, 30)}_per_second": rate for unit, rate in (row.further_rates or {}).items()}
 
 

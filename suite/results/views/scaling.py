@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import Result, Sized, known, records, sized
+from suite.results.columns import Result, Sized, records, sized
+from suite.results.combine import known
+from suite.results.identity import named_apart
 from suite.results.predict import law
 from suite.results.predict.epochs import RCP, epochs_at
 from suite.results.predict.step import Parts, gradients_of
@@ -20,7 +22,7 @@ from suite.results.predict.systems import MeasuredLink, System, link_of, with_li
 from suite.results.predict.validate import LAWS, PROTOCOLS, Validation, errors, under
 from suite.results.price import Prices
 from suite.results.ratios import families
-from suite.results.scores import merged_labels, titles
+from suite.results.scores import merged_labels, title
 from suite.results.text import clean, cost_text, devices_text, figure_text, percent_text, time_text
 from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, without_empty
 from workloads.api import GradientTraffic
@@ -130,11 +132,12 @@ def forecasts(results: Sequence[Result], wanted: Wanted) -> list[Forecast]:
         wanted.prices.refuse_unknown_names(results)
     groups = comparable(results)
     made, reasons = list[Forecast](), dict[str, list[str]]()
-    for group, title in zip(groups, titles(groups, "gpus", "batch"), strict=True):
+    names = named_apart([group[0] for group in groups], list(map(title, groups)), (), "gpus", "batch")
+    for group, name in zip(groups, names, strict=True):
         try:
-            made.append(forecast(group, wanted, title))
+            made.append(forecast(group, wanted, name))
         except ValueError as error:
-            reasons.setdefault(str(error), []).append(title)
+            reasons.setdefault(str(error), []).append(name)
     if not made:
         reason, first = next(iter(reasons.items()))
         more = f" (and {len(groups) - 1} more families of runs)" if len(groups) > 1 else ""
@@ -152,7 +155,7 @@ def comparable(results: Sequence[Result]) -> list[list[Sized]]:
     return families(sorted(known, key=lambda row: (row.devices, row.batch_size_global)), "batch")
 
 
-def forecast(results: Sequence[Sized], wanted: Wanted, title: str = "") -> Forecast:
+def forecast(results: Sequence[Sized], wanted: Wanted, name: str = "") -> Forecast:
     """Predict `wanted` from `results`, a group of `comparable`.
 
     Raises ValueError if the law knows nothing of the workload, or if the parts of a step cannot be told from the results.
@@ -163,10 +166,10 @@ def forecast(results: Sequence[Sized], wanted: Wanted, title: str = "") -> Forec
     by_parts = wanted.system is not None or (link is not None and (reason or len(one_device) > 1))
     if reason and not by_parts:
         raise ValueError(reason)
-    name, predicted, how, said = _by_step(results, wanted, link) if by_parts else _by_law(results, wanted)
-    table = _table(results, name, predicted, None if wanted.prices is None else wanted.prices.price(results[0]))
+    figure, predicted, how, said = _by_step(results, wanted, link) if by_parts else _by_law(results, wanted)
+    table = _table(results, figure, predicted, None if wanted.prices is None else wanted.prices.price(results[0]))
     first, *rest = _notes(results, table[table["kind"] == PREDICTION])
-    return Forecast(title or titles([results])[0], how, table, (first, *said, *rest), tuple(results))
+    return Forecast(name or title(results), how, table, (first, *said, *rest), tuple(results))
 
 
 def _table(results: Sequence[Result], name: str, predicted: Sequence[Any], price: float | None) -> pd.DataFrame:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import Result, Row
-from suite.results.identity import distinguishing_words
 from suite.results.scores import labels, shared_labels
 from suite.results.targets import targets_text
 from suite.results.text import clean, figure_text
@@ -15,7 +14,6 @@ from suite.results.text import clean, figure_text
 if TYPE_CHECKING:
     import pandas as pd
 
-_Thing = TypeVar("_Thing")
 NOT_VERIFIED = "Not verified by MLCommons Association."
 
 
@@ -67,22 +65,6 @@ def without_empty(table: pd.DataFrame, keep: Sequence[str] = ()) -> pd.DataFrame
     """The table without columns in which nothing is known."""
     filled = [name for name in table if any(value not in ("", ()) for value in table[name].dropna().tolist())]
     return table[[name for name in table if name in keep or name in filled]]
-
-
-def grouped(things: Iterable[_Thing], kind: Callable[[_Thing], Hashable]) -> dict[Any, list[_Thing]]:
-    """The things of each kind, in the order in which they are met."""
-    by_kind: dict[Any, list[_Thing]] = {}
-    for thing in things:
-        by_kind.setdefault(kind(thing), []).append(thing)
-    return by_kind
-
-
-def named_apart(rows: Sequence[Row], names: Sequence[str], shown: Sequence[str] = ()) -> list[str]:
-    """Each row's name, and in what the rows of one name differ, columns that are `shown` aside."""
-    return [
-        f"{name}, {text}" if text else name
-        for name, text in zip(names, distinguishing_words(rows, names, shown), strict=True)
-    ]
 
 
 def aim_text(rows: Sequence[Result]) -> str:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from suite.common.run_folder import STUDY_FILES
 from suite.results.columns import Result, RunRow, rows
-from suite.results.fits import StepFit, fit_steps
+from suite.results.combine import grouped
 from suite.results.identity import own_words
 from suite.results.logs.recorded_telemetry import json_object
+from suite.results.predict.fits import StepFit, fit_steps
 from suite.results.price import Prices
 from suite.results.scores import results_of, shared_labels
 from suite.results.text import clean, shortened
-from suite.results.views.section import Section, frame_of, grouped, own_labels, with_error, without_empty
+from suite.results.views.section import Section, frame_of, own_labels, with_error, without_empty
 from suite.results.views.study_columns import COLUMNS, Context, Line, column_names, device_batch, value
 from workloads.api import Json
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from suite.results.columns import Result, kind_of, own_fields, share_of, timed
-from suite.results.fits import fit_link
+from suite.results.columns import Result, kind_of, own_fields, timed
+from suite.results.combine import share_of
+from suite.results.identity import heading
 from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
 from suite.results.logs.events import number
+from suite.results.predict.fits import fit_link
 from suite.results.price import Prices, cost_of
 from suite.results.published import ARTICLE
 from suite.results.ratios import place, ratio
@@ -139,26 +141,17 @@ def _article_minutes(row: Result, line: Line, context: Context) -> float | None:
     return next((one.seconds / 60 for one in rows if (one.workload, one.devices) == (row.workload, row.devices)), None)
 
 
+_FIGURES = [item for item in own_fields(Result) if kind_of(item) in ("number", "count")]
 COLUMNS: Mapping[str, Column] = {
-    **{item.name: _of(item.name) for item in own_fields(Result) if kind_of(item) in ("number", "count")},
-    "samples/s": _of("samples_per_second"),
+    **{name: _of(item.name) for item in _FIGURES for name in (item.name, heading(item.name))},
     "megapixels/s": _megapixels,
-    "ms/step": _of("step_ms"),
     "ms/sample": _ms_per_sample,
     "ms mean": lambda row, line, context: row.step_ms if row.steps_timed else None,
-    "sd": _of("step_ms_deviation"),
-    "median": _of("step_ms_median"),
-    "p90": _of("step_ms_p90"),
-    "p99": _of("step_ms_p99"),
-    "steps": _of("steps_timed"),
     "t(2b)/2t(b)": _doubling,
-    "GPU %": _of("gpu_percent"),
     "memory GB": _of("memory_bytes", 1e-9),
     "host GB": _of("host_memory_bytes", 1e-9),
-    "W": _of("watts"),
     "J/sample": lambda row, line, context: share_of("energy_joules", ["samples"])(row.runs, ""),
     "MB/s data": lambda row, line, context: _times(share_of("data_bytes", ["train_seconds"])(row.runs, ""), 1e-6),
-    "data wait": _of("data_wait_share"),
     "TFLOP/s": _tflops,
     "gradient MB": _of("model_parameters", 4 / 1e6),  # fp32, as all three frameworks sum them
     "latency µs": _sums(lambda sums: 1e6 * sums.sizes[0].median_seconds),
@@ -170,8 +163,6 @@ COLUMNS: Mapping[str, Column] = {
         lambda sums: max(bus_bandwidth(one.size_bytes, one.median_seconds, sums.devices) for one in sums.sizes) / 1e9
     ),
     "fit off by %": _link("largest_deviation", 100.0),
-    "learning rate": _of("learning_rate"),
-    "eval loss": _of("eval_loss"),
     "seconds": lambda row, line, context: _seconds(row),
     "minutes": lambda row, line, context: _times(_seconds(row), 1 / 60),
     "minutes/epoch": _of("seconds_per_epoch", 1 / 60),
@@ -182,4 +173,4 @@ COLUMNS: Mapping[str, Column] = {
     "cost": lambda row, line, context: _cost(row, context, _seconds(row)),
     "cost/million": lambda row, line, context: _cost(row, context, 1e6 / (row.samples_per_second or math.inf)),
 }
-"""Name of a column to its value, None where it was not measured: those of results, and others that studies name."""
+"""Name of a column to its value, None where it was not measured: those of results, by name or heading, and others."""

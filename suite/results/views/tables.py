@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from suite.results.columns import Result, Timed, timed
+from suite.results.combine import grouped
 from suite.results.identity import distinguishing_words, own_words
 from suite.results.published import ARTICLE, csv_rows
 from suite.results.ratios import chains, families, ratio
@@ -19,7 +20,7 @@ from suite.results.scores import find_published, labels, merged_labels, title
 from suite.results.targets import targets_text
 from suite.results.text import devices_text
 from suite.results.views.repeat import next_commands
-from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, grouped, without_empty
+from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, without_empty
 
 TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}
 """The article's number of each workload's table."""

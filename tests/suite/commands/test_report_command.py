@@ -1,7 +1,5 @@
 """`suite report`: what counts as a log, what is said of the rest, and the page that may be written again."""
 
-import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -85,14 +83,6 @@ def test_parquet_is_no_text_for_a_terminal(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err == (
         "suite report: --format parquet is not text: add --output FILE, or send it into a file\n"
     )
-
-
-def test_odd_logs_of_others_take_no_result_away(tmp_path):
-    write_run(tmp_path, "ncf-1", seconds_per_epoch=1.25)
-    shutil.copytree(LOGS, tmp_path / "theirs")
-    (tmp_path / "theirs" / "result_9.txt").write_text(':::MLLOG {"key": "run_stop", "value": null}\n[[[')
-    done = suite_here(tmp_path, "report", tmp_path, exits=0)
-    assert re.search(r"\| +1 \| +1 \| +3.8 s \|", done.stdout)
 
 
 def test_a_report_imports_nothing_that_draws_or_fits(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from suite.results.fits import fit_steps
+from suite.results.predict.fits import fit_steps
 from suite.results.published import ARTICLE, csv_rows
 from suite.results.scores import find_published
 from suite.results.views.tables import printed_speedups

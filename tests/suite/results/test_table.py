@@ -1,9 +1,11 @@
 """The table of runs: types, what is not known, files, what it costs to import, and a column added in one place."""
 
+import json
 import math
 import shutil
 import subprocess
 import sys
+import textwrap
 from dataclasses import fields
 
 import pandas as pd
@@ -105,12 +107,16 @@ def test_only_a_table_needs_pandas():
 
 
 def test_a_column_is_added_in_one_place(logs, tmp_path):
-    """One field of the rows: it stands in runs, in results, and in what a view writes."""
+    """The field that docs/results.md adds: it stands in runs, results, files, tables of reports and studies."""
     shutil.copytree(PROJECT / "suite", tmp_path / "suite", ignore=shutil.ignore_patterns("__pycache__"))
+    page = (PROJECT / "docs" / "results.md").read_text().partition("## To add a column")[2]
     columns = tmp_path / "suite" / "results" / "columns.py"
-    twice = '    twice: float | None = _mean("Twice the time", lambda run, log: log.seconds and 2 * log.seconds)\n'
     before, eval_loss, after = columns.read_text().partition("    eval_loss: float | None =")
-    columns.write_text(f"{before}{twice}{eval_loss}{after}")
+    field = textwrap.indent(page.split("```")[1].removeprefix("python"), "    ")
+    columns.write_text(f"{before}{field}{eval_loss}{after}")
+    write_run(logs / "good", "study", start=9, study="own", study_cell=["gpus=1"])
+    plan = {"study": "own", "cells": [], "table": {"columns": ["twice", "× 2"]}}
+    (logs / "good" / "study-own.json").write_text(json.dumps(plan))
     code = f"""
 import csv, io
 from suite.results import table
@@ -121,10 +127,15 @@ from suite.results.views.report import report
 runs = table({str(logs / "good")!r})
 print(runs["twice"].max(), results(runs)["twice"].max())
 print([row["twice"] for row in csv.DictReader(io.StringIO(document(report(runs), "csv")))])
+print(document(report(runs)))
 """
     environment = {"PYTHONPATH": f"{tmp_path}:{PROJECT}"}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, env=environment, capture_output=True)
-    assert done.stdout.decode().split("\n")[:2] == ["12.0 12.0", "['12.0']"]
+    values, listed, *text = done.stdout.decode().split("\n")
+    assert (values, listed) == ("12.0 12.0", "['12.0']")
+    study, reported = (line.strip("| ").split("|") for line in text if "× 2" in line)
+    assert [name.strip() for name in study[-2:]] == ["× 2", "× 2"]
+    assert "× 2" in [name.strip() for name in reported]
 
 
 def test_the_page_for_notebooks_lists_every_column():

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
 
 from suite.results.columns import Result, Row
-from suite.results.identity import distinguishing_words
+from suite.results.identity import named_apart
 from suite.results.text import clean, devices_text, shortened
 
 _KNOWN_FRAMEWORKS: Mapping[str, int] = {"mxnet": 0, "pytorch": 1, "tensorflow": 2}
@@ -136,8 +136,7 @@ def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
 
 def distinct(names: Sequence[str], rows: Sequence[Row], shown: Sequence[str] = ()) -> list[str]:
     """The names; those that several rows have with the fewest words that tell these rows apart, the columns `shown` aside."""
-    words = distinguishing_words(rows, names, shown, fewest=True)
-    return few_words([", ".join(filter(None, pair)) for pair in zip(names, words, strict=True)])
+    return few_words(named_apart(rows, names, shown, fewest=True))
 
 
 def few_words(names: Sequence[str]) -> list[str]:

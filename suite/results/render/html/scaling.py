@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from suite.results.columns import Result, Timed, records, timed
+from suite.results.combine import grouped
 from suite.results.names import accelerator_name, short_title
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
@@ -18,7 +19,6 @@ from suite.results.scores import merged_labels
 from suite.results.text import clean
 from suite.results.views.overview import is_reference, order_of
 from suite.results.views.scaling import MEASURED, PREDICTION, Forecast
-from suite.results.views.section import grouped
 
 _MAX_CURVES = 12  # Curves of ours, and as many published ones, of one figure
 _MAX_BARS = 40

@@ -2,7 +2,7 @@
 
 import pytest
 
-from suite.results.fits import StepFit
+from suite.results.predict.fits import StepFit
 from suite.results.predict.step import BACKWARD_SHARE, fit_step, step_time
 from suite.results.predict.systems import Interconnect, System, Traffic, find_system, systems
 from suite.results.published import csv_rows

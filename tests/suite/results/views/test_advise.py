@@ -116,7 +116,7 @@ def test_energy_only_where_every_run_has_it(tmp_path):
     write_run(tmp_path, "2", 1, devices=2)
     view = advise(measured([tmp_path]))
     assert [None if math.isnan(one) else one for one in view.data["energy_joules_per_job"]] == [1800.0, None]
-    assert "least energy (GPUs): 1 device, 1.8e+03 J a job (not measured on 2)" in said(view)[1]
+    assert "least energy (GPUs): 1 device, 1,800 J a job (not measured on 2)" in said(view)[1]
 
 
 def test_how_sure_the_speedup_is():

@@ -61,6 +61,7 @@ def test_the_data_has_every_result_with_its_ratio(tmp_path):
     [
         {"profile": "reference", "labels": []},
         {"framework": "mxnet"},
+        {"workload": "ssd"},
         {"system": "server"},
         {"precision": "bf16"},
         {"clock": "v0.7"},
@@ -104,17 +105,6 @@ def test_a_changed_learning_rate_shows_between_rows_and_above_tables(tmp_path):
     first, second = (found[title] for title in found if title.startswith(("ncf on l", "ncf on s")))
     assert "learning rate 0.003" in first.above[1]
     assert "learning rate 0.01" in second.above[1]
-
-
-def test_a_failed_run_of_other_hyperparameters_is_no_failure_of_the_default(tmp_path):
-    for index in range(2):
-        write_run(tmp_path, "a", index, keys={RATE: 0.006})
-    write_run(tmp_path, "b", qualities=(0.1,), keys={RATE: 0.0001}, max_epochs=1)
-    found = {row.seconds is None: row for row in only_table(tmp_path)}
-    assert (found[False].runs, found[False].failed) == (2, None)
-    assert (found[True].runs, found[True].failed) == (0, 1)
-    assert "learning rate 0.0001" in text_of(tmp_path)
-    assert "of 3 runs" not in text_of(tmp_path)
 
 
 def test_failures_are_counted_and_listed_once(tmp_path):

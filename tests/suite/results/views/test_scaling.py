@@ -9,9 +9,9 @@ import pytest
 
 from suite.plan.jobs import kinds
 from suite.plan.settings import resolve_settings
-from suite.results.fits import StepFit
 from suite.results.logs.all_reduce import AllReduceTime, SizeTimes
 from suite.results.predict.epochs import epochs_at, reference_points
+from suite.results.predict.fits import StepFit
 from suite.results.predict.step import gradients_of, step_time
 from suite.results.predict.systems import find_system, measured_links, with_link
 from suite.results.predict.validate import validate

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from suite.results import table
-from suite.results.fits import fit_steps
+from suite.results.predict.fits import fit_steps
 from suite.results.price import parse_prices
 from suite.results.render.document import section_markdown
 from suite.results.views.study import SMALL, fits, sections, studies, study_section

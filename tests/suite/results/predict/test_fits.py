@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.results.fits import fit_link, fit_steps
 from suite.results.logs.all_reduce import AllReduceTime, SizeTimes
+from suite.results.predict.fits import fit_link, fit_steps
 from tests.helpers import examples
 
 BATCHES = (16, 32, 64, 128, 256, 512)
