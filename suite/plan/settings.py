@@ -32,11 +32,6 @@ class Impossible(ValueError):
 class Missing(Impossible):
     """What this machine lacks for a run that it could do with other settings."""
 
-    def __init__(self, line: str, **instead: Json) -> None:
-        """`line`: what is missing and what to type. `instead`: setting to the value with which a run can do without it."""
-        super().__init__(line)
-        self.instead = instead
-
 
 Lacks = Callable[[Impossible], None]
 """Is told what the machines lack, and returns where planning is to go on with what they have."""
@@ -263,7 +258,7 @@ def _checked_hosts(config: Config, hosts: Sequence[AvailableHost], lacks: Lacks)
             f"nodes={machines}: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
             f"(salloc -N{machines}), or leave nodes out for this machine alone"
         )
-        lacks(Missing(line, nodes=1))
+        lacks(Missing(line))
     if count % machines == 0:
         return config
     fitting = max(1, count // machines) * machines
@@ -271,7 +266,7 @@ def _checked_hosts(config: Config, hosts: Sequence[AvailableHost], lacks: Lacks)
         f"nodes={machines} gpus={count}: every machine has the same number of devices; "
         f"type gpus={fitting} or another multiple of {machines}"
     )
-    lacks(Missing(line, gpus=fitting))
+    lacks(Missing(line))
     return {**config, "gpus": fitting}
 
 
@@ -299,13 +294,13 @@ def choose_device(
             else "profile=reference needs a GPU and none is visible here; to train on CPU cores type device=cpu, "
             "for a small run without a data set type profile=demo"
         )
-        lacks(Missing(line, device="cpu"))
+        lacks(Missing(line))
         return "cuda", config  # whatever else is said is about GPUs too
     use_cuda = bool(visible) and (wanted == "cuda" or _has_cuda_environment(config, profile, framework))
     if use_cuda and count > machines * len(visible):
         most = machines * len(visible)
         line = f"gpus={count}: {_where(hosts)} shows {len(visible)} GPU(s); type gpus={most} or less"
-        lacks(Missing(line, gpus=most))
+        lacks(Missing(line))
         config = {**config, "gpus": most}
     return "cuda" if use_cuda else "cpu", config
 
@@ -330,14 +325,13 @@ def cores_per_device(config: Config, device: str, hosts: Sequence[AvailableHost]
     each = max(1, cores // count) if asked == "all" else int(asked)
     if device == "cpu" and each * count > cores and not config["oversubscribe"]:
         fitting = max(1, cores // each) * machines
-        instead = {"gpus": fitting} if fitting < config["gpus"] else {"oversubscribe": True}
         line = (
             f"gpus={config['gpus']}: {count} CPU device(s) of {each} core(s) need {each * count} cores, {_where(hosts)} has "
             f"{cores}; type gpus={fitting}{', or cpu.cores_per_device=1' if each > 1 else ''}, "
             f"or oversubscribe=true (labels the result)"
         )
-        lacks(Missing(line, **instead))
-        config = {**config, **instead}
+        lacks(Missing(line))
+        config = {**config, **({"gpus": fitting} if fitting < config["gpus"] else {"oversubscribe": True})}
     return each, config
 
 

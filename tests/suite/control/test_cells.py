@@ -21,7 +21,7 @@ OWN = Study("own", "One.", "full", axes={"gpus": ("1", "2")})
 
 def test_a_cell_that_cannot_run_is_kept_with_its_reason(tmp_path):
     cells = [StudyCell(OWN, {"gpus": "1"}), StudyCell(OWN, {"gpus": "2"})]
-    lacking = Plan(None, (Missing("gpus=2: there is one", gpus=1), ValueError("no data")), None)
+    lacking = Plan(None, (Missing("gpus=2: there is one"), ValueError("no data")), None)
     assert impossible(Plan(None, (), None), cells[0]) is None
     error = impossible(lacking, cells[1])
     write_study(tmp_path, [("one", cells[0], None), ("two", cells[1], error)])
