@@ -22,7 +22,6 @@ from suite.common.conf import CONF
 from suite.common.study import StudyCell
 from suite.common.typed import as_typed
 from suite.config import overrides, studies
-from suite.config.complete import completion
 from suite.config.composer import Composer
 from suite.config.help import help_text
 from suite.config.keys import group_choices, meant, suite_keys
@@ -91,9 +90,6 @@ def _compose(arguments: Sequence[str]) -> Request:
     flags = _flags([text for text in arguments if text not in typed])
     words = [overrides.in_full(text) for text in [*typed, *flags.overrides]]
     words = _search(words, flags.config_dir) + (["dry_run=true"] if flags.dry_run else [])
-    if flags.shell_completion:
-        print(completion(words))
-        return Request(())
     if flags.version:
         print(f"suite {__version__} (Hydra {hydra.__version__})")
         return Request(())
@@ -131,7 +127,6 @@ def _flags(words: Sequence[str]) -> argparse.Namespace:
         ("-h", "--help"),
         ("-V", "--version"),
         ("-m", "--multirun"),
-        ("-sc", "--shell-completion"),
         ("--dry-run",),
     ):
         parser.add_argument(*names, action="store_true")

@@ -30,10 +30,9 @@ def test_cfg_prints_resolved_values_and_runs_nothing(tmp_path):
     printed = yaml.safe_load(run_suite_here(tmp_path, *NCF, "device=cpu", "--cfg", "job").stdout)
     assert not (tmp_path / "logs").exists()
     assert (printed["gpus"], printed["profile"]["name"]) == (1, "demo")
-    of_ncf = {
-        **{"learning_rate": 0.006, "max_epochs": 12, "target": 0.635},
-        **{"dataset": "ml-demo", "hyperparameter_set": "demo"},
-    }
+    of_ncf = yaml.safe_load(
+        "{learning_rate: 0.006, max_epochs: 12, target: 0.635, dataset: ml-demo, hyperparameter_set: demo}"
+    )
     assert {key: printed["workload"][key] for key in of_ncf} == of_ncf
     assert (printed["rules"], printed["lr_scaling"]) == ({"name": "v0.5"}, "linear")
 
