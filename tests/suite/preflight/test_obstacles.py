@@ -100,11 +100,13 @@ def test_the_demo_keeps_the_folders_that_were_typed(tmp_path, monkeypatch, two_c
     """The user's own of configurations, and where the runs go; as it is typed, it composes."""
     only_environment(monkeypatch, "torch")
     own = tmp_path / "own files"
-    own.mkdir()
-    *_, last = run(tmp_path, "--config-dir", own, "workload=ncf", "gpus=8", f"output={tmp_path / 'out'}")
+    (own / "workload").mkdir(parents=True)
+    (own / "workload" / "ncf_slow.yaml").write_text("defaults: [ncf]\nlearning_rate: 0.001\n")
+    *_, last = run(tmp_path, "--config-dir", own, "workload=ncf_slow", "gpus=8", f"output={tmp_path / 'out'}")
     again = shlex.split(last.removeprefix(TYPE))
     assert again[:2] == ["--config-dir", str(own)]
-    assert compose(again).jobs[0].config["output"] == str(tmp_path / "out")
+    config = compose(again).jobs[0].config
+    assert (config["workload"]["learning_rate"], config["output"]) == (0.001, str(tmp_path / "out"))
 
 
 def said(*words):
