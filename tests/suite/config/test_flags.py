@@ -88,10 +88,10 @@ def test_the_default_of_a_sweep_acts_where_nothing_is_swept_only(typed):
 @pytest.mark.parametrize(
     ("cores", "words", "counts"),
     [
-        *((2, (), "1,2"), (1, (), "1"), (3, (), "1,2"), (64, (), "1,2,4,8")),
-        *((8, ("cpu.cores_per_device=4",), "1,2"), (2, ("oversubscribe=true",), "1,4,8")),
+        (2, (), "1,2"), (1, (), "1"), (3, (), "1,2"), (64, (), "1,2,4,8"),
+        (8, ("cpu.cores_per_device=4",), "1,2"), (2, ("oversubscribe=true",), "1,4,8"),
     ],
-)
+)  # fmt: skip
 def test_a_demo_without_gpus_sweeps_what_the_machine_has(monkeypatch, cores, words, counts):
     monkeypatch.setattr(devices, "gpus", list)
     monkeypatch.setattr(devices, "cpu_cores", lambda: tuple(range(cores)))
