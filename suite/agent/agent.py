@@ -14,7 +14,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -57,6 +57,19 @@ class Agent:
         self._told_exhausted = False
         self._signal = 0
         self._leaving = False
+        self._orders: dict[str, Callable[..., dict[str, Any] | None]] = {
+            "begin": self._begin,
+            "start": self._start,
+            "stack": self._stack,
+            "ping": self._ping,
+            "finish": self._finish,
+            "ask": self._ask,
+            "read": self._read,
+            "ports": self._ports,
+            "route": self._route,
+            "leave": self._leave,
+        }
+        """What `do` may be in a message, with the method that does it: its other keys are the arguments."""
 
     def run(self) -> None:
         """Until the controller says so, its end of the line closes, or the lease runs out; no process is left then."""
@@ -120,13 +133,13 @@ class Agent:
         try:
             if message["do"] == "ask":
                 order["number"] = message["id"]
-            answer: dict[str, Any] | None = getattr(self, f"do_{message['do']}")(**order)
+            answer: dict[str, Any] | None = self._orders[message["do"]](**order)
         except (OSError, ValueError) as error:
             answer = {"error": getattr(error, "strerror", None) or str(error)}
         if answer is not None:
             self.wire.send(answer=message["id"], **answer)
 
-    def do_begin(self, run: dict[str, Any], files: Mapping[str, str], watches_pids: bool) -> dict[str, Any]:
+    def _begin(self, run: dict[str, Any], files: Mapping[str, str], watches_pids: bool) -> dict[str, Any]:
         """A folder for the run of its own, with run.json and the files beside it."""
         self._forget_run()
         self._scratch = Scratch()
@@ -140,7 +153,7 @@ class Agent:
         self._oom_kills, self._told_kills, self._told_exhausted = cgroups.oom_kills(), 0, False
         return {"folder": str(self.folder)}
 
-    def do_start(self, name: str, arguments: list[str], variables: Mapping[str, str]) -> dict[str, Any]:
+    def _start(self, name: str, arguments: list[str], variables: Mapping[str, str]) -> dict[str, Any]:
         assert self.folder is not None
         log = self.folder / f"{name}.log"
         variables = {**os.environ, "TMPDIR": str(self.folder / "tmp"), **variables}
@@ -148,18 +161,18 @@ class Agent:
         self.started[name] = child
         return {"pid": child.pid}
 
-    def do_stack(self, pid: int, number: int) -> dict[str, Any]:
+    def _stack(self, pid: int, number: int) -> dict[str, Any]:
         if pid not in self._pids.values():
             raise ValueError(f"{pid} is no worker here")
         os.kill(pid, number)
         return {}
 
-    def do_ping(self) -> dict[str, Any]:
+    def _ping(self) -> dict[str, Any]:
         """Answered after a look: what had happened here by now is known there before the answer."""
         self.tick()
         return {}
 
-    def do_finish(self, ending: Sequence[str] = ()) -> dict[str, Any]:
+    def _finish(self, ending: Sequence[str] = ()) -> dict[str, Any]:
         """End all processes of the run, then its containers by the argv `ending`, and ship the rest."""
         processes.end_descendants()
         children.run_ending(ending)  # not before: it is a process of this tree itself
@@ -168,7 +181,7 @@ class Agent:
         self._forget_run()
         return {}
 
-    def do_ask(self, number: int, command: list[str], most_seconds: float, variables: Mapping[str, str]) -> None:
+    def _ask(self, number: int, command: list[str], most_seconds: float, variables: Mapping[str, str]) -> None:
         """Run a command to its end, beside everything else; its output is the answer."""
 
         def work() -> None:
@@ -190,7 +203,7 @@ class Agent:
 
         threading.Thread(target=work, daemon=True).start()
 
-    def do_read(self, path: str) -> dict[str, Any]:
+    def _read(self, path: str) -> dict[str, Any]:
         """A small file of this machine; None if there is none."""
         try:
             with files.open_stream(path) as stream:
@@ -198,16 +211,16 @@ class Agent:
         except FileNotFoundError:
             return {"data": None}
 
-    def do_ports(self, count: int, address: str) -> dict[str, Any]:
+    def _ports(self, count: int, address: str) -> dict[str, Any]:
         return {"ports": network.free_ports(count, address)}
 
-    def do_route(self, to: str) -> dict[str, Any]:
+    def _route(self, to: str) -> dict[str, Any]:
         """Where a name leads from here, and by which of this machine's addresses and interfaces."""
         peer = network.resolved(to)
         address, interface = network.route(peer)
         return {"peer": peer, "address": address, "interface": interface}
 
-    def do_leave(self) -> dict[str, Any]:
+    def _leave(self) -> dict[str, Any]:
         self._leaving = True
         return {}
 

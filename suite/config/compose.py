@@ -22,7 +22,6 @@ from suite.common.conf import CONF
 from suite.common.study import StudyCell
 from suite.common.typed import as_typed
 from suite.config import overrides, studies
-from suite.config.complete import completion
 from suite.config.composer import Composer
 from suite.config.help import help_text
 from suite.config.keys import group_choices, meant, suite_keys
@@ -36,12 +35,15 @@ class Composed:
     """One job as Hydra composed it."""
 
     config: dict[str, Any]
-    overrides: tuple[str, ...]
-    """What the command line set, `key=value` each."""
+    typed: tuple[str, ...]
+    """What the command line set, `key=value` each, and where own files are."""
     cell: StudyCell | None = None
     """Which cell of a study it is; None outside of studies."""
-    typed: tuple[str, ...] = ()
-    """`overrides`, and where own files are."""
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """`typed` without where own files are."""
+        return tuple(text for text in self.typed if not text.startswith("hydra."))
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,6 @@ def _compose(arguments: Sequence[str]) -> Request:
     flags = _flags([text for text in arguments if text not in typed])
     words = [overrides.in_full(text) for text in [*typed, *flags.overrides]]
     words = _search(words, flags.config_dir) + (["dry_run=true"] if flags.dry_run else [])
-    if flags.shell_completion:
-        print(completion(words))
-        return Request(())
     if flags.version:
         print(f"suite {__version__} (Hydra {hydra.__version__})")
         return Request(())
@@ -127,13 +126,7 @@ def _flags(words: Sequence[str]) -> argparse.Namespace:
     """Of Hydra's flags those that do something here, and `--dry-run`. Raises ValueError, where argparse would print."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("overrides", nargs="*")
-    for names in (
-        ("-h", "--help"),
-        ("-V", "--version"),
-        ("-m", "--multirun"),
-        ("-sc", "--shell-completion"),
-        ("--dry-run",),
-    ):
+    for names in (("-h", "--help"), ("-V", "--version"), ("-m", "--multirun"), ("--dry-run",)):
         parser.add_argument(*names, action="store_true")
     parser.add_argument("-c", "--cfg", choices=("job",))
     parser.add_argument("-p", "--package")
@@ -232,8 +225,7 @@ def _job(words: list[str], plugin_names: list[str], composer: Composer, workload
     for key, value in _leaves(config):
         if value is not None and not key.endswith(".name"):
             overrides.check_key(key, value, [name])
-    kept = [text for text in words if not text.startswith("hydra.")]
-    return Composed(config, tuple(kept), typed=tuple(words))
+    return Composed(config, tuple(words))
 
 
 def _leaves(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import itertools
 import math
@@ -105,22 +104,12 @@ def parse(argument: str) -> Override:
         key, _, value = argument.partition("=")
         items = [item for item in value.split(",") if item.strip()]
         if re.fullmatch(r"[\w.-]+", argument):
-            instead = _setting_of(argument) or "; type --help for the settings that there are"
-            raise ValueError(f"{argument}: not of the form key=value{instead}") from None
+            meant = next((f"{group}={argument}" for group in GROUPS if argument in group_choices(group)), "")
+            do = f"type {meant}" if meant else "type --help for the settings that there are"
+            raise ValueError(f"{argument}: not of the form key=value; {do}") from None
         if items and len(items) < len(value.split(",")):
             raise ValueError(f"{argument}: a comma with no value beside it; type {key}={','.join(items)}") from None
         raise ValueError(f"{argument}: not of the form key=value; quote unusual text: key=\"'…'\"") from None
-
-
-def _setting_of(word: str) -> str:
-    """`; type workload=ncf` for a bare word that is what a setting may be, else an empty text."""
-    for group in GROUPS:
-        if word in group_choices(group):
-            return f"; type {group}={word}"
-    if word in known_fields(SuiteConfig):
-        return f"; type {word}=VALUE"
-    close = difflib.get_close_matches(word, group_choices("workload"), n=1, cutoff=0.6)
-    return f"; type workload={close[0]}" if close and close[0][0] == word[0] else ""
 
 
 def texts(argument: str) -> list[str]:
@@ -284,10 +273,6 @@ def _check_value(key: str, item: Any, value: Any) -> None:
     """`check_value`, with what other programs call a value."""
     metadata = {**item.metadata, "choices": keys.choices(key, item)} if key in keys.GROWING else item.metadata
     _check_synonym(key, value, metadata.get("choices") or ())
-    if (key, value) == ("gpus", "all"):
-        raise ValueError(
-            "gpus=all: a number is needed, for example gpus=8; type suite doctor to see how many there are"
-        )
     check_value(key, kind_of(item), metadata, value)
 
 

@@ -189,7 +189,7 @@ def _preflight(job: Job, agents: Agents | None) -> list[str]:
 def refused(request: Request, plans: Sequence[Plan], here: bool) -> ValueError | None:
     """Why the command cannot run, with all that is in its way; None where it can. A study runs where one of its cells can.
 
-    `here`: on this machine, where its demo can be typed instead.
+    `here`: on this machine, of which it is then said which demo to type.
     """
     pairs = list(zip(request.jobs, plans, strict=True))
     wrong = [pair for pair in pairs if pair[1].findings and impossible(pair[1], pair[0].cell) is None]

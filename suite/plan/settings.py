@@ -30,7 +30,7 @@ class Impossible(ValueError):
 
 
 class Missing(Impossible):
-    """What this machine lacks for a run that it could do with other settings: the line says which to type."""
+    """What this machine lacks for a run that it could do with other settings."""
 
 
 Lacks = Callable[[Impossible], None]
@@ -329,14 +329,13 @@ def cores_per_device(config: Config, device: str, hosts: Sequence[AvailableHost]
     each = max(1, cores // count) if asked == "all" else int(asked)
     if device == "cpu" and each * count > cores and not config["oversubscribe"]:
         fitting = max(1, cores // each) * machines
-        instead = {"gpus": fitting} if fitting < config["gpus"] else {"oversubscribe": True}
         line = (
             f"gpus={config['gpus']}: {count} CPU device(s) of {each} core(s) need {each * count} cores, {_where(hosts)} has "
             f"{cores}; type gpus={fitting}{', or cpu.cores_per_device=1' if each > 1 else ''}, "
             f"or oversubscribe=true (labels the result)"
         )
         lacks(Missing(line))
-        config = {**config, **instead}
+        config = {**config, **({"gpus": fitting} if fitting < config["gpus"] else {"oversubscribe": True})}
     return each, config
 
 

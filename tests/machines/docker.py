@@ -46,11 +46,11 @@ def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, s
     for name in ("etc", "work"):
         (folder / name).mkdir()
     words = [
-        *(*inside, needs.program("unshare"), "--mount", "sh", "-ec", PRIVATE, str(folder)),
-        *(needs.program("dockerd"), f"--host={socket}", f"--data-root={folder}/data", f"--exec-root={EXEC_ROOT}"),
-        *(f"--pidfile={folder}/pid", "--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=vfs"),
-        *("--exec-opt=native.cgroupdriver=cgroupfs", "--log-level=warn"),
-    ]
+        *inside, needs.program("unshare"), "--mount", "sh", "-ec", PRIVATE, str(folder), needs.program("dockerd"),
+        f"--host={socket}", f"--data-root={folder}/data", f"--exec-root={EXEC_ROOT}", f"--pidfile={folder}/pid",
+        "--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=vfs",
+        "--exec-opt=native.cgroupdriver=cgroupfs", "--log-level=warn",
+    ]  # fmt: skip
     variables = {**environment(), "DOCKER_HOST": socket}
     if machine is not None:
         machine.run(["ln", "-s", folder / "socket", "/run/docker.sock"])

@@ -46,7 +46,8 @@ def test_other_words_stay(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("script", "name"),
     [
-        *(("run_suite.py", "run_suite.py"), ("tests/pytest/__main__.py", "run_suite.py")),
+        ("run_suite.py", "run_suite.py"),
+        ("tests/pytest/__main__.py", "run_suite.py"),
         *((script, "suite run") for script in ("suite/cli.py", "suite/__main__.py", ".venv/bin/suite")),
     ],
 )

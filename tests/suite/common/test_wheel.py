@@ -13,10 +13,10 @@ import pytest
 from suite.common.paths import env_root
 from tests.helpers import PROJECT, only
 
-SOURCES = (
-    *("suite", "workloads", "conf", "environments", "logs/published"),
-    *("run_suite.py", "setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE"),
-)
+SOURCES = [
+    "suite", "workloads", "conf", "environments", "logs/published", "run_suite.py", "setup.py", "setup.cfg",
+    "pyproject.toml", "README.md", "LICENSE",
+]  # fmt: skip
 FOUND_IN_THE_CHECKOUT = ("PYTHONPATH", "PYTHONHOME", "SUITE_LOG_DIR", "SUITE_DATA_DIR", "SUITE_ENV_DIR")
 
 
@@ -73,11 +73,11 @@ def test_ncfs_demo_runs_outside_the_checkout(call, installed, tmp_path):
     copy = tmp_path / "copy"  # what `suite env create` puts into an environment
     code = "import sys, pathlib; from suite.environments import own_package as own; own.copy_into(pathlib.Path(sys.argv[1]))"
     subprocess.run([folder / "bin" / "python", "-c", code, copy], check=True, env=variables, cwd=tmp_path)
-    assert {path.name.partition("-")[0] for path in copy.iterdir()} == {
-        *("suite", "workloads", "run_suite.py", "time_to_target"),
-    }
+    copied = {path.name.partition("-")[0] for path in copy.iterdir()}
+    assert copied == {"suite", "workloads", "run_suite.py", "time_to_target"}
     words = (
-        *("environment.name=custom", f"environment.python={env_root() / 'torch' / 'bin' / 'python'}"),
+        "environment.name=custom",
+        f"environment.python={env_root() / 'torch' / 'bin' / 'python'}",
         f"environment.argv_prefix=['env','PYTHONPATH={copy}']",
     )
     said = call("run", "workload=ncf", "profile=demo", "stop=epochs:1", *words)

@@ -30,10 +30,9 @@ def test_cfg_prints_resolved_values_and_runs_nothing(tmp_path):
     printed = yaml.safe_load(run_suite_here(tmp_path, *NCF, "device=cpu", "--cfg", "job").stdout)
     assert not (tmp_path / "logs").exists()
     assert (printed["gpus"], printed["profile"]["name"]) == (1, "demo")
-    of_ncf = {
-        **{"learning_rate": 0.006, "max_epochs": 12, "target": 0.635},
-        **{"dataset": "ml-demo", "hyperparameter_set": "demo"},
-    }
+    of_ncf = yaml.safe_load(
+        "{learning_rate: 0.006, max_epochs: 12, target: 0.635, dataset: ml-demo, hyperparameter_set: demo}"
+    )
     assert {key: printed["workload"][key] for key in of_ncf} == of_ncf
     assert (printed["rules"], printed["lr_scaling"]) == ("v0.5", "linear")
 
@@ -89,10 +88,10 @@ def test_the_default_of_a_sweep_acts_where_nothing_is_swept_only(typed):
 @pytest.mark.parametrize(
     ("cores", "words", "counts"),
     [
-        *((2, (), "1,2"), (1, (), "1"), (3, (), "1,2"), (64, (), "1,2,4,8")),
-        *((8, ("cpu.cores_per_device=4",), "1,2"), (2, ("oversubscribe=true",), "1,4,8")),
+        (2, (), "1,2"), (1, (), "1"), (3, (), "1,2"), (64, (), "1,2,4,8"),
+        (8, ("cpu.cores_per_device=4",), "1,2"), (2, ("oversubscribe=true",), "1,4,8"),
     ],
-)
+)  # fmt: skip
 def test_a_demo_without_gpus_sweeps_what_the_machine_has(monkeypatch, cores, words, counts):
     monkeypatch.setattr(devices, "gpus", list)
     monkeypatch.setattr(devices, "cpu_cores", lambda: tuple(range(cores)))

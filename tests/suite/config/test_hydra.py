@@ -1,6 +1,5 @@
 """Hydra's habits: files in a folder of one's own, sweeps, and what the Tab key offers."""
 
-import shlex
 import subprocess
 
 import pytest
@@ -94,17 +93,6 @@ def test_a_mistake_in_a_file_is_one_line(own, path, text, said):
     with pytest.raises(ValueError, match=rf"(?s){said}") as error:
         compose(["--config-dir", str(own), *NCF, *words])
     assert "\n" not in str(error.value)
-
-
-def test_what_would_run_now_keeps_the_folder(own):
-    done = run_suite_here(
-        own, "--config-dir", str(own), "workload=ncf_slow", "gpus=800", "environment=current", "device=cpu"
-    )
-    assert done.returncode == 2
-    words = shlex.split(done.stderr.splitlines()[-1].partition("run_suite.py ")[2])
-    assert {"workload=ncf_slow", "profile=demo"} <= set(words)
-    (job,) = compose(words).jobs
-    assert job.config["workload"]["learning_rate"] == 0.001
 
 
 def test_a_folder_that_is_not_there_is_one_line(tmp_path):

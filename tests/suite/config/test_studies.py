@@ -19,11 +19,11 @@ from tests.helpers import composed, run_suite_here
 
 SENTENCE = {"sentence": "One."}
 TABLE = {"table": {"columns": ["samples/s"]}}
-SPECIFIED = (
-    *("allreduce", "async", "batch_efficiency", "batch_size", "devices", "dgx1_article", "embedding", "fixed_samples"),
-    *("frameworks", "image_size", "links", "lr_scaling", "model_size", "nodes", "passes", "scaling_strong"),
+SPECIFIED = [
+    "allreduce", "async", "batch_efficiency", "batch_size", "devices", "dgx1_article", "embedding", "fixed_samples",
+    "frameworks", "image_size", "links", "lr_scaling", "model_size", "nodes", "passes", "scaling_strong",
     "scaling_weak",
-)
+]  # fmt: skip
 
 
 def composed_by_hand(monkeypatch, described):
@@ -87,9 +87,9 @@ def test_axes_are_crossed_with_each_other_and_with_the_points(monkeypatch):
     composed_by_hand(monkeypatch, described)
     found = values("study=own")
     assert [(one["batch"], one["seed"], one["gpus"]) for one in found] == [
-        *(("set", "5", "1"), ("set", "5", "2"), ("set", "6", "1"), ("set", "6", "2")),
-        *(("global:8", "5", "1"), ("global:8", "5", "2"), ("global:8", "6", "1"), ("global:8", "6", "2")),
-    ]
+        ("set", "5", "1"), ("set", "5", "2"), ("set", "6", "1"), ("set", "6", "2"),
+        ("global:8", "5", "1"), ("global:8", "5", "2"), ("global:8", "6", "1"), ("global:8", "6", "2"),
+    ]  # fmt: skip
 
 
 def test_what_is_typed_wins_over_the_study():

@@ -46,9 +46,8 @@ class Large:
 
 
 def settings(**changes):
-    return SimpleNamespace(
-        **{"device": "cuda", "mode": "train", "batch_size_global": 64, "devices": 2, "nodes": 1, **changes}
-    )
+    of_two_gpus = {"device": "cuda", "mode": "train", "batch_size_global": 64, "devices": 2, "nodes": 1}
+    return SimpleNamespace(**of_two_gpus | changes)
 
 
 def test_a_batch_that_does_not_fit_a_gpu_is_found_beforehand(monkeypatch):

@@ -41,10 +41,10 @@ def test_what_is_typed_stands_in_the_name_but_how_caches_are_cleared(words, name
 @pytest.mark.parametrize("long", ["a" * 300, "字" * 100], ids=["ascii", "wide"])
 def test_jobs_that_differ_behind_the_cut_have_names_of_their_own(long):
     words = [(f"workload.dataset={long}", f"workload.embedding={number}") for number in (1, 2)]
-    names = [job_name(replace(one(), overrides=pair)) for pair in words]
+    names = [job_name(replace(one(), typed=pair)) for pair in words]
     assert len(set(names)) == 2
     assert all(len(name.encode()) <= NAME_BYTES and name.startswith("ncf-pytorch-demo-1dev-cpu-wo") for name in names)
-    assert job_name(replace(one(), overrides=words[0])) == names[0]
+    assert job_name(replace(one(), typed=words[0])) == names[0]
 
 
 def test_what_planning_notes_is_said_once_and_only_what_waits_for_data_is_planned_again(tmp_path, monkeypatch, capsys):

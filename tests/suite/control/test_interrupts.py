@@ -24,7 +24,7 @@ def started(tmp_path, *words, **streams):
         [sys.executable, str(PROJECT / "run_suite.py"), *arguments], env=variables(tmp_path, toy=True), cwd=tmp_path,
         # As on a terminal: a shell starts its background jobs, this one's tests perhaps, with signals ignored.
         preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)],
-        **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **streams},
+        **({"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} | streams),
     )  # fmt: skip
 
     def logs():

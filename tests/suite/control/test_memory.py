@@ -86,34 +86,25 @@ def test_several_machines_share_the_batch_and_have_their_own_memory(monkeypatch)
     assert memory.batch_advice(run) == f"a batch that should fit: batch=global:{fitting} (it was 1024)"
 
 
-def test_a_long_epoch_prints_a_line_a_minute_without_a_terminal(tmp_path, monkeypatch):
+BLOCK = {
+    "first_epoch": 1, "epochs": 1, "samples_per_second": 32.0, "quality": {}, "data_wait_seconds": 3.0,
+    "train_seconds": 30.0,
+}  # fmt: skip
+OF_BLOCK = "  epoch 1  32 images/s  data wait 10 %  30.0 s since launch"
+
+
+@pytest.mark.parametrize(("ends_at", "first", "minutes"), [(None, [], (60, 120, 180)), (30, [OF_BLOCK], (90, 150))])
+def test_without_a_terminal_a_line_is_printed_a_minute_after_the_last(tmp_path, monkeypatch, ends_at, first, minutes):
+    """In a long epoch; the rate counts from the line of a block too."""
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    stream = io.StringIO()
-    run = SimpleNamespace(folder=str(tmp_path), identity={"sample_unit": "images"})
+    stream, settings = io.StringIO(), SimpleNamespace(targets={})
+    run = SimpleNamespace(folder=str(tmp_path), identity={"sample_unit": "images"}, settings=settings)
     with Progress(run, "job/run_0", Console(file=stream, width=100)) as shown:
         for now[0] in range(0, 181, 5):
+            if now[0] == ends_at:
+                (tmp_path / "metrics.jsonl").write_text(json.dumps(BLOCK) + "\n")
             shown.update([Beat(0, 1, "train", step=int(now[0]), samples=int(32 * now[0]))])
-    assert stream.getvalue().splitlines() == [
-        f"  train  step {step}  32 images/s since the last line  {step} s since launch" for step in (60, 120, 180)
-    ]
-
-
-def test_a_rate_counts_from_the_line_of_a_block_too(tmp_path, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    stream = io.StringIO()
-    run = SimpleNamespace(
-        folder=str(tmp_path), identity={"sample_unit": "images"}, settings=SimpleNamespace(targets={})
-    )
-    block = {"first_epoch": 1, "epochs": 1, "samples_per_second": 32.0, "quality": {}}
-    with Progress(run, "job/run_0", Console(file=stream, width=100)) as shown:
-        for now[0] in range(0, 91, 5):
-            if now[0] == 30:
-                row = {**block, "data_wait_seconds": 3.0, "train_seconds": 30.0}
-                (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
-            shown.update([Beat(0, 1, "train", step=int(now[0]), samples=int(32 * now[0]))])
-    assert stream.getvalue().splitlines() == [
-        "  epoch 1  32 images/s  data wait 10 %  30.0 s since launch",
-        "  train  step 90  32 images/s since the last line  90 s since launch",
+    assert stream.getvalue().splitlines() == first + [
+        f"  train  step {step}  32 images/s since the last line  {step} s since launch" for step in minutes
     ]

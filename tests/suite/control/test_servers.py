@@ -69,10 +69,8 @@ LASTING, KILLED, ABORTED = None, -9, -6
         ({"server": LASTING, "scheduler": 3}, "", "failed", None, "the scheduler died (exit code 3): see server.log"),
         ({"scheduler": LASTING, "server": 0}, "failed", "failed", 0, "process 0: ValueError: theirs"),
     ],
-    ids=[
-        *("killed", "killed, and workers fail of it", "killed, and a worker dies of it", "fails of a worker that died"),
-        *("fails", "ends well, since it has lost its workers"),
-    ],
+    ids=["killed", "killed, and workers fail of it", "killed, and a worker dies of it", "fails of a worker that died",
+         "fails", "ends well, since it has lost its workers"],
 )  # fmt: skip
 def test_who_is_named_of_servers_and_workers(supervisor, lasting, children, workers, status, process, reason):
     """A worker may die of a server that was killed; a server that failed may have failed of a worker's death."""

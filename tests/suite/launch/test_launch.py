@@ -16,10 +16,7 @@ from tests.suite.two_hosts import HOSTS, make_run
 
 FRAMEWORKS = [PYTORCH, TENSORFLOW, MXNET]
 PORTS = (2000, 2001, 2002, 2003, 3000, 3001, 3002, 3003)
-ENDPOINTS = [
-    *("10.0.0.1:2000", "10.0.0.1:2001", "10.0.0.1:2002", "10.0.0.1:2003"),
-    *("node-b.cluster:3000", "node-b.cluster:3001", "node-b.cluster:3002", "node-b.cluster:3003"),
-]
+ENDPOINTS = [f"{'10.0.0.1' if port < 3000 else 'node-b.cluster'}:{port}" for port in PORTS]
 
 
 def commands(framework, run, ports=None, server_port=0):

@@ -33,10 +33,10 @@ def test_auto_goes_by_the_processor(tmp_path, monkeypatch, vendor, chosen):
 @pytest.mark.parametrize(
     ("workload", "framework", "also"),
     [
-        *(("ncf", "tensorflow", ()), ("gnmt", "mxnet", ()), ("resnet50", "pytorch", ())),
+        ("ncf", "tensorflow", ()), ("gnmt", "mxnet", ()), ("resnet50", "pytorch", ()),
         ("ncf", "pytorch", ("precision=bf16",)),
     ],
-)
+)  # fmt: skip
 def test_elsewhere_there_is_nothing_to_choose(workload, framework, also):
     assert settings_of(workload, framework, *also).linear == ""
     said = rf"^framework\.linear=mkl: {workload} in {framework}, .* nothing to choose there"

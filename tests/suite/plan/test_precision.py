@@ -23,12 +23,11 @@ def precision(monkeypatch, capability, workload, framework="pytorch", *words):
 @pytest.mark.parametrize(
     ("workload", "framework", "capability", "expected"),
     [
-        *(("resnet50", "pytorch", HOPPER, "bf16"), ("resnet50", "pytorch", VOLTA, "fp16")),
-        *(("ssd", "tensorflow", HOPPER, "bf16"), ("resnet50", "mxnet", HOPPER, "fp16")),
-        *(("gnmt", "pytorch", PASCAL, "fp32"), ("gnmt", "tensorflow", HOPPER, "tf32"),
-         ("gnmt", "mxnet", HOPPER, "fp32")),
-        *(("ncf", "pytorch", HOPPER, "bf16"), ("ncf", "pytorch", VOLTA, "fp32")),
-        *(("zoo", "pytorch", HOPPER, "fp32"), ("allreduce", "pytorch", HOPPER, "fp32")),
+        ("resnet50", "pytorch", HOPPER, "bf16"), ("resnet50", "pytorch", VOLTA, "fp16"),
+        ("ssd", "tensorflow", HOPPER, "bf16"), ("resnet50", "mxnet", HOPPER, "fp16"),
+        ("gnmt", "pytorch", PASCAL, "fp32"), ("gnmt", "tensorflow", HOPPER, "tf32"), ("gnmt", "mxnet", HOPPER, "fp32"),
+        ("ncf", "pytorch", HOPPER, "bf16"), ("ncf", "pytorch", VOLTA, "fp32"),
+        ("zoo", "pytorch", HOPPER, "fp32"), ("allreduce", "pytorch", HOPPER, "fp32"),
     ],
 )  # fmt: skip
 def test_auto_on_gpus(monkeypatch, workload, framework, capability, expected):

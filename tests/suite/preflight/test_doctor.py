@@ -97,10 +97,10 @@ def test_a_log_folder_that_cannot_be_written(tmp_path, quiet, monkeypatch):
 @pytest.mark.parametrize(
     ("workers", "limits", "level"),
     [
-        *((3, Limits(), "ok"), (4, Limits(), "warning")),
-        *((2, Limits(2, None, 4 * GIB, 2 * GIB), "ok"), (2, Limits(2, None, 4 * GIB, 2 * GIB - 1), "warning")),
+        (3, Limits(), "ok"), (4, Limits(), "warning"),
+        (2, Limits(2, None, 4 * GIB, 2 * GIB), "ok"), (2, Limits(2, None, 4 * GIB, 2 * GIB - 1), "warning"),
     ],
-)
+)  # fmt: skip
 def test_memory_is_counted_per_worker_and_within_the_control_group(monkeypatch, workers, limits, level):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=3 * GIB))
     assert doctor.memory(workers, limits).level == level

@@ -1,4 +1,4 @@
-"""A command that much is in the way of names all of it at once, and the demo that needs none of it."""
+"""A command that much is in the way of names all of it at once, and the demo to type instead."""
 
 import shlex
 
@@ -14,6 +14,7 @@ from suite.preflight.obstacles import explained
 from tests.helpers import composed, run_suite_here
 
 GIB = 1 << 30
+TYPE = "for a demo on the devices that are here type: python run_suite.py "
 
 
 @pytest.fixture
@@ -50,12 +51,36 @@ def test_all_that_a_published_run_lacks(tmp_path, monkeypatch, two_cores, worklo
         ("  2. environment torch does not exist", "suite env create torch"),
         ("  3. workload=", f"{file} and type backbone.weights=PATH"),
         ("  4. no prepared data in ", "suite data prepare coco2017 --from FOLDER"),
-        ("its demo needs no GPU and no data set: ", f"run_suite.py workload={workload} profile=demo"),
+        (TYPE, f"run_suite.py workload={workload} profile=demo gpus=2"),
     )
     assert len(lines) == len(parts)
     for line, (start, what_to_type) in zip(lines, parts, strict=True):
         assert line.startswith(start)
         assert what_to_type in line
+
+
+@pytest.mark.parametrize(
+    ("cores", "asked", "count"), [(2, 8, 2), (3, 8, 2), (64, 16, 8), (64, 1, 1)]
+)  # the batch of each demo divides by 1, 2, 4 and 8
+def test_the_demo_is_of_the_same_workload_and_framework_on_devices_that_are_here(
+    monkeypatch, two_cores, cores, asked, count
+):
+    only_environment(monkeypatch)
+    monkeypatch.setattr(devices, "cpu_cores", lambda: tuple(range(cores)))
+    words = ("workload=ssd", "framework=mxnet", f"gpus={asked}", "workload.max_epochs=50", "environment.options=[--rm]")
+    demo = f"workload=ssd framework=mxnet 'environment.options=[--rm]' profile=demo gpus={count}"
+    assert said(*words).splitlines()[-1] == f"{TYPE}{demo}"
+
+
+def test_a_gpu_that_does_not_answer_hides_nothing_of_what_is_in_the_way(monkeypatch, two_cores):
+    def lost():
+        raise ValueError("GPU 0 is lost")
+
+    only_environment(monkeypatch)
+    monkeypatch.setattr(devices, "gpus", lost)
+    lines = said("workload=ncf", "profile=demo", "device=cpu", "gpus=8").splitlines()
+    assert [line[:9] for line in lines[:3]] == ["2 things ", "  1. gpus", "  2. envi"]
+    assert lines[3:] == [f"{TYPE}workload=ncf profile=demo gpus=2"]
 
 
 def test_two_obstacles_have_a_line_each(tmp_path, monkeypatch, two_cores):
@@ -68,21 +93,20 @@ def test_two_obstacles_have_a_line_each(tmp_path, monkeypatch, two_cores):
         in each[1]
     )
     assert len(each) == 2
-    assert runs == "its demo needs no GPU and no data set: python run_suite.py workload=ncf profile=demo"
+    assert runs == f"{TYPE}workload=ncf profile=demo gpus=1"
 
 
-def test_the_demo_keeps_what_was_typed_of_folders_and_framework(tmp_path, monkeypatch, two_cores):
-    """The user's own of configurations, and where the runs go; as it is typed in a shell, it plans."""
-    only_environment(monkeypatch, "tensorflow-cpu")
+def test_the_demo_keeps_the_folders_that_were_typed(tmp_path, monkeypatch, two_cores):
+    """The user's own of configurations, and where the runs go; as it is typed, it composes."""
+    only_environment(monkeypatch, "torch")
     own = tmp_path / "own files"
-    (own / "system").mkdir(parents=True)
-    typed = ("--config-dir", own, "workload=ncf", "framework=tensorflow", "gpus=8", f"output={tmp_path / 'my out'}")
-    last = run(tmp_path, *typed)[-1]
-    again = shlex.split(last.partition("run_suite.py ")[2])
+    (own / "workload").mkdir(parents=True)
+    (own / "workload" / "ncf_slow.yaml").write_text("defaults: [ncf]\nlearning_rate: 0.001\n")
+    *_, last = run(tmp_path, "--config-dir", own, "workload=ncf_slow", "gpus=8", f"output={tmp_path / 'out'}")
+    again = shlex.split(last.removeprefix(TYPE))
     assert again[:2] == ["--config-dir", str(own)]
     config = compose(again).jobs[0].config
-    assert (config["framework"]["name"], config["output"]) == ("tensorflow", str(tmp_path / "my out"))
-    assert not plan(config).findings
+    assert (config["workload"]["learning_rate"], config["output"]) == (0.001, str(tmp_path / "out"))
 
 
 def said(*words):
@@ -115,9 +139,10 @@ def test_machines_that_are_unknown_keep_nothing_else_from_being_checked(monkeypa
 
 def test_a_mistake_beside_an_obstacle_is_named_with_it(tmp_path, monkeypatch, two_cores):
     only_environment(monkeypatch, "torch")
-    _, first, second = run(tmp_path, "workload=ncf", "profile=demo", "precision=tf32", "device=cpu", "gpus=8")
+    _, first, second, runs = run(tmp_path, "workload=ncf", "profile=demo", "precision=tf32", "device=cpu", "gpus=8")
     assert first.startswith("  1. gpus=8: ")
     assert second.startswith("  2. precision=tf32: GPUs alone have it")
+    assert runs.endswith("profile=demo gpus=2")
 
 
 def test_a_sweep_names_each_obstacle_once(tmp_path, monkeypatch, two_cores):
@@ -136,4 +161,4 @@ def test_fewer_gpus_than_asked_for(tmp_path, monkeypatch, two_cores):
     assert lines[1] == "  1. gpus=8: this machine shows 1 GPU(s); type gpus=1 or less"
     assert "backbone.weights=PATH" in lines[2]
     assert "suite data prepare coco2017" in lines[3]
-    assert lines[4:] == ["its demo needs no GPU and no data set: python run_suite.py workload=ssd profile=demo"]
+    assert lines[4:] == [f"{TYPE}workload=ssd profile=demo gpus=1"]

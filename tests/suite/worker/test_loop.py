@@ -18,13 +18,11 @@ from tests.helpers import events
 from workloads.api import Diverged, Facts, Settings
 
 SETTINGS = {
-    **{"workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "device": "cpu"},
-    **{"devices": 1, "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32"},
-    **{"batch_size_global": 64, "batch_rule": "set", "lr_scaling": "none", "seed": 3, "stop": "target",
-     "mode": "train"},
-    **{"dataset": "toy-demo", "model": {}, "targets": {"fit": 0.99}, "hyperparameter_set": "demo"},
-    **{"hyperparameters": {"learning_rate": 0.2, "max_epochs": 5}, "hyperparameter_sources": {}},
-    "options": {"misbehave": "no"},
+    "workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "device": "cpu", "devices": 1,
+    "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32", "batch_size_global": 64,
+    "batch_rule": "set", "lr_scaling": "none", "seed": 3, "stop": "target", "mode": "train", "dataset": "toy-demo",
+    "model": {}, "targets": {"fit": 0.99}, "hyperparameter_set": "demo", "hyperparameters": {"learning_rate": 0.2,
+    "max_epochs": 5}, "hyperparameter_sources": {}, "options": {"misbehave": "no"},
 }  # fmt: skip
 
 
@@ -36,11 +34,10 @@ def make_run(folder, **changes):
     identity |= {"submission_status": "research", "submission_platform": "p", "system": "s", "device_name": "d"}
     identity |= {"framework_version": "1"}
     return RunSpec(
-        **{"run_index": 0, "runs_required": 5, "folder": str(folder), "settings": settings},
-        **{"facts": Facts(1000, 1000, {}, "toy"), "labels": ("demo",), "division": "open", "deviations": ("demo",)},
-        **{"cores": (0,), "cache_cleared": True, "watchdog_seconds": 300.0, "setup_watchdog_seconds": 1200.0},
-        **{"identity": identity, "environment": {}, "versions": {"suite": "0"}, "git": {}, "hardware": {}},
-    )
+        run_index=0, runs_required=5, folder=str(folder), settings=settings, facts=Facts(1000, 1000, {}, "toy"),
+        labels=("demo",), division="open", deviations=("demo",), cores=(0,), cache_cleared=True, watchdog_seconds=300.0,
+        setup_watchdog_seconds=1200.0, identity=identity, environment={}, versions={"suite": "0"}, git={}, hardware={},
+    )  # fmt: skip
 
 
 def run_loop(
@@ -61,14 +58,14 @@ def keys(folder):
 
 
 IDENTITY = [
-    *("submission_benchmark", "submission_org", "submission_division", "submission_status", "submission_platform"),
-    *("cache_clear", "suite_run"),
-]
+    "submission_benchmark", "submission_org", "submission_division", "submission_status", "submission_platform",
+    "cache_clear", "suite_run",
+]  # fmt: skip
 SETUP = ["seed", "global_batch_size", "opt_name", "train_samples", "eval_samples"]
 BLOCK = [
-    *("block_start", "epoch_start", "epoch_stop", "eval_start", "eval_accuracy", "eval_stop"),
-    *("tracked_stats", "block_stop"),
-]
+    "block_start", "epoch_start", "epoch_stop", "eval_start", "eval_accuracy", "eval_stop", "tracked_stats",
+    "block_stop",
+]  # fmt: skip
 
 
 HEADS = {"v0.7": ["init_start", *SETUP, "init_stop", "run_start"], "v0.5": ["run_start", *SETUP]}

@@ -65,9 +65,9 @@ def test_the_same_steps_are_computed(tmp_path):
 def test_a_device_with_a_clock_of_its_own_is_asked(tmp_path):
     run_loop(tmp_path, trainer_type=Marking, stop="steps:4", timing_each="steps")
     assert said(tmp_path) == {
-        **{"count": 4, "mean_ms": 250.0, "sd_ms": 0.0, "median_ms": 250.0, "p90_ms": 250.0, "p99_ms": 250.0},
+        "count": 4, "mean_ms": 250.0, "sd_ms": 0.0, "median_ms": 250.0, "p90_ms": 250.0, "p99_ms": 250.0,
         "how": "device events",
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("count", [1, 100])

@@ -43,10 +43,10 @@ def test_devices_of_one_process_wait_for_each_other(monkeypatch, taken, left):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *(("profile", "reference"), ("profile", "synthetic"), ("device", "cuda"), ("framework", "tensorflow")),
-        *(("oversubscribe", True), ("update", "async"), ("nodes", 2)),
+        ("profile", "reference"), ("profile", "synthetic"), ("device", "cuda"), ("framework", "tensorflow"),
+        ("oversubscribe", True), ("update", "async"), ("nodes", 2),
     ],
-)
+)  # fmt: skip
 def test_others_keep_one_thread_for_each_core(monkeypatch, key, value):
     assert threads_beside(monkeypatch, None, **{key: value}) == 4
 

@@ -161,7 +161,7 @@ def test_refusals_on_the_command_line(tmp_path, few, name):
     assert done.returncode == 2, done.stdout + done.stderr
     assert sum(words in line for line in done.stderr.splitlines()) == 1
     # One line each for the mistake and whatever else is missing here: the environment, the data set, memory for the batch.
-    allowed = re.compile(r"run_suite\.py: |  \d\. |its demo needs ")
+    allowed = re.compile(r"run_suite\.py: |  \d\. |for a demo on the devices ")
     assert all(map(allowed.match, done.stderr.splitlines()))
     assert not (tmp_path / "logs").exists()
     assert not (tmp_path / "data").exists()

@@ -60,7 +60,8 @@ def test_machines_are_reached_by_the_interface_that_leads_to_the_first():
     second = FakeLink("b", {"eth1": "192.168.0.2", "ib1": "10.0.0.2"}, route("10.0.0.2", "ib1"))
     nodes = Agents([first, second], LAUNCH).hosts
     assert [(node.name, node.address, node.interface) for node in nodes] == [
-        *(("a", "10.0.0.1", "ib0"), ("b", "10.0.0.2", "ib1"))
+        ("a", "10.0.0.1", "ib0"),
+        ("b", "10.0.0.2", "ib1"),
     ]
     assert second.asked == [("route", {"to": "a"}), ("route", {"to": "10.0.0.1"})]
 

@@ -14,9 +14,9 @@ from suite.launch.children import TOKEN
 from tests.helpers import TOY_RUN, composed, run_suite_here
 
 LAUNCH = {
-    **{"by": "auto", "hosts": [], "hostfile": None, "interface": None, "port": None, "sbatch": []},
-    **{"wait_seconds": 5.0, "lease_seconds": 5.0},
-}
+    "by": "auto", "hosts": [], "hostfile": None, "interface": None, "port": None, "sbatch": [],
+    "wait_seconds": 5.0, "lease_seconds": 5.0,
+}  # fmt: skip
 ALLOCATION = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2,4]", "SLURM_JOB_CPUS_PER_NODE": "8(x2),4"}
 STEP = {"SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "2"}
 MPI = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"}
@@ -104,9 +104,9 @@ def test_machines_that_cannot_be_read(changes, said):
 
 def test_the_words_of_srun_and_ssh():
     assert launchers.srun_words("node2", ALLOCATION) == [
-        *("srun", "--overlap", "-N1", "-n1", "--nodelist=node2", "--cpus-per-task=4", "--cpu-bind=none"),
-        *("--unbuffered", "--quiet"),
-    ]
+        "srun", "--overlap", "-N1", "-n1", "--nodelist=node2", "--cpus-per-task=4", "--cpu-bind=none", "--unbuffered",
+        "--quiet",
+    ]  # fmt: skip
     assert launchers.ssh_words("me@b", 10.0) == ["ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=8", "me@b"]
 
 

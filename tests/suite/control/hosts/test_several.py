@@ -153,7 +153,8 @@ def test_a_run_over_two_machines(two, folder, way):
     assert status(run_folder)["status"] == "success"
     recorded = json.loads((run_folder / "run.json").read_text())
     assert [(host["name"], host["address"], host["interface"]) for host in recorded["hosts"]] == [
-        *(("node1", "10.77.0.1", "eth0"), ("node2", "10.77.0.2", "eth0"))
+        ("node1", "10.77.0.1", "eth0"),
+        ("node2", "10.77.0.2", "eth0"),
     ]
     assert [node["host"] for node in recorded["hardware"]["nodes"]] == ["node1", "node2"]
     (identity,) = [value for key, value, _ in events(run_folder / "result_0.txt") if key == "suite_run"]
@@ -193,10 +194,10 @@ def test_logs_of_a_file_system_that_only_the_controller_sees(two, folder):
 @pytest.mark.parametrize(
     ("framework", "ways"),
     [
-        *(("pytorch", ("slurm",)), ("tensorflow", ("slurm",)), ("mxnet", ("slurm",))),
+        ("pytorch", ("slurm",)), ("tensorflow", ("slurm",)), ("mxnet", ("slurm",)),
         pytest.param("pytorch", ("ssh", "external"), marks=pytest.mark.full),
     ],
-)
+)  # fmt: skip
 def test_two_machines_train_as_one_does(two, folder, framework, ways):
     """NCF's demo: the loss of two machines is that of one to the last bit, since two gradients have one sum."""
     whole = framework == "mxnet"  # the quickest goes on to the target, so that its log can be checked
