@@ -10,15 +10,8 @@ from suite.common.paths import data_root, in_utf8
 from suite.common.registry import DATASETS, GENERATED, dataset_names, load_dataset, names
 from workloads.api import Dataset
 
-ATTRIBUTES = {
-    "min_ratings": "minimum_ratings",
-    "subset": "subset",
-    "skip_bad": "skip_bad",
-    "full": "full",
-    "merges": "merges",
-    "vocabulary": "vocabulary",
-}
-"""Option of `prepare` to the attribute of a data set that it sets."""
+OPTIONS = ("min_ratings", "subset", "skip_bad", "full", "merges", "vocabulary")
+"""Of `prepare`: those of all data sets."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -84,14 +77,8 @@ def _carry_out(args: argparse.Namespace, dataset: Dataset, destination: Path) ->
         return dataset.make_demo(destination)
     if args.subcommand == "make-vocabulary":
         return dataset.make_vocabulary(args.sources, destination, args.size)
-    for option, attribute in ATTRIBUTES.items():
-        value = getattr(args, option)
-        if value is None:
-            continue
-        if not hasattr(dataset, attribute):
-            raise ValueError(f"--{option.replace('_', '-')} means nothing for {args.name}; leave it out")
-        setattr(dataset, attribute, value)
-    return dataset.prepare(args.source, destination)
+    given = {name: vars(args)[name] for name in OPTIONS if vars(args)[name] is not None}
+    return dataset.with_options(given).prepare(args.source, destination)
 
 
 def _table() -> str:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from workloads.api.values import Array, Arrays
 
@@ -97,6 +97,16 @@ class Dataset(ABC):
     name: ClassVar[str]
     generated: ClassVar[bool] = False
     """True if `make_demo` can generate it; a demo run does so by itself."""
+    takes: ClassVar[tuple[str, ...]] = ()
+    """What `suite data prepare` may be told of it, and the attributes that hold it: `subset` of `--subset N`."""
+
+    def with_options(self, given: Mapping[str, Any]) -> Dataset:
+        """This data set, prepared with these of `takes`. Raises ValueError for one that it does not take."""
+        for name in given:
+            if name not in self.takes:
+                raise ValueError(f"--{name.replace('_', '-')} means nothing for {type(self).name}; leave it out")
+        vars(self).update(given)
+        return self
 
     def called(self, name: str) -> Dataset:
         """This data set under a name of the user's own. Raises ValueError for one whose content its name promises."""

@@ -140,17 +140,18 @@ def write(result: Split, folder: Path) -> None:
 
 
 class MovieLens(manifests.Prepared):
-    """A MovieLens data set; `minimum_ratings` may be set before `prepare`."""
+    """A MovieLens data set; `min_ratings` may be set before `prepare`."""
 
     archive_md5: ClassVar[str] = ""
     """Of the published zip, by its publisher: NAME.zip.md5."""
+    takes = ("min_ratings",)
 
     def __init__(self) -> None:
-        self.minimum_ratings: int | None = None
+        self.min_ratings: int | None = None
         """None: the reference's 20, and a user with a single rating is an error."""
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
-        minimum = MINIMUM_RATINGS if self.minimum_ratings is None else self.minimum_ratings
+        minimum = MINIMUM_RATINGS if self.min_ratings is None else self.min_ratings
         if minimum < LEAST_MINIMUM:
             raise ValueError(f"--min-ratings {minimum}: leaving one out for the test takes at least {LEAST_MINIMUM}")
         origin = {"minimum_ratings": minimum}
@@ -159,7 +160,7 @@ class MovieLens(manifests.Prepared):
         ):
             return there
         ratings = files.read(source)
-        result = split(ratings, minimum, require_two=self.minimum_ratings is None)
+        result = split(ratings, minimum, require_two=self.min_ratings is None)
         with manifests.workspace(destination) as folder:
             write(result, folder)
             described = self.manifest(ratings, result, minimum, manifests.sha256(source, "md5"))

@@ -84,10 +84,9 @@ def test_mistakes_are_one_line(tmp_path, data_root, capsys):
     assert "user 1 has 1 rating" in refused(capsys, "prepare", "ml-20m", "--from", source)
 
 
-def test_min_ratings_means_something_for_movielens_alone(tmp_path, monkeypatch):
+def test_min_ratings_means_something_for_movielens_alone():
     from suite.commands import data
 
-    monkeypatch.setattr(data, "load_dataset", lambda name: object())
     with pytest.raises(ValueError, match="--min-ratings means nothing for imagenet"):
         subcommand(data, "prepare", "imagenet", "--from", "x", "--min-ratings", "3")
 

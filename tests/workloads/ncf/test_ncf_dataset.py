@@ -177,7 +177,7 @@ def test_what_is_dropped_is_said(tmp_path):
         file.writelines(f"9,{i},3.0,5\n" for i in range(1, 8))
         file.write("1,1,5.0,99999\n")
     dataset = ML1M()
-    dataset.minimum_ratings = 9
+    dataset.min_ratings = 9
     lines = dataset.prepare(source, tmp_path / "x")
     assert read_facts(tmp_path / "x").sizes["min_ratings"] == 9
     assert "notice: dropped 1 users with fewer than 9 ratings" in lines
@@ -191,7 +191,7 @@ def test_the_same_source_again_is_done_and_another_is_refused(tmp_path):
     assert ML1M().prepare(source, destination) == [f"ml-1m: already prepared in {destination}"]
     other = write_source(tmp_path, users=6, name="other.csv")
     stricter = ML1M()
-    stricter.minimum_ratings = 21
+    stricter.min_ratings = 21
     for dataset, file in ((ML1M(), other), (stricter, source), (ML100K(), source)):
         with pytest.raises(ValueError, match=r"holds ml-1m .* --to, or remove it"):
             dataset.prepare(file, destination)
@@ -215,7 +215,7 @@ def test_a_failed_preparation_leaves_nothing(tmp_path):
 )
 def test_minima_that_cannot_be(tmp_path, minimum, said):
     dataset = ML1M()
-    dataset.minimum_ratings = minimum
+    dataset.min_ratings = minimum
     with pytest.raises(ValueError, match=said):
         dataset.prepare(write_source(tmp_path), tmp_path / "x")
 

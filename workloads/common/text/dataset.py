@@ -51,7 +51,7 @@ class TextDataset(manifests.Prepared):
         """Process, encode and check; see `workloads.api.Dataset`."""
         if not source.is_dir():
             raise ValueError(f"{source}: no such folder; {self.name} is prepared from a folder of files")
-        if getattr(self, "merges", 1) < 1:
+        if "merges" in self.takes and self.merges < 1:
             raise ValueError(f"--merges {self.merges}: at least 1 is needed")
         source = source.resolve()
         manifest = self.manifest(str(source), self.inputs(source))
@@ -123,6 +123,7 @@ class PlainText(TextDataset):
 
     name = "parallel-text"
     published = False
+    takes = ("merges",)
 
     def __init__(self) -> None:
         self.merges = 8_000
@@ -166,6 +167,7 @@ class WMT16EnDe(TextDataset):
     """WMT16 English-German, the data of GNMT's reference: processed as its script leaves it, or the archives."""
 
     name = "wmt16-en-de"
+    takes = ("merges",)
 
     def __init__(self) -> None:
         self.merges = 32_000
@@ -228,6 +230,7 @@ class WMT17EnDe(TextDataset):
     """WMT17 English-German, the data of the Transformer's reference: the corpora as they are, the published subtokens."""
 
     name = "wmt17-en-de"
+    takes = ("vocabulary",)
     longest = 255
     """256 with EOS (reference model_params.py)."""
 
