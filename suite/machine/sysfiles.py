@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import platform
+import re
 from pathlib import Path
 
 from workloads import files
@@ -23,20 +24,31 @@ def online_cpus(root: Path) -> dict[int, Path]:
     return {int(folder.name.removeprefix("cpu")): folder for folder in folders}
 
 
+def memory_bytes(path: Path) -> dict[str, int]:
+    """What a meminfo file names, of the machine or of a NUMA node, which psutil does not know: `MemTotal:  16777216 kB`."""
+    return {name: int(kib) << 10 for name, kib in re.findall(r"(\w+): *(\d+) kB", text(path) or "")}
+
+
+def counts(path: Path) -> dict[str, int]:
+    """Lines of a name and a whole number, as control groups write them."""
+    words = (line.split(" ") for line in (text(path) or "").splitlines())
+    return {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdecimal()}
+
+
+def _cpu_fields(root: Path) -> dict[str, str]:
+    """What /proc/cpuinfo, which psutil does not read, says of the first processor."""
+    first = (text(root / "proc/cpuinfo") or "").partition("\n\n")[0]
+    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
+
+
 def cpu_model(root: Path = Path("/")) -> str | None:
-    """The processor's name in /proc/cpuinfo, which psutil does not read; None where it has none."""
-    for line in (text(root / "proc/cpuinfo") or "").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return None
+    """The processor's name; None where it has none."""
+    return _cpu_fields(root).get("model name")
 
 
 def cpu_kind(root: Path = Path("/")) -> str:
     """The processor's name with its family and model, by which generations under one name differ (virtual machines)."""
-    fields: dict[str, str] = {}
-    for line in (text(root / "proc/cpuinfo") or "").splitlines():
-        name, _, value = line.partition(":")
-        fields.setdefault(name.strip(), value.strip())
+    fields = _cpu_fields(root)
     numbers = [f"{name} {fields[name]}" for name in ("cpu family", "model", "stepping") if name in fields]
     return ", ".join([fields.get("model name") or platform.machine(), *numbers])
 
