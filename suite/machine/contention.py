@@ -95,13 +95,8 @@ class Contention:
     def _look(self) -> Counters | None:
         try:
             return counters(self._cores, self._root, self._servers)
-        except (
-            OSError,
-            ValueError,
-            LookupError,
-            psutil.Error,
-        ):  # a kernel that answers in an unknown way must not end a run
-            return None
+        except (OSError, ValueError, LookupError, psutil.Error):
+            return None  # a kernel that answers in an unknown way must not end a run
 
 
 def counters(cores: Sequence[int], root: Path = ROOT, servers: Sequence[psutil.Process] = ()) -> Counters:

@@ -86,8 +86,7 @@ def _network(root: Path) -> dict[str, Json]:
         {
             "device": port.parent.parent.name,
             "port": port.name,
-            "link_layer": text(port / "link_layer"),
-            "rate": text(port / "rate"),
+            **{name: text(port / name) for name in ("link_layer", "rate")},
         }
         for port in sorted((root / "sys/class/infiniband").glob("*/ports/*"))
     ]
@@ -144,16 +143,10 @@ def _numa_nodes(root: Path) -> list[Json]:
 
 def _gpus(root: Path) -> dict[str, Json]:
     """The visible GPUs, in the order in which a run numbers them, and what lies between each two of them."""
-    nothing: dict[str, Json] = {
-        "driver_version": None,
-        "cuda_driver_version": None,
-        "gpus": [],
-        "gpu_pcie": None,
-        "gpu_nvlink": None,
-    }
     with devices.nvml() as nvml:
         if nvml is None:
-            return nothing
+            names = ("driver_version", "cuda_driver_version", "gpus", "gpu_pcie", "gpu_nvlink")
+            return {**dict.fromkeys(names), "gpus": []}
         handles = _ask(devices.visible_handles, nvml) or []
         return {
             "driver_version": _ask(nvml.nvmlSystemGetDriverVersion),

@@ -11,14 +11,7 @@ import pytest
 from suite.machine import topology
 from suite.machine.cgroups import container, limits, oom_kills
 from tests.suite import fake_nvml
-
-
-def tree(root, files):
-    for name, content in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{content}\n")
-    return root
+from tests.suite.machine.tree import tree
 
 
 @pytest.fixture
