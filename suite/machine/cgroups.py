@@ -127,6 +127,6 @@ def oom_kills(root: Path = Path("/")) -> int:
 
 def quota_periods(root: Path = Path("/")) -> tuple[int, int] | None:
     """Periods of the CPU quota so far, and those in which it stopped the group or its tightest parent; None without a quota."""
-    told = (counts(folder / "cpu.stat") for folder in _folders(root)[1])
-    periods = [(of["nr_periods"], of.get("nr_throttled", 0)) for of in told if of.get("nr_periods")]
+    stats = (counts(folder / "cpu.stat") for folder in _folders(root)[1])
+    periods = [(stat["nr_periods"], stat.get("nr_throttled", 0)) for stat in stats if stat.get("nr_periods")]
     return max(periods, key=lambda pair: pair[1], default=None)

@@ -119,7 +119,10 @@ def _thread_seconds(before: Counters, after: Counters) -> Iterator[tuple[str, Js
     for index, name in enumerate(("run_seconds", "wait_seconds")):
         if after.threads:
             new = (0.0, 0.0)
-            yield name, sum(now[index] - before.threads.get(one, new)[index] for one, now in after.threads.items())
+            yield (
+                name,
+                sum(now[index] - before.threads.get(thread, new)[index] for thread, now in after.threads.items()),
+            )
 
 
 def _shares(before: Counters, after: Counters) -> Iterator[tuple[str, Json]]:
