@@ -85,7 +85,8 @@ def activate(arguments: Sequence[str], installs: bool = True) -> tuple[Plugin, .
             )
     if plugins:
         registry.refresh()
-        _check_unique_names()
+        for group in (*_LOADERS, registry.TRAINERS):
+            registry.names(group)  # raises where two distributions define one name
         for plugin in plugins.values():
             _check_loadable(plugin)
     return tuple(plugins.values())
@@ -154,30 +155,12 @@ def _installed_distribution(text: str) -> Distribution | None:
     return dist
 
 
-def _check_unique_names() -> None:
-    """Raise ValueError if two distributions define the same name."""
-    owners: dict[tuple[str, str], str] = {}
-    seen: set[str] = set()
-    for dist in distributions():
-        name = canonicalize_name(dist.metadata["Name"] or "")
-        if name in seen:  # as importlib.metadata does: the first on the path counts
-            continue
-        seen.add(name)
-        for point in dist.entry_points:
-            owner = owners.setdefault((point.group, point.name), name)
-            if point.group.startswith("suite.") and owner != name:
-                kind = point.group.removeprefix("suite.").removesuffix("s")
-                raise ValueError(
-                    f"plugins: {owner} and {name} both define {kind} '{point.name}'; leave one of them out"
-                )
-
-
 def _check_loadable(plugin: Plugin) -> None:
     """Load everything but the trainers, which need their framework, and check the types."""
     for group, name in plugin.entry_points:
         if group == registry.TRAINERS:
             continue
-        what = f"plugins={plugin.argument}: its {group.removeprefix('suite.').removesuffix('s')} '{name}'"
+        what = f"plugins={plugin.argument}: its {registry.kind_of(group)} '{name}'"
         load, wanted = _LOADERS[group]
         try:
             loaded = load(name)

@@ -209,7 +209,7 @@ WRONG = {
     "build": (lambda tmp_path: copied(tmp_path, "bad", "pyproject.toml", "= 1"), "pip cannot install it"),
     "same names": (
         lambda tmp_path: f"[{LINES},{changed(tmp_path, 'other', lambda text: text.replace('suite-', 'other-'))}]",
-        "other-lines and suite-lines both define ",
+        "other-lines and suite-lines both define workload 'lines'; leave one of them out",
     ),
     "same distribution": (lambda tmp_path: f"[{LINES},{copied(tmp_path, 'again')}]",
      "are both called suite-lines; leave one of them out"),
