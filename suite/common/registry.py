@@ -45,7 +45,7 @@ def _owner(point: EntryPoint) -> str:
 
 def kind_of(group: str) -> str:
     """What a group of entry points holds: `workload` of `suite.workloads`."""
-    return group.removeprefix("suite.").removesuffix("s")
+    return "study" if group == STUDIES else group.removeprefix("suite.").removesuffix("s")
 
 
 def refresh() -> None:
