@@ -202,7 +202,10 @@ TEXTS = (
     st.one_of(
         st.binary(max_size=60),
         st.dictionaries(st.sampled_from(FIELDS), TEXTS).map(lambda value: json.dumps(value).encode()),
-        st.fixed_dictionaries(dict.fromkeys(FIELDS, TEXTS)).map(lambda value: json.dumps(value).encode()),
+        *(
+            st.fixed_dictionaries(dict.fromkeys(FIELDS, values)).map(lambda value: json.dumps(value).encode())
+            for values in (TEXTS, st.text(max_size=10))
+        ),
     )
 )
 def test_no_content_of_a_description_fails(tmp_path_factory, content):
