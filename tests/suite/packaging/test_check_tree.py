@@ -100,6 +100,8 @@ SPOILT = {
     "equal seeds": (lambda tree: rewritten(tree, 3, 1, 101), {"seed_checker"}, "seed_checker",
      "seed 101 in result_1.txt and result_3.txt, logged at train.py:18", "another seed"),
     "no seed": (without_seed, {"seed_checker"}, "seed_checker", "none in result_2.txt", "a seed"),
+    "a seed that is no number": (lambda tree: rewritten(tree, 3, 1, "x"), {"seed_checker"}, "seed_checker",
+     "unreadable in result_3.txt (ValueError)", "a whole number"),
     "another setting": (lambda tree: rewritten(tree, 3, 1, 5, global_batch_size=1000), {"result"}, "result set",
      "batch_size_global: 912 in", "equal"),
     "a run twice": (lambda tree: log(tree, 4).write_bytes(log(tree, 1).read_bytes()), {"result", "seed_checker"},
