@@ -45,10 +45,8 @@ class Processes:
         place |= {"TF_CONFIG": json.dumps(task)} if addresses else {}
         compiled = str(PROJECT / "build" / "torchinductor")  # kernels of a session are there in the next one
         libraries = {"OMP_NUM_THREADS": "1", "MXNET_CPU_TEMP_COPY": "1", "PYTHONPATH": with_yaml()}
-        libraries |= {
-            "TORCHINDUCTOR_CACHE_DIR": compiled,
-            "TORCHINDUCTOR_VEC_ISA_OK": "1",
-        }  # not tried by importing torch
+        # Whether vector instructions work is not tried by importing torch.
+        libraries |= {"TORCHINDUCTOR_CACHE_DIR": compiled, "TORCHINDUCTOR_VEC_ISA_OK": "1"}
         self._begun(rank).touch()
         with self._log(rank).open("wb") as log:
             return subprocess.Popen(

@@ -32,13 +32,20 @@ _LARGEST_MANIFEST = 64 << 20  # bytes
 def _points(group: str) -> dict[str, EntryPoint]:
     by_name: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):
-        if point.name in by_name and by_name[point.name].value != point.value:
-            raise ValueError(
-                f"{group}: two packages define '{point.name}' ({by_name[point.name].value} and {point.value}); "
-                f"uninstall one of them"
-            )
-        by_name[point.name] = point
+        first = by_name.setdefault(point.name, point)
+        if first is not point and (owner := _owner(first)) != (other := _owner(point)):
+            raise ValueError(f"{owner} and {other} both define {kind_of(group)} '{point.name}'; leave one of them out")
     return by_name
+
+
+def _owner(point: EntryPoint) -> str:
+    """The distribution that defines it."""
+    return str(point.dist.name) if point.dist is not None else point.value
+
+
+def kind_of(group: str) -> str:
+    """What a group of entry points holds: `workload` of `suite.workloads`."""
+    return "study" if group == STUDIES else group.removeprefix("suite.").removesuffix("s")
 
 
 def refresh() -> None:

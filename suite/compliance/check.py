@@ -150,15 +150,10 @@ def _not_judged(path: Path, record: RunRecord, rules: Ruleset | None) -> Verdict
 
 
 def find_rules(name: str) -> Ruleset:
-    """The rules that `--rules` names: a ruleset, or a rule file. Raises ValueError if there are none."""
+    """The rules that `--rules` names: a ruleset, a rule file of ours, or a path. Raises ValueError if there are none."""
     ruleset = name.removeprefix("training_").removeprefix("v")
     if ruleset in rulesets.installed():
         return Ruleset(ruleset)
-    return Ruleset(RULESET, find_rule_file(name))
-
-
-def find_rule_file(name: str) -> Path:
-    """The rule file called `name` in `suite/compliance/rules`, or at that path. Raises ValueError if there is none."""
     names = sorted(file.stem for file in RULES_FOLDER.glob("*.yaml"))
     path = RULES_FOLDER / f"{name}.yaml" if name in names else Path(name).expanduser().resolve()
     if not path.is_file():
@@ -167,7 +162,7 @@ def find_rule_file(name: str) -> Path:
             f"or give the path of a rule file"
         )
     _rule_entries(path)
-    return path
+    return Ruleset(RULESET, path)
 
 
 def _rule_entries(path: Path) -> list[Mapping[str, Any]]:

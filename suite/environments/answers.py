@@ -5,6 +5,9 @@ import subprocess
 from collections.abc import Sequence
 from typing import NamedTuple
 
+PIP = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-input", "--no-deps")
+"""Words after a Python that install what is named, and nothing else."""
+
 
 class Answer(NamedTuple):
     """What a program said."""

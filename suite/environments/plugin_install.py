@@ -14,7 +14,7 @@ from pathlib import Path
 from suite.common.paths import PROJECT, env_root
 from suite.common.run_folder import safe_name
 from suite.common.typed import run_command
-from suite.environments.answers import answer
+from suite.environments.answers import PIP, answer
 from workloads import files
 
 PACKAGE_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -105,9 +105,8 @@ def _pip_install(source: Path, scratch: Path, text: str) -> None:
             destination.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, destination)
         source = copy
-    options = ("--quiet", "--no-input", "--no-deps", "--no-index", "--no-build-isolation", "--target", str(target))
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install"]
-    outcome = answer([*pip, *options, str(source)], INSTALL_SECONDS, without=("PYTHONHOME",))
+    command = [sys.executable, *PIP, "--no-index", "--no-build-isolation", "--target", str(target), str(source)]
+    outcome = answer(command, INSTALL_SECONDS, without=("PYTHONHOME",))
     if outcome.code != 0:
         raise ValueError(f"plugins={text}: pip cannot install it: {_error_line(outcome.errors)}; {REPAIR_HINT}")
     hidden = [name for name in ("suite", "workloads", "run_suite.py") if (target / name).exists()]

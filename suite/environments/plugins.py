@@ -46,6 +46,15 @@ missing = sorted(getattr(trainer, "__abstractmethods__", ()))
 sys.exit(f"{trainer.__name__} lacks {', '.join(missing)}" if missing else 0)
 """
 
+_LOADERS: dict[str, tuple[Callable[[str], Any], type]] = {
+    registry.WORKLOADS: (registry.load_workload, Workload),
+    registry.FRAMEWORKS: (registry.load_framework, Framework),
+    registry.DATASETS: (registry.load_dataset, Dataset),
+    registry.STUDIES: (registry.load_study, object),
+    registry.LAUNCHERS: (registry.load_launcher, Launcher),
+}
+"""Group of entry points to what loads one, and its type."""
+
 
 @dataclass(frozen=True)
 class Plugin:
@@ -76,7 +85,8 @@ def activate(arguments: Sequence[str], installs: bool = True) -> tuple[Plugin, .
             )
     if plugins:
         registry.refresh()
-        _check_unique_names()
+        for group in (*_LOADERS, registry.TRAINERS):
+            registry.names(group)  # raises where two distributions define one name
         for plugin in plugins.values():
             _check_loadable(plugin)
     return tuple(plugins.values())
@@ -121,8 +131,7 @@ def _activate_one(text: str, installs: bool) -> Plugin:
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
         dist = next(iter(distributions(path=[str(folder)])))
-    kinds = (registry.WORKLOADS, registry.FRAMEWORKS, registry.TRAINERS, registry.DATASETS)
-    groups = (*kinds, registry.STUDIES, registry.LAUNCHERS)
+    groups = (*_LOADERS, registry.TRAINERS)
     entry_points = tuple((point.group, point.name) for point in dist.entry_points if point.group in groups)
     if not entry_points:
         raise ValueError(
@@ -146,38 +155,13 @@ def _installed_distribution(text: str) -> Distribution | None:
     return dist
 
 
-def _check_unique_names() -> None:
-    """Raise ValueError if two distributions define the same name."""
-    owners: dict[tuple[str, str], str] = {}
-    seen: set[str] = set()
-    for dist in distributions():
-        name = canonicalize_name(dist.metadata["Name"] or "")
-        if name in seen:  # as importlib.metadata does: the first on the path counts
-            continue
-        seen.add(name)
-        for point in dist.entry_points:
-            owner = owners.setdefault((point.group, point.name), name)
-            if point.group.startswith("suite.") and owner != name:
-                kind = point.group.removeprefix("suite.").removesuffix("s")
-                raise ValueError(
-                    f"plugins: {owner} and {name} both define {kind} '{point.name}'; leave one of them out"
-                )
-
-
 def _check_loadable(plugin: Plugin) -> None:
     """Load everything but the trainers, which need their framework, and check the types."""
-    loaders: dict[str, tuple[Callable[[str], Any], type]] = {
-        registry.WORKLOADS: (registry.load_workload, Workload),
-        registry.DATASETS: (registry.load_dataset, Dataset),
-        registry.FRAMEWORKS: (registry.load_framework, Framework),
-        registry.STUDIES: (registry.load_study, object),
-        registry.LAUNCHERS: (registry.load_launcher, Launcher),
-    }
     for group, name in plugin.entry_points:
         if group == registry.TRAINERS:
             continue
-        what = f"plugins={plugin.argument}: its {group.removeprefix('suite.').removesuffix('s')} '{name}'"
-        load, wanted = loaders[group]
+        what = f"plugins={plugin.argument}: its {registry.kind_of(group)} '{name}'"
+        load, wanted = _LOADERS[group]
         try:
             loaded = load(name)
         except (Exception, SystemExit) as error:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from suite.common.paths import PROJECT, env_root
 from suite.environments import locks, own_package
-from suite.environments.answers import answer
+from suite.environments.answers import PIP, answer
 from suite.environments.locks import Lock, Version
 from workloads import files
 
@@ -131,16 +131,7 @@ def _make(current: EnvironmentStatus, keep: bool, python: str | None, say: Say, 
     version = _python_version(str(current.python))
     if version is None or not lock.supports(parsed_version(version)):
         raise ValueError(f"environment {name} needs Python {lock.python_range}, found {version} at {current.python}")
-    pip = [
-        str(current.python),
-        "-m",
-        "pip",
-        "--disable-pip-version-check",
-        "install",
-        "--quiet",
-        "--no-input",
-        "--no-deps",
-    ]
+    pip = [str(current.python), *PIP]
     say(f"{name}: installing {len(lock.pins(parsed_version(version)))} packages; a framework takes a minute or more")
     _run([*pip, "--requirement", str(lock.path)])
     # Two builds of one checkout at once would write the same metadata folder.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.machine.sysfiles import number, text
+from suite.machine.sysfiles import counts, number, text
 
 UNLIMITED_BYTES = 1 << 60
 """cgroup v1 writes "no limit" as the largest multiple of a page below 2^63."""
@@ -107,12 +107,7 @@ def _memory(folder: Path, limit_name: str, used_name: str, cache_name: str) -> t
         return None, None
     if used is None:
         return limit, None
-    cache = 0
-    for line in (text(folder / "memory.stat") or "").splitlines():
-        name, _, value = line.partition(" ")
-        if name == cache_name and value.isdigit():
-            cache = int(value)
-    return limit, max(0, limit - used + cache)
+    return limit, max(0, limit - used + counts(folder / "memory.stat").get(cache_name, 0))
 
 
 def oom_kills(root: Path = Path("/")) -> int:
@@ -126,20 +121,12 @@ def oom_kills(root: Path = Path("/")) -> int:
         files.append(next(_upwards(root / "sys/fs/cgroup", groups[""]), root) / "memory.events")
     if "memory" in groups:
         files.append(next(_upwards(root / "sys/fs/cgroup/memory", groups["memory"]), root) / "memory.oom_control")
-    for file in (*files, root / "proc/vmstat"):
-        for line in (text(file) or "").splitlines():
-            name, _, value = line.partition(" ")
-            if name == "oom_kill" and value.isdigit():
-                return int(value)
-    return 0
+    kills = (counts(file).get("oom_kill") for file in (*files, root / "proc/vmstat"))
+    return next((count for count in kills if count is not None), 0)
 
 
 def quota_periods(root: Path = Path("/")) -> tuple[int, int] | None:
     """Periods of the CPU quota so far, and those in which it stopped the group or its tightest parent; None without a quota."""
-    periods = []
-    for folder in _folders(root)[1]:
-        words = (line.split() for line in (text(folder / "cpu.stat") or "").splitlines())
-        counts = {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdigit()}
-        if counts.get("nr_periods"):
-            periods.append((counts["nr_periods"], counts.get("nr_throttled", 0)))
+    stats = (counts(folder / "cpu.stat") for folder in _folders(root)[1])
+    periods = [(stat["nr_periods"], stat.get("nr_throttled", 0)) for stat in stats if stat.get("nr_periods")]
     return max(periods, key=lambda pair: pair[1], default=None)

@@ -95,13 +95,8 @@ class Contention:
     def _look(self) -> Counters | None:
         try:
             return counters(self._cores, self._root, self._servers)
-        except (
-            OSError,
-            ValueError,
-            LookupError,
-            psutil.Error,
-        ):  # a kernel that answers in an unknown way must not end a run
-            return None
+        except (OSError, ValueError, LookupError, psutil.Error):
+            return None  # a kernel that answers in an unknown way must not end a run
 
 
 def counters(cores: Sequence[int], root: Path = ROOT, servers: Sequence[psutil.Process] = ()) -> Counters:
@@ -124,7 +119,10 @@ def _thread_seconds(before: Counters, after: Counters) -> Iterator[tuple[str, Js
     for index, name in enumerate(("run_seconds", "wait_seconds")):
         if after.threads:
             new = (0.0, 0.0)
-            yield name, sum(now[index] - before.threads.get(one, new)[index] for one, now in after.threads.items())
+            yield (
+                name,
+                sum(now[index] - before.threads.get(thread, new)[index] for thread, now in after.threads.items()),
+            )
 
 
 def _shares(before: Counters, after: Counters) -> Iterator[tuple[str, Json]]:

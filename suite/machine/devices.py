@@ -65,18 +65,13 @@ def cuda_driver_version(library: Any) -> str | None:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
-def decoded(name: str | bytes) -> str:
-    """Bindings of NVML differ in whether they decode."""
-    return name.decode() if isinstance(name, bytes) else name
-
-
 def _visible_numbers(library: Any) -> list[int]:
     """The driver's numbers of the devices inside the inherited CUDA_VISIBLE_DEVICES, in its order."""
     uuids = {}
     for number in range(library.nvmlDeviceGetCount()):
         uuids[number] = ""
         with contextlib.suppress(library.NVMLError):  # a device that is lost has its number still
-            uuids[number] = decoded(library.nvmlDeviceGetUUID(library.nvmlDeviceGetHandleByIndex(number)))
+            uuids[number] = library.nvmlDeviceGetUUID(library.nvmlDeviceGetHandleByIndex(number))
     return visible.chosen(uuids)
 
 
@@ -109,7 +104,7 @@ def gpus() -> list[Gpu]:
         def ask(handle: Any) -> Gpu:
             capability = "{}.{}".format(*library.nvmlDeviceGetCudaComputeCapability(handle))
             memory = int(library.nvmlDeviceGetMemoryInfo(handle).total)
-            return Gpu(decoded(library.nvmlDeviceGetName(handle)), memory, capability)
+            return Gpu(library.nvmlDeviceGetName(handle), memory, capability)
 
         return _of_each(library, ask)
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from suite.machine.sysfiles import text
+from suite.machine.sysfiles import memory_bytes, text
 
 LEFT_BYTES = 512 << 20
 """Memory that a run must leave the machine: a step takes a few hundred MB between two looks (0.1 s)."""
@@ -21,7 +21,7 @@ def exhausts(pids: Iterable[int], root: Path = Path("/")) -> str:
 
     `root` is where /proc is found; where it does not tell, nothing is exhausted.
     """
-    memory = _memory_bytes(root)
+    memory = memory_bytes(root / "proc/meminfo")
     total, available = memory.get("MemTotal"), memory.get("MemAvailable")
     if total is None or available is None or available > max(LEFT_BYTES, LEFT_SHARE * total):
         return ""
@@ -32,17 +32,6 @@ def exhausts(pids: Iterable[int], root: Path = Path("/")) -> str:
         f"ended before the machine's memory was exhausted: {_gib(taken)} of {_gib(total)} were taken by "
         f"this run, {_gib(available)} were left"
     )
-
-
-def _memory_bytes(root: Path) -> dict[str, int]:
-    """/proc/meminfo: `MemTotal:  16777216 kB`."""
-    size_bytes = {}
-    for line in (text(root / "proc/meminfo") or "").splitlines():
-        name, _, value = line.partition(":")
-        number, _, unit = value.strip().partition(" ")
-        if unit == "kB" and number.isdecimal():
-            size_bytes[name] = int(number) << 10
-    return size_bytes
 
 
 def _resident_bytes(pid: int, root: Path) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -29,10 +30,9 @@ def near(numbers: Iterable[int], root: Path = Path("/")) -> set[int]:
 
 def _listed(ranges: str) -> set[int]:
     """`0-2,8` as numbers; empty for anything else."""
-    cores: set[int] = set()
-    for part in filter(None, ranges.split(",")):
-        first, _, last = part.partition("-")
-        if not (first.isdecimal() and (last or first).isdecimal()):
-            return set()
-        cores |= set(range(int(first), int(last or first) + 1))
-    return cores
+    if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", ranges, re.ASCII):
+        return set()
+    ends = (part.split("-") for part in ranges.split(","))
+    return {
+        core for first, *_, last in ((*part, part[-1]) for part in ends) for core in range(int(first), int(last) + 1)
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 from workloads import files
@@ -20,6 +21,17 @@ def online_cpus(root: Path) -> dict[int, Path]:
     """Number of every online CPU to its folder in /sys; empty where /sys does not tell. `root` is where /sys is found."""
     folders = (path.parent for path in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/topology"))
     return {int(folder.name.removeprefix("cpu")): folder for folder in folders}
+
+
+def memory_bytes(path: Path) -> dict[str, int]:
+    """What a meminfo file names, of the machine or of a NUMA node, which psutil does not know: `MemTotal:  16777216 kB`."""
+    return {name: int(kib) << 10 for name, kib in re.findall(r"(\w+): *(\d+) kB", text(path) or "")}
+
+
+def counts(path: Path) -> dict[str, int]:
+    """Lines of a name and a whole number, as control groups write them."""
+    words = (line.split(" ") for line in (text(path) or "").splitlines())
+    return {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdecimal()}
 
 
 def cpu_field(name: str, root: Path = Path("/")) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.common.runspec import write_atomically
-from suite.machine import devices
+from suite.machine import devices, sysfiles
 from suite.machine.cgroups import container, limits
 from suite.machine.sysfiles import cpu_model, number, online_cpus, text
 from workloads.api import Json
@@ -43,7 +43,7 @@ def topology(root: Path = ROOT) -> dict[str, Json]:
         "schema": SCHEMA,
         **_system(root),
         "cpu": _cpu(root),
-        "memory_bytes": _memory_bytes(root / "proc/meminfo"),
+        "memory_bytes": sysfiles.memory_bytes(root / "proc/meminfo").get("MemTotal"),
         "numa_nodes": _numa_nodes(root),
         "network": _network(root),
         **_gpus(root),
@@ -86,8 +86,7 @@ def _network(root: Path) -> dict[str, Json]:
         {
             "device": port.parent.parent.name,
             "port": port.name,
-            "link_layer": text(port / "link_layer"),
-            "rate": text(port / "rate"),
+            **{name: text(port / name) for name in ("link_layer", "rate")},
         }
         for port in sorted((root / "sys/class/infiniband").glob("*/ports/*"))
     ]
@@ -133,29 +132,21 @@ def _caches(folders: list[Path]) -> list[Json]:
 def _numa_nodes(root: Path) -> list[Json]:
     nodes = {int(path.name[4:]): path for path in (root / "sys/devices/system/node").glob("node[0-9]*")}
     return [
-        {"node": node, "cpus": text(path / "cpulist"), "memory_bytes": _memory_bytes(path / "meminfo")}
+        {
+            "node": node,
+            "cpus": text(path / "cpulist"),
+            "memory_bytes": sysfiles.memory_bytes(path / "meminfo").get("MemTotal"),
+        }
         for node, path in sorted(nodes.items())
     ]
 
 
-def _memory_bytes(path: Path) -> int | None:
-    """The total that a meminfo file names, of the machine or of a NUMA node; psutil knows no nodes."""
-    match = re.search(r"MemTotal:\s*(\d+) kB", text(path) or "")
-    return int(match[1]) * 1024 if match else None
-
-
 def _gpus(root: Path) -> dict[str, Json]:
     """The visible GPUs, in the order in which a run numbers them, and what lies between each two of them."""
-    nothing: dict[str, Json] = {
-        "driver_version": None,
-        "cuda_driver_version": None,
-        "gpus": [],
-        "gpu_pcie": None,
-        "gpu_nvlink": None,
-    }
     with devices.nvml() as nvml:
         if nvml is None:
-            return nothing
+            names = ("driver_version", "cuda_driver_version", "gpus", "gpu_pcie", "gpu_nvlink")
+            return {**dict.fromkeys(names), "gpus": []}
         handles = _ask(devices.visible_handles, nvml) or []
         return {
             "driver_version": _ask(nvml.nvmlSystemGetDriverVersion),
@@ -167,13 +158,13 @@ def _gpus(root: Path) -> dict[str, Json]:
 
 
 def _gpu(nvml: Any, handle: Any, index: int, root: Path) -> dict[str, Json]:
-    pci = _ask(lambda: devices.decoded(nvml.nvmlDeviceGetPciInfo(handle).busId))
+    pci = _ask(lambda: nvml.nvmlDeviceGetPciInfo(handle).busId)
     power = _ask(nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
     capability = _ask(nvml.nvmlDeviceGetCudaComputeCapability, handle)
     return {
         "device": index,
-        "uuid": _ask(lambda: devices.decoded(nvml.nvmlDeviceGetUUID(handle))),
-        "name": _ask(lambda: devices.decoded(nvml.nvmlDeviceGetName(handle))),
+        "uuid": _ask(nvml.nvmlDeviceGetUUID, handle),
+        "name": _ask(nvml.nvmlDeviceGetName, handle),
         "capability": None if capability is None else "{}.{}".format(*capability),
         "pci_bus_id": pci,
         "numa_node": _gpu_numa_node(pci, root),

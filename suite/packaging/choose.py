@@ -118,10 +118,9 @@ def _submittable_record(run: Run) -> RunRecord:
     if NULL_DEVICE in settings.labels:
         raise ValueError(f"{name} is of the {NULL_DEVICE}, which computes nothing; run it on GPUs")
     if settings.profile not in ("", "reference"):
-        reasons = {"demo": "its target has no relation to MLPerf", "synthetic": "it learns nothing"}
-        reason = reasons.get(settings.profile, "only reference runs can be submitted")
         raise ValueError(
-            f"{name} is of profile {clean(settings.profile, 40)}: {reason}; type profile=reference and run again"
+            f"{name} is of profile {clean(settings.profile, 40)}: only reference runs can be submitted; type "
+            "profile=reference and run again"
         )
     if "not an MLPerf result" in record.org:  # conf/profile/demo.yaml and synthetic.yaml
         raise ValueError(f"{name} says {clean(record.org, 60)}: such runs cannot be submitted; run profile=reference")

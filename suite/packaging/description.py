@@ -10,7 +10,6 @@ from pathlib import Path
 from suite.common.registry import nearest
 from suite.compliance.check import Verdict
 from suite.compliance.complaints import Complaint
-from suite.compliance.rule_files import captured_messages
 from suite.packaging.layout import RESULTS, SYSTEMS
 from suite.results.logs.reader import read
 from suite.results.text import clean
@@ -18,7 +17,7 @@ from workloads import files
 from workloads.api import Json
 
 RULESET = "1.0.0"
-"""The first ruleset with rules for descriptions; 0.7.0 only requires that the file exists and names a division."""
+"""The first ruleset with rules for descriptions: that all fields are there. 0.7.0 asks for a division."""
 FIELDS = (
     "submitter", "division", "status", "system_name", "number_of_nodes", "host_processors_per_node",
     "host_processor_model_name", "host_processor_core_count", "host_processor_vcpu_count",
@@ -45,8 +44,6 @@ def check_description(folder: Path, system: str, werror: bool = False) -> Verdic
     """Check the description of one system of a tree. No content of the file raises."""
     path = folder / SYSTEMS / f"{system}.json"
     complaints = list(_complaints(folder, path))
-    if not complaints:
-        complaints = list(_checker_complaints(path))
     verdict = Verdict.of(
         path, f"system_desc_checker {RULESET}", f"all {len(FIELDS)} fields are there", complaints, werror
     )
@@ -106,18 +103,3 @@ def _disagreements_with_logs(folder: Path, system: str, value: Mapping[str, Json
     if isinstance(division, str) and logged_divisions and logged_divisions != {division}:
         needed = f"as the logs say: {clean(', '.join(sorted(logged_divisions)), 80)}"
         yield Complaint("division", 0, clean(division, 40) or "empty", needed, "write what the logs say")
-
-
-def _checker_complaints(path: Path) -> Iterator[Complaint]:
-    """Complaints of mlperf-logging's checker of descriptions."""
-    from mlperf_logging.system_desc_checker.system_desc_checker import check_system_desc
-
-    with captured_messages() as messages:
-        try:
-            valid = bool(check_system_desc(str(path), "training", RULESET)[0])
-        except Exception as error:  # the checker met a value that it did not expect
-            yield Complaint("", 0, f"the checker stopped with {type(error).__name__}", "texts", _START_FROM)
-            return
-    if not valid:
-        text = "; ".join(clean(record.getMessage()) for record in messages)
-        yield Complaint("", 0, text, "a valid description", _START_FROM)

@@ -6,7 +6,7 @@ each is made of stands in `hw_notes`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from suite.packaging.description import FIELDS
 from suite.packaging.recorded_hosts import RecordedHost, hosts_note, networking, recorded_hosts
@@ -31,7 +31,12 @@ def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:
                     f"the runs of one system differ: {name} is {first[name]!r} in {clean(str(records[0].path), 200)} and "
                     f"{other[name]!r} in {clean(str(record.path), 200)}; package them separately"
                 )
-    return {name: first[name] if all(other[name] == first[name] for other in fields) else "" for name in FIELDS}
+    return _shared(fields)
+
+
+def _shared(each: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
+    """What is equal in all of these descriptions; the other fields are empty."""
+    return {name: each[0][name] if all(other[name] == each[0][name] for other in each) else "" for name in FIELDS}
 
 
 _EQUAL_IN_ALL_RUNS = (
@@ -44,8 +49,7 @@ _EQUAL_IN_ALL_RUNS = (
 def _fields_of_run(record: RunRecord) -> dict[str, Json]:
     """All 33 fields: what is equal on all nodes of the run, and all of them in the notes."""
     nodes, versions = recorded_hosts(record), Recorded(recorded_machine(record)["versions"])
-    each = [_fields_of_node(record.settings, versions, node) for node in nodes]
-    fields = {name: each[0][name] if all(other[name] == each[0][name] for other in each) else "" for name in FIELDS}
+    fields = _shared([_fields_of_node(record.settings, versions, node) for node in nodes])
     if len(nodes) > 1:
         notes = (str(fields["hw_notes"]), hosts_note(nodes, record.settings.device))
         fields["hw_notes"] = "; ".join(note for note in notes if note)

@@ -8,8 +8,8 @@ from typing import Any
 
 from suite.common import registry
 from suite.environments import locks
+from suite.packaging.untrusted import Recorded
 from suite.results.logs.record import RunRecord, RunSettings
-from suite.results.logs.recorded_telemetry import json_object
 from suite.results.text import clean
 from workloads.api import Json, LoggedSettings, option_keys
 
@@ -19,19 +19,14 @@ _OF_SETTINGS = ("hyperparameter_sources", "hyperparameters", "options")
 
 def recorded_machine(record: RunRecord) -> dict[str, Any]:
     """What was recorded beside a log (`versions`, `environment`, …); missing parts are empty objects."""
-    run = json_object(record.path.parent / "run.json")
-    settings = _object(run, "settings")
+    run = Recorded.read(record.path.parent / "run.json")
+    settings = run.part("settings")
     return {
-        **{name: _object(run, name) for name in ("versions", "git")},
-        **{name: _object(settings, name) for name in _OF_SETTINGS},
-        "environment": clean(str(_object(run, "environment").get("name") or ""), 80),
-        "oversubscribe": settings.get("oversubscribe") is True,
+        **{name: run.part(name).values for name in ("versions", "git")},
+        **{name: settings.part(name).values for name in _OF_SETTINGS},
+        "environment": run.part("environment").text("name"),
+        "oversubscribe": settings.values.get("oversubscribe") is True,
     }
-
-
-def _object(given: Mapping[str, Json], name: str) -> Mapping[str, Json]:
-    value = given.get(name)
-    return value if isinstance(value, dict) else {}
 
 
 def typed_words(settings: RunSettings, recorded: Mapping[str, Any]) -> dict[str, str]:

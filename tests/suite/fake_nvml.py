@@ -17,7 +17,7 @@ def make(broken=(), running=(), used=1 << 20, driver=13000, capability=(9, 0), s
         "nvmlDeviceGetCount": lambda: 2,
         "nvmlDeviceGetHandleByIndex": lambda index: index,
         "nvmlDeviceGetName": lambda device: "Fake GPU",
-        "nvmlDeviceGetUUID": lambda device: f"GPU-{device}".encode(),
+        "nvmlDeviceGetUUID": lambda device: f"GPU-{device}",
         "nvmlDeviceGetPciInfo": lambda device: types.SimpleNamespace(busId=f"00000000:3{device}:00.0"),
         "nvmlDeviceGetCudaComputeCapability": lambda device: capability,
         "nvmlDeviceGetMigMode": lambda device: (parts, parts),

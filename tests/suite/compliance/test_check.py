@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite.commands import check
-from suite.compliance.check import RULES_FOLDER, check_file, find_rule_file
+from suite.compliance.check import RULES_FOLDER, check_file, find_rules
 from suite.compliance.complaints import MISSING, condition_text
 from suite.compliance.rulesets import installed
 from testing.fake_logs import SUITE_RUN, demo_log, write
@@ -322,7 +322,7 @@ def test_accuracy_of_another_type_fails_without_a_traceback(tmp_path, text, sour
 
 
 def test_rules_by_name_and_path(tmp_path):
-    assert find_rule_file("ncf_demo") == RULES_FOLDER / "ncf_demo.yaml"
+    assert find_rules("ncf_demo").file == RULES_FOLDER / "ncf_demo.yaml"
     copy = tmp_path / "own.yaml"
     copy.write_text((RULES_FOLDER / "ncf_demo.yaml").read_text())
     assert check_file(DEMO, rules=str(copy)).rules_name == str(copy)

@@ -170,8 +170,8 @@ def changed(tmp_path, name, change):
     return folder
 
 
-def bad_study(tmp_path):
-    point = '\n[project.entry-points."suite.studies"]\nlines_study = "lines:STUDY"\n'
+def bad_study(tmp_path, place="lines:STUDY"):
+    point = f'\n[project.entry-points."suite.studies"]\nlines_study = "{place}"\n'
     folder = changed(tmp_path, "study", lambda text: text + point)
     (folder / "lines" / "__init__.py").write_text('STUDY = {"axes": {"gpus": [1, 2]}}\n')
     return folder
@@ -202,6 +202,7 @@ WRONG = {
     ),
     "study": (bad_study,
      "study=lines_study: its description has no sentence; conf/study/batch_size.yaml shows the form"),
+    "import of a study": (lambda tmp_path: bad_study(tmp_path, "lines:NONE"), "its study 'lines_study' cannot be imported"),
     "import": (lambda tmp_path: copied(tmp_path, "bad", "lines/workload.py", MISSING),
      "cannot be imported: ModuleNotFoundError: No module named 'nothing_like_this'; it must be importable"),
     "import of a trainer": (lambda tmp_path: copied(tmp_path, "bad", "lines/torch_trainer.py", MISSING),
@@ -209,7 +210,7 @@ WRONG = {
     "build": (lambda tmp_path: copied(tmp_path, "bad", "pyproject.toml", "= 1"), "pip cannot install it"),
     "same names": (
         lambda tmp_path: f"[{LINES},{changed(tmp_path, 'other', lambda text: text.replace('suite-', 'other-'))}]",
-        "other-lines and suite-lines both define ",
+        "other-lines and suite-lines both define workload 'lines'; leave one of them out",
     ),
     "same distribution": (lambda tmp_path: f"[{LINES},{copied(tmp_path, 'again')}]",
      "are both called suite-lines; leave one of them out"),

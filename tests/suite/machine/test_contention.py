@@ -13,6 +13,7 @@ from suite.machine import contention
 from suite.machine.contention import Contention
 from tests.helpers import BURN, python
 from tests.suite.machine.test_cpu_load import TICKS_PER_SECOND, stat
+from tests.suite.machine.tree import tree
 
 TOLD_ALWAYS = {"seconds", "cpu_seconds", "cores", "load_average"}
 SHARES_WORK = """
@@ -38,11 +39,7 @@ def machine(tmp_path, monkeypatch):
 
     def put(seconds, **files):
         clock[0] = 100.0 + seconds
-        for name, content in {"proc/stat": "", **files}.items():
-            path = tmp_path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content)
-        return tmp_path
+        return tree(tmp_path, {"proc/stat": "", **files})
 
     return put
 

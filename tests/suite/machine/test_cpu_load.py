@@ -6,6 +6,7 @@ import psutil
 import pytest
 
 from suite.machine import cpu_load
+from tests.suite.machine.tree import tree
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -16,16 +17,9 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path / "proc"))
     psutil.process_iter.cache_clear()
 
-    def write(files):
-        for name, content in files.items():
-            path = tmp_path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content)
-
     def put(first, second=None):
-        write({"proc/stat": "", **first})
-        monkeypatch.setattr(cpu_load.time, "sleep", lambda seconds: write(second or {}))
-        return tmp_path
+        monkeypatch.setattr(cpu_load.time, "sleep", lambda seconds: tree(tmp_path, second or {}))
+        return tree(tmp_path, {"proc/stat": "", **first})
 
     yield put
     psutil.process_iter.cache_clear()
@@ -124,9 +118,7 @@ def test_a_process_that_comes_or_goes_is_left_out(machine, tmp_path, monkeypatch
     def change(seconds):
         (tmp_path / "proc/11/stat").unlink()
         (tmp_path / "proc/11").rmdir()
-        path, content = next(iter(process(12, "comes", 10, 0, 0).items()))
-        (tmp_path / path).parent.mkdir()
-        (tmp_path / path).write_text(content)
+        tree(tmp_path, process(12, "comes", 10, 0, 0))
 
     monkeypatch.setattr(cpu_load.time, "sleep", change)
     assert cpu_load.busiest((0,)) == []

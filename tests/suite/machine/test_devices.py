@@ -15,7 +15,7 @@ def nvml(monkeypatch):
     module = fake_nvml.make()
     monkeypatch.setitem(sys.modules, "pynvml", module)
     monkeypatch.delenv(VARIABLE, raising=False)
-    module.nvmlDeviceGetName = lambda device: f"Fake {device}".encode()  # as older bindings do
+    module.nvmlDeviceGetName = lambda device: f"Fake {device}"
     return module
 
 

@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from suite.machine import exhaustion
+from tests.suite.machine.tree import tree
 
 KIB_OF_GIB = 1 << 20
 
@@ -19,11 +20,8 @@ def machine(tmp_path):
         meminfo = {"MemTotal": 16, "MemFree": 0, "MemAvailable": left_gib}
         lines = [f"{name}: {int(size * KIB_OF_GIB):>15} kB" for name, size in meminfo.items()]
         pages = int(process_gib * (1 << 30)) // os.sysconf("SC_PAGE_SIZE")
-        for pid in (1, 2):
-            (tmp_path / f"proc/{pid}").mkdir(parents=True, exist_ok=True)
-            (tmp_path / f"proc/{pid}/statm").write_text(f"{2 * pages} {pages} 7 1 0 9 0\n")
-        (tmp_path / "proc/meminfo").write_text("\n".join([*lines, "HugePages_Total:       0"]))
-        return tmp_path
+        files = {f"proc/{pid}/statm": f"{2 * pages} {pages} 7 1 0 9 0" for pid in (1, 2)}
+        return tree(tmp_path, {**files, "proc/meminfo": "\n".join([*lines, "HugePages_Total:       0"])})
 
     return is_left
 

@@ -6,6 +6,7 @@ import pytest
 
 from suite.machine.near import near
 from suite.machine.visible import VARIABLE
+from tests.suite.machine.tree import tree
 
 
 @pytest.fixture
@@ -13,9 +14,7 @@ def server(tmp_path, monkeypatch):
     """Two sockets with a GPU each; the driver names places on the bus in upper case."""
     for place, cores in (("0000:17:00.0", "0-3,8"), ("0000:CA:00.0", "4-7")):
         (tmp_path / "proc/driver/nvidia/gpus" / place).mkdir(parents=True)
-        folder = tmp_path / "sys/bus/pci/devices" / place.lower()
-        folder.mkdir(parents=True)
-        (folder / "local_cpulist").write_text(f"{cores}\n")
+        tree(tmp_path, {f"sys/bus/pci/devices/{place.lower()}/local_cpulist": cores})
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 4, 5, 8})
     return tmp_path

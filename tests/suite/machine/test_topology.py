@@ -11,14 +11,7 @@ import pytest
 from suite.machine import topology
 from suite.machine.cgroups import container, limits, oom_kills
 from tests.suite import fake_nvml
-
-
-def tree(root, files):
-    for name, content in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{content}\n")
-    return root
+from tests.suite.machine.tree import tree
 
 
 @pytest.fixture
@@ -70,11 +63,11 @@ def test_nothing_to_be_seen_is_null(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     facts = topology.topology(tmp_path)
     assert facts == {
-        **{"schema": 1, "kernel": None, "memory_bytes": None, "numa_nodes": [], "container": facts["container"]},
-        **{"cgroup_version": None, "cpu_quota_cores": None, "memory_limit_bytes": None},
+        "schema": 1, "kernel": None, "memory_bytes": None, "numa_nodes": [], "container": facts["container"],
+        "cgroup_version": None, "cpu_quota_cores": None, "memory_limit_bytes": None,
         "cpu": {**dict.fromkeys(("model", "sockets", "cores", "threads", "governor", "clock_max_mhz")), "caches": []},
         "network": {"interfaces": [], "infiniband": []},
-        **{"driver_version": None, "cuda_driver_version": None, "gpus": [], "gpu_pcie": None, "gpu_nvlink": None},
+        "driver_version": None, "cuda_driver_version": None, "gpus": [], "gpu_pcie": None, "gpu_nvlink": None,
     }  # fmt: skip
 
 
@@ -84,10 +77,10 @@ def test_gpus_and_what_lies_between_them(machine, monkeypatch):
     facts = topology.topology(machine)
     assert (facts["driver_version"], facts["cuda_driver_version"]) == ("580.65", "13.0")
     assert facts["gpus"][1] == {
-        **{"device": 1, "uuid": "GPU-1", "name": "Fake GPU", "capability": "9.0", "pci_bus_id": "00000000:31:00.0"},
-        **{"numa_node": 1, "memory_bytes": 80 << 30, "clock_max_mhz": 1980, "memory_clock_max_mhz": 2619},
-        **{"power_limit_watts": 700.0, "nvlinks_active": 18},
-    }
+        "device": 1, "uuid": "GPU-1", "name": "Fake GPU", "capability": "9.0", "pci_bus_id": "00000000:31:00.0",
+        "numa_node": 1, "memory_bytes": 80 << 30, "clock_max_mhz": 1980, "memory_clock_max_mhz": 2619,
+        "power_limit_watts": 700.0, "nvlinks_active": 18,
+    }  # fmt: skip
     assert facts["gpus"][0]["numa_node"] is None
     assert facts["gpu_pcie"] == [[None, "SYS"], ["SYS", None]]
     assert facts["gpu_nvlink"] == [[None, True], [True, None]]

@@ -8,6 +8,7 @@ import shutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mlperf_logging.system_desc_checker.system_desc_checker import check_system_desc
 
 from suite.commands import check
 from suite.commands import package as package_command
@@ -93,12 +94,14 @@ DESCRIPTION = {"system_desc_checker", "package_checker"}
 SPOILT = {
     "a log too few": (lambda tree: log(tree, 4).unlink(), {"result", "package_checker"}, "result set", "4 logs", "5: result_0"),
     "a log too many": (lambda tree: derived(DATA / "0.7.0" / "ssd.txt", log(tree, 5), 9999, 9999),
-     {"result", "package_checker"}, "package_checker", "6 logs", "exactly 5"),
+     {"result", "package_checker"}, "result set", "6 logs", "exactly 5"),
     "a gap": (lambda tree: log(tree, 4).rename(log(tree, 5)), {"result"}, "result set", "result_5.txt",
      "result_0.txt to result_4.txt"),
     "equal seeds": (lambda tree: rewritten(tree, 3, 1, 101), {"seed_checker"}, "seed_checker",
      "seed 101 in result_1.txt and result_3.txt, logged at train.py:18", "another seed"),
     "no seed": (without_seed, {"seed_checker"}, "seed_checker", "none in result_2.txt", "a seed"),
+    "a seed that is no number": (lambda tree: rewritten(tree, 3, 1, "x"), {"seed_checker"}, "seed_checker",
+     "unreadable in result_3.txt (ValueError)", "a whole number"),
     "another setting": (lambda tree: rewritten(tree, 3, 1, 5, global_batch_size=1000), {"result"}, "result set",
      "batch_size_global: 912 in", "equal"),
     "a run twice": (lambda tree: log(tree, 4).write_bytes(log(tree, 1).read_bytes()), {"result", "seed_checker"},
@@ -150,7 +153,7 @@ def test_one_run_may_miss_the_target(tree):
     rewritten(tree, 1, 0, 77, eval_accuracy=0.2, status="aborted")
     verdicts = check_tree(tree)
     assert failing(verdicts) == {"mlperf-logging", "result", "package_checker"}
-    assert [item.found for item in complaints(verdicts, "package_checker")] == ["2 logs of a set that do not comply"]
+    assert [item.found for item in complaints(verdicts, "result set")] == ["2 logs that do not pass"]
 
 
 def test_seeds_are_a_warning_in_division_open(tree):
@@ -201,7 +204,10 @@ TEXTS = (
     st.one_of(
         st.binary(max_size=60),
         st.dictionaries(st.sampled_from(FIELDS), TEXTS).map(lambda value: json.dumps(value).encode()),
-        st.fixed_dictionaries(dict.fromkeys(FIELDS, TEXTS)).map(lambda value: json.dumps(value).encode()),
+        *(
+            st.fixed_dictionaries(dict.fromkeys(FIELDS, values)).map(lambda value: json.dumps(value).encode())
+            for values in (TEXTS, st.text(max_size=10))
+        ),
     )
 )
 def test_no_content_of_a_description_fails(tmp_path_factory, content):
@@ -211,6 +217,8 @@ def test_no_content_of_a_description_fails(tmp_path_factory, content):
     verdict = check_description(folder, "box")
     assert verdict.passed == all(item.warning for item in verdict.complaints)
     assert all(item.found and item.needed and item.do for item in verdict.complaints)
+    if verdict.passed:
+        assert check_system_desc(str(folder / "systems" / "box.json"), "training", "1.0.0")[0]
 
 
 def test_names_and_sizes(tree):

@@ -228,7 +228,6 @@ HOSTILE_BENCHMARKS = ("../../escape", "/tmp/escape", "ssd\n", "s" * 5000, "bert"
 REFUSED = {
     "too few": (lambda logs: log_set(logs, "gnmt", 7), "gnmt: 7 of 10 runs, 3 are missing"),
     "a demo": (ours_of(profile="demo"), "profile demo: .*type profile=reference"),
-    "generated data": (ours_of(profile="synthetic"), "profile synthetic: .*type profile=reference"),
     "another profile": (ours_of(profile="other"), "profile other: .*type profile=reference"),
     "a demo without its settings": (of_ssd(submission_org="DEMO - not an MLPerf result"),
      "such runs cannot be submitted"),
