@@ -39,12 +39,8 @@ def update(workload, parameters, states, rate):
     for name, parameter in parameters.items():
         weight, gradient = parameter.detach().numpy(), parameter.grad.numpy()
         rule = workload.parameter_rule(name)
-        state = states.setdefault(name, np.zeros_like(weight))
-        if settings.name == "rmsprop":
-            rest = settings.rho, settings.epsilon, rule.decay
-            weight[...], states[name] = optimizers.rmsprop(weight, state, gradient, rate, *rest)
-        else:
-            weight[...], states[name] = optimizers.with_momentum(settings, weight, state, gradient, rate, rule)
+        slots = states.setdefault(name, [np.zeros_like(weight) for _ in optimizers.SLOTS[settings.name]])
+        weight[...], *states[name] = optimizers.updated(settings, rule, rate, 0, gradient, weight, *slots)
         parameter.grad = None
 
 

@@ -132,6 +132,31 @@ def rmsprop(
     return weight - rate * gradient / (np.sqrt(square) + epsilon), square
 
 
+SLOTS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("sgd", "lars"), ("velocity",)), "adam": ("exp_avg", "exp_avg_sq"), "rmsprop": ("square",),
+}  # fmt: skip
+"""Optimizer to what it keeps of each parameter, 0 at first, as the frameworks' states call it."""
+
+
+def updated(
+    settings: OptimizerSettings,
+    rule: ParameterRule,
+    rate: float,
+    step: int,
+    gradient: Array,
+    weight: Array,
+    *slots: Array,
+) -> tuple[Array, ...]:
+    """The weight, and the optimizer's slots in the order of `SLOTS`, after update number `step` at the parameter's own rate."""
+    first, *others = slots
+    if settings.name == "adam":
+        betas = (settings.beta1, settings.beta2)
+        return adam(weight, first, others[0], gradient, rate, step, betas, settings.epsilon, rule.decay)
+    if settings.name == "rmsprop":
+        return rmsprop(weight, first, gradient, rate, settings.rho, settings.epsilon, rule.decay)
+    return with_momentum(settings, weight, first, gradient, rate, rule)
+
+
 def clip_factor(gradients: Arrays, clip_norm: float) -> float:
     """What all gradients are multiplied by so that their global L2 norm is at most `clip_norm`: min(1, clip_norm / norm)."""
     norm = float(np.sqrt(sum(float(np.square(gradient).sum()) for gradient in gradients.values())))

@@ -126,7 +126,8 @@ def follow(workload: Workload, weights, gradients_of, steps: int) -> dict[str, n
     weights = {name: np.float64(value) for name, value in weights.items()}
     rules = {name: workload.parameter_rule(name) for name in weights}
     trained = [name for name in weights if not rules[name].frozen]
-    slots = {name: (np.zeros(weights[name].shape), np.zeros(weights[name].shape)) for name in trained}
+    kinds = optimizers.SLOTS[settings.name]
+    slots = {name: [np.zeros(weights[name].shape) for _ in kinds] for name in trained}
     scale, taken = optimizers.LossScale(settings.loss_scaling), 0
     for step in range(steps):
         gradients = {name: value for name, value in gradients_of(step, weights).items() if name in trained}
@@ -138,28 +139,11 @@ def follow(workload: Workload, weights, gradients_of, steps: int) -> dict[str, n
         factor = optimizers.clip_factor(gradients, settings.clip_norm) if settings.clip_norm else 1.0
         for name in trained:
             rate = workload.learning_rate(step) * rules[name].rate_multiple
-            arrays = (weights[name], *slots[name], factor * gradients[name])
-            weights[name], *slots[name] = _updated(settings, rules[name], rate, taken, *arrays)
-    return {**weights, **_named(settings, slots, taken), **_named_scale(scale)}
-
-
-def _updated(settings, rule, rate, taken, weight, first, second, gradient):
-    """(weight, first slot, second slot) after one step."""
-    if settings.name in ("sgd", "lars"):
-        return *optimizers.with_momentum(settings, weight, first, gradient, rate, rule), second
-    if settings.name == "adam":
-        betas = (settings.beta1, settings.beta2)
-        return optimizers.adam(weight, first, second, gradient, rate, taken, betas, settings.epsilon, rule.decay)
-    return *optimizers.rmsprop(weight, first, gradient, rate, settings.rho, settings.epsilon, rule.decay), second
-
-
-def _named(settings, slots, taken):
-    """Slots under the names of a state."""
-    if settings.name == "adam":
-        flat = [np.concatenate([pair[place].reshape(-1) for pair in slots.values()]) for place in range(2)]
-        return {"adam.exp_avg": flat[0], "adam.exp_avg_sq": flat[1], "adam.step": np.array([taken])}
-    kind = "square" if settings.name == "rmsprop" else "velocity"
-    return {f"{kind}.{name}": pair[0] for name, pair in slots.items()}
+            arrays = (factor * gradients[name], weights[name], *slots[name])
+            weights[name], *slots[name] = optimizers.updated(settings, rules[name], rate, taken, *arrays)
+    kept = {f"{kind}.{name}": of_kind for name in trained for kind, of_kind in zip(kinds, slots[name], strict=True)}
+    counted = {"step": np.array([taken])} if settings.name == "adam" else {}
+    return {**weights, **kept, **counted, **_named_scale(scale)}
 
 
 def _named_scale(scale):

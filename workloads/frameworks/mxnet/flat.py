@@ -6,14 +6,13 @@ So one reduction serves all parameters, and a few operators update them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
 import mxnet as mx
-import numpy as np
 
-from workloads.api import Array, ParameterRule
+from workloads.api import ParameterRule
 
 Shapes = Mapping[str, tuple[int, ...]]
 """Name to shape; the order is that of a flat vector."""
@@ -40,8 +39,6 @@ class FlatLayout:
 
     shapes: Shapes
     rules: Mapping[str, ParameterRule]
-    names: Sequence[str]
-    """In the model's order, which states of a whole vector have."""
     frozen: Shapes
     """The parameters that are not trained: they are in none of the vectors."""
 
@@ -54,7 +51,7 @@ class FlatLayout:
             raise ValueError("every parameter is frozen; leave at least one to train")
         ordered = sorted(names, key=lambda name: _group(rules[name]))
         frozen = {name: shape for name, shape in shapes.items() if rules[name].frozen}
-        return cls({name: shapes[name] for name in ordered}, rules, names, frozen)
+        return cls({name: shapes[name] for name in ordered}, rules, frozen)
 
     def stretches(self, within: slice | None = None) -> list[tuple[ParameterRule, slice]]:
         """Each rule with the part of the vector that its parameters take.
@@ -69,16 +66,6 @@ class FlatLayout:
                 listed.append((rule, slice(max(first, begin) - begin, min(stop, end) - begin)))
             first = stop
         return listed
-
-    def to_names(self, vector: Array) -> Array:
-        """A whole vector, brought from its own order into that of `names`."""
-        parts = views(vector, self.shapes)
-        return np.concatenate([parts[name].reshape(-1) for name in self.names])
-
-    def from_names(self, vector: Array) -> Array:
-        """Inverse of `to_names`."""
-        parts = views(vector, {name: self.shapes[name] for name in self.names})
-        return np.concatenate([parts[name].reshape(-1) for name in self.shapes])
 
 
 def _group(rule: ParameterRule) -> tuple[bool, float, float]:

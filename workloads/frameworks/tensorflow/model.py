@@ -16,8 +16,7 @@ import tensorflow as tf
 
 from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, Place, Workload
 from workloads.frameworks.tensorflow import server
-from workloads.frameworks.tensorflow.optimizers import build_optimizer
-from workloads.frameworks.tensorflow.optimizers.scaling import LossScale, clipped
+from workloads.frameworks.tensorflow.optimizers import LossScale, build_optimizer, clipped
 from workloads.frameworks.tensorflow.trainer import CHUNK_ELEMENTS, TensorFlowTrainer
 from workloads.frameworks.tensorflow.variables import Model, Tensors
 

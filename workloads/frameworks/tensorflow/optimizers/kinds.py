@@ -1,0 +1,193 @@
+"""The optimizers: which parameters they update, their state, their arithmetic in TensorFlow's operators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from workloads.api import Array, Arrays, OptimizerSettings, ParameterRule, Workload
+from workloads.common.optimizers import chosen
+from workloads.frameworks.tensorflow.variables import Model
+
+
+class Optimizer:
+    """State, 0 at first, and `apply`, which a `tf.function` may call: nothing in it depends on a Python number of the step."""
+
+    skips: ClassVar[bool] = False
+    """Whether `apply` looks at `taken`."""
+    kinds: ClassVar[tuple[str, ...]]
+    """What is kept for each parameter, as it is called in a state: `velocity`, …"""
+
+    def __init__(self, model: Model, rules: Callable[[str], ParameterRule], settings: OptimizerSettings) -> None:
+        self.model, self.settings = model, settings
+        every = {name: rules(name) for name in model.parameters}
+        self.rules = {name: rule for name, rule in every.items() if not rule.frozen}
+        self.parameters = {name: model.parameters[name] for name in self.rules}
+        """Those that are trained: frozen ones have no gradient and no state."""
+        self.slots = {
+            kind: {name: tf.Variable(tf.zeros(value.shape), trainable=False) for name, value in self.parameters.items()}
+            for kind in self.kinds
+        }
+        """Kind to parameter to variable, laid out like the parameter."""
+
+    def scalars(self, rate: float) -> list[float]:
+        """What `apply` takes for the next step, as numbers of the host; called once before each step."""
+        return [rate]
+
+    def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
+        """One update by gradients in the parameters' layout; `scalars` (n,) are fp32.
+
+        `taken`: a boolean scalar on the device, False to leave everything as it is; None: always taken.
+        """
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        for slots in self.slots.values():
+            for slot in slots.values():
+                slot.assign(tf.zeros(slot.shape))
+
+    def state(self) -> dict[str, Array]:
+        """Copies of the state by the names `KIND.PARAMETER`, in canonical layout."""
+        return {
+            f"{kind}.{name}": self.model.outside(slot.numpy())
+            for kind, slots in self.slots.items()
+            for name, slot in slots.items()
+        }
+
+    def load_state(self, state: Arrays) -> None:
+        for kind, slots in self.slots.items():
+            for name, slot in slots.items():
+                slot.assign(self.model.inside(state[f"{kind}.{name}"]))
+
+    def rate_of(self, name: str, rate: tf.Tensor) -> tf.Tensor:
+        """The parameter's own rate."""
+        multiple = self.rules[name].rate_multiple
+        return rate if multiple == 1 else rate * multiple
+
+    def decayed(self, name: str, gradient: tf.Tensor) -> tf.Tensor:
+        """g + d·w."""
+        decay = self.rules[name].decay
+        return gradient + decay * self.parameters[name] if decay else gradient
+
+
+class Sgd(Optimizer):
+    """SGD with momentum."""
+
+    skips = True
+    kinds = ("velocity",)
+
+    def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
+        """v ← m·v + (g + d·w), w ← w - rate·v; `scalars` hold the rate."""
+        for name, gradient in gradients.items():
+            self.accumulate(name, self.decayed(name, gradient), self.rate_of(name, scalars[0]), taken)
+
+    def accumulate(self, name: str, update: tf.Tensor, rate: tf.Tensor, taken: tf.Tensor | None) -> None:
+        """v ← m·v + update, w ← w - rate·v, in one operator; a step that is not taken is one of v ← 1·v + 0, w ← w - 0·v.
+
+        A selection, not a branch: a branch would have to bring the decision to the host.
+        """
+        weight, velocity = self.parameters[name], self.slots["velocity"][name]
+        values = {"lr": rate, "grad": update, "momentum": float(self.settings.momentum)}
+        if taken is not None:
+            without = {"lr": 0.0, "grad": 0.0, "momentum": 1.0}
+            values = {name: tf.where(taken, value, without[name]) for name, value in values.items()}
+        tf.raw_ops.ResourceApplyMomentum(var=weight.handle, accum=velocity.handle, **values)
+
+
+class Lars(Sgd):
+    """LARS: a trust ratio for each parameter, and maybe the rate, is inside the velocity; SGD of that kind has no ratios."""
+
+    def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
+        """inside: v ← m·v + rate·ratio·(g + d·w), w ← w - v; outside: v ← m·v + ratio·(g + d·w), w ← w - rate·v.
+
+        `scalars` hold the rate.
+        """
+        one, inside = tf.constant(1.0), self.settings.momentum_rate == "inside"
+        for name, gradient in gradients.items():
+            weight, rule = self.parameters[name].read_value(), self.rules[name]
+            rate = self.rate_of(name, scalars[0])
+            before, after = (rate, one) if inside else (one, rate)
+            scale = before * self._ratio(weight, gradient, rule) if rule.adapt else before
+            self.accumulate(name, scale * self.decayed(name, gradient), after, taken)
+
+    def _ratio(self, weight: tf.Tensor, gradient: tf.Tensor, rule: ParameterRule) -> tf.Tensor:
+        """The trust ratio, on the device: nothing waits for it."""
+        of_weight, of_gradient = tf.norm(weight), tf.norm(gradient)
+        coefficient = self.settings.trust_coefficient
+        ratio = coefficient * tf.math.divide_no_nan(of_weight, of_gradient + rule.decay * of_weight)
+        return tf.where((of_weight > 0) & (of_gradient > 0), ratio, 1.0)
+
+
+class Adam(Optimizer):
+    """Adam with epsilon beside √(v / (1 - β2^t)), as in PyTorch.
+
+    TensorFlow's operator adds epsilon to √v: rate and epsilon carry the corrections for t, which the host counts.
+    """
+
+    kinds = ("exp_avg", "exp_avg_sq")
+
+    def __init__(self, model: Model, rules: Callable[[str], ParameterRule], settings: OptimizerSettings) -> None:
+        super().__init__(model, rules, settings)
+        # The operator works with float32 betas; corrections from the same values keep its averages unbiased.
+        self.betas = (float(np.float32(settings.beta1)), float(np.float32(settings.beta2)))
+        self.steps = 0
+
+    def scalars(self, rate: float) -> list[float]:
+        self.steps += 1
+        correction1, correction2 = (1 - beta**self.steps for beta in self.betas)
+        return [rate * math.sqrt(correction2) / correction1, self.settings.epsilon * math.sqrt(correction2)]
+
+    def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
+        """m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate·m / (√v + ε), rate and ε corrected.
+
+        With powers of 0 the operator applies rate and epsilon as they are.
+        """
+        rate, epsilon = scalars[0], scalars[1]
+        for name, gradient in gradients.items():
+            means, squares = (self.slots[kind][name] for kind in self.kinds)
+            tf.raw_ops.ResourceApplyAdam(
+                var=self.parameters[name].handle, m=means.handle, v=squares.handle, beta1_power=0.0, beta2_power=0.0,
+                lr=self.rate_of(name, rate), epsilon=epsilon, beta1=self.betas[0], beta2=self.betas[1],
+                grad=self.decayed(name, gradient),
+            )  # fmt: skip
+
+    def reset(self) -> None:
+        super().reset()
+        self.steps = 0
+
+    def state(self) -> dict[str, Array]:
+        """The moments, and `step` (1,)."""
+        return {**super().state(), "step": np.array([self.steps], np.float32)}
+
+    def load_state(self, state: Arrays) -> None:
+        super().load_state(state)
+        self.steps = int(state["step"][0])
+
+
+class Rmsprop(Optimizer):
+    """RMSprop in Keras 2.1's form. TensorFlow's own operator has epsilon under the root."""
+
+    kinds = ("square",)
+
+    def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
+        """s ← ρ·s + (1 - ρ)·g², w ← w - rate·g / (√s + ε); `scalars` hold the rate."""
+        rho, epsilon = self.settings.rho, self.settings.epsilon
+        for name, bare in gradients.items():
+            gradient, rate = self.decayed(name, bare), self.rate_of(name, scalars[0])
+            slot = self.slots["square"][name]
+            square = rho * slot + (1 - rho) * tf.square(gradient)
+            slot.assign(square)
+            self.parameters[name].assign_sub(rate * gradient / (tf.sqrt(square) + epsilon))
+
+
+KINDS: dict[str, type[Optimizer]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rmsprop": Rmsprop}
+
+
+def build_optimizer(model: Model, workload: Workload) -> Optimizer:
+    """The workload's optimizer over the parameters that it does not freeze. Raises ValueError for an unknown one."""
+    settings = workload.optimizer()
+    return chosen(settings, KINDS)(model, workload.parameter_rule, settings)
