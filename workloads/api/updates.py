@@ -46,7 +46,7 @@ class OptimizerSettings:
     """The optimizer of a run; the learning rate of each step is `Workload.learning_rate`."""
 
     name: str
-    """`sgd` (with momentum), `lars`, `adam` or `rmsprop`."""
+    """One of workloads/common/optimizers.py: `sgd` (with momentum), `lars`, …"""
     momentum: float = 0.0
     """sgd and lars."""
     momentum_rate: str = "outside"

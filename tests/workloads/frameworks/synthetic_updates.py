@@ -142,7 +142,7 @@ def follow(workload: Workload, weights, gradients_of, steps: int) -> dict[str, n
             arrays = (factor * gradients[name], weights[name], *slots[name])
             weights[name], *slots[name] = optimizers.updated(settings, rules[name], rate, taken, *arrays)
     kept = {f"{kind}.{name}": of_kind for name in trained for kind, of_kind in zip(kinds, slots[name], strict=True)}
-    counted = {"step": np.array([taken])} if settings.name == "adam" else {}
+    counted = {"step": np.array([taken])} if "exp_avg" in kinds else {}
     return {**weights, **kept, **counted, **_named_scale(scale)}
 
 
