@@ -62,7 +62,7 @@ def write_inputs(made: MaskRCNN, batch: Batch, path: str) -> None:
     """The same image, objects, sampled anchors and weights for the plain loops, the weights under torchvision's names."""
     from pycocotools import mask as tool
 
-    from tests.probes.maskrcnn_torchvision import torchvision_name
+    from testing.synthetic_maskrcnn import torchvision_name
 
     arrays = batch.arrays
     count = int(np.count_nonzero(arrays["label"][0]))

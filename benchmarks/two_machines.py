@@ -29,8 +29,8 @@ from suite.common import registry
 from suite.common.paths import data_root
 from suite.common.runspec import read_run
 from suite.results.logs.reader import read
-from tests.machines import Machines, needs, ssh
-from tests.machines.machine import Machine
+from testing.machines import Machines, needs, ssh
+from testing.machines.machine import Machine
 
 NODES = 2
 WARM_UP_STEPS = 5

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import settings
 
 from suite.common import registry
+from testing.machines.fixtures import machines, machines_of_module  # noqa: F401, fixtures of all tests
 from tests.helpers import PROFILES
-from tests.machines.fixtures import machines, machines_of_module  # noqa: F401, fixtures of all tests
 
 FRAMEWORK_PATHS = (
     "frameworks/test_*.py",

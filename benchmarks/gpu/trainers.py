@@ -16,7 +16,7 @@ from suite.common.registry import load_trainer
 from workloads.api import Arrays, Batch, Place, Trainer, Workload
 
 CASES = {"resnet50": "uneven", "ssd": "uneven", "maskrcnn": "demo", "gnmt": "steps", "transformer": "steps", "ncf": ""}
-"""Workload to the case of its synthetic module below `tests/workloads`."""
+"""Workload to the case of its synthetic module in `testing/`."""
 BATCHES = 10
 
 
@@ -44,7 +44,7 @@ def case(name: str) -> Case:
     os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "1"})
     if name == "ncf":
         return _ncf()
-    module = importlib.import_module(f"tests.workloads.{name}.synthetic_{'resnet' if name == 'resnet50' else name}")
+    module = importlib.import_module(f"testing.synthetic_{name.removesuffix('50')}")
     workload = module.workload(CASES[name], "pytorch")
     batches = [module.batch(workload, number) for number in range(BATCHES)]
     evaluation = module.evaluation(workload) if name in ("gnmt", "transformer") else batches[:1]
@@ -52,7 +52,7 @@ def case(name: str) -> Case:
 
 
 def _ncf() -> Case:
-    from tests.workloads.ncf import synthetic_ncf as synthetic
+    from testing import synthetic_ncf as synthetic
     from workloads.ncf.settings import DEMO_MODEL
     from workloads.ncf.workload import NCF
 

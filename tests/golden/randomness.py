@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tests.workloads.ncf import synthetic_ncf as synthetic
+from testing import synthetic_ncf as synthetic
 from workloads.common.quantiles import inverse_normal, log
 from workloads.common.randomness import Permutation, bits, fold, integers, normal, stream, uniform
 from workloads.ncf.data import NCFData

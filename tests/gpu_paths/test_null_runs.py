@@ -22,7 +22,7 @@ def collectives(folder):
     return {path.suffix: path.read_text().splitlines() for path in folder.glob("nccl.*")}
 
 
-TRAINED_ALIKE = {"resnet50": "ssd", "transformer": "gnmt"}
+TRAINED_ALIKE = {"resnet50": "ssd", "maskrcnn": "ssd", "transformer": "gnmt"}
 """Workloads that train and gather by the same code as another one, which is asked instead."""
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from testing.machines import Machines, needs, slurm, ssh
+from testing.machines.fixtures import require
+from testing.machines.machines import UP_SECONDS
 from tests.helpers import PROJECT, wait_until
-from tests.machines import Machines, needs, slurm, ssh
-from tests.machines.fixtures import require
-from tests.machines.machines import UP_SECONDS
 
 HOST_FOLDERS = ("/run", "/etc", "/etc/ssh", "/etc/slurm", "/var/log", "/var/spool", "/var/lib", "~", "~/.ssh")
 """Where daemons and clients would write, if they wrote outside the machines' folder."""
@@ -88,7 +88,7 @@ def test_a_rate_is_kept(machines, tmp_path):
 
 def test_they_do_not_outlive_who_made_them(tmp_path):
     require()
-    code = "import sys, time; from pathlib import Path; from tests.machines import Machines\n"
+    code = "import sys, time; from pathlib import Path; from testing.machines import Machines\n"
     code += "with Machines.up(Path(sys.argv[1]), 1): time.sleep(1000)"
     maker = subprocess.Popen([sys.executable, "-c", code, tmp_path], cwd=PROJECT)
     wait_until("they are up", (tmp_path / "machines.json").exists, 30)

@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from suite.common.registry import load_trainer
-from tests.workloads.synthetic import place, settings
+from testing.synthetic import place, settings
 from workloads.allreduce.workload import AllReduce
 
 LARGEST = 1 << 14

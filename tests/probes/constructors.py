@@ -6,8 +6,8 @@ import gc
 import importlib
 
 from suite.common.registry import load_trainer, load_workload
+from testing import synthetic
 from tests.probes.image_trainers import place_here
-from tests.workloads import synthetic
 from workloads.api import Facts
 
 TEXT = {"vocabulary": 50, "dev": 9, "dev_longest": 20, "test_longest": 20, "pairs": 5_000}

@@ -3,8 +3,8 @@
 import numpy as np
 
 from suite.common.registry import load_trainer
+from testing import synthetic
 from tests.probes.image_trainers import place_here
-from tests.workloads import synthetic
 from workloads.common import dropout
 from workloads.gnmt.settings import DEMO_MODEL
 from workloads.gnmt.workload import GNMT

@@ -10,7 +10,7 @@ from suite.common.registry import load_trainer
 from tests.probes.gradients import of_pytorch
 from workloads.api import Place
 
-SYNTHETIC = {"resnet50": "tests.workloads.resnet50.synthetic_resnet", "ssd": "tests.workloads.ssd.synthetic_ssd"}
+SYNTHETIC = {"resnet50": "testing.synthetic_resnet", "ssd": "testing.synthetic_ssd"}
 STEPS = 10
 ONE_STEP = "full"
 """The case that is too large for more than one step."""

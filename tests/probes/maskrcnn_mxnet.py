@@ -5,7 +5,7 @@ import functools
 import mxnet as mx
 import numpy as np
 
-from tests.workloads.maskrcnn import synthetic_maskrcnn as synthetic
+from testing import synthetic_maskrcnn as synthetic
 from workloads.frameworks.mxnet import regions
 from workloads.frameworks.mxnet.trainer import in_turn
 from workloads.maskrcnn.mxnet import LOSSES

@@ -6,9 +6,9 @@ from unittest import mock
 import numpy as np
 import torch
 
+from testing import synthetic_maskrcnn as synthetic
 from tests.probes.image_trainers import under
 from tests.probes.maskrcnn_trainers import trainer_of
-from tests.workloads.maskrcnn import synthetic_maskrcnn as synthetic
 from workloads.frameworks.pytorch import regions
 from workloads.maskrcnn import pytorch as module
 from workloads.maskrcnn.regions import pytorch as on_gpu

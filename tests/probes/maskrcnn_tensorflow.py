@@ -3,10 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
+from testing import synthetic_maskrcnn as synthetic
 from tests.probes.gradients import of_tensorflow
 from tests.probes.image_trainers import under
 from tests.probes.maskrcnn_trainers import trainer_of
-from tests.workloads.maskrcnn import synthetic_maskrcnn as synthetic
 from workloads.frameworks.tensorflow import regions
 
 suppress = regions.suppress

@@ -22,26 +22,10 @@ from torchvision.ops import FeaturePyramidNetwork, roi_align
 from torchvision.ops.feature_pyramid_network import LastLevelMaxPool
 from torchvision.ops.misc import FrozenBatchNorm2d
 
+from testing.synthetic_maskrcnn import by_anchor, torchvision_name
 from tests.workloads.maskrcnn import regions_plain as plain
-from tests.workloads.maskrcnn.synthetic_maskrcnn import by_anchor
 from workloads.maskrcnn import anchors, network
 from workloads.maskrcnn.settings import REFERENCE_MODEL
-
-
-def torchvision_name(name: str) -> str:
-    """The name in torchvision's MaskRCNN of a parameter of ours."""
-    part, _, rest = name.partition(".")
-    layer, _, kind = rest.rpartition(".")
-    if part == "fpn":
-        return f"backbone.fpn.{layer[:-1]}_blocks.{layer[-1]}.0.{kind}"
-    if part == "rpn":
-        return f"rpn.head.conv.0.0.{kind}" if layer == "conv" else f"rpn.head.{rest}"
-    if part == "box":
-        return f"roi_heads.box_head.{rest}" if layer.startswith("fc") else f"roi_heads.box_predictor.{rest}"
-    if part == "mask":
-        in_head = layer[:4] == "conv" and layer[4:] in "0123"
-        return f"roi_heads.mask_head.{layer[-1]}.0.{kind}" if in_head else f"roi_heads.mask_predictor.{rest}"
-    return f"backbone.body.{name}"
 
 
 def norm(layers):
@@ -207,7 +191,7 @@ class Reference(nn.Module):
 def computed(case):
     """`loss/NAME`, `gradient/NAME` and `proposals` of a training batch; `box`, `score`, `label`, `mask`, `count` in
     evaluation."""
-    from tests.workloads.maskrcnn import synthetic_maskrcnn as synthetic
+    from testing import synthetic_maskrcnn as synthetic
 
     torch.set_num_threads(1)
     workload = synthetic.workload(case, "pytorch")

@@ -12,9 +12,9 @@ import importlib
 import numpy as np
 
 from suite.common.registry import load_trainer
+from testing import synthetic_maskrcnn as synthetic
 from tests.probes import gradients
 from tests.probes.image_trainers import digest, place_here, under
-from tests.workloads.maskrcnn import synthetic_maskrcnn as synthetic
 from workloads.maskrcnn.regions import rules
 
 

@@ -11,8 +11,8 @@ from unittest import mock
 import numpy as np
 
 from suite.common.registry import load_trainer
+from testing import synthetic_ncf as synthetic
 from tests.probes.image_trainers import digest, place_here, under
-from tests.workloads.ncf import synthetic_ncf as synthetic
 from workloads.api import Diverged, Place
 
 PIECE = 300

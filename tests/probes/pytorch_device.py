@@ -9,9 +9,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from benchmarks.gpu import why
 from suite.common.registry import load_trainer
+from testing import synthetic_transformer
 from tests.probes.pytorch_step import Watch
 from tests.workloads.frameworks.synthetic_updates import OPTIMIZERS, SHAPES, SKIPPING, VARIANTS, skipping
-from tests.workloads.transformer import synthetic_transformer
 from workloads.api import ParameterRule, Place
 from workloads.frameworks.pytorch import regions
 from workloads.frameworks.pytorch.optimizers import LossScaler, build_optimizer, clip

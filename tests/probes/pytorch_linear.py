@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 
 from suite.common.registry import load_trainer
+from testing import synthetic_transformer
 from tests.probes.image_trainers import place_here
-from tests.workloads.transformer import synthetic_transformer
 from workloads.frameworks.pytorch import linear
 
 

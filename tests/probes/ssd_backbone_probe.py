@@ -1,8 +1,8 @@
 """Run inside a framework's environment: an SSD trainer's state after setup from a converted backbone."""
 
 from suite.common.registry import load_trainer
+from testing import synthetic_ssd
 from tests.probes.image_trainers import place_here
-from tests.workloads.ssd import synthetic_ssd
 
 
 def state(framework, data_dir, digest):

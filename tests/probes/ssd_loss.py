@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.workloads.ssd import synthetic_ssd
+from testing import synthetic_ssd
 
 
 def of_pytorch(equal):

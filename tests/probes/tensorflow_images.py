@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
+from testing import synthetic_resnet
 from tests.probes.image_trainers import place_here
-from tests.workloads.resnet50 import synthetic_resnet
 from workloads.api import Batch
 from workloads.resnet50.tensorflow import ResNetTrainer
 from workloads.resnet50.workload import ResNet50

@@ -4,10 +4,10 @@ import unittest.mock
 
 import numpy as np
 
+from testing.synthetic_sentences import batch
 from tests.probes.gradients import of_pytorch, of_tensorflow
 from tests.probes.image_trainers import under
 from tests.probes.translation_trainers import made, set_up
-from tests.workloads.common.text.synthetic_sentences import batch
 from workloads.common import dropout
 
 

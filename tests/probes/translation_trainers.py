@@ -6,9 +6,9 @@ import importlib
 import numpy as np
 
 from suite.common.registry import load_trainer
+from testing.synthetic_sentences import batch, evaluation
 from tests.probes import gradients
 from tests.probes.image_trainers import digest, place_here, under
-from tests.workloads.common.text.synthetic_sentences import batch, evaluation
 
 STEPS = 6
 

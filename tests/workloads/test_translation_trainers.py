@@ -6,8 +6,8 @@ Then what belongs to one of them, and the Transformer against torch.nn.Transform
 import numpy as np
 import pytest
 
+from testing.synthetic_sentences import EDGES
 from tests.frameworks_probe import begins, below, probe, probe_together, relative
-from tests.workloads.common.text.synthetic_sentences import EDGES
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 PROBES = "probes.translation_trainers"

@@ -12,9 +12,9 @@ import pytest
 
 from suite.common.paths import PROJECT, env_root
 from suite.environments.environment import resolve
+from testing.machines import needs
+from testing.machines.docker import IMAGE, MARK, daemon
 from tests.helpers import TOY, TOY_RUN, only, run_events, run_suite, run_suite_here, status, variables, wait_until
-from tests.machines import needs
-from tests.machines.docker import IMAGE, MARK, daemon
 
 SEEN = """
 import json, os, sys

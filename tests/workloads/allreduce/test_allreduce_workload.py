@@ -6,8 +6,8 @@ import pytest
 from suite.launch.mxnet import MXNET
 from suite.plan.jobs import kinds
 from suite.plan.settings import Impossible, _check_link, resolve_settings
+from testing.synthetic import place, settings
 from tests import helpers
-from tests.workloads.synthetic import place, settings
 from workloads.allreduce.workload import PERIOD, TIMED, WARMUPS, AllReduce, contribution, sizes
 
 KIB, GIB = 1 << 10, 1 << 30

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.workloads import synthetic
+from testing import synthetic
 from workloads.api import Facts, LossScaling
 from workloads.gnmt.settings import REFERENCE_MODEL
 from workloads.gnmt.workload import GNMT

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from testing import synthetic_maskrcnn
 from tests.frameworks_probe import begins, below, probe, probe_together, relative
 from tests.workloads.maskrcnn import regions_plain as plain
-from tests.workloads.maskrcnn import synthetic_maskrcnn
 
 CASES = ("frozen", "demo")
 BOXES = 1000

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite.compliance.check import check_file
-from tests.workloads import synthetic
+from testing import synthetic
 from workloads.api import Facts, LossScaling, ParameterRule
 from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, with_shapes
 from workloads.maskrcnn.workload import MaskRCNN

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tests.workloads import synthetic
+from testing import synthetic
 from tests.workloads.closed_logs import changed, varied
 from workloads.ncf.data import published_facts
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL

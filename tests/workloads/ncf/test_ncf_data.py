@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.workloads.ncf import synthetic_ncf as synthetic
+from testing import synthetic_ncf as synthetic
 from workloads.ncf.data import NCFData, SyntheticNCFData, evaluation_users_per_batch, published_facts, read_facts
 from workloads.ncf.sampling import Positives
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas
 import pytest
 
-from tests.workloads.ncf import synthetic_ncf as synthetic
+from testing import synthetic_ncf as synthetic
 from workloads.ncf import ratings
 from workloads.ncf.data import NCFData, read_facts
 from workloads.ncf.demo import MLDemo, true_scores

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from testing import synthetic_ncf as synthetic
 from tests.frameworks_probe import begins, below, probe, probe_together
 from tests.workloads.ncf import neumf_numpy
-from tests.workloads.ncf import synthetic_ncf as synthetic
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 TRAINED, ON_CORES = "probes.ncf_trainers.trained", "probes.ncf_trainers.on_cores"

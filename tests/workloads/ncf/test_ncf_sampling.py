@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.workloads.ncf import synthetic_ncf as synthetic
+from testing import synthetic_ncf as synthetic
 from workloads.ncf.sampling import (
     EVALUATION_NEGATIVES,
     Positives,

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import simplejpeg
 
-from tests.workloads import synthetic
-from tests.workloads.synthetic import place
+from testing import synthetic
+from testing.synthetic import place
 from workloads.api import Facts, Settings
 from workloads.common.images.counts import IMAGENET
 from workloads.common.randomness import bits, integers, stream

@@ -4,8 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.workloads import synthetic
-from tests.workloads.resnet50 import synthetic_resnet
+from testing import synthetic, synthetic_resnet
 from workloads.api import Batch, Facts, ParameterRule
 from workloads.resnet50.settings import REFERENCE_MODEL
 from workloads.resnet50.workload import ResNet50

@@ -16,11 +16,11 @@ from suite.common import registry
 from suite.common.runspec import read_run
 from suite.plan.resume import identity
 from suite.plan.settings import resolve_settings
+from testing import synthetic_ssd
 from tests.frameworks_probe import probe
 from tests.helpers import PROJECT, composed, events, only, python, run_suite, run_suite_here, suite, written
 from tests.workloads.common.coco import synthetic_coco
 from tests.workloads.common.networks import synthetic_torch_files as made
-from tests.workloads.ssd import synthetic_ssd
 from workloads.common import manifest as manifests
 from workloads.common.networks import backbones
 from workloads.ssd import backbone, network

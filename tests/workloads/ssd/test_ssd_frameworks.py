@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from testing import synthetic_ssd
 from tests.frameworks_probe import below, probe, relative
-from tests.workloads.ssd import ssd_loss_numpy, synthetic_ssd
+from tests.workloads.ssd import ssd_loss_numpy
 from tests.workloads.test_image_trainers import FRAMEWORKS, reference, trained
 
 TRUNK = ("conv1", "bn1", "layer")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from suite.worker.evaluation import measured, merge
-from tests.workloads import synthetic
+from testing import synthetic
 from workloads.api import Batch, Facts, ParameterRule
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ssd.workload import SSD

@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.workloads import synthetic
-from tests.workloads.transformer import synthetic_transformer
+from testing import synthetic, synthetic_transformer
 from workloads.api import Facts, LossScaling
 from workloads.transformer.settings import REFERENCE_MODEL
 from workloads.transformer.workload import Transformer

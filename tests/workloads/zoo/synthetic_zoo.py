@@ -4,7 +4,7 @@ from unittest import mock
 
 import numpy as np
 
-from tests.workloads import synthetic
+from testing import synthetic
 from workloads.api import Batch, Facts
 from workloads.common import dropout
 from workloads.common.networks import layer_lists, residual

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from testing.machines import needs
+from testing.machines.docker import IMAGE, daemon
 from tests.helpers import TOY, TOY_RUN, only, status
-from tests.machines import needs
-from tests.machines.docker import IMAGE, daemon
 from tests.suite.control.hosts import test_several as several
 from tests.suite.environments.test_docker import words
 

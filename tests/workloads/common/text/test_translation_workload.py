@@ -6,10 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.workloads.common.text.synthetic_sentences import Copies
+from testing import synthetic_gnmt, synthetic_transformer
+from testing.synthetic_sentences import Copies
 from tests.workloads.common.text.synthetic_translation import Shifted, Translation, data_of, make, settings
-from tests.workloads.gnmt import synthetic_gnmt
-from tests.workloads.transformer import synthetic_transformer
 from workloads.api import Batch
 from workloads.common import manifest as manifests
 from workloads.common.text import bleu, prepared

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.workloads import synthetic as common
+from testing import synthetic as common
 from tests.workloads.common.coco import synthetic_coco as synthetic
 from tests.workloads.common.coco.synthetic_coco import blank, copies, prepare
 from tests.workloads.maskrcnn import synthetic_masks

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testing import synthetic
 from tests.helpers import examples
-from tests.workloads import synthetic
 from tests.workloads.common.networks import synthetic_caffe2_files as python2
 from workloads.common import dropout, manifest
 from workloads.zoo.datasets import cifar10, fashion_mnist

@@ -17,8 +17,8 @@ import psutil
 
 from suite.common.paths import data_root, env_root
 from suite.common.runspec import write_atomically
-from tests.machines import needs
-from tests.machines.machine import Machine, environment, only_child
+from testing.machines import needs
+from testing.machines.machine import Machine, environment, only_child
 
 NETWORK = ipaddress.ip_network("10.77.0.0/24")
 HUB = "hub"

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tests.workloads import synthetic
-from tests.workloads.synthetic import place
+from testing import synthetic
+from testing.synthetic import place
 from workloads.api import Facts, Settings
 from workloads.common.randomness import bits, stream, uniform
 from workloads.ncf.settings import DEMO_MODEL

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.machines import needs
-from tests.machines import slurm as slurm_daemons
-from tests.machines import ssh as ssh_daemons
-from tests.machines.machines import Machines
+from testing.machines import needs
+from testing.machines import slurm as slurm_daemons
+from testing.machines import ssh as ssh_daemons
+from testing.machines.machines import Machines
 
 Make = Callable[..., Machines]
 

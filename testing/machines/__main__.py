@@ -1,4 +1,4 @@
-"""Machines by hand: `python -m tests.machines up DIR 2 --ssh --slurm`, then `… run DIR node1 hostname`, `… down DIR`."""
+"""Machines by hand: `python -m testing.machines up DIR 2 --ssh --slurm`, then `… run DIR node1 hostname`, `… down DIR`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from tests.machines import Machines, needs
-from tests.machines.fixtures import serve
+from testing.machines import Machines, needs
+from testing.machines.fixtures import serve
 
 
 def main() -> int:
@@ -47,7 +47,7 @@ def _up(arguments: argparse.Namespace) -> int:
 
 
 def _parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.machines", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m testing.machines", description=__doc__)
     words = parser.add_subparsers(dest="word", required=True)
     texts = {"up": "make a hub and N nodes", "run": "run a command on one of them", "down": "end all of them"}
     texts |= {"unplug": "take a node's cable out", "plug": "put it in again"}

@@ -6,9 +6,9 @@ import shutil
 import time
 from pathlib import Path
 
-from tests.machines import needs
-from tests.machines.machine import Machine
-from tests.machines.machines import Machines
+from testing.machines import needs
+from testing.machines.machine import Machine
+from testing.machines.machines import Machines
 
 CONFIG = """\
 ClusterName=suite

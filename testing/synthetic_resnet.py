@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from tests.workloads import synthetic
+from testing import synthetic
 from workloads.api import Batch, Facts
 from workloads.common.randomness import bits, integers, stream
 from workloads.resnet50 import network

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.machines import needs
-from tests.machines.machine import Machine, environment, only_child
+from testing.machines import needs
+from testing.machines.machine import Machine, environment, only_child
 
 IMAGE = "suite-test:local"
 MARK = "/etc/image-of-the-suite"

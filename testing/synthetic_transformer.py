@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from tests.workloads import synthetic
-from tests.workloads.common.text.synthetic_sentences import EDGES, PAIRS, SENTENCES, WORDS, batch, evaluation
+from testing import synthetic
+from testing.synthetic_sentences import EDGES, PAIRS, SENTENCES, WORDS, batch, evaluation
 from workloads.api import Facts
 from workloads.transformer.workload import Transformer
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from tests.machines import needs
+from testing.machines import needs
 
 Words = Sequence[str | os.PathLike[str]]
 DOWN_SECONDS = 5.0

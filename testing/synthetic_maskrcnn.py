@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from tests.workloads import synthetic
+from testing import synthetic
 from workloads.api import Batch, Facts
 from workloads.common.randomness import bits, integers, stream, uniform
 from workloads.maskrcnn import anchors, boxes, network
@@ -160,3 +160,19 @@ def by_anchor(proposals: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """(n, 6) image, anchor and box of pairs (boxes, anchors), in an order that scores do not change."""
     found = [np.column_stack([np.full(len(box), image), anchor, box]) for image, (box, anchor) in enumerate(proposals)]
     return np.concatenate([rows[np.argsort(rows[:, 1])] for rows in found])
+
+
+def torchvision_name(name: str) -> str:
+    """The name in torchvision's MaskRCNN of a parameter of ours."""
+    part, _, rest = name.partition(".")
+    layer, _, kind = rest.rpartition(".")
+    if part == "fpn":
+        return f"backbone.fpn.{layer[:-1]}_blocks.{layer[-1]}.0.{kind}"
+    if part == "rpn":
+        return f"rpn.head.conv.0.0.{kind}" if layer == "conv" else f"rpn.head.{rest}"
+    if part == "box":
+        return f"roi_heads.box_head.{rest}" if layer.startswith("fc") else f"roi_heads.box_predictor.{rest}"
+    if part == "mask":
+        in_head = layer[:4] == "conv" and layer[4:] in "0123"
+        return f"roi_heads.mask_head.{layer[-1]}.0.{kind}" if in_head else f"roi_heads.mask_predictor.{rest}"
+    return f"backbone.body.{name}"
