@@ -35,8 +35,8 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "batch": ("batch_size_global", "hyperparameter_set", HYPERPARAMETERS),
     "lr_scaling": (HYPERPARAMETERS,),
     "device": (
-        *("device_name", "cores_per_device", "threads_per_device", "linear", "framework_version", "thread_waiting"),
-        *("devices", "batch_size_global", HYPERPARAMETERS),
+        "device_name", "cores_per_device", "threads_per_device", "linear", "framework_version", "thread_waiting",
+        "devices", "batch_size_global", HYPERPARAMETERS,
     ),
     "cpu.cores_per_device": ("cores_per_device", "device_name", "thread_waiting"),
     "framework": ("framework_version", "linear", "thread_waiting", HYPERPARAMETERS),
@@ -44,16 +44,16 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "mode": ("targets", "stop", "max_epochs"),
     "workload.hyperparameter_set": ("batch_size_global", HYPERPARAMETERS),
     "workload.model": (
-        *("variant", "dataset", "hyperparameter_set", "data_fingerprint", "targets", "lr_scaling", "max_epochs"),
+        "variant", "dataset", "hyperparameter_set", "data_fingerprint", "targets", "lr_scaling", "max_epochs",
         HYPERPARAMETERS,
     ),
     "workload.image_size": ("variant", "data_fingerprint", HYPERPARAMETERS),
     "workload": (
-        *("dataset", "hyperparameter_set", "data_fingerprint", "targets", "sample_unit", "batch_unit", "rules"),
-        *("clock", "linear", "variant", "batch_size_global", "lr_scaling", "thread_waiting", "max_epochs"),
+        "dataset", "hyperparameter_set", "data_fingerprint", "targets", "sample_unit", "batch_unit", "rules",
+        "clock", "linear", "variant", "batch_size_global", "lr_scaling", "thread_waiting", "max_epochs",
         HYPERPARAMETERS,
     ),
-}
+}  # fmt: skip
 """Key that a user types to the fields that differ with it, beside its own."""
 _OF_SIZE = ("system", "folder", "framework_version")
 """What also goes with the number of devices in results of others: a cluster's name has its size in it."""

@@ -37,14 +37,14 @@ Kinds = Mapping[str, type | tuple[type, ...]]
 _FIGURES: Kinds = {"setup_is_timed": bool, "first_epoch": int, "bleu_point": (int, float), "ruleset": str}
 _OF_FILE: Kinds = {**_FIGURES, "phrases": dict, "rows": list, "workloads": dict}
 _OF_WORKLOAD: Kinds = {
-    **{"rows": list, "sets": dict, "not_built": str},
+    "rows": list, "sets": dict, "not_built": str,
     **dict.fromkeys(("sets_of_frameworks", "listed_optimizers", "evaluations"), dict),
-}
+}  # fmt: skip
 _PROFILES = ("reference", "synthetic")
 CIRCUMSTANCES = (
-    *("seed_source", "cache_clear", "repeated_share", "left_out_share"),
-    *("warm_up_samples", "first_decay_samples", "run_samples"),
-)
+    "seed_source", "cache_clear", "repeated_share", "left_out_share",
+    "warm_up_samples", "first_decay_samples", "run_samples",
+)  # fmt: skip
 """What rows may name beside settings and options: see `Workload.deviations`."""
 
 

@@ -9,10 +9,10 @@ STRUCTURAL = frozenset(
         *(f"submission_{what}" for what in ("benchmark", "org", "division", "status", "platform")),
         *(f"suite_{what}" for what in ("run", "condition", "step_times", "staleness", "all_reduce", "gradients")),
         *(f"{part}_{edge}" for part in ("init", "run", "block", "epoch", "eval") for edge in ("start", "stop")),
-        *("cache_clear", "seed", "run_set_random_seed", "run_final", "train_loop", "tracked_stats"),
-        *("eval_accuracy", "eval_result", "quality_target"),
+        "cache_clear", "seed", "run_set_random_seed", "run_final", "train_loop", "tracked_stats",
+        "eval_accuracy", "eval_result", "quality_target",
     }
-)
+)  # fmt: skip
 """Keys with a meaning of their own."""
 BOOKKEEPING = ("seed", "run_set_random_seed", "global_batch_size", "power_measurement", "initialized_tensor")
 """Keys that are no hyperparameters though a round's rules or this suite name them so; the batch is a setting of its own."""

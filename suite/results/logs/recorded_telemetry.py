@@ -44,9 +44,9 @@ class RecordedTelemetry:
 
 
 _SUMMED = (
-    *("gpu_power_watts", "gpu_memory_bytes", "gpu_other_processes"),
-    *("run_memory_bytes", "run_processes", "memory_available_bytes"),
-)
+    "gpu_power_watts", "gpu_memory_bytes", "gpu_other_processes",
+    "run_memory_bytes", "run_processes", "memory_available_bytes",
+)  # fmt: skip
 """Sensors of which devices and machines are added up."""
 
 

@@ -34,9 +34,9 @@ ROUNDING_TOLERANCE = 1.0 + 1e-6
 """Relative tolerance of deadlines: a published `1.0` minutes times sixty may be slightly above 60 s."""
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _SHOWN = (
-    *("devices", "train_seconds", "jobs_at_once", "jobs_per_hour", "device_hours_per_job", "energy_joules_per_job"),
-    *("cost_per_job", "runs_successful", "runs_failed"),
-)
+    "devices", "train_seconds", "jobs_at_once", "jobs_per_hour", "device_hours_per_job", "energy_joules_per_job",
+    "cost_per_job", "runs_successful", "runs_failed",
+)  # fmt: skip
 _LEAST = (
     ("single job, fastest", "train_seconds", time_text),
     ("fewest device-hours", "device_hours_per_job", rate_text),

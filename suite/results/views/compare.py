@@ -34,10 +34,10 @@ from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, w
 from suite.results.views.verdict import QUANTITIES, Line, figure_in, verdict
 
 _COLUMNS = (
-    *("kind", "workload", "devices", "ours", "theirs", "quantity", "unit", "ours_value", "theirs_value", "ratio"),
-    *("ratio_low", "ratio_high", "p", "runs_ours", "runs_theirs", "failed_ours", "failed_theirs"),
-    *("verdict", "differences"),
-)
+    "kind", "workload", "devices", "ours", "theirs", "quantity", "unit", "ours_value", "theirs_value", "ratio",
+    "ratio_low", "ratio_high", "p", "runs_ours", "runs_theirs", "failed_ours", "failed_theirs",
+    "verdict", "differences",
+)  # fmt: skip
 _NO_RELATION = {
     "demo": "a demo's target has no relation to MLPerf (small model, target of its own)",
     "synthetic": "synthetic data have no relation to MLPerf results",

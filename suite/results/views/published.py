@@ -26,8 +26,8 @@ OPTIONS: Mapping[str, Sequence[str]] = {
 }
 """Filters, and the columns that each looks at. Several values are separated by commas."""
 _IN_FILES = (
-    *("round", "submitter", "system", "chips", "framework", "benchmark", "minutes", "runs", "epochs", "batch", "target"),
-    *("throughput", "cost", "runs_successful", "batch_unit", "target_mask", "throughput_unit", "division", "note", "source"),
+    "round", "submitter", "system", "chips", "framework", "benchmark", "minutes", "runs", "epochs", "batch", "target",
+    "throughput", "cost", "runs_successful", "batch_unit", "target_mask", "throughput_unit", "division", "note", "source",
 )  # fmt: skip
 _IN_TABLES = (*_IN_FILES[:6], "seconds", "runs", "failed", "epochs", "batch", "targets", "cost")
 _DISPENSABLE = ("epochs", "targets", "batch", "framework", "failed", "runs")

@@ -38,9 +38,9 @@ NOTICES: Mapping[str, str] = {
     "": "Logs of other programs.",
 }
 _SHOWN_ELSEWHERE = (
-    *("profile", "workload", "framework", "device", "devices", "nodes", "mode", "update", "labels", "deviations"),
-    *("folder", "submitter", "division", "hyperparameter_set", "framework_version"),
-)
+    "profile", "workload", "framework", "device", "devices", "nodes", "mode", "update", "labels", "deviations",
+    "folder", "submitter", "division", "hyperparameter_set", "framework_version",
+)  # fmt: skip
 """In titles, in columns that every table has, in notes; or needed only where nothing else tells two rows apart."""
 _NO_COLUMN = ("linear", "thread_waiting", "batch_unit", "sample_unit")
 """What follows from the framework or the workload: named above a table, where its rows agree."""

@@ -36,10 +36,10 @@ METHOD = "law of published rows: devices × time per epoch = c · (1 + b_half / 
 _BOUNDS, _OPPOSITE = ("", "_low", "_high"), ("", "_high", "_low")
 """Endings of columns; the shortest time is that of the highest rate."""
 _SHOWN = (
-    *("devices", "kind", "batch_size_global", "seconds_per_epoch", "seconds_per_epoch_low", "seconds_per_epoch_high"),
-    *("samples_per_second", "training_samples_per_second", "epochs", "epochs_source", "seconds", "device_hours"),
-    *("cost", "scaling_efficiency", "binds"),
-)
+    "devices", "kind", "batch_size_global", "seconds_per_epoch", "seconds_per_epoch_low", "seconds_per_epoch_high",
+    "samples_per_second", "training_samples_per_second", "epochs", "epochs_source", "seconds", "device_hours",
+    "cost", "scaling_efficiency", "binds",
+)  # fmt: skip
 """Columns of a terminal's table; rates and times to target have the bounds of the time per epoch, which stand there alone."""
 _COLUMNS = (*_SHOWN, *(f"{name}{end}" for name in ("seconds", *_SHOWN[6:8]) for end in _BOUNDS[1:]))
 _DOUBTFUL = 0.25

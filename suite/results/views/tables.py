@@ -36,9 +36,9 @@ _COUNTS = ("runs_successful", "runs_failed")
 _BATCH = ("batch_size_global", "batch_size_per_device")
 _SHOWN = ("devices", "differs_in", *_BATCH, *_MEASURED, *_COUNTS, "runs_required", "notes")
 _FACTORS = (
-    *("differs_in", "places", "batch_size_global_from", "batch_size_global_to", "scaling", "speedup", "throughput"),
-    *("efficiency", "scaling_efficiency", "interval_low", "interval_high", "notes"),
-)
+    "differs_in", "places", "batch_size_global_from", "batch_size_global_to", "scaling", "speedup", "throughput",
+    "efficiency", "scaling_efficiency", "interval_low", "interval_high", "notes",
+)  # fmt: skip
 Line = dict[str, Any]
 """A row of the view's data: a result, or a speedup."""
 

@@ -54,8 +54,8 @@ CLOSED = [
     (
         OTHER,
         [
-            *("data set coco-demo, not coco2017", f"targets BBOX 0.377, SEGM 0.3, {TARGETS_SAID}"),
-            *("evaluation_interval_epochs 2, not 1", "decode scaled, not exact"),
+            "data set coco-demo, not coco2017", f"targets BBOX 0.377, SEGM 0.3, {TARGETS_SAID}",
+            "evaluation_interval_epochs 2, not 1", "decode scaled, not exact",
         ],
     ),
     (changed(V05, learning_rate=0.0225), []),
@@ -70,7 +70,7 @@ CLOSED = [
         changed(V05, num_image_candidates=1_000),
         ["num_image_candidates 1000, not 2000 or 1000 · global batch / devices"],
     ),
-]
+]  # fmt: skip
 """Settings, and in what they leave the rules."""
 
 OPEN = [(demo().settings, {"profile demo, not reference", "decay cosine, not steps"})]

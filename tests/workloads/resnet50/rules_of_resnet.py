@@ -42,11 +42,11 @@ CLOSED = [
     (
         changed(LARS, dataset="imagenet-demo", targets={"top1": 0.7}, options={"decode": "scaled", "skip_bad": True}),
         [
-            *("data set imagenet-demo, not imagenet", "targets top1 0.7, not top1 0.759 or above"),
-            *("decode scaled, not exact", "skip_bad true, not false"),
+            "data set imagenet-demo, not imagenet", "targets top1 0.7, not top1 0.759 or above",
+            "decode scaled, not exact", "skip_bad true, not false",
         ],
     ),
-]
+]  # fmt: skip
 """Settings, and in what they leave the rules."""
 
 OPEN = [

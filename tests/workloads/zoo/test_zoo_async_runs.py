@@ -15,9 +15,9 @@ from tests.helpers import PROJECT, events, only, run_suite, status, variables, w
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 RUN = (
-    *("workload=zoo", "profile=synthetic", "workload.image_size=32", "batch=global:4", "device=cpu", "gpus=2"),
-    *("oversubscribe=true", "update=async", "seed=1"),
-)
+    "workload=zoo", "profile=synthetic", "workload.image_size=32", "batch=global:4", "device=cpu", "gpus=2",
+    "oversubscribe=true", "update=async", "seed=1",
+)  # fmt: skip
 
 
 def left_of(folder):

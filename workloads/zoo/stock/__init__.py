@@ -4,12 +4,12 @@ from __future__ import annotations
 
 EQUAL = {
     "pytorch": (
-        *("alexnet", "vgg11", "vgg16", "vgg19", "inception_v3"),
+        "alexnet", "vgg11", "vgg16", "vgg19", "inception_v3",
         *(f"resnet{depth}" for depth in (18, 34, 50, 101, 152)),
     ),
     "tensorflow": ("vgg16", "vgg19"),
     "mxnet": ("alexnet", "vgg11", "vgg16", "vgg19", "inception_v3", "resnet18", "resnet34"),
-}
+}  # fmt: skip
 _KERAS_INCEPTION = "17,216 parameters fewer (batch norm without scale); averages leave out the padding; momentum 0.99"
 DIFFERENCES = {("tensorflow", "inception_v3"): _KERAS_INCEPTION}
 """Framework and network, to what its own network computes otherwise than the suite's list."""

@@ -8,11 +8,11 @@ import pytest
 from suite.results.logs.keys import STRUCTURAL, is_hyperparameter
 
 NO_HYPERPARAMETERS = {
-    *("train_samples", "eval_samples", "config_filename", "save_model"),
-    *("submission_entry", "submission_poc_name", "actual_selfplay_games_per_generation"),
-    *("averaged_validation_loss", "aggregated_eval_accuracy", "initial_eval_accuracy"),
+    "train_samples", "eval_samples", "config_filename", "save_model",
+    "submission_entry", "submission_poc_name", "actual_selfplay_games_per_generation",
+    "averaged_validation_loss", "aggregated_eval_accuracy", "initial_eval_accuracy",
     *(f"{part}_train_{what}" for part in ("epoch", "block") for what in ("throughput", "samples")),
-}
+}  # fmt: skip
 """Names in the rules that count data, say who submitted, or are results."""
 
 
