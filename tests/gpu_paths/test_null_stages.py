@@ -21,6 +21,6 @@ def test_a_stage_is_kept_and_not_done_again(null_variables, tmp_path):
     assert set(found["ncf"]) == {"fp32", "tf32", "bf16", "took_seconds"}
     assert all(part["waits"] == "" and part["finite"] for name, part in found["ncf"].items() if name != "took_seconds")
     assert found["kernels"]["usable"]
-    assert "right ncf" in done[0].stdout
-    assert "right ncf" not in done[1].stdout
+    assert "right ncf:" in done[0].stdout
+    assert "right ncf:" not in done[1].stdout
     assert "NVIDIA H200 (null device)" in (tmp_path / "report.md").read_text()

@@ -15,7 +15,7 @@ STEPS = 6
 
 def made(name, framework, case, devices=1):
     """Trainer and initial weights of the case `case` of a workload's synthetic module."""
-    synthetic = importlib.import_module(f"tests.workloads.{name}.synthetic_{name}")
+    synthetic = importlib.import_module(f"testing.synthetic_{name}")
     workload = synthetic.workload(case, framework, devices)
     return load_trainer(name, framework)(workload, place_here(devices)), synthetic.weights(workload)
 

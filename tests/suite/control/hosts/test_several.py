@@ -257,7 +257,7 @@ def inflicted(two, kind):
     ("kind", "way"),
     [
         *((kind, "ssh") for kind in FAULTS),
-        *(pytest.param(kind, "slurm", marks=[] if kind == "cable" else pytest.mark.full) for kind in FAULTS),
+        *(pytest.param(kind, "slurm", marks=pytest.mark.full) for kind in FAULTS),
     ],
 )
 def test_a_fault_is_named_and_nothing_is_left(two, folder, way, kind):
@@ -312,7 +312,7 @@ def test_agents_killed_at_any_moment_leave_nothing_and_a_run_that_is_done_again(
 
 
 @pytest.mark.framework
-@pytest.mark.parametrize("kind", ["rank", "cable"])
+@pytest.mark.parametrize("kind", [pytest.param("rank", marks=pytest.mark.full), "cable"])
 def test_a_survivor_that_fails_first_is_not_named(two, folder, kind):
     """Gloo's processes fail of a peer that is gone; here the one on node1, in the midst of an epoch."""
     words = ("workload=ncf", "profile=demo", "gpus=2", "nodes=2", "device=cpu", "stop=epochs:500")
