@@ -49,18 +49,18 @@ def run(args: argparse.Namespace) -> int:
         print(_table())
         return 0
     dataset = load_dataset(args.name)
-    own = getattr(args, "own_name", None)
-    if own is not None:
-        if own in names(DATASETS):
+    own_name = getattr(args, "own_name", None)
+    if own_name is not None:
+        if own_name in names(DATASETS):
             raise ValueError(
-                f"--name {own}: that is a data set of the suite; type another name, for example my-{args.name}"
+                f"--name {own_name}: that is a data set of the suite; type another name, for example my-{args.name}"
             )
-        if own.endswith(GENERATED):
+        if own_name.endswith(GENERATED):
             raise ValueError(
-                f"--name {own}: {GENERATED} ends the names of generated data; type another, for example my-{args.name}"
+                f"--name {own_name}: {GENERATED} ends the names of generated data; type another, for example my-{args.name}"
             )
-        dataset = dataset.called(own)
-    destination: Path = data_root() / (own or args.name) if args.to is None else in_utf8(args.to, "--to ")
+        dataset = dataset.called(own_name)
+    destination: Path = data_root() / (own_name or args.name) if args.to is None else in_utf8(args.to, "--to ")
     try:
         lines = _carry_out(args, dataset, destination)
     except OSError as error:

@@ -66,14 +66,14 @@ def run(args: argparse.Namespace) -> int:
         prices(args),
         tuple(measured_links(results)),
     )
-    made = forecasts(results, wanted)
+    found = forecasts(results, wanted)
     if args.figures is not None:
         from suite.results.render.html.scaling import forecast_charts
         from suite.results.render.html.vega import write_figures  # vl-convert: only here
 
-        charts = [chart for at, one in enumerate(made, start=1) for chart in forecast_charts(one, at)]
+        charts = [chart for at, one in enumerate(found, start=1) for chart in forecast_charts(one, at)]
         write_figures(charts, args.figures)
-    write(view(made), args)
+    write(view(found), args)
     return 0
 
 

@@ -88,16 +88,16 @@ def load_dataset(name: str) -> Dataset:
     if name in _points(DATASETS):
         loaded: Dataset = _points(DATASETS)[name].load()()
         return loaded
-    own = _own(data_root() / name)
-    if own is None:
+    own_dataset = _own(data_root() / name)
+    if own_dataset is None:
         raise not_allowed("dataset", name, dataset_names())
-    return own
+    return own_dataset
 
 
 def dataset_names() -> list[str]:
     """Sorted names of all data sets: those that are registered, and the user's own (`suite data prepare KIND --name NAME`)."""
-    own = (path.parent.name for path in data_root().glob("*/manifest.json") if _own(path.parent))
-    return sorted({*_points(DATASETS), *own})
+    own_names = (path.parent.name for path in data_root().glob("*/manifest.json") if _own(path.parent))
+    return sorted({*_points(DATASETS), *own_names})
 
 
 def _own(folder: Path) -> Dataset | None:

@@ -38,8 +38,8 @@ def help_text(words: Mapping[str, Sequence[str]]) -> str:
         lines.append(f"  {group}=".ljust(28) + ", ".join(group_choices(group)) + default)
     lines += ["", "Studies (study=NAME; study.size=ci: a small version; suite report FOLDER makes table and figure):"]
     lines += [f"  {name}".ljust(28) + load_study(name).sentence for name in study_names()]
-    own = [_line(key, item) for key, item in suite_keys().items() if not key.endswith(".name")]
-    lines += ["", "Set (default in brackets):", *own]
+    of_suite = [_line(key, item) for key, item in suite_keys().items() if not key.endswith(".name")]
+    lines += ["", "Set (default in brackets):", *of_suite]
     for name in words.get("workload", ()):
         if name in registry.names(registry.WORKLOADS):
             profile, framework = (words.get(key, (defaults[key],))[0] for key in ("profile", "framework"))

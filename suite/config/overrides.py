@@ -246,11 +246,11 @@ def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
             parts = [name for name in known if name.startswith(f"{group}.") and name != "workload.name"]
             if not parts and below and group in known:
                 raise ValueError(f"{key}: there is no such key, {group} has no parts; type {group}=VALUE")
-            said = keys.meant(key, value, known)
+            meant = keys.meant(key, value, known)
             owner = f" of workload={workload}" if group in ("workload", *OPTION_GROUPS) else ""
-            allowed = f"; there are {', '.join(parts)}" if parts and not said else ""
-            hint = "" if said or allowed else f"; type workload={workload} --help for those that there are"
-            raise ValueError(f"{key}={value}: there is no such key{owner}{said}{allowed}{hint}")
+            allowed = f"; there are {', '.join(parts)}" if parts and not meant else ""
+            hint = "" if meant or allowed else f"; type workload={workload} --help for those that there are"
+            raise ValueError(f"{key}={value}: there is no such key{owner}{meant}{allowed}{hint}")
 
 
 def _check_set_alone(key: str, value: Any, workload: str) -> None:

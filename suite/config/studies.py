@@ -40,8 +40,8 @@ def cells(arguments: Sequence[str]) -> list[CellWords]:
     What is typed beside it wins: for an axis its values are those typed, of points those are left that have them; a list
     of values for another key is a further axis. Raises ValueError, in one line.
     """
-    own = {key: text.partition("=")[2] for text in arguments if (key := text.partition("=")[0]) in KEYS}
-    study = load_study(own["study"], own.get("study.size", "full"))
+    study_words = {key: text.partition("=")[2] for text in arguments if (key := text.partition("=")[0]) in KEYS}
+    study = load_study(study_words["study"], study_words.get("study.size", "full"))
     typed = {text.partition("=")[0]: overrides.texts(text) for text in arguments if text.partition("=")[0] not in KEYS}
     study = _shortened(_fitting(study, typed), typed)
     fixed = {key: values[0] for key, values in typed.items() if key not in study.keys}

@@ -71,13 +71,13 @@ def _core_shares(reported: Sequence[tuple[str, Mapping[str, Json]]]) -> dict[str
     if every <= 0:
         return {}
     stolen = math.fsum(spent[1] for spent in cores.values())
-    own = math.fsum(one["cpu_seconds"] for _, one in reported)
+    worker_seconds = math.fsum(one["cpu_seconds"] for _, one in reported)
     servers: dict[str, float] = {}
     for host, one in reported:
         if "server_cpu_seconds" in one:  # each worker of a host sees the same servers
             servers[host] = max(servers.get(host, 0.0), one["server_cpu_seconds"])
     served = math.fsum(servers.values())
-    others = math.fsum(spent[0] for spent in cores.values()) - stolen - own - served
+    others = math.fsum(spent[0] for spent in cores.values()) - stolen - worker_seconds - served
     shares = {"cores": len(cores), "others_share": max(0.0, others) / every, "stolen_share": stolen / every}
     return {**shares, "server_share": served / every} if servers else shares
 

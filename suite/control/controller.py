@@ -165,10 +165,10 @@ def _dry_run(request: Request, output: Path, console: Console, agents: Agents | 
     plans = plans_for_slurm(request, output) if submitted else planned(request, output, agents)
     error = refused(request, plans, here=agents is None and not submitted)
     alone = error is not None and len(plans) == 1  # the error says all that is in its way
-    said = [one._replace(findings=()) for one in plans] if alone else plans
+    shown_plans = [one._replace(findings=()) for one in plans] if alone else plans
     names = [job_name(one) for one in request.jobs]
     full = request.jobs[0].config["dry_run"] == dry_run.FULL
-    for line in dry_run.lines(list(zip(names, said, strict=True)), output, submitted, full):
+    for line in dry_run.lines(list(zip(names, shown_plans, strict=True)), output, submitted, full):
         console.print(escape(as_typed(line)), soft_wrap=True)
     if error is not None:
         raise error
@@ -337,11 +337,11 @@ def _run(job: Job, index: int, console: Console, agents: Agents | None) -> RunSt
     settings = job.template.settings
     if agents is not None:
         agents.ready()
-        cleared, said = agents.clear(job)
+        cleared, lines = agents.clear(job)
     else:
         cleared, line = caches.clear(job.cache_clear, settings.dataset, settings.data_dir)
-        said = [line] if line else []
-    for line in said:
+        lines = [line] if line else []
+    for line in lines:
         console.print(f"[yellow]warning[/]: {escape(line)}", soft_wrap=True)
     run = job.run(index, cleared)
     title = f"{job.name}/run_{index}"

@@ -95,10 +95,10 @@ def _facts(draft: Draft, submits: bool) -> Iterator[tuple[str, str]]:
     there = f", which has {settings.devices}: what follows is of those" if settings.devices < draft.devices else ""
     yield "devices", f"{draft.devices} {kind} on {_machines(draft.hosts, submits, settings.nodes) or of}{there}"
     yield "environment", f"{draft.environment.name}: {draft.environment.python}" if draft.environment else "not there"
-    made = f"{draft.generates} is generated when the command starts"
+    generated = f"{draft.generates} is generated when the command starts"
     yield (
         "data",
-        made if draft.generates else f"{settings.dataset} in {settings.data_dir}" if settings.data_dir else "none",
+        generated if draft.generates else f"{settings.dataset} in {settings.data_dir}" if settings.data_dir else "none",
     )
     needed = draft.workload.activation_bytes(settings) * -(-settings.batch_size_global // settings.devices)
     least = f"at least {_size(needed)} of activations on a device" if needed else ""
@@ -131,8 +131,8 @@ def _division(draft: Draft, job: Job | None, submits: bool) -> tuple[str, str]:
         return "open", f": {'; '.join(reasons)}"
     if job is None:
         return "not known", _before(draft, submits)
-    own = "random numbers are the suite's own, as `suite check` states"
-    return "closed", f", if the caches are cleared before each run; {own}"
+    of_suite = "random numbers are the suite's own, as `suite check` states"
+    return "closed", f", if the caches are cleared before each run; {of_suite}"
 
 
 def _before(draft: Draft, submits: bool) -> str:

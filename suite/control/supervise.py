@@ -72,8 +72,8 @@ class Supervisor:
             self._file(RunStatus("running"))
             self._telemetry = [self._record_machine(host) for host in self.hosts if host.is_here and not self._links]
             for host in self.hosts if self._links else ():
-                own = machine_folder(self.folder, host.name, len(self.hosts))
-                remote = RemoteHost(self._links[host.name], host, self.environment, self.folder, own)
+                machine_files = machine_folder(self.folder, host.name, len(self.hosts))
+                remote = RemoteHost(self._links[host.name], host, self.environment, self.folder, machine_files)
                 self.watch.controls.append(remote)
             self._start()
             for telemetry in self._telemetry:

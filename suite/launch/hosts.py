@@ -82,11 +82,11 @@ def spread(nodes: Sequence[AvailableHost], devices: int, on_cpu: bool) -> tuple[
 
     The processes of a host that is alone meet inside it.
     """
-    own = tuple(range(devices // len(nodes)))
+    local = tuple(range(devices // len(nodes)))
     if len(nodes) == 1:
         nodes = [replace(nodes[0], address=LOOPBACK, interface="")]
     return tuple(
-        Host(node.name, node.address, number * len(own), own, node.cores if on_cpu else (), node.interface)
+        Host(node.name, node.address, number * len(local), local, node.cores if on_cpu else (), node.interface)
         for number, node in enumerate(nodes)
     )
 

@@ -41,9 +41,10 @@ def route(address: str) -> tuple[str, str]:
     """(address, interface) from which this machine reaches an IPv4 address; nothing is sent. Raises OSError without a route."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((address, 9))  # the discard protocol: any port would do
-        own = str(probe.getsockname()[0])
-    return own, next(
-        (name for name, its in addresses().items() if its == own), loopback_interface() if is_loopback(own) else ""
+        address = str(probe.getsockname()[0])
+    return address, next(
+        (name for name, its in addresses().items() if its == address),
+        loopback_interface() if is_loopback(address) else "",
     )
 
 

@@ -149,8 +149,8 @@ def _threads(root: Path) -> dict[str, tuple[float, float]]:
 
 def _cpu_seconds() -> float:
     times = os.times()  # counts in hundredths of a second
-    own = time.process_time() + times.children_user + times.children_system
-    return own + sum(_each_cpu_seconds(psutil.Process().children(recursive=True)).values())
+    own_seconds = time.process_time() + times.children_user + times.children_system
+    return own_seconds + sum(_each_cpu_seconds(psutil.Process().children(recursive=True)).values())
 
 
 def _each_cpu_seconds(processes: Iterable[psutil.Process]) -> dict[int, float]:

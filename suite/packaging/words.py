@@ -42,8 +42,8 @@ def typed_words(settings: RunSettings, recorded: Mapping[str, Any]) -> dict[str,
     words["environment"] = recorded["environment"] if recorded["environment"] in locks.framework_locks() else None
     words |= _targets(settings.targets)
     sources, values, options = (recorded[name] for name in _OF_SETTINGS)
-    own = [name for name, source in sources.items() if source == "user" and name in values]
-    words |= {f"workload.{clean(name, 60)}": clean(str(values[name]), 60) for name in own}
+    by_user = [name for name, source in sources.items() if source == "user" and name in values]
+    words |= {f"workload.{clean(name, 60)}": clean(str(values[name]), 60) for name in by_user}
     keys = _option_keys(settings.workload) | {"backbone_weights": BACKBONE}
     words = {keys.get(name, f"workload.{clean(name, 60)}"): value for name, value in options.items()} | words
     return {key: clean(f"{key}={_typed(value)}", 1100) for key, value in words.items() if _typed(value)}

@@ -406,11 +406,11 @@ def _targets(workload: type[Workload], defaults: Defaults, options: Mapping[str,
     if given is None:
         return dict(defaults.targets)
     if isinstance(given, Mapping):
-        own = {metric: float(value) for metric, value in given.items() if value is not None}
-        unknown = next((metric for metric in own if metric not in defaults.targets), None)
+        typed_targets = {metric: float(value) for metric, value in given.items() if value is not None}
+        unknown = next((metric for metric in typed_targets if metric not in defaults.targets), None)
         if unknown is not None:
             raise not_allowed(f"workload.target (of {workload.name})", unknown, defaults.targets)
-        return {**defaults.targets, **own}
+        return {**defaults.targets, **typed_targets}
     if len(defaults.targets) != 1:
         keys = ", ".join(f"workload.target.{metric}={value:g}" for metric, value in defaults.targets.items())
         raise ValueError(

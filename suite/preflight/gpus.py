@@ -129,11 +129,11 @@ def _fits(framework: str, environment: Environment, count: int, driver_cuda: str
 @functools.cache
 def ask_build(command: tuple[str, ...]) -> Answer:
     """What the framework that `command` starts was built for. Raises ValueError if it does not answer."""
-    said = answers.answer(command, BUILD_SECONDS)
-    if said.code != 0:
-        raise ValueError(said.why)
+    answered = answers.answer(command, BUILD_SECONDS)
+    if answered.code != 0:
+        raise ValueError(answered.why)
     try:
-        version, cuda, available, architectures = json.loads(said.out.splitlines()[-1])
+        version, cuda, available, architectures = json.loads(answered.out.splitlines()[-1])
     except (ValueError, IndexError) as error:
         raise ValueError(str(error)) from error
     return Answer(version, Build(cuda, tuple(architectures)) if cuda else None, available)

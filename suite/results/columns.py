@@ -385,8 +385,8 @@ def own_fields(kind: type[Row]) -> list[Field[Any]]:
 
 def kind_of(item: Field[Any]) -> str:
     """One of TYPES for a field of a row."""
-    own = item.metadata.get("column")
-    return (own.kind if own is not None else "") or _KINDS.get(str(item.type), "object")
+    column = item.metadata.get("column")
+    return (column.kind if column is not None else "") or _KINDS.get(str(item.type), "object")
 
 
 def _setting(item: Field[Any]) -> Value:

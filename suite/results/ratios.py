@@ -108,8 +108,8 @@ class Ratio:
     @property
     def flags(self) -> tuple[str, ...]:
         """What else differs, and what so few runs cannot show."""
-        own = differences_text(self.before, self.after, of=HYPERPARAMETERS, known=True)
-        flags = [f"differs too: {own}"] if own else []
+        differences = differences_text(self.before, self.after, of=HYPERPARAMETERS, known=True)
+        flags = [f"differs too: {differences}"] if differences else []
         if (self.before.nodes or 1) != (self.after.nodes or 1):
             flags.append("across nodes: the network between them counts")
         return (*flags, *([self.chance] if self.chance else []))

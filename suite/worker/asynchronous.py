@@ -60,17 +60,17 @@ class Asynchronous:
         `stats` hold the mean loss of this worker's own updates. In process 0 (stats, samples, bytes of data) of all; elsewhere
         None.
         """
-        own = self.exchange.staleness
+        staleness = self.exchange.staleness
         mine = {
             "steps": np.array([stats.steps]),
             "loss": np.array([stats.loss * stats.steps]),
             "samples": np.array([samples]),
             "data_bytes": np.array([data_bytes]),
-            "staleness": np.array([*own], np.int64),
-            "updates": np.array([*own.values()], np.int64),
+            "staleness": np.array([*staleness], np.int64),
+            "updates": np.array([*staleness.values()], np.int64),
         }
         gathered = self.trainer.gather(mine)
-        own.clear()
+        staleness.clear()
         self.trainer.broadcast(0.0)  # until process 0 has gathered from everyone nobody goes on
         self.exchange.pull()
         return None if gathered is None else self._added(gathered)

@@ -126,16 +126,16 @@ class Agents:
 
 def open_agents(launch: Launch, count: int, variables: Mapping[str, str] = os.environ) -> Agents:
     """Agents on the first `count` machines. Raises ValueError in one line: what is missing, and what to type."""
-    own = launchers.launcher(launchers.way(launch, variables))
-    names = own.machines(launch, variables)
+    launcher = launchers.launcher(launchers.way(launch, variables))
+    names = launcher.machines(launch, variables)
     if count > len(names):
         raise ValueError(
-            f"nodes={count}: {own.has.format(len(names))} ({', '.join(names)}); "
-            f"type nodes={len(names)} or less, or {own.more.format(count)}"
+            f"nodes={count}: {launcher.has.format(len(names))} ({', '.join(names)}); "
+            f"type nodes={len(names)} or less, or {launcher.more.format(count)}"
         )
 
     def start(name: str) -> AgentConnection:
-        return launchers.started(name, own.name, launch)
+        return launchers.started(name, launcher.name, launch)
 
     return Agents([start(name) for name in names[:count]], launch, start)
 

@@ -171,10 +171,10 @@ class AgentConnection:
         code = None
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self._client.process.wait(LAST_WORDS_SECONDS)
-        said = [line.strip() for line in (*self.wire.strange, *self._client.said()) if line.strip()]
-        telling = [line for line in said if ENDED_BY_SCHEDULER.search(line)] or said
+        strange_lines = [line.strip() for line in (*self.wire.strange, *self._client.said()) if line.strip()]
+        telling = [line for line in strange_lines if ENDED_BY_SCHEDULER.search(line)] or strange_lines
         how = "does not end" if code is None else f"ended with {exit_text(code)}"
-        return f"{self._client.word} {how}{f': {telling[-1]}' if said else ''}"
+        return f"{self._client.word} {how}{f': {telling[-1]}' if strange_lines else ''}"
 
 
 def _start(words: list[str]) -> None:

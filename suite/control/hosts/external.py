@@ -65,10 +65,10 @@ def rank_here(variables: Mapping[str, str] = os.environ) -> Rank | None:
     """None for a process that is alone. Raises ValueError where two launchers claim it, or one says half of it."""
     sources = {source: names for source, names in RANKS.items() if names[0] in variables and names[2] in variables}
     if len(sources) > 1:
-        said = ", ".join(f"{names[0]}={variables[names[0]]}" for names in sources.values())
+        ranks_text = ", ".join(f"{names[0]}={variables[names[0]]}" for names in sources.values())
         others = " ".join(f"-u {name}" for names in list(sources.values())[1:] for name in names if name in variables)
         raise ValueError(
-            f"launch: {' and '.join(sources)} both say which process this is ({said}); "
+            f"launch: {' and '.join(sources)} both say which process this is ({ranks_text}); "
             f"take away what does not hold, for example: env {others} python run_suite.py …"
         )
     for source, (number, local, count) in sources.items():
@@ -181,8 +181,8 @@ def _gathered(launch: Launch, count: int, address: str, port: int, token: str) -
                     shakes.add(pool.submit(shake, connection))
                 else:
                     connection.close()
-    own = line_of(platform.node(), agent_words(launch["lease_seconds"]), launch)
-    return Agents([own, *(connections[number] for number in sorted(connections))], launch)
+    own_line = line_of(platform.node(), agent_words(launch["lease_seconds"]), launch)
+    return Agents([own_line, *(connections[number] for number in sorted(connections))], launch)
 
 
 def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int, AgentConnection]:
@@ -194,9 +194,9 @@ def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int
         reader, writer = connection.makefile("rb"), connection.makefile("wb")
         nonce = secrets.token_hex(16)
         _say(writer, {"nonce": nonce})
-        said = _hear(reader)
-        rank, of_agent = int(said["rank"]), str(said["nonce"])
-        if rank < 1 or not _same(said["proof"], _proof(token, "agent", nonce, of_agent, rank)):
+        answer = _hear(reader)
+        rank, of_agent = int(answer["rank"]), str(answer["nonce"])
+        if rank < 1 or not _same(answer["proof"], _proof(token, "agent", nonce, of_agent, rank)):
             _say(writer, {"refused": "token"})
             raise ValueError("another token, or the rank of this process")
         _say(writer, {"proof": _proof(token, "controller", nonce, of_agent, rank)})
@@ -205,7 +205,7 @@ def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int
         raise
     finally:
         given_up.cancel()
-    link = AgentConnection(str(said["name"]), Wire(reader, writer), launch["lease_seconds"], launch["wait_seconds"])
+    link = AgentConnection(str(answer["name"]), Wire(reader, writer), launch["lease_seconds"], launch["wait_seconds"])
     return rank, link
 
 

@@ -142,9 +142,9 @@ def launcher(name: str) -> Launcher:
 
 def started(name: str, by: str, launch: Launch) -> AgentConnection:
     """The link to an agent that starts now on a machine. Raises ValueError where what starts it is not here."""
-    own = launcher(by)
-    words = own.words(name, launch, agent_words(launch["lease_seconds"]))
-    return line_of(name, words, launch, lambda facts: own.ending(name, launch, facts))
+    found = launcher(by)
+    words = found.words(name, launch, agent_words(launch["lease_seconds"]))
+    return line_of(name, words, launch, lambda facts: found.ending(name, launch, facts))
 
 
 def line_of(

@@ -20,7 +20,7 @@ def submit(arguments: Sequence[str], configs: Sequence[Config], output: Path) ->
 
     A job that SLURM starts again, after a preemption or a lost machine, goes on with what is missing in `output`.
     """
-    made = [folder for folder in (output, *output.parents) if not folder.exists()]
+    made_folders = [folder for folder in (output, *output.parents) if not folder.exists()]
     output.mkdir(parents=True, exist_ok=True)
     log, own, wrong = output / "slurm-%j.log", map(str, configs[0]["launch"]["sbatch"]), ""
     words = ["sbatch", "--parsable", *_asked_for(configs), f"--output={log}", *own]
@@ -34,7 +34,7 @@ def submit(arguments: Sequence[str], configs: Sequence[Config], output: Path) ->
     except subprocess.TimeoutExpired:
         wrong = "sbatch does not answer within 60 s"
     if wrong:
-        for folder in made:
+        for folder in made_folders:
             folder.rmdir()
         raise ValueError(f"launch=slurm: {wrong}")
     number = done.stdout.strip().partition(";")[0]

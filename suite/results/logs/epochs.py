@@ -154,23 +154,25 @@ def _labels(
     given = [evaluation.epoch for evaluation in evaluations]
     places = itertools.pairwise((0, *(bisect_right(openings, time, key=itemgetter(0)) for time in times)))
     opening = [openings[start][1] if end == start + 1 else None for start, end in places]
-    own, opened = _increasing(given), _increasing(opening)
+    in_order, opened = _increasing(given), _increasing(opening)
     known = sorted(label for _, label in openings if label is not None)
-    if not own and not known:
-        own = _shuffled(evaluations, remarks)
-    if own and (not known or all(bisect_left(known, one - _SAME) < bisect_left(known, one + _SAME) for one in own)):
-        return own, False
+    if not in_order and not known:
+        in_order = _shuffled(evaluations, remarks)
+    if in_order and (
+        not known or all(bisect_left(known, one - _SAME) < bisect_left(known, one + _SAME) for one in in_order)
+    ):
+        return in_order, False
     repeated = [label for label in given if label is not None]
-    if not own and repeated == opening and repeated == sorted(repeated):  # several evaluations in one epoch
+    if not in_order and repeated == opening and repeated == sorted(repeated):  # several evaluations in one epoch
         return tuple(repeated), False
-    if not opened or not own:
+    if not opened or not in_order:
         if opened and repeated:
             remarks.add(line, "labels of eval_accuracy are not in order: those of eval_start are used")
-        return opened or own, False
-    shifts = {round(one - other, 2) for one, other in zip(opened, own, strict=True)}
+        return opened or in_order, False
+    shifts = {round(one - other, 2) for one, other in zip(opened, in_order, strict=True)}
     differ = "eval_start and eval_accuracy label an evaluation differently"
     if shifts in ({1.0}, {-1.0}):
-        labels, higher = (opened, "eval_start") if shifts == {1.0} else (own, "eval_accuracy")
+        labels, higher = (opened, "eval_start") if shifts == {1.0} else (in_order, "eval_accuracy")
         remarks.add(line, f"{differ}: the higher, of {higher}, is used")
         return labels, True
     remarks.add(line, f"{differ}: neither is used")

@@ -206,11 +206,11 @@ def _minigo_clock(results: Sequence[Event], clock: quality.RunClock, problems: l
     for event in results:
         seconds = number(event.metadata.get("timestamp"))
         if seconds is not None:
-            said = "the time is the one in eval_result, not that of run_stop"
-            problems.append(Problem(event.line, f"MiniGo of v0.6: {said}"))
+            remark = "the time is the one in eval_result, not that of run_stop"
+            problems.append(Problem(event.line, f"MiniGo of v0.6: {remark}"))
             return quality.RunClock(clock.start, event, seconds)
-    said = "MiniGo of v0.6 without an eval_result that holds a timestamp: the run has no time"
-    problems.append(Problem(clock.end.line if clock.end else 0, said))
+    remark = "MiniGo of v0.6 without an eval_result that holds a timestamp: the run has no time"
+    problems.append(Problem(clock.end.line if clock.end else 0, remark))
     return clock
 
 

@@ -90,11 +90,11 @@ def _timed(results: Sequence[Result]) -> list[Timed]:
     reached = [row for row in results if row.seconds]
     known = timed(reached)
     if not reached:
-        said = "advice needs runs that reached a target, and there are none: only runs of fixed length, or none that succeeded"
-        raise ValueError(f"{said}; run to the target first: python run_suite.py -m workload=ncf profile=demo gpus=1,2")
+        why = "advice needs runs that reached a target, and there are none: only runs of fixed length, or none that succeeded"
+        raise ValueError(f"{why}; run to the target first: python run_suite.py -m workload=ncf profile=demo gpus=1,2")
     if not known:
-        said = "advice is about numbers of devices, and the number of devices of a CPU system is not known"
-        raise ValueError(f"{said}: {clean(f'{reached[0].submitter} {reached[0].system}'.strip(), 80)}")
+        why = "advice is about numbers of devices, and the number of devices of a CPU system is not known"
+        raise ValueError(f"{why}: {clean(f'{reached[0].submitter} {reached[0].system}'.strip(), 80)}")
     return known
 
 
@@ -164,10 +164,10 @@ def _section(
     notes = tuple(dict.fromkeys(_notes(family, best, pair, machine)))
     if pair is None and deadline is None and machine == few["devices"]:
         cost = "" if few["cost_per_job"] is None else f", cost {cost_text(few['cost_per_job'])}"
-        said = f"{time_text(few['train_seconds'])}{cost} on {devices_text(machine)}, the only count measured: nothing"
+        took = f"{time_text(few['train_seconds'])}{cost} on {devices_text(machine)}, the only count measured: nothing"
         commands = next_commands(best[0])
         then = "Run next:" if commands else "Give results of the same hardware on other counts (suite published list)."
-        return Section(name, (aim_text(best), f"{said} to choose from. {then}"), commands=commands, below=notes)
+        return Section(name, (aim_text(best), f"{took} to choose from. {then}"), commands=commands, below=notes)
     name += f"; machine of {devices_text(machine)}" + (", extrapolated" if machine > family[-1].devices else "")
     table = without_empty(frame_of({name: choice[name] for name in _SHOWN} for choice in choices))
     return Section(
@@ -220,14 +220,14 @@ def _answers(choices: Choices, pair: Ratio | None, deadline: float | None) -> It
         chosen = _flagged(choices, "deadline_choice" if meets else "fastest_single_job")
         slowest = chosen["slowest_seconds"] or 0.0
         took = f"{devices_text(chosen['devices'])}, {time_text(chosen['train_seconds'])}"
-        said = (
+        sentence = (
             "{}: the fewest device-hours that meet it"
             if meets
             else "no measured device count meets it; the fastest is {}"
         )
         if meets and slowest > deadline * ROUNDING_TOLERANCE:
-            said += f"; on average only: its slowest run took {time_text(slowest)}"
-        yield f"deadline {time_text(deadline)}: {said.format(took)}"
+            sentence += f"; on average only: its slowest run took {time_text(slowest)}"
+        yield f"deadline {time_text(deadline)}: {sentence.format(took)}"
     if pair is not None and pair.interval is None:
         yield f"how sure: unknown ({pair.no_interval})"
     elif pair is not None and pair.interval is not None:
@@ -247,8 +247,8 @@ def _notes(family: Sequence[Timed], best: Sequence[Timed], pair: Ratio | None, m
     for row in best:
         others = [row, *(other for other in family if other is not row and other.devices == row.devices)]
         if len(others) > 1:
-            own = own_words(others)[0] or "the usual one"
-            yield f"on {devices_text(row.devices)} the fastest of {len(others)} settings is used: {own}"
+            rate_words = own_words(others)[0] or "the usual one"
+            yield f"on {devices_text(row.devices)} the fastest of {len(others)} settings is used: {rate_words}"
     if placed := [devices_text(*place(row)) for row in best if place(row)[1] > 1]:
         yield f"over several nodes (nodes × devices of each): {', '.join(placed)}"
     if pair is not None:

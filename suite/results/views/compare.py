@@ -289,8 +289,8 @@ def _caveats(row: Result, other: Result, names: Sequence[str]) -> Iterator[str]:
     if shared := [one for one in labels(row) if one in labels(other)]:
         yield f"Both: {', '.join(shared)}."
     for name, one in zip(names, (row, other), strict=True):
-        own = [text for text in (*labels(one), *one.score_notes, one.note) if text and text not in shared]
-        yield from [f"{name}: {'; '.join(own)}."] if own else []
+        own_notes = [text for text in (*labels(one), *one.score_notes, one.note) if text and text not in shared]
+        yield from [f"{name}: {'; '.join(own_notes)}."] if own_notes else []
 
 
 def _by_reason(refused: Iterable[tuple[str, str]], prefix: str = "") -> tuple[str, ...]:

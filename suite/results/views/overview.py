@@ -64,7 +64,7 @@ def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Se
         mode = "" if row.to_target else row.mode
         return PROFILES.get(row.profile, 3), row.profile, not row.to_target, mode, row.update
 
-    made = []
+    rows = []
     ours = grouped((row for row in results if row.profile and figure(row) is not None), kind)
     for (_, profile, fixed_length, mode, update), members in sorted(ours.items()):
         title = f"Overview: {f'throughput ({mode})' if fixed_length else 'time to target'}"
@@ -72,10 +72,10 @@ def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Se
         several = len({row.workload for row in members}) > 1
         cells = _over_workloads(members) if several else _over_devices(members)
         title += "" if several else f", {members[0].workload}"
-        made += _matrix(title, cells, prices, _OVER_FEWEST, left_out=len(members) - len(cells))
+        rows += _matrix(title, cells, prices, _OVER_FEWEST, left_out=len(members) - len(cells))
     theirs = [row for row in results if not row.profile and row.to_target and row.seconds]
     cells, title = _of_others(theirs), "Overview: logs of other programs"
-    return made + _matrix(title, cells, prices, _OVER_SLOWEST, left_out=len(theirs) - len(cells))
+    return rows + _matrix(title, cells, prices, _OVER_SLOWEST, left_out=len(theirs) - len(cells))
 
 
 def chosen(series: Sequence[Sequence[Result]]) -> Sequence[Result]:
@@ -242,16 +242,16 @@ def _matrix(
         ("", f"{over}:", "speedup", [cell.ratio for cell in cells]),
         ("", "Cost of one result, devices × hours to target × price of a device for an hour:", "cost", costs),
     )
-    made = []
+    rows = []
     for heading, text, ending, numbers in tables:
         known = [(cell, number) for cell, number in zip(cells, numbers, strict=True) if number is not None]
         if known:
             lines = list(_table(known, kept, ending, shared))
             of = tuple(line.pop("of") for line in lines)
-            made.append(
+            rows.append(
                 Section(heading, (text,), frame_of(lines), below=below if heading else (), keys=len(kept), of=of)
             )
-    return made
+    return rows
 
 
 def _table(

@@ -185,11 +185,12 @@ def _fields(table: Sequence[Result], kin: Sequence[Result], leaves: Sequence[str
 
 
 def _names(row: Result, varying: Sequence[str], words: str) -> dict[str, Any]:
-    own = {name: value for name in varying if (value := getattr(row, name))}
-    own = {name: value if type(value) is int else value_text(name, value, row) for name, value in own.items()}
-    system = {name: own.get(name) for name in varying if name == "system"}
+    values = {name: value for name in varying if (value := getattr(row, name))}
+    values = {name: value if type(value) is int else value_text(name, value, row) for name, value in values.items()}
+    system = {name: values.get(name) for name in varying if name == "system"}
     named = {"framework": row.framework, "devices": row.devices, "nodes": several_nodes(row)}
-    return {**system, **named, **{name: own.get(name) for name in varying if name != "system"}, "differs in": words}
+    others = {name: values.get(name) for name in varying if name != "system"}
+    return {**system, **named, **others, "differs in": words}
 
 
 def _measured(row: Result) -> dict[str, Any]:
@@ -204,9 +205,9 @@ def _measured(row: Result) -> dict[str, Any]:
 
 def _notes(row: Result, leaves: Collection[str], shared: Sequence[str]) -> list[str]:
     """What must be said with a row: its own labels, how it leaves the closed rules, how it was scored."""
-    own = [text for text in (*division(row), *labels(row)) if text not in shared]
-    own += [f"leaves the closed rules: {text}" for text in row.deviations if text not in leaves]
-    return [text for text in (*own, *row.score_notes, mean_text(row), row.note) if text]
+    own_labels = [text for text in (*division(row), *labels(row)) if text not in shared]
+    own_labels += [f"leaves the closed rules: {text}" for text in row.deviations if text not in leaves]
+    return [text for text in (*own_labels, *row.score_notes, mean_text(row), row.note) if text]
 
 
 def _sentences(table: Sequence[Result]) -> list[str]:

@@ -279,11 +279,11 @@ def _by_law(results: Sequence[Sized], wanted: Wanted) -> _Predicted:
     fit = law.Fit(published)
     b_half, exponent = fit.constants
     times = {(one.devices, one.seconds_per_epoch) for one in seen}  # a published row asked for by name counts once
-    own = [family for family in published if times & {(one.devices, one.seconds_per_epoch) for one in family}]
+    same_family = [family for family in published if times & {(one.devices, one.seconds_per_epoch) for one in family}]
     predicted, notes = [], []
     for devices, batch in wanted.batches([row for row, _ in pairs]):
         target = law.Observation(widest.workload, devices, batch * scale / devices, 1.0)
-        per_epoch = fit.predict(seen, target, own).seconds_per_epoch(devices)
+        per_epoch = fit.predict(seen, target, same_family).seconds_per_epoch(devices)
         fixed, waiting = b_half / target.batch_per_device, devices**exponent - 1
         binds = max((1.0, "samples"), (fixed, "fixed cost"), (waiting, "waiting for others"))[1]
         predicted.append((devices, batch, per_epoch, binds))

@@ -118,12 +118,12 @@ def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[RunRow])
 def sections(runs: pd.DataFrame, prices: Prices | None = None) -> list[Section]:
     """A section for each study; studies of one title with the folder that tells them apart."""
     results = studies(runs)
-    made = [study_section(result, prices) for result in results]
-    if len({section.title for section in made}) == len(made):
-        return made
+    sections = [study_section(result, prices) for result in results]
+    if len({section.title for section in sections}) == len(sections):
+        return sections
     base = os.path.commonpath([result.folder for result in results])
     folders = shortened([clean(os.path.relpath(result.folder, base), 300) for result in results], 60)
-    return [replace(one, title=f"{one.title}, in {folder}") for one, folder in zip(made, folders, strict=True)]
+    return [replace(one, title=f"{one.title}, in {folder}") for one, folder in zip(sections, folders, strict=True)]
 
 
 def study_section(result: StudyResult, prices: Prices | None = None) -> Section:

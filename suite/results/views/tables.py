@@ -51,8 +51,8 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
     ours = timed(results)
     shown = ours + (timed(find_published(ARTICLE)) if with_article else [])
     if not shown:
-        said = "no run was trained to a target, and these tables are of times to target"
-        raise ValueError(f"{said}; throughput of runs of fixed length: suite report DIR")
+        refusal = "no run was trained to a target, and these tables are of times to target"
+        raise ValueError(f"{refusal}; throughput of runs of fixed length: suite report DIR")
     printed = printed_speedups() if with_article else {}
     data, sections, every, single = list[Line](), list[Section](), list[Line](), list[tuple[str, Timed]]()
     for name, alike in itertools.groupby(sorted(families(shown), key=_order), key=title):
@@ -66,9 +66,9 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
         above = " · ".join((aim, *([f"batch in {' or '.join(units)}"] if units else [])))
         sections.append(_section(f"{number}{name}", rows, _SHOWN, (above,)))
         for series in itertools.chain.from_iterable(map(chains, group)):
-            own = words[id(series[0])]
-            every += _speedups(name, own, series, printed)
-            single += [(_joined(name, own), series[0])] if len(series) == 1 else []
+            series_words = words[id(series[0])]
+            every += _speedups(name, series_words, series, printed)
+            single += [(_joined(name, series_words), series[0])] if len(series) == 1 else []
     above_all = [NOT_VERIFIED]
     if len({row.profile for row in ours}) > 1:
         above_all.append(
@@ -101,12 +101,13 @@ def _words(group: Sequence[Sequence[Result]]) -> dict[int, str]:
     """`id` of each result of families of one name to what tells it from the others: what is its family's, then its series'."""
     every = [row for family in group for row in family]
     words = {
-        id(row): own for row, own in zip(every, own_words(every, "gpus", always=("targets", "dataset")), strict=True)
+        id(row): row_words
+        for row, row_words in zip(every, own_words(every, "gpus", always=("targets", "dataset")), strict=True)
     }
     for family in group:
         if len(chains(family)) > 1:
-            own = distinguishing_words(family, [0] * len(family), ("devices", "nodes"))
-            words |= {id(row): _joined(words[id(row)], text) for row, text in zip(family, own, strict=True)}
+            row_words = distinguishing_words(family, [0] * len(family), ("devices", "nodes"))
+            words |= {id(row): _joined(words[id(row)], text) for row, text in zip(family, row_words, strict=True)}
     return words
 
 
@@ -175,8 +176,8 @@ def pairs_section(results: Sequence[Result], most: int) -> Section | None:
 
 
 def _pairs(title: str, rows: Sequence[Line], more: tuple[str, ...] = (), above: tuple[str, ...] = ()) -> Section:
-    said = (f"{_joined(row['differs_in'], row['places'])}: {row['in_words']}" for row in rows)
-    return _section(title, rows, _FACTORS, above, (*said, *more))
+    pairs_in_words = (f"{_joined(row['differs_in'], row['places'])}: {row['in_words']}" for row in rows)
+    return _section(title, rows, _FACTORS, above, (*pairs_in_words, *more))
 
 
 def _table_7(every: Sequence[Line], single: Sequence[tuple[str, Timed]]) -> Iterator[Section]:

@@ -35,13 +35,13 @@ def verdict(line: Line, names: tuple[str, str], rows: tuple[Result, Result], sma
 
     `line`: its row of the data; `names`: of the sides; `smallest`: the smallest p that so many runs can give.
     """
-    said = _of_successes(line, names, smallest)
+    of_successes = _of_successes(line, names, smallest)
     failed = [(name, *failures(row)) for name, row in zip(names, rows, strict=True) if row.runs_failed]
     if not failed or line["quantity"] == THROUGHPUT:
-        return said
+        return of_successes
     told = " and ".join(f"{runs} of {name}" for name, runs, _ in failed)
     if not (without := " and ".join(name for name, _, scored in failed if not scored)):
-        return f"{said}; {told} failed{'' if line['p'] is None else ' and are in no p'}"
+        return f"{of_successes}; {told} failed{'' if line['p'] is None else ' and are in no p'}"
     return f"{_figures(line, names)[0]}; {told} failed: without an official score of {without} nothing is called better"
 
 
@@ -51,8 +51,8 @@ def _figures(line: Line, names: tuple[str, str]) -> tuple[str, str, str, bool]:
     texts = [figure_in(unit, line[name]) for name in ("ours_value", "theirs_value")]
     (better, good), (worse, bad) = list(zip(names, texts, strict=True))[:: 1 if value >= 1 else -1]
     equal = good == bad and ratio_text(value) == "1.00"
-    said = f"no difference ({good} each)" if equal else f"{better} {verb} {good}, {worse} {bad}"
-    return said, better, worse, equal
+    successes_text = f"no difference ({good} each)" if equal else f"{better} {verb} {good}, {worse} {bad}"
+    return successes_text, better, worse, equal
 
 
 def _of_successes(line: Line, names: tuple[str, str], smallest: float) -> str:

@@ -195,8 +195,8 @@ def _page(
         blocks.append(_block(told, _beside(trained, theirs), (), "beside" if theirs else "nothing beside"))
     if devices:
         links = tuple(measured_links(results))
-        made = predictions.forecasts(trained, predictions.Wanted(tuple(devices), prices=prices, links=links))
-        for at, (section, one) in enumerate(zip(predictions.view(made).sections, made, strict=True), start=1):
+        found = predictions.forecasts(trained, predictions.Wanted(tuple(devices), prices=prices, links=links))
+        for at, (section, one) in enumerate(zip(predictions.view(found).sections, found, strict=True), start=1):
             titled = replace(section, title=f"Prediction: {section.title}")
             blocks.append(_block(told, titled, scaling.forecast_charts(one, at)))
     studied = zip(study.sections(runs), study.studies(runs), strict=True)

@@ -41,13 +41,13 @@ def scaling_charts(
     `slots`: the colour of each framework on the page.
     """
     slots = charts.framework_slots(row.framework for row in ours) if slots is None else slots
-    made = []
+    figures = []
     for members in groups(ours):
         drawn = _curves(members)
         beside = _curves(row for row in published if row.workload == members[0].workload and is_reference(members[0]))
         if drawn and (beside or any(len(curve) > 1 for curve in drawn)):
-            made += _scaling_chart(drawn, beside, slots)
-    return made
+            figures += _scaling_chart(drawn, beside, slots)
+    return figures
 
 
 def _curves(results: Iterable[Result]) -> list[Curve]:
@@ -155,20 +155,20 @@ def _parts(row: Result) -> tuple[float, float, float, float]:
 
 def cost_charts(results: Sequence[Result], prices: Prices, slots: Mapping[str, int]) -> list[charts.Chart]:
     """What a result costs over devices."""
-    made = []
+    figures = []
     for members in groups(results):
         curves = _curves(row for row in members if prices.cost(row) is not None)[:_MAX_CURVES]
         paths = [[tuple(Point(float(row.devices), prices.cost(row) or 0.0, row) for row in curve)] for curve in curves]
         frameworks = [curve[0].framework for curve in curves]
         series = charts.series_of(zip(_names(curves), frameworks, paths, strict=True), slots)
-        made += _chart("cost of a result", curves, ("devices", "cost"), series, kind="powers") if curves else []
-    return made
+        figures += _chart("cost of a result", curves, ("devices", "cost"), series, kind="powers") if curves else []
+    return figures
 
 
 def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> list[charts.Chart]:
     """Time to target of published results over accelerators as points, one chart for each workload; `own` reference results
     over them."""
-    made = []
+    figures = []
     for workload, members in grouped(timed((*published, *filter(is_reference, own))), lambda row: row.workload).items():
         ours = [row for row in members if row.profile]
         kinds = grouped((row for row in members if not row.profile), lambda row: accelerator_name(row.device_name))
@@ -186,10 +186,10 @@ def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> 
         if len(members) > 1:
             axes = ("accelerators", "minutes to target")
             labels = ["published", *(f"ours: {label}" for label in merged_labels(ours))]
-            made += charts.charts(
+            figures += charts.charts(
                 ("00", workload), short_title(clean(workload, 40)), labels, axes, series, kind="points"
             )
-    return made
+    return figures
 
 
 def forecast_charts(forecast: Forecast, number: int) -> list[charts.Chart]:
@@ -198,7 +198,7 @@ def forecast_charts(forecast: Forecast, number: int) -> list[charts.Chart]:
     timed = all(row["seconds_per_epoch"] is not None for row in forecast_rows)
     times = ("seconds_per_epoch", "seconds per epoch") if timed else ("training_samples_per_second", "samples/s")
     labels, note = [first.profile, *merged_labels(forecast.results)], " ".join([forecast.how, *forecast.notes[:1]])
-    made = []
+    figures = []
     for name, y_label in (times, ("scaling_efficiency", "work of a device over the fewest")):
         series = []
         for kind, slot in ((MEASURED, charts.OTHER_SLOT), (PREDICTION, 0)):  # measured: grey and hollow, as published
@@ -210,5 +210,5 @@ def forecast_charts(forecast: Forecast, number: int) -> list[charts.Chart]:
             )
             series += [charts.Series(kind, slot, (path,), kind == MEASURED)] if path else []
         stem, axes = (f"forecast-{number:02d}", first.workload, y_label), ("devices", y_label)
-        made += charts.charts(stem, forecast.title, ["prediction", *labels], axes, series, note=note, kind="powers")
-    return made
+        figures += charts.charts(stem, forecast.title, ["prediction", *labels], axes, series, note=note, kind="powers")
+    return figures
