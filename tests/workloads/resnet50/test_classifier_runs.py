@@ -43,7 +43,7 @@ def few_images(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module", params=WORKLOADS)
+@pytest.fixture(scope="module", params=["resnet50", pytest.param("zoo", marks=pytest.mark.full)])
 def epoch(request, tmp_path_factory, few_images):
     """A workload, and the folder of a short epoch in every framework."""
     tmp_path = tmp_path_factory.mktemp("epoch")
