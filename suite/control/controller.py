@@ -211,6 +211,7 @@ def checked_jobs(
         raise error
     drafts = [one.draft for one in plans if one.draft is not None and not one.findings]
     check_trainers(drafts, request.plugins)
+    waiting = any(one.job is None and not one.findings for one in plans)  # another command may have made the data since
     missing = sorted({draft.generates for draft in drafts} - {""})
     for dataset in missing:
         place = data_root() / dataset
@@ -220,7 +221,7 @@ def checked_jobs(
         except OSError as full:
             full.filename = full.filename or str(place)
             raise
-    if missing:
+    if waiting:
         plans = planned(request, output, agents, plans)
         if (error := refused(request, plans, agents is None)) is not None:
             raise error

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from suite.common import registry
+from suite.common.paths import data_root
+from suite.control import controller
 from tests.helpers import (
     BURN,
     PROJECT,
@@ -127,6 +130,19 @@ def test_two_sweeps_into_one_folder_never_mix(tmp_path):
     assert "Traceback" not in "".join(outputs)
     folder = only((tmp_path / "both").glob("*/run_0"))
     assert [key for key, _, _ in events(folder / "result_0.txt")].count("run_stop") == 1
+
+
+def test_data_that_another_command_finishes_after_planning_are_taken(tmp_path, monkeypatch):
+    plan = controller.planned
+
+    def planned(*arguments):
+        plans = plan(*arguments)
+        registry.load_dataset("toy-demo").make_demo(data_root() / "toy-demo")
+        return plans
+
+    monkeypatch.setattr(controller, "planned", planned)
+    run_suite_here(tmp_path, *TOY_RUN, toy=True, exits=0)
+    assert status(run_folder(tmp_path))["status"] == "success"
 
 
 def test_resume_runs_exactly_what_is_missing(tmp_path):
