@@ -68,8 +68,10 @@ def _json(command: Sequence[str]) -> dict[str, Any]:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        printed = (error.stdout or b"{}").decode().splitlines()  # bytes, in spite of `text`
-        return {**json.loads(printed[-1]), "error": f"no answer within {CASE_SECONDS:.0f} s"}
+        printed = [
+            line for line in (error.stdout or b"").splitlines() if line.startswith(b"{")
+        ]  # bytes, in spite of `text`
+        return {**(json.loads(printed[-1]) if printed else {}), "error": f"no answer within {CASE_SECONDS:.0f} s"}
     if done.returncode:
         return {"error": (done.stderr.strip() or done.stdout.strip())[-600:]}
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])

@@ -41,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         versions = {"suite_version": __version__, "python_version": platform.python_version()}
         print(json.dumps({**versions, "findings": [dataclasses.asdict(one) for one in findings]}, indent=1))
-    for finding in [] if args.json else findings:
-        print(f"{finding.level:<10}  {as_typed(finding.line)}")
+    else:
+        print(*(f"{finding.level:<10}  {as_typed(finding.line)}" for finding in findings), sep="\n")
     return 1 if any(finding.level == "impossible" for finding in findings) else 0
 
 

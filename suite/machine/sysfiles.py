@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from pathlib import Path
 
@@ -34,8 +35,9 @@ def counts(path: Path) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdecimal()}
 
 
+@functools.cache
 def cpu_field(name: str, root: Path = Path("/")) -> str | None:
-    """What /proc/cpuinfo says of the first processor under this name; None where it says nothing."""
+    """What /proc/cpuinfo says of the first processor under this name; None where it says nothing. Read once a process."""
     for line in (text(root / "proc/cpuinfo") or "").splitlines():
         if line.startswith(name):
             return line.partition(":")[2].strip()

@@ -35,7 +35,7 @@ def test_only_what_succeeded_is_done(case, done, expected):
 
 def test_what_was_printed_in_time_is_kept(monkeypatch):
     def never_ends(command, timeout, **rest):
-        raise subprocess.TimeoutExpired(command, timeout, output=b'{}\n{"as it is": {"step_ms": 3.0}}\n')
+        raise subprocess.TimeoutExpired(command, timeout, output=b'{}\n{"as it is": {"step_ms": 3.0}}\nof a library\n')
 
     monkeypatch.setattr(subprocess, "run", never_ends)
     found = gpu._json(["why"])

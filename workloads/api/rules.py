@@ -255,7 +255,6 @@ class Round:
     packages say. Empty: the round has no such list."""
     not_built: str = ""
     """What of the round's reference the workload does not compute: every run under it is open for this reason."""
-
     evaluations: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """When the round asks for evaluations, by the unit in which it counts; empty: as the hyperparameter set says."""
 

@@ -10,7 +10,7 @@ import mxnet as mx
 import numpy as np
 
 from workloads.api import Array, Arrays, OptimizerSettings, ParameterRule
-from workloads.common.optimizers import chosen
+from workloads.common.optimizers import SLOTS, chosen
 from workloads.frameworks.mxnet.flat import FlatLayout, total, views
 from workloads.frameworks.mxnet.optimizers.reduction import GradientSum
 
@@ -20,7 +20,7 @@ class Optimizer:
 
     `weights` and `gradients` hold one flat vector per context, arranged by `layout`. Copies of the weights stay equal: every
     context computes the same from the same numbers, or gets them from the one that did. After a step the gradients are
-    undefined. Subclasses give `kinds` and `apply`.
+    undefined. Subclasses give `apply`.
 
     A replica's part of the loss is its sum over the weight of all replicas. Where there is a scale it is also multiplied by
     their number, so that what fp16 has to hold does not shrink with them; the sum of gradients, fp32, is divided by it
@@ -32,9 +32,6 @@ class Optimizer:
 
     sharded: ClassVar[bool] = False
     """Whether each context updates one segment for all, so that optimizer state exists once."""
-
-    kinds: ClassVar[tuple[str, ...]]
-    """What is kept of each parameter, as states call it: `velocity`, …"""
 
     def __init__(
         self,
@@ -54,7 +51,9 @@ class Optimizer:
         self.segments = self.sum.segments if self.sharded else [slice(0, total(layout.shapes))] * len(weights)
         """What each context updates."""
         owned = [vector[segment] for vector, segment in zip(self.weights, self.segments, strict=True)]
-        self.slots = {kind: [mx.nd.zeros_like(vector) for vector in owned] for kind in self.kinds}
+        self.stretches = [layout.stretches(segment) for segment in self.segments]
+        """Of each context its rules with their parts of `vectors`."""
+        self.slots = {kind: [mx.nd.zeros_like(vector) for vector in owned] for kind in SLOTS[settings.name]}
         self.vectors = list(zip(owned, self.gradients, *self.slots.values(), strict=True))
         """Of each context what it updates: weights, gradients, and a vector of each kind."""
         self.prepare()
@@ -134,7 +133,6 @@ class Sgd(Optimizer):
     the momentum of the next step carries the quotient of the two rates. While the rate is 0 the buffer keeps its scale.
     """
 
-    kinds = ("velocity",)
     _last_rate = 1.0
 
     def factor(self, name: str) -> float:
@@ -144,9 +142,9 @@ class Sgd(Optimizer):
     def apply(self, rate: float) -> None:
         scale = rate or self._last_rate
         momentum = self.settings.momentum * scale / self._last_rate
-        for rule, part in self.layout.stretches():
-            constants = {"lr": scale * rule.rate_multiple, "momentum": momentum, "wd": rule.decay}
-            for weights, gradients, buffers in self.vectors:
+        for (weights, gradients, buffers), stretches in zip(self.vectors, self.stretches, strict=True):
+            for rule, part in stretches:
+                constants = {"lr": scale * rule.rate_multiple, "momentum": momentum, "wd": rule.decay}
                 weight, gradient = weights[part], gradients[part]
                 out = weight if rate else gradient  # at rate 0 the new weights are thrown away
                 mx.nd.sgd_mom_update(weight, gradient, buffers[part], rescale_grad=self.rescale, **constants, out=out)
@@ -163,8 +161,6 @@ class Lars(Optimizer):
     `multi_sum_sq` adds up in float32 one by one, 2e-3 off for a large layer; the scalar product is not. Where no rule has a
     trust ratio this is MXNet's own SGD.
     """
-
-    kinds = ("velocity",)
 
     def factor(self, name: str) -> float:
         """MXNet's operators keep velocities with the opposite sign."""
@@ -197,7 +193,7 @@ class Lars(Optimizer):
     def _plain_step(self, number: int, rate: float) -> None:
         """Update those of a context that have no trust ratio."""
         weights, gradients, buffers = self.vectors[number]
-        for rule, part in self.layout.stretches():
+        for rule, part in self.stretches[number]:
             if not rule.adapt:
                 weight, gradient = weights[part], gradients[part]
                 mx.nd.sgd_mom_update(
@@ -234,7 +230,7 @@ class LarsOutside(Lars):
             if self.adapted[number]:
                 self._adapted_step(number, mx.nd.ones_like(self.multiples[number]))
             self._plain_step(number, 1.0)
-            for rule, part in self.layout.stretches():
+            for rule, part in self.stretches[number]:
                 weight = weights[part]
                 weight += (rate * rule.rate_multiple) * buffers[part]
 
@@ -264,11 +260,8 @@ class Adam(Optimizer):
 
     sharded = True
 
-    kinds = ("exp_avg", "exp_avg_sq")
-
     def prepare(self) -> None:
         self.betas, self.steps = (self.settings.beta1, self.settings.beta2), 0
-        self.stretches = [self.layout.stretches(segment) for segment in self.segments]
 
     def apply(self, rate: float) -> None:
         self.steps += 1
@@ -308,11 +301,9 @@ def _complement(beta: float) -> float:
 class Rmsprop(Optimizer):
     """s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε). MXNet's own operator adds epsilon below the root."""
 
-    kinds = ("square",)
-
     def apply(self, rate: float) -> None:
-        for vectors in self.vectors:
-            for rule, part in self.layout.stretches():
+        for vectors, stretches in zip(self.vectors, self.stretches, strict=True):
+            for rule, part in stretches:
                 self._apply(rule, rate * rule.rate_multiple, *(vector[part] for vector in vectors))
 
     def _apply(

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from workloads.api import Arrays, OptimizerSettings, ParameterRule
-from workloads.common.optimizers import chosen
+from workloads.common.optimizers import SLOTS, chosen
 
 
 class Optimizer(ABC):
@@ -17,8 +17,6 @@ class Optimizer(ABC):
 
     skips: ClassVar[bool] = False
     """Whether `step` looks at `overflow`."""
-    kinds: ClassVar[tuple[str, ...]]
-    """What is kept for each parameter, as states call it: `velocity`, …"""
 
     def __init__(
         self, parameters: Mapping[str, torch.Tensor], rules: Callable[[str], ParameterRule], settings: OptimizerSettings
@@ -31,7 +29,8 @@ class Optimizer(ABC):
         for name in self.parameters:
             self.groups.setdefault(rule_of[name], []).append(name)
         self.slots = {
-            kind: {name: torch.zeros_like(value) for name, value in self.parameters.items()} for kind in self.kinds
+            kind: {name: torch.zeros_like(value) for name, value in self.parameters.items()}
+            for kind in SLOTS[settings.name]
         }
         """Kind to parameter to tensor."""
         self.prepare()
@@ -92,7 +91,6 @@ class Sgd(Stock):
     """v ← m·v + (g + d·w), w ← w - rate·v. Without momentum there are no velocities, and no state."""
 
     skips = True
-    kinds = ("velocity",)
 
     def prepare(self) -> None:
         momentum = self.settings.momentum
@@ -108,8 +106,6 @@ class Lars(Optimizer):
 
     inside: v ← m·v + rate·ratio·(g + d·w), w ← w - v. outside: v ← m·v + ratio·(g + d·w), w ← w - rate·v.
     """
-
-    kinds = ("velocity",)
 
     @torch.no_grad()
     def step(self, rate: float, overflow: torch.Tensor | None = None) -> None:
@@ -143,7 +139,6 @@ class Adam(Stock):
     """PyTorch's Adam with coupled weight decay. A skipped update does not count as a step."""
 
     skips = True
-    kinds = ("exp_avg", "exp_avg_sq")
 
     def prepare(self) -> None:
         """Beside the moments a count of steps for each parameter, as PyTorch wants it; all counts are alike."""
@@ -170,8 +165,6 @@ class Adam(Stock):
 class Rmsprop(Stock):
     """s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε): torch.optim's, which has Keras 2.1's form when it is neither
     centred nor given a momentum."""
-
-    kinds = ("square",)
 
     def prepare(self) -> None:
         """torch.optim counts steps on the CPU and does not use them."""

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from workloads.api import Array, Arrays, OptimizerSettings, ParameterRule, Workload
-from workloads.common.optimizers import chosen
+from workloads.common.optimizers import SLOTS, chosen
 from workloads.frameworks.tensorflow.variables import Model
 
 
@@ -19,8 +19,6 @@ class Optimizer:
 
     skips: ClassVar[bool] = False
     """Whether `apply` looks at `taken`."""
-    kinds: ClassVar[tuple[str, ...]]
-    """What is kept for each parameter, as it is called in a state: `velocity`, …"""
 
     def __init__(self, model: Model, rules: Callable[[str], ParameterRule], settings: OptimizerSettings) -> None:
         self.model, self.settings = model, settings
@@ -30,7 +28,7 @@ class Optimizer:
         """Those that are trained: frozen ones have no gradient and no state."""
         self.slots = {
             kind: {name: tf.Variable(tf.zeros(value.shape), trainable=False) for name, value in self.parameters.items()}
-            for kind in self.kinds
+            for kind in SLOTS[settings.name]
         }
         """Kind to parameter to variable, laid out like the parameter."""
 
@@ -78,7 +76,6 @@ class Sgd(Optimizer):
     """SGD with momentum."""
 
     skips = True
-    kinds = ("velocity",)
 
     def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
         """v ← m·v + (g + d·w), w ← w - rate·v; `scalars` hold the rate."""
@@ -128,8 +125,6 @@ class Adam(Optimizer):
     TensorFlow's operator adds epsilon to √v: rate and epsilon carry the corrections for t, which the host counts.
     """
 
-    kinds = ("exp_avg", "exp_avg_sq")
-
     def __init__(self, model: Model, rules: Callable[[str], ParameterRule], settings: OptimizerSettings) -> None:
         super().__init__(model, rules, settings)
         # The operator works with float32 betas; corrections from the same values keep its averages unbiased.
@@ -148,7 +143,7 @@ class Adam(Optimizer):
         """
         rate, epsilon = scalars[0], scalars[1]
         for name, gradient in gradients.items():
-            means, squares = (self.slots[kind][name] for kind in self.kinds)
+            means, squares = (slots[name] for slots in self.slots.values())
             tf.raw_ops.ResourceApplyAdam(
                 var=self.parameters[name].handle, m=means.handle, v=squares.handle, beta1_power=0.0, beta2_power=0.0,
                 lr=self.rate_of(name, rate), epsilon=epsilon, beta1=self.betas[0], beta2=self.betas[1],
@@ -170,8 +165,6 @@ class Adam(Optimizer):
 
 class Rmsprop(Optimizer):
     """RMSprop in Keras 2.1's form. TensorFlow's own operator has epsilon under the root."""
-
-    kinds = ("square",)
 
     def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
         """s ← ρ·s + (1 - ρ)·g², w ← w - rate·g / (√s + ε); `scalars` hold the rate."""
