@@ -59,6 +59,7 @@ class Agent:
         self._leaving = False
         self._orders: dict[str, Callable[..., dict[str, Any] | None]] = {
             "begin": self._begin,
+            "put": self._put,
             "start": self._start,
             "stack": self._stack,
             "ping": self._ping,
@@ -139,19 +140,25 @@ class Agent:
         if answer is not None:
             self.wire.send(answer=message["id"], **answer)
 
-    def _begin(self, run: dict[str, Any], files: Mapping[str, str], watches_pids: bool) -> dict[str, Any]:
-        """A folder for the run of its own, with run.json and the files beside it."""
+    def _begin(self, run: dict[str, Any], watches_pids: bool) -> dict[str, Any]:
+        """A folder for the run of its own, with run.json."""
         self._forget_run()
         self._scratch = Scratch()
         self.folder = self._scratch.path
         (self.folder / "tmp").mkdir()
-        for name, content in files.items():
-            (self.folder / name).write_bytes(unpacked(content))
         run["folder"] = str(self.folder)
         (self.folder / RUN_FILE).write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         self._new_files, self._watches_pids = NewFiles(self.folder), watches_pids
         self._oom_kills, self._told_kills, self._told_exhausted = cgroups.oom_kills(), 0, False
         return {"folder": str(self.folder)}
+
+    def _put(self, name: str, at: int, data: str) -> dict[str, Any]:
+        """A piece of a file of the run, which comes after the pieces before it; the other side has it already."""
+        assert self.folder is not None
+        self._new_files.known.add(name)
+        with open(self.folder / name, "ab" if at else "wb") as stream:
+            stream.write(unpacked(data))
+        return {}
 
     def _start(self, name: str, arguments: list[str], variables: Mapping[str, str]) -> dict[str, Any]:
         assert self.folder is not None

@@ -17,9 +17,10 @@ class NewFiles:
     """Follows the files of a folder, whose names are flat."""
 
     def __init__(self, folder: Path) -> None:
-        """What lies there now is known to the other side."""
+        """What lies there now is known."""
         self.folder = folder
-        self._known = {entry.name for entry in os.scandir(folder)}
+        self.known = {entry.name for entry in os.scandir(folder)}
+        """Files that the other side has."""
         self._sent: dict[str, tuple[int, int]] = {}
         """File to (inode, bytes sent); of a beat its modification time in place of the bytes."""
 
@@ -27,7 +28,7 @@ class NewFiles:
         """What is new, logs before beats: a worker's last word comes after what it wrote. Beats however little is wanted."""
         names = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False))
         for name in sorted(names, key=is_beat):
-            if name in self._known or is_temporary(name):
+            if name in self.known or is_temporary(name):
                 continue
             try:
                 if is_beat(name):

@@ -8,7 +8,16 @@ from collections.abc import Sequence
 from suite.common.run_folder import safe_name
 
 SAID_ANYWAY = ("workload", "framework", "profile", "gpus", "device")
-OF_THE_COMMAND = ("output", "resume", "runs", "plugins", "dry_run", "sweep.limit")
+OF_THE_COMMAND = (
+    "output",
+    "resume",
+    "runs",
+    "plugins",
+    "dry_run",
+    "sweep.limit",
+    "checkpoint.when",
+    "checkpoint.final",
+)
 OF_THE_MACHINE = ("backbone.weights", "system.cache_clear_command", "watchdog_seconds", "setup_watchdog_seconds")
 TOO_LONG = tuple(f"environment.{key}" for key in ("python", "argv_prefix", "path_map", "mounts", "options"))
 NOT_IN_NAME = {*SAID_ANYWAY, *OF_THE_COMMAND, *OF_THE_MACHINE, *TOO_LONG}

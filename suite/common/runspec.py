@@ -9,7 +9,7 @@ import os
 import platform
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,13 @@ class RunSpec:
     """Which of its cells: `key=value` each."""
     typed: tuple[str, ...] = ()
     """What repeats the job: the words of the command line that set something for it."""
+    checkpoint: str = "off"
+    """When to write one: `every:EPOCHS` or `every:MINUTESmin`."""
+    checkpoint_final: bool = False
+    """Whether the trained weights are kept."""
+    continues: Mapping[str, Json] = field(default_factory=dict)
+    """Of a run that goes on where an attempt was ended: `checkpoint`, the file beside run.json, and `stopped_ms`, the last sign
+    of life before it, milliseconds since 1970. Empty: it begins."""
     schema: int = SCHEMA
 
     def write(self, path: Path) -> None:
@@ -129,7 +136,8 @@ def read_run(path: Path) -> RunSpec:
 
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
-    value = {"hosts": [], "study": "", "study_cell": [], "typed": [], **value}  # before these were recorded
+    new = {"hosts": [], "study": "", "study_cell": [], "typed": []}  # later than the schema
+    value = {**new, "checkpoint": "off", "checkpoint_final": False, "continues": {}, **value}
     settings = {"threads_per_device": "auto", "round": {}, **value["settings"]}  # one from before these were there
     settings.pop("clock", None)  # one from when it could be typed beside the round
     value["settings"] = _build(Settings, settings, path)

@@ -19,7 +19,7 @@ GROWING: Mapping[str, Callable[[], Iterable[str]]] = {
     "rules": lambda: sorted(rounds.files()),
 }
 """Keys to further choices, which packages and files bring."""
-SHORT = {"timing": "timing.each", "launch": "launch.by", "update": "update.kind"}
+SHORT = {"timing": "timing.each", "launch": "launch.by", "update": "update.kind", "checkpoint": "checkpoint.when"}
 """Groups that may be typed with the value of one of their keys."""
 ELSEWHERE = {
     **dict.fromkeys(("lr", "rate", "base_lr"), "workload.learning_rate={}"),

@@ -138,6 +138,19 @@ class UpdateConfig:
 
 
 @dataclass
+class CheckpointConfig:
+    """`checkpoint.*`: what a run leaves of its weights (docs/checkpoints.md)."""
+
+    when: str = option(
+        "off",
+        "short: checkpoint=every:1; every:EPOCHS, or every:MINUTESmin: what resume=true goes on from",
+        pattern=r"off|every:[1-9]\d{0,5}(min)?",
+        example="every:1",
+    )
+    final: bool = option(False, "keep the trained weights, in weights.npz beside the log")
+
+
+@dataclass
 class SweepConfig:
     """`sweep.*`: the jobs of `-m` and of a study."""
 
@@ -217,7 +230,8 @@ class SuiteConfig:
     setup_watchdog_seconds: float = option(
         1200.0, "the same while the model is built and compiled", minimum=1.0, example="1200"
     )
-    resume: bool = option(False, "with output=FOLDER: run only what is missing there")
+    checkpoint: CheckpointConfig = option(CheckpointConfig, "what a run leaves of its weights")
+    resume: bool = option(False, "with output=FOLDER: run only what is missing there, from checkpoints where there are")
     plugins: Any = option(
         [], "packages from outside: folders, wheels or installed distributions, [PATH,NAME]; one list for a whole sweep"
     )

@@ -35,7 +35,7 @@ from suite.environments import environment
 from suite.launch.scratch import scratch_above
 from suite.plan.capacity import TooLarge
 from suite.plan.jobs import Job, Plan, check_trainers, plan
-from suite.plan.resume import FINISHED, finished_status, set_aside
+from suite.plan.resume import FINISHED, finished_status, going_on, set_aside
 from suite.plan.settings import Impossible, Missing
 from suite.plan.shown import settings_text
 from suite.preflight import doctor
@@ -335,26 +335,39 @@ def _run(job: Job, index: int, console: Console, agents: Agents | None) -> RunSt
         if earlier:
             return RunStatus(earlier, "finished earlier")
         console.print(escape(f"unfinished attempt kept in {set_aside(folder)}"), soft_wrap=True)
-    settings = job.template.settings
     if agents is not None:
         agents.ready()
-        cleared, lines = agents.clear(job)
-    else:
-        cleared, line = caches.clear(job.cache_clear, settings.dataset, settings.data_dir)
-        lines = [line] if line else []
-    for line in lines:
-        console.print(f"[yellow]warning[/]: {escape(line)}", soft_wrap=True)
-    run = job.run(index, cleared)
+    goes_on = going_on(job.run(index, cache_cleared=False), folder, lambda line: _warn(console, line))
+    run, checkpoint = goes_on or (job.run(index, _cleared(job, console, agents)), None)
+    if checkpoint is not None:
+        console.print(escape(f"goes on from {checkpoint}"), soft_wrap=True)
     title = f"{job.name}/run_{index}"
     if not console.is_terminal:
         console.print(escape(title), soft_wrap=True)
     with Progress(run, title, console) as progress:
         links = agents.links if agents is not None else {}
-        supervisor = Supervisor(run, job.framework, job.environment, progress, links)
+        supervisor = Supervisor(run, job.framework, job.environment, progress, links, checkpoint)
         status = supervisor.run()
     if supervisor.busy:
         console.print(f"[yellow]busy machine[/]: {escape(', '.join(supervisor.busy))}", soft_wrap=True)
     return status
+
+
+def _cleared(job: Job, console: Console, agents: Agents | None) -> bool:
+    """Clear the caches before a run that begins; whether they are."""
+    settings = job.template.settings
+    if agents is not None:
+        cleared, lines = agents.clear(job)
+    else:
+        cleared, line = caches.clear(job.cache_clear, settings.dataset, settings.data_dir)
+        lines = [line] if line else []
+    for line in lines:
+        _warn(console, line)
+    return cleared
+
+
+def _warn(console: Console, line: str) -> None:
+    console.print(f"[yellow]warning[/]: {escape(line)}", soft_wrap=True)
 
 
 def _status_line(run: Ended) -> str:

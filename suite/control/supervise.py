@@ -46,8 +46,10 @@ class Supervisor:
         environment: Environment,
         progress: Progress,
         links: Mapping[str, AgentConnection] = NO_LINKS,
+        checkpoint: Path | None = None,
     ) -> None:
-        """`links`: name of a machine to its agent; without any, the only machine is this one."""
+        """`links`: name of a machine to its agent; without any, the only machine is this one. `checkpoint`: what the run goes
+        on from, which moves to its folder."""
         self.hosts = hosts_of(run)
         self.run_spec = replace(run, hosts=self.hosts)  # a worker in a container knows its machine by another name
         self.folder = Path(run.folder)
@@ -57,6 +59,7 @@ class Supervisor:
         self.started, self._begin = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
         self.watch = Watch(self.run_spec, self.hosts, self.process_hosts, has_agents=bool(links))
         self._links = links
+        self._checkpoint = checkpoint
         if not links:
             self.watch.controls += [ThisHost(host, self.folder, environment) for host in self.hosts]
         self._telemetry: list[TelemetryRecorder] = []
@@ -67,6 +70,8 @@ class Supervisor:
         """Start, watch, clean up. On KeyboardInterrupt the tree is ended, filed as `interrupted`, and the exception raised."""
         self.folder.mkdir(parents=True, exist_ok=False)
         self.run_spec.write(self.folder / "run.json")
+        if self._checkpoint is not None:  # after run.json, without which it would be of no use
+            self._checkpoint.replace(self.folder / self._checkpoint.name)
         status = RunStatus("failed", "the controller stopped for a reason of its own")
         try:
             self._file(RunStatus("running"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,15 +57,17 @@ class Contention:
         self._find_servers = servers
         self._servers: Sequence[psutil.Process] = ()
         self._before: Counters | None = None
+        self._earlier: Mapping[str, Json] = {}
 
-    def begin(self) -> None:
-        """Look for the first time."""
+    def begin(self, earlier: Mapping[str, Json] | None = None) -> None:
+        """Look for the first time; `earlier`: what `end` gave of a part of the run that another process did."""
+        self._earlier = earlier or {}
         with contextlib.suppress(psutil.Error, OSError):
             self._servers = self._find_servers()
         self._before = self._look()
 
     def end(self) -> dict[str, Json]:
-        """What happened since `begin`; empty without it, or after less than LEAST_SECONDS.
+        """What happened since `begin`, and earlier; empty without it, or after less than LEAST_SECONDS.
 
         Seconds: `seconds`, `run_seconds` and `wait_seconds` (of the threads that live now), `cpu_seconds`, and
         `server_cpu_seconds` if there are servers and all live; `cores`: core to its [busy, stolen, all] seconds, stolen ones
@@ -74,7 +76,7 @@ class Contention:
         """
         before, after = self._before, self._look()
         if before is None or after is None or after.seconds - before.seconds < LEAST_SECONDS:
-            return {}
+            return dict(self._earlier)
         figures: dict[str, Json] = {
             "seconds": after.seconds - before.seconds,
             "cpu_seconds": after.cpu_seconds - before.cpu_seconds,
@@ -90,7 +92,8 @@ class Contention:
             )
         with contextlib.suppress(OSError):
             figures["load_average"] = os.getloadavg()[0]
-        return figures | dict(_thread_seconds(before, after)) | dict(_shares(before, after))
+        figures |= {**dict(_thread_seconds(before, after)), **dict(_shares(before, after))}
+        return _together(self._earlier, figures) if self._earlier else figures
 
     def _look(self) -> Counters | None:
         try:
@@ -112,6 +115,23 @@ def counters(cores: Sequence[int], root: Path = ROOT, servers: Sequence[psutil.P
         memory_stall_seconds=_memory_stall_seconds(root),
         hot_seconds=_hot_seconds(cores, root),
     )
+
+
+def _together(earlier: Mapping[str, Json], later: Mapping[str, Json]) -> dict[str, Json]:
+    """Of two parts of a run, as far as both tell: seconds are added up, shares weighted by them."""
+    figures: dict[str, Json] = {}
+    for name in (name for name in later if name in earlier):
+        first, second = earlier[name], later[name]
+        if name == "cores":
+            nothing = [0.0, 0.0, 0.0]
+            each = {core: (first.get(core, nothing), second.get(core, nothing)) for core in first | second}
+            figures[name] = {core: [a + b for a, b in zip(*parts, strict=True)] for core, parts in each.items()}
+        elif name.endswith("_share"):
+            seconds = earlier["seconds"], later["seconds"]
+            figures[name] = (first * seconds[0] + second * seconds[1]) / sum(seconds)
+        else:
+            figures[name] = second if name == "load_average" else first + second
+    return figures
 
 
 def _thread_seconds(before: Counters, after: Counters) -> Iterator[tuple[str, Json]]:

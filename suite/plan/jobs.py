@@ -149,6 +149,8 @@ def plan(
         seed_source = "system" if config["seed"] is None else "user"
         draft = Draft(workload, framework, settings, names, taken, config["gpus"], seed_source)
         with findings:
+            _check_checkpoint(config["checkpoint"]["when"], settings)
+        with findings:
             draft = replace(draft, run_count=_run_count(config, workload))
         with findings:
             auto = auto_environment(framework, settings.device, taken, settings.devices)
@@ -228,6 +230,8 @@ def make_job(
         study=cell.study.name if cell is not None else "",
         study_cell=cell.texts if cell is not None else (),
         typed=tuple(typed),
+        checkpoint=config["checkpoint"]["when"],
+        checkpoint_final=config["checkpoint"]["final"],
     )
     return Job(
         name=name,
@@ -240,6 +244,18 @@ def make_job(
         environment=env,
         cache_clear=config["system"],
     )
+
+
+def _check_checkpoint(when: str, settings: Settings) -> None:
+    """Raise ValueError for a run that could not go on from one as if nothing had been."""
+    without = {
+        f"mode={settings.mode}": settings.mode != "train",
+        "update=async": settings.asynchronous,
+        "timing=steps": settings.timing_each == "steps",
+        f"timing.warmup_steps={settings.timing_warmup_steps}": settings.timing_warmup_steps > 0,
+    }
+    for words in (words for words, given in without.items() if given and when != "off"):
+        raise ValueError(f"checkpoint={when}: {words} has none to go on from; leave one of them out")
 
 
 def _run_count(config: Config, workload: type[Workload]) -> int:

@@ -92,7 +92,8 @@ _telemetry = lru_cache(maxsize=8)(telemetry)
 
 def _beside(log: RunRecord) -> RecordedTelemetry:
     """What was sampled during a run of ours (docs/telemetry.md)."""
-    return (_telemetry(log.path.parent) if log.settings.profile else None) or RecordedTelemetry((), {})
+    whole = log.settings.profile and not log.gap_seconds  # of one that went on only the last part was sampled
+    return (_telemetry(log.path.parent) if whole else None) or RecordedTelemetry((), {})
 
 
 def _sensor(name: str, of: Callable[[Sequence[float]], float] = statistics.fmean) -> Value:
@@ -103,6 +104,10 @@ def _sensor(name: str, of: Callable[[Sequence[float]], float] = statistics.fmean
         return of(values) if values else None
 
     return value
+
+
+def _wall_seconds(run: Run, log: RunRecord) -> float | None:
+    return None if log.seconds is None else log.seconds + log.gap_seconds
 
 
 def _memory(run: Run, log: RunRecord) -> float | None:
@@ -222,7 +227,14 @@ class Row(RunSettings):
     hyperparameters: Mapping[str, Json] = column(
         "Logged hyperparameters, as the rules use the word", _hyperparameters, unknown={}
     )
-    seconds: float | None = column("`run_stop` - `run_start`: of a success the time to target", _log("seconds"))
+    seconds: float | None = column(
+        "`run_stop` - `run_start`, without the gaps of a run that went on from a checkpoint: of a success the time to target",
+        _log("seconds"),
+    )
+    wall_seconds: float | None = _mean("The same with the gaps", _wall_seconds)
+    checkpoint_seconds: float | None = _mean(
+        "Seconds spent on checkpoints, in no training seconds", _log("checkpoint_seconds")
+    )
     epochs: float | None = column("Epochs until the target was reached", _log("epochs_to_target"))
     quality: float | None = _mean(
         "First metric of the last evaluation, as logged", lambda run, log: next(iter(log.quality.values()), None)

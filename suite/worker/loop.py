@@ -4,6 +4,8 @@
     cache_clear > run_start > setup() > open_data()                                   (rules=v0.5)
         > [block: train > evaluate: predict > measure > gather > score > broadcast]* > run_stop
 
+A run that goes on from a checkpoint has the lines up to it in its log: it sets up, says `suite_continued`, and trains on.
+
 It works in steps: train to the next evaluation step, evaluate, decide. The same code runs in every process; only
 process 0 has a log that writes. What a step is depends on the mode:
 
@@ -28,10 +30,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from suite.common.checkpoints import WEIGHTS, write_arrays
 from suite.common.run_folder import RUN_FILE
 from suite.common.runspec import RunSpec
 from suite.machine.contention import Contention
 from suite.worker.asynchronous import Asynchronous, own_batches
+from suite.worker.checkpoints import Checkpoints
 from suite.worker.evaluation import alive, evaluate
 from suite.worker.heartbeat import Heart
 from suite.worker.identity import log_identity, log_settings
@@ -68,6 +72,8 @@ class Block:
     counts: Counter[str] = field(default_factory=Counter)
     """The same in the workload's further units."""
     loss: float = float("nan")
+    """Mean over `loss_steps`: those of its last epoch so far."""
+    loss_steps: int = 0
 
 
 class Loop:
@@ -99,33 +105,55 @@ class Loop:
         self.asynchronous = Asynchronous(trainer, place) if run.settings.asynchronous else None
         self.straggler_seconds = run.settings.straggler_ms / 1e3 if place.replicas_total - 1 in place.replicas else 0.0
         self.train_seconds = 0.0
+        self.checkpoints = Checkpoints(run, workload.epochs, trainer, place, log, heart)
+        self.started = False
+        """Whether the log has a `run_start`."""
+        self.position = 0
+        """Steps that were done when the run went on from a checkpoint."""
 
     def run(self) -> Outcome:
         """Train to the end; whatever goes wrong after `run_start` is logged as an aborted run and raised again."""
-        log_identity(self.log, self.run_spec, self.workload)
-        started = False
         try:
-            if self.workload.round.setup_is_timed:
-                self._start_clock()
-                started = True
-                self._setup()
+            if self.run_spec.continues:
+                self._go_on()
             else:
-                self.log.start("init_start")
-                self._setup()
-                self.log.end("init_stop")
-                self._start_clock()
-                started = True
+                self._begin()
             outcome = self._train_to_stop()
         except Exception as error:
-            if started:
+            if self.started:
                 with contextlib.suppress(OSError):  # the log itself may be what failed
                     self._stop_clock(status="aborted", reason=one_line(error))
             raise
         return outcome
 
+    def _begin(self) -> None:
+        log_identity(self.log, self.run_spec, self.workload)
+        if self.workload.round.setup_is_timed:
+            self._start_clock()
+            self._setup()
+        else:
+            self.log.start("init_start")
+            self._setup()
+            self.log.end("init_stop")
+            self._start_clock()
+
+    def _go_on(self) -> None:
+        """From the checkpoint; what is set up stands in the log already."""
+        self.started = True
+        self._build()
+        self.position, known = self.checkpoints.go_on()
+        self.block = Block(**{**known["block"], "counts": Counter(known["block"]["counts"])})
+        self.scores, self.train_seconds = known["scores"], known["train_seconds"]
+        self.heart.beat(step=self.position, samples=known["samples"])
+        self.contention.begin(known["contention"][self.place.process])
+        stopped_ms = self.run_spec.continues["stopped_ms"]
+        idle = {"stopped_ms": stopped_ms, "idle_seconds": round(max(0.0, time.time() - stopped_ms / 1e3), 3)}
+        self.log.event("suite_continued", idle, step=self.position)
+
     def _start_clock(self) -> None:
         self.contention.begin()
         self.log.start("run_start")
+        self.started = True
 
     def _stop_clock(self, **how: Json) -> None:
         self.log.end("run_stop", **how)
@@ -138,12 +166,15 @@ class Loop:
         threads, chosen = self.trainer.threads_per_device, self.settings.threads_per_device == "auto"
         return {"threads_per_device": threads} if chosen and threads < self.place.cores_per_device else {}
 
-    def _setup(self) -> None:
+    def _build(self) -> None:
         self.heart.beat(phase="setup")
         # Where setup is timed, compiling at the first step costs the same, so nothing is warmed up.
         warm_up = not self.workload.round.setup_is_timed
         self.trainer.beat = self.heart.beat
         self.trainer.setup(self.workload.initial_weights(self.settings.seed), warm_up)
+
+    def _setup(self) -> None:
+        self._build()
         log_settings(self.log, self.run_spec, self.workload)
         sums = self.settings.mode in ("train", "forward_backward") and self.settings.update == "sync"
         traffic = self.trainer.gradient_traffic() if sums else None
@@ -156,15 +187,21 @@ class Loop:
         data = self.workload.open_data(self.place, self.settings.seed)
         reached, untimed = False, self.settings.timing_warmup_steps
         try:
-            steps = self._watched(self._batches(data, untimed + self.stop.limit_steps))
+            limit = untimed + self.stop.limit_steps
+            steps = self._watched(self._batches(data, limit))
             if untimed:
                 self._step(steps, 0, untimed)
                 self._forget_warm_up()
             for number, (first, stop, evaluates) in enumerate(self._blocks(), start=1):
-                self.block = Block(number, first, stop)
+                if stop <= self.position:
+                    continue
+                if first >= self.position:  # else the checkpoint has what is known of it so far
+                    self.block = Block(number, first, stop)
                 reached = self._run_block(steps, data, evaluates)
                 if reached and self.stop.at_target:
                     break
+                if stop < limit:
+                    self._checkpoint(stop)
         finally:
             data.close()
         if self.step_times.seconds:
@@ -175,6 +212,8 @@ class Loop:
         if self.asynchronous is not None:
             self.log.event("suite_staleness", self.asynchronous.statistics(self.train_seconds))
         self._stop_clock(status="success" if reached else "aborted")
+        if self.run_spec.checkpoint_final and self.place.process == 0:
+            write_arrays(Path(self.run_spec.folder) / WEIGHTS, self.trainer.weights())
         if self.stop.at_target and not reached:
             return Outcome("target_missed", f"after {self.block.stop_step} steps{self._quality_text()}")
         return Outcome("success")
@@ -189,7 +228,7 @@ class Loop:
         if self.asynchronous is not None:  # one worker may have to make the updates of all
             return own_batches(data.train(0, count * self.place.processes))
         if self.settings.mode != "inference":
-            return data.train(0, count)
+            return data.train(self.position, count)
         return itertools.islice(evaluated_again(data), count)
 
     def _blocks(self) -> Iterator[tuple[int, int, bool]]:
@@ -210,15 +249,22 @@ class Loop:
         block, epochs = self.block, self.workload.epochs
         first_epoch, last_epoch = epochs.of_step(block.first_step) + 1, epochs.of_step(block.stop_step - 1) + 1
         number = self._epoch_num
-        self.log.start("block_start", first_epoch_num=number(first_epoch), epoch_count=last_epoch - first_epoch + 1)
+        if block.first_step >= self.position:
+            self.log.start("block_start", first_epoch_num=number(first_epoch), epoch_count=last_epoch - first_epoch + 1)
         for epoch in range(first_epoch, last_epoch + 1):
             first = max(block.first_step, epochs.start(epoch - 1))
             stop = min(block.stop_step, epochs.start(epoch))
-            if first == epochs.start(epoch - 1):
-                self.log.start("epoch_start", epoch_num=number(epoch))
-            self._step(steps, first, stop)
+            if stop <= self.position:
+                continue
+            if first >= self.position:
+                block.loss_steps = 0
+                if first == epochs.start(epoch - 1):
+                    self.log.start("epoch_start", epoch_num=number(epoch))
+            self._step(steps, max(first, self.position), stop)
             if stop == epochs.start(epoch):
                 self.log.end("epoch_stop", epoch_num=number(epoch))
+            if stop < block.stop_step:
+                self._checkpoint(stop)
         reached = self._evaluate(data, last_epoch) if evaluates else False
         self._report_block(first_epoch, last_epoch)
         self.log.end("block_stop", first_epoch_num=number(first_epoch))
@@ -229,7 +275,23 @@ class Loop:
         return epoch - 1 + self.workload.round.first_epoch
 
     def _step(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
-        """A stretch of steps, of whatever kind the mode asks for; returns when the devices are done."""
+        """A stretch of steps, which is left where it may be time for a checkpoint."""
+        while first_step < stop_step:
+            stop = self.checkpoints.cut(stop_step)
+            self._stretch(steps, first_step, stop)
+            if stop < stop_step:
+                self._checkpoint(stop)
+            first_step = stop
+
+    def _checkpoint(self, step: int) -> None:
+        """Write one, where it is due, after `step` steps."""
+        if self.checkpoints.due(step):
+            block = {**vars(self.block), "counts": dict(self.block.counts)}
+            known = {"block": block, "scores": self.scores, "train_seconds": self.train_seconds}
+            self.checkpoints.write(step, {**known, "samples": self.heart.state.samples}, self.contention.end())
+
+    def _stretch(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
+        """Steps of whatever kind the mode asks for; returns when the devices are done."""
         self.heart.beat(phase="train")
         begin = time.perf_counter()
         if self.asynchronous is not None:
@@ -242,7 +304,9 @@ class Loop:
         seconds = time.perf_counter() - begin
         self.block.train_seconds += seconds
         self.train_seconds += seconds
-        self.block.loss = stats.loss
+        before, count = self.block.loss_steps, stop_step - first_step
+        self.block.loss = (self.block.loss * before + stats.loss * count) / (before + count) if before else stats.loss
+        self.block.loss_steps = before + count
         self.heart.beat(loss=stats.loss)
 
     def _updates(
@@ -273,7 +337,7 @@ class Loop:
 
     def _watched(self, batches: Iterator[list[Batch]]) -> Iterator[list[Batch]]:
         """The same batches; counts samples and the seconds that training waits for them, and shows progress."""
-        step = 0
+        step = self.position
         while True:
             begin = time.perf_counter()
             batch = next(batches, None)

@@ -19,6 +19,7 @@ from suite.common.runspec import RunSpec, read_run
 from suite.launch.base import place_from_environment, thread_variables
 from suite.machine import disks
 from suite.machine.near import near
+from suite.worker.checkpoints import begun
 from suite.worker.heartbeat import STACK_SIGNAL, Heart
 from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
@@ -75,7 +76,11 @@ def work(run: RunSpec, place: Place, heart: Heart) -> None:
     first = place.process == 0
     log_path = folder / f"result_{run.run_index}.txt" if first else None
     trainer = None
-    with RunLog(log_path) as log:
+    if log_path is not None and run.continues:
+        earlier = begun(run)
+        log_path.write_bytes(earlier.log)
+        (folder / "metrics.jsonl").write_bytes(earlier.metrics)
+    with RunLog(log_path, append=bool(run.continues)) as log:
         try:
             workload = load_workload(run.settings.workload)(run.settings, run.facts)
             trainer = load_trainer(run.settings.workload, run.settings.framework)(workload, place)

@@ -55,6 +55,7 @@ class RunLog:
         self._start_ms = time.time() * 1e3
         self._start = time.monotonic()
         self._last_ms = _last_time(path) if append and path is not None else 0
+        self._path = path
         self._handler: _LineHandler | None = None
         if path is None:
             return
@@ -62,6 +63,13 @@ class RunLog:
         logger = logging.Logger("suite.worker.runlog", logging.INFO)
         logger.addHandler(self._handler)
         self._mllog = mllog.MLLogger(logger=logger, default_stack_offset=3, root_dir=str(PROJECT))
+
+    def written(self) -> bytes:
+        """All lines so far, on the disk by now."""
+        if self._path is None or self._handler is None:
+            return b""
+        os.fsync(self._handler.stream.fileno())
+        return self._path.read_bytes()
 
     def start(self, key: str, value: Json = None, **metadata: Json) -> None:
         self._write("start", key, value, metadata)

@@ -117,6 +117,10 @@ class Trainer(ABC):
     def broadcast(self, value: float) -> float:
         """Collective: process 0's value."""
 
+    def weights(self) -> dict[str, Array]:
+        """Copies of what of the state makes the model: parameters and running statistics (canonical names), float32."""
+        return self.state()
+
     @abstractmethod
     def state(self) -> dict[str, Array]:
         """Copies of parameters (canonical names) and optimizer state, float32."""

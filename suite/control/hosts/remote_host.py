@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.agent.wire import Message, packed, unpacked
+from suite.common import checkpoints
 from suite.common.paths import PROJECT
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
 from suite.common.runspec import Host, write_atomically
@@ -24,6 +25,7 @@ from suite.worker.heartbeat import STACK_SIGNAL
 CARRIED = ("SUITE_", "PYTHONPATH", "PYTHONSAFEPATH", *TUNING_VARIABLES, "NVIDIA_TF32_OVERRIDE")
 """Beginnings of the variables that a user sets for workers where the command is typed. All others are the machine's own."""
 BEGIN_SECONDS = 60.0
+PIECE_BYTES = 4 << 20
 END_SECONDS = 2 * GRACE_SECONDS + ENDING_SECONDS + 4.0
 """Of which ENDING_SECONDS are taken by containers alone."""
 WITNESS = "telemetry"
@@ -73,11 +75,20 @@ class RemoteHost:
         self._ending: int | None = None
         link.tell = self._take
         run = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
-        arrays = {path.name: packed(path.read_bytes()) for path in sorted(folder.glob("*.npy"))}
         watches = not environment.argv_prefix  # ids inside a container are not the machine's
-        begun = link.call("begin", BEGIN_SECONDS, run=run, files=arrays, watches_pids=watches)
+        begun = link.call("begin", BEGIN_SECONDS, run=run, watches_pids=watches)
         self.folder = Path(begun["folder"])
+        for path in sorted([*folder.glob("*.npy"), *checkpoints.found(folder)]):
+            self._put(path)
         self._watch_machine(str(run["settings"]["device"]))
+
+    def _put(self, path: Path) -> None:
+        """A file of the run's folder into that of the machine, in pieces: beats go between them."""
+        with open(path, "rb") as stream:
+            at = 0
+            while data := stream.read(PIECE_BYTES):
+                self.link.call("put", BEGIN_SECONDS, name=path.name, at=at, data=packed(data))
+                at += len(data)
 
     def _watch_machine(self, device: str) -> None:
         """Telemetry and topology, where the machine has this Python with its packages."""
@@ -171,3 +182,5 @@ class RemoteHost:
             os.pwrite(descriptor, unpacked(message["data"]), message["at"])
         finally:
             os.close(descriptor)
+        if checkpoints.step_of(Path(name)) >= 0 and message["at"] == 0:
+            checkpoints.prune(self._copy)

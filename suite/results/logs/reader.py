@@ -43,7 +43,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     for event in events:
         unique.setdefault(event.mark, event)
         first.setdefault(event.key, event)
-    events = list(unique.values())
+    events, gap_seconds = _contiguous(unique.values(), "suite_continued" in first)
     del unique
     values = {key: event.value for key, event in first.items()}
     log_format = events[0].format if events else ""
@@ -56,6 +56,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     settings = _settings(first, workload, platform, log_format, problems)
     targets, source = quality.targets_of_run(settings, log_format, first.get("quality_target"), remarks)
     clock = _clock(events, benchmark, log_format, problems)
+    written = [_object(event.value).get("seconds") for event in events if event.key == "suite_checkpoint"]
     relevant = [event for event in events if event.key in ("epoch_start", "eval_accuracy")]
     events = [event for event in events if event.key != "eval_accuracy"]
     evaluations = quality.read_evaluations(relevant, clock, targets, benchmark, remarks)
@@ -103,6 +104,8 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         batch_logged=batch,
         batch_basis=basis,
         digest=digest,
+        gap_seconds=gap_seconds,
+        checkpoint_seconds=math.fsum(number(seconds) or 0.0 for seconds in written),
         condition=_condition(values.get("suite_condition")),
         step_times=_numbers(values.get("suite_step_times")),
         step_times_by=_text(_object(values.get("suite_step_times")), "how")[:100],
@@ -111,6 +114,18 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         staleness=_numbers(values.get("suite_staleness")),
     )
     return Reading(record, (*problems, *remarks.problems()))
+
+
+def _contiguous(events: Iterable[Event], continued: bool) -> tuple[list[Event], float]:
+    """The events with the times that they would have had without the gaps from a checkpoint to `suite_continued`, and the gaps'
+    seconds."""
+    kept, gaps_ms, last_ms = [], 0.0, math.inf
+    for event in events:
+        if event.key == "suite_continued":
+            gaps_ms += max(0.0, event.time_ms - last_ms)
+        last_ms = event.time_ms
+        kept.append(event._replace(time_ms=event.time_ms - gaps_ms) if continued else event)
+    return kept, gaps_ms / 1e3
 
 
 def _settings(

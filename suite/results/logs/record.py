@@ -125,7 +125,7 @@ class RunRecord:
     start_ms: float | None = None
     """`run_start`, milliseconds since 1970."""
     seconds: float | None = None
-    """`run_stop` - `run_start`; MiniGo of v0.6: the time stamp in `eval_result`. None if it is missing."""
+    """`run_stop` - `run_start`, without gaps; MiniGo of v0.6: the time stamp in `eval_result`. None if it is missing."""
     status: str = ""
     """`success`, `aborted`, `failed` (ended, but the claim of success does not hold, or a figure is not plausible),
     `truncated` (no `run_stop`), `unreadable` (no record)."""
@@ -150,6 +150,10 @@ class RunRecord:
     batch_basis: str = ""
     """`global`, or that a v0.5 log does not say whether `batch_logged` is of one device or of all; empty: no batch."""
 
+    gap_seconds: float = 0.0
+    """From checkpoints to where the run went on from them; in no other time."""
+    checkpoint_seconds: float = 0.0
+    """Spent on writing checkpoints, within `seconds`."""
     condition: Condition | None = None
     """None: the log does not tell."""
     step_times: Mapping[str, float] = field(default_factory=dict)

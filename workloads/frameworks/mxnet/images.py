@@ -138,9 +138,9 @@ class ImageTrainer(ModelTrainer):
             factors.append(np.full(channels, count / max(count - 1, 1) if name.endswith("var") else 1.0))
         return np.concatenate(factors).astype(np.float32)
 
-    def state(self) -> dict[str, Array]:
+    def weights(self) -> dict[str, Array]:
         statistics = views(self.replicas[0].statistics, self.model.statistics)
-        return {**super().state(), **{name: array.asnumpy() for name, array in statistics.items()}}
+        return {**super().weights(), **{name: array.asnumpy() for name, array in statistics.items()}}
 
     def load_state(self, state: Arrays) -> None:
         super().load_state(state)

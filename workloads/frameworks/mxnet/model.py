@@ -217,10 +217,13 @@ class ModelTrainer(MXNetTrainer):
         pieces = [self.call(local, data, training=False) for data in self.pieces(local, batch, training=False)]
         return {name: list(parts) for name, parts in zip(self.model.results, zip(*pieces, strict=True), strict=True)}
 
+    def weights(self) -> dict[str, Array]:
+        with memory_errors():
+            return {name: array.asnumpy() for name, array in self.replicas[0].parameters.items()}
+
     def state(self) -> dict[str, Array]:
         with memory_errors():
-            parameters = self.replicas[0].parameters
-            return {**{name: array.asnumpy() for name, array in parameters.items()}, **self.optimizer.state()}
+            return {**self.weights(), **self.optimizer.state()}
 
     def load_state(self, state: Arrays) -> None:
         self.load_weights((name, state[name]) for name in self.replicas[0].parameters)

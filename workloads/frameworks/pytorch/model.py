@@ -253,10 +253,12 @@ class ModelTrainer(PyTorchTrainer):
         """What of the model belongs to a state: the parameters."""
         return self.parameters
 
+    def weights(self) -> dict[str, Array]:
+        return _copies(self.tensors())
+
     def state(self) -> dict[str, Array]:
         of_optimizer = self.optimizer.state() if self.optimizer is not None else {}
-        tensors = {**self.tensors(), **of_optimizer, **self.scaler.state()}
-        return {name: value.detach().float().cpu().contiguous().numpy().copy() for name, value in tensors.items()}
+        return {**self.weights(), **_copies({**of_optimizer, **self.scaler.state()})}
 
     @torch.no_grad()
     def load_state(self, state: Arrays) -> None:
@@ -265,3 +267,7 @@ class ModelTrainer(PyTorchTrainer):
         if self.optimizer is not None:
             self.optimizer.load_state(state)
         self.scaler.load_state(state)
+
+
+def _copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, Array]:
+    return {name: value.detach().float().cpu().contiguous().numpy().copy() for name, value in tensors.items()}

@@ -250,8 +250,11 @@ class ModelTrainer(TensorFlowTrainer):
 
     # -- state ----------------------------------------------------------------------------------------------------
 
+    def weights(self) -> dict[str, Array]:
+        return self.model.state()
+
     def state(self) -> dict[str, Array]:
-        return {**self.model.state(), **self.optimizer.state(), **self.loss_scale.state()}
+        return {**self.weights(), **self.optimizer.state(), **self.loss_scale.state()}
 
     def load_state(self, state: Arrays) -> None:
         for part in (self.model, self.optimizer, self.loss_scale):
