@@ -83,7 +83,7 @@ def write_arrays(path: Path, arrays: Arrays) -> int:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as stream:
-            np.savez(stream, **arrays)
+            np.savez(stream, **arrays)  # type: ignore[arg-type]  # of a keyword that older ones do not have
             stream.flush()
             os.fsync(stream.fileno())
             size = stream.tell()

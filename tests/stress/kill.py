@@ -4,7 +4,8 @@ at a random moment of a sweep, again and again, and resume each time.
     python -m tests.stress.kill [--rounds 50] [--seed 1] [--framework pytorch]
 
 Checks after every round: no process is left; every file that was written can be read; no finished run has changed by a
-bit; `status.json` says what happened; `resume=true` runs what is missing and nothing else. Prints a line a round, JSON last.
+bit; `status.json` says what happened; `resume=true` runs what is missing and nothing else, from checkpoints where there are; at
+last the weights are those of a sweep that nobody interrupted. Prints a line a round, JSON last.
 """
 
 import argparse
@@ -20,12 +21,14 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import psutil
 
 from tests.helpers import PROJECT, TOY_RUN, status, variables, wait_until
 
-TOY = ("-m", *TOY_RUN, "gpus=1,2", "oversubscribe=true", "workload.misbehave=slow")
-NCF = ("-m", "workload=ncf", "profile=demo", "gpus=1,2", "oversubscribe=true", "stop=epochs:1", "device=cpu")
+KEPT = ("seed=1", "checkpoint=every:1", "checkpoint.final=true", "oversubscribe=true", "gpus=1,2")
+TOY = ("-m", *TOY_RUN, *KEPT, "workload.misbehave=slow", "stop=epochs:4")
+NCF = ("-m", "workload=ncf", "profile=demo", *KEPT, "stop=epochs:2", "device=cpu")
 LONGEST_SECONDS = 3.0, 15.0
 """A kill comes at a random moment before this, of either: a little less than a sweep takes."""
 RUNS = 2
@@ -106,6 +109,15 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def weights(output):
+    """Of all runs, by the names of their folders."""
+    found = {}
+    for path in sorted(output.glob("*/run_*/weights.npz")):
+        with np.load(path) as arrays:
+            found[str(path.parent.relative_to(output))] = {name: arrays[name].tobytes() for name in arrays}
+    return found
+
+
 ALLOWED = {
     "worker": {"success", "rank_died"},
     "controller": {"success", "running", "absent"},
@@ -116,8 +128,9 @@ ALLOWED = {
 }
 
 
-def one_round(number, seed, sweep, scratch):
-    """One sweep, one kill, of each kind in turn, one resumption. Returns what was killed and the statuses after that."""
+def one_round(number, seed, sweep, scratch, whole):
+    """One sweep, one kill, of each kind in turn, one resumption. Returns what was killed, the statuses after that, and how many
+    runs went on from a checkpoint. `whole`: weights of a sweep without a kill."""
     rng = random.Random(f"{seed}:{number}")
     kinds = [kind for kind in sorted(ALLOWED) if kind != "data thread" or sweep == TOY]
     kind, output = kinds[number % len(kinds)], scratch / f"round-{number}"
@@ -134,8 +147,11 @@ def one_round(number, seed, sweep, scratch):
     assert set(final.values()) == {"success"}, final
     assert {folder: contents(folder) for folder in finished} == finished
     assert len(list(output.glob("*/superseded/*"))) == len(after) - len(finished)
+    assert weights(output) == whole
     assert not workers(output)
-    return (kind if hit else "nothing (the sweep was over)"), Counter(after.values())
+    continued = text.count("goes on from")
+    assert continued == sum("suite_continued" in log.read_text() for log in output.glob("*/run_*/result_*.txt"))
+    return (kind if hit else "nothing (the sweep was over)"), Counter(after.values()), continued
 
 
 def main():
@@ -146,13 +162,18 @@ def main():
     parser.add_argument("--framework", help="NCF's demo in it, in place of a toy")
     arguments = parser.parse_args()
     sweep = (*NCF, f"framework={arguments.framework}") if arguments.framework else TOY
-    kinds = Counter()
+    kinds, all_continued = Counter(), 0
     with tempfile.TemporaryDirectory() as scratch:
+        start(sweep, Path(scratch), Path(scratch) / "whole").communicate(timeout=600)
+        whole = weights(Path(scratch) / "whole")
+        assert len(whole) == RUNS
         for number in range(arguments.rounds):
-            kind, after = one_round(number, arguments.seed, sweep, Path(scratch))
+            kind, after, continued = one_round(number, arguments.seed, sweep, Path(scratch), whole)
             kinds[kind] += 1
-            print(f"round {number}: {kind} killed; found {dict(after)}; resumed", flush=True)
-    print(json.dumps({"rounds": arguments.rounds, "kinds": dict(kinds), "orphans": 0, "lost": 0}))
+            all_continued += continued
+            print(f"round {number}: {kind} killed; found {dict(after)}; {continued} went on", flush=True)
+    counts = {"rounds": arguments.rounds, "continued": all_continued, "orphans": 0, "lost": 0}
+    print(json.dumps({**counts, "kinds": dict(kinds)}))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import platform
 import signal
 import socket
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
@@ -12,7 +13,7 @@ import pytest
 
 from suite.agent.agent import Agent
 from suite.agent.new_files import CHUNK_BYTES, NewFiles
-from suite.agent.wire import unpacked
+from suite.agent.wire import packed, unpacked
 from suite.launch import network
 from suite.machine import exhaustion
 from tests.helpers import wait_until
@@ -27,7 +28,11 @@ STUBBORN = [
 
 
 def begun(link, **run):
-    return link.call("begin", run={"folder": "", **run}, files={"facts-x.npy": ""}, watches_pids=True)["folder"]
+    folder = link.call("begin", run={"folder": "", **run}, watches_pids=True)["folder"]
+    for at, data in ((0, b"abc"), (3, b"de")):
+        link.call("put", name="facts-x.npy", at=at, data=packed(data))
+    assert (Path(folder) / "facts-x.npy").read_bytes() == b"abcde"
+    return folder
 
 
 def children_of(pid):

@@ -87,7 +87,7 @@ def test_killed_anywhere_and_continued_is_not_interrupted(tmp_path, monkeypatch,
     monkeypatch.setattr("suite.worker.checkpoints.monotonic", itertools.count(0, 25).__next__)
     left_out = ["loss"] if when.endswith("min") else []  # the toy tells the last step's, not the stretch's mean
     whole = attempt(tmp_path / "whole", kind, when=when)
-    for step in range(0, STEPS - 9, 7):
+    for step in range(0, STEPS - 9, 13):
         folder = attempt(tmp_path / f"{step}", kind, killed_at=step, when=when)
         kept = checkpoints.found(folder)
         assert bool(kept) == (step >= first)

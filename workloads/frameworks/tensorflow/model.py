@@ -251,7 +251,8 @@ class ModelTrainer(TensorFlowTrainer):
     # -- state ----------------------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, Array]:
-        return self.model.state()
+        weights: dict[str, Array] = self.model.state()
+        return weights
 
     def state(self) -> dict[str, Array]:
         return {**self.weights(), **self.optimizer.state(), **self.loss_scale.state()}

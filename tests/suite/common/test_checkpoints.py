@@ -1,0 +1,74 @@
+"""The file of a checkpoint: whole or not at all, and damage is told wherever it lies."""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.common import checkpoints
+from suite.common.checkpoints import Checkpoint
+from tests.helpers import examples
+
+STATE = {"layer.weight": np.arange(600, dtype=np.float32).reshape(20, 30), "step": np.ones(1, np.float32)}
+
+
+def written(folder, step=7):
+    folder.mkdir(exist_ok=True)
+    checkpoints.write(folder, Checkpoint(step, STATE, {"loss": float("nan"), "scores": {"a": 0.1}}, b"log\n", b""))
+    return folder / f"checkpoint_{step}.npz"
+
+
+def test_what_is_written_is_read(tmp_path):
+    path = written(tmp_path)
+    found = checkpoints.read(path)
+    assert (found.step, found.log, found.metrics, found.loop["scores"]) == (7, b"log\n", b"", {"a": 0.1})
+    assert {name: array.tolist() for name, array in found.state.items()} == {
+        name: array.tolist() for name, array in STATE.items()
+    }
+    assert checkpoints.damage(path) == ""
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_the_last_two_are_kept_and_found_the_newest_first(tmp_path):
+    for step in (9, 10, 100, 99):
+        written(tmp_path, step)
+    (tmp_path / "checkpoint_x.npz").touch()
+    assert [path.name for path in checkpoints.found(tmp_path)] == ["checkpoint_100.npz", "checkpoint_99.npz"]
+    assert checkpoints.found(tmp_path / "none") == []
+
+
+@examples(60)
+@given(cut=st.booleans(), where=st.integers(0, 10_000))
+def test_damage_is_told(tmp_path_factory, cut, where):
+    """Cut off anywhere, or one byte changed in what is read: names and sizes of the members, and their content."""
+    path = written(tmp_path_factory.mktemp("one"))
+    data = bytearray(path.read_bytes())
+    where %= len(data)
+    if cut:
+        data = data[:where]
+    else:
+        data[where] ^= 0x55
+    path.write_bytes(data)
+    if not checkpoints.damage(path):
+        found = checkpoints.read(path)  # a byte that nothing depends on: a date, a comment's length of zero
+        assert all(np.array_equal(found.state[name], STATE[name]) for name in STATE)
+        assert (found.log, found.metrics) == (b"log\n", b"")
+
+
+@pytest.mark.parametrize("save", [np.savez_compressed, np.savez])
+def test_another_archive_is_none(tmp_path, save):
+    save(tmp_path / "checkpoint_1.npz", a=np.zeros(3))
+    assert checkpoints.damage(tmp_path / "checkpoint_1.npz")
+
+
+def test_a_disk_without_room_leaves_no_part(tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    path = written(tmp_path)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        written(tmp_path, 8)
+    assert os.listdir(tmp_path) == [path.name]

@@ -1,0 +1,69 @@
+"""Which checkpoint a resumed run goes on from."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from suite.common import checkpoints
+from suite.common.checkpoints import Checkpoint
+from suite.plan.resume import going_on
+from tests.suite.worker.test_loop import make_run
+
+
+def attempt(folder, run, number, *steps, reason="", **changes):
+    """What an attempt left."""
+    place = folder / "superseded" / f"run_0-{number}"
+    place.mkdir(parents=True)
+    replace(run, **changes).write(place / "run.json")
+    (place / "status.json").write_text(json.dumps({"status": "rank_died", "reason": reason}))
+    for step in steps:
+        checkpoints.write(place, Checkpoint(step, {}, {}, b"", b""))
+    return place
+
+
+@pytest.fixture
+def run(tmp_path):
+    return make_run(tmp_path, seed=3)
+
+
+def test_the_last_of_all_attempts_with_its_seed(tmp_path, run):
+    first = attempt(tmp_path, run, 1, 10, 20, settings=replace(run.settings, seed=77))
+    second = attempt(tmp_path, run, 2, 30)
+    attempt(tmp_path, run, 3)
+    lines = []
+    found, path = going_on(replace(run, deviations=()), tmp_path / "run_0", lines.append)
+    assert (path, found.settings.seed, found.continues["checkpoint"]) == (second / "checkpoint_30.npz", 3, path.name)
+    assert (found.division, found.labels[-1], len(found.deviations)) == ("open", "continued", 1)
+    assert [one.name for one in checkpoints.found(first)] == ["checkpoint_20.npz"]
+    path.write_bytes(path.read_bytes()[:-50])
+    found, path = going_on(run, tmp_path / "run_0", lines.append)
+    assert (path, found.settings.seed) == (first / "checkpoint_20.npz", 77)
+    assert [str(second / "checkpoint_30.npz") in line for line in lines] == [True]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"reason": "Diverged: the loss is nan"}, "diverged"),
+        ({"facts": {"fingerprint": "other"}}, "other settings or data"),
+        ({"settings": {"batch_size_global": 1}}, "other settings or data"),
+        ({"identity": {"framework_version": "0"}}, "framework_version is 0, and here it is 1"),
+    ],
+)
+def test_what_is_not_gone_on_from(tmp_path, run, changes, told):
+    parts = {
+        name: replace(getattr(run, name), **value) if name != "identity" else {**run.identity, **value}
+        for name, value in changes.items()
+        if name != "reason"
+    }
+    attempt(tmp_path, run, 1, 10, reason=changes.get("reason", ""), **parts)
+    lines = []
+    assert going_on(run, tmp_path / "run_0", lines.append) is None
+    assert [told in line for line in lines] == [True]
+
+
+def test_another_runs_attempts_are_left_alone(tmp_path, run):
+    attempt(tmp_path, run, 1, 10)
+    assert going_on(run, tmp_path / "run_1", print) is None
+    assert going_on(run, tmp_path / "superseded" / "run_0", print) is None
