@@ -58,6 +58,8 @@ def _asked_for(configs: Sequence[Config]) -> list[str]:
         "--ntasks-per-node=1",
         "--job-name=time-to-target",
     ]
+    if any(config["checkpoint"]["when"] != "off" for config in configs):
+        words.append("--requeue")  # it goes on from there
     if any(config["device"] == "cuda" or needs_gpus(config) for config in configs):
         return [*words, f"--gpus-per-node={each}"]
     cores = [config["cpu"]["cores_per_device"] for config in configs]
