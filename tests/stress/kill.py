@@ -28,7 +28,7 @@ from tests.helpers import PROJECT, TOY_RUN, status, variables, wait_until
 
 KEPT = ("seed=1", "checkpoint=every:1", "checkpoint.final=true", "oversubscribe=true", "gpus=1,2")
 TOY = ("-m", *TOY_RUN, *KEPT, "workload.misbehave=slow", "stop=epochs:4")
-NCF = ("-m", "workload=ncf", "profile=demo", *KEPT, "stop=epochs:2", "device=cpu")
+NCF = ("-m", "workload=ncf", "profile=demo", *KEPT, "stop=epochs:3", "device=cpu")
 LONGEST_SECONDS = 3.0, 15.0
 """A kill comes at a random moment before this, of either: a little less than a sweep takes."""
 RUNS = 2

@@ -17,4 +17,5 @@ def test_nothing_is_lost(rounds, words):
     command = [sys.executable, "-m", "tests.stress.kill", f"--rounds={rounds}", words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=5000, cwd=PROJECT)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads(done.stdout.splitlines()[-1])["rounds"] == rounds
+    counts = json.loads(done.stdout.splitlines()[-1])
+    assert (counts["rounds"], counts["continued"] > 0 or rounds < 100) == (rounds, True)

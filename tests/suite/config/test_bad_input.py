@@ -45,6 +45,9 @@ WHOLE = [
     ("workload=ssd optimizer=adam", "in conf/hyperparameters/ssd (allowed: sgd); " + IN_A_FILE.format("ssd")),
 ]  # fmt: skip
 BESIDE_NCF = [
+    ("checkpoint=every:2h", "checkpoint.when=every:2h: "),
+    *[(f"checkpoint=every:1 stop=steps:5 {words}", f"checkpoint=every:1: {words} has none to go on from; leave one of them out")
+      for words in ("mode=forward", "timing=steps", "timing.warmup_steps=2")],
     ("output=", "output= names no folder; type output=FOLDER"),
     ("stop.max_epoch=1", "stop.max_epoch: there is no such key, stop has no parts; type stop=VALUE"),
     ("framework=pytroch", "(did you mean 'pytorch'?)"),

@@ -1,5 +1,6 @@
 """Which machines a command may take: host lists, hosts files, what launch=auto means, and who is one of several processes."""
 
+import os
 import random
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ import pytest
 from suite.control.hosts import launchers
 from suite.control.hosts.choose import agents_of, submits
 from suite.control.hosts.external import external_agents, rank_here, refuse_ranks
-from suite.control.hosts.submit import script
+from suite.control.hosts.submit import script, submit
 from suite.launch.children import TOKEN
 from tests.helpers import TOY_RUN, composed, run_suite_here
 
@@ -218,3 +219,14 @@ def test_what_is_submitted(tmp_path):
     last = script([*words, "launch.sbatch=[--partition=gpu]", "output=x"], tmp_path).splitlines()[-1]
     assert last.startswith("exec ")
     assert last.endswith(f"run_suite.py -m workload=ncf gpus=2,4 nodes=1,2 launch=slurm output={tmp_path} resume=true")
+
+
+@pytest.mark.parametrize(("when", "again"), [("off", False), ("every:1", True), ("every:30min", True)])
+def test_a_job_that_writes_checkpoints_may_be_started_again(tmp_path, monkeypatch, when, again):
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/words\necho 7\n')
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    config = composed("workload=ncf", "profile=demo", "launch.by=slurm", f"checkpoint.when={when}")
+    assert submit([], [config], tmp_path / "output")[0].startswith("submitted as job 7")
+    assert ("--requeue" in (tmp_path / "words").read_text().split()) == again
