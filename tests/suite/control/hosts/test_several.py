@@ -223,6 +223,27 @@ def test_two_machines_train_as_one_does(two, folder, framework, ways):
         suite_here(folder, "check", run_folder / "result_0.txt", exits=0)
 
 
+@pytest.mark.framework
+@pytest.mark.full
+def test_a_run_goes_on_on_both_machines(two, folder):
+    """Its checkpoint comes from one machine, and goes to both."""
+    words = ("workload=ncf", "framework=mxnet", "profile=demo", "gpus=2", "device=cpu", "seed=1", "stop=epochs:6")
+    words = (*words, "nodes=2", "checkpoint=every:1", *SSH)
+    done = run(two, folder, *words, f"output={folder / 'whole'}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    cut = (*words, f"output={folder / 'cut'}")
+    controller = two.hub.start(command(*cut), folder / "out", folder, variables=surroundings(folder))
+    wait_until("one has come whole", lambda: len(list(folder.glob("cut/*/run_0/checkpoint_*.npz"))) == 2)
+    controller.end()
+    clean(two)
+    done = run(two, folder, *cut, "resume=true")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "goes on from" in done.stdout, done.stdout
+    whole, cut = (only(folder.glob(f"{name}/*/run_0")) for name in ("whole", "cut"))
+    assert blocks(cut) == blocks(whole)
+    assert len(list(cut.glob("checkpoint_*.npz"))) == 2
+
+
 def blocks(run_folder):
     """Loss and quality of every block of a run."""
     rows = map(json.loads, (run_folder / "metrics.jsonl").read_text().splitlines())
