@@ -68,7 +68,7 @@ class Checkpoints:
         return answer < 0
 
     def write(self, step: int, known: Mapping[str, Json], contention: Mapping[str, Json]) -> None:
-        """Collective. `known`: what the loop goes on with; `contention`: this process's so far. Raises OSError."""
+        """Collective. `known`: what the loop goes on with; `contention`: this process's so far."""
         begin = perf_counter()
         self.heart.beat(phase="checkpoint")
         with alive(self.heart, self.run_spec.setup_watchdog_seconds):
@@ -85,9 +85,8 @@ class Checkpoints:
                     self.log.written(),
                     metrics.read_bytes() if metrics.exists() else b"",
                 )
-                size = checkpoints.write(folder, checkpoint)
-                seconds = round(perf_counter() - begin, 6)
-                self.log.event("suite_checkpoint", {"seconds": seconds, "bytes": size}, step=step)
+                written = _written(folder, checkpoint)
+                self.log.event("suite_checkpoint", {"seconds": round(perf_counter() - begin, 6), **written}, step=step)
             self.trainer.broadcast(0.0)  # nobody waits for the others inside a step, where it would be timed
 
     def go_on(self) -> tuple[int, Mapping[str, Json]]:
@@ -96,6 +95,14 @@ class Checkpoints:
         self.trainer.load_state(earlier.state)
         self._begin(earlier.step)
         return earlier.step, earlier.loop
+
+
+def _written(folder: Path, checkpoint: Checkpoint) -> dict[str, Json]:
+    """Its bytes, or why it could not be written: a run does not end of it, and the one before is there."""
+    try:
+        return {"bytes": checkpoints.write(folder, checkpoint)}
+    except OSError as error:
+        return {"bytes": 0, "failed": error.strerror or str(error)}
 
 
 def begun(run: RunSpec) -> Checkpoint:

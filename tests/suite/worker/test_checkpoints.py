@@ -123,6 +123,17 @@ def test_the_log_of_a_run_that_went_on(tmp_path):
     assert 0 < record.checkpoint_seconds < record.seconds
 
 
+def test_one_that_cannot_be_written_ends_nothing(tmp_path, monkeypatch):
+    def full(path, arrays):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoints, "write_arrays", full)
+    values = [
+        value for key, value, _ in events(attempt(tmp_path / "run") / "result_0.txt") if key == "suite_checkpoint"
+    ]
+    assert [(value["bytes"], value["failed"]) for value in values] == [(0, "No space left on device")] * 4
+
+
 def later(line, ms):
     prefix, _, text = line.partition(" ")
     event = json.loads(text)

@@ -244,6 +244,22 @@ def test_a_run_goes_on_on_both_machines(two, folder):
     assert len(list(cut.glob("checkpoint_*.npz"))) == 2
 
 
+@pytest.mark.framework
+@pytest.mark.full
+def test_a_job_that_slurm_starts_again_goes_on(two, folder):
+    """After a preemption, as `scontrol requeue` makes one."""
+    words = ("workload=ncf", "framework=mxnet", "profile=demo", "gpus=2", "device=cpu", "seed=1", "stop=epochs:20")
+    words = (*words, "nodes=2", "checkpoint=every:1", "launch=slurm", "launch.sbatch=[--time=9]")
+    done = run(two, folder, *words, f"output={folder / 'cut'}")
+    number = re.search(r"submitted as job (\d+)", done.stdout).group(1)
+    wait_until("one has come whole", lambda: len(list(folder.glob("cut/*/run_0/checkpoint_*.npz"))) == 2)
+    two.hub.run(["scontrol", "requeue", number])
+    wait_until("it goes on", lambda: list(folder.glob("cut/*/superseded/run_0-1")), 300)
+    assert ended(only(folder.glob("cut/*/run_0")))["status"] == "success"
+    said = [key for key, _, _ in events(only(folder.glob("cut/*/run_0/result_0.txt")))]
+    assert (said.count("run_start"), said.count("suite_continued")) == (1, 1)
+
+
 def blocks(run_folder):
     """Loss and quality of every block of a run."""
     rows = map(json.loads, (run_folder / "metrics.jsonl").read_text().splitlines())
