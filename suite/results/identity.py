@@ -172,10 +172,10 @@ def own_words(
     if "batch_rule" in differing and len(pairs) == len({rule for rule, _ in pairs}):  # which says it all
         differing = [name for name in differing if name != "batch_size_global"]
     texts = {
-        name: [value_text(name, one.get(name), row, 1000) for one, row in zip(every, rows, strict=True)]
+        name: [value_text(name, value, row, 1000) for value, row in zip(_unshared(name, every), rows, strict=True)]
         for name in differing
     }
-    if fewest:
+    if fewest or set(differing) <= set(_DERIVED):
         differing = _fewest(differing, texts)
     short = {name: shortened(values, 40) for name, values in texts.items()}
     usual = {name: None if name in always else _usual(short[name]) for name in differing}
@@ -184,6 +184,15 @@ def own_words(
         for place in range(len(rows))
     )
     return shortened([", ".join(words) for words in named], limit)
+
+
+def _unshared(name: str, every: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Each one's value; of labels and deviations those that not all have."""
+    values = [one.get(name) for one in every]
+    if name not in ("labels", "deviations"):
+        return values
+    shared = set.intersection(*(set(value or ()) for value in values))
+    return [tuple(item for item in value or () if item not in shared) for value in values]
 
 
 def _fewest(names: Sequence[str], texts: Mapping[str, Sequence[str]]) -> list[str]:
