@@ -6,16 +6,38 @@ import time
 
 import pytest
 
-from tests.helpers import events, wait_until
+from tests.helpers import events, suite, wait_until
 from tests.stress.kill import KEPT, start, weights, workers
+from tests.workloads.common.coco import synthetic_coco
+from tests.workloads.resnet50 import synthetic_images
 
-WORKLOADS = ("ncf", "resnet50", "ssd", "maskrcnn", "gnmt", "transformer")
+SCENES, TEXT = ("workload.dataset=scenes", "batch=global:4"), ("workload.dataset=parallel-text",)
+WORKLOADS = {
+    "ncf": (), "resnet50": ("workload.dataset=photos", "batch=global:12"), "ssd": SCENES, "maskrcnn": SCENES,
+    "gnmt": (*TEXT, "batch=global:40"), "transformer": (*TEXT, "batch=global:640"),
+}  # fmt: skip
+"""With what makes an epoch a few steps."""
 
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory):
-    """With the generated data of all of them."""
-    return tmp_path_factory.mktemp("continued")
+    """With small data sets of one's own."""
+    folder = tmp_path_factory.mktemp("continued")
+    data = {"SUITE_DATA_DIR": str(folder / "data")}
+    synthetic_images.write(folder / "images")
+    synthetic_coco.write(folder / "coco")
+    suite(folder, "data", "make-demo", "translation-demo", exits=0, **data)
+    (folder / "text").mkdir()
+    for path in (folder / "data/translation-demo/raw").iterdir():
+        few = path.read_text().splitlines(keepends=True)[: 400 if path.stem == "train" else 12]
+        (folder / "text" / path.name).write_text("".join(few))
+    for words in (
+        ("images", "--name", "photos", "--from", folder / "images"),
+        ("coco", "--name", "scenes", "--from", folder / "coco"),
+        ("parallel-text", "--from", folder / "text", "--merges", "300"),
+    ):
+        suite(folder, "data", "prepare", *words, exits=0, **data)
+    return folder
 
 
 def scores(output):
@@ -32,15 +54,8 @@ def scores(output):
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "mxnet"])
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_killed_three_times(scratch, workload, framework):
-    sweep = (
-        "-m",
-        f"workload={workload}",
-        f"framework={framework}",
-        "profile=demo",
-        "device=cpu",
-        "stop=epochs:3",
-        *KEPT,
-    )
+    few = (*WORKLOADS[workload], "stop=epochs:4", *KEPT)
+    sweep = ("-m", f"workload={workload}", f"framework={framework}", "profile=demo", "device=cpu", *few)
     whole, cut = (scratch / f"{workload}-{framework}-{name}" for name in ("whole", "cut"))
     begin, rng = time.monotonic(), random.Random(f"{workload} {framework}")
     text = start(sweep, scratch, whole).communicate(timeout=1200)[0].decode()
