@@ -17,11 +17,9 @@ from tests.helpers import composed, run_suite_here
 NCF = ("workload=ncf", "profile=demo")
 
 
-@pytest.mark.parametrize(
-    "arguments", [("--cfg", "job", *NCF), (*NCF, "--cfg", "job"), (NCF[0], "-c", "job", NCF[1]), ("--cfg=job", *NCF)]
-)
-def test_flags_may_stand_anywhere(arguments):
-    request = compose(arguments)
+@pytest.mark.parametrize("typed", ["--cfg job {} {}", "{} {} --cfg job", "{} -c job {}", "--cfg=job {} {}"])
+def test_flags_may_stand_anywhere(typed):
+    request = compose(typed.format(*NCF).split())
     assert (request.shown, [job.config for job in request.jobs]) == ("", [composed(*NCF)])
 
 
@@ -30,18 +28,14 @@ def test_cfg_prints_resolved_values_and_runs_nothing(tmp_path):
     printed = yaml.safe_load(run_suite_here(tmp_path, *NCF, "device=cpu", "--cfg", "job").stdout)
     assert not (tmp_path / "logs").exists()
     assert (printed["gpus"], printed["profile"]["name"]) == (1, "demo")
-    of_ncf = yaml.safe_load(
-        "{learning_rate: 0.006, max_epochs: 12, target: 0.635, dataset: ml-demo, hyperparameter_set: demo}"
-    )
-    assert {key: printed["workload"][key] for key in of_ncf} == of_ncf
+    of_ncf = {"learning_rate": 0.006, "max_epochs": 12, "target": 0.635, "dataset": "ml-demo"}
+    assert of_ncf.items() | {("hyperparameter_set", "demo")} <= printed["workload"].items()
     assert (printed["rules"], printed["lr_scaling"]) == ("v0.5", "linear")
 
 
 def test_cfg_prints_a_part():
     shown = yaml.safe_load(settings_text(composed("workload=maskrcnn"), "workload"))
     assert shown["target"] == {"BBOX": 0.377, "SEGM": 0.339}
-    with pytest.raises(ValueError, match=r"--package=nope: allowed: "):
-        settings_text(composed(*NCF), "nope")
 
 
 def test_the_version_is_the_suites(capsys):
@@ -80,7 +74,7 @@ def test_a_sweep_over_workloads_gives_each_its_own_keys_alone():
     assert options == plan(composed("workload=ssd", "profile=demo")).draft.settings.options
 
 
-@pytest.mark.parametrize("typed", [{"gpus": ["2"]}, {"gpus": ["1", "2"]}, {"seed": ["1", "2"]}])
+@pytest.mark.parametrize("typed", [{"gpus": ["2"]}, {"gpus": ["1", "2"]}, {"workload.learning_rate": ["1", "2"]}])
 def test_the_default_of_a_sweep_acts_where_nothing_is_swept_only(typed):
     assert default_gpus(typed, composed(*NCF)) == ([], "")
 

@@ -45,9 +45,7 @@ def opened(browser, path, address="", **options):
 
 
 def shown(page, selector):
-    return page.eval_on_selector_all(
-        selector, "all => all.filter(one => one.checkVisibility()).map(one => one.innerText)"
-    )
+    return page.eval_on_selector_all(selector, "all => all.filter(x => x.checkVisibility()).map(x => x.innerText)")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
