@@ -106,11 +106,8 @@ V1 = {
     "sys/fs/cgroup/memory/memory.usage_in_bytes": str(1 << 30),
     "sys/fs/cgroup/memory/memory.stat": "total_inactive_file 4096",
 }
-UNLIMITED = {
-    **V1,
-    "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1",
-    "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
-}
+UNLIMITED = {**V1, "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1"}
+UNLIMITED["sys/fs/cgroup/memory/memory.limit_in_bytes"] = "9223372036854771712"
 
 
 @pytest.mark.parametrize(
