@@ -106,15 +106,9 @@ def test_a_run_without_gpus(tmp_path):
         assert not set(GPU_SENSORS) & set(row)
 
 
-READ = {
-    "gpu_percent": [90, 91],
-    "gpu_memory_bytes": [3 << 30, 3 << 30],
-    "gpu_power_watts": [312.5, 312.5],
-    "gpu_clock_mhz": [1980, 1980],
-    "gpu_temperature_celsius": [45, 45],
-    "gpu_slow": [0, 0],
-    "gpu_other_processes": [0, 0],
-}
+READ = {"gpu_percent": [90, 91], "gpu_memory_bytes": [3 << 30] * 2, "gpu_power_watts": [312.5] * 2}
+READ |= {"gpu_clock_mhz": [1980] * 2, "gpu_temperature_celsius": [45] * 2}
+READ |= {"gpu_slow": [0, 0], "gpu_other_processes": [0, 0]}
 NOT_OURS, NOT_SEEN = (1,), (1, 1 << 30)
 """Ids of processes on each device; process 1 is nobody's child."""
 
