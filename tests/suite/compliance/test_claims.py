@@ -122,6 +122,7 @@ def test_the_controllers_own_verdict_counts(tmp_path, monkeypatch, filed, compla
     if filed is not None:
         path.with_name("status.json").write_text(json.dumps({"status": filed, "reason": "why"}))
     assert found(path) == ({"run_stop"} if filed in ("failed", "rank_died") else set())
+    assert check_file(path).judged
 
 
 JSON = json_values(8)
