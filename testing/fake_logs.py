@@ -103,12 +103,9 @@ def foreign(
     path: Path, platform: str = "placeholder", seconds: int = 60, benchmark: str = "resnet", **more: Any
 ) -> Path:
     """A log of another program, two epochs long; `more` keys stand beside those that it needs."""
-    events: dict[str, Any] = {
-        "submission_benchmark": benchmark,
-        "submission_platform": platform,
-        "submission_org": "Somebody",
-    }
-    events |= {"global_batch_size": 256, **more, "run_start": None, "eval_accuracy": 0.76, "run_stop": None}
+    events: dict[str, Any] = {"submission_benchmark": benchmark, "submission_platform": platform}
+    events |= {"submission_org": "Somebody", "global_batch_size": 256, **more, "run_start": None}
+    events |= {"eval_accuracy": 0.76, "run_stop": None}
     own: dict[str, dict[str, Any]] = {"eval_accuracy": {"epoch_num": 2}, "run_stop": {"status": "success"}}
     at = {"eval_accuracy": 1000 * seconds - 1, "run_stop": 1000 * seconds}
     return write(path, [line(at.get(key, 0), key, value, **own.get(key, {})) for key, value in events.items()])

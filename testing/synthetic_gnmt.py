@@ -33,8 +33,5 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
 
 def weights(made: GNMT) -> dict[str, np.ndarray]:
     """Initial weights; what starts at 0 is moved, and what is said depends on what was said before."""
-    larger = {"classifier.weight": 3}
-    drawn = made.initial_weights(1)
-    return synthetic.shaken(
-        (name, larger.get(name, 1) * value + 0.1 * synthetic.noise(name, value.shape)) for name, value in drawn
-    )
+    drawn = ((name, value * (3 if name == "classifier.weight" else 1)) for name, value in made.initial_weights(1))
+    return synthetic.shaken((name, value + 0.1 * synthetic.noise(name, value.shape)) for name, value in drawn)

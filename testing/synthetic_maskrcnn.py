@@ -12,21 +12,10 @@ from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.maskrcnn.workload import MaskRCNN
 
 NARROW = {
-    "trunk_blocks": [1, 2, 1, 1],
-    "trunk_width": 16,
-    "fpn_channels": 24,
-    "anchor_sizes": [16, 28, 48, 80, 128],
-    "padded_shapes": [[96, 128], [128, 96]],
-    "rpn_samples": 48,
-    "rois": 40,
-    "proposals_before_nms": [120, 80],
-    "proposals_after_nms": [60, 40],
-    "proposals_test": 60,
-    "detections": 20,
-    "roi_level_size": 40,
-    "box_features": 64,
-    "mask_convolutions": 3,
-    "mask_channels": 20,
+    **{"trunk_blocks": [1, 2, 1, 1], "trunk_width": 16, "fpn_channels": 24, "anchor_sizes": [16, 28, 48, 80, 128]},
+    **{"padded_shapes": [[96, 128], [128, 96]], "rpn_samples": 48, "rois": 40, "proposals_before_nms": [120, 80]},
+    **{"proposals_after_nms": [60, 40], "proposals_test": 60, "detections": 20, "roi_level_size": 40},
+    **{"box_features": 64, "mask_convolutions": 3, "mask_channels": 20},
 }
 CASES = {
     "frozen": {"model": {**REFERENCE_MODEL, **NARROW}, "classes": 7, "batch": 2, "candidates": 70},
@@ -39,13 +28,7 @@ RATE, DECAY = 1e-3, 0.05
 OBJECTS = 5
 LOUD = {
     "frozen": {"rpn.cls_logits": 30, "rpn.bbox_pred": 10, "box.cls_score": 10, "box.bbox_pred": 100},
-    "demo": {
-        "rpn.cls_logits": 3,
-        "rpn.bbox_pred": 1,
-        "box.cls_score": 1,
-        "box.bbox_pred": 2,
-        "mask.mask_fcn_logits": 0.1,
-    },
+    "demo": {"rpn.cls_logits": 3, "box.bbox_pred": 2, "mask.mask_fcn_logits": 0.1},
 }
 """Layers whose initial weights are multiplied: outputs as different as a trained network's, so that rounding orders nothing
 anew; not so different that scores are 1."""

@@ -29,9 +29,8 @@ POSITIVES = 12
 def workload(case: str, framework: str, devices: int = 1, compile: str = "", **changes: object) -> SSD:
     """The workload of a case, without warm-up, at one rate."""
     chosen = CASES[case]
-    values = synthetic.hyperparameters(
-        SSD.named_sets()["reference"], learning_rate=RATE, weight_decay=DECAY, warmup_steps=0
-    )
+    changed = {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
+    values = synthetic.hyperparameters(SSD.named_sets()["reference"], **changed)
     settings = synthetic.settings(
         "ssd", framework=framework, devices=devices, batch_size_global=chosen["batch"], dataset="coco-demo",
         model=chosen["model"], targets={"map": 0.23}, hyperparameter_set="reference", hyperparameters=values,
@@ -43,10 +42,8 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
 
 def weights(made: SSD) -> dict[str, np.ndarray]:
     """Initial weights with smaller heads, and with shaken batch-norm scales and shifts."""
-    drawn = made.initial_weights(7)
-    return synthetic.shaken(
-        (name, HEADS * value if name.startswith(("box", "class")) else value) for name, value in drawn
-    )
+    drawn, heads = made.initial_weights(7), ("box", "class")
+    return synthetic.shaken((name, HEADS * value if name.startswith(heads) else value) for name, value in drawn)
 
 
 def statistics(made: SSD) -> dict[str, np.ndarray]:

@@ -119,9 +119,7 @@ def pytest_collection_modifyitems(items):
         own = OWN_MARKS.search(path.read_bytes())
         for item in group:
             inherited = [name for name in ("framework", "slow", "full") if item.get_closest_marker(name)]
-            assert own or not inherited, (
-                f"{item.nodeid}: its file does not show the marks {inherited}; write them there"
-            )
+            assert own or not inherited, f"{item.nodeid}: write the marks {inherited} into its file"
             for marker in markers:
                 item.add_marker(marker)
 

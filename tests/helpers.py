@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -44,17 +45,28 @@ def examples(count, **others):
 
 def variables(tmp_path, toy=False, **extra):
     """The environment of a command: logs and generated data below tmp_path."""
-    values = {**os.environ, "SUITE_LOG_DIR": str(tmp_path / "logs"), "COLUMNS": "200", **extra}
+    values = {**os.environ, "SUITE_LOG_DIR": str(tmp_path / "logs"), "COLUMNS": "200"}
     if toy:
         values["SUITE_DATA_DIR"] = str(tmp_path / "data")
         values["PYTHONPATH"] = os.pathsep.join([str(TOY), str(PROJECT)])  # this checkout, wherever .venv was made
-    return values
+    return {**values, **extra}
 
 
 def ended(done, exits):
     """A command that ended, with this exit code if one is given; else the test fails with all that it said."""
     assert exits in (None, done.returncode), f"{done.returncode}, not {exits}\n{done.stdout}{done.stderr}"
     return done
+
+
+def refusal(done):
+    """The one line of a command that was refused, with exit code 2."""
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stdout + done.stderr
+    return done.stderr
+
+
+def one_line(said):
+    """A pattern for `pytest.raises`: one line, in which these words stand."""
+    return rf"\A[^\n]*{re.escape(said)}[^\n]*\Z"
 
 
 def run_suite(tmp_path, *arguments, toy=False, timeout=300, exits=None, **extra):

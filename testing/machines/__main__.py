@@ -21,7 +21,11 @@ def main() -> int:
         groups = [group for group, wanted in ((needs.SSH, arguments.ssh), (needs.SLURM, arguments.slurm)) if wanted]
         if reason := needs.missing(*groups):
             sys.exit(reason)
-        return _up(arguments)
+        arguments.folder.mkdir(parents=True, exist_ok=True)
+        made = Machines.make(arguments.folder, arguments.count, arguments.rate)
+        serve(made, ssh=arguments.ssh, slurm=arguments.slurm)
+        print(*(f"{machine.name} {machine.address}" for machine in made.all), sep="\n")
+        return 0
     machines = Machines.load(arguments.folder)
     if arguments.word == "run":
         command = machines[arguments.machine].command(arguments.command, Path.cwd(), arguments.user)
@@ -35,14 +39,6 @@ def main() -> int:
                     print(name, process.pid, " ".join(process.cmdline())[:150])
     else:
         getattr(machines, arguments.word)(machines[arguments.machine])
-    return 0
-
-
-def _up(arguments: argparse.Namespace) -> int:
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    machines = Machines.make(arguments.folder, arguments.count, arguments.rate)
-    serve(machines, ssh=arguments.ssh, slurm=arguments.slurm)
-    print(*(f"{machine.name} {machine.address}" for machine in machines.all), sep="\n")
     return 0
 
 

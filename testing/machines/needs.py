@@ -14,8 +14,7 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where daemons lie, which a plain user's PATH leaves out."""
 NAMESPACES = {
     **dict.fromkeys(("unshare", "nsenter", "setpriv", "taskset"), "util-linux"),
-    "ip": "iproute2",
-    "tc": "iproute2",
+    **dict.fromkeys(("ip", "tc"), "iproute2"),
 }
 SSH = {"sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh-client"}
 SLURM = {"slurmctld": "slurmctld", "slurmd": "slurmd", "srun": "slurm-client"}
@@ -54,9 +53,8 @@ def missing(*groups: dict[str, str]) -> str:
 @functools.cache
 def _refused() -> str:
     """What the kernel says against namespaces; empty: nothing."""
-    done = subprocess.run(
-        [*unshare_command(), "true"], capture_output=True, text=True, check=False, env={"PATH": SYSTEM_PATH}
-    )
+    own = {"PATH": SYSTEM_PATH}
+    done = subprocess.run([*unshare_command(), "true"], capture_output=True, text=True, check=False, env=own)
     who = "root" if os.geteuid() == 0 else "a plain user (user namespaces)"
     return f"{who} may make no namespaces here: {done.stderr.strip()}" if done.returncode else ""
 

@@ -60,9 +60,8 @@ def start(machines: Machines, cpus: int = 8) -> Path:
     for name in ("state", "spool", "log"):
         (folder / name).mkdir(parents=True)
     nodes = [NODE.format(name=node.name, address=node.address, cpus=cpus) for node in machines.nodes]
-    (folder / "slurm.conf").write_text(
-        "".join([CONFIG.format(folder=folder, spool=SPOOL, hub=machines.hub.address), *nodes])
-    )
+    config = CONFIG.format(folder=folder, spool=SPOOL, hub=machines.hub.address)
+    (folder / "slurm.conf").write_text("".join([config, *nodes]))
     for machine in machines.all:
         machine.bind(folder, "/etc/slurm")
     machines.hub.run([needs.program("slurmctld"), "-c"])

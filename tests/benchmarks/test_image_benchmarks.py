@@ -1,6 +1,7 @@
 """What benchmarks say of rates that processes printed, what they make up, and that what they type can be run."""
 
 import importlib
+import itertools
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,8 +35,7 @@ def test_shares_are_medians_of_ratios_within_a_round(image_step):
     ours = [{"images_per_second": rate} for rate in (10.0, 5.0, 12.0)]
     found = image_step.summary({"suite": ours, "bare": rounds([10, 10, 10]), "stock": rounds([10, 5, 10], 4.0)})
     assert found["suite_to_bare"] == 1.0  # of 1.0, 0.5, 1.2
-    assert found["suite_to_stock"] == 1.0
-    assert found["suite_to_stock_per_operation"] == 2.0
+    assert (found["suite_to_stock"], found["suite_to_stock_per_operation"]) == (1.0, 2.0)
     assert "suite_to_bare_per_operation" not in found
     assert found["images_per_second"] == {"suite": 10.0, "bare": 10, "stock": 10}
     assert found["gigaflops_per_image"] == {"suite": 8.0, "bare": 8.0, "stock": 4.0}
@@ -64,9 +64,8 @@ def test_every_model_has_its_script(image_step):
 def test_networks_of_the_zoo_are_held_against_stock_ones_that_there_are(image_step):
     of_zoo = [name for name in image_step.BATCHES if name.startswith("zoo:")]
     assert set(of_zoo) <= set(image_step.IMAGE_SIZES)
-    found = {
-        (name, framework): list(image_step.models(name, framework)) for name in of_zoo for framework in image_step.STOCK
-    }
+    pairs = itertools.product(of_zoo, image_step.STOCK)
+    found = {(name, framework): list(image_step.models(name, framework)) for name, framework in pairs}
     assert all(names[:2] == ["suite", "stock"] for names in found.values())
     assert [pair for pair, names in found.items() if len(names) > 2] == [("zoo:resnet50", "mxnet")]  # two versions
     said = image_step.models("zoo:resnet50", "tensorflow")["stock"]
@@ -76,10 +75,8 @@ def test_networks_of_the_zoo_are_held_against_stock_ones_that_there_are(image_st
 @pytest.mark.parametrize(("pipeline", "met"), [(100.0, False), (5.0, None)])
 def test_a_share_is_judged_only_where_the_pipeline_is_faster(pipeline, met):
     synthetic = [{"images_per_second": rate} for rate in (10.0, 20.0, 10.0)]
-    fed = [
-        {"images_per_second": rate, "pipeline_images_per_second": pipeline, "data_wait_share": 0.1}
-        for rate in (9.0, 19.0, 9.4)
-    ]
+    of_pipeline = {"pipeline_images_per_second": pipeline, "data_wait_share": 0.1}
+    fed = [{"images_per_second": rate, **of_pipeline} for rate in (9.0, 19.0, 9.4)]
     found = module("image_feeding").summary(synthetic, fed)
     assert found["share"] == 0.94
     assert found["met"] is met
@@ -107,6 +104,9 @@ def test_every_plain_loop_that_a_step_is_held_against_has_its_script():
         assert (BENCHMARKS / "bare" / f"{name}.py").exists(), name
 
 
+CIFAR = SimpleNamespace(dataset="cifar-demo", cores=1, epochs=1)
+
+
 class Typed(Exception):
     """What a benchmark types, instead of a run."""
 
@@ -117,12 +117,7 @@ class Typed(Exception):
         ("overhead", lambda overhead, folder: overhead.suite_run("pytorch", "synthetic", 1, folder)),
         ("ncf_roofline", lambda roofline, folder: roofline.measure(["pytorch"], 1, 1, folder)),
         ("allreduce", lambda allreduce, folder: allreduce.suite_seconds(1 << 20, folder)),
-        (
-            "little_cnn",
-            lambda cnn, folder: cnn.measure(
-                SimpleNamespace(dataset="cifar-demo", cores=1, epochs=1), "pytorch", folder
-            ),
-        ),
+        ("little_cnn", lambda cnn, folder: cnn.measure(CIFAR, "pytorch", folder)),
     ],
 )
 def test_what_a_benchmark_types_can_be_planned(tmp_path, monkeypatch, name, measure):

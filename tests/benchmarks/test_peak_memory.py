@@ -45,9 +45,7 @@ def test_a_smaller_change_after_a_larger_one_has_its_own_peak(monkeypatch):
 
     def workload(settings, facts):
         data = SimpleNamespace(train=lambda *_: iter(range(why.AHEAD + why.STEPS)), close=lambda: None)
-        return SimpleNamespace(
-            size_bytes=settings.size_bytes, initial_weights=lambda seed: (), open_data=lambda *_: data
-        )
+        return SimpleNamespace(size_bytes=settings.size_bytes, initial_weights=lambda _: (), open_data=lambda *_: data)
 
     why.load_workload, why.load_trainer = (lambda name: workload), (lambda name, framework: trainer)
     why.place_from_environment = lambda run: None

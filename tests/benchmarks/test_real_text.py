@@ -13,7 +13,6 @@ with pytest.MonkeyPatch.context() as patch:
 
 
 def catalogue(messages, order="<"):
-    """A .mo file as bytes."""
     texts = [[part.encode() for part in pair] for pair in messages]
     tables, data = [[], []], b""
     first = 28 + 16 * len(texts)
@@ -27,23 +26,17 @@ def catalogue(messages, order="<"):
 
 @pytest.mark.parametrize("order", "<>")
 def test_messages_are_read_in_both_byte_orders(order):
-    found = [
-        ("", "Language: de"),
-        ("menu\4Open the file", "Die Datei öffnen"),
-        ("One file\0Many files", "Eine Datei\0Viele Dateien"),
-    ]
-    assert list(real_text.messages(catalogue(found, order))) == [
-        ("", "Language: de"), ("Open the file", "Die Datei öffnen"), ("One file", "Eine Datei")
-    ]  # fmt: skip
+    first, opens = ("", "Language: de"), "Die Datei öffnen"
+    found = [first, ("menu\4Open the file", opens), ("One file\0Many files", "Eine Datei\0Viele Dateien")]
+    read = list(real_text.messages(catalogue(found, order)))
+    assert read == [first, ("Open the file", opens), ("One file", "Eine Datei")]
 
 
 def test_messages_are_cut_into_sentences_where_both_sides_have_as_many():
     found = list(real_text.sentences("Stop.  Go _on!", "Halt.\n„&Weiter“!"))
     assert found == [("Stop. Go on!", 'Halt. "Weiter"!')], "a quotation mark begins no sentence"
-    assert list(real_text.sentences("Stop.  Go _on!", "Halt.\nGeh &weiter!")) == [
-        ("Stop.", "Halt."),
-        ("Go on!", "Geh weiter!"),
-    ]
+    found = list(real_text.sentences("Stop.  Go _on!", "Halt.\nGeh &weiter!"))
+    assert found == [("Stop.", "Halt."), ("Go on!", "Geh weiter!")]
     assert list(real_text.sentences("One. Two.", "Eins und zwei.")) == [("One. Two.", "Eins und zwei.")]
 
 

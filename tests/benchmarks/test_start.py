@@ -12,9 +12,7 @@ from suite.environments.environment import resolve
 from tests.helpers import PROJECT
 
 SCRIPTS = [*(PROJECT / "benchmarks").glob("*.py"), *(PROJECT / "benchmarks" / "gpu").glob("*.py")]
-COMMAND = re.compile(
-    r"^\s*python (?:-m (?P<module>benchmarks\.[\w.]+)|(?:benchmarks/)?(?P<script>\w+\.py))", re.MULTILINE
-)
+COMMAND = re.compile(r"^\s*python (?:-m (?P<module>benchmarks\.[\w.]+)|(?:benchmarks/)?(?P<script>\w+\.py))", re.M)
 NEED_PYTORCH = {"benchmarks.gpu.right", "benchmarks.gpu.why"}
 STARTS = """
 import contextlib, io, json, runpy, sys
@@ -63,9 +61,7 @@ def started(commands, python, folder):
 
 def test_each_script_says_how_it_is_started():
     """But for the plain loops in benchmarks/bare, which import nothing of the suite and take what their callers give."""
-    ran = {
-        path.relative_to(PROJECT) for path in SCRIPTS if '__name__ == "__main__"' in path.read_text(encoding="utf-8")
-    }
+    ran = {path.relative_to(PROJECT) for path in SCRIPTS if '__name__ == "__main__"' in path.read_text("utf-8")}
     names = {path: ".".join(path.with_suffix("").parts).removesuffix(".__main__") for path in ran}
     assert len(ran) > 25
     assert [path for path, name in names.items() if not {str(path), name} & commands()] == []

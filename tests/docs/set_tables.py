@@ -20,11 +20,8 @@ MARKED = re.compile(r"<!-- sets: (\w+) ([\w ]+) -->\n.*?<!-- sets: end -->", re.
 def table(workload: str, keys: list[str]) -> str:
     """The sets of a workload, a row each."""
     sets = registry.load_workload(workload).named_sets()
-    cells = [
-        ["set", *(f"`{key}`" for key in keys)],
-        *([name, *(cell(found, key) for key in keys)] for name, found in sets.items()),
-    ]
-    first, *rows = (f"| {' | '.join(row)} |" for row in cells)
+    cells = [[name, *(cell(found, key) for key in keys)] for name, found in sets.items()]
+    first, *rows = (f"| {' | '.join(row)} |" for row in [["set", *(f"`{key}`" for key in keys)], *cells])
     return "\n".join([first, "|---|" + "---:|" * len(keys), *rows, "", LEGEND])
 
 

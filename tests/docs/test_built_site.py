@@ -51,9 +51,8 @@ def texts(site, *patterns):
 
 
 def test_no_page_and_no_figure_asks_for_anything_from_elsewhere(site):
-    asked = {
-        (name, address) for name, text in texts(site, "*.html", "*.svg").items() for address in Addresses(text).found
-    }
+    found = {name: Addresses(text).found for name, text in texts(site, "*.html", "*.svg").items()}
+    asked = {(name, address) for name, addresses in found.items() for address in addresses}
     assert ("index.html", "figures/six_demos.svg") in asked
     assert {(name, address) for name, address in asked if urlsplit(address).netloc} == set()
 

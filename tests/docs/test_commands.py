@@ -42,9 +42,7 @@ def test_pages_are_found_and_have_commands():
 
 
 def test_the_readme_begins_with_the_job_its_tests_and_a_run_with_its_demo():
-    first = [
-        " ".join(command.words).removeprefix(".venv/bin/python ") for command in commands_of(PROJECT / "README.md")
-    ]
+    first = [" ".join(one.words).removeprefix(".venv/bin/python ") for one in commands_of(PROJECT / "README.md")]
     run = "run_suite.py workload=ssd"
     assert first[:4] == ["make demo", "make test", f"{run} gpus=8", f"{run} profile=demo gpus=2"]
     assert first[4].startswith(".venv/bin/suite scaling ")
@@ -111,9 +109,8 @@ def test_every_subcommand_is_shown_somewhere():
 def test_comments_and_joined_lines(tmp_path, monkeypatch):
     monkeypatch.setattr("tests.docs.commands.PROJECT", tmp_path)
     page = tmp_path / "page.md"
-    page.write_text(
-        "x\n\n```sh\n# note\n.venv/bin/suite report logs/ \\\n  --html a.html  # needs data: b\npython benchmarks/x.py\n```\n"
-    )
+    typed = ("# note", ".venv/bin/suite report logs/ \\", "  --html a.html  # needs data: b", "python benchmarks/x.py")
+    page.write_text("\n".join(["x\n\n```sh", *typed, "```\n"]))
     assert list(commands_of(page)) == [
         Command("page.md", 6, (".venv/bin/suite", "report", "logs/", "--html", "a.html"), "needs data: b"),
         Command("page.md", 7, ("python", "benchmarks/x.py"), ""),

@@ -30,8 +30,5 @@ def test_a_link_that_leads_nowhere_fails_the_build(tmp_path):
     (tmp_path / "docs" / "index.md").write_text("[gone](nowhere.md)")
     settings = yaml.safe_load((PROJECT / "mkdocs.yml").read_text(encoding="utf-8"))
     (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump({**settings, "nav": ["index.md"], "plugins": []}))
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build"], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 1
-    assert "nowhere.md" in done.stderr
+    done = subprocess.run([sys.executable, "-m", "mkdocs", "build"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, "nowhere.md" in done.stderr) == (1, True)

@@ -13,7 +13,6 @@ HERE = [None, *(pytest.param(name, marks=pytest.mark.framework) for name in ("py
 
 
 def computed(framework, function):
-    """What a function below tests/golden gives in an environment."""
     if framework is None:
         module, _, name = function.rpartition(".")
         return getattr(importlib.import_module(f"tests.golden.{module}"), name)()

@@ -27,9 +27,8 @@ def generated() -> dict[str, str]:
     found = {}
     for split in corpus.SIZES:
         pairs = list(itertools.islice(corpus.candidates(split), SENTENCES))
-        found[f"sentences of {split}"] = of_text(
-            corpus.plain(side) for pair in pairs for side in (pair.source, pair.target)
-        )
+        sides = (side for pair in pairs for side in (pair.source, pair.target))
+        found[f"sentences of {split}"] = of_text(map(corpus.plain, sides))
     return found
 
 

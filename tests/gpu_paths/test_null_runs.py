@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.helpers import only
+from tests.helpers import events, only
 
 SIX = {"ncf": "ml-demo", "resnet50": "imagenet-demo", "ssd": "coco-demo", "maskrcnn": "coco-demo",
        "gnmt": "translation-demo", "transformer": "translation-demo"}  # fmt: skip
@@ -18,21 +18,17 @@ def words(workload, devices, *more):
 
 
 def collectives(folder):
-    """Rank to the lines that its calls of NCCL left."""
     return {path.suffix: path.read_text().splitlines() for path in folder.glob("nccl.*")}
 
 
-TRAINED_ALIKE = {"resnet50", "maskrcnn", "gnmt", "transformer"}
+ALIKE = {"resnet50", "maskrcnn", "gnmt", "transformer"}
 """Workloads whose gradients are summed by SSD's code; NCF has its own."""
 
 
-@pytest.mark.parametrize(
-    "workload", [pytest.param(one, marks=pytest.mark.full if one in TRAINED_ALIKE else ()) for one in SIX]
-)
+@pytest.mark.parametrize("workload", [pytest.param(one, marks=[pytest.mark.full] * (one in ALIKE)) for one in SIX])
 def test_two_devices_train_and_call_the_same_collectives(null, demo_data, workload):
     demo_data(SIX[workload])
-    done = null.run(*words(workload, 2), cards=("h100", "h100"), NULL_NCCL=str(null.folder / "nccl"))
-    assert done.returncode == 0, done.stdout + done.stderr
+    null.run(*words(workload, 2), cards=("h100", "h100"), NULL_NCCL=str(null.folder / "nccl"), exits=0)
     first, second = collectives(null.folder).values()
     assert first == second
     assert any(line.startswith("all-reduce") for line in first)
@@ -49,13 +45,10 @@ def one_lost(null):
 def test_numbers_are_labelled_and_go_nowhere(null, demo_data, one_lost):
     """Log, console, report, telemetry; neither compared nor packaged. A card that is left out and has vanished ends no run."""
     demo_data("ml-demo")
-    done = null.run(*words("ncf", 1), **one_lost, CUDA_VISIBLE_DEVICES="0")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = null.run(*words("ncf", 1), **one_lost, CUDA_VISIBLE_DEVICES="0", exits=0)
     assert "null device" in done.stdout
     (log,) = null.folder.glob("logs/**/result_0.txt")
-    settings = next(
-        json.loads(line.partition(" ")[2])["value"] for line in log.read_text().splitlines() if "suite_run" in line
-    )
+    settings = next(value for key, value, _ in events(log) if key == "suite_run")
     assert settings["labels"] == ["demo", "null device"]
     assert (settings["device_name"], settings["precision"]) == ("NVIDIA H100 80GB HBM3 (null device)", "bf16")
     header, *samples = map(json.loads, (log.parent / "telemetry.jsonl").read_text().splitlines())
@@ -64,12 +57,8 @@ def test_numbers_are_labelled_and_go_nowhere(null, demo_data, one_lost):
     topology = json.loads((log.parent / "topology.json").read_text())
     assert only(topology["gpus"])["capability"] == "9.0"
     assert "null device" in null.suite("report", "logs").stdout
-    compared = null.suite("compare", "logs")
-    assert compared.returncode == 2
-    assert "runs of the null device, which computes nothing" in compared.stderr
-    packaged = null.suite("package", "logs", "out", "--submitter", "x", "--system", "y")
-    assert packaged.returncode == 2
-    assert "computes nothing" in packaged.stderr
+    for typed in (["compare", "logs"], ["package", "logs", "out", "--submitter", "x", "--system", "y"]):
+        assert "computes nothing" in null.suite(*typed, exits=2).stderr
 
 
 def test_too_little_memory_is_filed_as_oom(null, demo_data):

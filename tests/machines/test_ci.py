@@ -22,12 +22,9 @@ APT_FAILS = 'echo "E: Unable to locate package slurm-client" >&2; exit 100'
     ids=["installed", "refused", "no root", "nothing missing"],
 )
 def test_packages_and_then_the_tests(tmp_path, user, missing, apt, said):
-    programs = {
-        "apt-get": apt,
-        "python3": f"printf '%s\\n' {missing.replace(chr(10), ' ')}" if missing else ":",
-        "id": f"echo {user}",
-    }
-    for name, script in {**programs, "make": 'echo "make $*"'}.items():
+    listed = f"printf '%s\\n' {missing.replace(chr(10), ' ')}" if missing else ":"
+    programs = {"apt-get": apt, "python3": listed, "id": f"echo {user}", "make": 'echo "make $*"'}
+    for name, script in programs.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
     variables = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin", "ASKED": str(tmp_path / "asked")}

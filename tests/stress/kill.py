@@ -38,9 +38,8 @@ EVALUATING = '"phase": "evaluate"'
 def start(sweep, scratch, output, *arguments, **extra):
     """A sweep into `output`, with extra variables."""
     command = [sys.executable, str(PROJECT / "run_suite.py"), *sweep, f"output={output}", *arguments]
-    return subprocess.Popen(
-        command, env=variables(scratch, toy=True, **extra), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+    own = variables(scratch, toy=True, **extra)
+    return subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def workers(output):

@@ -45,7 +45,6 @@ PIECES = [
 
 
 def changed(words, rng):
-    """One to three changes of words, or within one."""
     words = list(words)
     for _ in range(rng.randint(1, 3)):
         at, piece = rng.randrange(len(words)), rng.choice(PIECES)

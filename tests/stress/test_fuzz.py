@@ -24,14 +24,11 @@ LONGEST_SECONDS = 10
 NUMBERS = b'1e400 -1 0 NaN -Infinity 99999999999999999999 1e-320 true null "7" [[]]'.split()
 TEXTS = [
     *b'\0 \xff\xfe \r " } <script>alert(1)</script> ::'.split(b" "),
-    "\u202e\u2028".encode(),
-    b"{" * 500,
-    b"a" * 100_000,
+    *("\u202e\u2028".encode(), b"{" * 500, b"a" * 100_000),
 ]
 
 
 def damaged(data, rng):
-    """The bytes with one to four damages."""
     data = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         first = rng.randrange(len(data) + 1)

@@ -11,27 +11,20 @@ def make(broken=(), running=(), used=1 << 20, driver=13000, capability=(9, 0), s
     """The module, to be put into `sys.modules["pynvml"]`."""
     module = types.ModuleType("pynvml")
     memory = types.SimpleNamespace(total=80 << 30, used=used, free=(80 << 30) - used)
-    answers = {
-        "nvmlInit": lambda: None,
-        "nvmlShutdown": lambda: None,
-        "nvmlDeviceGetCount": lambda: 2,
+    told = {
+        **{"Count": 2, "Name": "Fake GPU", "CudaComputeCapability": capability, "MigMode": (parts, parts)},
+        **{"MemoryInfo": memory, "PowerUsage": 312_500, "EnforcedPowerLimit": 700_000, "ClockInfo": 1980},
+        **{"Temperature": 45, "CurrentClocksThrottleReasons": slow, "TopologyCommonAncestor": 50, "P2PStatus": 0},
+    }
+    answers = {f"nvmlDeviceGet{name}": lambda *_, value=value: value for name, value in told.items()}
+    answers |= {
+        **dict.fromkeys(("nvmlInit", "nvmlShutdown"), lambda: None),
         "nvmlDeviceGetHandleByIndex": lambda index: index,
-        "nvmlDeviceGetName": lambda device: "Fake GPU",
         "nvmlDeviceGetUUID": lambda device: f"GPU-{device}",
         "nvmlDeviceGetPciInfo": lambda device: types.SimpleNamespace(busId=f"00000000:3{device}:00.0"),
-        "nvmlDeviceGetCudaComputeCapability": lambda device: capability,
-        "nvmlDeviceGetMigMode": lambda device: (parts, parts),
-        "nvmlDeviceGetMemoryInfo": lambda device: memory,
         "nvmlDeviceGetUtilizationRates": lambda device: types.SimpleNamespace(gpu=90 + device, memory=5),
-        "nvmlDeviceGetPowerUsage": lambda device: 312_500,
-        "nvmlDeviceGetEnforcedPowerLimit": lambda device: 700_000,
-        "nvmlDeviceGetClockInfo": lambda device, kind: 1980,
         "nvmlDeviceGetMaxClockInfo": lambda device, kind: {1: 1980, 2: 2619}[kind],
-        "nvmlDeviceGetTemperature": lambda device, kind: 45,
-        "nvmlDeviceGetCurrentClocksThrottleReasons": lambda device: slow,
         "nvmlDeviceGetNvLinkState": lambda device, link: _link(link),
-        "nvmlDeviceGetTopologyCommonAncestor": lambda a, b: 50,
-        "nvmlDeviceGetP2PStatus": lambda a, b, kind: 0,
         "nvmlDeviceGetComputeRunningProcesses": lambda device: [types.SimpleNamespace(pid=pid) for pid in running],
         "nvmlSystemGetDriverVersion": lambda: "580.65",
         "nvmlSystemGetCudaDriverVersion": lambda: driver,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testing.fake_logs import write_run
-from tests.helpers import PROJECT, TOY_RUN, only, status, suite_here, variables
+from tests.helpers import PROJECT, TOY_RUN, only, refusal, status, suite_here, variables
 
 SCRIPT = Path(sys.executable).parent / "suite"
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -15,10 +15,9 @@ ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 def test_text_of_a_log_in_an_error_stays_one_printable_line(tmp_path):
     write_run(tmp_path / "logs", "a", workload="\x1b[2Jevil\nINJECTED")
-    done = suite_here(tmp_path, "scaling", "logs", "--devices", "4", exits=2)
-    assert "evil injected in pytorch on laptop" in done.stderr
-    assert "\x1b" not in done.stderr
-    assert done.stderr.count("\n") == 1
+    line = refusal(suite_here(tmp_path, "scaling", "logs", "--devices", "4"))
+    assert "evil injected in pytorch on laptop" in line
+    assert "\x1b" not in line
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("reprot", "report"), ("Check", "check"), ("tabels", "tables")])

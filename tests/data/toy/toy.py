@@ -26,17 +26,9 @@ from workloads.api import (
 )
 from workloads.common.data.prefetch import Prefetch
 
-PLAIN = Framework(
-    "plain",
-    {"cpu": "current", "cuda": "current"},
-    ("numpy",),
-    lambda devices, device: 1,
-    single_process,
-    equal_shares=True,
-)
-HERE = Launcher(
-    "here", machines=lambda launch, variables: launch["hosts"], words=lambda name, launch, words: list(words)
-)
+HERE_ALONE = {"cpu": "current", "cuda": "current"}
+PLAIN = Framework("plain", HERE_ALONE, ("numpy",), lambda devices, device: 1, single_process, equal_shares=True)
+HERE = Launcher("here", machines=lambda launch, _: launch["hosts"], words=lambda name, launch, words: list(words))
 """Starts the agent of any machine on this one."""
 SAMPLES = 1000
 ENDINGS = {
@@ -187,13 +179,10 @@ class ToyTrainer(Trainer):
         loss, step = 0.0, first_step
         for step, batches in enumerate(steps, first_step):
             self.misbehave(step)
-            gradient = sum(
-                (2 * (self.slope * b.arrays["x"] - 3 * b.arrays["x"]) * b.arrays["x"]).sum() for b in batches
-            )
-            self.slope -= self.workload.learning_rate(step) * gradient / batches[0].weight_global
-            loss = float(
-                sum(((self.slope - 3) ** 2 * b.arrays["x"] ** 2).sum() for b in batches) / batches[0].weight_global
-            )
+            of_x, weight = [batch.arrays["x"] for batch in batches], batches[0].weight_global
+            gradient = sum((2 * (self.slope * x - 3 * x) * x).sum() for x in of_x)
+            self.slope -= self.workload.learning_rate(step) * gradient / weight
+            loss = float(sum(((self.slope - 3) ** 2 * x**2).sum() for x in of_x) / weight)
         return TrainStats(step - first_step + 1, loss)
 
     def forward(self, steps):

@@ -25,14 +25,12 @@ def driver(monkeypatch, tmp_path):
     return say
 
 
-@pytest.mark.parametrize(
-    ("typed", "names"), [("1,0", ["NVIDIA Other", "NVIDIA Test"]), ("GPU-bb", ["NVIDIA Other"]), ("GPU-c", [])]
-)
+@pytest.mark.parametrize(("typed", "names"), [("1,0", ["Other", "Test"]), ("GPU-bb", ["Other"]), ("GPU-c", [])])
 def test_devices_are_chosen_by_number_or_uuid(monkeypatch, driver, typed, names):
     driver(FIRST, SECOND)
     assert facts.gpus()[1] == {"name": "NVIDIA Other", "memory_bytes": 40 << 30, "capability": "8.0"}
     monkeypatch.setenv(VARIABLE, typed)
-    assert [gpu["name"] for gpu in facts.gpus()] == names
+    assert [gpu["name"] for gpu in facts.gpus()] == [f"NVIDIA {name}" for name in names]
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,8 @@ import re
 
 from tests.helpers import PROJECT
 
-DELETES = re.compile(
-    r"shutil\.(rmtree|move)|\.(unlink|rmdir)\(|\.rename\((?!columns)|os\.(replace|rename|remove|f?truncate)|\.truncate\("
-    r"|unfinished\.replace"
-)
+OF_OS = r"os\.(replace|rename|remove|f?truncate)|\.truncate\("
+DELETES = re.compile(rf"shutil\.(rmtree|move)|\.(unlink|rmdir)\(|\.rename\((?!columns)|{OF_OS}|unfinished\.replace")
 
 
 def test_every_module_that_deletes_is_in_the_table():

@@ -1,12 +1,12 @@
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 
 from suite.common import output_lock
 from suite.common.output_lock import LOCK_FILE, holder_was_killed, output_locked
+from tests.helpers import python
 
 HOLD = """import sys, pathlib, time
 from suite.common.output_lock import output_locked
@@ -18,11 +18,9 @@ with output_locked(pathlib.Path(sys.argv[1])):
 
 @pytest.fixture
 def holder(tmp_path):
-    command = [sys.executable, "-c", HOLD, str(tmp_path / "held")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with python(HOLD, tmp_path / "held", stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"
         yield process
-        process.kill()
 
 
 def test_one_holder_at_a_time_and_none_afterwards(tmp_path):
@@ -58,9 +56,7 @@ def test_of_a_copied_folder_nobody_can_tell(holder, tmp_path):
     assert not holder_was_killed(copy)
 
 
-@pytest.mark.parametrize(
-    "make", [lambda path: path.write_text("mine\n"), os.mkfifo, lambda path: path.symlink_to("mine")]
-)
+@pytest.mark.parametrize("make", [lambda one: one.write_text("mine\n"), os.mkfifo, lambda one: one.symlink_to("mine")])
 def test_what_is_no_lock_is_not_overwritten(tmp_path, make):
     (tmp_path / "mine").write_text("mine\n")
     make(tmp_path / LOCK_FILE)

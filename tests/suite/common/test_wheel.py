@@ -41,7 +41,6 @@ def installed(tmp_path_factory):
 
 @pytest.fixture
 def call(installed, tmp_path):
-    """Calls the installed `suite` in an empty folder."""
     folder, _, variables = installed
 
     def called(*arguments, **extra):

@@ -109,21 +109,20 @@ def test_an_older_log_is_judged_by_its_run_json_or_not_called_closed(tmp_path, b
 
 @pytest.mark.parametrize(
     ("filed", "complained"),
-    [("success", set()), ("failed", {"run_stop"}), ("rank_died", {"run_stop"}), (None, set())],
+    [
+        *((one, set()) for one in ("success", "running", None)),
+        *((one, {"run_stop"}) for one in ("failed", "rank_died")),
+    ],
 )
-def test_the_controllers_own_verdict_counts(tmp_path, filed, complained):
+def test_the_controllers_own_verdict_counts(tmp_path, monkeypatch, filed, complained):
+    """A run that ended before its controller was killed has one end."""
+    monkeypatch.setattr("suite.results.logs.collect.holder_was_killed", lambda output: True)
     path = our_run(tmp_path / "job", 0)
     path.with_name("status.json").unlink()
     if filed is not None:
         path.with_name("status.json").write_text(json.dumps({"status": filed, "reason": "why"}))
-    assert found(path) == complained
-
-
-def test_a_run_that_ended_before_its_controller_was_killed_has_one_end(tmp_path, monkeypatch):
-    path = our_run(tmp_path / "job", 0)
-    path.with_name("status.json").write_text('{"status": "running"}')
-    monkeypatch.setattr("suite.results.logs.collect.holder_was_killed", lambda output: True)
-    assert found(path) == set()
+    assert found(path) == ({"run_stop"} if filed in ("failed", "rank_died") else set())
+    assert check_file(path).judged
 
 
 JSON = json_values(8)

@@ -10,10 +10,9 @@ from suite.control.controller import main
 from tests.helpers import PROJECT
 
 
-@pytest.mark.parametrize(
-    "words", [["--help"], ["-h", "workload=ncf"], ["workload=ssd", "--help", "profile=demo", "framework=mxnet"]]
-)
+@pytest.mark.parametrize("words", ["--help", "-h workload=ncf", "workload=ssd --help profile=demo framework=mxnet"])
 def test_help_is_that_of_the_controller(words, capsys):
+    words = words.split()
     assert main(words) == 0
     assert answer(words) + "\n" == capsys.readouterr().out
 

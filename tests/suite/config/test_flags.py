@@ -17,11 +17,9 @@ from tests.helpers import composed, run_suite_here
 NCF = ("workload=ncf", "profile=demo")
 
 
-@pytest.mark.parametrize(
-    "arguments", [("--cfg", "job", *NCF), (*NCF, "--cfg", "job"), (NCF[0], "-c", "job", NCF[1]), ("--cfg=job", *NCF)]
-)
-def test_flags_may_stand_anywhere(arguments):
-    request = compose(arguments)
+@pytest.mark.parametrize("typed", ["--cfg job {} {}", "{} {} --cfg job", "{} -c job {}", "--cfg=job {} {}"])
+def test_flags_may_stand_anywhere(typed):
+    request = compose(typed.format(*NCF).split())
     assert (request.shown, [job.config for job in request.jobs]) == ("", [composed(*NCF)])
 
 
@@ -30,18 +28,14 @@ def test_cfg_prints_resolved_values_and_runs_nothing(tmp_path):
     printed = yaml.safe_load(run_suite_here(tmp_path, *NCF, "device=cpu", "--cfg", "job").stdout)
     assert not (tmp_path / "logs").exists()
     assert (printed["gpus"], printed["profile"]["name"]) == (1, "demo")
-    of_ncf = yaml.safe_load(
-        "{learning_rate: 0.006, max_epochs: 12, target: 0.635, dataset: ml-demo, hyperparameter_set: demo}"
-    )
-    assert {key: printed["workload"][key] for key in of_ncf} == of_ncf
+    of_ncf = {"learning_rate": 0.006, "max_epochs": 12, "target": 0.635, "dataset": "ml-demo"}
+    assert of_ncf.items() | {("hyperparameter_set", "demo")} <= printed["workload"].items()
     assert (printed["rules"], printed["lr_scaling"]) == ("v0.5", "linear")
 
 
 def test_cfg_prints_a_part():
     shown = yaml.safe_load(settings_text(composed("workload=maskrcnn"), "workload"))
     assert shown["target"] == {"BBOX": 0.377, "SEGM": 0.339}
-    with pytest.raises(ValueError, match=r"--package=nope: allowed: "):
-        settings_text(composed(*NCF), "nope")
 
 
 def test_the_version_is_the_suites(capsys):
@@ -80,7 +74,7 @@ def test_a_sweep_over_workloads_gives_each_its_own_keys_alone():
     assert options == plan(composed("workload=ssd", "profile=demo")).draft.settings.options
 
 
-@pytest.mark.parametrize("typed", [{"gpus": ["2"]}, {"gpus": ["1", "2"]}, {"seed": ["1", "2"]}])
+@pytest.mark.parametrize("typed", [{"gpus": ["2"]}, {"gpus": ["1", "2"]}, {"workload.learning_rate": ["1", "2"]}])
 def test_the_default_of_a_sweep_acts_where_nothing_is_swept_only(typed):
     assert default_gpus(typed, composed(*NCF)) == ([], "")
 
@@ -116,11 +110,8 @@ def test_help_has_the_keys_and_defaults_of_the_chosen_workload_and_the_variables
         assert any(line.startswith(f"  {key}=") for line in lines), key
     (rate,) = (line for line in lines if line.startswith("  workload.learning_rate="))
     assert rate.endswith("Adam's step size [0.006]")
-    assert any("workload.target=" in line and "[hr_at_10 0.635]" in line for line in lines)
-    assert any(line.startswith("  batch=") and "[8192]" in line for line in lines)
-    assert any("pytorch (fp32, bf16, tf32)" in line for line in lines)
-    assert any("SUITE_LOG_DIR" in line and f"[{tmp_path}]" in line for line in lines)
-    for variable in ("SUITE_DATA_DIR", "SUITE_ENV_DIR"):
-        assert any(line.strip().startswith(variable) for line in lines)
+    told = {"workload.target=": "[hr_at_10 0.635]", "batch=": "[8192]", "framework=": "pytorch (fp32, bf16, tf32)"}
+    for start, text in {**told, "SUITE_LOG_DIR": f"[{tmp_path}]", "SUITE_DATA_DIR": "", "SUITE_ENV_DIR": ""}.items():
+        assert any(line.strip().startswith(start) and text in line for line in lines), start
     compose(["--help"])
     assert "workload=NAME --help" in capsys.readouterr().out

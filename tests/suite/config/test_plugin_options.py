@@ -12,7 +12,6 @@ from workloads.api import option_keys
 
 @pytest.fixture
 def options(monkeypatch):
-    """Of a workload from outside."""
     kind = make_dataclass("Options", [("count", int, 1), ("share", float, 0.5), ("slow", bool, False)])
     monkeypatch.setattr("suite.common.registry.load_workload", lambda name: SimpleNamespace(Options=kind))
     return option_keys(kind)

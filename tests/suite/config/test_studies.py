@@ -26,11 +26,6 @@ SPECIFIED = [
 ]  # fmt: skip
 
 
-def composed_by_hand(monkeypatch, described):
-    monkeypatch.setattr(study, "study_names", lambda: ["own"])
-    monkeypatch.setattr(study, "_described", lambda name: described)
-
-
 def values(*typed):
     return [dict(one.cell.values) for one in cells(list(typed))]
 
@@ -68,7 +63,6 @@ def test_a_study_has_a_table_a_figure_and_cells_that_differ(name, size):
 
 @pytest.mark.parametrize("name", SPECIFIED)
 def test_the_last_cell_of_a_study_composes(name):
-    """What it sets is in the composed settings."""
     last = cells([f"study={name}", "study.size=ci"])[-1]
     config = composed(*last.words)
     for word in last.words:
@@ -78,13 +72,10 @@ def test_the_last_cell_of_a_study_composes(name):
 
 
 def test_axes_are_crossed_with_each_other_and_with_the_points(monkeypatch):
-    described = {
-        **SENTENCE,
-        **TABLE,
-        "axes": {"gpus": [1, 2], "seed": [5, 6]},
-        "points": [{"batch": "set"}, {"batch": "global:8"}],
-    }
-    composed_by_hand(monkeypatch, described)
+    points = [{"batch": "set"}, {"batch": "global:8"}]
+    described = {**SENTENCE, **TABLE, "axes": {"gpus": [1, 2], "seed": [5, 6]}, "points": points}
+    monkeypatch.setattr(study, "study_names", lambda: ["own"])
+    monkeypatch.setattr(study, "_described", lambda name: described)
     found = values("study=own")
     assert [(one["batch"], one["seed"], one["gpus"]) for one in found] == [
         ("set", "5", "1"), ("set", "5", "2"), ("set", "6", "1"), ("set", "6", "2"),
@@ -104,16 +95,13 @@ def test_a_list_for_another_key_is_a_further_axis():
     assert found == [{"gpus": "1", "framework": "pytorch"}, {"gpus": "1", "framework": "mxnet"}]
 
 
-def test_points_are_chosen_by_what_they_have():
-    assert len(values("study=dgx1_article")) == 18
+def test_the_18_points_have_the_article_s_own_sets_and_are_chosen_by_what_they_have():
     found = values("study=dgx1_article", "gpus=8", "workload=ncf,ssd")
     assert [(one["workload"], one["gpus"]) for one in found] == [("ssd", "8"), ("ncf", "8")]
-
-
-def test_the_18_points_have_the_article_s_own_sets():
-    for one in values("study=dgx1_article"):
-        sets = registry.load_workload(one["workload"]).named_sets()
-        assert one["workload.hyperparameter_set"] in sets
+    found = values("study=dgx1_article")
+    assert len(found) == 18
+    for one in found:
+        assert one["workload.hyperparameter_set"] in registry.load_workload(one["workload"]).named_sets()
 
 
 def test_the_small_size_is_another_set_of_points():
@@ -155,10 +143,3 @@ def test_cfg_prints_each_job_and_runs_none(tmp_path):
     done = run_suite_here(tmp_path, "study=scaling_weak", "workload=ncf", "gpus=1,2", "--cfg", "job")
     assert [one["gpus"] for one in yaml.safe_load_all(done.stdout)] == [1, 2]
     assert not (tmp_path / "logs").exists()
-
-
-@pytest.mark.parametrize(
-    ("typed", "meant"), [("timing=steps", "timing.each=steps"), ("update=async", "update.kind=async")]
-)
-def test_short_for_the_whole_key(typed, meant):
-    assert overrides.in_full(typed) == meant

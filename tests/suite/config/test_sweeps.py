@@ -28,9 +28,7 @@ HUGE = 10**400
     ],
     ids=range(19),
 )
-@pytest.mark.parametrize(
-    "first", [("-m", *NCF), ("study=batch_size", "study.size=ci"), NCF], ids=["-m", "study", "one"]
-)
+@pytest.mark.parametrize("first", [("-m", *NCF), ("study=batch_size", "study.size=ci"), NCF])
 def test_a_sweep_is_counted_first(words, said, first):
     with pytest.raises(ValueError, match=said) as error:
         compose([*first, *words.split()])
@@ -52,7 +50,7 @@ def test_a_limit_in_a_file_comes_too_late_and_says_so(own):  # noqa: F811
         ("batch=global:1024,per_device:64", "launch=local,ssh", "launch.hosts=[a]", "gpus=1,2", "profile=demo"),
         ("workload=resnet50,ncf", "device=cpu", "gpus=1", "seed=1,2"),
         ("workload.target.BBOX=0.1,0.2", "workload=maskrcnn", "seed=1,2"),
-        ("launch.hosts=['a','b'],['c']", "seed=1,2", "gpus=1"),
+        ("launch.hosts=['a','b'],['c']", "profile=glob(*,exclude=ref*)", "gpus=1"),
         ("system.name='a b','c,d'", "gpus=1", "seed=1,2", "system.submission_platform=${profile.name},x"),
         ("system=lab", "gpus=1", "seed=1,2", "system.price_per_device_hour=1,2.5", "oversubscribe=true,false"),
     ],
@@ -70,7 +68,7 @@ def test_each_job_is_what_it_is_when_hydra_composes_it_alone(own, words):  # noq
 def test_hydra_composes_the_first_of_jobs_that_differ_in_values_alone(monkeypatch):
     made, known = [], composer._made
     monkeypatch.setattr(composer, "_made", lambda *words: made.append(words) or known(*words))
-    assert len(compose(["-m", *NCF, "framework=pytorch,mxnet", "gpus=1", "seed=range(0,100)"]).jobs) == 200
+    assert len(compose(["-m", *NCF, "framework=pytorch,mxnet", "gpus=1", "seed=range(0,20)"]).jobs) == 40
     assert len(made) == 2
 
 

@@ -26,10 +26,8 @@ def test_a_cell_that_cannot_run_is_kept_with_its_reason(tmp_path):
     error = impossible(lacking, cells[1])
     write_study(tmp_path, [("one", cells[0], None), ("two", cells[1], error)])
     written = json.loads((tmp_path / "study-own.json").read_text())
-    assert written["cells"] == [
-        {"job": "one", "values": {"gpus": "1"}},
-        {"job": "two", "values": {"gpus": "2"}, "shown": "–", "reason": "gpus=2: there is one"},
-    ]
+    lacks = {"job": "two", "values": {"gpus": "2"}, "shown": "–", "reason": "gpus=2: there is one"}
+    assert written["cells"] == [{"job": "one", "values": {"gpus": "1"}}, lacks]
 
 
 def test_a_mistake_stays_one_in_a_study_and_every_obstacle_outside():
@@ -57,10 +55,7 @@ def test_a_batch_that_does_not_fit_a_gpu_is_found_beforehand(monkeypatch):
     check_memory(Large, settings(mode="forward"))
     with pytest.raises(TooLarge) as error:
         check_memory(Large, settings())
-    assert str(error.value) == (
-        "batch size 64, 32 on each GPU: its activations take at least 32 GiB, 16.0 GiB of memory of a GPU are available; "
-        "type batch=global:16"
-    )
+    assert str(error.value).endswith(" 32 GiB, 16.0 GiB of memory of a GPU are available; type batch=global:16")
     assert error.value.shown == "OOM"
     monkeypatch.setattr(capacity.devices, "gpus", lambda: [])  # a GPU that is not seen is not judged
     check_memory(Large, settings(batch_size_global=10**9))
@@ -68,9 +63,7 @@ def test_a_batch_that_does_not_fit_a_gpu_is_found_beforehand(monkeypatch):
 
 def test_gpus_of_other_machines_are_looked_at_there(monkeypatch):
     monkeypatch.setattr(capacity.devices, "gpus", lambda: [SimpleNamespace(memory_bytes=1 << 30)])
-    nodes = [
-        AvailableHost(name, "", "", (), {"gpus": [{"memory_bytes": gib << 30}]}) for name, gib in (("a", 80), ("b", 16))
-    ]
+    nodes = [AvailableHost(f"{gib}", "", "", (), {"gpus": [{"memory_bytes": gib << 30}]}) for gib in (80, 16)]
     check_memory(Large, settings(batch_size_global=32, nodes=2), nodes)
     with pytest.raises(TooLarge, match=r"16\.0 GiB of memory of a GPU are available; type batch=global:16$"):
         check_memory(Large, settings(nodes=2), nodes)
@@ -82,10 +75,7 @@ def test_gpus_of_other_machines_are_looked_at_there(monkeypatch):
         (("link=no_p2p",), "link=no_p2p: CPU cores have no links of their own"),
         (("precision=fp16",), "precision (for ncf in pytorch)=fp16: allowed: "),
         (("precision=tf32",), "precision=tf32: GPUs alone have it"),
-        (
-            ("nodes=2", "gpus=2"),
-            "nodes=2: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation",
-        ),
+        (("nodes=2", "gpus=2"), "nodes=2: which machines? type launch.hosts=[a,b]"),
         (("gpus=4096",), "gpus=4096: 4096 CPU device(s)"),
         (("gpus=2", "batch=global:1", "oversubscribe=true"), "batch=global:1: 1 sample(s) per step cannot be shared"),
     ],
@@ -100,10 +90,10 @@ def test_what_a_machine_or_a_framework_cannot_do_is_no_mistake(typed, said):
 WITHOUT_LINKS = {"NCCL_P2P_DISABLE", "MXNET_ENABLE_GPU_P2P"}
 
 
-@pytest.mark.parametrize(
-    ("link", "variables"),
-    [("auto", set()), ("no_p2p", WITHOUT_LINKS), ("network", {*WITHOUT_LINKS, "NCCL_SHM_DISABLE"})],
-)
+LINKS = {"auto": set(), "no_p2p": WITHOUT_LINKS, "network": {*WITHOUT_LINKS, "NCCL_SHM_DISABLE"}}
+
+
+@pytest.mark.parametrize(("link", "variables"), LINKS.items())
 def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link, variables):
     started = []
     command = SimpleNamespace(arguments=(), variables={"OWN": "1"}, name="worker-0", serves=False)
@@ -118,7 +108,7 @@ def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link
     one._start()
     (given,) = started
     assert given["OWN"] == "1"
-    assert {name for name in (*WITHOUT_LINKS, "NCCL_SHM_DISABLE") if name in given} == variables
+    assert LINKS["network"] & given.keys() == variables
 
 
 @pytest.mark.slow

@@ -10,14 +10,9 @@ from suite.worker.runlog import RunLog
 from tests.helpers import events
 
 TOLD = {
-    "seconds": 10.0,
-    "run_seconds": 6.0,
-    "wait_seconds": 2.0,
-    "cpu_seconds": 6.0,
-    "cores": {"0": [9.0, 1.0, 10.0]},
-    "load_average": 1.5,
-    "memory_stall_share": 0.02,
-}
+    "seconds": 10.0, "run_seconds": 6.0, "wait_seconds": 2.0, "cpu_seconds": 6.0, "cores": {"0": [9.0, 1.0, 10.0]},
+    "load_average": 1.5, "memory_stall_share": 0.02,
+}  # fmt: skip
 
 
 def beat(process=0, **told):
@@ -30,24 +25,17 @@ def figures(*beats, hosts=None, rows=(), serving=()):
 
 def test_figures_of_one_process():
     assert figures(beat()) == {
-        "seconds": 10.0,
-        "cpu_share": 0.75,
-        "cores": 1,
-        "others_share": 0.2,  # 9 seconds busy, 6 of them ours and 1 stolen
-        "stolen_share": 0.1,
-        "memory_stall_share": 0.02,
-        "load_average": 1.5,
+        **{"seconds": 10.0, "cpu_share": 0.75, "cores": 1, "memory_stall_share": 0.02, "load_average": 1.5},
+        **{"others_share": 0.2, "stolen_share": 0.1},  # 9 seconds busy, 6 of them ours and 1 stolen
     }
 
 
 def test_processes_add_up_and_cores_that_they_share_count_once():
     alone = figures(beat())
-    shared = figures(
-        beat(cpu_seconds=2.0), beat(1, cpu_seconds=4.0, run_seconds=1.0, wait_seconds=7.0, memory_stall_share=0.5)
-    )
+    other = beat(1, cpu_seconds=4.0, run_seconds=1.0, wait_seconds=7.0, memory_stall_share=0.5)
+    shared = figures(beat(cpu_seconds=2.0), other)
     assert (shared["cores"], shared["others_share"]) == (1, alone["others_share"])
-    assert shared["cpu_share"] == pytest.approx(7 / 16)
-    assert shared["memory_stall_share"] == 0.5
+    assert (shared["cpu_share"], shared["memory_stall_share"]) == (pytest.approx(7 / 16), 0.5)
     assert figures(beat(), beat(1), hosts=["a", "b"])["cores"] == 2
 
 
@@ -58,16 +46,11 @@ def test_the_fewest_threads_of_any_process_count():
 
 def test_servers_are_the_runs_own_where_workers_saw_them():
     both = figures(beat(server_cpu_seconds=1.5), beat(1, server_cpu_seconds=1.0, cpu_seconds=0.0), serving={"here"})
-    assert (both["others_share"], both["server_share"]) == (
-        0.05,
-        0.15,
-    )  # each sees the same servers, the later one more
+    assert (both["others_share"], both["server_share"]) == (0.05, 0.15)  # all see the same servers, the later one more
     assert "servers" not in both
-    elsewhere = figures(
-        beat(server_cpu_seconds=1.0), beat(1, server_cpu_seconds=0.5), hosts=["a", "b"], serving={"a", "b"}
-    )
-    assert elsewhere["server_share"] == 0.075
-    assert elsewhere["others_share"] == (16 - 12 - 1.5) / 20
+    told = beat(server_cpu_seconds=1.0), beat(1, server_cpu_seconds=0.5)
+    elsewhere = figures(*told, hosts=["a", "b"], serving={"a", "b"})
+    assert (elsewhere["server_share"], elsewhere["others_share"]) == (0.075, (16 - 12 - 1.5) / 20)
 
 
 def test_servers_that_nobody_saw_are_among_the_others():
@@ -77,11 +60,8 @@ def test_servers_that_nobody_saw_are_among_the_others():
     assert "servers" not in figures(beat(), beat(1, server_cpu_seconds=1.0), hosts=["a", "b"], serving={"b"})
 
 
-def test_a_process_that_told_nothing_makes_the_rest_worthless():
+def test_a_process_that_told_nothing_makes_the_rest_worthless_and_what_is_not_known_is_left_out():
     assert figures(beat(), None) == figures(beat(), Beat(1, 2)) == {}
-
-
-def test_what_is_not_known_is_left_out():
     told = {"seconds": 10.0, "cpu_seconds": 1.0, "cores": {}}
     assert condition.figures([Beat(0, 1, contention=told)], ["here"], []) == {"seconds": 10.0}
 
@@ -131,11 +111,8 @@ def test_the_line_stands_behind_the_last_one_also_where_that_is_broken_off(tmp_p
     condition.append(path, {"others_share": 0.5})
     *_, last = path.read_text().splitlines()
     record = json.loads(last.partition(":::MLLOG ")[2])
-    assert (record["key"], record["value"]) == (
-        "suite_condition",
-        {"busy": ["others took 50 % of its cores"], "others_share": 0.5},
-    )
-    assert record["metadata"]["file"] == "suite/control/condition.py"
+    assert (record["key"], record["metadata"]["file"]) == ("suite_condition", "suite/control/condition.py")
+    assert record["value"] == {"busy": ["others took 50 % of its cores"], "others_share": 0.5}
 
 
 def test_a_full_disk_costs_the_line_and_leaves_no_part_of_it(tmp_path, monkeypatch):

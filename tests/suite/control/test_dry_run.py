@@ -13,11 +13,11 @@ from tests.workloads.resnet50 import synthetic_images
 from workloads.ncf import workload as ncf
 from workloads.ncf.data import published_facts
 
+NOT_KNOWN = "not known before what is in the way is gone"
 NCF = ("workload=ncf", "profile=demo", "device=cpu", "environment=current")
 
 
 def facts(done):
-    """Topic to text, of the last job."""
     return dict(re.findall(r"^  (\w[\w ]*?)\s{2,}(.*)$", done.stdout, re.MULTILINE))
 
 
@@ -29,8 +29,7 @@ def test_what_would_run_is_said_and_nothing_done(tmp_path, flag):
     assert said["devices"] == "1 CPU device(s) of 1 core(s) on this machine"
     assert said["environment"].startswith("current: ")
     assert said["data"] == "ml-demo is generated when the command starts"
-    assert said["batch"] == "8192 samples in all, precision fp32"
-    assert said["stop"] == "target: hr_at_10 0.635"
+    assert (said["batch"], said["stop"]) == ("8192 samples in all, precision fp32", "target: hr_at_10 0.635")
     assert "learning_rate 0.006 (presumed: " in done.stdout
     assert said["division"].startswith("open: profile demo, not reference; ")
     assert said["run"].startswith(str(tmp_path / "logs"))
@@ -48,9 +47,8 @@ def test_several_jobs_are_a_table_and_all_of_each_on_request_with_the_time_of_an
     assert "4 run(s) would go into" in first
     assert header.startswith("job ")
     assert re.split(" {2,}", header)[1:] == ["runs", "devices", "batch", "stop", "division", "time a run", "in the way"]
-    assert [re.split(" {2,}", row)[:6] for row in rows] == [
-        [f"toy-plain-demo-1dev-seed={seed}", "2", "1 CPU", "64", "target", "open"] for seed in (1, 2)
-    ]
+    told = ["2", "1 CPU", "64", "target", "open"]
+    assert [re.split(" {2,}", row)[:6] for row in rows] == [[f"toy-plain-demo-1dev-seed={n}", *told] for n in (1, 2)]
     assert all(re.search(r"\d+ s$", row) for row in rows)
     assert request.endswith("type dry_run=full")
     done = run_suite_here(tmp_path, *words, f"output={tmp_path / 'out'}", "dry_run=full", toy=True)
@@ -108,13 +106,10 @@ def test_the_doctor_finds_what_planning_finds(tmp_path):
     ("words", "division"),
     [
         (("workload=resnet50", "seed=1"), "open: seed from user, not system"),
-        (("workload=resnet50", "workload.warmup_epochs=42"), "not known before what is in the way is gone"),
-        (("workload=ssd", "backbone.allow_other=true"), "not known before what is in the way is gone"),
-        (("workload=resnet50",), "not known before what is in the way is gone"),
-        (
-            ("workload=resnet50", "device=cpu", "gpus=4096", "batch=per_device:1", "seed=1"),
-            "not known before what is in the way is gone",
-        ),
+        (("workload=resnet50", "workload.warmup_epochs=42"), NOT_KNOWN),
+        (("workload=ssd", "backbone.allow_other=true"), NOT_KNOWN),
+        (("workload=resnet50",), NOT_KNOWN),
+        (("workload=resnet50", "device=cpu", "gpus=4096", "batch=per_device:1", "seed=1"), NOT_KNOWN),
     ],
 )
 def test_nothing_is_closed_of_which_not_all_is_known(tmp_path, words, division):
@@ -124,7 +119,6 @@ def test_nothing_is_closed_of_which_not_all_is_known(tmp_path, words, division):
 
 @pytest.fixture(scope="module")
 def twelve(tmp_path_factory):
-    """A data folder with twelve images prepared as ImageNet."""
     folder = tmp_path_factory.mktemp("twelve")
     registry.load_dataset("imagenet").prepare(synthetic_images.write(folder / "images", 12, 5), folder / "imagenet")
     return folder

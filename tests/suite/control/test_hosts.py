@@ -16,6 +16,7 @@ from suite.launch.tensorflow import TENSORFLOW
 from suite.worker.heartbeat import Beat, beat_path
 from tests.suite.two_hosts import HOSTS, make_run
 
+TORCH = Environment("torch", (), "/python")
 PID_MAXIMUM = 1 << 22
 """Above the kernel's largest process id on 64-bit machines, proc(5)."""
 
@@ -26,19 +27,13 @@ def supervisor(folder, framework, prefix=()):
     return Supervisor(run, framework, Environment("torch", prefix, "/python"), None)
 
 
-def test_machine_facts_lie_under_the_name_of_their_host(tmp_path):
-    watch = supervisor(tmp_path, TENSORFLOW)
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_machine_facts_lie_under_the_name_of_their_host_where_there_are_several(tmp_path, hosts):
+    alone = Supervisor(make_run(folder=str(tmp_path)), TENSORFLOW, TORCH, None)
+    watch, folder = (alone, tmp_path) if hosts == 1 else (supervisor(tmp_path, TENSORFLOW), tmp_path / platform.node())
     telemetry = watch._record_machine(watch.hosts[0])
-    assert telemetry.path == tmp_path / platform.node() / "telemetry.jsonl"
-    assert telemetry.log.parent == tmp_path
-    topology = json.loads((tmp_path / platform.node() / "topology.json").read_text())
-    assert topology["kernel"] == os.uname().release
-
-
-def test_machine_facts_of_a_single_host_lie_in_the_run_folder(tmp_path):
-    watch = Supervisor(make_run(folder=str(tmp_path)), TENSORFLOW, Environment("torch", (), "/python"), None)
-    assert watch._record_machine(watch.hosts[0]).path == tmp_path / "telemetry.jsonl"
-    assert (tmp_path / "topology.json").exists()
+    assert (telemetry.path, telemetry.log.parent) == (folder / "telemetry.jsonl", tmp_path)
+    assert json.loads((folder / "topology.json").read_text())["kernel"] == os.uname().release
 
 
 @pytest.mark.parametrize(("process", "prefix", "dead"), [(3, (), True), (3, ("docker", "run"), False), (4, (), False)])
@@ -54,9 +49,7 @@ def test_a_process_that_dies_on_a_full_disk_is_filed_with_it(tmp_path, monkeypat
     """Which kills a process that writes to a mapped file, and nothing else says why."""
     monkeypatch.setattr(supervise.disks, "full", lambda *_: "no space left in /here")
     run = make_run(folder=str(tmp_path), update="sync")
-    ended = Supervisor(run, TENSORFLOW, Environment("torch", (), "/python"), None)._end(
-        RunStatus("rank_died", "killed")
-    )
+    ended = Supervisor(run, TENSORFLOW, TORCH, None)._end(RunStatus("rank_died", "killed"))
     assert ended.reason == "killed; no space left in /here"
     assert json.loads((tmp_path / "status.json").read_text())["reason"] == ended.reason
 

@@ -105,6 +105,5 @@ def test_without_a_terminal_a_line_is_printed_a_minute_after_the_last(tmp_path, 
             if now[0] == ends_at:
                 (tmp_path / "metrics.jsonl").write_text(json.dumps(BLOCK) + "\n")
             shown.update([Beat(0, 1, "train", step=int(now[0]), samples=int(32 * now[0]))])
-    assert stream.getvalue().splitlines() == first + [
-        f"  train  step {step}  32 images/s since the last line  {step} s since launch" for step in minutes
-    ]
+    of_epoch = "  train  step {0}  32 images/s since the last line  {0} s since launch"
+    assert stream.getvalue().splitlines() == first + [of_epoch.format(step) for step in minutes]

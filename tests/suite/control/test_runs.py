@@ -15,20 +15,8 @@ import pytest
 from suite.common import registry
 from suite.common.paths import data_root
 from suite.control import controller
-from tests.helpers import (
-    BURN,
-    PROJECT,
-    TOY_RUN,
-    events,
-    only,
-    python,
-    run_events,
-    run_suite,
-    run_suite_here,
-    status,
-    suite_here,
-    variables,
-)
+from tests import helpers
+from tests.helpers import PROJECT, TOY_RUN, events, only, refusal, run_events, run_suite, run_suite_here, status
 
 
 def run_folder(tmp_path):
@@ -49,8 +37,7 @@ def test_a_run_leaves_what_docs_logs_says(tmp_path):
     assert (key, 0 < condition["cpu_share"] <= 1) == ("suite_condition", True)
     (host,) = json.loads((folder / "run.json").read_text())["hosts"]
     assert (host["name"], host["address"], host["first_replica"]) == (platform.node(), "127.0.0.1", 0)
-    assert host["devices"] == [0]
-    assert host["cores"] == sorted(os.sched_getaffinity(0))
+    assert (host["devices"], host["cores"]) == ([0], sorted(os.sched_getaffinity(0)))
     assert "demo" in done.stdout
     assert "no MLPerf result" in done.stdout
     assert str(folder) in done.stdout.replace("\n", "")
@@ -123,7 +110,7 @@ def test_several_runs_have_their_own_folders_seeds_and_logs(tmp_path):
 
 def test_two_sweeps_into_one_folder_never_mix(tmp_path):
     command = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, f"output={tmp_path / 'both'}"]
-    values = variables(tmp_path, toy=True)
+    values = helpers.variables(tmp_path, toy=True)
     both = [subprocess.Popen(command, env=values, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(2)]
     outputs = [process.communicate(timeout=300)[0].decode() for process in both]
     assert sorted(process.returncode for process in both) == [0, 2], outputs
@@ -164,14 +151,13 @@ def test_resume_runs_exactly_what_is_missing(tmp_path):
     assert kept == {path: path.stat().st_mtime_ns for folder in folders[1:3] for path in folder.iterdir()}
     aside = only(output.glob("*/superseded/*"))
     assert json.loads((aside / "status.json").read_text())["status"] == "running"
-    rows = suite_here(tmp_path, "report", output, "--format", "csv").stdout.splitlines()
+    rows = helpers.suite_here(tmp_path, "report", output, "--format", "csv").stdout.splitlines()
     counts = [(row["devices"], row["runs_successful"]) for row in csv.DictReader(rows)]
     assert sorted(counts) == [("1", "2"), ("2", "2")], done.stdout
 
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 256 KiB."""
     place = tmp_path / "disk"
     place.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], capture_output=True)
@@ -204,19 +190,17 @@ def test_a_folder_that_cannot_be_written(tmp_path):
         done = run_suite_here(tmp_path, *TOY_RUN, f"output={place / 'out'}", toy=True)
     finally:
         subprocess.run(["umount", "-l", str(place)], check=True)
-    assert done.returncode == 2
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert "Read-only file system" in done.stderr
+    assert "Read-only file system" in refusal(done)
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a device of two cores needs two")
 def test_a_demo_leaves_to_others_the_cores_that_they_use(tmp_path):
     """Whatever the shell says of threads."""
-    burn = f"import os, sys; os.sched_setaffinity(0, [int(sys.argv[1])])\n{BURN}"
+    burn = f"import os, sys; os.sched_setaffinity(0, [int(sys.argv[1])])\n{helpers.BURN}"
     words = (*TOY_RUN, "workload.misbehave=threads", "cpu.cores_per_device=2")
     with contextlib.ExitStack() as others:
         for core in os.sched_getaffinity(0):
-            others.enter_context(python(burn, core))
+            others.enter_context(helpers.python(burn, core))
         done = run_suite_here(tmp_path, *words, toy=True, OMP_NUM_THREADS="17")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "OMP_NUM_THREADS=1 cores=2" in (run_folder(tmp_path) / "worker-0.log").read_text()
@@ -241,7 +225,9 @@ def test_a_worker_killed_by_the_kernel_for_memory_is_filed_as_oom(tmp_path, smal
     enter = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); os.execv(sys.argv[2], sys.argv[2:])"
     command = [sys.executable, "-c", enter, str(small_memory), sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN]
     command += ["workload.misbehave=fill"]
-    done = subprocess.run(command, env=variables(tmp_path, toy=True), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, env=helpers.variables(tmp_path, toy=True), capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     assert status(run_folder(tmp_path))["status"] == "oom"
     assert "killed by the kernel" in status(run_folder(tmp_path))["reason"]

@@ -80,11 +80,6 @@ def start(tmp_path, docker, *others):
     return process, name, folder
 
 
-def client_of(name):
-    found = psutil.process_iter(["cmdline"])
-    return only(one for one in found if {f"--name={name}", "run"} <= set(one.info["cmdline"] or []))
-
-
 def test_the_inside(docker, tmp_path, monkeypatch):
     """Code and data are read-only; what is written belongs to the user, though the daemon is root's."""
     monkeypatch.setenv("SECRET", "x")
@@ -134,7 +129,9 @@ def test_a_process_that_is_killed_is_named_and_its_container_ended(docker, tmp_p
     """The client is `docker run` outside, which a container would outlive."""
     process, name, folder = start(tmp_path, docker)
     worker = psutil.Process(json.loads((folder / ".worker-0.json").read_text())["pid"])
-    {"worker": worker, "client": client_of(name)}[victim].kill()
+    every, words = psutil.process_iter(["cmdline"]), {f"--name={name}", "run"}
+    client = only(one for one in every if words <= set(one.info["cmdline"] or []))
+    {"worker": worker, "client": client}[victim].kill()
     assert process.wait(60) == 1
     found = status(folder)
     assert (found["status"], found["process"]) == ("rank_died", 0)

@@ -18,8 +18,6 @@ from suite.environments.check import damage
 from suite.environments.environment import Environment, installed_versions, libraries_of, resolve
 from tests.helpers import subcommand
 
-# -- what a command becomes -------------------------------------------------------------------------------------------
-
 
 def test_a_prefix_stands_before_the_python_and_mapped_paths_are_translated():
     environment = Environment("custom", ("docker", "run", "img"), "python3", {"/data": "/mnt/d", "/data/big": "/big"})
@@ -50,9 +48,6 @@ def test_roots_follow_the_environment_variables(monkeypatch, tmp_path, variable,
     assert function() == PROJECT / default
     monkeypatch.setenv(variable, str(tmp_path / "with späce"))
     assert function() == tmp_path / "with späce"
-
-
-# -- what a configuration means ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -109,9 +104,6 @@ def test_a_framework_that_does_not_find_its_libraries_gets_their_folders(root, m
     assert shown.strip().endswith(":/own")
 
 
-# -- versions ---------------------------------------------------------------------------------------------------------
-
-
 def test_versions_are_asked_of_the_environments_own_python_behind_its_prefix():
     prefixed = Environment("custom", ("env", "--chdir=/", "--"), sys.executable)
     found = installed_versions(prefixed, ["pytest", "no-such-package"])
@@ -134,9 +126,6 @@ def test_a_python_that_does_not_answer_or_is_not_there_gives_one_line(tmp_path, 
         installed_versions(Environment("odd", (), str(python)), ["x"], timeout_seconds=1 if "sleep" in script else 120)
     assert "\n" not in str(caught.value)
     assert str(python) in str(caught.value)
-
-
-# -- the command ------------------------------------------------------------------------------------------------------
 
 
 def test_list_shows_every_lock_and_which_were_not_tried(root, capsys):
@@ -167,9 +156,8 @@ def test_a_name_that_is_wrong_or_missing_gives_one_line(root, capsys, words, cod
 def made(tmp_path, monkeypatch):
     """A ready environment of the lock `tiny`, with one package of two files; no Python is started."""
     monkeypatch.setenv("SUITE_ENV_DIR", str(tmp_path))
-    lock = locks.Lock(
-        "tiny", tmp_path / "tiny.txt", "tried: here", (3, 10), (3, 13), "tiny", ("tiny",), (Requirement("tiny==1.5"),)
-    )
+    own = (3, 10), (3, 13), "tiny", ("tiny",), (Requirement("tiny==1.5"),)
+    lock = locks.Lock("tiny", tmp_path / "tiny.txt", "tried: here", *own)
     site = tmp_path / "tiny" / "lib" / "python3.11" / "site-packages"
     (site / "tiny").mkdir(parents=True)
     (site / "tiny-1.5.dist-info").mkdir()

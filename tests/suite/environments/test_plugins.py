@@ -177,29 +177,17 @@ def bad_study(tmp_path, place="lines:STUDY"):
     return folder
 
 
-def empty(tmp_path):
-    (tmp_path / "empty").mkdir()
-    return "[empty]"
-
-
-def read_only(tmp_path):
-    (tmp_path / "envs" / "plugins").write_text("")
-    return LINES
-
-
 MISSING = "import nothing_like_this\n"
 WRONG = {
     "no such path": (lambda _: "/nowhere", "plugins=/nowhere: neither a folder or wheel"),
     "no such distribution": (lambda _: "[nowhere]", "nor a distribution installed in"),
-    "no package": (empty, "is no package: it needs a pyproject.toml"),
+    "no package": (lambda tmp_path: (tmp_path / "empty").mkdir() or "[empty]", "is no package: it needs a pyproject.toml"),
     "another file": (lambda _: LINES / "pyproject.toml", "a folder or a wheel (.whl) is needed"),
     "the suite": (lambda _: PROJECT, "is the suite itself"),
     "other version": (lambda _: "['hydra-core>9']", "type plugins=hydra-core"),
     "another distribution": (lambda _: "hydra-core", "hydra-core has nothing for the suite"),
-    "no entry points": (
-        lambda tmp_path: changed(tmp_path, "nothing", lambda text: text.partition("[project.entry-points")[0]),
-        "suite-lines has nothing for the suite: no entry point in suite.workloads",
-    ),
+    "no entry points": (lambda folder: changed(folder, "no", lambda text: text.partition("[project.entry-points")[0]),
+     "suite-lines has nothing for the suite: no entry point in suite.workloads"),
     "study": (bad_study,
      "study=lines_study: its description has no sentence; conf/study/batch_size.yaml shows the form"),
     "import of a study": (lambda tmp_path: bad_study(tmp_path, "lines:NONE"), "its study 'lines_study' cannot be imported"),
@@ -208,14 +196,13 @@ WRONG = {
     "import of a trainer": (lambda tmp_path: copied(tmp_path, "bad", "lines/torch_trainer.py", MISSING),
      "trainer lines.pytorch cannot be used in environment torch: ModuleNotFoundError: No module named"),
     "build": (lambda tmp_path: copied(tmp_path, "bad", "pyproject.toml", "= 1"), "pip cannot install it"),
-    "same names": (
-        lambda tmp_path: f"[{LINES},{changed(tmp_path, 'other', lambda text: text.replace('suite-', 'other-'))}]",
-        "other-lines and suite-lines both define workload 'lines'; leave one of them out",
-    ),
+    "same names": (lambda folder: f"[{LINES},{changed(folder, 'o', lambda text: text.replace('suite-', 'other-'))}]",
+     "other-lines and suite-lines both define workload 'lines'; leave one of them out"),
     "same distribution": (lambda tmp_path: f"[{LINES},{copied(tmp_path, 'again')}]",
      "are both called suite-lines; leave one of them out"),
     "a sweep over plugins": (lambda _: "a,b", "one list for the whole command; type plugins=[a,b]"),
-    "read only": (read_only, "plugins cannot be written (File exists); set SUITE_ENV_DIR"),
+    "read only": (lambda tmp_path: (tmp_path / "envs" / "plugins").touch() or LINES,
+     "plugins cannot be written (File exists); set SUITE_ENV_DIR"),
 }  # fmt: skip
 
 

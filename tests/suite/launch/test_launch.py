@@ -84,9 +84,8 @@ def test_mxnet_has_one_process_for_the_gpus_of_each_host_and_where_there_are_two
         assert (command.name, command.arguments) == (f"worker-{process}", (*WORKER, "run.json"))
         rank = (command.variables["RANK"], command.variables["WORLD_SIZE"])
         assert rank == (str(process), str(len(by_host)))
-        assert [one.variables["SUITE_STORE_ROLE"] for one in serving] == ["scheduler", "server"][process:][
-            : len(serving)
-        ]
+        roles = ["scheduler", "server"][process:]
+        assert [one.variables["SUITE_STORE_ROLE"] for one in serving] == roles[: len(serving)]
         assert [one.serves for one in (*serving, command)] == [True] * len(serving) + [False]
         for one in (*serving, command) if hosts else ():
             own = {"DMLC_NODE_HOST": ("10.0.0.1", "node-b.cluster")[process], **meeting}
@@ -116,12 +115,10 @@ def test_mxnet_alone_has_no_store():
     assert not [name for name in command.variables if name.startswith("DMLC") or name == SERVER_VARIABLE]
 
 
-@pytest.mark.parametrize(
-    ("framework", "device", "each"),
-    [(PYTORCH, "cpu", 4), (TENSORFLOW, "cuda", 4), (MXNET, "cpu", 4), (MXNET, "cuda", 1)],
-)
-def test_every_process_has_its_host(framework, device, each):
+@pytest.mark.parametrize(("framework", "device"), itertools.product(FRAMEWORKS, ["cpu", "cuda"]))
+def test_every_process_has_its_host(framework, device):
     hosts = hosts_of(make_run(HOSTS, device=device, devices=8))
+    each = 1 if (framework, device) == (MXNET, "cuda") else 4
     assert framework.hosts_of_processes(hosts, device) == (hosts[0],) * each + (hosts[1],) * each
 
 
@@ -174,9 +171,11 @@ def test_processes_of_a_machine_that_is_alone_meet_inside_it():
 
 def test_ports_are_free_and_distinct():
     rendezvous = meet(hosts_of(make_run(devices=8)))
-    assert len(set(rendezvous.ports)) == 8
-    assert all(1024 <= port < 65536 for port in rendezvous.ports)
+    ports = {*rendezvous.ports, rendezvous.server_port}
+    assert len(ports) == len(rendezvous.ports) + 1 == 9
+    assert all(1024 <= port < 65536 for port in ports)
     assert (rendezvous.master_address, rendezvous.master_port) == (LOOPBACK, rendezvous.ports[0])
+    assert rendezvous.server_endpoint == f"{LOOPBACK}:{rendezvous.server_port}"
 
 
 def test_ports_of_another_machine_are_not_guessed():
@@ -214,16 +213,9 @@ def test_mxnet_has_a_scheduler_a_server_and_a_worker_for_each_device():
     roles = [values.get("DMLC_ROLE", values.get(ROLE_VARIABLE)) for values in by_name.values()]
     assert roles == ["scheduler", "server", "worker", "worker"]
     for values in by_name.values():
-        assert ("DMLC_ROLE" in values) is (
-            "RANK" in values
-        )  # else importing MXNet serves, before there is an optimizer
+        # Else importing MXNet serves, before there is an optimizer.
+        assert ("DMLC_ROLE" in values) is ("RANK" in values)
         assert (values["DMLC_PS_ROOT_URI"], values["DMLC_PS_ROOT_PORT"]) == ("127.0.0.1", "4000")
         assert (values["DMLC_NUM_SERVER"], values["DMLC_NUM_WORKER"]) == ("1", "2")
     ranks = [(by_name[f"worker-{rank}"]["RANK"], by_name[f"worker-{rank}"]["WORLD_SIZE"]) for rank in (0, 1)]
     assert ranks == [("0", "2"), ("1", "2")]
-
-
-def test_a_server_has_a_port_of_its_own():
-    rendezvous = meet(hosts_of(make_run(devices=3)))
-    assert rendezvous.server_port not in (0, *rendezvous.ports)
-    assert rendezvous.server_endpoint == f"{LOOPBACK}:{rendezvous.server_port}"

@@ -26,16 +26,13 @@ def machine(tmp_path):
     return is_left
 
 
-def test_only_a_run_that_exhausts_the_machine_itself_is_ended(machine):
+def test_only_a_run_that_exhausts_the_machine_itself_is_ended(machine, tmp_path):
+    assert not exhaustion.exhausts([1], tmp_path)  # where /proc does not tell
     assert not exhaustion.exhausts([1], machine(1, 14))  # there is memory left
     assert not exhaustion.exhausts([1, 2, 3], machine(0.4, 3))  # others hold it
     assert exhaustion.exhausts([1, 2, 3], machine(0.4, 7)) == (  # 3 is gone
         "ended before the machine's memory was exhausted: 14.0 GiB of 16.0 GiB were taken by this run, 0.4 GiB were left"
     )
-
-
-def test_where_proc_does_not_tell_nothing_is_ended(tmp_path):
-    assert not exhaustion.exhausts([1], tmp_path)
 
 
 def test_the_figures_of_this_machine_are_psutils(monkeypatch):

@@ -23,15 +23,10 @@ def server(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("visible", "numbers", "expected"),
     [
-        (None, [0], {0, 1, 2, 8}),
-        (None, [1], {4, 5}),
-        (None, [0, 1], {0, 1, 2, 4, 5, 8}),
-        ("1,0", [0], {4, 5}),
-        ("GPU-12ab", [0], set()),
-        ("7", [0], set()),
-        (None, [2], set()),
+        (None, [0], {0, 1, 2, 8}), (None, [1], {4, 5}), (None, [0, 1], {0, 1, 2, 4, 5, 8}),
+        ("1,0", [0], {4, 5}), ("GPU-12ab", [0], set()), ("7", [0], set()), (None, [2], set()),
     ],
-)
+)  # fmt: skip
 def test_cores_of_the_gpus_socket(server, monkeypatch, visible, numbers, expected):
     if visible is not None:
         monkeypatch.setenv(VARIABLE, visible)

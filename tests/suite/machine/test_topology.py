@@ -10,7 +10,6 @@ import pytest
 
 from suite.machine import topology
 from suite.machine.cgroups import container, limits, oom_kills
-from tests.suite import fake_nvml
 from tests.suite.machine.tree import tree
 
 
@@ -33,9 +32,8 @@ def machine(tmp_path):
         files[f"{base}/topology/physical_package_id"] = core // 2
         files[f"{base}/topology/core_cpus_list"] = f"{core},{core + 4}"
         files[f"{base}/cpufreq/scaling_governor"] = "powersave" if cpu else "performance"
-        for index, (level, kind, size, shared) in enumerate(
-            [(1, "Data", "48K", f"{core},{core + 4}"), (3, "Unified", "32M", f"socket {core // 2}")]
-        ):
+        caches = [(1, "Data", "48K", f"{core},{core + 4}"), (3, "Unified", "32M", f"socket {core // 2}")]
+        for index, (level, kind, size, shared) in enumerate(caches):
             cache = f"{base}/cache/index{index}"
             files |= {f"{cache}/level": level, f"{cache}/type": kind, f"{cache}/size": size}
             files[f"{cache}/shared_cpu_list"] = shared
@@ -44,19 +42,14 @@ def machine(tmp_path):
 
 def test_cpu_caches_and_numa_nodes(machine):
     facts = topology.topology(machine)
-    assert facts["kernel"] == "6.8.0"
-    assert facts["memory_bytes"] == 16 << 30
+    assert (facts["kernel"], facts["memory_bytes"]) == ("6.8.0", 16 << 30)
     cpu = facts["cpu"]
     assert (cpu["model"], cpu["sockets"], cpu["cores"], cpu["threads"]) == ("Synthetic 9000", 2, 4, 8)
     assert (cpu["governor"], cpu["clock_max_mhz"]) == ("performance, powersave", 3700)
-    assert cpu["caches"] == [
-        {"level": 1, "kind": "data", "size_bytes": 48 << 10, "count": 4},
-        {"level": 3, "kind": "unified", "size_bytes": 32 << 20, "count": 2},
-    ]
-    assert facts["numa_nodes"] == [
-        {"node": 0, "cpus": "0-1,4-5", "memory_bytes": 8 << 30},
-        {"node": 1, "cpus": "2-3,6-7", "memory_bytes": None},
-    ]
+    caches = [tuple(map(one.get, ("level", "kind", "size_bytes", "count"))) for one in cpu["caches"]]
+    assert caches == [(1, "data", 48 << 10, 4), (3, "unified", 32 << 20, 2)]
+    nodes = [tuple(map(one.get, ("node", "cpus", "memory_bytes"))) for one in facts["numa_nodes"]]
+    assert nodes == [(0, "0-1,4-5", 8 << 30), (1, "2-3,6-7", None)]
 
 
 def test_nothing_to_be_seen_is_null(tmp_path, monkeypatch):
@@ -71,9 +64,8 @@ def test_nothing_to_be_seen_is_null(tmp_path, monkeypatch):
     }  # fmt: skip
 
 
-def test_gpus_and_what_lies_between_them(machine, monkeypatch):
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml.make())
+def test_gpus_and_what_lies_between_them(machine, nvml):
+    nvml()
     facts = topology.topology(machine)
     assert (facts["driver_version"], facts["cuda_driver_version"]) == ("580.65", "13.0")
     assert facts["gpus"][1] == {
@@ -86,10 +78,9 @@ def test_gpus_and_what_lies_between_them(machine, monkeypatch):
     assert facts["gpu_nvlink"] == [[None, True], [True, None]]
 
 
-def test_what_a_driver_does_not_tell_is_null(machine, monkeypatch):
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+def test_what_a_driver_does_not_tell_is_null(machine, nvml):
     names = ("nvmlDeviceGetUUID", "nvmlDeviceGetPciInfo", "nvmlDeviceGetP2PStatus", "nvmlSystemGetCudaDriverVersion")
-    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml.make(broken=(*names, "nvmlDeviceGetNvLinkState")))
+    nvml(broken=(*names, "nvmlDeviceGetNvLinkState"))
     facts = topology.topology(machine)
     gpu = facts["gpus"][0]
     assert gpu["uuid"] is gpu["pci_bus_id"] is gpu["numa_node"] is facts["cuda_driver_version"] is None
@@ -115,11 +106,8 @@ V1 = {
     "sys/fs/cgroup/memory/memory.usage_in_bytes": str(1 << 30),
     "sys/fs/cgroup/memory/memory.stat": "total_inactive_file 4096",
 }
-UNLIMITED = {
-    **V1,
-    "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1",
-    "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
-}
+UNLIMITED = {**V1, "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1"}
+UNLIMITED["sys/fs/cgroup/memory/memory.limit_in_bytes"] = "9223372036854771712"
 
 
 @pytest.mark.parametrize(
@@ -140,12 +128,10 @@ def test_the_tightest_limit_of_a_group_and_its_parents(tmp_path, files, expected
 @pytest.mark.parametrize(
     ("file", "variable", "kind"),
     [
-        (".dockerenv", None, "docker"),
-        ("run/.containerenv", None, "podman"),
-        (None, "APPTAINER_CONTAINER", "apptainer"),
-        (None, None, None),
+        (".dockerenv", None, "docker"), ("run/.containerenv", None, "podman"),
+        (None, "APPTAINER_CONTAINER", "apptainer"), (None, None, None),
     ],
-)
+)  # fmt: skip
 def test_the_kind_of_container(tmp_path, monkeypatch, file, variable, kind):
     for name in ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)

@@ -40,9 +40,7 @@ def log_set(folder, benchmark, count=None, source=None, **values):
     """`count` runs of a benchmark in `folder`, one a day: result_0.txt and on."""
     source = source or DATA / "0.7.0" / f"{benchmark}.txt"
     count = COUNTS[benchmark] if count is None else count
-    return [
-        derived(source, folder / f"result_{index}.txt", 24 * index, 100 + index, **values) for index in range(count)
-    ]
+    return [derived(source, folder / f"result_{n}.txt", 24 * n, 100 + n, **values) for n in range(count)]
 
 
 OF_NVIDIA = "nvidia_v0.5"

@@ -30,14 +30,7 @@ from suite.results.logs.reader import read
 from suite.worker.identity import log_identity
 from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, examples, json_values, suite_here
-from tests.suite.packaging.package_logs import (
-    COUNTS,
-    DATA,
-    MACHINE,
-    derived,
-    log_set,
-    our_run,
-)
+from tests.suite.packaging.package_logs import COUNTS, DATA, MACHINE, derived, log_set, our_run
 from tests.workloads import rules_page
 from workloads.api import Facts, round_called
 
@@ -331,9 +324,7 @@ def test_system_and_division_of_logs_of_others(tmp_path):
     assert json.loads((tmp_path / "out" / "systems" / "box.json").read_text())["division"] == "open"
 
 
-@pytest.mark.parametrize(
-    "make", [Path.touch, lambda out: out.symlink_to("nowhere"), Path.mkdir], ids=["file", "link", "folder"]
-)
+@pytest.mark.parametrize("make", [Path.touch, lambda out: out.symlink_to("nowhere"), Path.mkdir])
 def test_what_exists_is_not_overwritten(tmp_path, make):
     (tmp_path / "logs").mkdir()
     make(tmp_path / "out")
@@ -498,8 +489,7 @@ def test_the_nodes_of_a_run_stand_in_its_description(tmp_path):
     fields = description_fields([over_nodes(tmp_path, ("left", WIRED, HARDWARE), ("right", WIRED, HARDWARE))])
     network = "eth0, 25000 Mbit/s, driver mlx5_core, mlx5_0 InfiniBand 200 Gb/sec (4X HDR)"
     assert (fields["number_of_nodes"], fields["accelerators_per_node"]) == ("2", "2")
-    assert fields["host_processor_model_name"] == "Test CPU 9000"
-    assert fields["operating_system"] == "Linux-6.8"
+    assert (fields["host_processor_model_name"], fields["operating_system"]) == ("Test CPU 9000", "Linux-6.8")
     assert fields["host_networking"] == network
     assert fields["hw_notes"] == (
         "2 NUMA node(s), power limit 700 W per device; "

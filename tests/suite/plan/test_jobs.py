@@ -69,14 +69,8 @@ def test_what_only_looks_like_a_run_is_named(job, tmp_path):
     run.write(tmp_path / "run.json")
     (tmp_path / "status.json").write_text('{"status": "success"}')
     whole = json.loads((tmp_path / "run.json").read_text())
-    others = [
-        {"schema": whole["schema"]},
-        {**whole, "facts": []},
-        {**whole, "settings": []},
-        {**whole, "schema": [[[]]]},
-    ]
-    others.append({**whole, "settings": {**whole["settings"], "options": "x"}})
-    for other in (*others, int("1" * 4000)):
+    wrong = ({"facts": []}, {"settings": []}, {"schema": [[[]]]}, {"settings": {**whole["settings"], "options": "x"}})
+    for other in ({"schema": whole["schema"]}, *({**whole, **one} for one in wrong), int("1" * 4000)):
         (tmp_path / "run.json").write_text(json.dumps(other))
         with pytest.raises(ValueError, match=r"^\S*run\.json\b[^\n]*$"):
             finished_status(tmp_path, run)

@@ -1,21 +1,17 @@
 """Which arithmetic a run gets: on CPU cores fp32, on GPUs what published entries use, as far as trainer and device have it."""
 
-import sys
-
 import pytest
 
 from suite.common import registry
 from suite.plan.settings import Impossible, resolve_settings
 from tests.helpers import composed
-from tests.suite import fake_nvml
 
 HOPPER, VOLTA, PASCAL = (9, 0), (7, 0), (6, 1)
 
 
-def precision(monkeypatch, capability, workload, framework="pytorch", *words):
-    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml.make(capability=capability))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    words = (f"workload={workload}", f"framework={framework}", "profile=synthetic", "device=cuda", *words)
+def precision(nvml, capability, workload, framework="pytorch", *words):
+    nvml(capability=capability)
+    words = (f"workload={workload}", f"framework={framework}", "profile=synthetic", *(words or ["device=cuda"]))
     kind = registry.load_workload(workload)
     return resolve_settings(composed(*words), kind, registry.load_framework(framework)).precision
 
@@ -30,22 +26,17 @@ def precision(monkeypatch, capability, workload, framework="pytorch", *words):
         ("zoo", "pytorch", HOPPER, "fp32"), ("allreduce", "pytorch", HOPPER, "fp32"),
     ],
 )  # fmt: skip
-def test_auto_on_gpus(monkeypatch, workload, framework, capability, expected):
-    assert precision(monkeypatch, capability, workload, framework) == expected
+def test_auto_on_gpus(nvml, workload, framework, capability, expected):
+    assert precision(nvml, capability, workload, framework) == expected
 
 
-def test_what_is_typed_stays(monkeypatch):
-    assert precision(monkeypatch, HOPPER, "resnet50", "pytorch", "precision=fp32") == "fp32"
+@pytest.mark.parametrize("words", [("device=cuda", "precision=fp32"), ("device=cpu",)])
+def test_what_is_typed_stays_and_on_cpu_cores_it_is_fp32(nvml, words):
+    assert precision(nvml, HOPPER, "resnet50", "pytorch", *words) == "fp32"
 
 
 @pytest.mark.parametrize("typed", ["bf16", "tf32"])
-def test_a_precision_that_the_devices_lack_is_refused(monkeypatch, typed):
+def test_a_precision_that_the_devices_lack_is_refused(nvml, typed):
     said = r"from compute capability 8\.0 on, this machine has one of 7\.0; type precision=auto"
     with pytest.raises(Impossible, match=said):
-        precision(monkeypatch, VOLTA, "resnet50", "pytorch", f"precision={typed}")
-
-
-def test_on_cpu_cores_it_is_fp32():
-    words = ("workload=resnet50", "profile=demo", "device=cpu")
-    kind = registry.load_workload("resnet50")
-    assert resolve_settings(composed(*words), kind, registry.load_framework("pytorch")).precision == "fp32"
+        precision(nvml, VOLTA, "resnet50", "pytorch", "device=cuda", f"precision={typed}")

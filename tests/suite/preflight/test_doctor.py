@@ -26,8 +26,7 @@ from suite.preflight import doctor
 from suite.preflight import gpus as gpucheck
 from suite.preflight.doctor import Need, preflight
 from suite.preflight.gpus import Answer, judge
-from tests.helpers import BURN, TOY_RUN, only, python, run_suite_here, suite_here, wait_until
-from tests.suite import fake_nvml
+from tests.helpers import BURN, TOY_RUN, only, python, refusal, run_suite_here, suite_here, wait_until
 
 Usage = namedtuple("Usage", "total used free")
 GIB = 1 << 30
@@ -45,15 +44,6 @@ def quiet(monkeypatch):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=64 * GIB))
     monkeypatch.setattr(doctor, "limits", Limits)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda place: Usage(10**12, 0, 10**12))
-
-
-@pytest.fixture
-def nvml(monkeypatch):
-    def put(**changes):
-        monkeypatch.setitem(sys.modules, "pynvml", fake_nvml.make(**changes))
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-
-    return put
 
 
 def test_a_gpu_that_does_not_answer_is_a_finding(tmp_path, nvml):
@@ -106,12 +96,10 @@ def test_memory_is_counted_per_worker_and_within_the_control_group(monkeypatch, 
     assert doctor.memory(workers, limits).level == level
 
 
-@pytest.mark.parametrize(
-    ("governors", "level"), [({"performance"}, "ok"), ({"powersave", "performance"}, "warning"), (set(), "ok")]
-)
-def test_governor(monkeypatch, governors, level):
+@pytest.mark.parametrize("governors", [{"performance"}, {"powersave", "performance"}, set()])
+def test_governor(monkeypatch, governors):
     monkeypatch.setattr(topology, "governors", lambda: governors)
-    assert doctor.governor().level == level
+    assert doctor.governor().level == ("warning" if "powersave" in governors else "ok")
 
 
 @pytest.mark.parametrize(("limits", "level"), [(Limits(2, 1.5), "warning"), (Limits(2, 2.0), "ok"), (Limits(), "ok")])
@@ -216,9 +204,7 @@ def test_frameworks_that_are_not_asked_are_judged_by_the_lock(tmp_path, quiet, n
     """MXNet's build ends at sm_86 and has nothing that a driver could translate for Hopper."""
     nvml()
     of_mxnet = replace(need(tmp_path, "cuda", Environment("mxnet-cuda", (), "python")), framework="mxnet")
-    with pytest.raises(
-        ValueError, match=r"^build: mxnet 1\.9\.1 has no code for compute capability 9\.0 .*; type device=cpu"
-    ):
+    with pytest.raises(ValueError, match=r"^build: mxnet 1\.9\.1 .* capability 9\.0 .*; type device=cpu"):
         preflight(of_mxnet)
     nvml(capability=(8, 0))
     assert preflight(of_mxnet) == []
@@ -275,9 +261,8 @@ def test_warnings_are_printed_once_and_the_sweep_goes_on(tmp_path, monkeypatch):
 
 
 def test_too_little_disk_space_refuses_the_run(tmp_path):
-    done = run_suite_here(tmp_path, *TOY_RUN, toy=True, SUITE_MINIMUM_DISK_MB="1e12", exits=2)
-    assert done.stderr.startswith("run_suite.py: disk: ")
-    assert len(done.stderr.splitlines()) == 1
+    done = run_suite_here(tmp_path, *TOY_RUN, toy=True, SUITE_MINIMUM_DISK_MB="1e12")
+    assert refusal(done).startswith("run_suite.py: disk: ")
     assert not list((tmp_path / "logs").glob("*/*/run_0"))
 
 

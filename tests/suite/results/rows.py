@@ -21,10 +21,8 @@ def make_runs(devices=1, runs=((100.0, 10.0),), **changed):
         **{**_SETTINGS, "devices": devices, "run": "log", "path": "log", "round": OURS},
         **{"targets": {"hr_at_10": 0.635}, "hyperparameters": {"opt_base_learning_rate": 0.001}, **changed},
     }
-    return [
-        RunRow(**{**known, "seconds": seconds, "epochs": epochs, "start_ms": float(index)})
-        for index, (seconds, epochs) in enumerate(runs)
-    ]
+    own = [{"seconds": seconds, "epochs": epochs, "start_ms": float(n)} for n, (seconds, epochs) in enumerate(runs)]
+    return [RunRow(**{**known, **one}) for one in own]
 
 
 def make_result(devices=1, runs=((100.0, 10.0),), failed=0, **changed):

@@ -8,9 +8,8 @@ from suite.results.scores import find_published
 from suite.results.views.tables import printed_speedups
 from tests.suite.results.rows import pairs
 
-KERAS, FOUR_GPUS, NVLINK = (
-    f"article: {name}" for name in ("Keras and TensorFlow on DGX-1", "GTX 1080", "DGX-1 with NVLink")
-)
+ARTICLES = ("Keras and TensorFlow on DGX-1", "GTX 1080", "DGX-1 with NVLink")
+KERAS, FOUR_GPUS, NVLINK = (f"article: {name}" for name in ARTICLES)
 CIFAR = "LittleCNN (CIFAR-10, 32x32)"
 MULTIPLY_ADDS = {"vgg11": 7.609e9, "vgg16": 15.470e9, "vgg19": 19.632e9}
 """Of a forward pass over one image of 224 pixels, counted from the layers (Simonyan and Zisserman 2014, table 1)."""

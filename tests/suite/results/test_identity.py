@@ -10,14 +10,14 @@ from suite.results.scores import results_of
 from tests.helpers import examples
 from tests.suite.results.rows import make_runs
 
+RATE = "opt_base_learning_rate"
 VALUES = {
     **{"precision": ["fp32", "bf16"], "batch_size_global": [512, 4096], "devices": [1, 2], "framework": ["a", "b"]},
     **{"targets": [{"hr_at_10": 0.5}, {"hr_at_10": 0.635}], "seed": [1, 2], "stop": ["target", "epochs:1"]},
     "hyperparameters": [{"opt_base_learning_rate": rate, "global_batch_size": 1} for rate in (0.002, 0.006)],
 }
-rows = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in VALUES.items()}).map(
-    lambda changed: make_runs(**changed)[0]
-)
+settings = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in VALUES.items()})
+rows = settings.map(lambda changed: make_runs(**changed)[0])
 asides = st.lists(st.sampled_from(["gpus", "batch", "precision", "framework", "workload.target"]), unique=True)
 
 
@@ -98,20 +98,15 @@ def test_what_makes_a_ratio_meaningless(changed, refused, reason):
 
 
 def test_runs_of_another_batch_are_called_by_it_and_not_by_the_rate_that_follows_from_it():
-    rows = [
-        make_runs(batch_size_global=batch, hyperparameters={"opt_base_learning_rate": rate})[0]
-        for batch, rate in ((4096, 0.004), (4096, 0.008), (512, 0.0005))
-    ]
+    settings = ((4096, 0.004), (4096, 0.008), (512, 0.0005))
+    rows = [make_runs(batch_size_global=batch, hyperparameters={RATE: rate})[0] for batch, rate in settings]
     different = ["learning rate 0.004", "learning rate 0.008", "global batch 512, learning rate 0.0005"]
     assert identity.own_words(rows, fewest=True) == different
 
 
-@pytest.mark.parametrize(
-    ("hyperparameters", "targets", "results"),
-    [({}, {}, 1), ({"opt_base_learning_rate": 0.5}, {"hr_at_10": 0.635}, 2)],
-)
-def test_a_run_that_failed_early_counts_for_the_only_result_that_it_fits(hyperparameters, targets, results):
-    lost = make_runs(1, [(None, None)], hyperparameters=hyperparameters, targets=targets, succeeded=False)
+@pytest.mark.parametrize(("rate", "targets", "results"), [({}, {}, 1), ({RATE: 0.5}, {"hr_at_10": 0.635}, 2)])
+def test_a_run_that_failed_early_counts_for_the_only_result_that_it_fits(rate, targets, results):
+    lost = make_runs(1, [(None, None)], hyperparameters=rate, targets=targets, succeeded=False)
     assert len(results_of([*lost, *make_runs()])) == len(results_of([*make_runs(), *lost])) == results
     others = make_runs(hyperparameters={"opt_base_learning_rate": 0.9})
     assert len(results_of([*make_runs(), *others, *lost])) == 3

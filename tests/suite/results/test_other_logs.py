@@ -34,10 +34,8 @@ def log_of(row, form="MLLOG", cut_off=False):
 
 
 def told(folder):
-    return {
-        run.path.name: (run.settings.rules, run.settings.device_name, run.settings.devices, run.settings.framework)
-        for run in with_system_details(collect([folder]))
-    }
+    found = {run.path.name: run.settings for run in with_system_details(collect([folder]))}
+    return {name: (own.rules, own.device_name, own.devices, own.framework) for name, own in found.items()}
 
 
 V07 = {"round": "v0.7", "submitter": "NVIDIA", "system": "dgx1_ngc20.06_mxnet", "benchmark": "resnet50"}
@@ -68,14 +66,12 @@ def test_a_log_keeps_the_round_that_its_own_lines_tell(tmp_path):
 @pytest.mark.parametrize(
     ("folders", "form", "said"),
     [
-        ("v4.1/NVIDIA/results/dgx/ssd", "MLLOG", "v4.1"),
-        ("training_results_v5.0/v4.1/box/ssd", "MLLOG", "v4.1"),
-        ("training_results_v5.0/Dell/ssd", "MLLOG", "v5.0"),
-        ("logs/box/ssd", "MLLOG", "not known"),
+        ("v4.1/NVIDIA/results/dgx/ssd", "MLLOG", "v4.1"), ("training_results_v5.0/v4.1/box/ssd", "MLLOG", "v4.1"),
+        ("training_results_v5.0/Dell/ssd", "MLLOG", "v5.0"), ("logs/box/ssd", "MLLOG", "not known"),
         ("v0.5/box/ssd", "MLLOG", "not known"),  # its form began with v0.7
         ("v4.1/box/ssd", "MLL", "v0.6"),
     ],
-)
+)  # fmt: skip
 def test_a_folder_s_name_says_the_round_that_a_log_does_not(tmp_path, folders, form, said):
     write(tmp_path / folders / "a.txt", log_of({**published_run(**TPU), "seconds": "17"}, form))
     assert told(tmp_path)["a.txt"][0] == said

@@ -35,7 +35,6 @@ class World:
         self.open.set()
 
     def exchange(self, own, number):
-        """Collective: what each worker brings."""
         self.left[number] = own
         self.meeting.wait(SECONDS)
         found = list(self.left)
@@ -144,8 +143,7 @@ def test_all_updates_are_counted_and_each_is_as_stale_as_something(tmp_path):
     found = said(logged, "suite_staleness")
     assert found["updates"] == sum(found["histogram"].values()) == sum(found["updates_of_workers"]) == world.counts[0]
     assert 40 <= found["updates"] <= 41  # one more may have been under way
-    assert found["updates_of_workers"] == world.made
-    assert found["most"] == max(map(int, found["histogram"]))
+    assert (found["updates_of_workers"], found["most"]) == (world.made, max(map(int, found["histogram"])))
     samples = sum(value["samples"] for key, value, _ in logged if key == "tracked_stats")
     small = 2 * (32 - 20)  # of an epoch's 16 batches of 64 the last has 40
     assert 32 * found["updates"] - 2 * small <= samples <= 32 * found["updates"]

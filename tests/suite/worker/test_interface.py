@@ -84,8 +84,6 @@ def test_epochs_ask_once_for_each():
 
 
 class TwoMetrics(toy.Toy):
-    """Two targets, and a validation loss without one."""
-
     def score(self, results):
         error = float(results["error"].mean())
         return {"fit": 1 - error, "close": 1 - error / 2, "loss": error}
@@ -166,8 +164,7 @@ def test_a_mode_decides_what_a_step_is_and_warm_up_is_not_measured(tmp_path, mod
     run_loop(tmp_path, trainer_type=Counting, mode=mode, stop="steps:7", timing_warmup_steps=3)
     assert Counting.calls == expected
     (row,) = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert row["step"] == 10
-    assert row["samples"] == 7 * (1000 if mode == "inference" else 64)
+    assert (row["step"], row["samples"]) == (10, 7 * (1000 if mode == "inference" else 64))
     assert "eval_accuracy" not in [key for key, _, _ in events(tmp_path / "result_0.txt")]
 
 

@@ -40,11 +40,9 @@ def make_run(folder, **changes):
     )  # fmt: skip
 
 
-def run_loop(
-    folder, log_type=RunLog, trainer_type=toy.ToyTrainer, workload_type=toy.Toy, threads=0, process=0, **changes
-):
+def run_loop(folder, log_type=RunLog, trainer_type=toy.ToyTrainer, workload_type=toy.Toy, threads=0, process=0, **own):
     """A run of one process, or process 1 of a run of two."""
-    run = make_run(folder, **changes)
+    run = make_run(folder, **own)
     place = replace(place_of(run, process, process + 1), threads=threads)
     workload = workload_type(run.settings, run.facts)
     trainer = trainer_type(workload, place)
@@ -93,16 +91,17 @@ def test_a_warm_up_beats_before_every_shape(tmp_path):
     assert counts == list(range(counts[0], counts[0] + len(counts)))
 
 
+FIT = {"fit": "one minus the error"}
+
+
 class Explained(toy.Toy):
     repeated_samples_per_epoch = 24
 
     def measured_by(self):
-        return {"fit": "one minus the error"}
+        return FIT
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"), [(toy.Toy, (None, 0, 0.0)), (Explained, ({"fit": "one minus the error"}, 24, 0.024))]
-)
+@pytest.mark.parametrize(("kind", "said"), [(toy.Toy, (None, 0, 0.0)), (Explained, (FIT, 24, 0.024))])
 def test_what_a_workload_says_of_its_runs_is_in_suite_run(tmp_path, kind, said):
     run_loop(tmp_path, workload_type=kind)
     (value,) = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run"]

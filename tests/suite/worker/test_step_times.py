@@ -41,8 +41,7 @@ def said(folder):
 def test_each_step_after_the_warm_up_is_timed(tmp_path):
     run_loop(tmp_path, trainer_type=Slow, stop="steps:7", timing_warmup_steps=3, timing_each="steps")
     found = said(tmp_path)
-    assert found["count"] == 7
-    assert found["how"] == WAITS
+    assert (found["count"], found["how"]) == (7, WAITS)
     assert 2 <= found["median_ms"] <= found["p90_ms"] <= found["p99_ms"]
     assert found["mean_ms"] >= 2
     record = read(tmp_path / "result_0.txt").record

@@ -20,9 +20,7 @@ def test_a_scheduler_that_ends_a_machine_interrupts(said, status):
     link = launchers.line_of("node1", ["sh", "-c", f"exec >&-; sleep 0.3; echo '{said}' >&2; exit 1"], LAUNCH)
     try:
         lost = wait_until("the line ends", link.lost)
-        assert (lost.status, lost.reason) == (
-            status,
-            f"machine node1 is lost: sh ended with exit code 1: {said.splitlines()[-1]}",
-        )
+        why = f"machine node1 is lost: sh ended with exit code 1: {said.splitlines()[-1]}"
+        assert (lost.status, lost.reason) == (status, why)
     finally:
         link.close()

@@ -15,10 +15,7 @@ from suite.launch.network import free_ports
 from tests.helpers import wait_until
 from tests.suite.control.hosts.test_launchers import LAUNCH
 
-STRANGE = [
-    *(b'{"proof":"\xc3\xa9"}', b'{"proof":"\\ud800"}', b'{"proof":[1]}'),
-    *(b"[" * 4000, b"[]", b"{}", b"GET / HTTP/1.1"),
-]
+STRANGE = (b'{"proof":"\xc3\xa9"}', b'{"proof":"\\ud800"}', b'{"proof":[1]}', b"[" * 4000, b"[]", b"{}", b"GET / HTTP")
 
 
 def connected(port):

@@ -12,12 +12,13 @@ from suite.control.hosts.choose import agents_of, submits
 from suite.control.hosts.external import external_agents, rank_here, refuse_ranks
 from suite.control.hosts.submit import script, submit
 from suite.launch.children import TOKEN
-from tests.helpers import TOY_RUN, composed, run_suite_here
+from tests.helpers import TOY_RUN, composed, one_line, run_suite_here
 
 LAUNCH = {
     "by": "auto", "hosts": [], "hostfile": None, "interface": None, "port": None, "sbatch": [],
     "wait_seconds": 5.0, "lease_seconds": 5.0,
 }  # fmt: skip
+NCF = ("workload=ncf", "profile=demo")
 ALLOCATION = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2,4]", "SLURM_JOB_CPUS_PER_NODE": "8(x2),4"}
 STEP = {"SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "2"}
 MPI = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"}
@@ -42,38 +43,27 @@ def test_host_lists_are_those_of_scontrol(tmp_path, monkeypatch):
     if program is None:
         pytest.skip("slurm-client is not installed")
     (tmp_path / "slurm.conf").write_text("ClusterName=x\nSlurmctldHost=localhost\n")
-    monkeypatch.setenv(
-        "SLURM_CONF", str(tmp_path / "slurm.conf")
-    )  # it starts without one that can be read in no other way
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))  # without one it does not start
     draw = random.Random(5)
     lists = []
     for _ in range(20):
         numbers = sorted(draw.sample(range(1, 120), draw.randint(1, 6)))
         width = draw.choice([1, 3])
-        ranges = ",".join(
-            f"{number:0{width}d}{f'-{number + more:0{width}d}' if (more := draw.randint(0, 3)) else ''}"
-            for number in numbers
-        )
+        last = {number: number + draw.randint(0, 3) for number in numbers}
+        ranges = ",".join(f"{n:0{width}d}" + f"-{end:0{width}d}" * (end > n) for n, end in last.items())
         lists.append(f"{draw.choice(['node', 'gpu-a'])}[{ranges}]")
     for text in lists:
-        said = subprocess.run(
-            [program, "show", "hostnames", text], capture_output=True, text=True, check=True
-        ).stdout.split()
-        assert launchers.expanded([text]) == list(dict.fromkeys(said)), text
+        said = subprocess.run([program, "show", "hostnames", text], capture_output=True, text=True, check=True)
+        assert launchers.expanded([text]) == list(dict.fromkeys(said.stdout.split())), text
 
 
 @pytest.mark.parametrize(
     ("changes", "variables", "by"),
     [
-        ({}, {}, "local"),
-        ({}, ALLOCATION, "slurm"),
-        ({"hosts": ["a"]}, {}, "ssh"),
-        ({"hosts": ["a"]}, ALLOCATION, "ssh"),
-        ({"hostfile": "f"}, {}, "ssh"),
-        ({"by": "local"}, ALLOCATION, "local"),
-        ({"by": "external"}, STEP, "external"),
+        ({}, {}, "local"), ({}, ALLOCATION, "slurm"), ({"hosts": ["a"]}, {}, "ssh"), ({"hosts": ["a"]}, ALLOCATION, "ssh"),
+        ({"hostfile": "f"}, {}, "ssh"), ({"by": "local"}, ALLOCATION, "local"), ({"by": "external"}, STEP, "external"),
     ],
-)
+)  # fmt: skip
 def test_what_auto_means(changes, variables, by):
     assert launchers.way({**LAUNCH, **changes}, variables) == by
 
@@ -90,17 +80,15 @@ def test_the_machines_of_a_hosts_file(tmp_path):
         ({}, "launch=ssh: which machines? type launch.hosts=[a,b] or launch.hostfile=FILE"),
         ({"hosts": ["a", "b", "a"]}, "launch: machine a is named twice"),
         ({"hosts": ["a[1-"]}, "a[1-: not a list of hosts"),
-        ({"hosts": ["-oProxyCommand=touch x"]}, "-oProxyCommand=touch x: not a name of a host"),
-        ({"hosts": ["-oProxyCommand=id"]}, "-oProxyCommand=id: not a name of a host"),
+        *(({"hosts": [f"-oProxyCommand={one}"]}, f"={one}: not a name of a host") for one in ("touch x", "id")),
         ({"hostfile": "/nowhere"}, "launch.hostfile=/nowhere: No such file or directory"),
         ({"hostfile": "/dev/null"}, "launch.hostfile=/dev/null: no regular file"),
         ({"hosts": ["a"], "hostfile": "f"}, "launch.hosts and launch.hostfile name machines both"),
     ],
 )
 def test_machines_that_cannot_be_read(changes, said):
-    with pytest.raises(ValueError, match=r"^[^\n]+\Z") as error:
+    with pytest.raises(ValueError, match=one_line(said)):
         launchers.machine_names({**LAUNCH, "by": "ssh", **changes}, {})
-    assert said in str(error.value)
 
 
 def test_the_words_of_srun_and_ssh():
@@ -119,31 +107,33 @@ def test_a_launcher_of_a_package_is_typed_like_any_other(tmp_path):
     assert "nodes=2: 1 named (a); type nodes=1 or less, or name more in launch.hosts" in done.stderr
 
 
-def test_more_machines_than_the_allocation_has():
-    configs = [composed("workload=ncf", "profile=demo", "gpus=4", "nodes=4")]
-    with pytest.raises(
-        ValueError, match=r"^nodes=4: the allocation has 3 \(node1, node2, node4\); type nodes=3 or less"
-    ):
-        agents_of(configs, ALLOCATION)
+LOCAL = (*NCF, "launch.by=local")
 
 
-def test_one_machine_stays_as_it_was():
-    assert agents_of([composed("workload=ncf", "profile=demo")], {}) is None
-    assert agents_of([composed("workload=ncf", "profile=demo")], ALLOCATION) is None
-    with pytest.raises(ValueError, match="nodes=2: launch=local is this machine alone"):
-        agents_of([composed("workload=ncf", "profile=demo", "gpus=2", "nodes=2", "launch.by=local")], {})
+@pytest.mark.parametrize(
+    ("jobs", "variables"),
+    [
+        ([NCF], {}),
+        ([NCF], ALLOCATION),
+        # a job that cannot be shared by its machines is refused by itself, the others of the sweep run here
+        ([(*LOCAL, "gpus=1", "nodes=2"), (*LOCAL, "gpus=2", "nodes=1")], {}),
+    ],
+)
+def test_one_machine_needs_no_agents(jobs, variables):
+    assert agents_of([composed(*words) for words in jobs], variables) is None
 
 
-def test_a_job_that_cannot_be_shared_by_its_machines_asks_for_none():
-    """It is refused by itself; the others of the sweep run here."""
-    words = ("workload=ncf", "profile=demo", "launch.by=local")
-    assert agents_of([composed(*words, "gpus=1", "nodes=2"), composed(*words, "gpus=2", "nodes=1")], {}) is None
-
-
-def test_one_launch_for_a_whole_command():
-    configs = [composed("workload=ncf", "profile=demo", f"launch.by={by}") for by in ("slurm", "ssh")]
-    with pytest.raises(ValueError, match="launch: one value of each of its keys"):
-        agents_of(configs, {})
+@pytest.mark.parametrize(
+    ("jobs", "variables", "said"),
+    [
+        ([(*NCF, "gpus=4", "nodes=4")], ALLOCATION, "has 3 (node1, node2, node4); type nodes=3 or less"),
+        ([(*LOCAL, "gpus=2", "nodes=2")], {}, "nodes=2: launch=local is this machine alone"),
+        ([(*NCF, "launch.by=slurm"), (*NCF, "launch.by=ssh")], {}, "launch: one value of each of its keys"),
+    ],
+)
+def test_machines_that_cannot_be_had(jobs, variables, said):
+    with pytest.raises(ValueError, match=one_line(said)):
+        agents_of([composed(*words) for words in jobs], variables)
 
 
 def test_which_process_this_is():
@@ -152,9 +142,7 @@ def test_which_process_this_is():
     assert (step.number, step.local, step.count) == (1, 0, 2)
     assert (mpi.number, mpi.local, mpi.count) == (1, 1, 4)
     assert rank_here({"RANK": "0", "WORLD_SIZE": "2"}).local == 0
-    with pytest.raises(
-        ValueError, match=r"^launch: SLURM and OpenMPI both say .*SLURM_PROCID=1, OMPI_COMM_WORLD_RANK=1"
-    ):
+    with pytest.raises(ValueError, match=r"^launch: SLURM and OpenMPI .*SLURM_PROCID=1, OMPI_COMM_WORLD_RANK=1"):
         rank_here({**STEP, **MPI})
 
 
@@ -199,16 +187,12 @@ def test_one_of_several_processes_does_not_start_the_whole_run(launch, around):
     [
         ({}, "launch=external: no variable says which process this is"),
         (STEP, "launch=external needs a secret of all processes; type: export SUITE_LAUNCH_TOKEN="),
-        (
-            {**MPI, "OMPI_COMM_WORLD_LOCAL_RANK": "0", "SUITE_LAUNCH_TOKEN": "s"},
-            "set MASTER_ADDR to its machine's address",
-        ),
+        ({**MPI, "OMPI_COMM_WORLD_LOCAL_RANK": "0", TOKEN: "s"}, "set MASTER_ADDR to its machine's address"),
     ],
 )
 def test_an_external_launcher_that_says_too_little(variables, said):
-    with pytest.raises(ValueError, match=r"^[^\n]+\Z") as error:
+    with pytest.raises(ValueError, match=one_line(said)):
         external_agents({**LAUNCH, "by": "external"}, 2, variables)
-    assert said in str(error.value)
 
 
 def test_what_is_submitted(tmp_path):

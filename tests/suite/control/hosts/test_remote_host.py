@@ -8,8 +8,6 @@ from suite.environments.environment import Environment
 
 
 class Link:
-    """Says yes to every order."""
-
     def __init__(self):
         self.asked = []
 

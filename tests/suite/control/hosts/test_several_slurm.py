@@ -18,10 +18,7 @@ def test_a_plain_user(two, folder):
     folder.chmod(0o777)
     own = {"HOME": "/tmp", "SUITE_DATA_DIR": str(folder / "data"), "PYTHONDONTWRITEBYTECODE": "1"}
     words = ["salloc", "-N2", "--quiet", *several.command(*TOY_RUN, "gpus=2", "nodes=2")]
-    done = two.hub.run(
-        words, folder, user=USER, check=False, timeout=120, variables=several.surroundings(folder, **own)
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    two.hub.run(words, folder, user=USER, timeout=120, variables=several.surroundings(folder, **own))
     run_folder = only(folder.glob("logs/*/*/run_0"))
     assert status(run_folder)["status"] == "success"
     assert {path.stat().st_uid for path in run_folder.rglob("*")} == {pwd.getpwnam(USER).pw_uid}
@@ -37,7 +34,6 @@ def test_a_job_that_slurm_puts_back_into_the_queue_goes_on(two, folder):
     """`launch=slurm` submits the command; a second start of the job takes up what the first had not finished."""
     words = [*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=sleep", "stop=epochs:2", "launch=slurm"]
     done = several.run(two, folder, *words)
-    assert done.returncode == 0, done.stdout + done.stderr
     number = job(two)
     assert number in done.stdout
     run_folder = wait_until("the run starts", lambda: list(folder.glob("logs/*/*/run_0")))[0]

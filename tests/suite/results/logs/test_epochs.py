@@ -38,9 +38,7 @@ def mll(seconds, key, value=None, **metadata):
     return f":::MLL {START + seconds:.6f} {key}: " + json.dumps({"value": value, "metadata": metadata})
 
 
-def new_log(
-    accuracy, starts=(), blocks=(), benchmark="resnet", good=0.76, poor=0.1, stops=None, opened=None, opened_early=2.0
-):
+def new_log(accuracy, starts=(), blocks=(), benchmark="resnet", stops=None, opened=None):
     """A v0.6 log with an evaluation every 100 s, labelled by `accuracy` and, on `eval_start`, by `opened`."""
     lines = [mll(-1, "submission_benchmark", benchmark), mll(0, "run_start")]
     lines += [mll(EPOCH * index + 1, "epoch_start", epoch_num=label) for index, label in enumerate(starts)]
@@ -48,7 +46,7 @@ def new_log(
     for index, label in enumerate(accuracy, start=1):
         if opened is not None:
             lines.append(mll(EPOCH * index - 2, "eval_start", epoch_num=opened[index - 1]))
-        lines.append(mll(EPOCH * index - 1, "eval_accuracy", good if index == len(accuracy) else poor, epoch_num=label))
+        lines.append(mll(EPOCH * index - 1, "eval_accuracy", 0.76 if index == len(accuracy) else 0.1, epoch_num=label))
     end = EPOCH * len(accuracy)
     return [*lines, *(stops(end) if stops else [mll(end, "run_stop", status="success")])]
 
@@ -190,7 +188,7 @@ def blocks_of(evaluations, size, first=0):
         (modern_log([(140.0, 3), *ROUNDED[1:]], blocks_of(ROUNDED, 4)), 38, ""),
         (modern_log(ROUNDED, [(0.0, 1, 1), *[(time, label + 1, 1) for time, label in ROUNDED[:-1]]]), 38, ""),
         (
-            modern_log(AFTER, [(25.0, 1, 44)], [(25.0 + 49 * epoch, epoch + 1) for epoch in range(44)]),
+            modern_log(AFTER, [(25.0, 1, 44)], [(49.0 * n - 24, n) for n in range(1, 45)]),
             44,
             "0 for the untrained model",
         ),

@@ -26,15 +26,10 @@ def test_every_name_in_the_rules_of_all_rounds_is_one_or_the_other():
     assert others == NO_HYPERPARAMETERS & names
 
 
-@pytest.mark.parametrize(
-    "name", ["throughput", "train_loss", "loss", "trained_samples", "data_file", "checkpoint", "local"]
-)
+MEASURED = ("throughput", "train_loss", "loss", "trained_samples", "data_file", "checkpoint", "local")
+OF_V05 = ("model_hp_mf_dim", "opt_hp_Adam_beta1", "opt_lr", "preproc_hp_num_eval", "model_l2_regularization")
+
+
+@pytest.mark.parametrize("name", MEASURED + OF_V05)
 def test_what_other_programs_measure_is_none_and_what_ours_log_is(name):
-    assert (is_hyperparameter(name, False), is_hyperparameter(name, True)) == (False, True)
-
-
-@pytest.mark.parametrize(
-    "name", ["model_hp_mf_dim", "opt_hp_Adam_beta1", "opt_lr", "preproc_hp_num_eval", "model_l2_regularization"]
-)
-def test_names_of_v05_are(name):
-    assert is_hyperparameter(name, of_this_suite=False)
+    assert (is_hyperparameter(name, False), is_hyperparameter(name, True)) == (name in OF_V05, True)

@@ -21,8 +21,7 @@ def test_samples_in_order_of_time_with_devices_put_together(tmp_path):
         {"seconds": 0.5, "time_ms": 7, "gpu_percent": [30, 50], "gpu_power_watts": [100, 100], "run_cpu_percent": None},
     )
     assert found.seconds == (0.5, 2.5)
-    assert found.series["gpu_percent"] == (40, 75)
-    assert found.series["gpu_power_watts"] == (200, 500)
+    assert (found.series["gpu_percent"], found.series["gpu_power_watts"]) == ((40, 75), (200, 500))
     assert found.series["run_cpu_percent"] == (None, 20)
     assert "time_ms" not in found.series
     assert found.energy_joules == pytest.approx(2 * 350)
@@ -57,8 +56,7 @@ def test_machines_are_put_together_at_the_times_of_the_first(tmp_path):
         a=[row(second, 40, [200, None if second > 2 else 100], run_memory_bytes=3) for second in (0.1, 1.2, 2.1)],
     )
     assert found.seconds == (0.5, 1.5, 2.5)
-    assert found.series["run_cpu_percent"] == (60, 60, 60)
-    assert found.series["run_memory_bytes"] == (5, 5, 5)
+    assert (found.series["run_cpu_percent"], found.series["run_memory_bytes"]) == ((60, 60, 60), (5, 5, 5))
     assert found.series["gpu_power_watts"] == (500, 500, None)
     assert found.energy_joules is None
     steady = [row(second, 1, [100]) for second in range(3)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from suite.results import read
 from suite.results.logs.lines import MAX_LINE_BYTES, MAX_PROBLEMS
 from testing.fake_logs import KEYS, START_MS, demo_log, line, write
-from tests.helpers import examples, json_values
+from tests.helpers import examples, json_values, one_line
 
 
 def read_lines(tmp_path, lines):
@@ -33,8 +33,7 @@ def test_own_log_is_read_completely(tmp_path):
     assert (settings.workload, settings.devices, settings.batch_size_global) == ("ncf", 2, 4096)
     assert settings.labels == ("demo", "cpu", "oversubscribed")
     assert (record.seed, record.seconds, record.start_ms) == (12345, 6.0, START_MS)
-    assert (record.status, record.reason, record.finished) == ("success", "", True)
-    assert record.epochs_to_target == 3.0
+    assert (record.status, record.reason, record.finished, record.epochs_to_target) == ("success", "", True, 3.0)
     assert (record.targets, record.targets_source) == ({"hr_at_10": 0.635}, "log")
     assert record.quality == {"hr_at_10": 0.65}
     found = [(one.quality, one.epoch, one.seconds) for one in record.evaluations]
@@ -88,9 +87,8 @@ def test_files_that_hold_nothing(tmp_path, content, text):
 def test_what_is_no_file_is_one_line(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "none.txt", tmp_path, tmp_path / "pipe"):
-        with pytest.raises(ValueError, match="cannot be read") as error:
+        with pytest.raises(ValueError, match=one_line("cannot be read")):
             read(path)
-        assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +148,7 @@ ENCODED = {
 def test_unicode_marks_and_utf_16(tmp_path, name):
     text = "\n".join(["Zeilen über Züge", *demo_log()]) + "\n"
     reading = read_lines(tmp_path, ENCODED[name] + text.encode(name.split(" ")[0]))
-    assert reading.record.seconds == 6.0
-    assert reading.record.epochs_to_target == 3.0
+    assert (reading.record.seconds, reading.record.epochs_to_target) == (6.0, 3.0)
     utf16 = [f"line 1: the file is {name.split(' ')[0].upper()}"]
     assert texts(reading) == (utf16 if "16" in name else [])
     if "16" in name:  # cut in the middle of a character
@@ -176,15 +173,11 @@ BOTH = {"BBOX": 0.4, "SEGM": 0.35}
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (BOTH, ""),
-        ({"BBOX": "0.4", "SEGM": "0.35"}, "holds text"),
-        ({"accuracy": BOTH}, ""),
-        ([0.4, 0.35], "holds a pair, read as BBOX and SEGM"),
-        ([["BBOX", 0.4], ["SEGM", 0.35]], "holds a list of pairs"),
-        ("{'BBOX': 0.4, 'SEGM': 35%}", "holds text"),
-        ("(0.4, 0.35)", "holds text"),
+        (BOTH, ""), ({"accuracy": BOTH}, ""), ([0.4, 0.35], "holds a pair, read as BBOX and SEGM"),
+        ([["BBOX", 0.4], ["SEGM", 0.35]], "holds a list of pairs"), ({"BBOX": "0.4", "SEGM": "0.35"}, "holds text"),
+        ("{'BBOX': 0.4, 'SEGM': 35%}", "holds text"), ("(0.4, 0.35)", "holds text"),
     ],
-)
+)  # fmt: skip
 def test_two_qualities_in_any_form(tmp_path, value, said):
     reading = read_lines(tmp_path, with_qualities(value))
     assert reading.record.evaluations[0].quality == BOTH
@@ -282,19 +275,14 @@ def test_a_log_without_a_start_is_no_result(tmp_path, options):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"seconds_per_epoch": 0.0}, "seconds = 0"),
-        ({"start": 10**15}, "time_ms = 1.0017e+15"),
-        ({"start": -(10**12)}, "time_ms = 7e+11"),
-        ({"seconds_per_epoch": 2e7}, "seconds = 6e+07"),
-        ({"samples": 10**150}, "throughput = 1e+150"),
-        ({"train_seconds": -1.0}, "throughput = -400000"),
-        ({"devices": -2}, "devices = -2"),
-        ({"devices": 0}, "devices = 0"),
-        ({"nodes": 10**400}, "nodes = 10000000000000000000000…"),
-        ({"qualities": (0.3, 7.5)}, "hr_at_10 = 7.5"),
+        ({"seconds_per_epoch": 0.0}, "seconds = 0"), ({"seconds_per_epoch": 2e7}, "seconds = 6e+07"),
+        ({"start": 10**15}, "time_ms = 1.0017e+15"), ({"start": -(10**12)}, "time_ms = 7e+11"),
+        ({"samples": 10**150}, "throughput = 1e+150"), ({"train_seconds": -1.0}, "throughput = -400000"),
+        ({"devices": -2}, "devices = -2"), ({"devices": 0}, "devices = 0"),
+        ({"nodes": 10**400}, "nodes = 10000000000000000000000…"), ({"qualities": (0.3, 7.5)}, "hr_at_10 = 7.5"),
         ({"qualities": (0.3, -7.5), "status": "success"}, "hr_at_10 = -7.5"),
     ],
-)
+)  # fmt: skip
 def test_absurd_values_are_no_result(tmp_path, options, said):
     for stop in ("target", "epochs:3"):
         record = read_lines(tmp_path, demo_log(stop=stop, **options)).record
@@ -345,7 +333,7 @@ def test_seeds_are_exact_or_none(tmp_path, written, seed, count):
 def test_time_grows_with_the_length_of_a_log_alone(tmp_path):
     """Eight times as many evaluations, none of which reaches the target before the last, take no more than 20 times as long."""
     took = []
-    for count in (500, 4000):
+    for count in (250, 2000):
         path = write(tmp_path / "result_0.txt", foreign("resnet", qualities=(*[0.5] * count, 0.8)))
         start = time.process_time()
         record = read(path).record
@@ -373,7 +361,7 @@ def test_time_grows_with_the_length_of_a_log_alone(tmp_path):
         (lambda lines: [line(5, "opt_huge", 10**400), *lines, line(6, "opt_deep", [[[]]])], ""),
         (
             lambda lines: [*lines[:8], ":::MLLOG " + "x" * (3 * MAX_LINE_BYTES), *lines[8:]],
-            f"line 9: a line of more than {MAX_LINE_BYTES} bytes is no record",
+            "line 9: a line of more than",
         ),
         (lambda lines: [*lines, *[":::MLLOG {"] * 5000], "4900 more lines could not be read"),
         (lambda lines: [*lines, ":::MLLOG " * 100_000], "the rest of the line was not read"),

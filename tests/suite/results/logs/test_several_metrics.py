@@ -19,7 +19,6 @@ EPOCHS = [({"bbox": 0.25, "segm": 0.22}, 1.5, 30_000.0), ({"bbox": 0.31, "segm":
 
 
 def with_further(lines):
-    """The same log with rates and scores in each `tracked_stats`."""
     epochs = iter(EPOCHS)
     for text in lines:
         record = json.loads(text.removeprefix(":::MLLOG "))

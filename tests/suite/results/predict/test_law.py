@@ -9,11 +9,9 @@ from suite.results.predict import law
 from suite.results.predict.law import Fit, Observation
 
 
-def made(rate, b_half, exponent, rows, name="made"):
-    """A family that follows the law exactly; `rows` are (devices, samples a device)."""
-    return tuple(
-        Observation("resnet50", n, b, rate * (1 + b_half / b) * n**exponent / n, name=f"{name} {rate}") for n, b in rows
-    )
+def made(rate, b_half, exponent, rows):
+    seconds = [(n, b, rate * (1 + b_half / b) * n**exponent / n) for n, b in rows]
+    return tuple(Observation("resnet50", *one, name=f"made {rate}") for one in seconds)
 
 
 ROWS = ((8, 400.0), (16, 200.0), (64, 50.0), (512, 40.0))
@@ -61,16 +59,13 @@ def test_linear_is_the_law_without_constants():
     assert math.exp(fit.predict([row], Observation("resnet50", 80, 8.0, 1.0)).centre) == pytest.approx(80.0)
 
 
-@pytest.mark.parametrize(
-    "noise", [{"spread": 0.025}, {"spread": 0.035}, {"drift": 3}, {"drift": 5}, {"freedom": 2}, {"freedom": 4}]
-)
-def test_the_fixed_constants_are_the_likeliest_of_the_rounds_that_they_were_chosen_on(noise):
+@pytest.mark.parametrize(("name", "value"), [
+    ("spread", 0.025), ("spread", 0.035), ("drift", 3), ("drift", 5), ("freedom", 2), ("freedom", 4)])  # fmt: skip
+def test_the_fixed_constants_are_the_likeliest_of_the_rounds_that_they_were_chosen_on(name, value):
     families = [family for family in law.published_families()[0] if family[0].round in law.CONSTANTS_UP_TO]
+    of_workloads = [law.of_workload(families, workload) for workload in law.WORKLOADS]
     chosen, neighbour = (
-        sum(
-            math.log(np.exp(Fit(law.of_workload(families, name), law.LAW, **one)._total).mean())
-            for name in law.WORKLOADS
-        )
-        for one in ({}, noise)
+        sum(math.log(np.exp(Fit(own, law.LAW, **one)._total).mean()) for own in of_workloads)
+        for one in ({}, {name: value})
     )
     assert neighbour < chosen

@@ -6,6 +6,7 @@ from suite.results.predict.fits import StepFit
 from suite.results.predict.step import BACKWARD_SHARE, fit_step, step_time
 from suite.results.predict.systems import Interconnect, System, Traffic, find_system, systems
 from suite.results.published import csv_rows
+from tests.helpers import one_line
 from tests.suite.results.test_articles import KERAS, printed
 from workloads.api import GradientTraffic
 
@@ -29,8 +30,7 @@ def test_leaving_one_gpu_is_a_cost_of_tensors_not_of_bytes():
         alone = 32 / printed(KERAS, model=model, metric="training throughput")
         speedup = printed(KERAS, model=model, metric="training speedup over 1 GPU", chips="2")
         lost[name] = 2 * alone / speedup - alone
-    assert lost["ResNet-50"] == pytest.approx(92e-3, abs=1e-3)
-    assert lost["VGG16"] == pytest.approx(31e-3, abs=1e-3)
+    assert (lost["ResNet-50"], lost["VGG16"]) == (pytest.approx(92e-3, abs=1e-3), pytest.approx(31e-3, abs=1e-3))
     assert lost["ResNet-50"] / lost["VGG16"] > 1 > sizes["ResNet-50"][0] / sizes["VGG16"][0]
     per_tensor = 0.555e-3
     host = System("keras", "", 8, Interconnect(GB, 0.0), None, per_tensor, host=Interconnect(2 * 43.0 * GB, 0.0))
@@ -42,12 +42,13 @@ INCEPTION_V3 = 23_834_568 * 4
 """Bytes of fp32 gradients; torchvision's count of parameters without the auxiliary classifier."""
 
 
-@pytest.mark.parametrize(
-    ("size", "nvlink_ms", "pcie_ms"),
-    [(INCEPTION_V3, 1.3, 16.7), (227e6, 3.1, 39.7), (643e6, 8.7, 112), (2040e6, 27.5, 357)],
-)
-def test_rings_over_eight_devices(size, nvlink_ms, pcie_ms):
-    for rate, milliseconds in ((130, nvlink_ms), (10, pcie_ms)):
+TIMES_MS = {INCEPTION_V3: (1.3, 16.7), 227e6: (3.1, 39.7), 643e6: (8.7, 112), 2040e6: (27.5, 357)}
+"""Bytes to times over NVLink and PCIe."""
+
+
+@pytest.mark.parametrize("size", TIMES_MS)
+def test_rings_over_eight_devices(size):
+    for rate, milliseconds in zip((130, 10), TIMES_MS[size], strict=True):
         assert ring(rate).all_reduce(8, GradientTraffic(size)).seconds * 1e3 == pytest.approx(milliseconds, rel=0.02)
 
 
@@ -72,8 +73,7 @@ def test_a_ring_against_its_closed_form():
     size, one = 1e9, system.all_reduce(4, GradientTraffic(1e9))
     assert one == Traffic(2 * 3 / 4 * size / 100e9, 0.0, 6 * 2e-6, 0.0)
     three = system.all_reduce(12, GradientTraffic(size))
-    assert three.inside == one.inside
-    assert three.between == pytest.approx(2 * 2 / 3 * size / 10e9)
+    assert (three.inside, three.between) == (one.inside, pytest.approx(2 * 2 / 3 * size / 10e9))
     assert three.latency == pytest.approx(6 * 2e-6 + 4 * 9e-6)
     assert system.all_reduce(1, GradientTraffic(size)).seconds == 0.0
     with pytest.raises(ValueError, match="one node of 8"):
@@ -83,9 +83,7 @@ def test_a_ring_against_its_closed_form():
 def test_what_the_backward_pass_hides_is_not_paid():
     cost, gradients = cost_of(1e-3, 1e-3), GradientTraffic(1e9)
     hidden = step_time(cost, 1000, 8, gradients, ring(130), 1.0)
-    assert hidden.exposed == 0.0
-    assert hidden.seconds == pytest.approx(1.001)
-    assert hidden.binds == "samples"
+    assert (hidden.exposed, hidden.seconds, hidden.binds) == (0.0, pytest.approx(1.001), "samples")
     shown = step_time(cost, 10, 8, gradients, ring(130), 0.5)
     assert shown.exposed == pytest.approx(1.75e9 / 130e9 - 0.5 * BACKWARD_SHARE * 10e-3)
     assert step_time(cost, 1, 8, gradients, ring(10), 0.5).binds == "bandwidth in the node"
@@ -111,15 +109,14 @@ def test_step_cost_is_recovered_and_needs_two_batches():
         ("a: {devices_per_node: 0, inside: {gb_per_second: 1}}", "devices_per_node is 0"),
         ("a: {devices_per_node: 8, inside: {gb_per_second: fast}}", "gb_per_second is fast"),
         ("a: {devices_per_node: 8, inside: {gbps: 1}}", "gbps is not known"),
-        ("a: [", "mine.yaml: line [12]: did not find"),
+        ("a: [", "did not find"),
     ],
 )
 def test_a_file_that_describes_no_system_is_one_line(tmp_path, text, message):
     path = tmp_path / "mine.yaml"
     path.write_text(text)
-    with pytest.raises(ValueError, match=message) as error:
+    with pytest.raises(ValueError, match=one_line(message)):
         find_system(str(path))
-    assert "\n" not in str(error.value)
 
 
 def test_a_system_of_ones_own(tmp_path):

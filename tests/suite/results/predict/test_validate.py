@@ -37,7 +37,7 @@ def test_families_are_those_of_the_one_identity():
 @pytest.mark.parametrize(
     ("hardware", "reason"),
     [
-        *(("A100-SXM4-40GB", ""), ("GeForce RTX 3090", "")),
+        *((name, "") for name in ("A100-SXM4-40GB", "GeForce RTX 3090")),
         *((name, "no NVIDIA GPU") for name in ("TPU v3", "tpu-v100000", "AMD MI300X")),
     ],
 )

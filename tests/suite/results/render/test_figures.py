@@ -47,9 +47,6 @@ def places(path):
     return tuple((point.x, point.y) for point in path)
 
 
-# --- runs ---------------------------------------------------------------------------------------------------------------
-
-
 def test_curves_hold_the_evaluations_of_the_log(tmp_path):
     for index in range(2):
         write_run(tmp_path, "a", index, qualities=(0.3, 0.5, 0.65), seconds_per_epoch=2.0 + index)
@@ -78,9 +75,6 @@ def test_bleu_is_drawn_in_points_whatever_the_log_has(tmp_path):
     over_epochs, *_ = charts_of(tmp_path)
     assert (over_epochs.x_label, over_epochs.target) == ("epochs", pytest.approx(63.5))
     assert [point.y for point in over_epochs.series[0].paths[0]] == pytest.approx([20.0, 65.0])
-
-
-# --- names --------------------------------------------------------------------------------------------------------------
 
 
 def test_names_say_in_words_what_tells_results_apart():
@@ -121,9 +115,6 @@ def test_labels_that_must_not_be_missed_come_first_and_others_are_counted():
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b\\c\0", "", "é ü", "x" * 500, "CON", HOSTILE])
 def test_file_names_hold_letters_digits_and_dashes_alone(name):
     assert re.fullmatch(r"[a-z0-9-]{1,130}", charts.file_name("01", name))
-
-
-# --- time over devices --------------------------------------------------------------------------------------------------
 
 
 REFERENCE = {"profile": "reference", "labels": ()}
@@ -176,9 +167,8 @@ def test_parts_of_the_time_add_up_to_a_run(tmp_path):
         write_run(tmp_path, "a", index, samples=300, train_seconds=1.5)
     (found,) = scaling.parts_charts(result_rows(table(tmp_path)))
     parts = {one.label: one.paths[0][0].x for one in found.series}
-    assert parts == {
-        "training": 3.0, "waiting for data": 1.5, "evaluation": pytest.approx(0.75), "the rest": pytest.approx(0.75, abs=0.02)
-    }  # fmt: skip
+    timed = {"training": 3.0, "waiting for data": 1.5, "evaluation": 0.75, "the rest": 0.75}
+    assert parts == pytest.approx(timed, abs=0.02)
     assert [one.names for one in found.series] == [("pytorch",)] * 4
 
 
@@ -207,9 +197,6 @@ def test_predictions_have_bounds_and_measured_points_none():
     ((predicted,),) = time.series[1].paths
     assert predicted.x == 64
     assert predicted.low < predicted.y < predicted.high
-
-
-# --- studies ------------------------------------------------------------------------------------------------------------
 
 
 def line(rate=None, shown="", **values):
@@ -264,9 +251,6 @@ def test_losses_of_a_study_over_epochs_and_seconds(tmp_path):
     assert [point.x for point in over_seconds.series[0].paths[0]] == pytest.approx([2.0, 4.0], abs=0.01)
 
 
-# --- bounds -------------------------------------------------------------------------------------------------------------
-
-
 @given(POINTS)
 def test_thinned_curves_keep_ends_and_means(points):
     kept = charts.evenly(points, charts.MAX_POINTS)
@@ -274,15 +258,11 @@ def test_thinned_curves_keep_ends_and_means(points):
     assert (kept[0], kept[-1]) == (points[0], points[-1])
     means = charts.downsample_mean(points)
     assert len(means) <= charts.MAX_POINTS
-    assert places(charts.finite_points([(1, 2), (None, 2), (1, None), (math.inf, 1), (1, math.nan), (1e300, 1)])) == (
-        (1, 2),
-    )
+    odd = [(None, 2), (1, None), (math.inf, 1), (1, math.nan), (1e300, 1)]
+    assert places(charts.finite_points([(1, 2), *odd])) == ((1, 2),)
     if len(points) % (math.ceil(len(points) / charts.MAX_POINTS)) == 0:
         mean = math.fsum(point.y for point in points) / len(points)
         assert math.fsum(point.y for point in means) / len(means) == pytest.approx(mean, rel=1e-6, abs=1e-3)
-
-
-# --- drawing ------------------------------------------------------------------------------------------------------------
 
 
 def parsed(shown):
@@ -345,9 +325,6 @@ def test_marks_are_the_points_and_ideal_lines_begin_at_the_fewest():
     assert [one["row"] for one in rows][:2] == [None, 0]
     assert (columns["low"][1], columns["high"][1]) == (2.5, 3.5)
     assert "text" not in columns
-
-
-# --- the look -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_colour_is_one_framework_and_its_curves_differ_in_line_and_marker():

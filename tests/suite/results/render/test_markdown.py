@@ -72,12 +72,9 @@ def test_a_broken_line_begins_no_block(block):
     assert wrapped(f"- {long[2:]} {block}").splitlines()[1] == "  \\" + block
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(4.56, "4.6 s"), (0.0123, "0.0123 s"), (119.4, "119.4 s"), (120.0, "2.00 min"), (1224.6, "20.41 min")],
-)
-def test_times_below_two_minutes_are_seconds(seconds, text):
-    assert time_text(seconds) == text
+def test_times_below_two_minutes_are_seconds():
+    texts = {4.56: "4.6 s", 0.0123: "0.0123 s", 119.4: "119.4 s", 120.0: "2.00 min", 1224.6: "20.41 min"}
+    assert {seconds: time_text(seconds) for seconds in texts} == texts
 
 
 def test_shares_are_percent_and_nearly_nothing_is_said_so():
@@ -103,8 +100,6 @@ def test_bleu_is_shown_in_points():
     assert bleu_scale("bleu", None, [0.1, 0.25]) == 100.0
     assert bleu_scale("bleu", 24.0, [0.9]) == 1.0  # early in a log in points
 
-
-# --- tables and documents -----------------------------------------------------------------------------------------------
 
 ROWS = (
     {"framework": "a|b", "devices": 2, "seconds": 200.0, "data_wait_share": 0.0131, "notes": ("busy", "late")},

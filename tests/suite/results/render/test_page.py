@@ -84,9 +84,6 @@ def csv_of(found):
     return base64.b64decode(content)
 
 
-# --- what stands on it --------------------------------------------------------------------------------------------------
-
-
 def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     root = tmp_path / "logs"
     sweep(root, runs=3)
@@ -154,10 +151,8 @@ def test_the_sentence_on_top_is_of_the_hardest_target_and_of_what_may_be_compare
     write_run(logs, "none", workload="ssd", qualities=(0.1,), status={**FAILED, "workload": "ssd"})
     found = page(tmp_path / "logs", tmp_path)
     sentences = re.findall(r"<li>([^<]*)</li>", found.source.split('class="headlines"')[1].split("</ul>")[0])
-    assert sentences == [
-        "NCF (demo, cpu) reaches hr_at_10 0.635 in 12.0 s on 1 device in PyTorch; MXNet 14.0 s.",
-        "SSD (demo, cpu): no run reached the target.",
-    ]
+    reached = "NCF (demo, cpu) reaches hr_at_10 0.635 in 12.0 s on 1 device in PyTorch; MXNet 14.0 s."
+    assert sentences == [reached, "SSD (demo, cpu): no run reached the target."]
 
 
 def test_the_reservation_stands_once_on_the_page_and_once_in_each_file(tmp_path):
@@ -200,9 +195,6 @@ def test_published_results_stand_beside_ours(tmp_path):
     assert "there is nothing to show beside ours" in other.text
 
 
-# --- its data -----------------------------------------------------------------------------------------------------------
-
-
 def test_what_filters_and_pointers_go_by_is_what_the_csv_has(tmp_path):
     sweep(tmp_path / "logs", runs=1)
     found = page(tmp_path / "logs", tmp_path)
@@ -218,9 +210,8 @@ def test_what_filters_and_pointers_go_by_is_what_the_csv_has(tmp_path):
         assert float(lines["time"].removesuffix(" s")) == pytest.approx(float(row["seconds"]), rel=0.01)
         assert lines["log"] == f"ncf-{row['devices']}/run_0"
     times = found.figures[0]["marks"]
-    assert [y for y, ideal in zip(times["y"], times["ideal"], strict=True) if not ideal] == pytest.approx(
-        [float(row["seconds"]) for row in listed], rel=1e-4
-    )
+    measured = [y for y, ideal in zip(times["y"], times["ideal"], strict=True) if not ideal]
+    assert measured == pytest.approx([float(row["seconds"]) for row in listed], rel=1e-4)
 
 
 def test_the_page_carries_its_results_as_csv(tmp_path, capsys, monkeypatch):
@@ -235,9 +226,6 @@ def test_the_page_carries_its_results_as_csv(tmp_path, capsys, monkeypatch):
     assert "suite report --format csv --output results.csv" in found.text
 
 
-# --- hostile logs -------------------------------------------------------------------------------------------------------
-
-
 def hostile(root):
     settings = {"framework": EVIL, "system": EVIL, "dataset": EVIL, "device_name": EVIL, "labels": ["demo", EVIL]}
     for devices in (1, 2):
@@ -249,9 +237,8 @@ def hostile(root):
     numbers = {"qualities": (1e308, -1e308, 1e-308, float("nan")), "samples": 1e300, "train_seconds": 1e-300}
     folder = write_run(root, "c", 0, **numbers)
     nested = {"a": {"b": {"c": {"d": [EVIL]}}}}
-    (folder / "run.json").write_text(
-        json.dumps({"versions": {EVIL: EVIL}, "environment": nested, "cores": 10**400})  # no float is as large
-    )
+    run = {"versions": {EVIL: EVIL}, "environment": nested, "cores": 10**400}  # no float is as large
+    (folder / "run.json").write_text(json.dumps(run))
     telemetry(folder, run_cpu_percent=1e308, gpu_percent=[EVIL], **{EVIL: 1})
     write(root / "d" / "run_0" / "result_0.txt", ("[" * 50_000 + "\n") * 3 + ":::MLLOG {\n")
     return root
@@ -288,9 +275,7 @@ def test_no_reference_leads_outside(hostile_page):
             assert not re.search(r"url\((?!#)", value)
     scripts = re.findall(r"<script>(.*?)</script>", found.source, re.DOTALL)
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
-    (policy,) = [
-        value for tag, name, value in found.attributes if (tag, name) == ("meta", "content") and "src" in value
-    ]
+    (policy,) = [text for tag, name, text in found.attributes if (tag, name) == ("meta", "content") and "src" in text]
     assert policy.split("; ") == [
         *("default-src 'none'", "script-src " + " ".join(f"'sha256-{one}'" for one in digests)),
         "style-src 'unsafe-inline'", "img-src data:", "base-uri 'none'", "form-action 'none'",
@@ -309,15 +294,10 @@ def test_figure_files_stay_in_their_folder(hostile_page):
     assert {path.read_bytes()[:4] for path in pictures} == {b"\x89PNG"}
 
 
-# --- files and bounds ---------------------------------------------------------------------------------------------------
-
-
 def test_the_same_logs_give_the_same_bytes(tmp_path):
     sweep(tmp_path / "logs", runs=1)
     words = ("report", str(tmp_path / "logs"), "--to", "v0.5/NVIDIA/dgx1")
-    one, other = (
-        [*words, "--html", str(tmp_path / f"{name}.html"), "--figures", str(tmp_path / name)] for name in "ab"
-    )
+    one, other = ([*words, "--html", f"{tmp_path}/{name}.html", "--figures", f"{tmp_path}/{name}"] for name in "ab")
     assert main(one) == 0
     seeded = {**os.environ, "PYTHONHASHSEED": "7"}  # another process: hashes of text differ between them
     command = [sys.executable, "-m", "suite.cli", *other]
@@ -361,10 +341,10 @@ def test_a_full_disk_leaves_no_half_page(tmp_path, capsys, full_disk):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--to", "v0.5"], "need --html OUT"),
-        (["--figures", "x"], "need --html OUT"),
-        (["--predict", "8"], "need --html OUT"),
-        (["--follow"], "need --html OUT"),
+        *(
+            (words, "need --html OUT")
+            for words in (["--to", "v0.5"], ["--figures", "x"], ["--predict", "8"], ["--follow"])
+        ),
         (["--html", "x.html", "--follow", "--figures", "x"], "leave out one of the two"),
         (["--html", "x.html", "--format", "csv"], "leave out --format"),
         (["--html", "x.html", "--to", "v0.5/NVIDIA/dgx7"], "nearest"),
@@ -391,9 +371,6 @@ def test_a_page_of_many_runs_is_bounded(tmp_path, monkeypatch):
     assert "20 more runs are not drawn (at most 40 of one colour)" in found.text
     assert "The last 3 tables have no figures" in found.text
     assert found.tags.count("details") == 64 + len(found.drawn)
-
-
-# --- published results --------------------------------------------------------------------------------------------------
 
 
 def test_a_page_of_published_results(tmp_path, capsys):

@@ -30,12 +30,10 @@ def article(**options):
 
 
 def chosen(data, flag):
-    """Workload to the number of devices that has this flag."""
     return dict(data[data[flag] == True][["workload", "devices"]].values.tolist())  # noqa: E712
 
 
 def said(view):
-    """(verdict, bullets) of its first section."""
     return view.sections[0].above[1], view.sections[0].below
 
 

@@ -9,10 +9,8 @@ from testing.fake_logs import demo_log, write, write_run
 from tests.helpers import PROJECT, suite_here
 
 EVIL = "a|b`c\x1b[31m\n## <script>alert(1)</script>[x](y)\u202e\ud800=1+1"
-OPTIONS = {
-    **{"report": (), "tables": (), "advise": (), "scaling": ("--devices", "8", "--system", "pcie")},
-    "compare": ("--to-logs", "{other}"),
-}
+OPTIONS = dict.fromkeys(("report", "tables", "advise"), ())
+OPTIONS |= {"scaling": ("--devices", "8", "--system", "pcie"), "compare": ("--to-logs", "{other}")}
 REFERENCE = {"profile": "reference", "labels": [], "device": "cuda"}
 
 

@@ -6,6 +6,7 @@ from suite.results.scores import result_rows
 from suite.results.table import table
 from suite.results.views.baseline import baseline_section, parse_baseline
 from testing.fake_logs import write_run
+from tests.helpers import one_line
 from tests.suite.results.rows import lines
 
 
@@ -61,12 +62,11 @@ def test_each_is_divided_by_its_like_and_a_column_names_it(tmp_path):
     assert {vars(row)["divided by"].rpartition(" ")[2] for row in found} == {"0.003", "0.006"}
 
 
-@pytest.mark.parametrize(
-    ("typed", "expected"),
-    [("cpu=1", "--baseline"), ("gpus=", "type a value"), ("gpus=7", "gpus"), ("framework=jax", "pytorch")],
-)
+WRONG = {"cpu=1": "--baseline", "gpus=": "type a value", "gpus=7": "gpus", "framework=jax": "pytorch"}
+
+
+@pytest.mark.parametrize(("typed", "expected"), WRONG.items())
 def test_a_wrong_baseline_is_one_line(tmp_path, typed, expected):
     write_run(tmp_path, "a")
-    with pytest.raises(ValueError, match=expected) as error:
+    with pytest.raises(ValueError, match=one_line(expected)):
         ratios(tmp_path, typed)
-    assert "\n" not in str(error.value)

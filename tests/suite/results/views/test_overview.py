@@ -30,9 +30,7 @@ def cells(section):
         ({"keys": {"opt_base_learning_rate": 0.01}}, "learning rate 0.01"),
     ],
 )
-def test_runs_with_another_setting_are_rows_of_their_own_and_ratios_are_of_cells_that_stand_there(
-    tmp_path, other, told
-):
+def test_runs_with_another_setting_are_rows_of_their_own_and_ratios_are_of_cells_there(tmp_path, other, told):
     for name, settings, speed in (("default", {}, 3.0), ("other", other, 2.0)):
         for index in range(2):
             write_run(tmp_path, f"{name}-1", index, devices=1, seconds_per_epoch=speed, **settings)

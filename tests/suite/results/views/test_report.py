@@ -40,9 +40,8 @@ def test_the_whole_page(tmp_path):
     write_run(tmp_path, "ncf-1", 1, seconds_per_epoch=2.2, devices=1, samples=100)
     assert text_of(tmp_path) == (DATA / "pages" / "report.md").read_text()
     one, two = only_table(tmp_path)
-    assert (one.devices, one.runs, one.seconds, one.seconds_minimum, one.seconds_maximum, one.epochs) == pytest.approx(
-        (1, 2, 6.3, 6.0, 6.6, 3.0)
-    )
+    assert (one.devices, one.runs, one.epochs) == (1, 2, 3.0)
+    assert (one.seconds, one.seconds_minimum, one.seconds_maximum) == pytest.approx((6.3, 6.0, 6.6))
     assert (one.speedup, two.speedup) == (None, pytest.approx(2.1))
 
 
@@ -59,25 +58,13 @@ def test_the_data_has_every_result_with_its_ratio(tmp_path):
 @pytest.mark.parametrize(
     "other",
     [
-        {"profile": "reference", "labels": []},
-        {"framework": "mxnet"},
-        {"workload": "ssd"},
-        {"system": "server"},
-        {"precision": "bf16"},
-        {"clock": "v0.7"},
-        {"data_fingerprint": "fedcba"},
-        {"targets": {"hr_at_10": 0.6}},
-        {"batch_rule": "per_device:4096"},
-        {"stop": "epochs:3"},
-        {"device_name": "Other CPU"},
-        {"cores_per_device": 2},
-        {"update": "async"},
-        {"keys": {RATE: 0.1}},
-        {"max_epochs": 7},
-        {"framework_version": "2.12.0"},
+        {"profile": "reference", "labels": []}, {"framework": "mxnet"}, {"workload": "ssd"}, {"system": "server"},
+        {"precision": "bf16"}, {"clock": "v0.7"}, {"data_fingerprint": "fedcba"}, {"targets": {"hr_at_10": 0.6}},
+        {"batch_rule": "per_device:4096"}, {"stop": "epochs:3"}, {"device_name": "Other CPU"}, {"cores_per_device": 2},
+        {"update": "async"}, {"keys": {RATE: 0.1}}, {"max_epochs": 7}, {"framework_version": "2.12.0"},
         {"labels": ["demo", "cpu", "counts differ from the published data set"]},
     ],
-)
+)  # fmt: skip
 def test_what_is_not_alike_is_neither_averaged_nor_compared_nor_looks_alike(tmp_path, other):
     write_run(tmp_path, "a", 0, devices=1)
     write_run(tmp_path, "a", 1, devices=1, **other)
@@ -95,7 +82,6 @@ def test_what_is_not_alike_is_neither_averaged_nor_compared_nor_looks_alike(tmp_
 
 
 def test_a_changed_learning_rate_shows_between_rows_and_above_tables(tmp_path):
-    """As a changed batch does."""
     write_run(tmp_path, "a", keys={RATE: 0.003})
     write_run(tmp_path, "b", keys={RATE: 0.01})
     assert {row.__dict__["differs in"] for row in only_table(tmp_path)} == {"learning rate 0.003", "learning rate 0.01"}
@@ -119,11 +105,9 @@ def test_failures_are_counted_and_listed_once(tmp_path):
     (row,) = only_table(tmp_path)
     assert (row.runs, row.failed) == (3, 3)
     failed = sections(tmp_path)["Runs without success"].table
-    assert failed.values.tolist()[:2] == [
-        ["ncf-1/run_3", "target_missed", "after 101 steps"],
-        ["ncf-1/run_4", "oom", "process 0: out of memory"],
-    ]
-    assert len(failed) == 4
+    missed, oom, *others = failed.values.tolist()
+    assert missed == ["ncf-1/run_3", "target_missed", "after 101 steps"]
+    assert (oom, len(others)) == (["ncf-1/run_4", "oom", "process 0: out of memory"], 2)
     assert sections(tmp_path)["Runs that have not ended"].table["run"].tolist() == ["ncf-3/run_0"]
 
 
@@ -167,9 +151,7 @@ def test_a_copy_taken_while_a_run_was_written_is_no_further_run(tmp_path, lines,
 MEASURED = ("throughput", "train_loss", "train_samples", "trained_samples", "loss", "data_file", "checkpoint")
 
 
-def test_a_folder_of_a_submission_is_one_row_whatever_its_runs_measured_and_says_in_which_hyperparameter_they_differ(
-    tmp_path,
-):
+def test_a_folder_of_a_submission_is_one_row_that_says_in_which_hyperparameter_its_runs_differ(tmp_path):
     """As v3.1/GigaComputing/G593-ZD2_pytorch/maskrcnn, and v2.1/Dell/32xXE8545x4A100-SXM-40GB/maskrcnn."""
     for index in range(5):
         own = {name: f"{index}" if name in MEASURED[-2:] else 100.5 + index for name in MEASURED}
@@ -222,12 +204,9 @@ def test_profiles_kinds_and_systems_have_tables_of_their_own(tmp_path):
     write_run(tmp_path, "b", profile="reference", labels=[])
     write_run(tmp_path, "c", profile="synthetic", labels=["synthetic"], stop="steps:10", qualities=(None,))
     write_run(tmp_path, "d", update="async")
-    assert {title for title in sections(tmp_path) if not title.startswith("Overview")} == {
-        "ncf on laptop (reference)",
-        "ncf on laptop (demo)",
-        "ncf on laptop (synthetic): throughput, train",
-        "ncf on laptop (demo), asynchronous updates",
-    }
+    kinds = ("(reference)", "(demo)", "(synthetic): throughput, train", "(demo), asynchronous updates")
+    found = {title for title in sections(tmp_path) if not title.startswith("Overview")}
+    assert found == {f"ncf on laptop {kind}" for kind in kinds}
 
 
 def test_fixed_length_runs_have_a_throughput_only(tmp_path):
@@ -305,9 +284,6 @@ def test_problems_are_listed_with_lines(tmp_path):
     assert "d/run_0/result_0.txt: no record of the log can be read; line 1: :::MLLOG record cannot be read" in text
 
 
-# --- headlines ----------------------------------------------------------------------------------------------------------
-
-
 def test_a_headline_names_the_fastest_result_and_in_what_it_differs(tmp_path):
     for devices, seconds in ((1, 7.0), (2, 6.0)):
         for index in range(2):
@@ -326,12 +302,11 @@ def test_headlines_of_throughput_and_of_nothing(tmp_path):
     assert none == "SSD (demo, cpu): no run reached the target."
 
 
-@pytest.mark.parametrize(
-    ("dataset", "found"), [("translation-demo", "generated data"), ("parallel-text", "data set parallel-text")]
-)
-def test_the_name_of_the_data_set_says_whether_they_are_generated(tmp_path, capsys, dataset, found):
+@pytest.mark.parametrize("dataset", ["translation-demo", "parallel-text"])
+def test_the_name_of_the_data_set_says_whether_they_are_generated(tmp_path, capsys, dataset):
     write_run(tmp_path, "a", dataset=dataset)
     assert main(["report", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
+    found = {"translation-demo": "generated data"}.get(dataset, f"data set {dataset}")
     assert f"no MLPerf result: {found}, small model" in shown
     assert ("generated" in shown) == (dataset == "translation-demo")

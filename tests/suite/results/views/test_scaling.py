@@ -82,9 +82,6 @@ def assert_rates_and_times_agree(made):
         assert (row.seconds_per_epoch_low is None) == (row.kind == "measured" or row.seconds_per_epoch is None)
 
 
-# --- rates and times ----------------------------------------------------------------------------------------------------
-
-
 def test_rates_do_not_contradict_times(tmp_path):
     """The measured rate was of training alone, the predicted one of times with evaluation: 50.0 s an epoch and 26,344
     samples/s beside 24.9 s and 71,268."""
@@ -129,9 +126,6 @@ def test_times_made_of_rates_say_so(tmp_path):
     assert_rates_and_times_agree(unknown)
     assert unknown.table["seconds_per_epoch"].isna().all()
     assert last(unknown).training_samples_per_second > 0
-
-
-# --- by the law ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_law_predicts_what_it_was_not_given(h100):
@@ -216,9 +210,6 @@ def test_rows_with_less_than_a_sample_a_device_are_shown_and_not_carried_on_from
     assert one.tolist() == other.tolist()
 
 
-# --- by the parts of a step ---------------------------------------------------------------------------------------------
-
-
 def test_parts_of_a_step_from_our_logs(batch_study):
     (made,) = forecasts(read(batch_study / "logs"), Wanted((4, 16), 256.0, system=PCIE, gradients=LINK))
     assert_rates_and_times_agree(made)
@@ -235,9 +226,7 @@ def test_parts_of_a_step_from_our_logs(batch_study):
     assert made.title == "ncf in pytorch on laptop (demo, cpu)"
 
 
-@pytest.mark.parametrize(
-    "other", [{"mode": "forward", "stop": "steps:100"}, {"update": "async"}, {"variant": "64 pixels"}]
-)
+@pytest.mark.parametrize("other", [{"mode": "forward", "stop": "steps:100"}, {"update": "async"}, {"variant": "own"}])
 def test_runs_that_do_other_work_are_apart_and_titles_say_how(batch_study, other):
     write_batches(batch_study, (64, 256), "other", **other)
     made = forecasts(read(batch_study / "logs"), Wanted((4,), 256.0, system=PCIE, gradients=LINK))
@@ -300,16 +289,11 @@ def test_overlap_comes_from_measured_steps_on_several_devices(batch_study):
 ALPHA, BANDWIDTH = 4e-5, 2e9
 
 
-def with_sums(found):
-    """The results, and one of all-reduces on two of their devices that take 2·α + S/B."""
-    sizes = tuple(SizeTimes(size, 20, *[2 * ALPHA + size / BANDWIDTH] * 2) for size in (4e3, 4e6, 4e7))
-    return [*found, replace(found[0], devices=2, all_reduces=(AllReduceTime(2, sizes),))]
-
-
 def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
     """On CPU cores nothing overlaps with the backward pass: predicted = t0 + c·b + all-reduce, with the logged gradients."""
     found = read(batch_study / "logs")
-    (link,) = measured_links(with_sums(found))
+    sizes = tuple(SizeTimes(size, 20, *[2 * ALPHA + size / BANDWIDTH] * 2) for size in (4e3, 4e6, 4e7))
+    (link,) = measured_links([*found, replace(found[0], devices=2, all_reduces=(AllReduceTime(2, sizes),))])
     assert (link.on_cpu, link.devices, link.several_machines) == (True, (2,), False)
     made = forecast(found, Wanted((2, 4), 256.0, gradients=GradientTraffic(8e6, 10, 3), links=(link,)))
     *_, two, four = lines(made.table)
@@ -341,9 +325,6 @@ def test_gradients_of_reference_models_are_those_that_the_suite_trains(name):
     row = published("dgx1-article", "ssd")[0]
     found = gradients_of([replace(row, workload=name)])
     assert found == GradientTraffic(4.0 * sum(trained), len(trained))
-
-
-# --- the command --------------------------------------------------------------------------------------------------------
 
 
 def test_the_command_prints_what_the_files_hold(batch_study):

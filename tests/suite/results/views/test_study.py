@@ -81,10 +81,10 @@ def test_hostile_cells_stay_text_and_hide_no_column(tmp_path):
     assert not any(raw in text for raw in ("\x1b", "<script>", "\nINJECTED", "\n# Heading"))
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["[1, 2", "[]", "{}", '{"study": 3, "cells": [{"job": 1}]}', '{"study": "own", "cells": "x", "sentence": [1]}'],
-)
+ODD = ("[1, 2", "[]", "{}", '{"study": 3, "cells": [{"job": 1}]}', '{"study": "own", "cells": "x", "sentence": [1]}')
+
+
+@pytest.mark.parametrize("content", ODD)
 def test_a_damaged_plan_does_no_harm(tmp_path, content):
     run(tmp_path, "one", ["gpus=1"])
     (tmp_path / "study-own.json").write_text(content)

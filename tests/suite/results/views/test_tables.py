@@ -18,17 +18,15 @@ def suite(*arguments):
 
 
 def halves(view):
-    """(its results, its speedups)."""
     return view.data[view.data["table"] != 7], view.data[view.data["table"] == 7]
 
 
 def test_results_and_speedups_by_hand(tmp_path):
     view = tables(measured([sweep(tmp_path, counts=(1, 2))]))
     found, pairs = halves(view)
-    titles = ("Table 6. ncf in pytorch on laptop (demo, cpu)", "Table 7. Speedup over the fewest devices")
-    assert [one.title for one in view.sections] == [
-        *titles, "Every pair of device counts: ncf in pytorch on laptop (demo, cpu)"
-    ]  # fmt: skip
+    name = "ncf in pytorch on laptop (demo, cpu)"
+    titles = [f"Table 6. {name}", "Table 7. Speedup over the fewest devices", f"Every pair of device counts: {name}"]
+    assert [one.title for one in view.sections] == titles
     names = ["devices", "batch_size_global", "batch_size_per_device", "seconds_per_epoch", "epochs", "seconds"]
     assert found[names].values.tolist() == [[1, 4096, 4096, 2.0, 3.0, 6.0], [2, 4096, 2048, 1.5, 2.0, 3.0]]
     factors = pairs[["speedup", "throughput", "efficiency", "scaling_efficiency"]].values.tolist()
@@ -53,12 +51,9 @@ def test_families_that_differ_in_a_setting_share_a_table(tmp_path):
     for target in (0.5, 0.6):
         sweep(tmp_path / str(target), counts=(1, 2), targets={"hr_at_10": target})
     for rate in (0.002, 0.006):
-        run = write_run(
-            tmp_path, f"{rate}", devices=4, targets={"hr_at_10": 0.6}, keys={"opt_base_learning_rate": rate}
-        )
-        (run / "run.json").write_text(
-            json.dumps({"typed": ["workload=ncf", "gpus=4", f"workload.learning_rate={rate}"]})
-        )
+        own = {"targets": {"hr_at_10": 0.6}, "keys": {"opt_base_learning_rate": rate}}
+        run = {"typed": ["workload=ncf", "gpus=4", f"workload.learning_rate={rate}"]}
+        (write_run(tmp_path, f"{rate}", devices=4, **own) / "run.json").write_text(json.dumps(run))
     view = tables(measured([tmp_path]))
     assert len([one for one in view.sections if one.title.startswith("Table 6")]) == 1
     found, pairs = halves(view)

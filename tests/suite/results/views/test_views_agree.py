@@ -75,14 +75,11 @@ def expected_of(drawn):
     """(devices, target, rate, batch) to (successes, failures, seconds)."""
     members = defaultdict(list)
     for run, _ in drawn:
-        members[run["devices"], run["target"], run["rate"], run["batch"]].append(run)
-    times = {
-        place: [run["epochs"] * run["epoch_ms"] / 1e3 for run in runs if run["succeeds"]]
-        for place, runs in members.items()
-    }
-    return {
-        place: (len(times[place]), len(runs) - len(times[place]), mean(times[place])) for place, runs in members.items()
-    }
+        members[place_of(run)].append(run)
+    times = defaultdict(list)
+    for run in (run for run, _ in drawn if run["succeeds"]):
+        times[place_of(run)].append(run["epochs"] * run["epoch_ms"] / 1e3)
+    return {place: (len(own := times[place]), len(runs) - len(own), mean(own)) for place, runs in members.items()}
 
 
 def figures(results, seconds="seconds"):
@@ -105,8 +102,10 @@ def test_of_one_folder_all_say_the_same(tmp_path_factory, drawn):
     assert {place: found[place] for place in expected} == expected
     assert len(results) == len(expected)
     assert curves(folder)["run"].nunique() == len(drawn)
-    mixed = {place for run, _ in drawn if (place := place_of(run)) and len(commits(drawn, place)) > 1}
-    assert sum(row.git_commit == "mixed" for row in results) == len(mixed)
+    commits = defaultdict(set)
+    for run in (run for run, _ in drawn if run["succeeds"]):
+        commits[place_of(run)].add(run["commit"])
+    assert sum(row.git_commit == "mixed" for row in results) == sum(len(own) > 1 for own in commits.values())
     whole = figures(results)
     assert figures(lines(report(runs).data)) == whole
     base = baseline_section(results, ("gpus", str(results[0].devices))) if results[0].seconds else None
@@ -131,10 +130,6 @@ def rate_of(row):
 
 def place_of(run):
     return run["devices"], run["target"], run["rate"], run["batch"]
-
-
-def commits(drawn, place):
-    return {run["commit"] for run, _ in drawn if place_of(run) == place and run["succeeds"]}
 
 
 def times(whole):
@@ -170,11 +165,7 @@ def test_of_a_folder_of_a_submission_all_say_what_is_published_of_it(tmp_path_fa
     official = mean(seconds, slowest_failed=failed == 1)
     assert listed.minutes == pytest.approx(official / 60, abs=1e-6)
     (time,) = [row for row in compared if row.quantity == "time to target"]
-    assert (time.kind, time.ours_value, time.theirs_value) == (
-        "ratio",
-        pytest.approx(expected),
-        pytest.approx(official),
-    )
+    assert (time.kind, time.ours_value, time.theirs_value) == ("ratio", *map(pytest.approx, (expected, official)))
     assert (time.runs_ours, time.runs_theirs) == (len(seconds), len(seconds))
     assert (time.failed_ours or 0, time.failed_theirs or 0) == (failed, failed)
     assert official != expected or "faster" not in time.verdict
@@ -184,8 +175,6 @@ def published(folder, drawn):
     start = "v9.9,Somebody,box,"
     lines = [f"{start}resnet50,{run['seconds']},{'success' if run['succeeds'] else 'truncated'}" for run in drawn]
     write(folder / "files" / "runs_x.csv", ["round,submitter,system,benchmark,seconds,status", *lines])
-    write(
-        folder / "files" / "results_x.csv",
-        ["round,submitter,system,chips,framework,benchmark,minutes", f"{start}8,,resnet50,"],
-    )
+    names = "round,submitter,system,chips,framework,benchmark,minutes"
+    write(folder / "files" / "results_x.csv", [names, f"{start}8,,resnet50,"])
     return folder / "files"
