@@ -136,22 +136,6 @@ def test_masks_of_a_gpu_are_those_of_the_host():
     np.testing.assert_array_equal(found["found"], found["wanted"])
 
 
-@pytest.mark.full  # of pinned versions: they change with a lock
-def test_tensorflows_block_lstm_v2_has_wrong_gradients():
-    """Why it is not used. If this fails, TensorFlow has repaired it: look at workloads/frameworks/tensorflow/recurrent.py."""
-    found = probe("tensorflow", "probes.gnmt_traps.block_lstm_gradients")
-    assert relative(found["v1"], found["ours"]) <= CLOSE
-    assert relative(found["v2_forward"], found["ours_forward"]) <= CLOSE
-    assert relative(found["v2"], found["ours"]) > 1e-2
-
-
-@pytest.mark.full
-def test_mxnets_lstm_ignores_lengths_on_a_cpu():
-    """Why padding is reversed away. If this fails, MXNet honours them: look at workloads/gnmt/mxnet.py."""
-    found = probe("mxnet", "probes.gnmt_traps.lstm_with_lengths")
-    np.testing.assert_array_equal(found["with"], found["without"])
-
-
 def test_tensorflow_under_xla():
     """As on a GPU: padding has rows, and masks are hashed in the graph."""
     found = probe("tensorflow", "probes.transformer_trainers.compiled", "dropout")
