@@ -40,12 +40,8 @@ def test_inputs_and_masks():
         assert width == edges[-1]
 
 
-@pytest.fixture(scope="module")
-def weights():
-    return dict(network.initial_weights(SMALL, 3, 0.1, 0.05, padding=0))
-
-
-def test_initial_weights(weights):
+def test_initial_weights():
+    weights = dict(network.initial_weights(SMALL, 3, 0.1, 0.05, padding=0))
     assert {name: value.shape for name, value in weights.items()} == network.shapes(SMALL)
     other = dict(network.initial_weights(SMALL, 4, 0.1, 0.05, padding=0))
     assert not np.array_equal(other["encoder1.weight_ih_l0"], weights["encoder1.weight_ih_l0"])

@@ -40,6 +40,7 @@ def test_size_and_layout(folder):
     assert 36 < np.median(per_user) < 45
     assert facts.notes == ()
     assert MLDemo().verify(folder)[-1].startswith("ml-demo: sound")
+    assert MLDemo().make_demo(folder) == [f"ml-demo: already generated in {folder}"]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -56,9 +57,3 @@ def test_the_true_score_is_the_ceiling(folder):
     users, items = pandas.unique(rows.user) - 1, pandas.unique(rows.item) - 1
     scores = true_scores()[users][:, items].astype(np.float32)
     assert 0.75 < hr_at_10(folder, lambda user, item: scores[user, item], 1) < 0.83
-
-
-def test_generating_again_gives_the_same_bytes(folder, tmp_path):
-    MLDemo().make_demo(tmp_path / "again")
-    assert read_facts(tmp_path / "again").fingerprint == read_facts(folder).fingerprint
-    assert MLDemo().make_demo(folder) == [f"ml-demo: already generated in {folder}"]

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testing.synthetic import place
 from tests.helpers import examples
-from tests.workloads.common.text.synthetic_translation import Shifted, Translation, data_of, make, place
+from tests.workloads.common.text.synthetic_translation import Shifted, Translation, data_of, make
 from workloads.common.batch_plan import buckets_by_samples, buckets_by_tokens
 from workloads.common.text import batches, facts, prepared
 from workloads.common.text.batches import Batching, TranslationData, equal_edges, growing_edges

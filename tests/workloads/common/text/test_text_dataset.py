@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from suite.cli import main
+from tests.workloads.common.images.preparing import is_done_once
 from tests.workloads.common.text.synthetic_text import (
     SUBWORDS,
     sentences,
@@ -63,7 +64,6 @@ def test_processed_files_become_arrays_that_hold_every_sentence(source, tmp_path
         members = lengths[:, lengths.max(0) == longest]
         assert (of_length[longest], tokens[longest]) == (members.shape[1], members.sum())
     assert WMT16EnDe().verify(tmp_path / "to")[-2].startswith("wmt16-en-de: sound")
-    assert WMT16EnDe().prepare(source, tmp_path / "to") == [f"wmt16-en-de: already prepared in {tmp_path / 'to'}"]
 
 
 def test_chunks_and_processes_change_nothing(source, tmp_path, monkeypatch):
@@ -169,13 +169,8 @@ def test_a_few_unknown_subwords_are_counted(source, tmp_path):
     assert "notice: 1 unknown subwords" in WMT16EnDe().prepare(source, tmp_path / "to")
 
 
-def test_a_folder_that_holds_something_else_is_kept(source, tmp_path):
-    WMT16EnDe().prepare(source, tmp_path / "to")
-    before = manifests.read(tmp_path / "to")
-    write_lines(source / TRAIN_EN, sentences(1, 60))
-    with pytest.raises(ValueError, match="with other content or options"):
-        WMT16EnDe().prepare(source, tmp_path / "to")
-    assert manifests.read(tmp_path / "to") == before
+def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
+    is_done_once(WMT16EnDe(), source, tmp_path / "to", lambda: write_lines(source / TRAIN_EN, sentences(1, 60)))
 
 
 def test_damage_is_found_and_named(source, tmp_path):
