@@ -20,17 +20,13 @@ def reference(pixels, shorter, size):
     return resized[top : top + size, left : left + size]
 
 
-def smallest_size_at_least(height, width, shorter):
-    """The reference's function of this name (imagenet_preprocessing.py), for many images at once."""
-    height, width = tf.cast(height, tf.float32), tf.cast(width, tf.float32)
-    ratio = tf.cast(shorter, tf.float32) / tf.minimum(height, width)
-    return [tf.cast(side * ratio, tf.int32).numpy() for side in (height, width)]
-
-
 def sizes():
     """Of 20,000 images: their `given` sizes (2, N), and `found`, to which the reference resizes them for evaluation."""
     given = np.random.default_rng(3).integers(100, 1_200, (2, 20_000))
-    return {"given": given, "found": smallest_size_at_least(*given, 256)}
+    # The reference's `_smallest_size_at_least` (imagenet_preprocessing.py), for many images at once.
+    sides = tf.cast(given, tf.float32)
+    ratio = tf.cast(256, tf.float32) / tf.minimum(*sides)
+    return {"given": given, "found": tf.cast(sides * ratio, tf.int32).numpy()}
 
 
 def scene(number, height, width):

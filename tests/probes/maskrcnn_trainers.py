@@ -41,7 +41,14 @@ def computed(framework, case, compile=""):
     batch, initial, weights = synthetic.batch(workload, 0), trainer.state(), synthetic.weights(workload)
     trained = {**initial, **synthetic.statistics(workload)}
     trainer.load_state(trained)
-    found = {**detections(trainer, batch), **losses_and_proposals(ways, trainer, batch)}
+    ((_, outputs),) = trainer.predict([[batch]])
+    there = outputs["label"] > 0
+    found = {**{name: outputs[name][there] for name in ("box", "score", "label", "mask")}, "count": there.sum(1)}
+    proposed, keep = [], trainer.proposals
+    trainer.proposals = lambda *given, **words: proposed.append(keep(*given, **words)) or proposed[-1]
+    found |= under("loss", ways.parts(trainer, batch))
+    trainer.proposals = keep
+    found["proposals"] = synthetic.by_anchor([(one.box, one.anchor) for one in proposed[0]])
     trainer.load_state(initial)
     losses = [trainer.train([[synthetic.batch(workload, step)]], step).loss for step in range(10)]
     state = trainer.state()
@@ -56,23 +63,6 @@ def computed(framework, case, compile=""):
     found |= under("gradient", gradients.OF[framework](trainer, batch))
     trainer.close()
     return {**found, "traces": np.array(getattr(trainer, "traces", -1))}
-
-
-def detections(trainer, batch):
-    """`box`, `score`, `label`, `mask` of what is found in a batch, image after image, and the `count` of each."""
-    ((_, outputs),) = trainer.predict([[batch]])
-    there = outputs["label"] > 0
-    return {**{name: outputs[name][there] for name in ("box", "score", "label", "mask")}, "count": there.sum(1)}
-
-
-def losses_and_proposals(ways, trainer, batch):
-    """`loss/NAME` of a batch, and the `proposals` that they come from."""
-    proposed, keep = [], trainer.proposals
-    trainer.proposals = lambda *given, **words: proposed.append(keep(*given, **words)) or proposed[-1]
-    parts = ways.parts(trainer, batch)
-    trainer.proposals = keep
-    of_images = [(one.box, one.anchor) for one in proposed[0]]
-    return {**under("loss", parts), "proposals": synthetic.by_anchor(of_images)}
 
 
 def shared(framework, case, devices=2):
