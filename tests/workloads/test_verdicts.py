@@ -115,3 +115,16 @@ def test_what_breaks_none_is_closed(workload, rules, name):
 def test_a_typed_seed_and_caches_that_were_not_cleared_are_open(workload, rules):
     run = workload(default_settings(workload, rules, "tensorflow"), PUBLISHED[workload])
     assert len(opened_by(run, seed_source="user")) == len(opened_by(run, cache_clear=False)) == 1
+
+
+@pytest.mark.parametrize(
+    ("workload", "met", "missed"),
+    [
+        (GNMT, {"bleu": 0.24}, [{"bleu": 0.2399}]),
+        (Transformer, {"bleu": 0.25}, [{"bleu": 0.2499}]),
+        (MaskRCNN, {"BBOX": 0.377, "SEGM": 0.339}, [{"BBOX": 0.3769, "SEGM": 0.35}, {"BBOX": 0.39, "SEGM": 0.3389}]),
+    ],
+)
+def test_every_target_must_be_met(workload, met, missed):
+    run = workload(default_settings(workload, "v0.7", "pytorch"), PUBLISHED[workload])
+    assert [run.met(quality) for quality in (met, *missed)] == [True] + [False] * len(missed)

@@ -133,24 +133,20 @@ def test_files_that_do_not_belong_together_or_are_not_there(source, tmp_path, sp
     assert said in refused(source, tmp_path)
 
 
-@pytest.mark.parametrize("blank", ["", "  ", "\t"])
-def test_an_empty_line(source, tmp_path, monkeypatch, blank):
-    monkeypatch.setattr(text_lines, "CHUNK_BYTES", 300)
-    monkeypatch.setattr(prepared, "cores", lambda: 1)
-    lines = sentences(1, 60)
-    lines[41] = blank
-    write_lines(source / TRAIN_EN, lines)
-    assert f"{source / TRAIN_EN}:42: an empty line" in refused(source, tmp_path)
-
-
-@pytest.mark.parametrize(("chunk_bytes", "cores"), [(1 << 22, 1), (64, 1), (64, 2)])
-def test_text_that_is_not_utf8(source, tmp_path, monkeypatch, chunk_bytes, cores):
+@pytest.mark.parametrize(
+    ("chunk_bytes", "cores", "line", "said"),
+    [
+        *((300, 1, blank, "an empty line") for blank in (b"", b"  ", b"\t")),
+        *((*size, b"w1 \xe4 w2", "not UTF-8 (byte 0xe4)") for size in ((1 << 22, 1), (64, 1), (64, 2))),
+    ],
+)
+def test_a_line_that_is_none(source, tmp_path, monkeypatch, chunk_bytes, cores, line, said):
     monkeypatch.setattr(text_lines, "CHUNK_BYTES", chunk_bytes)
     monkeypatch.setattr(prepared, "cores", lambda: cores)
     lines = (source / TRAIN_EN).read_bytes().split(b"\n")
-    lines[30] = b"w1 \xe4 w2"
+    lines[41] = line
     (source / TRAIN_EN).write_bytes(b"\n".join(lines))
-    assert f"{source / TRAIN_EN}:31: not UTF-8 (byte 0xe4)" in refused(source, tmp_path)
+    assert f"{source / TRAIN_EN}:42: {said}" in refused(source, tmp_path)
 
 
 def test_a_vocabulary_of_another_text(source, tmp_path, monkeypatch):
