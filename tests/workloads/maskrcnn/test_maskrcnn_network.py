@@ -38,11 +38,6 @@ def test_names_and_shapes_are_those_of_torchvisions_model():
     assert sorted(name for name, frozen in is_frozen.items() if frozen) == sorted(theirs["frozen"])
 
 
-def test_the_stride_of_a_bottleneck_sits_on_its_first_convolution():
-    strided = [layer.name for layer in MADE.trunk_convolutions if layer.stride == 2]
-    assert strided == ["conv1", *(f"layer{s}.0.{part}" for s in (2, 3, 4) for part in ("conv1", "downsample.0"))]
-
-
 @pytest.mark.parametrize(("model", "height", "width"), [(REFERENCE_MODEL, 800, 1344), (DEMO_MODEL, 128, 96)])
 def test_maps_are_those_of_the_anchors(model, height, width):
     shapes = network.map_shapes(network.build(model), height, width)

@@ -1,12 +1,10 @@
 """`backbone.weights`: what is refused, what is converted, and that weights and statistics arrive in every framework."""
 
-import contextlib
 import dataclasses
 import errno
 import os
-import pickle
 import re
-import subprocess
+import zipfile
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +16,7 @@ from suite.plan.resume import identity
 from suite.plan.settings import resolve_settings
 from testing import synthetic_ssd
 from tests.frameworks_probe import probe
-from tests.helpers import PROJECT, composed, events, only, python, run_suite, run_suite_here, suite, written
+from tests.helpers import composed, events, only, run_suite, run_suite_here, suite, written
 from tests.workloads.common.coco import synthetic_coco
 from tests.workloads.common.networks import synthetic_torch_files as made
 from workloads.common import manifest as manifests
@@ -227,33 +225,13 @@ def test_converted_once_loaded_and_noted(tmp_path, few):
     found = backbones.load(settings, FEW)
     assert list(found) == list(FEW)
     assert all(np.array_equal(found[name], FEW_ARRAYS[name]) for name in FEW)
+    with zipfile.ZipFile(folder / "weights.npz") as archive:  # the same bytes whenever it is written
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    assert manifests.verify(folder, manifests.read(folder))
     before = written(folder)
     assert resolved(tmp_path, few) == settings
     assert written(folder) == before
     assert sorted(path.name for path in folder.parent.iterdir()) == [folder.name]
-
-
-CONVERT = """
-import pickle, sys
-from workloads.common.networks import backbones
-print(flush=True)
-backbones.resolve(*pickle.load(sys.stdin.buffer))
-"""
-
-
-def test_several_processes_convert_at_once(tmp_path, few):
-    """All are ready before the first begins: else one is done before the next has imported what it needs."""
-    settings = settings_of(tmp_path, "backbone.allow_other=true", weights=few)
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with contextlib.ExitStack() as stack:
-        processes = [stack.enter_context(python(CONVERT, cwd=PROJECT, **pipes)) for _ in range(4)]
-        assert [process.stdout.readline() for process in processes] == [b"\n"] * 4
-        for process in processes:
-            process.stdin.write(pickle.dumps((settings, backbone.PUBLISHED, FEW)))
-            process.stdin.close()
-        assert [process.wait(240) for process in processes] == [0] * 4
-    folder = only((tmp_path / "backbones").iterdir())
-    assert manifests.verify(folder, manifests.read(folder))
 
 
 @pytest.mark.parametrize(

@@ -38,21 +38,6 @@ def test_activations_of_the_trunk():
     assert network.activation_values(network.build(REFERENCE_MODEL), 300) == stem + first + second + third
 
 
-def test_heads():
-    assert [head.outputs for head in MADE.box_heads] == [16, 24, 24, 24, 16, 16]
-    assert [head.outputs for head in MADE.class_heads] == [81 * k for k in (4, 6, 6, 6, 4, 4)]
-    assert [head.inputs for head in MADE.class_heads] == [256, 512, 512, 256, 256, 256]
-    assert all((head.kernel, head.stride, head.padding) == (3, 1, 1) for head in MADE.box_heads + MADE.class_heads)
-
-
-def test_only_the_trunk_has_batch_norm():
-    assert all(layer.norm for layer in MADE.trunk_convolutions)
-    assert len(network.statistics(MADE)) == 2 * len(list(MADE.trunk_convolutions)) == 2 * 29
-    biased = [layer for layer in MADE.convolutions if layer.norm is None]
-    assert len(biased) == 10 + 6 + 6
-    assert all(f"{layer.name}.bias" in network.shapes(MADE) for layer in biased)
-
-
 def test_initial_weights():
     found = dict(network.initial_weights(MADE, 1))
     assert {name: value.shape for name, value in found.items()} == network.shapes(MADE)

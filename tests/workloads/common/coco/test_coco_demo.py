@@ -21,8 +21,10 @@ from workloads.common.coco.dataset import CocoFolders
 from workloads.common.coco.facts import COCO2017, GROUND_TRUTH
 from workloads.common.images import index
 from workloads.common.images.drawing.scenes import CLASSES
+from workloads.maskrcnn.settings import DEMO_TARGETS
 from workloads.ssd import priors
 from workloads.ssd.settings import DEMO_MODEL
+from workloads.ssd.workload import SSD
 
 CONSTANT_LIMIT_AP = 0.02
 DRAWN_SHA256 = "d11cf7796b24b987d85fd8d5584ba6217da8da309442994cedade3dbc4fe0236"
@@ -116,23 +118,6 @@ def test_pycocotools_reads_boxes_right_around_masks_that_do_not_overlap(read):
     # A hole in a mask, mostly one pixel, is filled in its polygon.
     assert holes < 0.002 * objects_seen
     assert twice <= 4 * holes
-
-
-def test_masks_are_the_visible_parts(read):
-    hidden = 0
-    for number in range(100):
-        scene = demo.draw("val", number)
-        image = demo.image_id("val", number)
-        for mask, placed, entry in zip(scene.masks, scene.placed, read["val"].imgToAnns[image], strict=True):
-            assert CLASSES[placed.kind] == read["val"].cats[entry["category_id"]]["name"]
-            drawn = read["val"].annToMask(entry)
-            assert np.array_equal(drawn, binary_fill_holes(mask))
-            left, top, right, bottom = placed.box
-            x, y, width, height = entry["bbox"]
-            assert left - 1 < x < x + width < right + 1
-            assert top - 1 < y < y + height < bottom + 1
-            hidden += x - left > 2 or y - top > 2 or right - x - width > 2 or bottom - y - height > 2
-    assert hidden > 3
 
 
 @examples(150)
@@ -229,8 +214,9 @@ def test_no_constant_set_of_boxes_finds_anything(prepared, root):
     pixels[:, :, 2:] -= pixels[:, :, :2]
     everywhere = [np.tile(values, len(ids)) for values in (score, 2 * kinds + 1)]
     detections = rows(np.repeat(ids, len(box)), pixels, *everywhere)
-    # They are no nonsense: some objects are hit.
+    # They are no nonsense: some objects are hit. Mask R-CNN has to meet both of its targets.
     assert 0 < average_precision(truth, detections, evaluator="faster-coco-eval") < CONSTANT_LIMIT_AP
+    assert min(DEMO_TARGETS["BBOX"], SSD.defaults("demo", "v0.7", {}).targets["map"]) > 10 * CONSTANT_LIMIT_AP
 
 
 def test_it_is_prepared_as_the_real_data_set_is(prepared, root, tmp_path):
