@@ -126,11 +126,6 @@ def test_mxnet_compiles_each_shape_of_the_transformer_once():
     assert said == (1 if found["tokens"].shape[1] <= 16 else 2)
 
 
-def test_an_untrained_gnmt_translates_nothing(demo_data):
-    found = probe("pytorch", "probes.gnmt_trainers.untrained", str(demo_data("translation-demo")))
-    assert found["bleu"] < 0.02
-
-
 def test_masks_of_a_gpu_are_those_of_the_host():
     found = probe("pytorch", "probes.gnmt_trainers.masks_on_device")
     np.testing.assert_array_equal(found["found"], found["wanted"])
