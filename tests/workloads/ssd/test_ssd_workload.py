@@ -13,8 +13,6 @@ from workloads.api import Batch, Facts, ParameterRule
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ssd.workload import SSD
 
-SETS = SSD.named_sets()
-
 COCO = Facts(117_266, 4_952, {"classes": 80}, "published")
 
 
@@ -125,17 +123,6 @@ def test_evaluations_of_v05_come_after_the_references_iterations(batch, first):
     assert steps[0] == first
     assert batch != 1_216 or [epoch for _, epoch in found[:6]] == [32, 43, 48, 54, 59, 65]
     assert steps[6:] == [count * 32 // batch + 1 for count in (260_000, 280_000)]
-
-
-@pytest.mark.parametrize(("name", "batch", "rate"), [("1gpu", 152, 0.012), ("4gpu", 608, 0.048), ("8gpu", 1216, 0.095)])
-def test_the_articles_sets(name, batch, rate):
-    values = SETS[f"dgx1_article_{name}"]
-    assert (values["batch_size_global"].value, values["learning_rate"].value) == (batch, rate)
-    assert rate == pytest.approx(1e-3 * round(2.5 * batch / 32))
-    assert values["batch_size_global"].source == "published: DGX-1 scaling article, table 3"
-    assert values["learning_rate"].source.startswith("presumed" if name == "8gpu" else "derived")
-    for key in ("warmup_steps", "optimizer", "momentum", "lr_scaling"):
-        assert values[key].source.startswith("presumed")
 
 
 def test_everything_is_decayed():

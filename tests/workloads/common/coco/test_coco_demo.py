@@ -22,8 +22,6 @@ from workloads.common.coco.facts import COCO2017, GROUND_TRUTH
 from workloads.common.images import index
 from workloads.common.images.drawing.scenes import CLASSES
 from workloads.maskrcnn.settings import DEMO_TARGETS
-from workloads.ssd import priors
-from workloads.ssd.settings import DEMO_MODEL
 from workloads.ssd.workload import SSD
 
 CONSTANT_LIMIT_AP = 0.02
@@ -168,17 +166,6 @@ def overlaps(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     common = np.clip(high - low, 0, None).prod(2)
     areas = [(boxes[:, 2:] - boxes[:, :2]).prod(1) for boxes in (one, other)]
     return common / (areas[0][:, None] + areas[1] - common)
-
-
-def test_sizes_are_those_that_the_priors_of_the_demo_model_are_for(prepared, root):
-    box, _ = shares(prepared, root, "train")
-    side = 160 * np.sqrt((box[:, 2:] - box[:, :2]).prod(1))
-    small, median, large = np.percentile(side, [5, 50, 95])
-    assert 24 < small < 28
-    assert 35 < median < 40
-    assert 57 < large < 63
-    best = overlaps(box, priors.build(DEMO_MODEL).corners.T.astype(np.float64)).max(1)
-    assert (best > 0.5).mean() > 0.9
 
 
 def covering(box: np.ndarray, label: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
