@@ -10,6 +10,7 @@ import pytest
 from suite.compliance.check import check_file
 from testing import synthetic
 from workloads.api import Facts, LossScaling, ParameterRule
+from workloads.common.images.workload import GREY
 from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, with_shapes
 from workloads.maskrcnn.workload import MaskRCNN
 
@@ -156,6 +157,7 @@ def test_shapes_and_the_dummy_batch():
     assert shapes[0]["box"].shape == (6, 63, 4)
     dummy = workload.dummy_batch(shapes[-1])
     arrays = dummy.arrays
+    assert (arrays["image"] == GREY).all()
     assert arrays["size"].tolist() == [[1088, 800]] * 6
     assert not arrays["anchor_weight"].any()
     assert arrays["object_ends"].shape == (6 * 63,)

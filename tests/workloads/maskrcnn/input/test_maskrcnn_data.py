@@ -294,14 +294,13 @@ def test_synthetic_batches_have_the_real_shapes(prepared, model, most):
     facts = Facts(100, 10, {"classes": 3, "objects_per_image_most": most}, "synthetic")
     data = SyntheticSampleData(chosen, facts, place(0, range(2), 2), 1)
     real = {name: array.dtype for name, array in next(opened(prepared).train(0, 1))[0].arrays.items()}
-    for step in data.train(0, 4):
+    for number, step in enumerate(data.train(0, 4)):
         assert len(step) == 2
-        assert len({batch.arrays["image"].shape for batch in step}) == 1
         for batch in step:
             arrays = batch.arrays
             assert {name: array.dtype for name, array in arrays.items()} == real
             shape = arrays["image"].shape[1:3]
-            assert list(shape) in model["padded_shapes"]
+            assert list(shape) == model["padded_shapes"][number % len(model["padded_shapes"])]
             assert arrays["box"].shape == (2, most, 4)
             assert (arrays["label"] > 0).sum() == 2 * min(7, most)
             assert arrays["object_ends"][-1] == len(arrays["polygon_ends"]) == 2 * min(7, most)
