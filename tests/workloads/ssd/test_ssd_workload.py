@@ -27,10 +27,6 @@ def demo():
     return made("demo", Facts(2000, 300, {"classes": 10}, "synthetic"), **changes)
 
 
-def rates(workload, *epochs):
-    return [workload.learning_rate(round(epoch * workload.steps_per_epoch)) for epoch in epochs]
-
-
 def rates_of_the_reference(base, warm_up, per_epoch, steps, decay_epochs=(40, 50)):
     """The loop of its train.py: who sets no rate leaves the last one, and the decay counts from the base."""
     found, current, rate = [], base, base
@@ -91,7 +87,8 @@ def test_a_warm_up_factor_starts_higher():
 def test_demo_schedule():
     workload = demo()
     assert workload.steps_per_epoch == 125
-    assert rates(workload, 0, 1, 2, 9, 16, 20) == pytest.approx([0, 0.01, 0.02, 0.01, 0, 0])
+    rates = [workload.learning_rate(125 * epoch) for epoch in (0, 1, 2, 9, 16, 20)]
+    assert rates == pytest.approx([0, 0.01, 0.02, 0.01, 0, 0])
     assert list(itertools.islice(workload.evaluation_steps(), 3)) == [250, 500, 750]
 
 

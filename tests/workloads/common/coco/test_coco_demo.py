@@ -77,8 +77,7 @@ def test_layout_and_counts(root):
         assert (per_image.min(), per_image.max()) == (1, 8)
         assert 4 < per_image.mean() < 5
         per_class = np.unique([entry["category_id"] for entry in found["annotations"]], return_counts=True)[1]
-        assert per_class.min() > 0.7 * per_class.mean()
-        assert per_class.max() < 1.3 * per_class.mean()
+        assert np.abs(per_class / per_class.mean() - 1).max() < 0.3
 
 
 def test_ids_images_and_sizes_vary(root):
@@ -89,11 +88,8 @@ def test_ids_images_and_sizes_vary(root):
     assert [category["id"] for category in both[0]["categories"]] == [1, 3, 5, 7, 9, 11, 13, 15, 17, 19]
     digests = {hashlib.sha256(path.read_bytes()).digest() for path in root.glob("*2017/*.jpg")}
     assert len(digests) == sum(demo.SIZES.values())
-    shapes = [(image["height"], image["width"]) for image in both[0]["images"]]
-    assert {min(shape) for shape in shapes} == set(range(144, 161))
-    assert 180 < max(max(shape) for shape in shapes) <= 192
-    assert sum(width > height for height, width in shapes) > 800
-    assert sum(height > width for height, width in shapes) > 800
+    lie = [image["width"] > image["height"] for image in both[0]["images"]]
+    assert 800 < sum(lie) < 1_200
 
 
 def test_pycocotools_reads_boxes_right_around_masks_that_do_not_overlap(read):
