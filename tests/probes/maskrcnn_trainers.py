@@ -31,11 +31,12 @@ def trainer_of(framework, case, devices=None, compile="", warm_up=False):
     return workload, trainer
 
 
-def computed(framework, case, compile=""):
+def computed(framework, case, compile="", steps=10):
     """As maskrcnn_torchvision.py names it; gradients in PyTorch in float64.
 
-    `losses` of ten steps; `digests` of the state after setup with and without warm-up, after the steps, and after
-    load_state(state()); names of the parameters that `moved`; `traces`, if counted.
+    `losses` of steps; `empty/…`, gradients of a batch without objects; `dummies`, losses of dummy batches; `digests` of the
+    state after setup with and without warm-up, after the steps, and after load_state(state()); names of the parameters that
+    `moved`; `traces`, if counted.
     """
     ways, (workload, trainer) = ways_of(framework), trainer_of(framework, case, None, compile, warm_up=True)
     batch, initial, weights = synthetic.batch(workload, 0), trainer.state(), synthetic.weights(workload)
@@ -50,7 +51,7 @@ def computed(framework, case, compile=""):
     trainer.proposals = keep
     found["proposals"] = synthetic.by_anchor([(one.box, one.anchor) for one in proposed[0]])
     trainer.load_state(initial)
-    losses = [trainer.train([[synthetic.batch(workload, step)]], step).loss for step in range(10)]
+    losses = [trainer.train([[synthetic.batch(workload, step)]], step).loss for step in range(steps)]
     state = trainer.state()
     trainer.setup(weights.items(), False)
     states = [initial, trainer.state(), state]
@@ -58,6 +59,8 @@ def computed(framework, case, compile=""):
     found |= {"losses": np.array(losses), "digests": np.array([digest(one) for one in (*states, trainer.state())])}
     found["moved"] = np.array([name for name, value in weights.items() if not np.array_equal(value, state[name])])
     trainer.load_state(trained)
+    found |= under("empty", gradients.OF[framework](trainer, synthetic.batch(workload, 0, 0, True)))
+    found["dummies"] = np.array([trainer.forward([[workload.dummy_batch(specs)]]).loss for specs in workload.shapes()])
     if framework == "pytorch":
         trainer.model.double()
     found |= under("gradient", gradients.OF[framework](trainer, batch))
@@ -84,18 +87,13 @@ def shared(framework, case, devices=2):
 
 
 def halves(framework, case):
-    """Of one device: gradients of each of the two devices' batches, and of one without objects; `dummies`: losses."""
-    workload, trainer = trainer_of(framework, case)
+    """Of one device: gradients of each of the two devices' batches."""
+    _, trainer = trainer_of(framework, case)
     two, found = synthetic.workload(case, framework, 2), {}
-    for name, batch in (
-        ("first", synthetic.batch(two, 0, 0)),
-        ("second", synthetic.batch(two, 0, 1)),
-        ("empty", synthetic.batch(workload, 0, 0, True)),
-    ):
-        found |= under(name, gradients.OF[framework](trainer, batch))
-    dummies = [trainer.forward([[workload.dummy_batch(specs)]]).loss for specs in workload.shapes()]
+    for replica, name in enumerate(("first", "second")):
+        found |= under(name, gradients.OF[framework](trainer, synthetic.batch(two, 0, replica)))
     trainer.close()
-    return {**found, "dummies": np.array(dummies)}
+    return found
 
 
 def suppressed(framework, count):
