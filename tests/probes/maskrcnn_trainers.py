@@ -59,11 +59,11 @@ def computed(framework, case, compile="", steps=10):
     found |= {"losses": np.array(losses), "digests": np.array([digest(one) for one in (*states, trainer.state())])}
     found["moved"] = np.array([name for name, value in weights.items() if not np.array_equal(value, state[name])])
     trainer.load_state(trained)
-    found |= under("empty", gradients.OF[framework](trainer, synthetic.batch(workload, 0, 0, True)))
-    found["dummies"] = np.array([trainer.forward([[workload.dummy_batch(specs)]]).loss for specs in workload.shapes()])
     if framework == "pytorch":
         trainer.model.double()
     found |= under("gradient", gradients.OF[framework](trainer, batch))
+    found |= under("empty", gradients.OF[framework](trainer, synthetic.batch(workload, 0, 0, True)))
+    found["dummies"] = np.array([trainer.forward([[workload.dummy_batch(specs)]]).loss for specs in workload.shapes()])
     trainer.close()
     return {**found, "traces": np.array(getattr(trainer, "traces", -1))}
 
