@@ -47,7 +47,7 @@ def metrics(folder):
         ("gnmt", FRAMEWORKS[:1]),
         ("ssd", FRAMEWORKS[1:]),  # PyTorch's runs in test_ssd_backbone.py, from a backbone
         pytest.param("gnmt", FRAMEWORKS[1:], marks=pytest.mark.full),
-        pytest.param("transformer", FRAMEWORKS, marks=pytest.mark.full),  # test_translation_runs.py trains on a small corpus
+        pytest.param("transformer", FRAMEWORKS, marks=pytest.mark.full),  # trained in test_translation_runs.py
     ],
 )
 def test_synthetic_steps_run(tmp_path, workload, frameworks):
