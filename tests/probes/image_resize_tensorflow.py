@@ -5,9 +5,8 @@ import simplejpeg
 import tensorflow as tf
 
 from tests.workloads.resnet50 import synthetic_images as synthetic
-from workloads.common.images.drawing import scenes
 from workloads.common.images.jpeg import Reader
-from workloads.common.images.resize import central_into, evaluation_size, resize_into
+from workloads.common.images.resize import central_into, evaluation_size
 
 SIZES = [(375, 500), (500, 375), (256, 256), (90, 120), (1200, 1601), (333, 1000), (2048, 1363)]
 
@@ -20,53 +19,13 @@ def reference(pixels, shorter, size):
     return resized[top : top + size, left : left + size]
 
 
-def smallest_size_at_least(height, width, shorter):
-    """The reference's function of this name (imagenet_preprocessing.py), for many images at once."""
-    height, width = tf.cast(height, tf.float32), tf.cast(width, tf.float32)
-    ratio = tf.cast(shorter, tf.float32) / tf.minimum(height, width)
-    return [tf.cast(side * ratio, tf.int32).numpy() for side in (height, width)]
-
-
 def sizes():
     """Of 20,000 images: their `given` sizes (2, N), and `found`, to which the reference resizes them for evaluation."""
     given = np.random.default_rng(3).integers(100, 1_200, (2, 20_000))
-    return {"given": given, "found": smallest_size_at_least(*given, 256)}
-
-
-def scene(number, height, width):
-    """A drawing (height, width, 3) uint8 with edges, textures and a camera's noise."""
-    draws = scenes.Draws(number)
-    canvas = scenes.background(draws.part(1), height, width)
-    scenes.clutter(canvas, draws.part(2), 12)
-    return scenes.camera(canvas, draws.part(3))
-
-
-def legacy_differences():
-    """Of ten scenes, ours against the resize that the reference calls, `tf.compat.v1.image.resize` without corner
-    alignment, whose pixels begin at whole numbers: `mean` and `largest` in 1/255 of evaluation, and of training crops.
-    """
-    found = {"mean": [], "largest": [], "crop_mean": [], "crop_largest": []}
-    for number in range(10):
-        pixels = scene(number, *((375, 500), (500, 375))[number % 2])
-        height, width = evaluation_size(*pixels.shape[:2], 256)
-        top, left = (height - 224) // 2, (width - 224) // 2
-        ours = np.empty((2, 224, 224, 3), np.uint8)
-        central_into(pixels, ours[0], 256)
-        crop = pixels[20:320, 10:260]
-        resize_into(crop, ours[1])
-        theirs = [legacy(pixels, height, width)[top : top + 224, left : left + 224], legacy(crop, 224, 224)]
-        for kind, one, other in zip(("", "crop_"), ours, theirs, strict=True):
-            difference = np.abs(one - other)
-            found[f"{kind}mean"].append(difference.mean())
-            found[f"{kind}largest"].append(difference.max())
-    return found
-
-
-def legacy(pixels, height, width):
-    """The reference's `_resize_image` (imagenet_preprocessing.py), float32."""
-    return tf.compat.v1.image.resize(
-        pixels, [height, width], method=tf.image.ResizeMethod.BILINEAR, align_corners=False
-    ).numpy()
+    # The reference's `_smallest_size_at_least` (imagenet_preprocessing.py), for many images at once.
+    sides = tf.cast(given, tf.float32)
+    ratio = tf.cast(256, tf.float32) / tf.minimum(*sides)
+    return {"given": given, "found": tf.cast(sides * ratio, tf.int32).numpy()}
 
 
 def differences():

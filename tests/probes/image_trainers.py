@@ -46,10 +46,10 @@ def batches(module, workload, case, replicas):
 def trained(name, framework, case, devices=1, compile="", most=STEPS):
     """The case `case` of the workload `name`, at most so many steps of it.
 
-    `outputs/…` in evaluation mode with synthetic running statistics; `measured/…`, what `measure` makes of them; `losses` of
-    the steps (one of `full`); `training_loss` of a step's batch without an update; but of `full` the state after the first step
-    under `first/…` and after the steps under `state/…`; `gradient/…` of a batch in float64, where the framework can; `digests`
-    of the state after setup without and with warm-up, after the steps, and after load_state(state()); `traces`, if counted.
+    `outputs/…` in evaluation mode with synthetic running statistics; `losses` of the steps (one of `full`); `training_loss` of
+    a step's batch without an update; but of `full` the state after the first step under `first/…` and after the steps under
+    `state/…`; `gradient/…` of a batch in float64, where the framework can; `digests` of the state after setup without and with
+    warm-up, after the steps, and after load_state(state()); `traces`, if counted.
     """
     module, place = importlib.import_module(SYNTHETIC[name]), place_here(devices)
     workload = module.workload(case, framework, devices, compile)
@@ -60,7 +60,9 @@ def trained(name, framework, case, devices=1, compile="", most=STEPS):
         digests.append(digest(trainer.state()))
     steps = batches(module, workload, case, place.replicas)[:most]
     initial = trainer.state()
-    found = evaluated(trainer, workload, {**initial, **module.statistics(workload)}, steps[0])
+    trainer.load_state({**initial, **module.statistics(workload)})
+    seen = [outputs for _, outputs in trainer.predict([steps[0]])]
+    found = under("outputs", {name: np.concatenate([one[name] for one in seen]) for name in seen[0]})
     trainer.load_state(initial)
     found["training_loss"] = np.array(trainer.forward(steps[:1]).loss)
     trainer.load_state(initial)  # a forward pass in training mode moves the running statistics
@@ -80,11 +82,3 @@ def trained(name, framework, case, devices=1, compile="", most=STEPS):
         found |= under("gradient", of_pytorch(trainer, steps[0][0]))
     trainer.close()
     return found
-
-
-def evaluated(trainer, workload, state, step):
-    """Outputs of a step's batches, and what the workload measures of the first."""
-    trainer.load_state(state)
-    seen = list(trainer.predict([step]))
-    outputs = {name: np.concatenate([one[name] for _, one in seen]) for name in seen[0][1]}
-    return {**under("outputs", outputs), **under("measured", workload.measure(*seen[0]))}

@@ -65,25 +65,19 @@ def suppressed_on_device(count):
     return {"kept": on_gpu.kept(box[None], score[None], 0.7)[0].nonzero()[:, 0].numpy()}
 
 
-def inputs(trainer, batch):
-    """The arrays of a batch that go to the device."""
-    names = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
-    return {name: trainer.to_device(batch.arrays[name]) for name in names}
-
-
 def on_device(case, empty=False):
     """`host/NAME` and `device/NAME` of what a batch learns, decided on the host and as on a GPU; `losses` of both."""
     workload, trainer = trainer_of("pytorch", case)
     batch = synthetic.batch(workload, 1, empty=empty)
-    arrays = inputs(trainer, batch)
+    names = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
+    arrays = {name: trainer.to_device(batch.arrays[name]) for name in names}
     there, found, losses = trainer.between(batch.arrays, arrays), {}, []
     for name, between in (("host", functools.partial(trainer.learned, batch.arrays)), ("device", there)):
         outputs = trainer.model(arrays["image"], arrays["size"], between)
         outputs["mask"] = torch.from_numpy(on_gpu.Positives(outputs).masks(batch.arrays, trainer.rules.mask_side))
         losses.append([value.item() for value in module.losses(outputs, arrays).values()])
-        found |= under(
-            name, {key: outputs[key].numpy() for key in ("box", "level", "label", "weight", "delta", "mask")}
-        )
+        kept = ("box", "level", "label", "weight", "delta", "mask")
+        found |= under(name, {key: outputs[key].numpy() for key in kept})
     trainer.close()
     return {**found, "losses": np.array(losses)}
 
@@ -97,8 +91,5 @@ def detected(case):
     with torch.no_grad():
         host, device = trainer.outputs(batch), trainer.outputs_on_device(batch)
     trainer.close()
-    return {
-        f"{name}/{key}": value.numpy()
-        for name, one in (("host", host), ("device", device))
-        for key, value in one.items()
-    }
+    found = {**under("host", host), **under("device", device)}
+    return {name: value.numpy() for name, value in found.items()}

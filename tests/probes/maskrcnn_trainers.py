@@ -31,19 +31,27 @@ def trainer_of(framework, case, devices=None, compile="", warm_up=False):
     return workload, trainer
 
 
-def computed(framework, case, compile=""):
+def computed(framework, case, compile="", steps=10):
     """As maskrcnn_torchvision.py names it; gradients in PyTorch in float64.
 
-    `losses` of ten steps; `digests` of the state after setup with and without warm-up, after the steps, and after
-    load_state(state()); names of the parameters that `moved`; `traces`, if counted.
+    `losses` of steps; `empty/…`, gradients of a batch without objects; `dummies`, losses of dummy batches; `digests` of the
+    state after setup with and without warm-up, after the steps, and after load_state(state()); names of the parameters that
+    `moved`; `traces`, if counted.
     """
     ways, (workload, trainer) = ways_of(framework), trainer_of(framework, case, None, compile, warm_up=True)
     batch, initial, weights = synthetic.batch(workload, 0), trainer.state(), synthetic.weights(workload)
     trained = {**initial, **synthetic.statistics(workload)}
     trainer.load_state(trained)
-    found = {**detections(trainer, batch), **losses_and_proposals(ways, trainer, batch)}
+    ((_, outputs),) = trainer.predict([[batch]])
+    there = outputs["label"] > 0
+    found = {**{name: outputs[name][there] for name in ("box", "score", "label", "mask")}, "count": there.sum(1)}
+    proposed, keep = [], trainer.proposals
+    trainer.proposals = lambda *given, **words: proposed.append(keep(*given, **words)) or proposed[-1]
+    found |= under("loss", ways.parts(trainer, batch))
+    trainer.proposals = keep
+    found["proposals"] = synthetic.by_anchor([(one.box, one.anchor) for one in proposed[0]])
     trainer.load_state(initial)
-    losses = [trainer.train([[synthetic.batch(workload, step)]], step).loss for step in range(10)]
+    losses = [trainer.train([[synthetic.batch(workload, step)]], step).loss for step in range(steps)]
     state = trainer.state()
     trainer.setup(weights.items(), False)
     states = [initial, trainer.state(), state]
@@ -54,25 +62,10 @@ def computed(framework, case, compile=""):
     if framework == "pytorch":
         trainer.model.double()
     found |= under("gradient", gradients.OF[framework](trainer, batch))
+    found |= under("empty", gradients.OF[framework](trainer, synthetic.batch(workload, 0, 0, True)))
+    found["dummies"] = np.array([trainer.forward([[workload.dummy_batch(specs)]]).loss for specs in workload.shapes()])
     trainer.close()
     return {**found, "traces": np.array(getattr(trainer, "traces", -1))}
-
-
-def detections(trainer, batch):
-    """`box`, `score`, `label`, `mask` of what is found in a batch, image after image, and the `count` of each."""
-    ((_, outputs),) = trainer.predict([[batch]])
-    there = outputs["label"] > 0
-    return {**{name: outputs[name][there] for name in ("box", "score", "label", "mask")}, "count": there.sum(1)}
-
-
-def losses_and_proposals(ways, trainer, batch):
-    """`loss/NAME` of a batch, and the `proposals` that they come from."""
-    proposed, keep = [], trainer.proposals
-    trainer.proposals = lambda *given, **words: proposed.append(keep(*given, **words)) or proposed[-1]
-    parts = ways.parts(trainer, batch)
-    trainer.proposals = keep
-    of_images = [(one.box, one.anchor) for one in proposed[0]]
-    return {**under("loss", parts), "proposals": synthetic.by_anchor(of_images)}
 
 
 def shared(framework, case, devices=2):
@@ -94,18 +87,13 @@ def shared(framework, case, devices=2):
 
 
 def halves(framework, case):
-    """Of one device: gradients of each of the two devices' batches, and of one without objects; `dummies`: losses."""
-    workload, trainer = trainer_of(framework, case)
+    """Of one device: gradients of each of the two devices' batches."""
+    _, trainer = trainer_of(framework, case)
     two, found = synthetic.workload(case, framework, 2), {}
-    for name, batch in (
-        ("first", synthetic.batch(two, 0, 0)),
-        ("second", synthetic.batch(two, 0, 1)),
-        ("empty", synthetic.batch(workload, 0, 0, True)),
-    ):
-        found |= under(name, gradients.OF[framework](trainer, batch))
-    dummies = [trainer.forward([[workload.dummy_batch(specs)]]).loss for specs in workload.shapes()]
+    for replica, name in enumerate(("first", "second")):
+        found |= under(name, gradients.OF[framework](trainer, synthetic.batch(two, 0, replica)))
     trainer.close()
-    return {**found, "dummies": np.array(dummies)}
+    return found
 
 
 def suppressed(framework, count):

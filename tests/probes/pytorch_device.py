@@ -102,14 +102,14 @@ def transformer_copies():
 
 
 def waiting(watch):
-    """Names of the operators that were seen to copy between host and device and to wait for it."""
-    return [name for name, arguments, keywords, found in watch.calls if is_waiting(name, (*arguments, found), keywords)]
-
-
-def is_waiting(name, tensors, keywords):
-    """Whether the operator copies between host and device and waits for it: to the device also where memory is not pinned."""
-    free = keywords.get("non_blocking") and any(getattr(tensor, "pinned", False) for tensor in tensors)
-    return is_copy(name, tensors) and not free
+    """Names of the operators that were seen to copy between host and device and to wait for it: to the device also where memory
+    is not pinned."""
+    found = []
+    for name, arguments, keywords, made in watch.calls:
+        tensors = (*arguments, made)
+        free = keywords.get("non_blocking") and any(getattr(tensor, "pinned", False) for tensor in tensors)
+        found += [name] if is_copy(name, tensors) and not free else []
+    return found
 
 
 def is_copy(name, tensors):

@@ -24,10 +24,6 @@ class Watch(TorchDispatchMode):
         return found
 
 
-def channels_last(tensor):
-    return tensor.is_contiguous(memory_format=torch.channels_last)
-
-
 def step(workload, precision):
     """Of one training step on the CPU: `waits`, what reads values to the host; `types` of the convolutions, and
     `channels_last`, whether their input, weight and output lie so.
@@ -44,5 +40,7 @@ def step(workload, precision):
     return {
         "waits": [name for name, *_ in watch.calls if name in WAITS],
         "types": [str(tensors[0].dtype) for tensors in convolutions],
-        "channels_last": [list(map(channels_last, tensors)) for tensors in convolutions],
+        "channels_last": [
+            [tensor.is_contiguous(memory_format=torch.channels_last) for tensor in tensors] for tensors in convolutions
+        ],
     }

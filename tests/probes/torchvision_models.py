@@ -132,11 +132,11 @@ def statistics_of(model):
     return {name: value.numpy().copy() for name, value in model.model.named_buffers() if "running" in name}
 
 
-def trained(name, case, replicas=1, gradient_scale=1.0, count=None):
+def trained(name, case, replicas=1, count=None):
     """Outputs, losses, gradients and states as image_trainers.py gives them.
 
     Each of the replicas has its share of a batch and its own batch norm; gradients and running statistics are the means
-    over replicas. `gradient_scale` multiplies gradients: 1 is right. `count` steps; None: all of the case.
+    over replicas. `count` steps; None: all of the case.
     """
     torch.set_num_threads(1)
     module = importlib.import_module(SYNTHETIC[name])
@@ -158,7 +158,7 @@ def trained(name, case, replicas=1, gradient_scale=1.0, count=None):
         for one in models:
             one.zero_grad()
         losses.append(np.mean([one.backward(part) for one, part in zip(models, parts, strict=True)]))
-        gradients = {name: gradient_scale * value for name, value in averaged(models, gradients_of).items()}
+        gradients = averaged(models, gradients_of)
         update(workload, step, weights, velocities, gradients)
         statistics = averaged(models, statistics_of)
         for one in models:

@@ -65,7 +65,7 @@ def library_model(sizes, weights):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name in NAMES_OF_LIBRARY or not name.endswith(("in_proj_bias", "out_proj.bias")):
-                parameter.copy_(torch.from_numpy(own_value(name, weights)))
+                parameter.copy_(torch.from_numpy(np.concatenate([weights[one] for one in own_name(name)])))
             else:
                 parameter.zero_()
     return model
@@ -95,10 +95,6 @@ def own_name(name):
         return [f"{layer}.self_attention.query_key_value.weight"]
     assert rest == "multihead_attn", name
     return [f"{layer}.cross_attention.{one}.weight" for one in ("query", "key_value")]
-
-
-def own_value(name, weights):
-    return np.concatenate([weights[one] for one in own_name(name)])
 
 
 def library_gradients(model):

@@ -20,12 +20,7 @@ class PlainGNMT:
             workload.options.label_smoothing, workload.network.dropout, workload.network.mask_widths,
         )  # fmt: skip
 
-    def encode(self, weights, source):
-        return gnmt_plain.encode(weights, source)
-
-    def decode(self, weights, memory, target):
-        """Logits and attention."""
-        return gnmt_plain.decode(weights, memory, target)
+    encode, decode = staticmethod(gnmt_plain.encode), staticmethod(gnmt_plain.decode)
 
     def sentence_loss(self, logits, label):
         """Without smoothing."""

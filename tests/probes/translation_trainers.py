@@ -10,7 +10,7 @@ from testing.synthetic_sentences import batch, evaluation
 from tests.probes import gradients
 from tests.probes.image_trainers import digest, place_here, under
 
-STEPS = 6
+STEPS = 4
 
 
 def made(name, framework, case, devices=1):

@@ -34,15 +34,13 @@ def peak_of_a_step(model, image_size, images):
         path = Path(folder) / "trace.json"
         profile.export_chrome_trace(str(path))
         events = json.loads(path.read_text())["traceEvents"]
-    changes = sorted((one["ts"], number, one["args"]["Bytes"]) for number, one in enumerate(events) if is_memory(one))
+    ours = [
+        (number, one) for number, one in enumerate(events) if one.get("name") == "[memory]"
+    ]  # allocation or release
+    changes = sorted((one["ts"], number, one["args"]["Bytes"]) for number, one in ours)
     trainer.close()
     found = {
         "peak": np.cumsum([size for *_, size in changes]).max(),
         "estimate": images * Zoo.activation_bytes(workload.settings),
     }
     return {name: np.int64(value) for name, value in found.items()}
-
-
-def is_memory(event):
-    """Whether a trace's event is an allocation or a release."""
-    return event.get("name") == "[memory]"

@@ -28,7 +28,9 @@ RULES = {
     GNMT: rules_of_gnmt,
     Transformer: rules_of_transformer,
 }
-"""Workload to the cases of its table."""
+"""Workload to the cases of its table: CLOSED, settings and in what they leave the rules; OPEN, settings and some of the
+reasons for which they are open; `around_the_edges()`, workloads with settings on both sides of the table's EDGES, of which
+LEAST are closed and as many open; LAXER, settings that leave the rules and that the stock checker passes."""
 WORKLOADS = {workload: found.LAXER for workload, found in RULES.items()}
 """To what the checker does not see."""
 PUBLISHED: dict[type[Workload], Facts] = {

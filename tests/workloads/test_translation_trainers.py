@@ -126,30 +126,9 @@ def test_mxnet_compiles_each_shape_of_the_transformer_once():
     assert said == (1 if found["tokens"].shape[1] <= 16 else 2)
 
 
-def test_an_untrained_gnmt_translates_nothing(demo_data):
-    found = probe("pytorch", "probes.gnmt_trainers.untrained", str(demo_data("translation-demo")))
-    assert found["bleu"] < 0.02
-
-
 def test_masks_of_a_gpu_are_those_of_the_host():
     found = probe("pytorch", "probes.gnmt_trainers.masks_on_device")
     np.testing.assert_array_equal(found["found"], found["wanted"])
-
-
-@pytest.mark.full  # of pinned versions: they change with a lock
-def test_tensorflows_block_lstm_v2_has_wrong_gradients():
-    """Why it is not used. If this fails, TensorFlow has repaired it: look at workloads/frameworks/tensorflow/recurrent.py."""
-    found = probe("tensorflow", "probes.gnmt_traps.block_lstm_gradients")
-    assert relative(found["v1"], found["ours"]) <= CLOSE
-    assert relative(found["v2_forward"], found["ours_forward"]) <= CLOSE
-    assert relative(found["v2"], found["ours"]) > 1e-2
-
-
-@pytest.mark.full
-def test_mxnets_lstm_ignores_lengths_on_a_cpu():
-    """Why padding is reversed away. If this fails, MXNet honours them: look at workloads/gnmt/mxnet.py."""
-    found = probe("mxnet", "probes.gnmt_traps.lstm_with_lengths")
-    np.testing.assert_array_equal(found["with"], found["without"])
 
 
 def test_tensorflow_under_xla():

@@ -40,47 +40,28 @@ OPEN = {
             {"evaluation_interval_epochs": 5}, {"evaluation_offset_epochs": 5}, {"learning_rate": 0.12345},
             {"decode": "scaled"}, {"skip_bad": True}, {"batch_size_global": 100_000}, {"warmup_epochs": 50},
         ],
-        "v0.7": [
-            {"momentum": 0.8}, {"weight_decay": 3e-5}, {"label_smoothing": 0.2}, {"power": 1.0}, {"end_learning_rate": 1e-3},
-            {"decay": "steps"}, {"momentum_rate": "inside"}, {"initialisation": "gaussian_2_everywhere"}, {"warmup_epochs": 42},
-            {"evaluation_interval_epochs": 1}, {"evaluation_offset_epochs": 5}, {"learning_rate": 0.0005},
-            {"horizon_epochs": 1}, {"decode": "scaled"}, {"skip_bad": True}, {"batch_size_global": 100_000},
-        ],
+        "v0.7": [{"momentum_rate": "inside"}, {"initialisation": "gaussian_2_everywhere"}],
     },
     SSD: {
         "v0.5": [
             {"momentum": 0.8}, {"decay_unit": "epochs"}, {"learning_rate": 0.00123}, {"decay_boundaries": [100_000, 200_000]},
             {"skip_bad": True}, {"batch_size_global": 100_000}, {"warmup_steps": 10_000_000},
         ],
-        "v0.7": [
-            {"momentum": 0.8}, {"decay_boundaries": [10, 20]}, {"max_samples": 3}, {"warmup_steps": 0},
-            {"decay_unit": "iterations_of_32"}, {"decode": "scaled"}, {"batch_size_global": 100_000}, {"warmup_steps": 9_000},
-        ],
+        "v0.7": [{"batch_size_global": 100_000}, {"warmup_steps": 9_000}],
     },
     MaskRCNN: {
         "v0.5": [{"num_image_candidates": 1_500}, {"weight_decay": 1e-3}, {"momentum": 0.8}, {"warmup_steps": 479_999}],
-        "v0.7": [
-            {"learning_rate": 0.03}, {"num_image_candidates": 1_500}, {"weight_decay": 1e-3}, {"momentum": 0.8},
-            {"decay_factor": 0.5}, {"decay": "cosine"}, {"warmup_steps": 479_999}, {"decode": "scaled"},
-        ],
     },
     GNMT: {
-        "v0.7": [
-            {"beta1": 0.8}, {"beta2": 0.98}, {"epsilon": 1e-6}, {"clip_norm": 1.0}, {"dropout": 0.1}, {"label_smoothing": 0.0},
-            {"buckets": 4}, {"decay_factor": 0.6}, {"decay_steps": 3}, {"options": {"beam_width": 4}},
-            {"options": {"reorder_coverage": True}}, {"batch_size_global": 1_000_000}, {"warmup_steps": 99_999_999},
-        ],
+        "v0.7": [{"options": {"reorder_coverage": True}}, {"batch_size_global": 1_000_000}],
     },
     Transformer: {
         "v0.5": [{"beta2": 0.98}, {"dropout": 0.2}, {"label_smoothing": 0.0}, {"epsilon": 1e-8},
                  {"options": {"beam_width": 5}}],
-        "v0.7": [
-            {"epsilon": 1e-8}, {"dropout": 0.2}, {"label_smoothing": 0.0}, {"options": {"beam_width": 5}},
-            {"warmup_steps": 999_999_999}, {"batch_size_global": 70_000_000},
-        ],
+        "v0.7": [{"batch_size_global": 70_000_000}],
     },
-    NCF: {"v0.5": [{"epsilon": 1e-7}]},
 }  # fmt: skip
+"""What rules_of_WORKLOAD.py does not change: there v0.7's tables, and NCF's, are held against the stock checker."""
 CLOSED = {
     "Numerical formats": lambda run: changed(run, precision="fp16"),
     "Numerical formats: bf16": lambda run: changed(run, precision="bf16"),
@@ -134,3 +115,16 @@ def test_what_breaks_none_is_closed(workload, rules, name):
 def test_a_typed_seed_and_caches_that_were_not_cleared_are_open(workload, rules):
     run = workload(default_settings(workload, rules, "tensorflow"), PUBLISHED[workload])
     assert len(opened_by(run, seed_source="user")) == len(opened_by(run, cache_clear=False)) == 1
+
+
+@pytest.mark.parametrize(
+    ("workload", "met", "missed"),
+    [
+        (GNMT, {"bleu": 0.24}, [{"bleu": 0.2399}]),
+        (Transformer, {"bleu": 0.25}, [{"bleu": 0.2499}]),
+        (MaskRCNN, {"BBOX": 0.377, "SEGM": 0.339}, [{"BBOX": 0.3769, "SEGM": 0.35}, {"BBOX": 0.39, "SEGM": 0.3389}]),
+    ],
+)
+def test_every_target_must_be_met(workload, met, missed):
+    run = workload(default_settings(workload, "v0.7", "pytorch"), PUBLISHED[workload])
+    assert [run.met(quality) for quality in (met, *missed)] == [True] + [False] * len(missed)

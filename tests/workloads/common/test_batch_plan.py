@@ -2,36 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from workloads.common.batch_plan import BatchPlan, Bucket, buckets_by_samples, buckets_by_tokens
 
 
 def batches(plan):
     return [plan.batch(step) for step in range(len(plan))]
-
-
-@given(
-    lengths=st.lists(st.integers(1, 40), max_size=300),
-    edges=st.sets(st.integers(1, 50), min_size=1, max_size=5),
-    batch_samples=st.integers(1, 9),
-    seed=st.integers(0, 2**31),
-)
-def test_each_sample_stands_in_one_batch_of_its_bucket(lengths, edges, batch_samples, seed):
-    lengths, edges = np.array(lengths, np.int64), sorted(edges)
-    plan = BatchPlan(lengths, buckets_by_samples(edges, batch_samples, 1), seed, 0)
-    seen = np.concatenate([samples for _, samples in batches(plan)]) if len(plan) else np.zeros(0, np.int64)
-    assert len(np.unique(seen)) == len(seen) == len(lengths) - plan.samples_left_out
-    expected = 0
-    for below, edge in zip([0, *edges], edges, strict=False):
-        members = int(((lengths > below) & (lengths <= edge)).sum())
-        expected += members // batch_samples * batch_samples
-    assert len(seen) == expected
-    for bucket, samples in batches(plan):
-        shorter = max([edge for edge in edges if edge < bucket.edge], default=0)
-        assert len(samples) == bucket.batch_samples
-        assert ((lengths[samples] > shorter) & (lengths[samples] <= bucket.edge)).all()
 
 
 def plan_of(seed, epoch, every=False):

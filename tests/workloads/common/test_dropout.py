@@ -28,13 +28,12 @@ def test_a_sentence_keeps_its_mask_among_others_and_in_longer_batches():
 
 
 def test_masks_differ_by_sentence_side_epoch_and_seed():
-    one = multipliers(KEYS[:1], "source", 10, 400, 0.2)
-    others = [
-        multipliers(KEYS[1:2], "source", 10, 400, 0.2),
-        multipliers(KEYS[:1], "target", 10, 400, 0.2),
-        multipliers(keys(1, 1, np.arange(1)), "source", 10, 400, 0.2),
-        multipliers(keys(2, 0, np.arange(1)), "source", 10, 400, 0.2),
-    ]
+    of_others = (
+        (KEYS[1:2], "source"),
+        (KEYS[:1], "target"),
+        *((keys(*of, np.arange(1)), "source") for of in ((1, 1), (2, 0))),
+    )
+    one, *others = (multipliers(*of, 10, 400, 0.2) for of in ((KEYS[:1], "source"), *of_others))
     for other in others:
         # Of independent masks 0.8² + 0.2² of the places agree.
         assert (one == other).mean() == pytest.approx(0.68, abs=0.04)
@@ -43,9 +42,8 @@ def test_masks_differ_by_sentence_side_epoch_and_seed():
 def test_neighbours_do_not_go_together():
     dropped = (multipliers(KEYS, "source", 20, 400, 0.2) == 0).astype(float) - 0.2
     for axis in range(3):
-        near = np.take(dropped, range(1, dropped.shape[axis]), axis) * np.take(
-            dropped, range(dropped.shape[axis] - 1), axis
-        )
+        along = np.moveaxis(dropped, axis, 0)
+        near = along[1:] * along[:-1]
         assert abs(near.mean()) < 5 * 0.16 / near.size**0.5
 
 

@@ -97,18 +97,14 @@ def test_a_momentum_rate_that_there_is_not_is_refused():
         OptimizerSettings("sgd", momentum_rate="within")
 
 
-def test_adam_moves_by_the_rate_at_first_and_never_by_more_than_its_corrections_allow():
-    weight, gradient = np.array([1.0, -2.0]), np.array([0.3, -4.0])
-    moved, mean, square = adam(weight, np.zeros(2), np.zeros(2), gradient, 0.1, 1, (0.9, 0.999), 0.0)
-    np.testing.assert_allclose(moved, weight - 0.1 * np.sign(gradient), rtol=1e-12)  # m̂ / √v̂ = sign(g) at step 1
-    np.testing.assert_allclose((mean, square), (0.1 * gradient, 0.001 * gradient**2), rtol=1e-12)
-
-
-def test_adam_of_a_constant_gradient_has_no_bias():
-    weight, mean, square = np.array([5.0]), np.zeros(1), np.zeros(1)
+def test_adam_of_a_constant_gradient_moves_by_the_rate():
+    """m̂ / √v̂ = sign(g) in every step."""
+    weight, mean, square, gradient = W, np.zeros(2), np.zeros(2), np.array([0.3, -4.0])
     for step in range(1, 8):
-        weight, mean, square = adam(weight, mean, square, np.array([2.0]), 0.25, step, (0.9, 0.999), 1e-9)
-    np.testing.assert_allclose(weight, 5.0 - 7 * 0.25, rtol=1e-8)
+        weight, mean, square = adam(weight, mean, square, gradient, 0.1, step, (0.9, 0.999), 0.0)
+        np.testing.assert_allclose(weight, W - step * 0.1 * np.sign(gradient), rtol=1e-12)
+    np.testing.assert_allclose(mean, (1 - 0.9**7) * gradient, rtol=1e-12)
+    np.testing.assert_allclose(square, (1 - 0.999**7) * gradient**2, rtol=1e-12)
 
 
 def test_rmsprop_by_hand():

@@ -45,13 +45,10 @@ CLOSED = [
         ],
     ),
 ]  # fmt: skip
-"""Settings, and in what they leave the rules."""
-
 
 _UNCHECKED = "closed_gnmt.yaml asks for the key alone"
 _NO_KEY = "not logged under a key of closed_gnmt.yaml"
 LEAST = 25
-"""Of the cases around the edges that are closed, and of those that are open."""
 LAXER = {
     **dict.fromkeys(("decay_factor", "decay_steps", "warmup_steps"), _UNCHECKED),
     **dict.fromkeys(("beta1", "beta2", "epsilon", "clip_norm", "dropout", "label_smoothing", "buckets"), _NO_KEY),
@@ -59,7 +56,6 @@ LAXER = {
     "warm_up_samples": "the checker does not look at how long the warm-up is",
     **dict.fromkeys(("model", "beam_width", "precision", "dataset", "mode"), "not logged under a key of the rules"),
 }
-"""Settings that leave the rules and that the stock checker passes."""
 EDGES = {
     "learning_rate": [0.0, 5e-4, 2e-3, 0.0123],
     "warmup_steps": [0, 1, 200, 500, 300.5],
@@ -87,6 +83,5 @@ EDGES = {
 
 
 def around_the_edges():
-    """Workloads with settings on both sides of the table's edges."""
     cases = [*varied(V07, EDGES), *map(settings, PUBLISHED), changed(V07, warmup_steps=99_999, max_epochs=8)]
     return [GNMT(case, WMT) for case in cases]

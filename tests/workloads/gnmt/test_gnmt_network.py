@@ -1,13 +1,12 @@
 """Sizes, parameter counts and initial weights."""
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 
 from workloads.gnmt import network
-from workloads.gnmt.settings import DEMO_MODEL, REFERENCE_MODEL
+from workloads.gnmt.settings import REFERENCE_MODEL
 
 SMALL = network.build({**REFERENCE_MODEL, "hidden": 64}, 101, 0.2)
 
@@ -22,30 +21,8 @@ def test_parameters_are_those_of_the_published_logs():
     assert counts["classifier"] == 33_128_000
 
 
-def test_demo_is_the_same_network_smaller():
-    layers = network.build(DEMO_MODEL, 1_253, 0.2)
-    assert [lstm.name for lstm in layers.encoder] == ["encoder1", "encoder1_reverse", "encoder2", "encoder3"]
-    assert [lstm.residual for lstm in layers.encoder] == [False, False, False, True]
-    assert [lstm.residual for lstm in layers.decoder] == [False, False, True]
-
-
-def test_inputs_and_masks():
-    """Each layer's inputs have a part of the mask; both directions of the first share theirs."""
-    assert [lstm.inputs for lstm in SMALL.encoder] == [64, 64, 128, 64, 64]
-    assert [lstm.inputs for lstm in SMALL.decoder] == [64, 128, 128, 128]
-    assert SMALL.encoder[0].mask == SMALL.encoder[1].mask
-    for side, width in zip((SMALL.encoder[1:], SMALL.decoder), SMALL.mask_widths, strict=True):
-        edges = [0, *np.cumsum([lstm.inputs for lstm in side]).tolist()]
-        assert [(lstm.mask.start, lstm.mask.stop) for lstm in side] == list(itertools.pairwise(edges))
-        assert width == edges[-1]
-
-
-@pytest.fixture(scope="module")
-def weights():
-    return dict(network.initial_weights(SMALL, 3, 0.1, 0.05, padding=0))
-
-
-def test_initial_weights(weights):
+def test_initial_weights():
+    weights = dict(network.initial_weights(SMALL, 3, 0.1, 0.05, padding=0))
     assert {name: value.shape for name, value in weights.items()} == network.shapes(SMALL)
     other = dict(network.initial_weights(SMALL, 4, 0.1, 0.05, padding=0))
     assert not np.array_equal(other["encoder1.weight_ih_l0"], weights["encoder1.weight_ih_l0"])

@@ -87,17 +87,6 @@ def test_what_is_logged_of_the_schedule_is_positive():
     assert with_values("reference", remain_steps=100.0).log_keys()["opt_learning_rate_warmup_steps"] == 100
 
 
-def test_evaluation_after_every_epoch():
-    workload = made("reference")
-    steps = workload.evaluation_steps()
-    assert [next(steps), next(steps)] == [workload.steps_per_epoch, 2 * workload.steps_per_epoch]
-
-
-def test_a_score_of_24_points_meets_the_target():
-    assert made("reference").met({"bleu": 24.0 / 100})
-    assert not made("reference").met({"bleu": 23.99 / 100})
-
-
 def test_adam_clips_and_fp16_scales_as_the_reference():
     settings = made("reference").optimizer()
     assert (settings.name, settings.beta1, settings.beta2, settings.epsilon) == ("adam", 0.9, 0.999, 1e-8)

@@ -71,12 +71,9 @@ CLOSED = [
         ["num_image_candidates 1000, not 2000 or 1000 · global batch / devices"],
     ),
 ]  # fmt: skip
-"""Settings, and in what they leave the rules."""
 
 OPEN = [(demo().settings, {"profile demo, not reference", "decay cosine, not steps"})]
-"""Settings, and some of the reasons for which they are open."""
 LEAST = 25
-"""Of the cases around the edges that are closed, and of those that are open."""
 LAXER = {
     **dict.fromkeys(("momentum", "weight_decay"), "not logged under a key of closed_maskrcnn.yaml"),
     "warmup_steps": "the checker does not ask for a whole number",
@@ -87,7 +84,6 @@ LAXER = {
     **dict.fromkeys(("precision", "dataset", "decode", "mode"), "not logged under a key of the rules"),
     "warm_up_samples": "the checker does not look at how long the warm-up is",
 }
-"""Settings that leave the rules and that the stock checker passes."""
 EDGES = {
     "learning_rate": [0.0, 0.0025, 0.01, 0.02, 0.03, 0.04, 0.05, 0.08, 0.1, 0.12, 0.16, 0.201, 0.24],
     "weight_decay": [0.0, 5e-4],
@@ -114,6 +110,5 @@ EDGES = {
 
 
 def around_the_edges():
-    """Workloads with settings on both sides of the table's edges."""
     cases = [*varied(V07, EDGES), *(settings(name) for name in SETS if name != "demo")]
     return [MaskRCNN(case, COCO) for case in cases]

@@ -38,11 +38,6 @@ def test_names_and_shapes_are_those_of_torchvisions_model():
     assert sorted(name for name, frozen in is_frozen.items() if frozen) == sorted(theirs["frozen"])
 
 
-def test_the_stride_of_a_bottleneck_sits_on_its_first_convolution():
-    strided = [layer.name for layer in MADE.trunk_convolutions if layer.stride == 2]
-    assert strided == ["conv1", *(f"layer{s}.0.{part}" for s in (2, 3, 4) for part in ("conv1", "downsample.0"))]
-
-
 @pytest.mark.parametrize(("model", "height", "width"), [(REFERENCE_MODEL, 800, 1344), (DEMO_MODEL, 128, 96)])
 def test_maps_are_those_of_the_anchors(model, height, width):
     shapes = network.map_shapes(network.build(model), height, width)
@@ -102,13 +97,7 @@ def test_activations():
     cells = sum(height * width for height, width in network.map_shapes(MADE, 800, 1344))
     trunk = values - heads - 3 * 256 * cells
     frozen = (800 // 2) * (1344 // 2) * 64 + 200 * 336 * (3 * (64 + 64 + 256) + 256)
-    assert trunk == 11_113_984 * 800 * 1344 // 224**2 - frozen - _strides_moved()
+    # The stride on the first 1×1 makes its output a quarter of what v1.5 has.
+    moved = sum(3 * 32 * scale * (800 // scale) * (1344 // scale) // 4 for scale in (4, 8, 16))
+    assert trunk == 11_113_984 * 800 * 1344 // 224**2 - frozen - moved
     assert 0.2e9 < values < 0.3e9
-
-
-def _strides_moved():
-    """The stride on the first 1×1 makes its output a quarter of what v1.5 has."""
-    return sum(
-        3 * width * (height // scale) * (1344 // scale) // 4
-        for width, height, scale in ((128, 800, 4), (256, 800, 8), (512, 800, 16))
-    )

@@ -57,21 +57,3 @@ def gradient(weights, arrays, weight_global):
         found[name] = np.zeros_like(w[name])
         np.add.at(found[name], index, values)
     return found
-
-
-class Adam:
-    """Adam with PyTorch's placement of epsilon: added to √(v / (1 - β2^t))."""
-
-    def __init__(self, weights, rate, beta1, beta2, epsilon):
-        self.weights = {name: value.astype(np.float64) for name, value in weights.items()}
-        self.m = {name: np.zeros_like(value) for name, value in self.weights.items()}
-        self.v = {name: np.zeros_like(value) for name, value in self.weights.items()}
-        self.rate, self.beta1, self.beta2, self.epsilon, self.t = rate, beta1, beta2, epsilon, 0
-
-    def step(self, gradients):
-        self.t += 1
-        for name, g in gradients.items():
-            self.m[name] = self.beta1 * self.m[name] + (1 - self.beta1) * g
-            self.v[name] = self.beta2 * self.v[name] + (1 - self.beta2) * g * g
-            m, v = self.m[name] / (1 - self.beta1**self.t), self.v[name] / (1 - self.beta2**self.t)
-            self.weights[name] -= self.rate * m / (np.sqrt(v) + self.epsilon)

@@ -30,11 +30,8 @@ CLOSED = [
         ["data set ml-1m, not ml-20m", "targets hr_at_10 0.5, not hr_at_10 0.635 or above"],
     ),
 ]
-"""Settings, and in what they leave the rules."""
-
 
 LEAST = 30
-"""Of the cases around the edges that are closed, and of those that are open."""
 LAXER = {
     "epsilon": "the rule file does not look at the value",
     "precision": "not logged under a key of the rules",
@@ -60,7 +57,6 @@ EDGES = {
 
 
 def around_the_edges():
-    """Workloads with settings on both sides of the table's edges."""
     cases = [case for name in SETS for case in varied(settings(name), EDGES)]
     facts = dataclasses.replace(published_facts(), fingerprint="published")
     # The model's count of parameters is asserted outside the demo; whatever the settings say, the data are ML-20M's here.

@@ -1,13 +1,11 @@
 from pathlib import Path
 
 import numpy as np
-import pandas
 import pytest
 
 from testing import synthetic_ncf as synthetic
-from workloads.ncf import ratings
 from workloads.ncf.data import NCFData, read_facts
-from workloads.ncf.demo import MLDemo, true_scores
+from workloads.ncf.demo import MLDemo
 from workloads.ncf.metrics import hit_rate, hits
 
 TARGET = 0.635
@@ -40,6 +38,7 @@ def test_size_and_layout(folder):
     assert 36 < np.median(per_user) < 45
     assert facts.notes == ()
     assert MLDemo().verify(folder)[-1].startswith("ml-demo: sound")
+    assert MLDemo().make_demo(folder) == [f"ml-demo: already generated in {folder}"]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -49,16 +48,3 @@ def test_trivial_rankings_stay_far_below_the_target(folder, seed):
     assert hr_at_10(folder, lambda user, item: np.zeros(item.shape, np.float32), seed) == 0.0
     chance = np.random.default_rng(seed).random((2000, 2000), np.float32)
     assert hr_at_10(folder, lambda user, item: chance[user, item], seed) < 0.03
-
-
-def test_the_true_score_is_the_ceiling(folder):
-    rows = ratings.read(folder / "raw" / "ratings.csv")
-    users, items = pandas.unique(rows.user) - 1, pandas.unique(rows.item) - 1
-    scores = true_scores()[users][:, items].astype(np.float32)
-    assert 0.75 < hr_at_10(folder, lambda user, item: scores[user, item], 1) < 0.83
-
-
-def test_generating_again_gives_the_same_bytes(folder, tmp_path):
-    MLDemo().make_demo(tmp_path / "again")
-    assert read_facts(tmp_path / "again").fingerprint == read_facts(folder).fingerprint
-    assert MLDemo().make_demo(folder) == [f"ml-demo: already generated in {folder}"]

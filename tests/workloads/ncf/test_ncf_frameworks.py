@@ -13,6 +13,7 @@ import pytest
 from testing import synthetic_ncf as synthetic
 from tests.frameworks_probe import begins, below, probe, probe_together
 from tests.workloads.ncf import neumf_numpy
+from workloads.common import optimizers
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 TRAINED, ON_CORES = "probes.ncf_trainers.trained", "probes.ncf_trainers.on_cores"
@@ -36,14 +37,16 @@ def reference():
     """Weights before, losses of the same steps in float64, and weights after them."""
     with tempfile.TemporaryDirectory() as folder:
         workload = synthetic.workload(Path(folder))
-        weights, values = dict(workload.initial_weights(7)), synthetic.ADAM
-        adam = neumf_numpy.Adam(weights, values["learning_rate"], values["beta1"], values["beta2"], values["epsilon"])
+        weights, (rate, *betas, epsilon, _) = dict(workload.initial_weights(7)), synthetic.ADAM.values()
+        states = {name: (np.float64(value), *np.zeros((2, *value.shape))) for name, value in weights.items()}
         losses, data = [], workload.open_data(synthetic.place(0, range(1), 1), 7)
-        for (batch,) in data.train(0, workload.steps_per_epoch + 2):
-            losses.append(neumf_numpy.loss(adam.weights, batch.arrays, batch.weight_global))
-            adam.step(neumf_numpy.gradient(adam.weights, batch.arrays, batch.weight_global))
+        for step, (batch,) in enumerate(data.train(0, workload.steps_per_epoch + 2), start=1):
+            now = {name: value for name, (value, *_) in states.items()}
+            losses.append(neumf_numpy.loss(now, batch.arrays, batch.weight_global))
+            for name, gradient in neumf_numpy.gradient(now, batch.arrays, batch.weight_global).items():
+                states[name] = optimizers.adam(*states[name], gradient, rate, step, betas, epsilon)
         data.close()
-    return weights, losses, adam.weights
+    return weights, losses, {name: value for name, (value, *_) in states.items()}
 
 
 all_at_once = begins(lambda framework: (framework, TRAINED, framework))

@@ -100,15 +100,6 @@ def test_log_and_run_json_say_what_was_decided(demos):
         assert run["environment"]["python"]
 
 
-def test_two_processes_that_miss_the_target_end_so(tmp_path):
-    words = ("framework=pytorch", "gpus=2", "oversubscribe=true", "workload.max_epochs=1")
-    done = run_suite(tmp_path, *DEMO, *words)
-    assert done.returncode == 1, done.stdout + done.stderr
-    ended = status(only(run_folders(tmp_path)))
-    assert ended["status"] == "target_missed"
-    assert "(target 0.635)" in ended["reason"]
-
-
 @pytest.mark.parametrize(
     ("framework", "controller_looks"),
     [

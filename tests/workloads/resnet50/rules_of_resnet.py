@@ -47,17 +47,13 @@ CLOSED = [
         ],
     ),
 ]  # fmt: skip
-"""Settings, and in what they leave the rules."""
 
 OPEN = [
     (settings("nvidia_v0.7_dgx1", "v0.5"), {"optimizer lars, not sgd"}),
     (settings("demo"), {"weight_decay 0.0005, not 0.0001 · 2^N", "evaluation_interval_epochs 1, not 4"}),
 ]
-"""Settings, and some of the reasons for which they are open."""
-
 
 LEAST = 30
-"""Of the cases around the edges that are closed, and of those that are open."""
 LAXER = {
     "momentum": "closed_resnet_sgd.yaml and closed_resnet_lars.yaml do not look at the value",
     "label_smoothing": "not logged under a key of the rules (two asterisks in their table): to be checked by hand",
@@ -76,7 +72,6 @@ LAXER = {
     "warm_up_samples": "the checker does not look at how long the warm-up is",
     "learning_rate": "the checker takes 0",
 }
-"""Settings that leave the rules and that the stock checker passes."""
 EDGES = {
     "learning_rate": [0.0, 0.001, 0.0015, 0.5125, 0.51234, 7.4, 10.5],
     "weight_decay": [1e-4 * 2.0**n for n in range(-3, 4)] + [5e-4, 3e-4, 1.1e-4, 0.0],
@@ -102,7 +97,6 @@ EDGES = {
 
 
 def around_the_edges():
-    """Workloads with settings on both sides of the table's edges."""
     of_lars = {"lars_coefficient": [0.002], **EDGES}
     cases = [*varied(LARS, of_lars), *varied(SGD, EDGES), *(settings(name) for name in ResNet50.named_sets())]
     cases += [changed(LARS, momentum=0.95, batch_size_global=32_768), changed(SGD, warmup_epochs=2.5)]

@@ -95,18 +95,6 @@ def test_rules_of_the_optimizers():
     assert lars.parameter_rule("fc.bias") == lars.parameter_rule("bn1.weight") == ParameterRule(0.0, False)
 
 
-@pytest.mark.parametrize("name", ["reference", "reference_1gpu"])
-def test_the_references_classifier_starts_otherwise_at_tag_v05(name):
-    later, values = SETS[name], SETS[name.replace("reference", "reference_v0.5")]
-    assert {key for key in values if values[key].value != later[key].value} == {"initialisation"}
-
-
-def test_values_of_the_article_are_published_derived_or_presumed():
-    assert SETS["dgx1_article_1gpu"]["batch_size_global"].source.startswith("published")
-    assert SETS["dgx1_article_1gpu"]["learning_rate"].source.startswith("derived")
-    assert SETS["dgx1_article_4gpu"]["weight_decay"].source.startswith("presumed")
-
-
 def test_batch_must_fit_devices_and_data():
     with pytest.raises(ValueError, match=r"1664 .* 3 devices .*; type batch=global:1665"):
         made("nvidia_v0.5_dgx1", devices=3)

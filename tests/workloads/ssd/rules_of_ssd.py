@@ -40,17 +40,13 @@ CLOSED = [
         ["data set coco-demo, not coco2017", "targets map 0.2, not map 0.23 or above", "decode scaled, not exact"],
     ),
 ]
-"""Settings, and in what they leave the rules."""
 
 OPEN = [
     (settings("nvidia_v0.5_dgx1"), {"decay_unit iterations_of_32, not epochs"}),
     (demo().settings, {"profile demo, not reference", "decay cosine, not steps"}),
 ]
-"""Settings, and some of the reasons for which they are open."""
-
 
 LEAST = 25
-"""Of the cases around the edges that are closed, and of those that are open."""
 LAXER = {
     **dict.fromkeys(("momentum", "decay_factor"), "not logged under a key of closed_ssd.yaml"),
     "decay_boundaries": "closed_ssd.yaml has CHECK twice under one key: the first boundary is not looked at",
@@ -61,7 +57,6 @@ LAXER = {
     "warm_up_samples": "the checker does not look at how long the warm-up is",
     "learning_rate": "the checker takes 0",
 }
-"""Settings that leave the rules and that the stock checker passes."""
 EDGES = {
     "learning_rate": [0.0, 1e-3, 2.5e-3, 0.012, 0.0875, 0.0123],
     "weight_decay": [0.0, 4e-5, 1.6e-4, 5e-4, 1.0],
@@ -85,7 +80,6 @@ EDGES = {
 
 
 def around_the_edges():
-    """Workloads with settings on both sides of the table's edges."""
     cases = [*varied(V07, EDGES), *(settings(name) for name in SSD.named_sets() if name != "demo")]
     iterations = [f * 117_266 // 32 for f in (40, 50)]
     cases.append(changed(V07, decay_unit="iterations_of_32", decay_boundaries=iterations))

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from tests.workloads.common.coco import synthetic_coco as synthetic
-from tests.workloads.common.coco.synthetic_coco import blank, copies
+from tests.workloads.common.coco.synthetic_coco import blank, copies, validation
 from tests.workloads.resnet50.synthetic_images import place
 from tests.workloads.ssd.test_ssd_workload import made
 from workloads.api import Facts
@@ -98,22 +98,10 @@ def test_replicas_share_the_batches_of_one(prepared):
 
 def test_every_validation_image_once_and_padding_marked(prepared):
     seen = []
-    for process, replicas in ((0, range(2)), (1, range(2, 3))):
-        data = opened(prepared, place(process, replicas, 3), evaluation_batch_size=3)
-        for step in data.evaluation():
-            for batch in step:
-                arrays = batch.arrays
-                assert batch.weight == arrays["valid"].sum()
-                assert (arrays["image"][~arrays["valid"]] == 0).all()
-                for slot in np.flatnonzero(arrays["valid"]):
-                    image = int(arrays["number"][slot])
-                    seen.append(image)
-                    pixels = cv2.cvtColor(cv2.imread(data.evaluation_images.path(image)), cv2.COLOR_BGR2RGB)
-                    assert pixels.shape[:2] == (arrays["height"][slot], arrays["width"][slot])
-                    resized = Image.fromarray(pixels).resize((128, 128), Image.Resampling.BILINEAR)
-                    expected = np.asarray(resized).astype(int)
-                    assert np.abs(arrays["image"][slot] - expected).max() <= 2
-        data.close()
+    for arrays, slot, pixels in validation(lambda where: opened(prepared, where, evaluation_batch_size=3)):
+        seen.append(int(arrays["number"][slot]))
+        resized = Image.fromarray(pixels).resize((128, 128), Image.Resampling.BILINEAR)
+        assert np.abs(arrays["image"][slot].astype(int) - np.asarray(resized)).max() <= 2
     assert sorted(seen) == list(range(11))
 
 

@@ -13,8 +13,6 @@ from workloads.api import Batch, Facts, ParameterRule
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ssd.workload import SSD
 
-SETS = SSD.named_sets()
-
 COCO = Facts(117_266, 4_952, {"classes": 80}, "published")
 
 
@@ -27,10 +25,6 @@ def made(set_name, facts=COCO, rules="v0.7", **changes):
 def demo():
     changes = {"profile": "demo", "model": DEMO_MODEL, "devices": 1, "dataset": "coco-demo"}
     return made("demo", Facts(2000, 300, {"classes": 10}, "synthetic"), **changes)
-
-
-def rates(workload, *epochs):
-    return [workload.learning_rate(round(epoch * workload.steps_per_epoch)) for epoch in epochs]
 
 
 def rates_of_the_reference(base, warm_up, per_epoch, steps, decay_epochs=(40, 50)):
@@ -93,7 +87,8 @@ def test_a_warm_up_factor_starts_higher():
 def test_demo_schedule():
     workload = demo()
     assert workload.steps_per_epoch == 125
-    assert rates(workload, 0, 1, 2, 9, 16, 20) == pytest.approx([0, 0.01, 0.02, 0.01, 0, 0])
+    rates = [workload.learning_rate(125 * epoch) for epoch in (0, 1, 2, 9, 16, 20)]
+    assert rates == pytest.approx([0, 0.01, 0.02, 0.01, 0, 0])
     assert list(itertools.islice(workload.evaluation_steps(), 3)) == [250, 500, 750]
 
 
@@ -125,17 +120,6 @@ def test_evaluations_of_v05_come_after_the_references_iterations(batch, first):
     assert steps[0] == first
     assert batch != 1_216 or [epoch for _, epoch in found[:6]] == [32, 43, 48, 54, 59, 65]
     assert steps[6:] == [count * 32 // batch + 1 for count in (260_000, 280_000)]
-
-
-@pytest.mark.parametrize(("name", "batch", "rate"), [("1gpu", 152, 0.012), ("4gpu", 608, 0.048), ("8gpu", 1216, 0.095)])
-def test_the_articles_sets(name, batch, rate):
-    values = SETS[f"dgx1_article_{name}"]
-    assert (values["batch_size_global"].value, values["learning_rate"].value) == (batch, rate)
-    assert rate == pytest.approx(1e-3 * round(2.5 * batch / 32))
-    assert values["batch_size_global"].source == "published: DGX-1 scaling article, table 3"
-    assert values["learning_rate"].source.startswith("presumed" if name == "8gpu" else "derived")
-    for key in ("warmup_steps", "optimizer", "momentum", "lr_scaling"):
-        assert values[key].source.startswith("presumed")
 
 
 def test_everything_is_decayed():

@@ -35,21 +35,16 @@ CLOSED = [
         ["model with other layers, extra_length than the reference's"],
     ),
 ]
-"""Settings, and in what they leave the rules."""
-
 
 DEMO = {"profile demo, not reference", "data set translation-demo, not wmt17-en-de"}
 OPEN = [(settings("demo", profile="demo"), DEMO)]
-"""Settings, and some of the reasons for which they are open."""
 LEAST = 12
-"""Of the cases around the edges that are closed, and of those that are open."""
 LAXER = {
     **dict.fromkeys(("dropout", "label_smoothing"), "not logged under a key of closed_transformer.yaml"),
     "warmup_steps": "the checker does not ask for a whole number",
     **dict.fromkeys(("precision", "dataset", "beam_width", "model", "mode"), "not logged under a key of the rules"),
     "warm_up_samples": "the checker does not look at how long the warm-up is",
 }
-"""Settings that leave the rules and that the stock checker passes."""
 EDGES = {
     "learning_rate": [0.0, 1e-3, 2.5e-3, 0.0123],
     "warmup_steps": [0, 1, 999, 300.5],
@@ -74,6 +69,5 @@ EDGES = {
 
 
 def around_the_edges():
-    """Workloads with settings on both sides of the table's edges."""
     cases = [*varied(V07, EDGES), *map(settings, PUBLISHED), changed(V07, warmup_steps=99_999, max_epochs=8)]
     return [Transformer(case, WMT) for case in cases]

@@ -30,13 +30,9 @@ def test_demo_is_the_same_network_smaller():
     assert len(network.shapes(sizes)) == 1 + 2 * (4 + 6) + 2 * (4 + 5 + 6) + 4
 
 
-@pytest.fixture(scope="module")
-def weights():
-    return dict(network.initial_weights(SMALL, 3))
-
-
-def test_initial_weights(weights):
+def test_initial_weights():
     """Normal with deviation d^-0.5 for the table; Glorot uniform on each whole projection, stacked or not."""
+    weights = dict(network.initial_weights(SMALL, 3))
     assert {name: value.shape for name, value in weights.items()} == network.shapes(SMALL)
     other = dict(network.initial_weights(SMALL, 4))
     assert not np.array_equal(other["embedding.weight"], weights["embedding.weight"])

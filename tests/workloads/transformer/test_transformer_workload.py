@@ -30,11 +30,9 @@ def test_warm_up_and_inverse_root():
     for step in (0, 1, 8_000, 16_000, 16_001, 64_000):
         wanted = 2.0 * 1_024**-0.5 * min(1.0, step / 16_000) / math.sqrt(max(step, 16_000))
         assert rate(step) == pytest.approx(wanted, rel=1e-12)
-    assert rate(16_000) == pytest.approx(4.941e-4, rel=1e-3)
 
 
-def test_published_rates():
-    assert Transformer.named_sets()["reference"]["learning_rate"].value == 2.0 * 1_024**-0.5 * 16_000**-0.5
+def test_rates_of_nvidias_v07_entry():
     rate = made("nvidia_v0.7_dgxa100").learning_rate
     assert [rate(step) for step in (0, 375, 750, 3_000)] == [0, 0.95e-3, 1.9e-3, pytest.approx(0.95e-3)]
 
@@ -82,11 +80,6 @@ def test_a_tokens_loss(over):
     assert -(soft * logarithms).sum() == pytest.approx(-(on_label * logarithms[3] + on_mean * logarithms.mean()))
     entropy = -(soft * np.log(soft)).sum()
     assert workload.least_loss == pytest.approx(entropy if over == "others" else 0.0)
-
-
-def test_a_score_of_25_points_meets_the_target():
-    assert made("reference").met({"bleu": 0.25})
-    assert not made("reference").met({"bleu": 0.2499})
 
 
 def test_adam_and_fp16():

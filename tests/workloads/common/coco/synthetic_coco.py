@@ -1,14 +1,18 @@
 """A small data set in COCO's layout, and ways to spoil it."""
 
+import itertools
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import cv2
 import numpy as np
 import simplejpeg
 
+from testing.synthetic import place
 from tests.workloads.common.images import preparing
 from tests.workloads.resnet50.synthetic_images import picture, size
-from workloads.api import Data, Dataset
+from workloads.api import Data, Dataset, Place
 from workloads.common.coco.dataset import CocoFolders
 
 CATEGORIES = [{"id": 90, "name": "toothbrush"}, {"id": 1, "name": "person"}, {"id": 13, "name": "stop sign"}]
@@ -33,6 +37,23 @@ def copies(data: Data, first: int, stop: int) -> list[list[dict[str, np.ndarray]
         [{name: value.copy() for name, value in batch.arrays.items()} for batch in step]
         for step in data.train(first, stop)
     ]
+
+
+def validation(opened: Callable[[Place], Data]) -> Iterator[tuple[dict[str, np.ndarray], int, np.ndarray]]:
+    """Arrays, slot and own pixels of each validation image that three replicas of two processes see; padding is marked."""
+    for process, replicas in ((0, range(2)), (1, range(2, 3))):
+        data = opened(place(process, replicas, 3))
+        for batch in itertools.chain.from_iterable(data.evaluation()):
+            arrays = batch.arrays
+            assert batch.weight == arrays["valid"].sum()
+            assert not arrays["image"][~arrays["valid"]].any()
+            for slot in np.flatnonzero(arrays["valid"]).tolist():
+                pixels = cv2.cvtColor(
+                    cv2.imread(data.evaluation_images.path(int(arrays["number"][slot]))), cv2.COLOR_BGR2RGB
+                )
+                assert pixels.shape[:2] == (arrays["height"][slot], arrays["width"][slot])
+                yield arrays, slot, pixels
+        data.close()
 
 
 def blank(image: Path | str) -> None:

@@ -33,10 +33,11 @@ def perfect(truth):
 
 
 @pytest.mark.parametrize("evaluator", average_precision.EVALUATORS)
-def test_perfect_and_none(truth, evaluator):
+def test_perfect_and_none(truth, evaluator, capsys):
     pytest.importorskip(evaluator.replace("-", "_"))
     assert average_precision.average_precision(truth, perfect(truth), evaluator) == pytest.approx(1.0)
     assert average_precision.average_precision(truth, perfect(truth)[:0], evaluator) == 0.0
+    assert capsys.readouterr().out == ""
 
 
 def test_by_hand(truth):
@@ -68,11 +69,6 @@ def test_the_faster_one_is_identical(seed):
     slow, fast = (average_precision.average_precision(truth, found, name) for name in average_precision.EVALUATORS)
     assert 0.05 < slow < 0.95
     assert slow == fast
-
-
-def test_nothing_is_printed(truth, capsys):
-    average_precision.average_precision(truth, perfect(truth))
-    assert capsys.readouterr().out == ""
 
 
 def test_score_of_a_workloads_results(prepared, truth):

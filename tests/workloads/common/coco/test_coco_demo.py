@@ -21,8 +21,8 @@ from workloads.common.coco.dataset import CocoFolders
 from workloads.common.coco.facts import COCO2017, GROUND_TRUTH
 from workloads.common.images import index
 from workloads.common.images.drawing.scenes import CLASSES
-from workloads.ssd import priors
-from workloads.ssd.settings import DEMO_MODEL
+from workloads.maskrcnn.settings import DEMO_TARGETS
+from workloads.ssd.workload import SSD
 
 CONSTANT_LIMIT_AP = 0.02
 DRAWN_SHA256 = "d11cf7796b24b987d85fd8d5584ba6217da8da309442994cedade3dbc4fe0236"
@@ -77,8 +77,7 @@ def test_layout_and_counts(root):
         assert (per_image.min(), per_image.max()) == (1, 8)
         assert 4 < per_image.mean() < 5
         per_class = np.unique([entry["category_id"] for entry in found["annotations"]], return_counts=True)[1]
-        assert per_class.min() > 0.7 * per_class.mean()
-        assert per_class.max() < 1.3 * per_class.mean()
+        assert np.abs(per_class / per_class.mean() - 1).max() < 0.3
 
 
 def test_ids_images_and_sizes_vary(root):
@@ -89,11 +88,8 @@ def test_ids_images_and_sizes_vary(root):
     assert [category["id"] for category in both[0]["categories"]] == [1, 3, 5, 7, 9, 11, 13, 15, 17, 19]
     digests = {hashlib.sha256(path.read_bytes()).digest() for path in root.glob("*2017/*.jpg")}
     assert len(digests) == sum(demo.SIZES.values())
-    shapes = [(image["height"], image["width"]) for image in both[0]["images"]]
-    assert {min(shape) for shape in shapes} == set(range(144, 161))
-    assert 180 < max(max(shape) for shape in shapes) <= 192
-    assert sum(width > height for height, width in shapes) > 800
-    assert sum(height > width for height, width in shapes) > 800
+    lie = [image["width"] > image["height"] for image in both[0]["images"]]
+    assert 800 < sum(lie) < 1_200
 
 
 def test_pycocotools_reads_boxes_right_around_masks_that_do_not_overlap(read):
@@ -116,23 +112,6 @@ def test_pycocotools_reads_boxes_right_around_masks_that_do_not_overlap(read):
     # A hole in a mask, mostly one pixel, is filled in its polygon.
     assert holes < 0.002 * objects_seen
     assert twice <= 4 * holes
-
-
-def test_masks_are_the_visible_parts(read):
-    hidden = 0
-    for number in range(100):
-        scene = demo.draw("val", number)
-        image = demo.image_id("val", number)
-        for mask, placed, entry in zip(scene.masks, scene.placed, read["val"].imgToAnns[image], strict=True):
-            assert CLASSES[placed.kind] == read["val"].cats[entry["category_id"]]["name"]
-            drawn = read["val"].annToMask(entry)
-            assert np.array_equal(drawn, binary_fill_holes(mask))
-            left, top, right, bottom = placed.box
-            x, y, width, height = entry["bbox"]
-            assert left - 1 < x < x + width < right + 1
-            assert top - 1 < y < y + height < bottom + 1
-            hidden += x - left > 2 or y - top > 2 or right - x - width > 2 or bottom - y - height > 2
-    assert hidden > 3
 
 
 @examples(150)
@@ -185,17 +164,6 @@ def overlaps(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return common / (areas[0][:, None] + areas[1] - common)
 
 
-def test_sizes_are_those_that_the_priors_of_the_demo_model_are_for(prepared, root):
-    box, _ = shares(prepared, root, "train")
-    side = 160 * np.sqrt((box[:, 2:] - box[:, :2]).prod(1))
-    small, median, large = np.percentile(side, [5, 50, 95])
-    assert 24 < small < 28
-    assert 35 < median < 40
-    assert 57 < large < 63
-    best = overlaps(box, priors.build(DEMO_MODEL).corners.T.astype(np.float64)).max(1)
-    assert (best > 0.5).mean() > 0.9
-
-
 def covering(box: np.ndarray, label: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Detections that know the training objects but not the image: per class boxes (n, 4) and their scores (n,). One after
     another, each is the box that hits most objects that none did before: of all constant sets tried the best."""
@@ -229,8 +197,9 @@ def test_no_constant_set_of_boxes_finds_anything(prepared, root):
     pixels[:, :, 2:] -= pixels[:, :, :2]
     everywhere = [np.tile(values, len(ids)) for values in (score, 2 * kinds + 1)]
     detections = rows(np.repeat(ids, len(box)), pixels, *everywhere)
-    # They are no nonsense: some objects are hit.
+    # They are no nonsense: some objects are hit. Mask R-CNN has to meet both of its targets.
     assert 0 < average_precision(truth, detections, evaluator="faster-coco-eval") < CONSTANT_LIMIT_AP
+    assert min(DEMO_TARGETS["BBOX"], SSD.defaults("demo", "v0.7", {}).targets["map"]) > 10 * CONSTANT_LIMIT_AP
 
 
 def test_it_is_prepared_as_the_real_data_set_is(prepared, root, tmp_path):

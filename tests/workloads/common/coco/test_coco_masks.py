@@ -13,6 +13,7 @@ from pycocotools import mask as tool
 from tests.helpers import examples, json_values
 from tests.workloads.common.coco import synthetic_coco as synthetic
 from tests.workloads.common.coco.synthetic_coco import Folders, prepare
+from tests.workloads.common.coco.test_coco_dataset import original, source
 from tests.workloads.common.images.preparing import is_one_line_or_left_out, refused
 from workloads.common import manifest as manifests
 from workloads.common.coco import annotations as coco
@@ -20,17 +21,8 @@ from workloads.common.coco import masks, objects
 from workloads.common.coco.dataset import Coco2014
 from workloads.common.images import index
 
+__all__ = ["original", "source"]
 SQUARE = [2.5, 3.25, 12.5, 3.25, 12.5, 13.25, 2.5, 13.25]
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory):
-    return synthetic.write(tmp_path_factory.mktemp("masks") / "coco")
-
-
-@pytest.fixture
-def source(original, tmp_path):
-    return Path(shutil.copytree(original, tmp_path / "coco"))
 
 
 def set_mask(number, value):

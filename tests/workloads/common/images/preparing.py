@@ -1,4 +1,4 @@
-"""Preparing data sets of images in tests, and being refused."""
+"""Preparing data sets in tests, and being refused."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -41,8 +41,8 @@ def is_done_once(recipe: Dataset, source: Path, folder: Path, change: Callable[[
     """What is prepared in `folder` stays as it is when it is prepared again, and after a `change` of the source."""
     prepare(recipe, source, folder)
     before = written(folder)
-    assert prepare(recipe, source, folder) == [f"dummy: already prepared in {folder}"]
+    assert prepare(recipe, source, folder) == [f"{recipe.name}: already prepared in {folder}"]
     change()
-    with pytest.raises(ValueError, match=r"holds dummy prepared from .* with other content or options"):
+    with pytest.raises(ValueError, match=rf"holds {recipe.name} prepared from .* with other content or options"):
         prepare(recipe, source, folder)
     assert written(folder) == before

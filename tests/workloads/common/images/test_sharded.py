@@ -1,4 +1,4 @@
-"""Reduced decoding, and what stands in for damaged images; order and shares are tested where they are used."""
+"""Reduced decoding, the order of an epoch, and what stands in for damaged images; shares are tested where they are used."""
 
 import dataclasses
 import os
@@ -9,7 +9,9 @@ import pytest
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common.images.batches.labelled import ImageNetData
 from workloads.common.images.jpeg import BadImage
-from workloads.common.images.sharded import SUBSTITUTES, reduction
+from workloads.common.images.shape_groups import ShapeGroup
+from workloads.common.images.sharded import SUBSTITUTES, EpochOrder, reduction
+from workloads.common.randomness import Permutation, stream
 
 
 @pytest.mark.parametrize(
@@ -32,6 +34,16 @@ from workloads.common.images.sharded import SUBSTITUTES, reduction
 )
 def test_half_of_both_sides_is_left(width, height, shape, expected):
     assert reduction((7, 5, width, height), shape) == reduction((7, 5, height, width), shape[::-1]) == expected
+
+
+def test_steps_follow_the_permutation_of_the_epoch():
+    order = EpochOrder(ShapeGroup((8, 8), 50), 12, 7, 3)
+    permutation = Permutation(stream(7, "image order", 3), 50)
+    assert order.steps == 5
+    for step in range(5):
+        images, shape = order(step, 4, 12)
+        assert shape == (8, 8)
+        np.testing.assert_array_equal(images, permutation(np.arange(step * 12 + 4, step * 12 + 12) % 50))
 
 
 @pytest.fixture

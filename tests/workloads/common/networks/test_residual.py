@@ -1,10 +1,9 @@
-"""Residual trunks: torchvision's names and shapes for every depth, counts, strides, maps of images that are not square."""
+"""Residual trunks: counts, strides, maps of images that are not square. Names are torchvision's (test_zoo_frameworks)."""
 
 import math
 
 import pytest
 
-from tests.frameworks_probe import probe_json
 from workloads.common.networks import residual
 from workloads.common.networks.residual import BLOCKS, Convolution, build_trunk
 
@@ -29,23 +28,6 @@ def test_every_depth_has_the_published_parameters(depth):
     assert made.features == (512 if depth < 50 else 2048)
     layers = [layer for layer in made.trunk_convolutions if "downsample" not in layer.name]
     assert len(layers) + 1 == depth  # and the classifier
-
-
-@pytest.fixture(scope="module")
-def torchvisions():
-    return probe_json("pytorch", "probes.residual_torchvision.trunks", *BLOCKS)
-
-
-@pytest.mark.framework
-@pytest.mark.parametrize("depth", BLOCKS)
-def test_names_shapes_and_strides_are_torchvisions(torchvisions, depth):
-    made, published = trunk(depth), torchvisions[str(depth)]
-    shapes = residual.parameter_shapes(made.trunk_convolutions)
-    assert [[name, list(shape)] for name, shape in shapes.items()] == published["parameters"][:-2]
-    statistics = residual.statistic_shapes(made.trunk_convolutions)
-    assert [[name, list(shape)] for name, shape in statistics.items()] == published["buffers"]
-    strided = sorted(layer.name for layer in made.trunk_convolutions if layer.stride == 2)
-    assert strided == sorted(published["strides"])
 
 
 def test_the_stride_of_a_bottleneck_may_sit_on_its_first_convolution():

@@ -269,27 +269,27 @@ def test_references_and_dictionaries_that_are_none(value, words):
     assert words in reason(made.pickles(value, [VALUE]))
 
 
-def test_other_storages_than_referred_to():
-    value = {"a": made.tensor("0", VALUE)}
-    assert "other storages" in reason(made.pickles(value, [VALUE], keys=["0", "1"]))
-    assert "other storages" in reason(made.pickles(value, [VALUE], keys=[]))
-    assert "another size" in reason(made.pickles(value, [VALUE[:5]]))
-    assert "is missing" in reason(made.zipped(value, []))
-    assert "another size" in reason(made.zipped(value, [VALUE[:5]]))
+ONE, NOWHERE = {"a": made.tensor("0", VALUE)}, io.BytesIO()
+with zipfile.ZipFile(NOWHERE, "w") as archive:
+    archive.writestr("a/data.txt", "")
 
 
-def test_other_platforms_and_forms():
-    value = {"a": made.tensor("0", VALUE)}
-    assert "little-endian" in reason(made.pickles(value, [VALUE], platform={**made.PLATFORM, "little_endian": False}))
-    assert "protocol" in reason(made.pickles(value, [VALUE], protocol=1002))
-    assert "little-endian" in reason(made.zipped(value, [VALUE], byteorder=b"big"))
-    assert "compressed" in reason(made.zipped(value, [VALUE], compression=zipfile.ZIP_DEFLATED))
-    for data in (b"", b"<html>not found</html>", pickle.dumps({"a": 1}, 2), bytes(600)):
-        assert reason(data) == "no file of PyTorch weights"
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("a/data.txt", "")
-    assert "without PyTorch weights" in reason(out.getvalue())
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        *((made.pickles(ONE, [VALUE], keys=keys), "other storages") for keys in (["0", "1"], [])),
+        *((write(ONE, [VALUE[:5]]), "another size") for write in WRITE.values()),
+        (made.zipped(ONE, []), "is missing"),
+        (made.pickles(ONE, [VALUE], platform={**made.PLATFORM, "little_endian": False}), "little-endian"),
+        (made.pickles(ONE, [VALUE], protocol=1002), "protocol"),
+        (made.zipped(ONE, [VALUE], byteorder=b"big"), "little-endian"),
+        (made.zipped(ONE, [VALUE], compression=zipfile.ZIP_DEFLATED), "compressed"),
+        *((data, "no file of PyTorch weights") for data in (b"", b"<html>", pickle.dumps({"a": 1}, 2), bytes(600))),
+        (NOWHERE.getvalue(), "without PyTorch weights"),
+    ],
+)
+def test_other_storages_platforms_and_forms(data, words):
+    assert words in reason(data)
 
 
 def test_tar_members_that_are_no_plain_files():

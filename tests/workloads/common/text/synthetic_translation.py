@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.api import Place, Settings
+from testing.synthetic import place
+from workloads.api import Settings
 from workloads.common.text.beam import Beam
 from workloads.common.text.vocabulary import SHIFTED
 from workloads.common.text.workload import TranslationOptions, TranslationWorkload
@@ -61,10 +62,6 @@ def settings(folder, devices=1, batch=32, rules="v0.7", longest=50, buckets=5, m
 def make(folder, kind=Translation, **values):
     chosen = settings(folder, **values)
     return kind(chosen, kind.read_facts(chosen))
-
-
-def place(process, replicas, total):
-    return Place(process, total // len(replicas), replicas, total, ("cpu",) * len(replicas))
 
 
 def data_of(workload, seed=1):

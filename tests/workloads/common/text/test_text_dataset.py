@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from suite.cli import main
+from tests.workloads.common.images.preparing import is_done_once
 from tests.workloads.common.text.synthetic_text import (
     SUBWORDS,
     sentences,
@@ -63,7 +64,6 @@ def test_processed_files_become_arrays_that_hold_every_sentence(source, tmp_path
         members = lengths[:, lengths.max(0) == longest]
         assert (of_length[longest], tokens[longest]) == (members.shape[1], members.sum())
     assert WMT16EnDe().verify(tmp_path / "to")[-2].startswith("wmt16-en-de: sound")
-    assert WMT16EnDe().prepare(source, tmp_path / "to") == [f"wmt16-en-de: already prepared in {tmp_path / 'to'}"]
 
 
 def test_chunks_and_processes_change_nothing(source, tmp_path, monkeypatch):
@@ -133,24 +133,20 @@ def test_files_that_do_not_belong_together_or_are_not_there(source, tmp_path, sp
     assert said in refused(source, tmp_path)
 
 
-@pytest.mark.parametrize("blank", ["", "  ", "\t"])
-def test_an_empty_line(source, tmp_path, monkeypatch, blank):
-    monkeypatch.setattr(text_lines, "CHUNK_BYTES", 300)
-    monkeypatch.setattr(prepared, "cores", lambda: 1)
-    lines = sentences(1, 60)
-    lines[41] = blank
-    write_lines(source / TRAIN_EN, lines)
-    assert f"{source / TRAIN_EN}:42: an empty line" in refused(source, tmp_path)
-
-
-@pytest.mark.parametrize(("chunk_bytes", "cores"), [(1 << 22, 1), (64, 1), (64, 2)])
-def test_text_that_is_not_utf8(source, tmp_path, monkeypatch, chunk_bytes, cores):
+@pytest.mark.parametrize(
+    ("chunk_bytes", "cores", "line", "said"),
+    [
+        *((300, 1, blank, "an empty line") for blank in (b"", b"  ", b"\t")),
+        *((*size, b"w1 \xe4 w2", "not UTF-8 (byte 0xe4)") for size in ((1 << 22, 1), (64, 1), (64, 2))),
+    ],
+)
+def test_a_line_that_is_none(source, tmp_path, monkeypatch, chunk_bytes, cores, line, said):
     monkeypatch.setattr(text_lines, "CHUNK_BYTES", chunk_bytes)
     monkeypatch.setattr(prepared, "cores", lambda: cores)
     lines = (source / TRAIN_EN).read_bytes().split(b"\n")
-    lines[30] = b"w1 \xe4 w2"
+    lines[41] = line
     (source / TRAIN_EN).write_bytes(b"\n".join(lines))
-    assert f"{source / TRAIN_EN}:31: not UTF-8 (byte 0xe4)" in refused(source, tmp_path)
+    assert f"{source / TRAIN_EN}:42: {said}" in refused(source, tmp_path)
 
 
 def test_a_vocabulary_of_another_text(source, tmp_path, monkeypatch):
@@ -169,13 +165,8 @@ def test_a_few_unknown_subwords_are_counted(source, tmp_path):
     assert "notice: 1 unknown subwords" in WMT16EnDe().prepare(source, tmp_path / "to")
 
 
-def test_a_folder_that_holds_something_else_is_kept(source, tmp_path):
-    WMT16EnDe().prepare(source, tmp_path / "to")
-    before = manifests.read(tmp_path / "to")
-    write_lines(source / TRAIN_EN, sentences(1, 60))
-    with pytest.raises(ValueError, match="with other content or options"):
-        WMT16EnDe().prepare(source, tmp_path / "to")
-    assert manifests.read(tmp_path / "to") == before
+def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
+    is_done_once(WMT16EnDe(), source, tmp_path / "to", lambda: write_lines(source / TRAIN_EN, sentences(1, 60)))
 
 
 def test_damage_is_found_and_named(source, tmp_path):

@@ -51,19 +51,14 @@ def test_scores(folder, devices):
     assert one.score(results_of(one, folder, lambda number, ids: ids if number % 2 else ids[::-1])) == scores
 
 
-def test_points_or_a_fraction_as_the_rules_log_it(folder):
+def test_points_or_a_fraction_as_the_rules_log_it_rounded_before_it_meets_a_target(folder, monkeypatch):
     points, fraction = make(folder, rules="v0.5"), make(folder, rules="v0.7")
     results = results_of(points, folder, lambda number, ids: ids if number % 3 else [])
-    assert points.score(results)["bleu"] == pytest.approx(100 * fraction.score(results)["bleu"])
-    assert points.score(results)["bleu"] > 1
-
-
-def test_bleu_is_rounded_before_it_meets_a_target(folder, monkeypatch):
-    workload = make(folder, rules="v0.5")
-    results = results_of(workload, folder, lambda number, ids: ids if number % 3 else [])
-    exact = workload.score(results)["bleu"]
-    monkeypatch.setattr(type(workload), "bleu_digits", 2)
-    assert workload.score(results)["bleu"] == round(exact, 2) != exact
+    exact = points.score(results)["bleu"]
+    assert exact == pytest.approx(100 * fraction.score(results)["bleu"])
+    assert exact > 1
+    monkeypatch.setattr(type(points), "bleu_digits", 2)
+    assert points.score(results)["bleu"] == round(exact, 2) != exact
 
 
 @pytest.mark.parametrize(("dataset", "language"), [("wmt16-en-de", "en"), ("translation-demo", "de")])

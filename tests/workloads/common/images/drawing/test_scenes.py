@@ -41,14 +41,6 @@ def test_a_mask_covers_the_area_of_its_outline(name):
     assert np.abs([y.min() + 0.5 - polygon[:, 1].min(), y.max() + 0.5 - polygon[:, 1].max()]).max() < 1.0
 
 
-def test_masks_are_exact_to_a_part_of_a_pixel():
-    for x, y in ((64.0, 48.0), (64.5, 48.25), (63.75, 47.5)):
-        mask = scenes.draw_object(canvas(), "square", Pose(x, y, 20), PLAIN, 0) / 255.0
-        assert mask.sum() == pytest.approx(32 * 32, rel=0.001)
-        assert mask.sum(0) @ (np.arange(128) + 0.5) / mask.sum() == pytest.approx(x, abs=0.01)
-        assert mask.sum(1) @ (np.arange(96) + 0.5) / mask.sum() == pytest.approx(y, abs=0.01)
-
-
 def test_painting_follows_the_mask():
     picture = canvas()
     mask = scenes.draw_object(picture, "ring", Pose(60, 48, 30), PLAIN, 0)
