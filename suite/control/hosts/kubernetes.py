@@ -25,8 +25,7 @@ from suite.plan.settings import Impossible, resolve_settings, uneven
 FILE = "kubernetes.yaml"
 KEYS = ("submit", "image", "data", "logs", "node_selector", "jobset")
 """Of `launch.*`, those that have a meaning here alone."""
-CLAIMS_AT = "/mnt"
-"""Where a claim stands in a pod, as `/mnt/data`; a folder of the node stands at its own path."""
+
 GROUP = 1000
 """Of the image's user (containers/Dockerfile), whom claims must let write."""
 WAIT_SECONDS = 600
@@ -163,7 +162,8 @@ def _pod(arguments: Sequence[str], launch: Launch, need: Need, name: str, folder
 
 
 def _place(kind: str, source: str) -> str:
-    return source if source.startswith("/") else f"{CLAIMS_AT}/{kind}"
+    """Where it stands in a pod: a folder of the node at its own path, a claim at the image's /data or /logs."""
+    return source if source.startswith("/") else f"/{kind}"
 
 
 def _volume(kind: str, source: str) -> dict[str, Any]:
