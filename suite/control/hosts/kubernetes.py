@@ -74,13 +74,13 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
     with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:
         stream.write(text)  # it holds the secret
     device = "GPU(s)" if need.gpus else "CPU device(s)"
-    create = ["kubectl", "create", f"--filename={file}"]
+    apply = ["kubectl", "apply", f"--filename={file}"]
     begun = [f"{file}: {need.nodes} pod(s) with {need.devices} {device} each"]
     if launch["submit"]:
-        _submit(create, file)
+        _submit(apply, file)
         begun.append(f"submitted as {name}; it writes to {output.name} in launch.logs={launch['logs']}")
     else:
-        begun.append(f"  {shlex.join(create)}")
+        begun.append(f"  {shlex.join(apply)}")
     ((key, value),) = _labels(name).items()
     label = f"{key}={value}"
     return [

@@ -113,10 +113,10 @@ def test_kubectl_gets_the_file_which_is_never_overwritten(tmp_path, refusal):
     words = (*NCF, "launch.submit=true", f"output={file.parent}")
     path = {"PATH": f"{program.parent}:/usr/bin:/bin"}
     done = run_suite_here(tmp_path, *words, **path, exits=2 if refusal else 0)
-    assert (tmp_path / "asked").read_text() == f"create --filename={file}\n"
+    assert (tmp_path / "asked").read_text() == f"apply --filename={file}\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600, "it holds a secret"
     if refusal:
-        assert f"launch=kubernetes: {refusal}; the job stands in {file}: type kubectl create" in done.stderr
+        assert f"launch=kubernetes: {refusal}; the job stands in {file}: type kubectl apply" in done.stderr
     else:
         assert "submitted as suite-out; it writes to out in launch.logs=/raid/logs" in done.stdout
         assert f"kubectl delete {shlex.quote(f'--filename={file}')}" in done.stdout
