@@ -29,6 +29,8 @@ STANDARD_LIBRARY = Path(sys.base_prefix, "lib", PYTHON)
 PROGRAMS = ("sh", "mkdir", "env")
 LIBRARIES = ("libstdc++.so.6", "libgcc_s.so.1", "libgomp.so.1", "librt.so.1", "libpthread.so.0", "libdl.so.2")
 """That packages ask for, beside what Python does."""
+PIP = ("PIP_NO_INDEX=1", "PIP_NO_COMPILE=1")
+"""Variables of the base: nothing is downloaded, nor compiled that runs once."""
 LEFT_OUT = {"site-packages", "test", "idlelib", "__pycache__"}
 
 
@@ -116,7 +118,7 @@ def docker(tmp_path_factory):
             assert done.returncode == 0, (done.stdout + done.stderr).decode()[-3000:]
             return done.stdout.decode()
 
-        variables = [f"--change=ENV {text}" for text in ("PIP_NO_INDEX=1", f"PIP_FIND_LINKS={index}")]
+        variables = [f"--change=ENV {text}" for text in (*PIP, f"PIP_FIND_LINKS={index}")]
         called("import", *variables, "-", "suite-test:base", given=base())
         asked = ("--build-arg=BASE=suite-test:base", f"--build-arg=LOCK={LOCK}", "--network=host", f"--tag={IMAGE}")
         called("build", "--file=containers/Dockerfile", *asked, "-", given=context())
