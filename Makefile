@@ -73,10 +73,11 @@ docs: .venv/.ready-test ## the documentation as a site in build/site; a broken l
 	@echo "build/site/index.html"
 
 .PHONY: lint
-lint: .venv/.ready-test ## ruff, mypy, import-linter
+lint: .venv/.ready-test ## ruff, mypy, import-linter, hadolint
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy
 	.venv/bin/lint-imports
+	.venv/bin/hadolint containers/Dockerfile
 
 .PHONY: environments
 environments: $(ENVIRONMENTS:%=env-%) .venv/.ready-test ## make or update every environment that the tests use

@@ -94,9 +94,8 @@ def _table() -> str:
     rows = [("NAME", "STATE", "PYTHON", "FRAMEWORK", "LOCK")]
     for name in [*known, *(name for name in venvs.existing(env_root()) if name not in known)]:
         now = venvs.status(name)
-        state = f"{now.state} ({now.reason})" if now.reason else now.state
         mark = now.lock.mark if now.lock else "none"
-        rows.append((name, state, now.python_version or "-", _framework(now.folder, now.lock), mark))
+        rows.append((name, now.shown, now.python_version or "-", _framework(now.folder, now.lock), mark))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([f"environments in {env_root()}", *lines])

@@ -100,7 +100,7 @@ class LaunchConfig:
     by: str = option(
         "auto",
         "short: launch=ssh; auto: ssh with launch.hosts, slurm inside an allocation, else local; a package may bring others",
-        choices=("auto", "local", "slurm", "ssh", "external"),
+        choices=("auto", "local", "slurm", "ssh", "external", "kubernetes"),
     )
     hosts: Any = option([], "machines for launch=ssh, in the order of their devices: [a,b] or node[1-4]")
     hostfile: str | None = option(None, "the same from a file: one machine a line")
@@ -115,6 +115,12 @@ class LaunchConfig:
         example="29500",
     )
     sbatch: Any = option([], "what sbatch gets where launch=slurm submits: [--partition=gpu,--time=60]")
+    submit: bool = option(False, "kubernetes: hand what was written to kubectl")
+    image: str | None = option(None, "kubernetes: the image of the pods, NAME:TAG")
+    data: str | None = option(None, "kubernetes: prepared data, as a claim's name or a /folder of every node")
+    logs: str | None = option(None, "kubernetes: where runs write, as a claim's name or a /folder of every node")
+    node_selector: Any = option([], "kubernetes: labels of the nodes that may be taken: [KEY=VALUE]")
+    jobset: bool = option(False, "kubernetes: a JobSet, which starts all pods again where one fails, in place of a Job")
     wait_seconds: float = option(
         10.0, "how long a machine may take to answer at all", minimum=1.0, maximum=MOST_SECONDS, example="30"
     )

@@ -47,14 +47,14 @@ _OPTIMIZER = dict.fromkeys(("optimizer", "optim", "opt"), "optimizer")
 """What the optimizer of a hyperparameter set is called, here and elsewhere."""
 _MOST_ASKED_FOR = 10**9
 """Highest limit that is suggested."""
-_PATHS = ("output", "backbone.weights", "launch.hostfile")
-_LISTS = ("launch.hosts", "launch.sbatch")
+_PATHS = ("output", "backbone.weights", "launch.hostfile", "launch.data", "launch.logs")
+_LISTS = ("launch.hosts", "launch.sbatch", "launch.node_selector")
 
 
 def in_full(argument: str) -> str:
     """`timing=steps` and `+experiment=NAME` (a study's other name) as they are meant.
 
-    Paths, and every item of `plugins=[PATH,…]`, `launch.hosts=…` and `launch.sbatch=…`, quoted: Hydra's grammar knows no
+    Paths, and every item of `plugins=[PATH,…]` and of the lists of `launch.*`, quoted: Hydra's grammar knows no
     spaces at the ends, commas, brackets or non-ASCII letters.
     """
     key, _, value = argument.partition("=")

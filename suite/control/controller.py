@@ -24,6 +24,7 @@ from suite.common.typed import as_typed, program
 from suite.config.compose import Composed, Request, compose
 from suite.control import caches, dry_run
 from suite.control.cells import impossible, write_study
+from suite.control.hosts import kubernetes
 from suite.control.hosts.agents import Agents
 from suite.control.hosts.choose import Elsewhere, agents_of, submits
 from suite.control.hosts.submit import needs_gpus, submit
@@ -83,14 +84,14 @@ def main(arguments: Sequence[str]) -> int:
             console.print(escape(note), soft_wrap=True)
         first, configs = request.jobs[0].config, [composed.config for composed in request.jobs]
         arguments, output = request.arguments, _output(request.jobs[0])
+        if kubernetes.is_meant(request.jobs):
+            return _said(kubernetes.hand_over(arguments, request.jobs, output), console)
         if submits(configs):
             if first["dry_run"]:
                 return _dry_run(request, output, console, None, submitted=True)
             if (error := refused(request, plans_for_slurm(request, output), here=False)) is not None:
                 raise error
-            for line in submit(arguments, configs, output):
-                console.print(escape(line), soft_wrap=True)
-            return 0
+            return _said(submit(arguments, configs, output), console)
         with contextlib.ExitStack() as machines:
             agents = agents_of(configs)
             if agents is not None:
@@ -114,6 +115,13 @@ def main(arguments: Sequence[str]) -> int:
         console.print(escape(_interrupted(arguments, output)), soft_wrap=True)
         code = 130
     return print_summary(ended, console, code) if ended else code
+
+
+def _said(lines: Sequence[str], console: Console) -> int:
+    """0, once these lines are printed."""
+    for line in lines:
+        console.print(escape(line), soft_wrap=True)
+    return 0
 
 
 def one_line(error: ValueError | OSError) -> str:

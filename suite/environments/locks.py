@@ -140,10 +140,11 @@ def suiting(names: Sequence[str], capabilities: Sequence[str], driver_cuda: str 
     return next(iter(fits), names[0])
 
 
-def digest(lock: Lock, project: Path = PROJECT) -> str:
+def digest(lock: Lock, project: Path = PROJECT, creator: str = "") -> str:
     """Hash of everything that an installed environment depends on: the lock, the package metadata, the path of the checkout.
 
-    A checkout is installed editable, so an environment that another one made runs that checkout's code.
+    A checkout is installed editable, so an environment that another one made runs that checkout's code. `creator`: the path of
+    that one, in place of `project`'s.
     """
-    parts = (files.read_bytes(lock.path), own_package.fingerprint(project), str(project).encode())
+    parts = (files.read_bytes(lock.path), own_package.fingerprint(project), (creator or str(project)).encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()

@@ -17,12 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.common.paths import PROJECT, env_root
+from suite.common.typed import as_typed
 from suite.environments import locks, own_package
 from suite.environments.answers import PIP, answer
 from suite.environments.locks import Lock, Version
 from workloads import files
 
 MARKER = ".suite-ready"
+ANOTHER_CHECKOUT = "created by another checkout"
+"""Why one is outdated whose lock and `setup.cfg` are those of this checkout: it works, on the code of the other one."""
 ERROR_LINES = 15
 """Lines of a failed command's output that are shown."""
 
@@ -52,6 +55,13 @@ class EnvironmentStatus:
         """The environment's interpreter."""
         return self.folder / "bin" / "python"
 
+    @property
+    def shown(self) -> str:
+        """The state in words, with its reason."""
+        if self.reason == ANOTHER_CHECKOUT:
+            return f"{self.reason}; works; `{as_typed(f'suite env create {self.name}')}` updates it"
+        return f"{self.state} ({self.reason})" if self.reason else self.state
+
 
 def existing(root: Path) -> list[str]:
     """Names of the folders below `root` that are virtual environments."""
@@ -76,8 +86,13 @@ def status(name: str, project: Path = PROJECT) -> EnvironmentStatus:
         return EnvironmentStatus(name, folder, lock, "broken", "its making did not finish")
     if made_from == locks.digest(lock, project):
         return EnvironmentStatus(name, folder, lock, "ready", "", version)
-    elsewhere = marker.get("project") != str(project)
-    reason = f"made for {marker.get('project')}" if elsewhere else "its lock or setup.cfg has changed"
+    creator = str(marker.get("project"))
+    if creator != str(project) and not Path(creator).is_dir():
+        reason = f"the checkout that created it, {creator}, is gone"
+    elif made_from == locks.digest(lock, project, creator):
+        reason = ANOTHER_CHECKOUT
+    else:
+        reason = "its lock or setup.cfg has changed"
     return EnvironmentStatus(name, folder, lock, "outdated", reason, version)
 
 

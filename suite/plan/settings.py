@@ -263,15 +263,21 @@ def _checked_hosts(config: Config, hosts: Sequence[AvailableHost], lacks: Lacks)
             f"(salloc -N{machines}), or leave nodes out for this machine alone"
         )
         lacks(Missing(line))
-    if count % machines == 0:
+    if (error := uneven(count, machines)) is None:
         return config
+    lacks(error)
+    return {**config, "gpus": max(1, count // machines) * machines}
+
+
+def uneven(count: int, machines: int) -> Missing | None:
+    """What is wrong with so many devices on so many machines, if they have not the same number each."""
+    if count % machines == 0:
+        return None
     fitting = max(1, count // machines) * machines
-    line = (
+    return Missing(
         f"nodes={machines} gpus={count}: every machine has the same number of devices; "
         f"type gpus={fitting} or another multiple of {machines}"
     )
-    lacks(Missing(line))
-    return {**config, "gpus": fitting}
 
 
 def _where(hosts: Sequence[AvailableHost]) -> str:

@@ -89,7 +89,7 @@ def test_a_command_is_read_by_its_program(command, monkeypatch):
         text = (PROJECT / command.program).read_text(encoding="utf-8")
         assert all(f'"{word}"' in text for word in command.arguments if word.startswith("--"))
     else:
-        assert command.program in {"pip", "curl", "source", "git", "export", "salloc"}
+        assert command.program in {"pip", "curl", "source", "git", "export", "salloc", "docker"}
 
 
 @pytest.mark.parametrize("command", RUN, ids=name)

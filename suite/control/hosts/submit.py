@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,19 +52,37 @@ def script(arguments: Sequence[str], output: Path) -> str:
 
 
 def _asked_for(configs: Sequence[Config]) -> list[str]:
-    """Machines, and of each the devices of the largest job; `launch.sbatch` comes after it and wins."""
-    each = max(config["gpus"] // config["nodes"] for config in configs)
-    words = [
-        f"--nodes={max(config['nodes'] for config in configs)}",
-        "--ntasks-per-node=1",
-        "--job-name=time-to-target",
-    ]
+    """`launch.sbatch` comes after it and wins."""
+    need = need_of(configs)
+    words = [f"--nodes={need.nodes}", "--ntasks-per-node=1", "--job-name=time-to-target"]
     if any(config["checkpoint"]["when"] != "off" for config in configs):
         words.append("--requeue")  # it goes on from there
-    if any(config["device"] == "cuda" or needs_gpus(config) for config in configs):
-        return [*words, f"--gpus-per-node={each}"]
+    if need.gpus:
+        return [*words, f"--gpus-per-node={need.devices}"]
+    return [*words, f"--cpus-per-task={need.cores}" if need.cores else "--exclusive"]
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a command needs of a scheduler."""
+
+    nodes: int
+    """Machines, of the largest job."""
+    devices: int
+    """Of each machine, of the job that needs the most there."""
+    gpus: bool
+    """Whether devices are GPUs."""
+    cores: int
+    """That the devices of a machine take; 0: all of them, or they are GPUs."""
+
+
+def need_of(configs: Sequence[Config]) -> Need:
+    """What all jobs of a command can run on."""
+    each = max(config["gpus"] // config["nodes"] for config in configs)
+    gpus = any(config["device"] == "cuda" or needs_gpus(config) for config in configs)
     cores = [config["cpu"]["cores_per_device"] for config in configs]
-    return [*words, "--exclusive" if "all" in cores else f"--cpus-per-task={each * max(map(int, cores))}"]
+    most = 0 if gpus or "all" in cores else each * max(map(int, cores))
+    return Need(max(config["nodes"] for config in configs), each, gpus, most)
 
 
 def needs_gpus(config: Config) -> bool:

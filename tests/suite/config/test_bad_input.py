@@ -123,7 +123,7 @@ BESIDE_TOY = [
     ("precision=bf16", "precision (for toy in plain)=bf16: allowed: fp32"),
     ("nodes=2 gpus=2", "nodes=2: which machines? type launch.hosts=[a,b] (ssh), run this inside"),
     ("-m nodes=2,3 gpus=1", "gpus=1 nodes=2, gpus=1 nodes=3 do not; type others"),
-    ("launch=mpi", "launch.by=mpi: allowed: auto, external, here, local, slurm, ssh"),
+    ("launch=mpi", "launch.by=mpi: allowed: auto, external, here, kubernetes, local, slurm, ssh"),
     ("nodes=2 gpus=2 launch.hosts=a[1", "a[1: not a list of hosts"),
     ("nodes=2 gpus=2 launch.hosts=[a]", "nodes=2: 1 named (a); type nodes=1"),
     ("launch.lease_seconds=1", "launch.lease_seconds=1: at least 2"),

@@ -1,6 +1,7 @@
 """The life of an environment, which pip makes from a tiny wheel and project that are written here: used, outdated, removed."""
 
 import json
+import shutil
 import sys
 import threading
 import zipfile
@@ -11,7 +12,7 @@ import pytest
 
 from suite.environments import venvs
 from suite.environments.check import check_environment
-from suite.environments.locks import digest
+from suite.environments.locks import digest, framework_locks
 
 BACKEND = """
 import zipfile
@@ -115,9 +116,25 @@ def python_of_tiny(root, marker):
     (root / "tiny" / venvs.MARKER).write_text(marker)
 
 
-def test_an_environment_of_another_checkout_is_outdated(project, root):
-    python_of_tiny(root, '{"digest": "0", "python": "3.11.0", "project": "/another/checkout"}')
-    assert venvs.status("tiny", project).reason == "made for /another/checkout"
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ("nothing", "created by another checkout; works; `suite env create tiny` updates it"),
+        ("lock", "outdated (its lock or setup.cfg has changed)"),
+        ("creator", "outdated (the checkout that created it, {other}, is gone)"),
+    ],
+)
+def test_an_environment_of_another_checkout(project, root, tmp_path, change, shown):
+    other = tmp_path / "another"
+    shutil.copytree(project, other)
+    lock = framework_locks(other)["tiny"]
+    python_of_tiny(root, json.dumps({"digest": digest(lock, other), "python": "3.11.0", "project": str(other)}))
+    assert venvs.status("tiny", other).state == "ready"
+    if change == "lock":
+        (project / "environments" / "tiny.txt").write_text(LOCK.replace("1.5", "1.6"))
+    if change == "creator":
+        shutil.rmtree(other)
+    assert venvs.status("tiny", project).shown == shown.format(other=other)
 
 
 @pytest.mark.parametrize(("version", "recreate"), [("3.11.0", False), ("3.9.0", False), ("3.11.0", True)])

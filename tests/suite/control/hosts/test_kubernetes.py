@@ -1,0 +1,126 @@
+"""`launch=kubernetes`: what is written, held against the API's schemas, and what kubectl gets."""
+
+import shlex
+import stat
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.helpers import run_suite_here
+
+API = ("1.28.0", "1.37.0")
+"""The oldest version that labels pods with their index, and the newest that there is a schema of."""
+SSD = ("workload=ssd", "device=cuda", "launch=kubernetes", "launch.image=x/y:z", "launch.logs=results")
+NCF = ("workload=ncf", "profile=demo", "launch=kubernetes", "launch.image=y", "launch.logs=/raid/logs")
+
+
+def written(tmp_path, *words):
+    """Kind of each object to the object, each valid; of a JobSet, whose schema is no part of the API, the job in it."""
+    done = run_suite_here(tmp_path, *words, f"output={tmp_path / 'A_b.1'}", "dry_run=true", exits=0)
+    assert not (tmp_path / "A_b.1").exists()
+    found = {one["kind"]: one for one in yaml.safe_load_all(done.stdout)}
+    if "JobSet" in found:
+        (replicated,) = found["JobSet"]["spec"]["replicatedJobs"]
+        found["Job"] = {**replicated["template"], "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}}
+    for one in (found[kind] for kind in found if kind != "JobSet"):
+        for version in API:
+            kubernetes_validate.validate(one, version, strict=True)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "pods", "limits", "volumes", "first"),
+    [
+        ((*SSD, "gpus=16", "nodes=2"), 2, {"nvidia.com/gpu": 8}, {"logs": "/logs"}, "suite-a-b-1-0.suite-a-b-1"),
+        ((*SSD, "-m", "gpus=4,8", "nodes=1,4", "launch.jobset=true"), 4, {"nvidia.com/gpu": 8}, {"logs": "/logs"},
+         "suite-a-b-1-run-0-0.suite-a-b-1"),
+        ((*NCF, "gpus=6", "nodes=3", "cpu.cores_per_device=2", "launch.data=sets"), 3, {"cpu": 4},
+         {"data": "/data", "logs": "/raid/logs"}, "suite-a-b-1-0.suite-a-b-1"),
+        ((*NCF, "cpu.cores_per_device=all"), 1, {}, {"logs": "/raid/logs"}, "suite-a-b-1-0.suite-a-b-1"),
+    ],
+)  # fmt: skip
+def test_a_job_that_the_api_takes(tmp_path, words, pods, limits, volumes, first):
+    found = written(tmp_path, *words)
+    spec = found["Job"]["spec"]
+    assert (spec["completions"], spec["parallelism"], spec["completionMode"], spec["backoffLimit"]) == (
+        pods,
+        pods,
+        "Indexed",
+        0,
+    )
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["resources"]["limits"] == limits
+    mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    assert mounts == {"shm": "/dev/shm", **volumes}
+    assert {one["name"] for one in pod["volumes"]} == set(mounts)
+    variables = {one["name"]: one.get("value") for one in container["env"]}
+    assert (variables["WORLD_SIZE"], variables["MASTER_ADDR"]) == (str(pods), first)
+    assert variables.get("SUITE_DATA_DIR") == volumes.get("data")
+    labels = spec["template"]["metadata"]["labels"]
+    if "JobSet" in found:
+        assert "Service" not in found
+    else:
+        assert found["Service"]["spec"]["selector"] == labels
+        assert found["Service"]["metadata"]["name"] == pod["subdomain"]
+    assert found["Secret"]["stringData"]["token"] not in str({**found, "Secret": None})
+    ours = ("launch.image", "launch.logs", "launch.data", "launch.jobset", "launch=kubernetes", "dry_run", "output=")
+    kept = [word for word in words if not word.startswith(ours)]
+    end = ["launch=external", "launch.wait_seconds=600", f"output={volumes['logs']}/A_b.1", "resume=true"]
+    assert container["command"] == ["suite", "run", *kept, *end]
+
+
+def test_nodes_are_chosen_by_their_labels(tmp_path):
+    labels = "[example.org/gpu=h100,zone=]"
+    pod = written(tmp_path, *SSD, f"launch.node_selector={labels}")["Job"]["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"example.org/gpu": "h100", "zone": ""}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("launch.logs=a",), "launch=kubernetes: which image? type launch.image=NAME:TAG"),
+        (("launch.image='a b'", "launch.logs=a"), "launch.image=a b: which image? type launch.image=NAME:TAG"),
+        (("launch.image=a",), "launch=kubernetes: logs in a pod would end with it; type launch.logs=CLAIM"),
+        (("launch.image=a", "launch.logs=a/b"), "launch.logs=a/b: a claim's name (small letters"),
+        (("launch.image=a", "launch.logs=a", "launch.data=/a:/b"), "launch.data=/a:/b: a claim's name"),
+        (("launch.image=a", "launch.logs=a", "launch.node_selector=[h100]"), "launch.node_selector: h100 is no label; type"),
+        (("launch.image=a", "launch.logs=a", "gpus=3", "nodes=2"), "nodes=2 gpus=3: every machine has the same number"),
+        (("launch.image=a", "launch.logs=a", "precision=tf32", "device=cpu"), "precision=tf32: GPUs alone have it"),
+        (("launch=ssh", "launch.hosts=[a]", "launch.image=a"), "launch.image=a: only launch=kubernetes has it"),
+        (("launch.image=a", "launch.logs=a", "launch.submit=true"), "launch=kubernetes: kubectl is not installed here"),
+    ],
+)  # fmt: skip
+def test_bad_input(tmp_path, words, said):
+    by = () if words[0].startswith("launch=") else ("launch=kubernetes",)
+    output = tmp_path / "out"
+    done = run_suite_here(
+        tmp_path, "workload=ncf", "profile=demo", *by, *words, f"output={output}", PATH="/nowhere", exits=2
+    )
+    assert done.stderr.startswith(f"run_suite.py: {said}")
+    assert done.stderr.count("\n") == 1
+    assert output.exists() == ("launch.submit=true" in words)
+
+
+@pytest.mark.parametrize("refusal", ["", "error: You must be logged in to the server (Unauthorized)"])
+def test_kubectl_gets_the_file_which_is_never_overwritten(tmp_path, refusal):
+    program = tmp_path / "bin" / "kubectl"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\necho "{refusal}" >&2\nexit {len(refusal)}\n')
+    program.chmod(0o755)
+    file = tmp_path / "out" / "kubernetes.yaml"
+    words = (*NCF, "launch.submit=true", f"output={file.parent}")
+    path = {"PATH": f"{program.parent}:/usr/bin:/bin"}
+    done = run_suite_here(tmp_path, *words, **path, exits=2 if refusal else 0)
+    assert (tmp_path / "asked").read_text() == f"apply --filename={file}\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600, "it holds a secret"
+    if refusal:
+        assert f"launch=kubernetes: {refusal}; the job stands in {file}: type kubectl apply" in done.stderr
+    else:
+        assert "submitted as suite-out; it writes to out in launch.logs=/raid/logs" in done.stdout
+        assert f"kubectl delete {shlex.quote(f'--filename={file}')}" in done.stdout
+    text = file.read_text()
+    done = run_suite_here(tmp_path, *words, **path, exits=2)
+    assert f"{file} is there already, and may be edited" in done.stderr
+    assert file.read_text() == text
