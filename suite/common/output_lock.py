@@ -69,6 +69,11 @@ def holder_was_killed(output: Path) -> bool:
         os.close(descriptor)
 
 
+def is_held(output: Path) -> bool:
+    """True while a controller writes into `output`; also after one of another machine was killed, which nobody can tell."""
+    return (output / LOCK_FILE).exists() and not holder_was_killed(output)
+
+
 def _signature(descriptor: int) -> bytes:
     """Which machine locked which file: neither another machine's lock nor a copied file can be asked here."""
     return f"{socket.gethostname()} {os.fstat(descriptor).st_ino}\n".encode()
