@@ -86,10 +86,11 @@ def _tracker(name: str, output: str) -> Tracker:
     try:
         module = importlib.import_module(f"suite.trackers.{name}")
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "suite":
+        library = (error.name or "").partition(".")[0]
+        if library in ("", "suite"):
             raise
         command = f"{sys.executable} -m pip install '.[{name}]'"
-        raise ValueError(f"{error.name} is not installed for it; in a checkout type {command}") from None
+        raise ValueError(f"{library} is not installed; in a checkout type {command}") from None
     tracker: Tracker = getattr(module, _TRACKERS[name].kind)(output)
     return tracker
 
@@ -115,7 +116,7 @@ def _added(tracker: Tracker, one: ExportedRun) -> int:
 
 
 def _a_sweep_goes_on(paths: Sequence[Path]) -> bool:
-    """Whether a controller writes into one of the folders, one above or one directly below."""
+    """Whether a controller of this machine writes into one of the folders, one above or one directly below."""
     from suite.common.output_lock import LOCK_FILE, is_held
 
     places = [path.absolute() for path in paths]

@@ -131,10 +131,11 @@ def _exported(row: RunRow, log: RunRecord) -> ExportedRun | None:
 
 
 def _identity(log: RunRecord) -> str:
-    """Of what a log says before its first evaluation: its digest changes as it grows, its path when it is moved, and logs of two
-    machines may have the same. A start in whole seconds without a seed may be that of several runs (suite.results.logs.copies).
+    """Of what a log says before its first evaluation. Its digest changes as it grows, its path where it is moved, and two
+    machines may have logs of one path. Runs without a seed may have begun in the same second (suite.results.logs.copies).
     """
-    known = [log.benchmark, log.platform, log.start_ms, log.seed]
+    settings = [log.benchmark, log.platform, log.settings.rules, log.settings.framework, log.settings.devices]
+    known = [*settings, log.start_ms, log.seed, sorted(log.hyperparameters.items())]
     if log.seed is None and (log.start_ms or 0) % 1000 == 0:
         known.append(log.digest)
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
@@ -159,15 +160,10 @@ def _curves(log: RunRecord, start_ms: float) -> Iterator[Scalar]:
 
 def _of_block(block: Throughput) -> dict[str, float]:
     """The figures of a stretch of training that its log tells."""
-    figures = {f"{unit}_per_second": rate for unit, rate in block.rates.items()}
-    figures |= {
-        "samples_per_second": block.samples_per_second,
-        "training_loss": block.loss,
-        "train_seconds": block.train_seconds,
-        "evaluation_seconds": block.evaluation_seconds,
-        "data_wait_seconds": block.data_wait_seconds,
-    }
-    return {name: value for name, value in figures.items() if value is not None}
+    names = ("samples_per_second", "train_seconds", "evaluation_seconds", "data_wait_seconds")
+    figures = {"training_loss": block.loss} | {name: getattr(block, name) for name in names}
+    known = {name: value for name, value in figures.items() if value is not None}
+    return {f"{unit}_per_second": rate for unit, rate in block.rates.items()} | known
 
 
 def _figures(row: RunRow) -> Iterator[tuple[str, float]]:

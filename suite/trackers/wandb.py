@@ -6,7 +6,6 @@ time of the export for that of the run, and adds packages, user and load of the 
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 import struct
@@ -21,7 +20,7 @@ from wandb.proto.wandb_internal_pb2 import FilesItem, Record
 from suite.trackers.exported import ExportedRun
 
 _HEAD = b":W&B" + struct.pack("<HB", 0xBEE1, 0)
-"""How a `.wandb` file begins (wandb 0.12 to 0.31); its records follow as in a log of LevelDB."""
+"""How a `.wandb` file begins (wandb 0.31); its records follow as in a log of LevelDB."""
 _BLOCK, _FRAME = 32768, struct.Struct("<IHB")
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _LONGEST_TAG = 64
@@ -53,40 +52,50 @@ class WandB:
 
 
 def _records(run: ExportedRun, end_ms: int) -> Iterator[Record]:
-    first, seconds = Record(), (end_ms - run.start_ms) // 1000
-    first.run.run_id, first.run.project, first.run.run_group = run.identity, "time-to-target", run.workload
-    first.run.display_name, first.run.notes = run.title, run.labels_text
-    first.run.tags.extend(dict.fromkeys(label[:_LONGEST_TAG] for label in run.labels))
-    first.run.start_time.FromMilliseconds(run.start_ms)
-    for key, value in {**run.tags, **run.hyperparameters, "labels": run.labels_text}.items():
-        first.run.config.update.add(key=key, value_json=json.dumps(value))
-    yield first
+    yield _head(run)
     for axis in ("epoch", "step", "second"):
         record = Record()
         record.metric.glob_name, record.metric.step_metric = f"{axis}/*", axis
         record.metric.options.step_sync = record.metric.options.defined = True
         yield record
-    summary = Record()
-    points = sorted(run.scalars, key=lambda one: (one.time_ms, one.axis, one.at))
-    for number, (key, group) in enumerate(itertools.groupby(points, lambda one: (one.time_ms, one.axis, one.at))):
-        time_ms, axis, at = key
-        values: dict[str, float] = {one.name: one.value for one in group} | ({} if axis == "result" else {axis: at})
-        told = {"_step": number, "_timestamp": time_ms / 1000, "_runtime": (time_ms - run.start_ms) / 1000}
+    summary, files, last = Record(), Record(), Record()
+    for row in _rows(run):
         record = Record()
-        record.history.step.num = number
-        for name, value in {**values, **told}.items():
+        record.history.step.num = int(row["_step"])
+        for name, value in row.items():
             record.history.item.add(nested_key=[name], value_json=json.dumps(value))
+            summary.summary.update.add(nested_key=[name], value_json=json.dumps(value))  # the last one counts
         yield record
-        for name, value in {**values, **told}.items():
-            summary.summary.update.add(nested_key=[name], value_json=json.dumps(value))
+    seconds = (end_ms - run.start_ms) // 1000
     summary.summary.update.add(nested_key=["_wandb", "runtime"], value_json=json.dumps(seconds))
     yield summary
-    files, last = Record(), Record()
     for name in run.files:
         files.files.files.add(path=name, policy=FilesItem.PolicyType.END)
     yield files
     last.exit.exit_code, last.exit.runtime = 0 if run.status == "success" else 1, seconds
     yield last
+
+
+def _head(run: ExportedRun) -> Record:
+    head = Record()
+    head.run.run_id, head.run.project, head.run.run_group = run.identity, "time-to-target", run.workload
+    head.run.display_name, head.run.notes = run.title, run.labels_text
+    head.run.tags.extend(dict.fromkeys(label[:_LONGEST_TAG] for label in run.labels))
+    head.run.start_time.FromMilliseconds(run.start_ms)
+    for key, value in {**run.tags, **run.hyperparameters, "labels": run.labels_text}.items():
+        head.run.config.update.add(key=key, value_json=json.dumps(value))
+    return head
+
+
+def _rows(run: ExportedRun) -> Iterator[dict[str, float]]:
+    """The scalars of one time and axis as a row of the run's history, with the columns that W&B makes itself otherwise."""
+    points: dict[tuple[int, str, int], dict[str, float]] = {}
+    for one in run.scalars:
+        where = {} if one.axis == "result" else {one.axis: one.at}
+        points.setdefault((one.time_ms, one.axis, one.at), dict(where))[one.name] = one.value
+    for number, (time_ms, axis, at) in enumerate(sorted(points)):
+        own = {"_step": number, "_timestamp": time_ms / 1000, "_runtime": (time_ms - run.start_ms) / 1000}
+        yield {**points[time_ms, axis, at], **own}
 
 
 def _framed(records: Iterator[Record]) -> bytes:
