@@ -63,7 +63,7 @@ BESIDE_NCF = [
     ("device=gpu", "device=gpu: did you mean device=cuda?"),
     ("precision=bfloat16", "did you mean precision=bf16?"),
     ("optimizer=adam", "workload=ncf has one optimizer and no setting for it; type workload=ncf --help"),
-    ("wandb=true", "suite.results.curves(FOLDER) gives what a tracker takes (docs/notebook.md)"),
+    ("wandb=true", "suite export brings them into a tracker (docs/trackers.md)"),
     ("data_dir=/data", "set SUITE_DATA_DIR"),
     ("environment=singularity", "did you mean environment=apptainer?"),
     ("environment=conda", "did you mean environment=custom?"),

@@ -41,9 +41,18 @@ def test_a_run_is_exported_with_all_that_its_log_says(tmp_path):
     assert points(run, "result/epochs") == [(303, 3.0, 6000)]
     assert {"result/run_seconds", "result/start_ms"}.isdisjoint(one.name for one in run.scalars)
     expected = {"framework": "pytorch", "batch_size_global": 4096, "seed": 12345, "targets": '{"hr_at_10": 0.635}'}
-    expected |= {"hyperparameters.opt_base_learning_rate": 0.003, "hyperparameters.input_hp_sample_train_replacement": True}
+    expected |= {
+        "hyperparameters.opt_base_learning_rate": 0.003,
+        "hyperparameters.input_hp_sample_train_replacement": True,
+    }
     assert expected.items() <= run.hyperparameters.items()
-    tags = {"system": "laptop", "device_name": "Some CPU", "suite_version": "0.1.0", "run_index": "3", "division": "open"}
+    tags = {
+        "system": "laptop",
+        "device_name": "Some CPU",
+        "suite_version": "0.1.0",
+        "run_index": "3",
+        "division": "open",
+    }
     assert tags.items() <= run.tags.items()
     assert not run.tags.keys() & run.hyperparameters.keys()
     assert set(run.files) == {"result_3.txt", "metrics.jsonl", "run.json", "status.json", "worker-0.log"}
@@ -134,7 +143,9 @@ def test_evaluations_inside_an_epoch_without_steps_are_told_by_seconds(tmp_path)
 def test_names_and_texts_of_a_log_are_made_harmless(tmp_path):
     stats = {"throughput": 1.0, "train_seconds": 1.0, "samples": 1, "rates": {"../a b|c": 2.0}}
     key, text = "opt_x/../../y\n", "a\x1b[2J\nb"
-    lines = [one if "tracked_stats" not in one else line(1999, "tracked_stats", stats, step=101) for one in demo_log((0.7,))]
+    lines = [
+        one if "tracked_stats" not in one else line(1999, "tracked_stats", stats, step=101) for one in demo_log((0.7,))
+    ]
     lines.insert(-20, line(1, key, text))
     lines.insert(-20, line(1, "opt_large", 2**80))
     run = only(write(tmp_path / "result_0.txt", lines))

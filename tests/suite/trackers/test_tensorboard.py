@@ -29,8 +29,9 @@ def test_a_growing_run_stands_once_with_the_times_of_its_log(tmp_path):
     assert export(tmp_path, "tensorboard", "moved") == "tensorboard: 1 runs, 0 new scalars"
     (run,) = probed(tmp_path, "tensorboard", "tensorboard_events", "tensorboard").values()
     assert run["first"] == START
-    near = pytest.approx
-    assert run["scalars"]["epoch/hr_at_10"] == [[1, near(0.3), START + 1.999], [2, 0.5, START + 3.999], [3, near(0.65), START + 5.999]]
+    steps, values, times = zip(*run["scalars"]["epoch/hr_at_10"], strict=True)
+    assert (steps, values) == ((1, 2, 3), pytest.approx((0.3, 0.5, 0.65)))
+    assert times == (START + 1.999, START + 3.999, START + 5.999)
     assert [step for step, _, _ in run["scalars"]["step/training_loss"]] == [101, 202, 303]
     assert run["scalars"]["result/seconds_to_target"] == [[303, 6.0, START + 6]]
     assert run["session"] == [START, START + 6, 1]
