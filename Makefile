@@ -48,7 +48,7 @@ test: ## before you push, and what .ci/run calls: make all environments, lint, a
 
 .PHONY: test-full
 test-full: ## before a release: the same, train every demo to its target, search new examples
-	@$(MAKE) --no-print-directory .venv/.ready-test
+	@$(MAKE) --no-print-directory .venv/.ready-test build/trackers/mlflow/.ready build/trackers/wandb/.ready
 	@$(MAKE) --no-print-directory --jobs=2 checked environments HYPOTHESIS_PROFILE=search
 	$(OTHER_TESTS) -m "framework or slow or full" --hypothesis-profile=search
 
@@ -80,7 +80,7 @@ lint: .venv/.ready-test ## ruff, mypy, import-linter, hadolint
 	.venv/bin/hadolint containers/Dockerfile
 
 .PHONY: environments
-environments: $(ENVIRONMENTS:%=env-%) .venv/.ready-test ## make or update every environment that the tests use
+environments: $(ENVIRONMENTS:%=env-%) .venv/.ready-test build/trackers/tensorboard/.ready ## make or update every environment that the tests use
 
 # `suite env create` does nothing, in under a second, for an environment that matches its lock and setup.cfg.
 .PHONY: $(ENVIRONMENTS:%=env-%)
@@ -102,6 +102,13 @@ $(ENVIRONMENTS:%=env-%): env-%: .venv/.ready
 .venv/.ready-test: environments/test.txt .venv/.ready
 	@echo "test tools: installing"
 	@$(PIP) --requirement environments/test.txt
+	@touch $@
+
+# The trackers' libraries, each in a folder for its tests: some 60, 150 and 100 MB. `make test` has the first alone.
+build/trackers/%/.ready: environments/%.txt .venv/.ready
+	@echo "$*: installing for the tests of suite export"
+	@rm -rf $(@D)
+	@$(PIP) --target $(@D) --requirement $<
 	@touch $@
 
 .PHONY: clean

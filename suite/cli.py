@@ -21,6 +21,7 @@ COMMANDS = {
     "compare": "compare our results with published ones, or two sets of runs",
     "published": "results of published rounds and articles",
     "report": "tables of time to target, throughput and speedup from logs, as text or as a page with figures",
+    "export": "bring runs into TensorBoard, MLflow or Weights & Biases",
     "advise": "what to run on how many devices",
     "scaling": "predict time on more devices; validate the prediction on published rows",
     "tables": "tables 1-7 of the DGX-1 scaling article for our results",

@@ -53,18 +53,30 @@ def holder_was_killed(output: Path) -> bool:
 
     False where nobody can tell from here: no lock file, one of another machine, or a copy of one.
     """
+    return _is_locked(output) is False
+
+
+def is_held(output: Path) -> bool:
+    """True while a controller of this machine writes into `output`; False where nobody can tell from here."""
+    return _is_locked(output) is True
+
+
+def _is_locked(output: Path) -> bool | None:
+    """Whether a process has locked what a controller of this machine claimed; None: there is no such claim."""
     try:
         descriptor = os.open(output / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
-        return False
+        return None
     try:
         signed = _signature(descriptor)
         if os.read(descriptor, len(signed) + 1) != signed:
-            return False
+            return None
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
         return True
     except OSError:
-        return False
+        return None
     finally:
         os.close(descriptor)
 

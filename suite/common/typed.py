@@ -14,8 +14,8 @@ from pathlib import Path
 
 from suite.common.paths import IN_CHECKOUT, PROJECT
 
-_COMMANDS = "advise|check|compare|data|doctor|env|package|published|report|run|scaling|tables"
-_SUITE = re.compile(rf"(?<![\w./`-])suite (?=(?:{_COMMANDS})\b)")
+COMMANDS = "advise|check|compare|data|doctor|env|export|package|published|report|run|scaling|tables"
+_SUITE = re.compile(rf"(?<![\w./`-])suite (?=(?:{COMMANDS})\b)")
 _RUN = re.compile(r"(?<![\w./-])python run_suite\.py(?=\s)")
 
 

@@ -1,4 +1,7 @@
-"""What the Tab key offers: keys, and for a key its values. `eval "$(python run_suite.py -sc install=bash)"` switches it on."""
+"""What the Tab key offers: the commands of `suite`, keys of a run, and for a key its values.
+
+`eval "$(python run_suite.py -sc install=bash)"` switches it on.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from suite.common import conf, registry
-from suite.common.typed import run_command
+from suite.common.typed import COMMANDS, run_command
 from suite.config import keys
 
 INSTALL = """_suite() {{
   case "$COMP_LINE" in
     *run_suite.py\\ *|*suite\\ run\\ *) COMPREPLY=($(COMP_LINE="${{COMP_LINE:0:$COMP_POINT}}" {command} -sc query=bash)) ;;
+    *suite\\ *\\ *) COMPREPLY=() ;;
+    suite\\ *|.venv/bin/suite\\ *) COMPREPLY=($(COMP_LINE="${{COMP_LINE:0:$COMP_POINT}}" {command} -sc query=bash)) ;;
     *) COMPREPLY=() ;;
   esac
 }}
@@ -37,6 +42,8 @@ def completion(asked: Sequence[str]) -> str:
 def completions(variables: Mapping[str, str] = os.environ) -> list[str]:
     """The words that the last one of bash's COMP_LINE may become."""
     words = variables.get("COMP_LINE", "").split(" ")
+    if len(words) == 2 and Path(words[0]).name == "suite":
+        return [name for name in COMMANDS.split("|") if name.startswith(words[1])]
     folder = next((Path(after) for word, after in pairwise(words) if word == "--config-dir"), None)
     if folder is not None and folder.is_dir():
         conf.search([folder])

@@ -24,9 +24,7 @@ from workloads.api import OPTION_GROUPS, check_value, kind_of, of_sets
 
 _SWEEPS = "runs have the machine one after another: type -m with lists (docs/hydra.md)"
 _FOLDER = "Hydra's folders are not used; type output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"
-_TRACKERS = (
-    "logs are files alone; suite.results.curves(FOLDER) gives what a tracker takes (docs/notebook.md); leave it out"
-)
+_TRACKERS = "logs are files alone; suite export brings them into a tracker (docs/trackers.md); leave it out"
 NOT_OFFERED = {
     "framework.kvstore": "MXNet's processes meet at a dist_sync store, and nothing else is offered (Horovod would be faster on "
     "real networks: docs/several_machines.md); leave it out",

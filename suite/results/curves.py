@@ -45,7 +45,7 @@ def curves(paths: str | Path | Sequence[str | Path]) -> pd.DataFrame:
 
 
 def _lines(log: RunRecord) -> Iterator[dict[str, Any]]:
-    for evaluation, block in _paired(log):
+    for evaluation, block in paired(log):
         line: dict[str, Any] = {}
         if block is not None:
             line |= {"step": block.step, "seconds": block.seconds, "training_loss": block.loss}
@@ -57,7 +57,7 @@ def _lines(log: RunRecord) -> Iterator[dict[str, Any]]:
         yield from (line | {"metric": metric, "value": value} for metric, value in evaluation.values.items())
 
 
-def _paired(log: RunRecord) -> list[tuple[Evaluation | None, Throughput | None]]:
+def paired(log: RunRecord) -> list[tuple[Evaluation | None, Throughput | None]]:
     """Evaluations and stretches of training in the order of the log; this suite writes a stretch after its evaluation."""
     pairs: list[tuple[Evaluation | None, Throughput | None]] = []
     items: list[Evaluation | Throughput] = [*log.evaluations, *log.throughput]

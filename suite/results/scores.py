@@ -190,8 +190,8 @@ def failures(row: Result) -> tuple[str, bool]:
     return f"{failed} of {attempts} runs" if failed else "", not failed or (complete and (failed == 1 or enough))
 
 
-def labels(row: Result) -> tuple[str, ...]:
-    """What must stand beside a result's numbers: its settings' labels, and that the machine was busy."""
+def labels(row: Row) -> tuple[str, ...]:
+    """What must stand beside a run's or a result's numbers: its settings' labels, and that the machine was busy."""
     return (*row.labels, *((row.machine_condition,) if row.machine_condition.startswith(BUSY) else ()))
 
 

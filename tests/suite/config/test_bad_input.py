@@ -65,7 +65,7 @@ BESIDE_NCF = [
     ("global_batch_size=", "did you mean batch=global:N or batch=per_device:N?"),
     ("batch=big", "batch=big: allowed: set | (global | per_device):N"),
     ("optimizer=adam", "workload=ncf has one optimizer and no setting for it; type workload=ncf --help"),
-    ("wandb=true", "suite.results.curves(FOLDER) gives what a tracker takes (docs/notebook.md)"),
+    ("wandb=true", "suite export brings them into a tracker (docs/trackers.md)"),
     ("data_dir=/data", "set SUITE_DATA_DIR"),
     ("environment.name=troch", "(did you mean 'torch'?)"),
     ("framework=mxnet framework.kvstore=horovod", "docs/several_machines.md); leave it out"),

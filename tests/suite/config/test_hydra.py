@@ -132,8 +132,16 @@ def test_the_tab_key_in_bash(tmp_path):
     """What is installed, called as bash calls it; no other program's words are touched."""
     installed = run_suite_here(tmp_path, "-sc", "install=bash").stdout
     script = 'COMP_LINE="$1"; COMP_POINT=${#1}; _suite; echo "${COMPREPLY[@]}"'
-    for line, offered in (("python run_suite.py workload=nc", "workload=ncf"), ("python other.py w", "")):
-        done = subprocess.run(["bash", "-c", f"{installed}\n{script}", "-", line], capture_output=True, text=True)
+    lines = {
+        "python run_suite.py workload=nc": "workload=ncf",
+        "suite exp": "export",
+        "suite report lo": "",
+        "python other.py w": "",
+    }
+    for line, offered in lines.items():
+        done = subprocess.run(
+            ["bash", "-c", f"{installed}\n{script}", "-", line], capture_output=True, text=True, cwd=PROJECT
+        )
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{offered}\n", "")
     assert run_suite_here(tmp_path, "-sc", "install=fish").returncode == 2
 

@@ -1,0 +1,117 @@
+"""TensorBoard: a folder of event files for each run. What stands in them already is read back, so nothing is written twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
+from tensorboard.plugins.text import metadata as text_metadata
+from tensorboard.summary.writer.record_writer import RecordWriter
+from tensorboard.util.tensor_util import make_tensor_proto
+
+from suite.common.run_folder import safe_name
+from suite.results.text import markdown_escape
+from suite.trackers.exported import ExportedRun
+
+_Point = tuple[str, int, int]
+"""Tag, step and milliseconds since 1970."""
+_START, _END = "_hparams_/session_start_info", "_hparams_/session_end_info"
+"""Tags by which the HParams page finds a run; it takes the first of each, so they are written when the run has ended."""
+
+
+class TensorBoard:
+    """Runs below a log directory."""
+
+    def __init__(self, output: str) -> None:
+        self._folder = Path(output)
+        self._known: dict[str, set[_Point]] = {}
+        self._files: dict[str, Path] = {}
+
+    def add(self, run: ExportedRun) -> int:
+        """Append what is new to the run's events; how many scalars were."""
+        folder = next(self._folder.glob(f"*-{run.identity}"), self._folder / f"{safe_name(run.name)}-{run.identity}")
+        if run.identity not in self._known:
+            self._known[run.identity] = {
+                point for path in sorted(folder.glob("events.out.tfevents.*")) for point in _points(path)
+            }
+        known = self._known[run.identity]
+        scalars = [one for one in run.scalars if (one.name, one.at, one.time_ms) not in known]
+        events = [_event(one.time_ms, one.at, _scalar(run, one.name, one.value)) for one in scalars]
+        if not any(tag == "run" for tag, _, _ in known):
+            events.insert(0, _event(run.start_ms, 0, _text(run)))
+        if run.end_ms is not None and not any(tag == _END for tag, _, _ in known):
+            events += [
+                _event(run.end_ms, 1, _text(run)),  # with what only the end tells
+                _event(run.start_ms, 0, _hparams(_START, _session_start(run))),
+                _event(run.end_ms, 0, _hparams(_END, _session_end(run))),
+            ]
+        if events:
+            self._append(folder, run, events)
+        return len(scalars)
+
+    def _append(self, folder: Path, run: ExportedRun, events: list[Event]) -> None:
+        """To a file of this process's own: a killed one may have left half a record at the end of its."""
+        folder.mkdir(parents=True, exist_ok=True)
+        if run.identity not in self._files:
+            count = len([*folder.glob("events.out.tfevents.*")])
+            self._files[run.identity] = path = folder / f"events.out.tfevents.{run.start_ms // 1000}.{count:06d}"
+            path.touch(exist_ok=False)
+            events.insert(0, Event(wall_time=run.start_ms / 1000, file_version="brain.Event:2"))
+        with open(self._files[run.identity], "ab") as stream:
+            writer = RecordWriter(stream)
+            for event in events:
+                writer.write(event.SerializeToString())
+            writer.flush()
+        self._known[run.identity].update(filter(None, map(_point, events)))
+
+
+def _points(path: Path) -> Iterator[_Point]:
+    return filter(None, map(_point, LegacyEventFileLoader(str(path)).Load()))
+
+
+def _point(event: Event) -> _Point | None:
+    """What an event of ours holds; None of the version of a file."""
+    tag = next((value.tag for value in event.summary.value), None)
+    return None if tag is None else (tag, event.step, round(event.wall_time * 1000))
+
+
+def _event(time_ms: int, step: int, value: Summary.Value) -> Event:
+    return Event(wall_time=time_ms / 1000, step=step, summary=Summary(value=[value]))
+
+
+def _scalar(run: ExportedRun, name: str, value: float) -> Summary.Value:
+    """With the labels as its description, which stands beside the chart."""
+    metadata = SummaryMetadata(display_name=name, summary_description=markdown_escape(run.labels_text))
+    return Summary.Value(tag=name, simple_value=value, metadata=metadata)
+
+
+def _text(run: ExportedRun) -> Summary.Value:
+    """Labels, tags and hyperparameters as a table, under Text."""
+    said = {"labels": run.labels_text, **run.tags, **run.hyperparameters}
+    lines = [f"| {markdown_escape(name)} | {markdown_escape(str(value))} |" for name, value in said.items()]
+    metadata = text_metadata.create_summary_metadata(display_name="run", description="")
+    tensor = make_tensor_proto("\n".join([f"| run | {markdown_escape(run.name)} |", "|---|---|", *lines]))
+    return Summary.Value(tag="run", metadata=metadata, tensor=tensor)
+
+
+def _session_start(run: ExportedRun) -> plugin_data_pb2.HParamsPluginData:
+    start = plugin_data_pb2.SessionStartInfo(group_name=run.identity, start_time_secs=run.start_ms / 1000)
+    for name, value in {"labels": run.labels_text, **run.tags, **run.hyperparameters}.items():
+        kind = {bool: "bool_value", str: "string_value"}.get(type(value), "number_value")
+        setattr(start.hparams[name], kind, value)
+    return plugin_data_pb2.HParamsPluginData(session_start_info=start)
+
+
+def _session_end(run: ExportedRun) -> plugin_data_pb2.HParamsPluginData:
+    status = api_pb2.STATUS_SUCCESS if run.status == "success" else api_pb2.STATUS_FAILURE
+    end = plugin_data_pb2.SessionEndInfo(status=status, end_time_secs=(run.end_ms or 0) / 1000)
+    return plugin_data_pb2.HParamsPluginData(session_end_info=end)
+
+
+def _hparams(tag: str, data: plugin_data_pb2.HParamsPluginData) -> Summary.Value:
+    content = SummaryMetadata.PluginData(plugin_name="hparams", content=data.SerializeToString())
+    return Summary.Value(tag=tag, metadata=SummaryMetadata(plugin_data=content), tensor=make_tensor_proto([0.0]))
