@@ -20,7 +20,8 @@ from suite.common.checkpoints import Checkpoint
 from suite.common.runspec import RunSpec
 from suite.worker.evaluation import alive
 from suite.worker.heartbeat import Heart
-from suite.worker.runlog import RunLog
+from suite.worker.runlog import LOG_BYTES, RunLog
+from workloads import files
 from workloads.api import Epochs, Json, Place, Trainer
 
 MOST_STEPS = 1_000_000
@@ -83,7 +84,7 @@ class Checkpoints:
                     self.trainer.state(),
                     {**known, "contention": of_all},
                     self.log.written(),
-                    metrics.read_bytes() if metrics.exists() else b"",
+                    files.read_bytes(metrics, LOG_BYTES) if metrics.exists() else b"",
                 )
                 written = _written(folder, checkpoint)
                 self.log.event("suite_checkpoint", {"seconds": round(perf_counter() - begin, 6), **written}, step=step)

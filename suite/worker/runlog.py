@@ -19,8 +19,11 @@ from typing import IO
 from mlperf_logging.mllog import mllog
 
 from suite.common.paths import PROJECT
+from workloads import files
 from workloads.api import Json
 
+LOG_BYTES = 1 << 30
+"""Most that is read of a run's own log."""
 LAST_BYTES = 1 << 16
 """Of a log's end, which hold its last records."""
 
@@ -69,7 +72,7 @@ class RunLog:
         if self._path is None or self._handler is None:
             return b""
         os.fsync(self._handler.stream.fileno())
-        return self._path.read_bytes()
+        return files.read_bytes(self._path, LOG_BYTES)
 
     def start(self, key: str, value: Json = None, **metadata: Json) -> None:
         self._write("start", key, value, metadata)

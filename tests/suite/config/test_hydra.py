@@ -9,7 +9,7 @@ from suite.config.complete import completions
 from suite.config.compose import compose
 from suite.config.overrides import in_full, values
 from suite.config.sweeps import default_gpus
-from tests.helpers import composed, one_line, run_suite_here
+from tests.helpers import PROJECT, composed, one_line, run_suite_here
 
 NCF = ("workload=ncf", "profile=demo")
 
