@@ -1,4 +1,4 @@
-"""Which arithmetic a run gets: on CPU cores fp32, on GPUs what published entries use, as far as trainer and device have it."""
+"""Which arithmetic a run gets: on CPU cores fp32, on GPUs the workload's first that trainer and device have."""
 
 import sys
 
