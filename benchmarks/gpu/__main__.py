@@ -186,7 +186,12 @@ def _rows(stage: str, case: str, one: Mapping[str, Any]) -> Iterator[Sequence[An
             slowest = "; ".join(f"{kernel[:60]} {ms}" for kernel, ms in part.get("kernels", {}).items())
             yield case, name, part["step_ms"], part.get("device_busy", ""), part["peak_gib"], slowest
     if stage == "right" and case == "kernels":
-        yield case, "", *(f"{name}: {one[name]}" for name in ("plain", "usable")), one.get("as_expected")
+        yield (
+            case,
+            "",
+            *(f"{name}: {one.get(name)}" for name in ("plain", "usable", "samples", "norm")),
+            one.get("as_expected"),
+        )
 
 
 def _line(cells: Iterable[Any]) -> str:

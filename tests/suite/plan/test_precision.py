@@ -1,4 +1,4 @@
-"""Which arithmetic a run gets: on CPU cores fp32, on GPUs the workload's first that trainer and device have."""
+"""What a run on GPUs gets: its arithmetic, on CPU cores fp32, on GPUs the workload's first that trainer and device have."""
 
 import sys
 
@@ -12,12 +12,16 @@ from tests.suite import fake_nvml
 HOPPER, VOLTA, PASCAL = (9, 0), (7, 0), (6, 1)
 
 
-def precision(monkeypatch, capability, workload, framework="pytorch", *words):
+def settings(monkeypatch, capability, workload, framework="pytorch", *words):
     monkeypatch.setitem(sys.modules, "pynvml", fake_nvml.make(capability=capability))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     words = (f"workload={workload}", f"framework={framework}", "profile=synthetic", "device=cuda", *words)
     kind = registry.load_workload(workload)
-    return resolve_settings(composed(*words), kind, registry.load_framework(framework)).precision
+    return resolve_settings(composed(*words), kind, registry.load_framework(framework))
+
+
+def precision(*case):
+    return settings(*case).precision
 
 
 @pytest.mark.parametrize(
@@ -49,3 +53,21 @@ def test_on_cpu_cores_it_is_fp32():
     words = ("workload=resnet50", "profile=demo", "device=cpu")
     kind = registry.load_workload("resnet50")
     assert resolve_settings(composed(*words), kind, registry.load_framework("pytorch")).precision == "fp32"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("ncf", "pytorch", "gpus=1"), "on"), (("resnet50", "pytorch", "gpus=1"), "on"), (("ssd", "pytorch", "gpus=1"), "on"),
+        (("gnmt", "pytorch", "gpus=1"), "gnmt in pytorch on 1 × cuda"),
+        (("ncf", "mxnet", "gpus=1"), "ncf in mxnet on 1 × cuda"),
+        (("ncf", "pytorch", "gpus=1", "mode=forward", "stop=steps:5"), "mode=forward has no graph of a step"),
+    ],
+)  # fmt: skip
+def test_graphs_where_a_step_can_be_one(monkeypatch, words, said):
+    if said == "on":
+        assert settings(monkeypatch, HOPPER, *words, "framework.graphs=on").graphs == said
+        assert settings(monkeypatch, HOPPER, *words).graphs == ""
+    else:
+        with pytest.raises(ValueError, match=rf"^framework\.graphs=on: .*{said}.*; type framework\.graphs=auto$"):
+            settings(monkeypatch, HOPPER, *words, "framework.graphs=on")
