@@ -86,14 +86,17 @@ def samples():
 
 def norms():
     """Whether `norms.Fused` gives the map, gradients and running statistics that PyTorch gives; with and without shortcut."""
+    from workloads.frameworks.pytorch import norms
     from workloads.frameworks.pytorch.norms import Fused
 
+    norms.PARTS = 8  # few enough for a part to have several tiles
     found, generator = {}, torch.Generator().manual_seed(2)
-    for channels, size, added in ((5, 3, False), (70, 7, True), (16, 180, False)):
+    for channels, size, added in ((5, 3, False), (70, 7, True), (16, 30, False)):
         shape = (2, channels, size, size)
         x, shortcut, slope = (torch.randn(shape, generator=generator) for _ in range(3))
         x, running = x * 3 + 50, [torch.zeros(channels), torch.ones(channels)]
         weight, bias = torch.rand(channels, generator=generator) + 0.5, torch.randn(channels, generator=generator)
+        bias += 30 * (size == 30)  # of so many values rounding would move some across 0
         results = []
         for kind in (torch.float32, torch.float64):
             leaves = [one.to(kind).requires_grad_() for one in (x, weight, bias, shortcut)]

@@ -15,8 +15,8 @@ from workloads.common import dropout
 
 
 def compiled(case):
-    """TensorFlow's trainer with `compile=on`: `training_loss` and `gradient/…` of the first batch, `masks` as its graph hashes them and
-    `masks_of_host`. A step would be compiled for seconds more."""
+    """TensorFlow's trainer with `compile=on`: `training_loss` and `gradient/…` of the first batch, `masks` as its graph hashes
+    them and `masks_of_host`. A step would be compiled for seconds more."""
     import tensorflow as tf
 
     from workloads.frameworks.tensorflow.dropout import hashed

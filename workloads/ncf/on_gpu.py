@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from workloads.frameworks.pytorch import kernels
@@ -36,7 +37,9 @@ class Sampler:
     def of(cls, data: NCFData, device: torch.device) -> Sampler:
         """With the arrays of `data` on the device."""
         positives, order = data.positives(), data.order(0)
-        user, item, bitmap = (upload(one, device) for one in (data.train_user, data.train_item, positives.bitmap))
+        user, item, bitmap = (
+            upload(np.array(one), device) for one in (data.train_user, data.train_item, positives.bitmap)
+        )
         return cls(user, item, bitmap, positives.row_bytes, positives.items_total, order.left_size, order.right_size)
 
     def __call__(self, order: torch.Tensor, draw: torch.Tensor, count: int) -> Tensors:
@@ -67,7 +70,7 @@ class Sampler:
         positive = sample // SAMPLES_PER_POSITIVE
         k = sample - positive * SAMPLES_PER_POSITIVE
         user, item = self.user[positive].long(), self.item[positive].long()
-        number, rejected, attempt = positive * NEGATIVES_PER_POSITIVE + k - 1, (k > 0) & counts, 0
+        number, rejected, attempt = positive * NEGATIVES_PER_POSITIVE + k - 1, (k > 0) & counts, torch.zeros_like(key)
         while rejected.any():
             random = hash_step(hash_step(key, attempt), number)
             item = torch.where(rejected, (plain.shifted(random, 32) * self.items_total) >> 32, item)

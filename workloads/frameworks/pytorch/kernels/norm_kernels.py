@@ -18,7 +18,8 @@ def statistics(  # type: ignore[no-untyped-def]
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     count = tl.zeros([CHANNELS], tl.float32)
     mean, square = tl.zeros([CHANNELS], tl.float32), tl.zeros([CHANNELS], tl.float32)
-    for first in range(0, each, ROWS):
+    first = 0
+    while first < each:
         inner = first + tl.arange(0, ROWS)
         row = part.to(tl.int64) * each + inner
         there = (inner < each) & (row < rows)
@@ -33,6 +34,7 @@ def statistics(  # type: ignore[no-untyped-def]
         square += tl.sum(apart * apart, 0) + away * away * count * here / total
         mean += away * here / total
         count += here
+        first += ROWS
     tl.store(means + part * channels + channel, mean, mask=channel < channels)
     tl.store(squares + part * channels + channel, square, mask=channel < channels)
 
@@ -94,7 +96,8 @@ def slopes(  # type: ignore[no-untyped-def]
     middle = tl.load(mean + channel, mask=here, other=0.0)[None, :]
     factor = tl.load(scale + channel, mask=here, other=0.0)[None, :]
     of_bias, of_weight = tl.zeros([CHANNELS], tl.float32), tl.zeros([CHANNELS], tl.float32)
-    for first in range(0, each, ROWS):
+    first = 0
+    while first < each:
         inner = first + tl.arange(0, ROWS)
         row = part.to(tl.int64) * each + inner
         inside = ((inner < each) & (row < rows))[:, None] & here[None, :]
@@ -107,6 +110,7 @@ def slopes(  # type: ignore[no-untyped-def]
         steep = steep.to(tl.float32)
         of_bias += tl.sum(steep, 0)
         of_weight += tl.sum(steep * value, 0)
+        first += ROWS
     tl.store(sums + part * channels + channel, of_bias, mask=here)
     tl.store(sums + (parts + part) * channels + channel, of_weight, mask=here)
 

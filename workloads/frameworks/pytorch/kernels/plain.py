@@ -19,7 +19,7 @@ def hashed(keys: torch.Tensor, positions: torch.Tensor, label: str, width: int, 
     return (draws >= dropout.threshold(rate)).float() * float(np.float32(1 / (1 - rate)))
 
 
-def hash_step(state: torch.Tensor, coordinate: torch.Tensor | int) -> torch.Tensor:
+def hash_step(state: torch.Tensor, coordinate: torch.Tensor) -> torch.Tensor:
     """`randomness.bits` of one coordinate more; int64 wraps as uint64 does, but its shift keeps the sign."""
     state = state + (coordinate + 1) * _signed(GAMMA)
     for shift, multiplier in ((30, MULTIPLIER_1), (27, MULTIPLIER_2)):

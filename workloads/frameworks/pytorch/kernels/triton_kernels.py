@@ -128,13 +128,15 @@ def entropy(  # type: ignore[no-untyped-def]
     logits += row * width
     most = tl.full([BLOCK], -1e30, tl.float32)
     total, plain = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
-    for first in range(0, width, BLOCK):
+    first = 0
+    while first < width:
         at = first + tl.arange(0, BLOCK)
         value = tl.load(logits + at, mask=at < width, other=-1e30).to(tl.float32)
         higher = tl.maximum(most, value)
         total = total * tl.exp(most - higher) + tl.where(at < width, tl.exp(value - higher), 0.0)
         plain += tl.where(at < width, value, 0.0)
         most = higher
+        first += BLOCK
     highest = tl.max(most, 0)
     summed = tl.log(tl.sum(total * tl.exp(most - highest), 0)) + highest
     wanted = tl.load(logits + label).to(tl.float32)
