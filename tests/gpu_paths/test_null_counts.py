@@ -19,7 +19,7 @@ CHANGED = (("ncf", GRAPHS), ("resnet50", GRAPHS), ("ssd", GRAPHS), ("resnet50", 
 
 @pytest.fixture(scope="module")
 def counted(null_variables, demo_data, tmp_path_factory):
-    """Workload, and what is changed, to counts of `setup`, `step`, `stretch` (a step and the looks at its loss), `evaluation`."""
+    """Workload, and what is changed, to counts: `setup`, `step`, `stretch` (a step and looks at its loss), `evaluation`."""
     folder = tmp_path_factory.mktemp("counted")
     variables = {**os.environ, **null_variables, "NULL_GPU": "h100", "PYTHONPATH": str(PROJECT)}
     variables.pop("CUDA_VISIBLE_DEVICES", None)

@@ -114,6 +114,27 @@ def norms():
     return found
 
 
+def norm_sources():
+    """Kernels of batch norm on a map in bf16, with a signature, fixed arguments and options each."""
+    from workloads.frameworks.pytorch import norms
+    from workloads.frameworks.pytorch.kernels import norm_kernels
+
+    fixed = {"SUM": True, "ROWS": norms.ROWS, "CHANNELS": norms.CHANNELS, "PARTS": norms.PARTS}
+    maps, whole = ("x", "shortcut", "out", "gradient", "passed", "back"), ("rows", "channels", "each", "parts")
+    kinds = {**dict.fromkeys(maps, "*bf16"), **dict.fromkeys(whole, "i32"), "momentum": "fp32", "epsilon": "fp32"}
+    for kernel in (
+        norm_kernels.statistics,
+        norm_kernels.joined,
+        norm_kernels.applied,
+        norm_kernels.slopes,
+        norm_kernels.returned,
+    ):
+        names = kernel.arg_names
+        signature = {name: "constexpr" if name in fixed else kinds.get(name, "*fp32") for name in names}
+        given = {**fixed, "CHANNELS": 16} if "PARTS" in names else fixed
+        yield kernel, signature, {(place,): given[name] for place, name in enumerate(names) if name in given}, {}
+
+
 def compiled():
     """Compute capability to the bytes of each kernel's machine code; nothing runs."""
     import triton
@@ -153,14 +174,13 @@ def compiled():
         "draw": (of_masks | {"count": "i32", "each": "i32", "BLOCK": "constexpr"}, {(8,): kernels.HASHES}, {}),
         "suppress": (of_boxes, {(4,): 2_048}, {"num_warps": 8}),
     }
+    pairs = [(getattr(triton_kernels, name), *made) for name, made in sources.items()] + list(norm_sources())
     return {
-        f"{capability} {name}": len(
-            triton.compile(
-                ASTSource(getattr(triton_kernels, name), signature, fixed), GPUTarget("cuda", capability, 32), options
-            ).asm["cubin"]
+        f"{capability} {kernel.__name__}": len(
+            triton.compile(ASTSource(kernel, signature, fixed), GPUTarget("cuda", capability, 32), options).asm["cubin"]
         )
         for capability in (70, 75, 80, 90, 100)
-        for name, (signature, fixed, options) in sources.items()
+        for kernel, signature, fixed, options in pairs
         if capability >= 75 or triton.__version__ < "3.4"  # PyTorch 2.11's Triton has no Volta, nor has PyTorch
     }
 

@@ -58,28 +58,17 @@ class Fused(torch.autograd.Function):
         columns = -(-channels // CHANNELS)
         tile = {"ROWS": ROWS, "CHANNELS": CHANNELS}
         norm_kernels.statistics[(parts, columns)](x, means, squares, rows, channels, each, **tile)
-        values = (
-            means,
-            squares,
-            mean,
-            scale,
-            running_mean,
-            running_var,
-            rows,
-            channels,
-            each,
-            parts,
-            momentum,
-            epsilon,
+        moved, sizes = (running_mean, running_var), (rows, channels, each, parts, momentum, epsilon)
+        norm_kernels.joined[(-(-channels // 16),)](
+            means, squares, mean, scale, *moved, *sizes, PARTS=PARTS, CHANNELS=16, num_warps=8
         )
-        norm_kernels.joined[(-(-channels // 16),)](*values, PARTS=PARTS, CHANNELS=16, num_warps=8)
         out, added = torch.empty_like(x), shortcut is not None
         if shortcut is not None:
             shortcut = shortcut.contiguous(memory_format=torch.channels_last)
         maps = (x, shortcut if added else x, out)
         grid = -(-rows // ROWS), columns
         norm_kernels.applied[grid](*maps, mean, scale, weight, bias, rows, channels, SUM=added, **tile)
-        ctx.save_for_backward(x, out, mean, scale, weight)
+        ctx.save_for_backward(x, out if added else x, mean, scale, weight, bias)
         ctx.added = added
         return out
 
@@ -87,17 +76,17 @@ class Fused(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         from workloads.frameworks.pytorch.kernels import norm_kernels
 
-        x, out, mean, scale, weight = ctx.saved_tensors
+        x, out, *of_channels = ctx.saved_tensors
         gradient = gradient.contiguous(memory_format=torch.channels_last)
         rows, channels, parts, each = _sizes(x)
         passed = torch.empty_like(gradient) if ctx.added else gradient
         sums = x.new_empty((2, parts, channels), dtype=torch.float32)
         tile: dict[str, int] = {"SUM": ctx.added, "ROWS": ROWS, "CHANNELS": CHANNELS}
         columns = -(-channels // CHANNELS)
-        values = (gradient, out, x, passed, sums, mean, scale, rows, channels, each)
+        values = (gradient, out, x, passed, sums, *of_channels, rows, channels, each)
         norm_kernels.slopes[(parts, columns)](*values, **tile)
         totals, back = sums.sum(1), torch.empty_like(x)
-        values = (passed, out, x, back, totals, mean, scale, weight, rows, channels)
+        values = (passed, x, back, totals, *of_channels, rows, channels)
         norm_kernels.returned[(-(-rows // ROWS), columns)](*values, **tile)
         return back, totals[1], totals[0], passed if ctx.added else None, None, None, None, None
 

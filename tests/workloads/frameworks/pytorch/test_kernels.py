@@ -7,7 +7,8 @@ import subprocess
 from suite.environments.venvs import status
 from tests.helpers import PROJECT
 
-KERNELS = ("draw", "suppress", "rated", "entropy", "entropy_gradient")
+KERNELS = ("draw", "suppress", "rated", "entropy", "entropy_gradient",
+           "statistics", "joined", "applied", "slopes", "returned")  # fmt: skip
 
 
 def asked(tmp_path, what, **variables):

@@ -85,16 +85,18 @@ def applied(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def slopes(  # type: ignore[no-untyped-def]
-    gradient, out, x, passed, sums, mean, scale, rows, channels, each,
+    gradient, out, x, passed, sums, mean, scale, weight, bias, rows, channels, each,
     SUM: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
     """Of each part of the rows, sums of the gradient that passes the ReLU and of its product with the normalised map,
-    (2, parts, channels); with SUM that gradient itself, which is the shortcut's."""
+    (2, parts, channels); with SUM that gradient itself, which is the shortcut's. Without it ReLU's input is computed anew."""
     part, parts = tl.program_id(0), tl.num_programs(0)
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)
     here = channel < channels
     middle = tl.load(mean + channel, mask=here, other=0.0)[None, :]
     factor = tl.load(scale + channel, mask=here, other=0.0)[None, :]
+    slope = factor * tl.load(weight + channel, mask=here, other=0.0)[None, :]
+    shift = tl.load(bias + channel, mask=here, other=0.0)[None, :]
     of_bias, of_weight = tl.zeros([CHANNELS], tl.float32), tl.zeros([CHANNELS], tl.float32)
     first = 0
     while first < each:
@@ -102,14 +104,15 @@ def slopes(  # type: ignore[no-untyped-def]
         row = part.to(tl.int64) * each + inner
         inside = ((inner < each) & (row < rows))[:, None] & here[None, :]
         at = row[:, None] * channels + channel[None, :]
-        steep = tl.load(gradient + at, mask=inside, other=0.0)
-        steep = tl.where(tl.load(out + at, mask=inside, other=0.0) > 0, steep, 0.0)
+        steep = tl.load(gradient + at, mask=inside, other=0.0).to(tl.float32)
+        value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - middle
         if SUM:
-            tl.store(passed + at, steep, mask=inside)
-        value = (tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - middle) * factor
-        steep = steep.to(tl.float32)
+            steep = tl.where(tl.load(out + at, mask=inside, other=0.0) > 0, steep, 0.0)
+            tl.store(passed + at, steep.to(passed.dtype.element_ty), mask=inside)
+        else:
+            steep = tl.where(value * slope + shift > 0, steep, 0.0)
         of_bias += tl.sum(steep, 0)
-        of_weight += tl.sum(steep * value, 0)
+        of_weight += tl.sum(steep * value * factor, 0)
         first += ROWS
     tl.store(sums + part * channels + channel, of_bias, mask=here)
     tl.store(sums + (parts + part) * channels + channel, of_weight, mask=here)
@@ -117,7 +120,7 @@ def slopes(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def returned(  # type: ignore[no-untyped-def]
-    gradient, out, x, back, totals, mean, scale, weight, rows, channels,
+    gradient, x, back, totals, mean, scale, weight, bias, rows, channels,
     SUM: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
     """The gradient of x; `totals` (2, channels): the sums of `slopes`, all parts. With SUM `gradient` has passed the ReLU."""
@@ -126,14 +129,15 @@ def returned(  # type: ignore[no-untyped-def]
     here = channel < channels
     inside = (row < rows)[:, None] & here[None, :]
     at = row[:, None] * channels + channel[None, :]
+    factor = tl.load(scale + channel, mask=here, other=0.0)[None, :]
+    slope = factor * tl.load(weight + channel, mask=here, other=0.0)[None, :]
     steep = tl.load(gradient + at, mask=inside, other=0.0).to(tl.float32)
-    if not SUM:
-        steep = tl.where(tl.load(out + at, mask=inside, other=0.0) > 0, steep, 0.0)
-    factor = tl.load(scale + channel, mask=here, other=0.0)
     value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
-    value = (value - tl.load(mean + channel, mask=here, other=0.0)[None, :]) * factor[None, :]
-    of_bias = tl.load(totals + channel, mask=here, other=0.0) / rows
-    of_weight = tl.load(totals + channels + channel, mask=here, other=0.0) / rows
-    factor *= tl.load(weight + channel, mask=here, other=0.0)
-    steep = (steep - of_bias[None, :] - value * of_weight[None, :]) * factor[None, :]
+    value -= tl.load(mean + channel, mask=here, other=0.0)[None, :]
+    if not SUM:
+        shift = tl.load(bias + channel, mask=here, other=0.0)[None, :]
+        steep = tl.where(value * slope + shift > 0, steep, 0.0)
+    steep -= tl.load(totals + channel, mask=here, other=0.0)[None, :] / rows
+    of_weight = tl.load(totals + channels + channel, mask=here, other=0.0)[None, :] / rows
+    steep = (steep - value * factor * of_weight) * slope
     tl.store(back + at, steep.to(back.dtype.element_ty), mask=inside)
