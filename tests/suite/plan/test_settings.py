@@ -146,7 +146,8 @@ def test_asynchronous_runs_stragglers_and_more_devices_than_cores_are_labelled(m
 def test_options_of_images_belong_to_the_workloads_that_have_them():
     keys = option_keys(ImageOptions)
     assert set(keys) - set(option_keys(WorkloadOptions)) == {
-        "data.decode", "data.threads", "data.skip_bad", "workload.compile", "workload.evaluation_batch_size",
+        "data.decode", "data.threads", "data.skip_bad", "workload.compile", "workload.fused_norms",
+        "workload.evaluation_batch_size",
     }  # fmt: skip
     for word, instead in (
         ("data.decode=scaled", "there are data.threads"),
