@@ -49,10 +49,11 @@ def test_the_host_does_not_wait_within_a_step(counted, workload):
 
 @pytest.mark.parametrize(
     ("workload", "launches"),
-    [("ncf", 125), ("resnet50", 230), ("ssd", 360), ("maskrcnn", 1_050), ("gnmt", 330), ("transformer", 580)],
+    [("ncf", 125), ("resnet50", 305), ("ssd", 410), ("maskrcnn", 1_110), ("gnmt", 330), ("transformer", 580)],
 )
 def test_launches_of_a_step(counted, workload, launches):
-    """A tenth more than counted. Without the kernel for masks the Transformer's demo had 1,300 and GNMT's 393."""
+    """About a tenth more than there are: in bf16 a norm has five more than in fp16, which cuDNN computes. Without the
+    kernel for masks the Transformer's demo had 1,300 and GNMT's 393."""
     assert counted[workload]["step"]["launches"] <= launches
 
 
