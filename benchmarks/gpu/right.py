@@ -20,7 +20,7 @@ from benchmarks.gpu.trainers import CASES, Case, case, far
 from testing import synthetic_ncf
 from workloads.frameworks.pytorch.norms import Fused
 from workloads.ncf.data import NCFData, drawn_by_device
-from workloads.ncf.on_gpu import Sampler
+from workloads.ncf.samples.pytorch import Sampler
 from workloads.ncf.sampling import training_key
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")

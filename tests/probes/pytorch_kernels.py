@@ -63,7 +63,7 @@ def samples():
     from testing import synthetic_ncf
     from testing.synthetic import place
     from workloads.ncf.data import NCFData, drawn_by_device
-    from workloads.ncf.on_gpu import Sampler
+    from workloads.ncf.samples.pytorch import Sampler
     from workloads.ncf.sampling import training_key
 
     found, cpu = {}, torch.device("cpu")

@@ -23,7 +23,7 @@ from workloads.frameworks.pytorch.model import ModelTrainer
 from workloads.frameworks.pytorch.optimizers import Optimizer, build_optimizer
 from workloads.frameworks.pytorch.side_by_side import SideBySide
 from workloads.ncf import weights as neumf
-from workloads.ncf.on_gpu import Sampler
+from workloads.ncf.samples.pytorch import Sampler
 from workloads.ncf.workload import NCF
 
 CPU_PIECE = 4_096
