@@ -1,1 +1,1 @@
-"""The first thirty minutes on a GPU, in four stages: right, learns, fast, why. `make gpu`."""
+"""The first thirty minutes on a GPU, in five stages: right, learns, fast, fed, why. `make gpu`."""

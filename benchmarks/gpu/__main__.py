@@ -1,9 +1,11 @@
-"""Four stages on a machine with a GPU, each below ten minutes; what is done is kept, so that it can be called again.
+"""Five stages on a machine with a GPU, each below ten minutes; what is done is kept, so that it can be called again.
 
-    python -m benchmarks.gpu [right learns fast why] [--out build/gpu] [--minutes 10] [--workloads ssd,ncf]
+    python -m benchmarks.gpu [right learns fast fed why] [--out build/gpu] [--minutes 10] [--workloads ssd,ncf]
 
 right: every trainer, CPU against GPU, in four precisions. learns: seven demos to their targets. fast: synthetic data at the
-published batches, 40 steps after 10. why: one change at a time. JSON in OUT/results.json, a page in OUT/report.md, logs beside.
+published batches, 40 steps after 10, in the default precision on two GPUs too where there are. fed: NCF and SSD with their
+input: sampling, JPEGs; NCF's evaluation. why: one change at a time.
+JSON in OUT/results.json, a page in OUT/report.md, logs beside.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from suite.results.logs.recorded_telemetry import json_lines
 from testing.python_path import with_yaml
 
 PROJECT = Path(__file__).resolve().parents[2]
-STAGES = ("right", "learns", "fast", "why")
+STAGES = ("right", "learns", "fast", "fed", "why")
 PER_DEVICE = {"resnet50": 208, "ssd": 114, "maskrcnn": 8, "gnmt": 256, "transformer": 10_240, "ncf": 1_048_576}
 """Batch of a GPU in NVIDIA's entries of v0.7, of v0.5 for NCF; the Transformer's counts tokens."""
 PRECISIONS = dict.fromkeys(PER_DEVICE, ("bf16", "fp16", "tf32", "fp32")) | {"ncf": ("bf16", "tf32", "fp32")}
@@ -37,18 +39,21 @@ CASE_SECONDS = 300.0
 Results = dict[str, dict[str, Any]]
 
 
-def cases(stage: str, workloads: Sequence[str]) -> list[tuple[str, str, str]]:
-    """(name, workload, precision) of a stage's cases. `fast`: all workloads in bf16, then the others: fp16 decides what
-    `precision=auto` should be, tf32 what fp32 is worth."""
+def cases(stage: str, workloads: Sequence[str], gpus: int) -> list[tuple[str, str, str, int]]:
+    """(name, workload, precision, GPUs) of a stage's cases. `fast`: all workloads in bf16, then the others: two GPUs what
+    their sums cost, fp16 what `precision=auto` should be, tf32 what fp32 is worth."""
     if stage == "fast":
+        kinds = [("bf16", 1), *([("bf16", 2)] if gpus > 1 else []), ("fp16", 1), ("tf32", 1), ("fp32", 1)]
         return [
-            (f"{one} {precision}", one, precision)
-            for precision in ("bf16", "fp16", "tf32", "fp32")
+            (f"{one} {precision}" + " on two" * (count > 1), one, precision, count)
+            for precision, count in kinds
             for one in workloads
             if precision in PRECISIONS.get(one, ())
         ]
+    if stage == "fed":
+        return [(one, one, "auto", 1) for one in ("ncf", "ssd") if one in workloads]
     every = DEMOS if stage == "learns" else ("kernels", *PER_DEVICE) if stage == "right" else tuple(PER_DEVICE)
-    return [(one, one, "auto") for one in every if one in (*workloads, "kernels")]
+    return [(one, one, "auto", 1) for one in every if one in (*workloads, "kernels")]
 
 
 def asked(environment: Environment, module: str, *words: str) -> dict[str, Any]:
@@ -80,7 +85,11 @@ def _json(command: Sequence[str]) -> dict[str, Any]:
 
 def trained(out: Path, environment: Environment, *words: str) -> dict[str, Any]:
     """A run of the suite, by its log."""
-    folder = out / "logs" / "-".join(word.partition("=")[2].replace(":", "_") for word in words[:3])
+    folder = (
+        out
+        / "logs"
+        / "-".join(word.partition("=")[2].replace(":", "_") for word in dict.fromkeys((*words[:3], words[-1])))
+    )
     where = [f"output={folder}", "device=cuda", f"environment={environment.name}", "resume=true"]
     command = [sys.executable, str(PROJECT / "run_suite.py"), *words, *where]
     try:
@@ -99,13 +108,14 @@ def trained(out: Path, environment: Environment, *words: str) -> dict[str, Any]:
         metrics = json_lines(run.path.parent / "metrics.jsonl")
         peak = max((number(line.get("memory_peak_bytes")) or 0 for line in metrics), default=0)
         found |= {"seconds": record.seconds, "epochs": record.epochs_to_target, "quality": dict(record.quality)}
+        found["evaluation_seconds"] = round(sum(block.evaluation_seconds or 0 for block in record.throughput), 1)
         found |= {"samples_per_second": round(rate, 1), "peak_gib": round(peak / 2**30, 2)}
         found |= {"precision": record.settings.precision, "labels": list(record.settings.labels)}
     return found
 
 
 def result(
-    stage: str, workload: str, precision: str, out: Path, environment: Environment, done: Results
+    stage: str, workload: str, precision: str, gpus: int, out: Path, environment: Environment, done: Results
 ) -> dict[str, Any]:
     """Of one case."""
     if stage == "right":
@@ -115,10 +125,10 @@ def result(
     if stage == "fast":
         typed = (f"workload={workload}", "profile=synthetic", f"precision={precision}")
         batch = f"batch=per_device:{PER_DEVICE[workload]}"
-        return trained(out, environment, *typed, batch, "stop=steps:50", "timing.warmup_steps=10", "gpus=1")
+        return trained(out, environment, *typed, batch, "stop=steps:50", "timing.warmup_steps=10", f"gpus={gpus}")
     runs = (done.get("fast", {}).get(f"{workload} {one}", {}).get("run") for one in PRECISIONS[workload])
     run = next((one for one in runs if one), None)
-    return asked(environment, "benchmarks.gpu.why", run) if run else {"error": "stage fast has no run of it"}
+    return asked(environment, f"benchmarks.gpu.{stage}", run) if run else {"error": "stage fast has no run of it"}
 
 
 @functools.cache
@@ -138,8 +148,15 @@ def report(found: Mapping[str, Mapping[str, Any]], hardware: Mapping[str, Any]) 
     yield f"# First run on {len(hardware['gpus'])} × {gpus}"
     heads = {
         "right": ("workload", "precision", "losses: distance from the CPU's", "waits in a step", "as expected"),
-        "learns": ("demo", "precision", "status", "seconds", "epochs"),
+        "learns": ("demo", "precision", "status", "seconds", "epochs", "of them evaluation, s"),
         "fast": ("workload, precision", "samples/s", "published, one GPU of eight", "peak GiB", "status"),
+        "fed": (
+            "workload",
+            "input alone, samples/s",
+            "steps on ready batches",
+            "steps on the input",
+            "an evaluation, s",
+        ),
         "why": ("workload", "changed", "ms a step", "device busy", "peak GiB", "longest kernels, ms"),
     }
     for stage, head in heads.items():
@@ -152,7 +169,9 @@ def _rows(stage: str, case: str, one: Mapping[str, Any]) -> Iterator[Sequence[An
     if "error" in one:
         yield case, one["error"].splitlines()[-1]
     elif stage == "learns":
-        yield case, *(one.get(name) for name in ("precision", "status", "seconds", "epochs"))
+        yield case, *(one.get(name) for name in ("precision", "status", "seconds", "epochs", "evaluation_seconds"))
+    elif stage == "fed":
+        yield case, *(f"{one[name]:,.0f}" for name in ("input", "ready", "fed")), one.get("evaluation_seconds", "")
     elif stage == "fast":
         rate, peak, status = (one.get(name) for name in ("samples_per_second", "peak_gib", "status"))
         yield case, f"{rate or 0:,.0f}", published(case.partition(" ")[0]), peak, status
@@ -167,7 +186,12 @@ def _rows(stage: str, case: str, one: Mapping[str, Any]) -> Iterator[Sequence[An
             slowest = "; ".join(f"{kernel[:60]} {ms}" for kernel, ms in part.get("kernels", {}).items())
             yield case, name, part["step_ms"], part.get("device_busy", ""), part["peak_gib"], slowest
     if stage == "right" and case == "kernels":
-        yield case, "", *(f"{name}: {one[name]}" for name in ("plain", "usable")), one.get("as_expected")
+        yield (
+            case,
+            "",
+            *(f"{name}: {one.get(name)}" for name in ("plain", "usable", "samples", "norm")),
+            one.get("as_expected"),
+        )
 
 
 def _line(cells: Iterable[Any]) -> str:
@@ -202,15 +226,15 @@ def main() -> int:
     for stage in args.stages or STAGES:
         until = time.monotonic() + args.minutes * 60
         kept = found.setdefault(stage, {})
-        asked_for = cases(stage, args.workloads.split(","))
-        for name, workload, precision in sorted(asked_for, key=lambda one: one[0] in kept):
+        asked_for = cases(stage, args.workloads.split(","), len(hardware["gpus"]))
+        for name, workload, precision, gpus in sorted(asked_for, key=lambda one: one[0] in kept):
             if is_done(kept.get(name)):
                 continue
             if time.monotonic() > until:
                 print(f"{stage}: {args.minutes:g} minutes are over; type the same again for the rest")
                 break
             started = time.monotonic()
-            kept[name] = result(stage, workload, precision, args.out, environment, found)
+            kept[name] = result(stage, workload, precision, gpus, args.out, environment, found)
             kept[name]["took_seconds"] = round(time.monotonic() - started, 1)
             print(f"{stage} {name}: {json.dumps(kept[name], ensure_ascii=False)[:300]}", flush=True)
             path.write_text(json.dumps({**found, "hardware": hardware}, indent=1, ensure_ascii=False) + "\n")

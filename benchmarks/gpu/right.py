@@ -8,12 +8,20 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from benchmarks.gpu.trainers import CASES, Case, case, far
+from testing import synthetic_ncf
+from workloads.frameworks.pytorch.norms import Fused
+from workloads.ncf.data import NCFData, drawn_by_device
+from workloads.ncf.samples.pytorch import Sampler
+from workloads.ncf.sampling import training_key
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 MOST = {"fp32": 1e-3, "tf32": 2e-2, "bf16": 6e-2, "fp16": 2e-2}
@@ -79,7 +87,39 @@ def kernels() -> dict[str, Any]:
     agree = {"plain": bool(np.array_equal(dropout.hashed(*given).cpu().numpy(), wanted)), "usable": of_triton.usable()}
     with contextlib.suppress(Exception):  # `usable` has said why
         agree["kernel"] = bool(np.array_equal(of_triton.draw(*given).cpu().numpy(), wanted))
+        agree["samples"], agree["norm"] = samples(), norm()
     return {**agree, "as_expected": all(agree.values())}
+
+
+def samples() -> bool:
+    """Whether NCF's samples that the device draws are the host's, bit for bit."""
+    with tempfile.TemporaryDirectory() as folder:
+        facts = synthetic_ncf.write(Path(folder))
+        data = NCFData(synthetic_ncf.settings(folder), facts, synthetic_ncf.place(0, range(1), 1), 5)
+        (batch,) = next(data.train(0, 1))
+        given = drawn_by_device(data.order(0), data.sharding.positions(0, 0), training_key(5, 0))
+        order, draw = (torch.from_numpy(one).cuda() for one in given.values())
+        found = Sampler.of(data, order.device)(order, draw, data.sharding.padded(0))
+        data.close()
+    return all(np.array_equal(found[name].cpu().numpy(), value) for name, value in batch.arrays.items())
+
+
+def norm() -> bool:
+    """Whether batch norm, sum and ReLU in the same kernels, and their gradients, are PyTorch's up to rounding."""
+    x, shortcut, slope = torch.randn(3, 8, 70, 33, 33, device="cuda").unbind()
+    weight, bias, mean, variance = torch.randn(4, 70, device="cuda").abs().unbind()
+    results = []
+    for fused in (True, False):
+        leaves = [one.clone().requires_grad_() for one in (x, weight, bias, shortcut)]
+        moved = mean.clone(), variance.clone()
+        if fused:
+            out = Fused.apply(*leaves, *moved, 0.1, 1e-5)
+        else:
+            out = torch.relu(F.batch_norm(leaves[0], *moved, *leaves[1:3], True, 0.1, 1e-5) + leaves[3])
+        results.append([out, *moved, *torch.autograd.grad(out, leaves, slope)])
+    return all(
+        bool((ours - plain).abs().max() < 1e-4 * plain.abs().max()) for ours, plain in zip(*results, strict=True)
+    )
 
 
 def main() -> None:

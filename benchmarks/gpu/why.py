@@ -71,11 +71,16 @@ def variants(run: RunSpec) -> dict[str, Callable[[], dict[str, Any]]]:
         finally:
             kernels.usable = usable
 
+    graphed = dataclasses.replace(run.settings, graphs="on")
     found: dict[str, Callable[[], dict[str, Any]]] = {"as it is": lambda: step_ms(run, profile=True)}
     if run.settings.workload in ("transformer", "gnmt", "maskrcnn"):
         found["without Triton's kernels"] = without_kernels
     if run.settings.workload == "transformer":
         found["with cuDNN's attention"] = with_options(cudnn_attention=True)
+    if run.settings.devices <= load_workload(run.settings.workload).graph_devices:
+        found["as a CUDA graph"] = lambda: step_ms(dataclasses.replace(run, settings=graphed))
+    if "fused_norms" in run.settings.options:
+        found["with fused norms"] = with_options(fused_norms="on")
     if "compile" in run.settings.options:
         found["compiled"] = with_options(compile="on")
     return found

@@ -38,6 +38,11 @@ class FrameworkConfig:
         "library of linear layers in fp32 on CPU cores (PyTorch); auto: onednn on AMD's processors, else mkl",
         choices=("auto", "mkl", "onednn"),
     )
+    graphs: str = option(
+        "auto",
+        "a training step on GPUs as one CUDA graph (PyTorch: NCF; ResNet-50 and SSD on one GPU); auto: off, until measured",
+        choices=("auto", "on", "off"),
+    )
 
 
 @dataclass
@@ -198,7 +203,7 @@ class SuiteConfig:
     oversubscribe: bool = option(False, "allow more devices than there are; labels the result")
     precision: str = option(
         "auto",
-        "arithmetic of the model; auto: fp32 on CPU cores, on GPUs what the published entries use where the device has it",
+        "arithmetic of the model; auto: fp32 on CPU cores, on GPUs bf16, fp16 or tf32, the first that workload and device have",
         choices=("auto", "fp32", "tf32", "bf16", "fp16"),
     )
     batch: str = option(

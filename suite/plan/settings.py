@@ -82,6 +82,7 @@ def resolve_settings(
         "threads_per_device": _threads_per_device(config, device, cores),
         "precision": precision,
         "linear": _linear(config, workload, framework, device, precision),
+        "graphs": _graphs(config, workload, framework, device, int(config["gpus"])),
         "stop": (stop := _stop(config, profile, targets, defaults.stop)),
         "max_epochs": values["hyperparameters"].get("max_epochs") if stop == "target" else None,
         "dataset": dataset,
@@ -147,7 +148,7 @@ def _precision(
     rules: str,
     hosts: Sequence[AvailableHost],
 ) -> str:
-    """As typed; `auto` on GPUs: what published entries use, as far as trainer and devices have it and the rules allow it."""
+    """As typed; `auto` on GPUs: the first of the workload's that trainer and devices have and the rules allow."""
     precision, allowed = str(config["precision"]), workload.precisions.get(framework.name, ("fp32",))
     least = _least_capability(hosts, config["gpus"]) if device == "cuda" else (0, 0)
     if precision == "auto":
@@ -209,6 +210,18 @@ def _linear(config: Config, workload: type[Workload], framework: Framework, devi
         where = f"{workload.name} in {framework.name}, device={device} precision={precision}"
         raise ValueError(f"framework.linear={typed}: {where} has nothing to choose there; leave it out")
     return ""
+
+
+def _graphs(config: Config, workload: type[Workload], framework: Framework, device: str, devices: int) -> str:
+    """`on`, or empty. Raises ValueError where it was typed and cannot be."""
+    typed = str(config["framework"]["graphs"])
+    if typed != "on":
+        return ""
+    able = framework.name == "pytorch" and device == "cuda" and devices <= workload.graph_devices
+    if not able or (config["mode"], config["update"]["kind"]) != ("train", "sync"):
+        where = f"{workload.name} in {framework.name} on {devices} × {device}, mode={config['mode']}"
+        raise ValueError(f"framework.graphs=on: {where} has no graph of a step; type framework.graphs=auto")
+    return "on"
 
 
 def _check_asynchronous(config: Config, workload: type[Workload], framework: Framework, precision: str) -> None:

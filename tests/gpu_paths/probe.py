@@ -39,6 +39,7 @@ def summed(counted, per):
         kind, _, name = what.partition(" ")
         launches = kind == "kernel" or (kind == "call" and any(word in name for word in CALLS))
         found["launches" if launches else what] += number
+        found["kernels of Triton"] += number * (what == "kernel of Triton")
     return {what: number / per for what, number in found.items() if not what.startswith(("call ", "peak"))}
 
 

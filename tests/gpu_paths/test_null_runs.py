@@ -8,13 +8,10 @@ from tests.helpers import events, only
 
 SIX = {"ncf": "ml-demo", "resnet50": "imagenet-demo", "ssd": "coco-demo", "maskrcnn": "coco-demo",
        "gnmt": "translation-demo", "transformer": "translation-demo"}  # fmt: skip
-NARROW = {"resnet50": "fp16", "ssd": "fp16", "maskrcnn": "fp16"}
-"""The null device's cuDNN has no bf16 convolutions."""
 
 
 def words(workload, devices, *more):
-    precision = [f"precision={NARROW[workload]}"] if workload in NARROW else []
-    return [f"workload={workload}", "profile=demo", f"gpus={devices}", "stop=steps:2", *precision, *more]
+    return [f"workload={workload}", "profile=demo", f"gpus={devices}", "stop=steps:2", *more]
 
 
 def collectives(folder):

@@ -2,6 +2,8 @@
 
 import json
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -30,7 +32,107 @@ def agree():
             wanted = torch.zeros(count)
             wanted[nms(of_image, torch.arange(count, 0, -1, dtype=torch.float32), 0.5)] = 1
             found[f"boxes {count} {number}"] = torch.equal(kept[number], wanted)
+    return found | samples() | entropies() | norms()
+
+
+def entropies():
+    """Whether sums and gradients of smoothed entropies, of random logits of several widths, are those of PyTorch's own."""
+    from workloads.frameworks.pytorch import kernels
+
+    found, generator = {}, torch.Generator().manual_seed(1)
+    for width, dtype, close in ((5, torch.float32, 1e-6), (9_000, torch.float32, 1e-6), (4_096, torch.bfloat16, 4e-3)):
+        logits = (8 * torch.randn(6, width, generator=generator)).to(dtype)
+        labels = torch.tensor([1, 0, 4, width - 1, 2, 0])
+        terms, normal = kernels.entropy(logits, labels, 0.9, 0.1, 0)
+        steep = kernels.entropy_gradient(logits, labels, normal, torch.tensor(3.0), 0.9, 0.1, 0)
+        exact = logits.double().requires_grad_()
+        wanted = torch.nn.functional.cross_entropy(
+            exact, labels, ignore_index=0, reduction="none", label_smoothing=0.1
+        )  # fmt: skip
+        (slope,) = torch.autograd.grad(3 * wanted.sum(), exact)
+        found[f"entropy {width}"] = torch.allclose(terms.double(), wanted, rtol=1e-6, atol=1e-6)
+        found[f"its gradient {width}"] = steep.dtype == dtype and torch.allclose(
+            steep.double(), slope, rtol=close, atol=close
+        )
     return found
+
+
+def samples():
+    """Of the first and of the last step of NCF's second epoch, by replica: whether the kernel's samples and those of
+    PyTorch's operators are the host's."""
+    from testing import synthetic_ncf
+    from testing.synthetic import place
+    from workloads.ncf.data import NCFData, drawn_by_device
+    from workloads.ncf.samples.pytorch import Sampler
+    from workloads.ncf.sampling import training_key
+
+    found, cpu = {}, torch.device("cpu")
+    with tempfile.TemporaryDirectory() as name:
+        facts = synthetic_ncf.write(Path(name))
+        data = NCFData(synthetic_ncf.settings(name), facts, place(0, range(2), 2), 5)
+        sampler, order, last = Sampler.of(data, cpu), data.order(1), 2 * data.steps_per_epoch - 1
+        for step in (data.steps_per_epoch, last):
+            for replica, batch in enumerate(next(data.train(step, step + 1))):
+                positions = data.sharding.positions(step, replica)
+                made = drawn_by_device(order, positions, training_key(5, 1))
+                given = *(torch.from_numpy(one) for one in made.values()), data.sharding.padded(step)
+                for form in (sampler.by_kernel, sampler.by_operators):
+                    drawn = form(*given)
+                    same = [np.array_equal(drawn[name].numpy(), value) for name, value in batch.arrays.items()]
+                    found[f"samples {step} {replica} {form.__name__}"] = len(same) == 4 and all(same)
+        data.close()
+    return found
+
+
+def norms():
+    """Whether `norms.Fused` gives the map, gradients and running statistics that PyTorch gives; with and without shortcut."""
+    from workloads.frameworks.pytorch import norms
+    from workloads.frameworks.pytorch.norms import Fused
+
+    norms.PARTS = 8  # few enough for a part to have several tiles
+    found, generator = {}, torch.Generator().manual_seed(2)
+    for channels, size, added in ((5, 3, False), (70, 7, True), (16, 30, False)):
+        shape = (2, channels, size, size)
+        x, shortcut, slope = (torch.randn(shape, generator=generator) for _ in range(3))
+        x, running = x * 3 + 50, [torch.zeros(channels), torch.ones(channels)]
+        weight, bias = torch.rand(channels, generator=generator) + 0.5, torch.randn(channels, generator=generator)
+        bias += 30 * (size == 30)  # of so many values rounding would move some across 0
+        results = []
+        for kind in (torch.float32, torch.float64):
+            leaves = [one.to(kind).requires_grad_() for one in (x, weight, bias, shortcut)]
+            moved = [one.clone().to(kind) for one in running]
+            if kind == torch.float32:
+                out = Fused.apply(*leaves[:3], leaves[3] if added else None, *moved, 0.1, 1e-5)
+            else:
+                out = torch.nn.functional.batch_norm(leaves[0], *moved, *leaves[1:3], True, 0.1, 1e-5)
+                out = torch.relu(out + leaves[3] if added else out)
+            wanted = leaves if added else leaves[:3]
+            results.append([out, *moved, *torch.autograd.grad(out, wanted, slope.to(kind))])
+        for number, (ours, exact) in enumerate(zip(*results, strict=True)):
+            apart = (ours.detach().double() - exact.detach()).abs().max() / exact.abs().max()
+            found[f"norm {channels} {number}"] = bool(apart < 2e-5)
+    return found
+
+
+def norm_sources():
+    """Kernels of batch norm on a map in bf16, with a signature, fixed arguments and options each."""
+    from workloads.frameworks.pytorch import norms
+    from workloads.frameworks.pytorch.kernels import norm_kernels
+
+    fixed = {"SUM": True, "ROWS": norms.ROWS, "CHANNELS": norms.CHANNELS, "PARTS": norms.PARTS}
+    maps, whole = ("x", "shortcut", "out", "gradient", "passed", "back"), ("rows", "channels", "each", "parts")
+    kinds = {**dict.fromkeys(maps, "*bf16"), **dict.fromkeys(whole, "i32"), "momentum": "fp32", "epsilon": "fp32"}
+    for kernel in (
+        norm_kernels.statistics,
+        norm_kernels.joined,
+        norm_kernels.applied,
+        norm_kernels.slopes,
+        norm_kernels.returned,
+    ):
+        names = kernel.arg_names
+        signature = {name: "constexpr" if name in fixed else kinds.get(name, "*fp32") for name in names}
+        given = {**fixed, "CHANNELS": 16} if "PARTS" in names else fixed
+        yield kernel, signature, {(place,): given[name] for place, name in enumerate(names) if name in given}, {}
 
 
 def compiled():
@@ -44,18 +146,41 @@ def compiled():
 
     of_masks = {"keys": "*i64", "positions": "*i64", "out": "*fp32", "begin": "i64", "least": "i32", "factor": "fp32"}
     of_boxes = {"boxes": "*fp32", "keeps": "*fp32", "count": "i32", "most_iou": "fp32", "SIZE": "constexpr"}
+    of_samples = {"order": "*i32", "draw": "*i64", "of_user": "*i32", "of_item": "*i32", "bitmap": "*u8", "users": "*i64",
+                  "items": "*i64", "labels": "*fp32", "weights": "*fp32", "count": "i32", "size": "i32", "left_size": "i32",
+                  "right_size": "i32", "width": "i32", "items_total": "i32", "row_bytes": "i32", "ROUNDS": "constexpr",
+                  "NEGATIVES": "constexpr", "BLOCK": "constexpr"}  # fmt: skip
+    of_logits = {"logits": "*bf16", "labels": "*i64", "normal": "*fp32", "on_label": "fp32", "on_mean": "fp32",
+                 "padding": "i32", "width": "i32", "BLOCK": "constexpr"}  # fmt: skip
+    order = (
+        "logits",
+        "labels",
+        "terms",
+        "normal",
+        "gradient",
+        "out",
+        "on_label",
+        "on_mean",
+        "padding",
+        "width",
+        "BLOCK",
+    )
+    of_terms, of_slopes = of_logits | {"terms": "*fp32"}, of_logits | {"gradient": "*fp32", "out": "*bf16"}
+    of_terms, of_slopes = ({name: one[name] for name in order if name in one} for one in (of_terms, of_slopes))
     sources = {
+        "entropy": (of_terms, {(8,): kernels.LOGITS}, {"num_warps": 8}),
+        "entropy_gradient": (of_slopes, {(9,): kernels.LOGITS}, {"num_warps": 8}),
+        "rated": (of_samples, {(16,): 6, (17,): 4, (18,): kernels.HASHES}, {}),
         "draw": (of_masks | {"count": "i32", "each": "i32", "BLOCK": "constexpr"}, {(8,): kernels.HASHES}, {}),
         "suppress": (of_boxes, {(4,): 2_048}, {"num_warps": 8}),
     }
+    pairs = [(getattr(triton_kernels, name), *made) for name, made in sources.items()] + list(norm_sources())
     return {
-        f"{capability} {name}": len(
-            triton.compile(
-                ASTSource(getattr(triton_kernels, name), signature, fixed), GPUTarget("cuda", capability, 32), options
-            ).asm["cubin"]
+        f"{capability} {kernel.__name__}": len(
+            triton.compile(ASTSource(kernel, signature, fixed), GPUTarget("cuda", capability, 32), options).asm["cubin"]
         )
         for capability in (70, 75, 80, 90, 100)
-        for name, (signature, fixed, options) in sources.items()
+        for kernel, signature, fixed, options in pairs
         if capability >= 75 or triton.__version__ < "3.4"  # PyTorch 2.11's Triton has no Volta, nor has PyTorch
     }
 

@@ -1,26 +1,31 @@
 """Run inside a framework's environment: what belongs to the Transformer's trainers alone, and another library's model."""
 
+import dataclasses
 import unittest.mock
 
 import numpy as np
 
+from suite.common.registry import load_trainer
+from testing import synthetic_transformer
 from testing.synthetic_sentences import batch
 from tests.probes.gradients import of_pytorch, of_tensorflow
-from tests.probes.image_trainers import under
+from tests.probes.image_trainers import place_here, under
 from tests.probes.translation_trainers import made, set_up
 from workloads.common import dropout
 
 
 def compiled(case):
-    """TensorFlow's trainer under XLA: `training_loss` and `gradient/…` of the first batch, `masks` as its graph hashes them and
-    `masks_of_host`. A step would be compiled for seconds more."""
+    """TensorFlow's trainer with `compile=on`: `training_loss` and `gradient/…` of the first batch, `masks` as its graph hashes
+    them and `masks_of_host`. A step would be compiled for seconds more."""
     import tensorflow as tf
 
     from workloads.frameworks.tensorflow.dropout import hashed
 
-    trainer, weights = made("transformer", "tensorflow", case)
-    trainer.compiled, trainer.any_shape = True, False
-    trainer.setup(weights.items(), False)
+    plain = synthetic_transformer.workload(case, "tensorflow")
+    settings = dataclasses.replace(plain.settings, options={**plain.settings.options, "compile": "on"})
+    workload = type(plain)(settings, plain.facts)
+    trainer = load_trainer("transformer", "tensorflow")(workload, place_here(1))
+    trainer.setup(synthetic_transformer.weights(workload).items(), False)
     found = under("gradient", of_tensorflow(trainer, batch(trainer.workload, 0)))
     found["training_loss"] = trainer.total.numpy()
     trainer.close()

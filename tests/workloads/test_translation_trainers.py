@@ -131,8 +131,12 @@ def test_masks_of_a_gpu_are_those_of_the_host():
     np.testing.assert_array_equal(found["found"], found["wanted"])
 
 
+def test_weights_cast_side_by_side_are_those_cast_alone():
+    assert probe("pytorch", "probes.gnmt_trainers.narrowed")["same"].tolist() == [True] * 6
+
+
 def test_tensorflow_under_xla():
-    """As on a GPU: padding has rows, and masks are hashed in the graph."""
+    """`compile=on`: padding has rows, and masks are hashed in the graph, as on a GPU."""
     found = probe("tensorflow", "probes.transformer_trainers.compiled", "dropout")
     wanted = expected("transformer", "dropout")
     np.testing.assert_array_equal(found["masks"], found["masks_of_host"])

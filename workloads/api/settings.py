@@ -100,6 +100,8 @@ class LoggedSettings:
     says what links there are."""
     linear: str = setting("", typed="framework.linear")
     """Library of linear layers: `mkl` or `onednn`; empty where there is nothing to choose (`Workload.linear_choice`)."""
+    graphs: str = setting("", typed="framework.graphs")
+    """`on`: the full batch's step is one CUDA graph (`Workload.graph_devices`); else empty."""
     hyperparameter_set: str = setting("", typed="workload.hyperparameter_set")
     rules: str = setting("", typed="rules")
     """Name of the round (`Workload.rounds`): `v0.5`, `v0.7`."""

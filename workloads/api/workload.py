@@ -36,11 +36,14 @@ class Workload(ABC):
     precisions: ClassVar[Mapping[str, tuple[str, ...]]]
     """Framework name to the precisions that its trainer offers."""
     gpu_precisions: ClassVar[tuple[str, ...]] = ("bf16", "fp16", "tf32")
-    """What `precision=auto` means on GPUs, the first that trainer and device have: what published entries use. Else fp32."""
+    """What `precision=auto` means on GPUs, the first that trainer and device have; else fp32. bf16, although NVIDIA's entries
+    of v0.7 are in fp16: it has fp32's range, so no loss is scaled and no step skipped."""
     fp16_scaling: ClassVar[LossScaling] = LossScaling("static", start=128.0)
     """Of the loss under fp16. Default: that of ResNet's reference (resnet_run_loop.py) and of NVIDIA's v0.5 entry of SSD."""
     linear_choice: ClassVar[tuple[str, ...]] = ()
     """Frameworks whose trainer, in fp32 on CPU cores, computes linear layers with the library that `Settings.linear` names."""
+    graph_devices: ClassVar[float] = 0
+    """On how many devices PyTorch's trainer can launch a training step as one CUDA graph."""
     reference_model: ClassVar[Mapping[str, Json]] = {}
     """What rows of rounds call `reference_model`."""
     stated_differences: ClassVar[tuple[str, ...]] = ()

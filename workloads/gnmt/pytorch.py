@@ -24,6 +24,9 @@ from workloads.frameworks.pytorch.model import ModelTrainer
 from workloads.gnmt import network
 from workloads.gnmt.workload import GNMT
 
+CUDNN_LSTM = 2
+"""Of the kinds of RNNs that cuDNN knows."""
+
 
 class _Reordered(torch.autograd.Function):
     """Rows of x (R, h) in the order `places` (R,), which is its own inverse: the gradient takes the same way back."""
@@ -37,6 +40,21 @@ class _Reordered(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         (places,) = ctx.saved_tensors
         return gradient.contiguous().index_select(0, places), None
+
+
+class _Narrowed(torch.autograd.Function):
+    """An LSTM's weights in the type of `buffers`, which lie side by side as cuDNN wants them: it would copy them there in each
+    step. Gradients come back in the weights' own type."""
+
+    @staticmethod
+    def forward(ctx: Any, buffers: list[torch.Tensor], *weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.dtype = weights[0].dtype
+        torch._foreach_copy_(buffers, weights)
+        return tuple(buffer.detach() for buffer in buffers)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return None, *(gradient.to(ctx.dtype) for gradient in gradients)
 
 
 @dataclass
@@ -84,6 +102,8 @@ class Translator(nn.Module):
     def __init__(self, layers: network.Network) -> None:
         super().__init__()
         self.layers = layers
+        self.narrow: dict[str, list[torch.Tensor]] = {}
+        """Name of an LSTM to where its weights lie in bf16 on a GPU."""
         self.embedding = nn.Embedding(layers.vocabulary, layers.hidden)
         for lstm in layers.lstms:
             self.add_module(lstm.name, nn.LSTM(lstm.inputs, layers.hidden))
@@ -139,9 +159,18 @@ class Translator(nn.Module):
             outputs: torch.Tensor = module(x)[0]
             return outputs
         with torch.autocast("cuda", enabled=False):  # which makes fp16 of an LSTM's input, whatever was asked for
-            weights = [weight.to(narrow) for weight in module._flat_weights]
+            weights = _Narrowed.apply(self.narrowed(lstm.name, module, narrow), *module._flat_weights)
             zeros = torch.zeros(1, x.shape[1], module.hidden_size, dtype=narrow, device=x.device)
             return torch.lstm(x.to(narrow), (zeros, zeros), weights, True, 1, 0.0, self.training, False, False)[0]
+
+    def narrowed(self, name: str, module: nn.LSTM, narrow: torch.dtype) -> list[torch.Tensor]:
+        """Where an LSTM's weights lie in a narrow type: in one array, as cuDNN wants them."""
+        if name not in self.narrow:
+            sizes = module.input_size, CUDNN_LSTM, module.hidden_size, 0, module.num_layers
+            with torch.inference_mode(False), torch.no_grad():
+                self.narrow[name] = [weight.detach().to(narrow) for weight in module._flat_weights]
+                torch._cudnn_rnn_flatten_weight(self.narrow[name], len(self.narrow[name]), *sizes, False, False)
+        return self.narrow[name]
 
 
 def dropped(x: torch.Tensor, mask: torch.Tensor | None, lstm: network.Lstm) -> torch.Tensor:

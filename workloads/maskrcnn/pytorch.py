@@ -35,6 +35,7 @@ from workloads.api import Arrays, Batch, Place
 from workloads.frameworks.pytorch import kernels
 from workloads.frameworks.pytorch.images import ImageTrainer
 from workloads.frameworks.pytorch.linear import linear
+from workloads.frameworks.pytorch.norms import BatchNorm
 from workloads.frameworks.pytorch.regions import pool, suppress
 from workloads.frameworks.pytorch.residual import FrozenNorm, Norm, Trunk, convolution
 from workloads.maskrcnn import anchors, network
@@ -50,7 +51,7 @@ Between = Callable[[torch.Tensor, torch.Tensor], Tensors]
 """RPN's logits (B, A) and deltas (B, A, 4) to `box` (B, R, 4) and `level` (B, R), in training with what is learned of
 them."""
 
-_live: Norm = partial(nn.BatchNorm2d, eps=network.BATCH_NORM_EPSILON, momentum=network.BATCH_NORM_MOMENTUM)
+_live: Norm = partial(BatchNorm, eps=network.BATCH_NORM_EPSILON, momentum=network.BATCH_NORM_MOMENTUM)
 
 
 class Part(nn.Module):

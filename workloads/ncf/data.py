@@ -66,6 +66,7 @@ class NCFData:
         self.steps_per_epoch = self.sharding.steps_per_epoch
         self.users_per_batch = evaluation_users_per_batch(settings, self.users, place.replicas_total)
         self.threads = options_as(NCFOptions, settings).data_threads or _threads(settings.device, place)
+        self.device_draws = device_draws(settings)
         self._positives: Positives | None = None
         self._evaluation: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]] | None = None
         self._running: weakref.WeakSet[Prefetch[list[Batch]]] = weakref.WeakSet()
@@ -88,19 +89,25 @@ class NCFData:
         for step in range(first_step, stop_step):
             epoch = step // self.steps_per_epoch
             if order is None or step % self.steps_per_epoch == 0:
-                order = Permutation(stream(self.seed, "ncf order", epoch), self.samples_per_epoch)
+                order = self.order(epoch)
             yield [self._train_batch(step, replica, epoch, order) for replica in self.place.replicas]
+
+    def order(self, epoch: int) -> Permutation:
+        """Of an epoch's samples."""
+        return Permutation(stream(self.seed, "ncf order", epoch), self.samples_per_epoch)
 
     def _train_batch(self, step: int, replica: int, epoch: int, order: Permutation) -> Batch:
         positions, padded = self.sharding.positions(step, replica), self.sharding.padded(step)
-        real = len(positions)
-        arrays: dict[str, Array] = {name: np.zeros(padded, np.int32) for name in ("user", "item")}
+        real, total = len(positions), self.sharding.size(step)
+        if self.device_draws:
+            arrays = drawn_by_device(order, positions, training_key(self.seed, epoch))
+            return Batch(arrays=arrays, weight=float(real), weight_global=float(total), samples_global=total)
+        arrays = {name: np.zeros(padded, np.int32) for name in ("user", "item")}
         arrays |= {name: np.zeros(padded, np.float32) for name in ("label", "weight")}
         arrays["weight"][:real] = 1
         key = training_key(self.seed, epoch)
         chunk = partial(self._fill, key, order, positions, arrays)
         run_parallel([partial(chunk, thread) for thread in range(self.threads)])
-        total = self.sharding.size(step)
         return Batch(arrays=arrays, weight=float(real), weight_global=float(total), samples_global=total)
 
     def _fill(
@@ -175,6 +182,29 @@ class NCFData:
             prefetch.close()
         self._positives = None
         self._evaluation = None
+
+
+def device_draws(settings: Settings) -> bool:
+    """Whether the trainer makes the training samples. Raises ValueError where that was typed and cannot be."""
+    typed, can = (
+        options_as(NCFOptions, settings).device_draws,
+        (settings.framework, settings.device) == ("pytorch", "cuda"),
+    )
+    if typed == "on" and not can:
+        raise ValueError(
+            f"workload.device_draws=on: PyTorch on GPUs alone draws samples on the device, not {settings.framework} with "
+            f"device={settings.device}; type workload.device_draws=auto"
+        )
+    return can and typed != "off"
+
+
+def drawn_by_device(order: Permutation, positions: range, key: np.uint64) -> dict[str, Array]:
+    """What the device makes samples from: `order`, the permutation's tables (6, n), int32, filled up with 0, and `draw` (3,),
+    int64: the first position, how many there are, the key of the negatives."""
+    tables = np.zeros((len(order.tables), max(map(len, order.tables))), np.int32)
+    for row, table in zip(tables, order.tables, strict=True):
+        row[: len(table)] = table
+    return {"order": tables, "draw": np.array([positions.start * bool(positions), len(positions), key.view(np.int64)])}
 
 
 def _in_bursts(batches: Iterator[list[Batch]], steps: int) -> Iterator[list[Batch]]:

@@ -17,12 +17,14 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from workloads.api import Arrays, Batch, GradientTraffic, Place, Workload
+from workloads.api import Arrays, Batch, GradientTraffic, Place
 from workloads.frameworks.pytorch.linear import linear
 from workloads.frameworks.pytorch.model import ModelTrainer
 from workloads.frameworks.pytorch.optimizers import Optimizer, build_optimizer
 from workloads.frameworks.pytorch.side_by_side import SideBySide
 from workloads.ncf import weights as neumf
+from workloads.ncf.samples.pytorch import Sampler
+from workloads.ncf.workload import NCF
 
 CPU_PIECE = 4_096
 """Samples whose activations fit a core's cache; larger pieces spend their time on fresh memory pages."""
@@ -74,9 +76,10 @@ class Piece:
 class NCFTrainer(ModelTrainer):
     """NeuMF on one device."""
 
+    workload: NCF
     model: NeuMF
 
-    def __init__(self, workload: Workload, place: Place) -> None:
+    def __init__(self, workload: NCF, place: Place) -> None:
         super().__init__(workload, place)
         sizes, model = workload.facts.sizes, self.settings.model
         self.shapes = neumf.shapes(sizes["users"], sizes["items"], model)
@@ -89,6 +92,8 @@ class NCFTrainer(ModelTrainer):
         self.piece = self._piece_size() if on_cpu else self.settings.batch_size_global
         self.sums_by_table = not on_cpu and place.processes > 1
         """Sums over GPUs begin while other tables' gradients are added up. On cores it would take them from that."""
+        self.sampler: Sampler | None = None
+        """Where the device draws the samples, from the first step on."""
 
     @property
     def threads_per_device(self) -> int:
@@ -138,8 +143,18 @@ class NCFTrainer(ModelTrainer):
         both = torch.cat([rows["gmf_user"] * rows["gmf_item"], hidden.float()], dim=-1)
         return self.model.output(both).squeeze(-1)
 
-    def loss(self, batch: Batch) -> torch.Tensor:
+    def arrays(self, batch: Batch) -> dict[str, torch.Tensor]:
+        """`user`, `item`, `label`, `weight` of a training batch on the device, or made there."""
         arrays = {name: self.to_device(array) for name, array in batch.arrays.items()}
+        if "draw" not in arrays:
+            return arrays
+        if self.sampler is None:
+            assert self.workload.data is not None, "batches come from opened data"
+            self.sampler = Sampler.of(self.workload.data, self.device)
+        return self.sampler(**arrays, count=-(-batch.samples_global // self.place.replicas_total))
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        arrays = self.arrays(batch)
         rows = self.model.rows(arrays["user"], arrays["item"])
         return self._loss(rows, arrays["label"], arrays["weight"], batch.weight_global)
 
@@ -154,7 +169,7 @@ class NCFTrainer(ModelTrainer):
 
     def backward(self, batch: Batch) -> torch.Tensor:
         """Loss of a batch; its gradient, in pieces that fit the cache and summed over replicas, is added to the flat one."""
-        arrays = {name: self.to_device(array) for name, array in batch.arrays.items()}
+        arrays = self.arrays(batch)
         total = torch.zeros((), device=self.device)
         cut = (arrays[name].split(self.piece) for name in ("user", "item", "label", "weight"))
         pieces = [

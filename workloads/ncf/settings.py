@@ -26,4 +26,9 @@ class NCFOptions(DataThreadsOptions):
         "users per device and evaluation step, each with 1,000 candidates; null: 64 on a CPU, 1,048 on a GPU",
         minimum=1,
     )
+    device_draws: str = option(
+        "auto",
+        "draw training samples on the device, bit for bit those of the host; auto: PyTorch on GPUs",
+        choices=("auto", "on", "off"),
+    )
     target: float | None = option(None, "HR@10 to reach; null: the profile's", minimum=0.0)

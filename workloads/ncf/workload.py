@@ -23,7 +23,14 @@ from workloads.api import (
     Workload,
 )
 from workloads.ncf import sampling, weights
-from workloads.ncf.data import NCFData, SyntheticNCFData, evaluation_users_per_batch, published_facts, read_facts
+from workloads.ncf.data import (
+    NCFData,
+    SyntheticNCFData,
+    device_draws,
+    evaluation_users_per_batch,
+    published_facts,
+    read_facts,
+)
 from workloads.ncf.metrics import hit_rate, hits
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL, NCFOptions
 from workloads.ncf.sharding import SAMPLES_PER_POSITIVE
@@ -46,6 +53,7 @@ class NCF(Workload):
         "mxnet": ("fp32",),
     }
     linear_choice = ("pytorch",)
+    graph_devices = math.inf
     reference_model = REFERENCE_MODEL
     official_runs = 100
     Options = NCFOptions
@@ -53,6 +61,9 @@ class NCF(Workload):
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
+        self.data: NCFData | None = None
+        """What was opened last: a trainer whose device draws the samples takes the positives from it."""
+        device_draws(settings)  # what cannot be is said before the run
         self.measure_threads = 0 if settings.device == "cpu" else 1
         if facts.sizes == published_facts().sizes and settings.profile != "demo":
             count = weights.parameter_count(self.users, self.items, settings.model)
@@ -114,8 +125,10 @@ class NCF(Workload):
 
     def open_data(self, place: Place, seed: int) -> Data:
         """Open the arrays; evaluation negatives are drawn at the first evaluation, never stored beside the data."""
-        kind = SyntheticNCFData if self.settings.profile == "synthetic" else NCFData
-        return kind(self.settings, self.facts, place, seed)
+        if self.settings.profile == "synthetic":
+            return SyntheticNCFData(self.settings, self.facts, place, seed)
+        self.data = NCFData(self.settings, self.facts, place, seed)
+        return self.data
 
     def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Whether each user's test item is among the ten best; padding is dropped."""

@@ -14,11 +14,12 @@ from torch import nn
 
 from workloads.api import Batch
 from workloads.frameworks.pytorch.images import ImageTrainer
+from workloads.frameworks.pytorch.norms import BatchNorm
 from workloads.frameworks.pytorch.residual import Trunk
 from workloads.resnet50 import network
 from workloads.resnet50.workload import ResNet50
 
-_norm = partial(nn.BatchNorm2d, eps=network.BATCH_NORM_EPSILON, momentum=network.BATCH_NORM_MOMENTUM)
+_norm = partial(BatchNorm, eps=network.BATCH_NORM_EPSILON, momentum=network.BATCH_NORM_MOMENTUM)
 
 
 class ResNet(Trunk):

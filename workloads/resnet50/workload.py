@@ -39,6 +39,7 @@ class ResNet50(ClassifierWorkload):
         "the max pool pads on every side, as NVIDIA's; the TensorFlow reference's below and to the right (docs/resnet50.md)",
     )
     official_runs = 5
+    graph_devices = 1
     Options = ResNet50Options
     options: ResNet50Options
 

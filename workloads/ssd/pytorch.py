@@ -15,11 +15,12 @@ from torch import nn
 
 from workloads.api import Batch
 from workloads.frameworks.pytorch.images import ImageTrainer
+from workloads.frameworks.pytorch.norms import BatchNorm
 from workloads.frameworks.pytorch.residual import Trunk, convolution
 from workloads.ssd import network
 from workloads.ssd.workload import SSD
 
-_norm = partial(nn.BatchNorm2d, eps=network.BATCH_NORM_EPSILON, momentum=network.BATCH_NORM_MOMENTUM)
+_norm = partial(BatchNorm, eps=network.BATCH_NORM_EPSILON, momentum=network.BATCH_NORM_MOMENTUM)
 
 
 class Extra(nn.Module):

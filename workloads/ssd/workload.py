@@ -48,6 +48,7 @@ class SSD(DetectionWorkload):
     log_name = "ssd"
     reference_model = REFERENCE_MODEL
     measure_threads = 1
+    graph_devices = 1
     Options = SSDOptions
     options: SSDOptions
 

@@ -67,10 +67,10 @@ def attend(
 class Translator(Model):
     """The network."""
 
-    def __init__(self, sizes: network.Network, longest: int, compiled: bool) -> None:
+    def __init__(self, sizes: network.Network, longest: int, compiled: bool, on_gpu: bool) -> None:
         """`longest`: positions that there can be. `compiled`: by XLA."""
         super().__init__(network.shapes(sizes))
-        self.sizes, self.compiled = sizes, compiled
+        self.sizes, self.compiled, self.host_draws = sizes, compiled, not compiled and not on_gpu
         self.positions = tf.constant(network.positions(longest, sizes.hidden))
 
     def weight(self, name: str) -> tf.Tensor:
@@ -99,7 +99,7 @@ class Translator(Model):
         self, source: tf.Tensor, source_rows: Rows, target: tf.Tensor, target_rows: Rows, keys: tf.Tensor | None
     ) -> tf.Tensor:
         """source (B, S) and target (B, T) to logits (R_t, V); keys (B,) of dropout, None: none."""
-        masks = None if keys is None else Masks(keys, self.sizes.dropout, not self.compiled)
+        masks = None if keys is None else Masks(keys, self.sizes.dropout, self.host_draws)
         # One look-up for both sides: its gradient is one array as large as the table.
         words = tf.concat([source_rows.of(source), target_rows.of(target)], 0)
         count = tf.shape(source_rows.sequence)[0]
@@ -258,9 +258,10 @@ class TransformerTrainer(ModelTrainer):
     inputs = ("source", "source_length", "target", "target_length", "label", "dropout_key")
     evaluation_inputs = ("source", "source_length", "target", "target_length", "label")
     takes_any_shape = True
+    auto_compiles = False  # 42 shapes at full size
 
     def build_model(self) -> Translator:
-        return Translator(self.workload.network, self.workload.longest, self.compiled)
+        return Translator(self.workload.network, self.workload.longest, self.compiled, self.on_gpu)
 
     def build(self) -> None:
         """The same, and the functions of a search, which take any size and are not compiled: words are added one by one."""

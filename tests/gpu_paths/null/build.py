@@ -65,6 +65,5 @@ def build(folder):
     return {
         "LD_PRELOAD": f"{runtime}:{folder / 'libnvrtc.so.13'}",
         "LD_LIBRARY_PATH": str(folder),
-        "TORCH_CUDNN_V8_API_DISABLED": "1",  # its graphs would be asked for plans
         "TRITON_LIBCUDA_PATH": str(folder),
     }

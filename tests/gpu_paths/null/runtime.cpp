@@ -1,6 +1,6 @@
 // A CUDA runtime without a device, put before PyTorch by LD_PRELOAD: memory is the host's, copies are made, kernels do nothing,
-// streams and events are numbers. Every launch, wait, copy and collective is counted. A scalar that the host reads is 0, since
-// kernels would have made it, but for what the host or an all-gather brought there and nobody has read yet.
+// streams and events are numbers. Every launch, wait, copy and collective is counted. What the host reads is 0, since kernels
+// would have made it, but for up to 4 KiB that the host or an all-gather brought there and nobody has read yet.
 #include <cuda_runtime_api.h>
 
 #include <sys/mman.h>
@@ -75,11 +75,17 @@ static const Range *range_of(const void *at) {
   return (char *)at < found->first + found->second.size ? &found->second : nullptr;
 }
 
+// -- graphs: what is launched during a capture is counted in the graph, and again each time that it is launched
+
+using Graph = std::map<std::string, long>;
+static Graph *capturing = nullptr;
+static thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+
 // -- what tests ask
 
 API void null_count(const char *what, long times) {
   LOCKED;
-  counts()[what] += times;
+  (capturing ? *capturing : counts())[what] += times;
 }
 API void null_reset() {
   LOCKED;
@@ -131,23 +137,24 @@ API cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *function) {
   return cudaSuccess;
 }
 
-static cudaError_t launch(const void *function, dim3 grid, dim3 block, size_t shared) {
+static cudaError_t launch(const void *function, dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
   if (!there(current)) return failed(cudaErrorNoDevice);
+  if (capturing && !stream) return failed(cudaErrorStreamCaptureImplicit);
   bool fits = grid.x && grid.y && grid.z && block.x && block.y && block.z && block.x * block.y * block.z <= 1024 &&
               grid.x <= 2147483647u && grid.y <= 65535 && grid.z <= 65535 && shared <= card(current).shared_bytes;
   if (!fits) return failed(cudaErrorInvalidConfiguration);
   LOCKED;
-  counts()["kernel " + kernels()[function]]++;
+  null_count(("kernel " + kernels()[function]).c_str(), 1);
   return cudaSuccess;
 }
-API cudaError_t __cudaLaunchKernel(cudaKernel_t function, dim3 grid, dim3 block, void **, size_t shared, cudaStream_t) {
-  return launch((const void *)function, grid, block, shared);
+API cudaError_t __cudaLaunchKernel(cudaKernel_t function, dim3 grid, dim3 block, void **, size_t shared, cudaStream_t stream) {
+  return launch((const void *)function, grid, block, shared, stream);
 }
-API cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **, size_t shared, cudaStream_t) {
-  return launch(function, grid, block, shared);
+API cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **, size_t shared, cudaStream_t stream) {
+  return launch(function, grid, block, shared, stream);
 }
 API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *how, const void *function, void **) {
-  return launch(function, how->gridDim, how->blockDim, how->dynamicSmemBytes);
+  return launch(function, how->gridDim, how->blockDim, how->dynamicSmemBytes, how->stream);
 }
 API cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void *data) {
   function(data);
@@ -268,6 +275,7 @@ API cudaError_t cudaGetLastError() {
 
 API cudaError_t cudaMalloc(void **at, size_t size) {
   LOCKED;
+  if (capturing && capture_mode != cudaStreamCaptureModeRelaxed) return failed(cudaErrorStreamCaptureUnsupported);
   size = (size + 2097151) & ~2097151ull;
   if (used[current] + size > capacity(current)) return failed(cudaErrorMemoryAllocation);
   void *made = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -340,17 +348,23 @@ static cudaError_t copy(void *to, const void *from, size_t size) {
   bool to_device = target && target->on_device, from_device = source && source->on_device;
   std::string way = std::string(from_device ? "device" : "host") + " to " + (to_device ? "device" : "host");
   if (to_device != from_device) way += (to_device ? source : target) ? ", pinned" : ", pageable";
-  counts()["copy " + way]++;
-  counts()["bytes " + way] += size;
+  if (capturing && to_device != from_device) return failed(cudaErrorStreamCaptureUnsupported);  // of memory that is used again
+  null_count(("copy " + way).c_str(), 1);
+  null_count(("bytes " + way).c_str(), size);
   if (to_device && size <= 4096 && (!from_device || known().count((char *)from))) null_known(to, size);
-  if (from_device && !to_device && size <= 8 && !known().erase((char *)from))
+  if (from_device && !to_device && !known().erase((char *)from))
     memset(to, 0, size);
   else if (!(to_device && from_device) || size <= 1 << 20)
     memcpy(to, from, size);
   return cudaSuccess;
 }
-API cudaError_t cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind) {
+static cudaError_t waited() {
+  if (capturing) return failed(cudaErrorStreamCaptureUnsupported);
   null_count("wait", 1);
+  return cudaSuccess;
+}
+API cudaError_t cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind) {
+  if (auto error = waited()) return error;
   return copy(to, from, size);
 }
 API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind, cudaStream_t) {
@@ -386,10 +400,7 @@ API cudaError_t cudaStreamGetPriority(cudaStream_t, int *priority) {
   *priority = 0;
   return cudaSuccess;
 }
-API cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  null_count("wait", 1);
-  return cudaSuccess;
-}
+API cudaError_t cudaStreamSynchronize(cudaStream_t) { return waited(); }
 API cudaError_t cudaDeviceSynchronize() { return cudaStreamSynchronize(nullptr); }
 API cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaStreamSynchronize(nullptr); }
 API cudaError_t cudaEventCreate(cudaEvent_t *event) {
@@ -404,19 +415,55 @@ API cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t, cudaEvent
 API cudaError_t cudaEventElapsedTime_v2(float *milliseconds, cudaEvent_t a, cudaEvent_t b) {
   return cudaEventElapsedTime(milliseconds, a, b);
 }
-API cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus *status) {
-  *status = cudaStreamCaptureStatusNone;
+API cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
+  *status = capturing && stream ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
-API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus *status, unsigned long long *id, cudaGraph_t *,
-                                         const cudaGraphNode_t **, const cudaGraphEdgeData **, size_t *) {
-  if (id) *id = 0;
-  return cudaStreamIsCapturing(nullptr, status);
+API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *id,
+                                         cudaGraph_t *graph, const cudaGraphNode_t **, const cudaGraphEdgeData **, size_t *count) {
+  if (id) *id = (unsigned long long)capturing;
+  if (graph) *graph = (cudaGraph_t)capturing;
+  if (count) *count = 0;
+  return cudaStreamIsCapturing(stream, status);
 }
 API cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode) {
-  *mode = cudaStreamCaptureModeRelaxed;
+  std::swap(*mode, capture_mode);
   return cudaSuccess;
 }
+API cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  LOCKED;
+  if (capturing || !stream) return failed(cudaErrorStreamCaptureUnsupported);
+  capturing = new Graph;
+  return cudaSuccess;
+}
+API cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph) {
+  LOCKED;
+  *graph = (cudaGraph_t)capturing;
+  capturing = nullptr;
+  return cudaSuccess;
+}
+API cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *, size_t *count) {
+  *count = ((Graph *)graph)->size();
+  return cudaSuccess;
+}
+API cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long) {
+  *made = (cudaGraphExec_t) new Graph(*(Graph *)graph);
+  return cudaSuccess;
+}
+API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long flags) {
+  return cudaGraphInstantiate(made, graph, flags);
+}
+API cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
+  LOCKED;
+  counts()["kernel graph"]++;
+  for (auto &[what, number] : *(Graph *)graph) counts()["in graph " + what] += number;
+  return cudaSuccess;
+}
+API cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete (Graph *)graph;
+  return cudaSuccess;
+}
+API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return cudaGraphDestroy((cudaGraph_t)graph); }
 static int nothing() { return 0; }
 API cudaError_t cudaGetDriverEntryPointByVersion(const char *, void **function, unsigned, unsigned long long,
                                                  cudaDriverEntryPointQueryResult *result) {

@@ -1,4 +1,4 @@
-"""Which arithmetic a run gets: on CPU cores fp32, on GPUs what published entries use, as far as trainer and device have it."""
+"""What a run on GPUs gets: its arithmetic, on CPU cores fp32, on GPUs the workload's first that trainer and device have."""
 
 import pytest
 
@@ -9,11 +9,15 @@ from tests.helpers import composed
 HOPPER, VOLTA, PASCAL = (9, 0), (7, 0), (6, 1)
 
 
-def precision(nvml, capability, workload, framework="pytorch", *words):
+def settings(nvml, capability, workload, framework="pytorch", *words):
     nvml(capability=capability)
     words = (f"workload={workload}", f"framework={framework}", "profile=synthetic", *(words or ["device=cuda"]))
     kind = registry.load_workload(workload)
-    return resolve_settings(composed(*words), kind, registry.load_framework(framework)).precision
+    return resolve_settings(composed(*words), kind, registry.load_framework(framework))
+
+
+def precision(*case):
+    return settings(*case).precision
 
 
 @pytest.mark.parametrize(
@@ -40,3 +44,21 @@ def test_a_precision_that_the_devices_lack_is_refused(nvml, typed):
     said = r"from compute capability 8\.0 on, this machine has one of 7\.0; type precision=auto"
     with pytest.raises(Impossible, match=said):
         precision(nvml, VOLTA, "resnet50", "pytorch", "device=cuda", f"precision={typed}")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("ncf", "pytorch"), "on"), (("resnet50", "pytorch"), "on"), (("ssd", "pytorch"), "on"),
+        (("gnmt", "pytorch"), "gnmt in pytorch on 1 × cuda"), (("ncf", "mxnet"), "ncf in mxnet on 1 × cuda"),
+        (("ncf", "pytorch", "mode=forward", "stop=steps:5"), "mode=forward has no graph of a step"),
+    ],
+)  # fmt: skip
+def test_graphs_where_a_step_can_be_one(nvml, words, said):
+    words = (*words, "device=cuda")
+    if said == "on":
+        assert settings(nvml, HOPPER, *words, "framework.graphs=on").graphs == said
+        assert settings(nvml, HOPPER, *words).graphs == ""
+    else:
+        with pytest.raises(ValueError, match=rf"^framework\.graphs=on: .*{said}.*; type framework\.graphs=auto$"):
+            settings(nvml, HOPPER, *words, "framework.graphs=on")

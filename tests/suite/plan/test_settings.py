@@ -124,7 +124,8 @@ def test_asynchronous_runs_stragglers_and_more_devices_than_cores_are_labelled(m
 def test_options_of_images_belong_to_the_workloads_that_have_them():
     keys = option_keys(ImageOptions)
     assert set(keys) - set(option_keys(WorkloadOptions)) == {
-        "data.decode", "data.threads", "data.skip_bad", "workload.compile", "workload.evaluation_batch_size",
+        "data.decode", "data.threads", "data.skip_bad", "workload.compile", "workload.fused_norms",
+        "workload.evaluation_batch_size",
     }  # fmt: skip
     others = {"data.decode=scaled": "there are data.threads", "backbone.weights=a": "type workload=ncf --help"}
     for word, instead in others.items():

@@ -8,6 +8,7 @@ import pytest
 
 from suite.common import registry
 from suite.plan.settings import resolve_settings
+from testing import synthetic_ncf
 from tests.helpers import composed
 from tests.workloads.ncf import neumf_numpy
 from workloads.api import Batch, Place
@@ -112,3 +113,10 @@ def test_log_keys_hold_what_the_rules_want():
     assert keys["model_hp_mlp_layer_sizes"] == [256, 256, 128, 64]
     assert keys["opt_adam_epsilon"] == 1e-8
     assert keys["preproc_hp_num_eval"] == 999
+
+
+@pytest.mark.parametrize(("framework", "device"), [("pytorch", "cpu"), ("mxnet", "cuda")])
+def test_only_pytorch_on_gpus_draws_samples_on_the_device(tmp_path, framework, device):
+    said = rf"^workload\.device_draws=on: .*, not {framework} with device={device}; type workload\.device_draws=auto$"
+    with pytest.raises(ValueError, match=said):
+        synthetic_ncf.workload(tmp_path, framework, device=device, options={"device_draws": "on"})

@@ -30,7 +30,12 @@ class ImageOptions(DataThreadsOptions):
     evaluation_batch_size: int = option(64, "images per device and evaluation step", minimum=1)
     compile: str = option(
         "auto",
-        "torch.compile, XLA, hybridize; auto: what measures best on this kind of device",
+        "torch.compile, XLA, hybridize; auto: hybridize, XLA on GPUs, which no measurement on a GPU has chosen",
+        choices=("auto", "on", "off"),
+    )
+    fused_norms: str = option(
+        "auto",
+        "PyTorch on GPUs: batch norm, sum and ReLU in the same kernels (Triton); auto: off, until measured",
         choices=("auto", "on", "off"),
     )
 

@@ -65,6 +65,11 @@ class TranslationOptions(WorkloadOptions):
     epsilon: float = hyperparameter("Adam's epsilon", minimum=0.0, typed=False)
     label_smoothing: float = hyperparameter("share of the loss that is spread over other words", minimum=0.0)
     evaluation_batch_size: int = option(64, "sentences per device and evaluation step", minimum=1)
+    compile: str = option(
+        "auto",
+        "TensorFlow: XLA, for each padded shape; MXNet: graphs; auto: XLA for GNMT's few shapes on GPUs (a guess), and graphs",
+        choices=("auto", "on", "off"),
+    )
     evaluation_shapes: int = option(3, "padded lengths of evaluation sentences", minimum=1)
     validation_loss: bool = option(True, "also compute the loss on the validation set at each evaluation")
     beam_width: int = option(5, "hypotheses of the beam search", minimum=1)

@@ -7,17 +7,26 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from workloads.frameworks.pytorch import kernels
+
 
 class _SmoothedEntropy(torch.autograd.Function):
-    """See `smoothed_entropy`. One array of R · V values beside the logits: the gradient overwrites the log-probabilities."""
+    """See `smoothed_entropy`. One array of R · V values beside the logits: the gradient overwrites the log-probabilities; by
+    the kernel it is the only one."""
 
     @staticmethod
     def forward(
         ctx: Any, logits: torch.Tensor, labels: torch.Tensor, on_label: float, on_mean: float, padding: int
     ) -> torch.Tensor:
+        ctx.shares, ctx.padding = (on_label, on_mean), padding
+        ctx.by_kernel = logits.is_cuda and logits.dtype != torch.float64 and kernels.usable()
+        if ctx.by_kernel:
+            terms, normal = kernels.entropy(logits, labels, on_label, on_mean, padding)
+            ctx.save_for_backward(logits, labels, normal)
+            return terms.sum()
         wide = logits.dtype if logits.dtype == torch.float64 else torch.float32
         logarithms = F.log_softmax(logits, -1, dtype=wide)
-        ctx.shares, ctx.dtype, ctx.valid = (on_label, on_mean), logits.dtype, labels != padding
+        ctx.dtype, ctx.valid = logits.dtype, labels != padding
         ctx.save_for_backward(logarithms, labels)
         wanted = logarithms.gather(1, labels[:, None])[:, 0]
         terms = on_label * wanted + on_mean * logarithms.mean(-1)
@@ -25,8 +34,12 @@ class _SmoothedEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        logarithms, labels = ctx.saved_tensors
         on_label, on_mean = ctx.shares
+        if ctx.by_kernel:
+            logits, labels, normal = ctx.saved_tensors
+            steep = kernels.entropy_gradient(logits, labels, normal, gradient, on_label, on_mean, ctx.padding)
+            return steep, None, None, None, None
+        logarithms, labels = ctx.saved_tensors
         gradient_of_logits = logarithms.exp_()
         gradient_of_logits -= on_mean / gradient_of_logits.shape[1]
         rows = torch.arange(len(labels), device=labels.device)

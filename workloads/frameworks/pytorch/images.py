@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from workloads.api import Batch, Place, TrainStats, Workload
 from workloads.frameworks.pytorch.model import ModelTrainer
+from workloads.frameworks.pytorch.norms import BatchNorm
 
 
 class ImageTrainer(ModelTrainer):
@@ -23,6 +24,7 @@ class ImageTrainer(ModelTrainer):
         super().__init__(workload, place)
         if self.device.type == "cuda":
             torch.backends.cudnn.benchmark = True
+        BatchNorm.fused = self.settings.options.get("fused_norms") == "on"
 
     def tensors(self) -> dict[str, torch.Tensor]:
         return {**self.parameters, **self.statistics()}

@@ -14,6 +14,7 @@ from torch import nn
 
 from workloads.common.networks import layer_lists
 from workloads.common.networks.layer_lists import Layer
+from workloads.frameworks.pytorch.norms import BatchNorm, activated
 from workloads.frameworks.pytorch.residual import Norm, Residual, convolution
 
 Step = Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor]
@@ -41,7 +42,7 @@ class LayerNetwork(nn.Module):
     def __init__(self, network: layer_lists.Network) -> None:
         super().__init__()
         self.normalised = Normalised(network)
-        self.norm: Norm = partial(nn.BatchNorm2d, eps=network.epsilon, momentum=network.momentum)
+        self.norm: Norm = partial(BatchNorm, eps=network.epsilon, momentum=network.momentum)
         self.steps = self.sequence(network.layers)
 
     def forward(self, images: torch.Tensor, masks: dict[str, torch.Tensor] | None = None) -> torch.Tensor:
@@ -86,7 +87,7 @@ class LayerNetwork(nn.Module):
         if layer.norm is None:
             return lambda x, masks: F.relu(first(x), inplace=True)
         norm = self.place(layer.norm, self.norm(layer.outputs))
-        return lambda x, masks: F.relu(norm(first(x)), inplace=True)
+        return lambda x, masks: activated(norm, first(x))
 
     def place(self, name: str, module: nn.Module) -> nn.Module:
         """Make a module the part of this name, with dots."""

@@ -19,6 +19,7 @@ from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, Place
 from workloads.common.randomness import stream
 from workloads.frameworks.pytorch import server
 from workloads.frameworks.pytorch.copies import download
+from workloads.frameworks.pytorch.graphs import Rate, StepGraph
 from workloads.frameworks.pytorch.optimizers import LossScaler, Optimizer, build_optimizer, clip
 from workloads.frameworks.pytorch.trainer import PyTorchTrainer
 
@@ -38,6 +39,10 @@ class ModelTrainer(PyTorchTrainer):
     def __init__(self, workload: Workload, place: Place) -> None:
         super().__init__(workload, place)
         self.updates = workload.update_settings()
+        self.stepped: set[frozenset[str]] = set()
+        """Names of the arrays of full batches whose step has run once."""
+        self.graph: StepGraph | None = None
+        """Of the full batch (`Settings.graphs`)."""
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 
@@ -158,6 +163,17 @@ class ModelTrainer(PyTorchTrainer):
         return self._run(self.gradients_alone(batch) for (batch,) in steps)
 
     def step(self, batch: Batch, learning_rate: float) -> torch.Tensor:
+        """`eager_step`; with `framework.graphs=on` the full batch's from the second on as a graph."""
+        if self.settings.graphs != "on" or batch.samples_global != self.settings.batch_size_global:
+            return self.eager_step(batch, learning_rate)
+        if (names := frozenset(batch.arrays)) not in self.stepped:
+            self.stepped.add(names)
+            return self.eager_step(batch, learning_rate)
+        if self.graph is None:
+            self.graph = StepGraph(self.eager_step, batch, self.device)
+        return self.graph(batch, learning_rate)
+
+    def eager_step(self, batch: Batch, learning_rate: Rate) -> torch.Tensor:
         """Forward, backward and all-reduce, piece by piece; then unscale, clip, update, or leave the update to the server."""
         assert self.optimizer is not None, f"mode={self.settings.mode} makes no updates"
         loss = self.backward(batch)

@@ -10,6 +10,7 @@ from torch import nn
 
 from workloads.common.networks import layer_lists
 from workloads.common.networks.residual import Block, Convolution
+from workloads.frameworks.pytorch.norms import activated
 
 Norm = Callable[[int], nn.Module]
 """Channels to the norm after a convolution."""
@@ -36,6 +37,18 @@ def normed(layer: nn.Conv2d, norm: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return F.conv2d(x, layer.weight * norm.weight.view(-1, 1, 1, 1), norm.bias, layer.stride, layer.padding)
 
 
+def relu_normed(
+    layer: nn.Conv2d, norm: nn.Module, x: torch.Tensor, shortcut: torch.Tensor | None = None
+) -> torch.Tensor:
+    """`normed`, to which `shortcut` is added, after ReLU."""
+    if not isinstance(norm, FrozenNorm):
+        return activated(norm, layer(x), shortcut)
+    out = normed(layer, norm, x)
+    if shortcut is not None:
+        out += shortcut
+    return F.relu(out, inplace=True)
+
+
 class Residual(nn.Module):
     """Convolutions `conv1`, `conv2`, … each with a norm, ReLU between them and after the sum with the shortcut."""
 
@@ -51,12 +64,11 @@ class Residual(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(B, inputs, h, w) to (B, outputs, h / stride, w / stride)."""
         out = x
-        for number in range(1, self.convolutions + 1):
-            out = normed(getattr(self, f"conv{number}"), getattr(self, f"bn{number}"), out)
-            if number < self.convolutions:
-                out = F.relu(out, inplace=True)
-        out += x if self.downsample is None else normed(self.downsample[0], self.downsample[1], x)
-        return F.relu(out, inplace=True)
+        for number in range(1, self.convolutions):
+            out = relu_normed(getattr(self, f"conv{number}"), getattr(self, f"bn{number}"), out)
+        shortcut = x if self.downsample is None else normed(self.downsample[0], self.downsample[1], x)
+        last = self.convolutions
+        return relu_normed(getattr(self, f"conv{last}"), getattr(self, f"bn{last}"), out, shortcut)
 
 
 class Trunk(nn.Module):
@@ -78,7 +90,7 @@ class Trunk(nn.Module):
 
     def stage_maps(self, x: torch.Tensor) -> list[torch.Tensor]:
         """Normalised images (B, 3, H, W) to the map of every stage, the finest first."""
-        x = F.relu(normed(self.conv1, self.bn1, x), inplace=True)
+        x = relu_normed(self.conv1, self.bn1, x)
         x = F.max_pool2d(x, 3, 2, 1)
         maps = []
         for name in self.stages:

@@ -62,9 +62,9 @@ class PyTorchTrainer(Trainer):
         context: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         return context if narrow is None else torch.autocast(self.device.type, narrow)
 
-    def to_device(self, array: Array) -> torch.Tensor:
-        """A batch array on the device."""
-        return upload(array, self.device)
+    def to_device(self, array: Array | torch.Tensor) -> torch.Tensor:
+        """A batch array on the device; a tensor is there already (`StepGraph`)."""
+        return array if isinstance(array, torch.Tensor) else upload(array, self.device)
 
     # -- Trainer --------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Dropout masks by hash in TensorFlow: on a CPU through NumPy, under XLA by the same hash in the graph."""
+"""Dropout masks by hash in TensorFlow: on a CPU through NumPy, under XLA and on GPUs by the same hash in the graph."""
 
 from __future__ import annotations
 

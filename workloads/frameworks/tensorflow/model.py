@@ -41,12 +41,14 @@ class ModelTrainer(TensorFlowTrainer):
     """The arrays of an evaluation batch that `outputs_of` takes."""
     takes_any_shape: ClassVar[bool] = False
     """Whether `loss_of` and `outputs_of` take arrays of sizes that are not known when they are traced."""
+    auto_compiles: ClassVar[bool] = True
+    """Whether compile=auto is XLA on a GPU: not where it would compile dozens of shapes."""
 
     def __init__(self, workload: Workload, place: Place) -> None:
         super().__init__(workload, place)
-        # XLA: on a CPU 0.4 (ResNet) and 0.7 (SSD) of the speed of oneDNN's operators; on a GPU presumed to be faster.
+        # XLA: on a CPU 0.4 (ResNet) and 0.7 (SSD) of the speed of oneDNN's operators; on a GPU a guess.
         choice = getattr(workload.options, "compile", "auto")
-        self.compiled = self.on_gpu if choice == "auto" else choice == "on"
+        self.compiled = self.on_gpu and self.auto_compiles if choice == "auto" else choice == "on"
         self.any_shape = self.takes_any_shape and not self.compiled
         """Whether one trace serves every shape. XLA compiles each."""
         self.dtype = NARROW.get(self.settings.precision, tf.float32)

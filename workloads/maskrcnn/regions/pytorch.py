@@ -18,6 +18,7 @@ from torchvision.ops import nms
 from workloads.api import Arrays
 from workloads.common import randomness
 from workloads.frameworks.pytorch import kernels
+from workloads.frameworks.pytorch.kernels.plain import hash_step
 from workloads.maskrcnn import boxes as conventions
 from workloads.maskrcnn.regions import host
 from workloads.maskrcnn.regions.rois import KEY, OF_ANCHORS, OF_OBJECTS
@@ -168,7 +169,7 @@ def sample(
     candidates, usable = torch.cat([proposed, box], 1), torch.cat([there, label > 0], 1)
     overlap, matched = (iou(candidates, box) * (label > 0)[:, None]).max(2)
     slots = torch.arange(label.shape[1], device=label.device).expand_as(label)
-    hashes = torch.cat([hashed(keys[:, :1], anchor), hashed(keys[:, 1:], slots)], 1)
+    hashes = torch.cat([hash_step(keys[:, :1], anchor.long()), hash_step(keys[:, 1:], slots.long())], 1)
     random = (hashes >> 2) & ((1 << 62) - 1)
     positive = usable & (overlap >= MATCH_IOU)
     most = min(rules.positives, positive.shape[1])
@@ -199,22 +200,6 @@ def level(boxes: torch.Tensor, rules: RegionRules) -> torch.Tensor:
     """As `RegionRules.level`."""
     ratio = area(boxes).sqrt() / rules.level_size + float(ROUNDING)
     return ((ratio.log2() + rules.level_base).floor() - 2).clamp(0, rules.levels - 1).to(torch.int32)
-
-
-def hashed(key: torch.Tensor, coordinate: torch.Tensor) -> torch.Tensor:
-    """`randomness.bits` of one coordinate more; int64 with the same bits."""
-    state = key + (coordinate.long() + 1) * _signed(randomness.GAMMA)
-    for shift, multiplier in ((30, randomness.MULTIPLIER_1), (27, randomness.MULTIPLIER_2)):
-        state = (state ^ _shifted(state, shift)) * _signed(multiplier)
-    return state ^ _shifted(state, 31)
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
-
-
-def _shifted(state: torch.Tensor, by: int) -> torch.Tensor:
-    return (state >> by) & ((1 << (64 - by)) - 1)
 
 
 def keys(number: npt.NDArray[np.int64], epoch: int, seed: int) -> npt.NDArray[np.int64]:

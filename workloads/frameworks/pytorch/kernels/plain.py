@@ -1,4 +1,4 @@
-"""What the kernel of dropout masks computes, by PyTorch's own operators."""
+"""What the kernels that hash compute, by PyTorch's own operators."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ def hashed(keys: torch.Tensor, positions: torch.Tensor, label: str, width: int, 
     shape, begin = (1,) * (max(keys.ndim, positions.ndim) + 1), _signed(int(stream(0, f"dropout/{label}")))
     state, draws_of_each = torch.full(shape, begin, device=keys.device), width // dropout.DRAWS
     for coordinate in (keys[..., None], positions[..., None], torch.arange(draws_of_each, device=keys.device)):
-        state = _mixed(state + (coordinate + 1) * _signed(GAMMA))
+        state = hash_step(state, coordinate)
     draws = state.view(torch.int16).to(torch.int32) & (dropout.RANGE - 1)
     return (draws >= dropout.threshold(rate)).float() * float(np.float32(1 / (1 - rate)))
 
 
-def _mixed(state: torch.Tensor) -> torch.Tensor:
-    """SplitMix64's finaliser (workloads/common/randomness.py); int64 wraps as uint64 does, but its shift keeps the sign."""
+def hash_step(state: torch.Tensor, coordinate: torch.Tensor) -> torch.Tensor:
+    """`randomness.bits` of one coordinate more; int64 wraps as uint64 does, but its shift keeps the sign."""
+    state = state + (coordinate + 1) * _signed(GAMMA)
     for shift, multiplier in ((30, MULTIPLIER_1), (27, MULTIPLIER_2)):
-        state = (state ^ _shifted(state, shift)) * _signed(multiplier)
-    return state ^ _shifted(state, 31)
+        state = (state ^ shifted(state, shift)) * _signed(multiplier)
+    return state ^ shifted(state, 31)
 
 
-def _shifted(state: torch.Tensor, count: int) -> torch.Tensor:
+def shifted(state: torch.Tensor, count: int) -> torch.Tensor:
     """Logical shift to the right."""
     return (state >> count) & ((1 << (64 - count)) - 1)
 

@@ -66,3 +66,94 @@ def suppress(boxes, keeps, count, most_iou, SIZE: tl.constexpr):  # type: ignore
             alive = tl.where((at > number) & (overlap > most_iou), 0, alive)
         number += 1
     tl.store(keeps + tl.program_id(0).to(tl.int64) * count + at, alive.to(tl.float32), mask=inside)
+
+
+@triton.jit
+def _permuted(order, x, inside, left_size, right_size, width, ROUNDS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """One pass of `randomness.Permutation`: `order` has its tables (ROUNDS, width) of int32."""
+    left = x // right_size
+    right = x - left * right_size
+    for number in tl.static_range(ROUNDS):
+        if number % 2:
+            right = right + tl.load(order + number * width + left, mask=inside, other=0)
+            right = tl.where(right >= right_size, right - right_size, right)
+        else:
+            left = left + tl.load(order + number * width + right, mask=inside, other=0)
+            left = tl.where(left >= left_size, left - left_size, left)
+    return left * right_size + right
+
+
+@triton.jit
+def rated(  # type: ignore[no-untyped-def]
+    order, draw, of_user, of_item, bitmap, users, items, labels, weights, count, size, left_size, right_size, width,
+    items_total, row_bytes, ROUNDS: tl.constexpr, NEGATIVES: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Training samples of NCF (workloads/ncf/data.py) from `draw`: the first position, how many count, the negatives' key.
+
+    A sample beyond those that count is all 0. Of `size` samples every 1 + NEGATIVES-th is a positive.
+    """
+    first, real, key = tl.load(draw), tl.load(draw + 1), tl.load(draw + 2)
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < real
+    sample = _permuted(order, tl.where(inside, first + at, first), inside, left_size, right_size, width, ROUNDS)
+    while tl.max(((sample >= size) & inside).to(tl.int32), 0) > 0:  # the permutation walks on
+        beyond = sample >= size
+        walked = _permuted(order, sample, inside & beyond, left_size, right_size, width, ROUNDS)
+        sample = tl.where(beyond, walked, sample)
+    positive = sample // (1 + NEGATIVES)
+    k = sample - positive * (1 + NEGATIVES)
+    user = tl.load(of_user + positive, mask=inside, other=0).to(tl.int64)
+    item = tl.load(of_item + positive, mask=inside, other=0).to(tl.int64)
+    rejected, attempt = inside & (k > 0), key * 0
+    while tl.max(rejected.to(tl.int32), 0) > 0:
+        random = _hashed(_hashed(key, attempt) + tl.zeros([BLOCK], tl.int64), positive * NEGATIVES + k - 1)
+        drawn = (((random >> 32) & 0xFFFFFFFF) * items_total) >> 32
+        item = tl.where(rejected, drawn, item)
+        byte = tl.load(bitmap + user * row_bytes + (item >> 3), mask=rejected, other=0).to(tl.int64)
+        rejected = rejected & (((byte >> (item & 7)) & 1) > 0)
+        attempt += 1
+    tl.store(users + at, user, mask=at < count)
+    tl.store(items + at, item, mask=at < count)
+    tl.store(labels + at, (inside & (k == 0)).to(tl.float32), mask=at < count)
+    tl.store(weights + at, inside.to(tl.float32), mask=at < count)
+
+
+@triton.jit
+def entropy(  # type: ignore[no-untyped-def]
+    logits, labels, terms, normal, on_label, on_mean, padding, width, BLOCK: tl.constexpr
+):
+    """Smoothed cross-entropy of each row of logits (R, width), one program for a row; `normal`: logarithms of their sums."""
+    row = tl.program_id(0).to(tl.int64)
+    label = tl.load(labels + row)
+    logits += row * width
+    most = tl.full([BLOCK], -1e30, tl.float32)
+    total, plain = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
+    first = 0
+    while first < width:
+        at = first + tl.arange(0, BLOCK)
+        value = tl.load(logits + at, mask=at < width, other=-1e30).to(tl.float32)
+        higher = tl.maximum(most, value)
+        total = total * tl.exp(most - higher) + tl.where(at < width, tl.exp(value - higher), 0.0)
+        plain += tl.where(at < width, value, 0.0)
+        most = higher
+        first += BLOCK
+    highest = tl.max(most, 0)
+    summed = tl.log(tl.sum(total * tl.exp(most - highest), 0)) + highest
+    wanted = tl.load(logits + label).to(tl.float32)
+    term = on_label * (summed - wanted) + on_mean * (summed - tl.sum(plain, 0) / width)
+    tl.store(terms + row, tl.where(label != padding, term, 0.0))
+    tl.store(normal + row, summed)
+
+
+@triton.jit
+def entropy_gradient(  # type: ignore[no-untyped-def]
+    logits, labels, normal, gradient, out, on_label, on_mean, padding, width, BLOCK: tl.constexpr
+):
+    """Of `entropy`, times `gradient`, in the logits' type; a program for a row and BLOCK of its values."""
+    row = tl.program_id(0).to(tl.int64)
+    label, summed = tl.load(labels + row), tl.load(normal + row)
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(logits + row * width + at, mask=at < width, other=0.0).to(tl.float32)
+    value = tl.exp(value - summed) - on_mean / width - tl.where(at == label, on_label, 0.0)
+    value *= tl.load(gradient) * tl.where(label != padding, 1.0, 0.0)
+    tl.store(out + row * width + at, value.to(out.dtype.element_ty), mask=at < width)

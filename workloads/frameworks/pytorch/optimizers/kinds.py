@@ -10,6 +10,7 @@ import torch
 
 from workloads.api import Arrays, OptimizerSettings, ParameterRule
 from workloads.common.optimizers import SLOTS, chosen
+from workloads.frameworks.pytorch.graphs import Rate
 
 
 class Optimizer(ABC):
@@ -39,9 +40,9 @@ class Optimizer(ABC):
         """Make what else steps need."""
 
     @abstractmethod
-    def step(self, rate: float, overflow: torch.Tensor | None = None) -> None:
-        """One update at the scheduled learning rate; where `overflow` (float32, no axes, on the device) is 1, neither
-        parameters nor state change."""
+    def step(self, rate: Rate, overflow: torch.Tensor | None = None) -> None:
+        """One update at the scheduled learning rate, which may lie on the device; where `overflow` (float32, no axes, on the
+        device) is 1, neither parameters nor state change."""
 
     def state(self) -> dict[str, torch.Tensor]:
         """The state itself, no copies, by the names `KIND.PARAMETER`."""
@@ -74,7 +75,7 @@ class Stock(Optimizer):
         for name, parameter in self.parameters.items():
             self.optimizer.state[parameter] = {kind: of_kind[name] for kind, of_kind in slots.items()}
 
-    def step(self, rate: float, overflow: torch.Tensor | None = None) -> None:
+    def step(self, rate: Rate, overflow: torch.Tensor | None = None) -> None:
         """One step of torch.optim's; a fused operator reads `overflow` on the device (the attributes are
         torch.amp.GradScaler's way to say it)."""
         for group in self.optimizer.param_groups:
@@ -108,7 +109,7 @@ class Lars(Optimizer):
     """
 
     @torch.no_grad()
-    def step(self, rate: float, overflow: torch.Tensor | None = None) -> None:
+    def step(self, rate: Rate, overflow: torch.Tensor | None = None) -> None:
         inside = self.settings.momentum_rate == "inside"
         for rule, names in self.groups.items():
             weights = [self.parameters[name] for name in names]
@@ -120,14 +121,19 @@ class Lars(Optimizer):
                 gradients = list(torch._foreach_add(gradients, weights, alpha=rule.decay))
             torch._foreach_mul_(velocities, self.settings.momentum)
             torch._foreach_add_(velocities, torch._foreach_mul(gradients, scales))
-            torch._foreach_add_(weights, velocities, alpha=-1.0 if inside else -own_rate)
+            if inside or isinstance(own_rate, float):
+                torch._foreach_add_(weights, velocities, alpha=-1.0 if inside else -own_rate)
+            else:
+                torch._foreach_add_(weights, torch._foreach_mul(velocities, -own_rate))
 
     def _scales(
-        self, weights: list[torch.Tensor], gradients: list[torch.Tensor], rule: ParameterRule, rate: float
+        self, weights: list[torch.Tensor], gradients: list[torch.Tensor], rule: ParameterRule, rate: Rate
     ) -> list[torch.Tensor]:
         """`rate` times the trust ratio of each parameter, on the device: nothing waits for it."""
         if not rule.adapt:
-            return [torch.full((), rate, device=weights[0].device)] * len(weights)  # `tensor` would wait for the device
+            if isinstance(rate, float):
+                rate = torch.full((), rate, device=weights[0].device)  # `tensor` would wait for the device
+            return [rate] * len(weights)
         of_weights = torch.stack(torch._foreach_norm(weights))
         of_gradients = torch.stack(torch._foreach_norm(gradients))
         ratio = self.settings.trust_coefficient * of_weights / (of_gradients + rule.decay * of_weights)
@@ -142,11 +148,12 @@ class Adam(Stock):
 
     def prepare(self) -> None:
         """Beside the moments a count of steps for each parameter, as PyTorch wants it; all counts are alike."""
-        values = self.settings
+        values, device = self.settings, next(iter(self.parameters.values())).device
         self.optimizer = torch.optim.Adam(
-            self.groups_of_torch(), lr=0.0, betas=(values.beta1, values.beta2), eps=values.epsilon, fused=True
-        )
-        self.steps = torch.zeros(len(self.parameters), device=next(iter(self.parameters.values())).device)
+            self.groups_of_torch(), lr=0.0, betas=(values.beta1, values.beta2), eps=values.epsilon, fused=True,
+            capturable=device.type == "cuda",
+        )  # fmt: skip
+        self.steps = torch.zeros(len(self.parameters), device=device)
         self.keep(step=dict(zip(self.parameters, self.steps.unbind(), strict=True)), **self.slots)
 
     def state(self) -> dict[str, torch.Tensor]:

@@ -1,0 +1,98 @@
+"""Stage `fed` for NCF or SSD: samples per second of the input alone, of steps that it feeds, of steps on ready batches.
+
+python -m benchmarks.gpu.fed RUN_FOLDER      a folder that a run of stage `fast` has left: its settings are taken
+
+NCF: random positives of ML-20M's counts, negatives drawn as in a run; then an evaluation of all users. SSD: made-up photographs
+of COCO's size and file size, read, decoded, cropped and matched as in a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.photos import write_coco
+from suite.common.registry import load_trainer, load_workload
+from suite.common.runspec import RunSpec, read_run
+from suite.launch.base import place_from_environment
+from workloads.api import Facts
+from workloads.common.coco.dataset import CocoFolders
+
+STEPS, AHEAD = 20, 5
+IMAGES, QUALITY = 256, 94
+"""Photographs, and the JPEG quality that gives files as large as COCO's."""
+
+
+def write_positives(folder: Path, facts: Facts) -> None:
+    """Arrays of a prepared MovieLens data set with the counts of `facts`."""
+    random, users, items = np.random.default_rng(1), facts.sizes["users"], facts.sizes["items"]
+    np.save(folder / "train_user.npy", np.sort(random.integers(0, users, facts.train_samples, np.int32)))
+    np.save(folder / "train_item.npy", random.integers(0, items, facts.train_samples, np.int32))
+    np.save(folder / "test_item.npy", random.integers(0, items, users, np.int32))
+
+
+def on_real_input(run: RunSpec, folder: Path) -> Any:
+    """The workload of a run on synthetic batches, with data in `folder` in their place."""
+    kind, settings = load_workload(run.settings.workload), run.settings
+    if settings.workload == "ncf":
+        write_positives(folder, run.facts)
+        return kind(dataclasses.replace(settings, profile="reference", data_dir=str(folder)), run.facts)
+    write_coco(folder, IMAGES, QUALITY)
+    CocoFolders.name = "photographs"
+    CocoFolders().prepare(folder, folder / "prepared")
+    settings = dataclasses.replace(settings, profile="reference", data_dir=str(folder / "prepared"))
+    return kind(settings, kind.read_facts(settings))
+
+
+def measured(run: RunSpec, folder: Path) -> dict[str, float]:
+    """Samples per second, and seconds of an evaluation."""
+    workload, place = on_real_input(run, folder), place_from_environment(run)
+    trainer: Any = load_trainer(run.settings.workload, "pytorch")(workload, place)
+    trainer.setup(workload.initial_weights(1), True)
+    data = workload.open_data(place, 1)
+    items = data.train(0, 1 << 30)
+    some = list(itertools.islice(items, AHEAD))
+
+    def rate(work: Callable[[], object]) -> float:
+        begin = time.perf_counter()
+        work()
+        trainer.wait()
+        return round(STEPS * run.settings.batch_size_global / (time.perf_counter() - begin), 1)
+
+    trainer.train(some, 0)
+    ready = list(itertools.islice(itertools.cycle(some), STEPS))
+    found = {"ready": rate(lambda: trainer.train(ready, AHEAD))}
+    found["input"] = rate(lambda: list(itertools.islice(items, STEPS)))
+    found["fed"] = rate(lambda: trainer.train(itertools.islice(items, STEPS), AHEAD))
+    if run.settings.workload == "ncf":
+        begin = time.perf_counter()
+        for batch, outputs in trainer.predict(data.evaluation()):
+            workload.measure(batch, outputs)
+        found["evaluation_seconds"] = round(time.perf_counter() - begin, 2)
+    data.close()
+    trainer.close()
+    return found
+
+
+def main() -> None:
+    """Print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    run = read_run(parser.parse_args().run / "run.json").seen_by_workers()
+    os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "1"})
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(measured(run, Path(folder))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""A training step against what a GPU can do: operations, bytes by operator, the milliseconds that they bound. Prints JSON.
+
+    python -m benchmarks.gpu.roofline RUN_FOLDER …      folders with a run.json, of runs on one GPU or on the null device
+
+Bytes are what each operator reads and writes; of tables only the rows that it takes; caches are not modelled. A bound in
+milliseconds: of each operator the larger of operations at half of the card's peak in the run's precision and of bytes at 80 %
+of its bandwidth, added up. `host_ms`: median of a step that a null device computes, so the host's part alone; empty elsewhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import ctypes
+import itertools
+import json
+import os
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
+
+from suite.common.registry import load_trainer, load_workload
+from suite.common.runspec import RunSpec, read_run
+from suite.launch.base import place_from_environment
+
+CARDS = {"H200": (990.0, 4.8), "H100": (990.0, 3.35), "A100 80GB": (312.0, 2.0)}
+"""Name to TFLOP/s in bf16 without sparsity and TB/s; NVIDIA's data sheets of SXM cards."""
+OF_BF16 = {"bf16": 1.0, "fp16": 1.0, "tf32": 0.5, "fp32": 1 / 15}
+"""Rate of a precision as a share of bf16's."""
+RATE, BANDWIDTH = 0.5, 0.8
+TAKES = ("embedding", "index_select", "gather", "index")
+ADDS = ("scatter_add_", "index_add_", "index_copy_", "index_put", "embedding_dense_backward")
+"""Operators that read or write some rows of a table."""
+AHEAD, STEPS, SHOWN = 3, 10, 12
+
+
+@register_flop_formula(torch.ops.aten._cudnn_rnn)
+def _of_rnn(x: Any, weights: Any, *_: Any, **__: Any) -> int:
+    """2 for each weight at each position of each sentence; shapes as the counter gives them."""
+    return 2 * x[0] * x[1] * sum(one[0] * one[1] for one in weights if len(one) == 2)
+
+
+@register_flop_formula(torch.ops.aten._cudnn_rnn_backward)
+def _of_rnn_backward(x: Any, weights: Any, *_: Any, **__: Any) -> int:
+    return 2 * _of_rnn(x, weights)
+
+
+class Traffic(TorchDispatchMode):
+    """Bytes that operators read and write, by name; kernels of Triton among them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes: collections.Counter[str] = collections.Counter()
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = operator(*args, **(kwargs or {}))
+        name = operator.overloadpacket.__name__
+        if not operator.is_view and "empty" not in name and name not in ("detach", "alias", "_unsafe_view"):
+            given, made = _sizes((args, kwargs)), _sizes(found)
+            if name in TAKES:
+                given = sorted(given)[:1] + made
+            elif name in ADDS:
+                given, made = sorted(given + made)[:2] * 2, []
+            self.bytes[name] += sum(given) + sum(made)
+        return found
+
+    def launched(self, name: str, args: Any) -> None:
+        """By a kernel of Triton, which reads or writes each of its arrays once; one that stands twice for nothing else too."""
+        arrays = {one.data_ptr(): one for one in args if isinstance(one, torch.Tensor)}
+        self.bytes[f"Triton: {name}"] += sum(_sizes(list(arrays.values())))
+
+
+def _sizes(values: Any) -> list[int]:
+    """Bytes of the tensors on the device; what is expanded has those of its storage."""
+    tensors = [one for one in tree_leaves(values) if isinstance(one, torch.Tensor) and one.is_cuda]
+    return [min(one.numel() * one.element_size(), one.untyped_storage().nbytes()) for one in tensors]
+
+
+def step(run: RunSpec) -> dict[str, Any]:
+    """Of a run's training step."""
+    workload: Any = load_workload(run.settings.workload)(run.settings, run.facts)
+    place = place_from_environment(run)
+    trainer: Any = load_trainer(run.settings.workload, "pytorch")(workload, place)
+    trainer.setup(workload.initial_weights(1), True)
+    data = workload.open_data(place, 1)
+    items = list(itertools.islice(data.train(0, 1 << 30), AHEAD + STEPS))
+    trainer.train(items[:AHEAD], 0)
+    seconds = []
+    for (batch,) in items[AHEAD:]:
+        begin = time.perf_counter()
+        trainer.step(batch, 1e-4)
+        seconds.append(time.perf_counter() - begin)
+    traffic, counter = Traffic(), FlopCounterMode(display=False)
+    with _watched(traffic), counter, traffic:
+        trainer.step(items[0][0], 1e-4)
+    operations = {str(kind).rpartition(".")[2]: number for kind, number in counter.get_flop_counts()["Global"].items()}
+    on_null = hasattr(ctypes.CDLL(None), "null_reset")  # tests/gpu_paths/null
+    data.close()
+    trainer.close()
+    return {
+        "tflop": round(sum(operations.values()) / 1e12, 2),
+        "gb": round(traffic.bytes.total() / 1e9, 1),
+        "gb_by_operator": {name: round(size / 1e9, 2) for name, size in traffic.bytes.most_common(SHOWN)},
+        "bound_ms": {card: _bound(card, run.settings.precision, operations, traffic.bytes) for card in CARDS},
+        "host_ms": round(statistics.median(seconds) * 1e3, 1) if on_null else "",
+    }
+
+
+def _bound(card: str, precision: str, operations: dict[str, int], moved: collections.Counter[str]) -> float:
+    rate, bandwidth = CARDS[card]
+    rate *= 1e12 * RATE * OF_BF16[precision]
+    names = {*operations, *moved}
+    seconds = (max(operations.get(name, 0) / rate, moved[name] / (bandwidth * 1e12 * BANDWIDTH)) for name in names)
+    return round(sum(seconds) * 1e3, 1)
+
+
+def _watched(traffic: Traffic) -> Any:
+    """While it holds, Triton's kernels are counted."""
+    from unittest import mock
+
+    from triton.runtime.jit import JITFunction
+
+    run = JITFunction.run
+
+    def counted(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        traffic.launched(kernel.__name__, args)
+        return run(kernel, *args, **kwargs)
+
+    return mock.patch.object(JITFunction, "run", counted)
+
+
+def main() -> None:
+    """Print what was found, by run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, nargs="+")
+    os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "1"})
+    for folder in parser.parse_args().runs:
+        run = read_run(folder / "run.json").seen_by_workers()
+        print(json.dumps({"run": str(folder), "workload": run.settings.workload, **step(run)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Batch norm in PyTorch, and on GPUs one that adds and applies ReLU in the same passes over the map.
+
+Shapes: B images, C channels, h × w cells; a map (B, C, h, w), channels-last, is a matrix of B · h · w rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+ROWS, CHANNELS = 64, 64
+"""Of a map in the registers of one program."""
+PARTS = 512
+"""Of the rows, at most: each is summed by one program for CHANNELS channels."""
+
+
+class BatchNorm(nn.BatchNorm2d):
+    """Counts no batches: with a fixed momentum nobody reads the count, and to add to it is a launch for each layer on a GPU."""
+
+    fused: ClassVar[bool] = False
+    """Whether `activated` is one pass on GPUs."""
+
+    def __init__(self, channels: int, eps: float, momentum: float) -> None:
+        super().__init__(channels, eps, momentum)
+        self.num_batches_tracked = None
+
+
+def activated(norm: nn.Module, x: torch.Tensor, shortcut: torch.Tensor | None = None) -> torch.Tensor:
+    """ReLU of the normalised map, after `shortcut` is added to it."""
+    if BatchNorm.fused and isinstance(norm, BatchNorm) and norm.training and x.is_cuda:
+        activated: torch.Tensor = Fused.apply(
+            x, norm.weight, norm.bias, shortcut, norm.running_mean, norm.running_var, norm.momentum, norm.eps
+        )
+        return activated
+    out = norm(x)
+    if shortcut is not None:
+        out += shortcut
+    return F.relu(out, inplace=True)
+
+
+class Fused(torch.autograd.Function):
+    """The same by kernels of Triton: of a map in bf16 the forward pass reads it twice and writes once."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, shortcut: torch.Tensor | None,
+        running_mean: torch.Tensor, running_var: torch.Tensor, momentum: float, epsilon: float,
+    ) -> torch.Tensor:  # fmt: skip
+        from workloads.frameworks.pytorch.kernels import norm_kernels
+
+        x = x.contiguous(memory_format=torch.channels_last)
+        rows, channels, parts, each = _sizes(x)
+        means, squares = x.new_empty((2, parts, channels), dtype=torch.float32)
+        mean, scale = x.new_empty((2, channels), dtype=torch.float32)
+        columns = -(-channels // CHANNELS)
+        tile = {"ROWS": ROWS, "CHANNELS": CHANNELS}
+        norm_kernels.statistics[(parts, columns)](x, means, squares, rows, channels, each, **tile)
+        moved, sizes = (running_mean, running_var), (rows, channels, each, parts, momentum, epsilon)
+        norm_kernels.joined[(-(-channels // 16),)](
+            means, squares, mean, scale, *moved, *sizes, PARTS=PARTS, CHANNELS=16, num_warps=8
+        )
+        out, added = torch.empty_like(x), shortcut is not None
+        if shortcut is not None:
+            shortcut = shortcut.contiguous(memory_format=torch.channels_last)
+        maps = (x, shortcut if added else x, out)
+        grid = -(-rows // ROWS), columns
+        norm_kernels.applied[grid](*maps, mean, scale, weight, bias, rows, channels, SUM=added, **tile)
+        ctx.save_for_backward(x, out if added else x, mean, scale, weight, bias)
+        ctx.added = added
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        from workloads.frameworks.pytorch.kernels import norm_kernels
+
+        x, out, *of_channels = ctx.saved_tensors
+        gradient = gradient.contiguous(memory_format=torch.channels_last)
+        rows, channels, parts, each = _sizes(x)
+        passed = torch.empty_like(gradient) if ctx.added else gradient
+        sums = x.new_empty((2, parts, channels), dtype=torch.float32)
+        tile: dict[str, int] = {"SUM": ctx.added, "ROWS": ROWS, "CHANNELS": CHANNELS}
+        columns = -(-channels // CHANNELS)
+        values = (gradient, out, x, passed, sums, *of_channels, rows, channels, each)
+        norm_kernels.slopes[(parts, columns)](*values, **tile)
+        totals, back = sums.sum(1), torch.empty_like(x)
+        values = (passed, x, back, totals, *of_channels, rows, channels)
+        norm_kernels.returned[(-(-rows // ROWS), columns)](*values, **tile)
+        return back, totals[1], totals[0], passed if ctx.added else None, None, None, None, None
+
+
+def _sizes(x: torch.Tensor) -> tuple[int, int, int, int]:
+    """Rows and channels of a map, parts of its rows and rows of each."""
+    rows, channels = x.numel() // x.shape[1], x.shape[1]
+    each = max(-(-rows // PARTS), ROWS)
+    return rows, channels, -(-rows // each), each

@@ -1,0 +1,94 @@
+"""Training samples of NCF made on the device in PyTorch: those of data.py bit for bit, from a step's positions alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from workloads.frameworks.pytorch import kernels
+from workloads.frameworks.pytorch.copies import upload
+from workloads.frameworks.pytorch.kernels import plain
+from workloads.frameworks.pytorch.kernels.plain import hash_step
+from workloads.ncf.data import NCFData
+from workloads.ncf.sampling import NEGATIVES_PER_POSITIVE
+from workloads.ncf.sharding import SAMPLES_PER_POSITIVE
+
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """What data.py keeps on the host: for ML-20M 0.6 GB."""
+
+    user: torch.Tensor
+    """(P,) int32 of the training positives, as `item`."""
+    item: torch.Tensor
+    bitmap: torch.Tensor
+    """(users · row_bytes,) uint8"""
+    row_bytes: int
+    items_total: int
+    left: int
+    """Digits of the permutation (randomness.Permutation), as `right`."""
+    right: int
+
+    @classmethod
+    def of(cls, data: NCFData, device: torch.device) -> Sampler:
+        """With the arrays of `data` on the device."""
+        positives, order = data.positives(), data.order(0)
+        user, item, bitmap = (
+            upload(np.array(one), device) for one in (data.train_user, data.train_item, positives.bitmap)
+        )
+        return cls(user, item, bitmap, positives.row_bytes, positives.items_total, order.left_size, order.right_size)
+
+    def __call__(self, order: torch.Tensor, draw: torch.Tensor, count: int) -> Tensors:
+        """`user`, `item` int64, `label`, `weight` float32, each (count,), from the arrays of `data.drawn_by_device`."""
+        return (self.by_kernel if order.is_cuda and kernels.usable() else self.by_operators)(order, draw, count)
+
+    def by_kernel(self, order: torch.Tensor, draw: torch.Tensor, count: int) -> Tensors:
+        """In one launch."""
+        from workloads.frameworks.pytorch.kernels import triton_kernels
+
+        found = {name: torch.empty(count, dtype=torch.int64, device=order.device) for name in ("user", "item")}
+        found |= {name: torch.empty(count, device=order.device) for name in ("label", "weight")}
+        sizes = (count, len(self.user) * SAMPLES_PER_POSITIVE, self.left, self.right, order.shape[1])
+        triton_kernels.rated[(-(-count // kernels.HASHES),)](
+            order, draw, self.user, self.item, self.bitmap, *found.values(), *sizes, self.items_total, self.row_bytes,
+            ROUNDS=len(order), NEGATIVES=NEGATIVES_PER_POSITIVE, BLOCK=kernels.HASHES,
+        )  # fmt: skip
+        return found
+
+    def by_operators(self, order: torch.Tensor, draw: torch.Tensor, count: int) -> Tensors:
+        """The same by PyTorch's own, with a wait for each redraw."""
+        first, real, key = draw
+        at = torch.arange(count, device=order.device)
+        counts = at < real
+        sample, size = self._permuted(order, first + at * counts), len(self.user) * SAMPLES_PER_POSITIVE
+        while (beyond := sample >= size).any():
+            sample = torch.where(beyond, self._permuted(order, sample), sample)
+        positive = sample // SAMPLES_PER_POSITIVE
+        k = sample - positive * SAMPLES_PER_POSITIVE
+        user, item = self.user[positive].long(), self.item[positive].long()
+        number, rejected, attempt = positive * NEGATIVES_PER_POSITIVE + k - 1, (k > 0) & counts, torch.zeros_like(key)
+        while rejected.any():
+            random = hash_step(hash_step(key, attempt), number)
+            item = torch.where(rejected, (plain.shifted(random, 32) * self.items_total) >> 32, item)
+            rejected &= (self.bitmap[user * self.row_bytes + (item >> 3)] >> (item & 7)) & 1 > 0
+            attempt += 1
+        return {
+            "user": user * counts,
+            "item": item * counts,
+            "label": ((k == 0) & counts).float(),
+            "weight": counts.float(),
+        }
+
+    def _permuted(self, order: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """One pass of the permutation's rounds."""
+        left, right = x // self.right, x % self.right
+        for number, table in enumerate(order.long()):
+            if number % 2:
+                right = (right + table[left]) % self.right
+            else:
+                left = (left + table[right]) % self.left
+        return left * self.right + right
