@@ -102,13 +102,14 @@ class Table:
     right_aligned: tuple[bool, ...]  # True for columns of numbers
     footnotes: tuple[str, ...] = ()
     numbers: tuple[tuple[float | None, ...], ...] = ()  # What columns of numbers are sorted by
+    marks: tuple[int | None, ...] = ()  # Place of each row's footnote
 
 
 def text_table(table: pd.DataFrame, keys: int = 1) -> Table:
     """A view's table as text. Rows with the same `notes` share one mark, in the last key column that says something."""
     table = _with_spread(table)
     names, listed = [str(name) for name in table.columns if name != NOTES], records(table)
-    body, footnotes = [], list[str]()
+    body, footnotes, marks = [], list[str](), list[int | None]()
     for row in listed:
         cells = [cell_text(name, row[name]) for name in names]
         notes = "; ".join(clean(text, _LONGEST_CELL) for text in dict.fromkeys(row.get(NOTES) or ()) if text)
@@ -116,6 +117,7 @@ def text_table(table: pd.DataFrame, keys: int = 1) -> Table:
             footnotes += [] if notes in footnotes else [notes]
             place = max((at for at in range(keys) if cells[at] != EMPTY), default=keys - 1)
             cells[place] += f" ({_letter(footnotes.index(notes))})"
+        marks.append(footnotes.index(notes) if notes else None)
         body.append(tuple(cells))
     kinds = ({type(row[name]) for row in listed} - {type(None)} for name in names)
     right = tuple(bool(kind) and all(issubclass(one, int | float) for one in kind) for kind in kinds)
@@ -123,7 +125,7 @@ def text_table(table: pd.DataFrame, keys: int = 1) -> Table:
     numbers = tuple(
         tuple(row[name] if is_number else None for name, is_number in zip(names, right, strict=True)) for row in listed
     )
-    return Table(tuple(map(shown_heading, names)), tuple(body), right, marked, numbers)
+    return Table(tuple(map(shown_heading, names)), tuple(body), right, marked, numbers, tuple(marks))
 
 
 def _with_spread(table: pd.DataFrame) -> pd.DataFrame:

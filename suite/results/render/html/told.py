@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from suite.results.columns import OURS, Result, Row
+from suite.results.columns import BUSY, OURS, Result, Row
 from suite.results.identity import distinguishing_words
-from suite.results.names import accelerator_name
+from suite.results.names import accelerator_name, framework_name
 from suite.results.scores import labels
+from suite.results.targets import targets_told
 from suite.results.text import clean, devices_text, figure_text, percent_text, time_text
 
-FACETS = ("workload", "framework", "accelerator", "devices", "system", "profile", "round", "label")
+FACETS = (
+    *("workload", "framework", "accelerator", "devices", "system", "profile", "round", "division", "submitter"),
+    "label",
+)
 """What can be chosen on a page; a row may have several labels."""
 
 
@@ -45,6 +50,11 @@ class Told:
             for row in self.rows
         ]
 
+    def counts(self, rows: Iterable[Row]) -> list[Any]:
+        """(what filters go by, how many) of rows that need not stand on the page."""
+        found = Counter((*facets, tuple(several)) for *facets, several in map(_facets, rows))
+        return [[[*facets, [*several]], count] for (*facets, several), count in found.items()]
+
     def choices(self) -> dict[str, list[str]]:
         """What can be chosen of each facet, where there is a choice."""
         columns = zip(*(_facets(row) for row in self.rows), strict=True) if self.rows else ()
@@ -56,7 +66,10 @@ class Told:
     def _lines(self, row: Row) -> Iterator[tuple[str, str]]:
         yield "", clean(", ".join(filter(None, (row.workload, row.framework, _devices(row)))), 120)
         yield "settings", clean(self._words.get(id(row), ""), 200)
-        yield "system", clean(" ".join(filter(None, (row.submitter, row.system or row.device_name))), 80)
+        yield "system", clean(" ".join(filter(None, (row.submitter, row.system))), 80)
+        yield "accelerator" if "cpu" not in row.labels else "processor", clean(accelerator_name(row.device_name), 60)
+        yield "target", clean(targets_told(row.targets, row.workload), 80)
+        yield "division", "" if row.profile else clean(row.division, 20)
         yield "time", "" if row.seconds is None else time_text(row.seconds)
         yield "epochs", "" if row.epochs is None else figure_text(row.epochs)
         rate, unit = (
@@ -76,15 +89,11 @@ def _devices(row: Row) -> str:
 
 
 def _facets(row: Row) -> tuple[Any, ...]:
-    round = "ours" if row.round == OURS else row.round
-    before = (
-        row.workload,
-        row.framework,
-        accelerator_name(row.device_name or row.device or ""),
-        str(row.devices or ""),
-    )
-    texts = (*before, row.system or row.device_name or "", row.profile, round)
-    return *(clean(text, 60) for text in texts), [clean(label, 60) for label in row.labels]
+    where, whose = accelerator_name(row.device_name or row.device or ""), "ours" if row.round == OURS else row.round
+    texts = (row.workload, framework_name(row.framework, row.system), where, str(row.devices or ""))
+    texts += (row.system or row.device_name or "", row.profile, whose, row.division, row.submitter)
+    several = labels(row) if isinstance(row, Result) else row.labels
+    return *(clean(text, 60) for text in texts), [BUSY if one.startswith(BUSY) else clean(one, 60) for one in several]
 
 
 def _by_number(text: str) -> tuple[float, str]:
