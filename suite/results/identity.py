@@ -235,8 +235,8 @@ _WEIGHTY = ("precision", "batch_size_global", "clock")
 
 
 def weighty_words(rows: Sequence[Row], words: Sequence[str]) -> list[str]:
-    """The words of each row, with its precision, batch and clock where rows differ in them, be it in other frameworks; but not a
-    batch that follows from the devices."""
+    """The words of each row, with its precision, batch and clock where rows differ in them, in other frameworks too;
+    but not a batch that follows from the devices."""
     differing = [name for name in _WEIGHTY if len({getattr(row, name) for row in rows}) > 1]
     if len({(row.devices, row.batch_size_global) for row in rows}) == len({row.devices for row in rows}):
         differing = [name for name in differing if name != "batch_size_global"]

@@ -134,8 +134,8 @@ def _over_workloads(results: Sequence[Result]) -> list[OverviewCell]:
     """Of several workloads: the chosen series of each place."""
     places = grouped(series(results), lambda chain: (*place_of(chain[0]), chain[0].workload))
     shown, cells = [chosen(members) for members in places.values()], []
-    for chains in grouped(shown, lambda chain: chain[0].workload).values():
-        rows = [(row, chain[0]) for chain in chains for row in chain]
+    for alike in grouped(shown, lambda chain: chain[0].workload).values():
+        rows = [(row, chain[0]) for chain in alike for row in chain]
         words = weighty_words([row for row, _ in rows], [""] * len(rows))
         for (row, first), text in zip(rows, words, strict=True):
             unit = "" if row.to_target else f" in {row.sample_unit or 'samples'}/s"

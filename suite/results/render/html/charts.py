@@ -1,4 +1,4 @@
-"""The data of the figures, without drawing: every text is clean, every number finite; what each result is called in all of them."""
+"""The data of the figures, without drawing: every text is clean, every number finite; names and looks."""
 
 from __future__ import annotations
 

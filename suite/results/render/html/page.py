@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import math
@@ -18,6 +19,7 @@ from markupsafe import Markup
 
 from suite import __version__
 from suite.results.columns import Result, RunRow, rows
+from suite.results.curves import curves_of
 from suite.results.identity import differences, label, value_text
 from suite.results.predict.systems import measured_links
 from suite.results.price import Prices
@@ -240,7 +242,7 @@ def _page(
         "failures": {"anchor": failed, "text": f"{_count(count, 'run')} without success"} if failed else None,
         "blocks": blocks,
         "undrawn": max(0, len(tables) - MAX_DRAWN_TABLES),
-        "download": _download(view, "suite report"),
+        "download": _download(view, "suite report", run_rows),
         "runs": [
             {**one, "of": told.number(row)} for one, row in zip(run_views(run_rows, home), run_rows, strict=False)
         ],
@@ -331,11 +333,21 @@ def _beside(ours: Sequence[Result], theirs: Sequence[Result], looks: charts.Look
     return Section("Published results", table=table, keys=2, of=of)
 
 
-def _download(view: View, command: str) -> dict[str, Any]:
-    """The data of the view as CSV, the bytes of the command's `--format csv`, as a link that needs no network."""
-    content = str(document(view, "csv")).encode()
-    link = f"data:text/csv;charset=utf-8;base64,{base64.b64encode(content).decode()}"
-    return {"link": Markup(link) if len(content) <= MAX_DATA_BYTES else None, "bytes": len(content), "command": command}
+def _download(view: View, command: str, runs: Sequence[RunRow] = ()) -> dict[str, Any]:
+    """The data of the view as CSV, the bytes of the command's `--format csv`, as a link that needs no network; and all points
+    of the curves of `runs`, packed, since figures draw fewer."""
+    content, points = str(document(view, "csv")).encode(), None
+    if len(lines := curves_of(runs)):
+        whole = str(document(View("Curves", (), lines), "csv")).encode()
+        points = _link("application/gzip", gzip.compress(whole, mtime=0))
+    link = _link("text/csv;charset=utf-8", content)
+    return {"link": link, "points": points, "bytes": len(content), "command": command}
+
+
+def _link(kind: str, content: bytes) -> Markup | None:
+    """A link that holds the content; None for one that is too large."""
+    link = Markup(f"data:{kind};base64,{base64.b64encode(content).decode()}")
+    return link if len(content) <= MAX_DATA_BYTES else None
 
 
 def _run_counts(runs: Sequence[RunRow]) -> list[str]:

@@ -154,7 +154,7 @@ def cost_charts(results: Sequence[Result], prices: Prices, looks: charts.Looks |
 
 def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> list[charts.Chart]:
     """Time to target of published results over accelerators as points, one chart for each workload, an accelerator in one
-    colour and shape in all of them; `own` reference results over them, by themselves those of another target than all others."""
+    colour and shape in all of them; `own` reference results over them, those of another target by themselves."""
     listed, figures = timed((*published, *filter(is_reference, own))), []
     counts = Counter(accelerator_name(row.device_name) for row in listed if not row.profile)
     common = {name: place for place, (name, _) in enumerate(counts.most_common(3 * charts.COLOURS))}

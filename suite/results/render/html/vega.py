@@ -56,7 +56,7 @@ def scripts() -> str:
 
 
 def marks(chart: Chart, number_of: Callable[[Row], int] | None = None) -> dict[str, list[Json]]:
-    """The points of a chart as columns: series, path, x, y, low, high, `name` of a bar, its text, the row's number, the kind."""
+    """The points of a chart as columns: series, path, x, y, low, high, `name` of a bar, its text, the row, the kind."""
     names = ("s", "p", "x", "y", "low", "high", "name", "text", "row", "k")
     columns: dict[str, list[Json]] = {name: [] for name in names}
 
@@ -150,7 +150,7 @@ def _shape(one: Series) -> str:
 
 
 def _axis(field: str, title: str, values: Iterable[float], *, logarithmic: bool, zero: bool = False) -> dict[str, Json]:
-    """A logarithmic axis of positive numbers that span enough alone; the few whole ones of a number of devices are its ticks."""
+    """A logarithmic axis of positive numbers that span enough; the few whole ones of a number of devices are its ticks."""
     known, axis = sorted({*values}), dict[str, Json](title=title, tickCount=6)
     scale: dict[str, Json] = {"zero": zero, "nice": True}
     if logarithmic and len(known) <= 8 and all(value == int(value) for value in known):

@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import gzip
 import hashlib
 import json
 import os
@@ -78,7 +79,8 @@ def telemetry(folder, **sensors):
 
 
 def csv_of(found):
-    (link,) = [value for tag, name, value in found.attributes if tag == "a" and name == "href" and value[:5] == "data:"]
+    links = [value for tag, name, value in found.attributes if tag == "a" and name == "href"]
+    (link,) = [value for value in links if value.startswith("data:text")]
     kind, _, content = link.partition(",")
     assert kind == "data:text/csv;charset=utf-8;base64"
     return base64.b64decode(content)
@@ -228,10 +230,15 @@ def test_what_filters_and_pointers_go_by_is_what_the_csv_has(tmp_path):
 
 def test_the_page_carries_its_results_as_csv(tmp_path, capsys, monkeypatch):
     sweep(tmp_path / "logs", runs=3, system="=cmd()")
-    content = csv_of(page(tmp_path / "logs", tmp_path))
+    whole = page(tmp_path / "logs", tmp_path)
+    content, page_source = csv_of(whole), whole.source
     assert main(["report", str(tmp_path / "logs"), "--format", "csv"]) == 0
     assert content.decode() == capsys.readouterr().out
     assert len(content.splitlines()) == 1 + 3
+    points = base64.b64decode(re.search(r'href="data:application/gzip;base64,([^"]*)"', page_source)[1])
+    lines = list(csv.DictReader(gzip.decompress(points).decode().splitlines()))
+    evaluated = [float(line["value"]) for line in lines if line["metric"]]
+    assert sorted(evaluated) == sorted([0.3, 0.5, 0.65, 0.5, 0.65, 0.5, 0.65] * 3)  # as sweep writes them
     monkeypatch.setattr(pages, "MAX_DATA_BYTES", 100)
     found = page(tmp_path / "logs", tmp_path, "large.html")
     assert "data:text/csv" not in found.source
@@ -287,7 +294,9 @@ def test_no_reference_leads_outside(hostile_page):
     found, folder, _ = hostile_page
     for _, name, value in found.attributes:
         if name in ("href", "src", "xlink:href", "action", "data", "srcset"):
-            inside = value.startswith("data:text/csv") or (value.startswith("#") and value[1:] in found.ids)
+            inside = value.startswith(("data:text/csv", "data:application/gzip")) or (
+                value.startswith("#") and value[1:] in found.ids
+            )
             assert inside or (value[:2] == "./" and (folder / urllib.parse.unquote(value)).exists())
         if name == "style":
             assert not re.search(r"url\((?!#)", value)
