@@ -226,9 +226,10 @@ def _page(
     charts_of = {part.title: study_charts(one, at, slots) for at, (part, one) in enumerate(studied, start=1)}
     charts_of[ALL_REDUCE] = all_reduce_charts(results, slots)
     blocks += _blocks(told, published_overview(theirs, prices), {})
-    for block in _blocks(told, view.sections, charts_of):
-        if (pairs := pairs_section(tables.get(block["title"], ()), MAX_PAIRS)) is not None:
-            block["speedups"] = _part(told, pairs)
+    pairs = {title: pairs_section(table, MAX_PAIRS) for title, table in tables.items()}
+    for block in _blocks(told, [_without_speedups(part, pairs.get(part.title)) for part in view.sections], charts_of):
+        if (one := pairs.get(block["title"])) is not None:
+            block["speedups"] = _part(told, one)
         blocks.append(block)
     if rates := [chart for one in drawn for chart in one.rates]:
         blocks.append(_block(told, Section("While they ran"), rates))
@@ -248,6 +249,15 @@ def _page(
         ],
         "runs_left_out": max(0, len(run_rows) - MAX_RUNS),
     }
+
+
+def _without_speedups(section: Section, pairs: Section | None) -> Section:
+    """A section without what the speedups of every pair, which stand below it, say too."""
+    if pairs is None or section.table is None:
+        return section
+    words = [text.partition(": ")[2] for text in pairs.below]
+    below = tuple(text for text in section.below if not any(one and one in text for one in words))
+    return replace(section, table=section.table.drop(columns="speedup", errors="ignore"), below=below)
 
 
 def _questions(
@@ -292,7 +302,7 @@ def _block(
 def _part(told: Told, section: Section) -> dict[str, Any]:
     table = section.table if section.table is not None and len(section.table) else None
     more = 0 if table is None else max(0, len(table) - _MAX_ROWS)
-    shown, of = None if table is None else text_table(table.head(_MAX_ROWS), section.keys), section.of[:_MAX_ROWS]
+    shown, of = None if table is None else text_table(table.head(_MAX_ROWS), section.keys, alike=True), section.of[:_MAX_ROWS]
     rows_of_notes = [
         told.numbers([row for rows, mark in zip(of, shown.marks, strict=True) if mark == place for row in rows])
         for place in range(len(shown.footnotes) if shown is not None and of else 0)
