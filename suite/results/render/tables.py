@@ -115,7 +115,9 @@ def _alike(name: str, values: Sequence[Any]) -> list[str]:
     if len(numbers) < 2 or max(numbers) >= _ALIKE * min(numbers):
         return texts
     if re.fullmatch(r".*seconds(_per_epoch.*)?", name.rpartition(", ")[2]):
-        return [text if value is None else time_text(value, max(numbers)) for value, text in zip(values, texts, strict=True)]
+        return [
+            text if value is None else time_text(value, max(numbers)) for value, text in zip(values, texts, strict=True)
+        ]
     forms = [re.fullmatch(r"[\d,]+(?:\.(\d+))?", text) for text in texts]
     if any(form is None and value is not None for form, value in zip(forms, values, strict=True)):
         return texts

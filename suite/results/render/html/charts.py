@@ -201,10 +201,10 @@ def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[int,
                 full = ", ".join(filter(None, (name, where if row.profile else "")))
                 usual, published = clean(row.framework, 60) or "runs", id(row) in grey
                 slot = OTHER_SLOT if published else slots.get(row.framework, OTHER_SLOT)
-                told_by = text if row.profile else name
-                keys = (told_by, f"{told_by}, {where}")
-                style = [of.setdefault(key, len(of)) for of, key in zip(styles, keys, strict=True)]
-                found[id(row)] = Look(name or usual, full or usual, slot, *style, published)
+                key = text if row.profile else name
+                of_curve = styles[0].setdefault(key, len(styles[0]))
+                own = styles[1].setdefault(f"{key}, {where}", len(styles[1]))
+                found[id(row)] = Look(name or usual, full or usual, slot, of_curve, own, published)
     return found
 
 

@@ -302,7 +302,10 @@ def _block(
 def _part(told: Told, section: Section) -> dict[str, Any]:
     table = section.table if section.table is not None and len(section.table) else None
     more = 0 if table is None else max(0, len(table) - _MAX_ROWS)
-    shown, of = None if table is None else text_table(table.head(_MAX_ROWS), section.keys, alike=True), section.of[:_MAX_ROWS]
+    shown, of = (
+        None if table is None else text_table(table.head(_MAX_ROWS), section.keys, alike=True),
+        section.of[:_MAX_ROWS],
+    )
     rows_of_notes = [
         told.numbers([row for rows, mark in zip(of, shown.marks, strict=True) if mark == place for row in rows])
         for place in range(len(shown.footnotes) if shown is not None and of else 0)

@@ -90,7 +90,7 @@ def _devices(row: Row) -> str:
 
 def _facets(row: Row) -> tuple[Any, ...]:
     where, whose = accelerator_name(row.device_name or row.device or ""), "ours" if row.round == OURS else row.round
-    texts = (row.workload, framework_name(row.framework, row.system), where, str(row.devices or ""))
+    texts = [row.workload, framework_name(row.framework, row.system), where, str(row.devices or "")]
     texts += (row.system or row.device_name or "", row.profile, whose, row.division, row.submitter)
     several = labels(row) if isinstance(row, Result) else row.labels
     return *(clean(text, 60) for text in texts), [BUSY if one.startswith(BUSY) else clean(one, 60) for one in several]
