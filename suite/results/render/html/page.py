@@ -18,7 +18,7 @@ import jinja2
 from markupsafe import Markup
 
 from suite import __version__
-from suite.results.columns import Result, RunRow, rows
+from suite.results.columns import Result, Row, RunRow, rows
 from suite.results.curves import curves_of
 from suite.results.identity import differences, label, value_text
 from suite.results.predict.systems import measured_links
@@ -228,8 +228,8 @@ def _page(
     blocks += _blocks(told, published_overview(theirs, prices), {})
     pairs = {title: pairs_section(table, MAX_PAIRS) for title, table in tables.items()}
     for block in _blocks(told, [_without_speedups(part, pairs.get(part.title)) for part in view.sections], charts_of):
-        if (one := pairs.get(block["title"])) is not None:
-            block["speedups"] = _part(told, one)
+        if (below := pairs.get(block["title"])) is not None:
+            block["speedups"] = _part(told, below)
         blocks.append(block)
     if rates := [chart for one in drawn for chart in one.rates]:
         blocks.append(_block(told, Section("While they ran"), rates))
@@ -306,15 +306,15 @@ def _part(told: Told, section: Section) -> dict[str, Any]:
         None if table is None else text_table(table.head(_MAX_ROWS), section.keys, alike=True),
         section.of[:_MAX_ROWS],
     )
-    rows_of_notes = [
-        told.numbers([row for rows, mark in zip(of, shown.marks, strict=True) if mark == place for row in rows])
-        for place in range(len(shown.footnotes) if shown is not None and of else 0)
-    ]
+    noted: list[list[Row]] = [[] for _ in (shown.footnotes if shown is not None and of else ())]
+    for rows_of, mark in zip(of, shown.marks if noted and shown is not None else (), strict=False):
+        if mark is not None:
+            noted[mark] += rows_of
     return {
         "above": section.above,
         "table": shown,
         "of": [told.numbers(rows) for rows in of],
-        "of_notes": rows_of_notes,
+        "of_notes": [*map(told.numbers, noted)],
         "commands": section.commands,
         "below": (*section.below, *([f"and {more} more rows"] if more else [])),
     }
