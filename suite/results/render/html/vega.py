@@ -203,7 +203,7 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
     if chart.targets:
         each = {"aggregate": [{"op": "min", "field": "text", "as": "text"}], "groupby": ["y"]}
         rule = {"type": "rule", "strokeDash": [5, 3], "color": paint(INK)}
-        text = {"type": "text", "align": "left", "baseline": "bottom", "dx": 4, "dy": -2, "color": paint(INK)}
+        text = {"type": "text", "align": "left", "baseline": "top", "dx": 4, "dy": 3, "color": paint(INK)}
         layers.append(layer(kinds.format(TARGET), rule, {"y": y}, each))
         layers.append(layer(kinds.format(TARGET), text, {"x": {"value": 0}, "y": y, "text": {"field": "text"}}, each))
     return layers
