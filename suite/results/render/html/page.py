@@ -90,7 +90,10 @@ def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> N
     refuse_unwritable(out)
     *overview, listed = view.sections
     results = [row for of in listed.of for row in of if isinstance(row, Result)]
-    drawn, told = [row for row in own if is_reference(row)], Told(own)
+    drawn = [row for row in own if is_reference(row)]
+    told = Told(
+        own, {name: sorted({getattr(row, name) for row in results}) for name in ("round", "division", "submitter")}
+    )
     every = Section("All results with every column", table=without_empty(view.data), keys=3, of=listed.of)
     points = _block(told, Section("Time to target over accelerators"), scaling.workload_charts(results, own), "points")
     ours = [results_section(table, title=f"Ours: {title}") for title, table in zip(*_tables(drawn), strict=True)]
