@@ -11,6 +11,7 @@ from tests.browser import chromium, needs_chromium, visited
 from tests.helpers import wait_until
 
 pytestmark = [pytest.mark.slow, needs_chromium]
+expect.set_options(timeout=60_000)  # a busy machine draws slowly
 WIDTHS = (400, 800, 1280, 2560)
 
 
