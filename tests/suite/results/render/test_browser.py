@@ -267,16 +267,19 @@ def test_a_page_that_follows_keeps_what_was_opened_and_ends(browser, report, tmp
     from suite.results import table
     from suite.results.render.html import page as pages
 
-    monkeypatch.setattr(pages, "FOLLOW_SECONDS", 5.0)
+    monkeypatch.setattr(pages, "FOLLOW_SECONDS", 3600.0)  # which this test lets pass at once
     out, runs = tmp_path / "page.html", table(report.parent / "logs")
     pages.write_html(runs, out, follow=True)
-    page, _ = opened(browser, out, "#workload=ncf", viewport={"width": 1280, "height": 900})
+    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    page.clock.install()
+    page.goto(f"file://{out}#workload=ncf", timeout=120_000)
     expect(page.locator("#age")).to_have_text(re.compile(r"^Written \d+ s ago"))
     page.locator("#section-1 .legend button:visible").first.click()
     page.locator("#runs summary:visible").nth(1).click()
     page.evaluate("scrollTo(0, 700)")
     out.unlink()
     pages.write_html(runs, out, follow=False)
+    page.clock.fast_forward(3_600_000)
     expect(page.locator("#age")).to_have_text(re.compile(r"^Finished at .*\d"), timeout=60_000)
     assert page.evaluate("scrollY") == 700
     assert page.locator("#runs details[open]").count() == 1
