@@ -127,7 +127,7 @@ def test_tables_sort_by_numbers_and_axes_turn_linear(browser, report):
 # --- figures fit --------------------------------------------------------------------------------------------------------
 
 MISFITS = """[...document.querySelectorAll('figure')].filter(one => one.checkVisibility()).map(one => {
-  const [card, svg] = [one, one.querySelector('svg')].map(each => each.getBoundingClientRect());
+  const [card, svg] = [one, one.querySelector('.plot svg')].map(each => each.getBoundingClientRect());
   return Math.max(card.left - svg.left, svg.right - card.right, card.width - 60 - svg.width);
 }).filter(beyond => beyond > 0)"""
 """How far drawings leave their cards, or leave them empty, in pixels."""
