@@ -106,10 +106,13 @@
         if (event.pointerType === "touch" || event.button) return;
         const start = place(event), brush = make("div", "", { class: "brush" });
         this.plot.append(brush);
-        this.plot.setPointerCapture(event.pointerId);
-        this.plot.onpointermove = (moved) => { brush.style.left = `${Math.min(start, place(moved))}px`; brush.style.width = `${Math.abs(place(moved) - start)}px`; };
+        this.plot.onpointermove = (moved) => { // captured once it moves: a click must reach its point
+          this.plot.setPointerCapture(event.pointerId);
+          brush.style.left = `${Math.min(start, place(moved))}px`;
+          brush.style.width = `${Math.abs(place(moved) - start)}px`;
+        };
         this.plot.onpointerup = (ended) => {
-          const [from, to] = [start, place(ended)].sort((one, other) => one - other).map((x) => view.scale("x").invert(Math.max(0, Math.min(view.signal("childWidth") ?? view.width(), x - view.origin()[0]))));
+          const [from, to] = [start, place(ended)].sort((one, other) => one - other).map((x) => view.scale("x").invert(Math.max(0, Math.min(view.width(), x - view.origin()[0]))));
           this.plot.onpointermove = this.plot.onpointerup = null;
           brush.remove();
           if (Math.abs(place(ended) - start) > 6) range(from, to);
