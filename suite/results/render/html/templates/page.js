@@ -81,7 +81,8 @@
     draw() {
       if (this.element.hidden) return;
       const spec = { ...(this.axes ? linear(this.spec) : this.spec), description: this.plot.getAttribute("aria-label"), width: this.plot.clientWidth, height: this.height, datasets: { marks: this.marks } };
-      const options = { ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: hover };
+      const options = { ast: true, actions: false, logLevel: 1, // no warnings: a filter may leave a layer empty
+        renderer: "svg", defaultStyle: false, tooltip: hover };
       this.drawing ??= vegaEmbed(this.plot, spec, options).then(({ view }) => {
         this.view = view;
         this.width = spec.width;
