@@ -30,7 +30,7 @@ from suite.results.render.html.runs import MAX_RUNS, run_views
 from suite.results.render.html.studies import all_reduce_charts, study_charts
 from suite.results.render.html.told import FACETS, Told
 from suite.results.render.tables import text_table
-from suite.results.scores import figure, labels, result_rows
+from suite.results.scores import figure, labels, results_of
 from suite.results.targets import same_targets, targets_text
 from suite.results.text import clean
 from suite.results.views import report, study
@@ -74,11 +74,12 @@ def write_html(
     Raises ValueError, before anything is written, for an `out` that exists, or a folder that is not empty.
     """
     refuse_unwritable(out, figures)
-    results = result_rows(runs)
+    listed = rows(runs)
+    results = results_of(listed)  # of the same rows: a point of a figure leads to its run
     told = Told(results)
-    context = _page(runs, results, told, published, prices, predicted, home or out.parent)
+    context = _page(runs, listed, results, told, published, prices, predicted, home or out.parent)
     follows = {} if follow is None else {"written": int(time.time()), "every": FOLLOW_SECONDS if follow else 0}
-    page = _render(told, **context, more={"counts": told.counts(rows(runs)), "what": "runs", **follows})
+    page = _render(told, **context, more={"counts": told.counts(listed), "what": "runs", **follows})
     if figures is not None:
         vega.write_figures(_charts(context["blocks"]), figures)
     _write(out, page)
@@ -201,6 +202,7 @@ def _figure(chart: charts.Chart, told: Told) -> dict[str, Any]:
 
 def _page(
     runs: pd.DataFrame,
+    run_rows: Sequence[RunRow],
     results: list[Result],
     told: Told,
     beside: Sequence[Result],
@@ -209,7 +211,7 @@ def _page(
     home: Path,
 ) -> dict[str, Any]:
     """What the template shows. `beside`: published results; `devices`: to predict for; `home`: folder of the page."""
-    view, run_rows = report.report(runs, prices), rows(runs)
+    view = report.report(runs, prices)
     trained = [row for row in results if not row.all_reduces]
     slots = charts.framework_slots(row.framework for row in results)
     theirs = [row for row in beside if row.workload in {one.workload for one in trained}]
