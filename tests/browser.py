@@ -27,5 +27,6 @@ def visited(browser, address, **options):
     page.on("pageerror", lambda error: noticed.append(str(error)))
     page.on("dialog", lambda dialog: noticed.append(dialog.message))
     page.on("request", lambda request: None if request.url[:5] in ("file:", "data:") else noticed.append(request.url))
+    page.set_default_timeout(120_000)  # a busy machine
     page.goto(address)
     return page, noticed

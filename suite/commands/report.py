@@ -77,11 +77,12 @@ def _html(args: argparse.Namespace) -> int:
 
     published = [] if args.to is None else find_published(args.to)
 
-    def written(follow: bool) -> None:
+    def written(follow: bool | None) -> None:
         with _in_place_of_an_older_page(args.html) as out:
-            write_html(table(args.paths), out, published, args.figures, prices(args), args.predict or (), follow)
+            runs, home = table(args.paths), args.html.parent
+            write_html(runs, out, published, args.figures, prices(args), args.predict or (), follow, home)
 
-    written(args.follow)
+    written(args.follow or None)
     print(args.html, flush=True)
     if not args.follow:
         return 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import rows
+from suite.results.columns import RunRow, rows
 from suite.results.logs.record import Evaluation, RunRecord, Throughput
 from suite.results.table import table
 
@@ -35,9 +35,14 @@ def curves(paths: str | Path | Sequence[str | Path]) -> pd.DataFrame:
 
     Raises ValueError for a path without any log.
     """
+    return curves_of(rows(table(paths)))
+
+
+def curves_of(runs: Iterable[RunRow]) -> pd.DataFrame:
+    """The same of rows that were read already."""
     import pandas as pd
 
-    logged = [(row.run, row.record) for row in rows(table(paths)) if row.record is not None and not row.copy_of]
+    logged = [(row.run, row.record) for row in runs if row.record is not None and not row.copy_of]
     lines = [{"run": run, **line} for run, record in logged for line in _lines(record)]
     return pd.DataFrame(
         {name: pd.Series([line.get(name) for line in lines], dtype=kind) for name, kind in _TYPES.items()}

@@ -239,6 +239,21 @@ def distinguishing_words(
     return [next(words[group]) for group in groups]
 
 
+_WEIGHTY = ("precision", "batch_size_global", "clock")
+"""What no two times may be read side by side without."""
+
+
+def weighty_words(rows: Sequence[Row], words: Sequence[str]) -> list[str]:
+    """The words of each row, with its precision, batch and clock where rows differ in them, in other frameworks too;
+    but not a batch that follows from the devices."""
+    differing = [name for name in _WEIGHTY if len({getattr(row, name) for row in rows}) > 1]
+    if len({(row.devices, row.batch_size_global) for row in rows}) == len({row.devices for row in rows}):
+        differing = [name for name in differing if name != "batch_size_global"]
+    told = ([(name, value_text(name, getattr(row, name), row)) for name in differing] for row in rows)
+    every = ([text, *(f"{label(name)} {value}" for name, value in of)] for text, of in zip(words, told, strict=True))
+    return [", ".join(one for one in dict.fromkeys(", ".join(filter(None, texts)).split(", "))) for texts in every]
+
+
 def usual_words(rows: Sequence[Row], words: Sequence[str], columns: Sequence[str] = ()) -> str:
     """What the rows that `distinguishing_words` leaves without words have, and another row has not: `learning rate 0.006`."""
     usual = [row for row, text in zip(rows, words, strict=True) if not text]

@@ -95,7 +95,31 @@ def metric_name(metric: str, workload: str) -> str:
     return METRIC_NAMES.get(workload, metric) if metric == "quality" else metric
 
 
+METRIC_TITLES: Mapping[str, str] = {
+    "top1": "top-1 accuracy",
+    "top5": "top-5 accuracy",
+    "map": "mean average precision",
+    "BBOX": "box mean average precision",
+    "SEGM": "mask mean average precision",
+    "bleu": "BLEU",
+    "hr_at_10": "hit rate at 10",
+}
+"""What pages call a metric of a log."""
+
+
+def metric_title(metric: str) -> str:
+    """`top-1 accuracy` of `top1`; another metric as it is."""
+    return METRIC_TITLES.get(metric, metric)
+
+
 def targets_text(targets: Mapping[str, float], workload: str = "") -> str:
     """Targets as text, BLEU in points: `top1 0.759`, `bleu 24`; with the suite's name of the workload also those of v0.5."""
     named = {metric_name(metric, workload): value for metric, value in targets.items()}
     return ", ".join(f"{metric} {value * bleu_scale(metric, value):.7g}" for metric, value in named.items())
+
+
+def targets_told(targets: Mapping[str, float], workload: str = "") -> str:
+    """The same in words: `top-1 accuracy ≥ 0.759`, `BLEU ≥ 24`."""
+    named = {metric_name(metric, workload): value for metric, value in targets.items()}
+    shown = ((metric_title(metric), value * bleu_scale(metric, value)) for metric, value in named.items())
+    return ", ".join(f"{title} ≥ {value:.7g}" for title, value in shown)

@@ -43,9 +43,10 @@ def placed_text(devices: int, nodes: int | None, several: bool = False) -> str:
     return f"{nodes} × {devices // nodes}"
 
 
-def time_text(seconds: float) -> str:
-    """A time to target: seconds below two minutes, else minutes with two decimals: `4.6 s`, `20.41 min`."""
-    number, unit = _time_in(seconds, seconds)
+def time_text(seconds: float, size: float | None = None) -> str:
+    """A time to target: seconds below two minutes, else minutes with two decimals: `4.6 s`, `20.41 min`. `size`: a time that
+    chooses the unit."""
+    number, unit = _time_in(seconds, seconds if size is None else size)
     return f"{number} {unit}"
 
 

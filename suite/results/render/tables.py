@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -102,20 +102,44 @@ class Table:
     right_aligned: tuple[bool, ...]  # True for columns of numbers
     footnotes: tuple[str, ...] = ()
     numbers: tuple[tuple[float | None, ...], ...] = ()  # What columns of numbers are sorted by
+    marks: tuple[int | None, ...] = ()  # Place of each row's footnote
 
 
-def text_table(table: pd.DataFrame, keys: int = 1) -> Table:
-    """A view's table as text. Rows with the same `notes` share one mark, in the last key column that says something."""
+_ALIKE = 100  # Numbers of a column that span less than this factor have one unit and as many decimals
+
+
+def _alike(name: str, values: Sequence[Any]) -> list[str]:
+    """The cells of a column; numbers of one size in one unit, with as many decimals as the fewest have."""
+    numbers = [value for value in values if isinstance(value, float) and value > 0]
+    texts = [cell_text(name, value) for value in values]
+    if len(numbers) < 2 or max(numbers) >= _ALIKE * min(numbers):
+        return texts
+    if re.fullmatch(r".*seconds(_per_epoch.*)?", name.rpartition(", ")[2]):
+        return [
+            text if value is None else time_text(value, max(numbers)) for value, text in zip(values, texts, strict=True)
+        ]
+    forms = [re.fullmatch(r"[\d,]+(?:\.(\d+))?", text) for text in texts]
+    if any(form is None and value is not None for form, value in zip(forms, values, strict=True)):
+        return texts
+    decimals = min(len(form[1] or "") for form in forms if form)
+    return [text if value is None else f"{value:,.{decimals}f}" for value, text in zip(values, texts, strict=True)]
+
+
+def text_table(table: pd.DataFrame, keys: int = 1, alike: bool = False) -> Table:
+    """A view's table as text. Rows with the same `notes` share one mark, in the last key column that says something. `alike`:
+    the numbers of a column in one unit, with as many decimals."""
     table = _with_spread(table)
     names, listed = [str(name) for name in table.columns if name != NOTES], records(table)
-    body, footnotes = [], list[str]()
-    for row in listed:
-        cells = [cell_text(name, row[name]) for name in names]
+    body, footnotes, marks = [], list[str](), list[int | None]()
+    of = _alike if alike else lambda name, values: [cell_text(name, value) for value in values]
+    columns = [of(name, [row[name] for row in listed]) for name in names]
+    for row, *cells in zip(listed, *columns, strict=True):
         notes = "; ".join(clean(text, _LONGEST_CELL) for text in dict.fromkeys(row.get(NOTES) or ()) if text)
         if notes:
             footnotes += [] if notes in footnotes else [notes]
             place = max((at for at in range(keys) if cells[at] != EMPTY), default=keys - 1)
             cells[place] += f" ({_letter(footnotes.index(notes))})"
+        marks.append(footnotes.index(notes) if notes else None)
         body.append(tuple(cells))
     kinds = ({type(row[name]) for row in listed} - {type(None)} for name in names)
     right = tuple(bool(kind) and all(issubclass(one, int | float) for one in kind) for kind in kinds)
@@ -123,7 +147,7 @@ def text_table(table: pd.DataFrame, keys: int = 1) -> Table:
     numbers = tuple(
         tuple(row[name] if is_number else None for name, is_number in zip(names, right, strict=True)) for row in listed
     )
-    return Table(tuple(map(shown_heading, names)), tuple(body), right, marked, numbers)
+    return Table(tuple(map(shown_heading, names)), tuple(body), right, marked, numbers, tuple(marks))
 
 
 def _with_spread(table: pd.DataFrame) -> pd.DataFrame:

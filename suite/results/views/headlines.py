@@ -6,23 +6,24 @@ from collections.abc import Sequence
 
 from suite.results.columns import Result
 from suite.results.combine import grouped
-from suite.results.identity import distinguishing_words
-from suite.results.names import short_title, workload_name
+from suite.results.identity import distinguishing_words, same, weighty_words
+from suite.results.names import accelerator_name, short_title, workload_name
 from suite.results.price import Prices
 from suite.results.ratios import ratio, times_text
 from suite.results.scores import figure, labels
-from suite.results.targets import targets_text
+from suite.results.targets import targets_told
 from suite.results.text import clean, devices_text, figure_text, time_text
 from suite.results.views.overview import chosen, hardness, order_of, place_of, series
 
 _FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet"}
 
 
-def headlines(results: Sequence[Result], prices: Prices | None = None) -> list[str]:
-    """One sentence for each workload of each profile, on CPUs or not: times to the hardest target before throughput."""
+def headlines(results: Sequence[Result], prices: Prices | None = None) -> list[tuple[str, Sequence[Result]]]:
+    """A sentence for each workload of each profile, on CPUs or not, and the results that it is of: times to the hardest target
+    before throughput."""
     kinds = grouped(results, lambda row: (not row.to_target, order_of(row), workload_name(row.workload)))
     listed = sorted(kinds.items(), key=lambda item: (all(figure(row) is None for row in item[1]), item[0]))
-    return [_sentence(members, prices) for _, members in listed]
+    return [(_sentence(members, prices), members) for _, members in listed]
 
 
 def _sentence(members: Sequence[Result], prices: Prices | None) -> str:
@@ -32,11 +33,8 @@ def _sentence(members: Sequence[Result], prices: Prices | None) -> str:
     if not measured:
         count = sum(len(row.attempts) for row in members)
         did = "reached the target" if first.to_target else "did what was asked"
-        return (
-            f"{title} ({_told(first)}): none of {count:,} runs {did}."
-            if count > 1
-            else f"{title} ({_told(first)}): no run {did}."
-        )
+        runs = f"none of {count:,} runs" if count > 1 else "no run"
+        return f"{title} ({_told(first)}): {runs} {did}."
     # Of the series with the hardest target the best result, then those of other frameworks beside it. Rates are of unlike work:
     # of each place one series stands for all.
     every: list[Sequence[Result]] = [*series(measured)]
@@ -46,22 +44,42 @@ def _sentence(members: Sequence[Result], prices: Prices | None) -> str:
     shown = [chain for chain in every if hardness(chain[0]) == hardest]
     chain, best = min(((chain, row) for chain in shown for row in chain), key=lambda pair: _order(pair[1]))
     others = sorted((row for chain in shown for row in chain if _beside(row, best)), key=_order)
-    beside = "".join(
-        f"; {_framework(row)} {_value(row)}" for row in {row.framework: row for row in others[::-1]}.values()
-    )
+    fastest = {row.framework: row for row in others[::-1]}.values()
+    beside = "".join(f"; {_framework(row)} {_value(row)}{_apart(row, best)}" for row in fastest)
     alike = [one[0] for one in shown if place_of(one[0]) == place_of(best)]
-    told = distinguishing_words(alike, [()] * len(alike), ("devices", "nodes"))[
-        next(i for i, one in enumerate(alike) if one is chain[0])
-    ]
-    target = f"reaches {targets_text(best.targets, name) or 'its target'} in" if best.to_target else "does"
-    where = f"on {devices_text(best.devices or 0, best.nodes)} in {_framework(best)}"
+    words = distinguishing_words(alike, [()] * len(alike), ("devices", "nodes"))
+    words = [words[alike.index(one[0])] if one[0] in alike else "" for one in shown]
+    told = weighty_words([one[0] for one in shown], words)[shown.index(chain)]
+    target = f"reaches {targets_told(best.targets, name) or 'its target'} in" if best.to_target else "does"
     cost = prices.cost(best) if prices is not None else None
-    over = ""
-    if best is not chain[0] and (value := ratio(chain[0], best, intervals=False).value) is not None:
-        over = f", {times_text(value)} than on {chain[0].devices}"
     told = f", {told}" if told else ""
-    text = f"{title} ({_told(best)}) {target} {_value(best)} {where}{told}{over}{beside}"
+    text = f"{title} ({_told(best)}) {target} {_value(best)} {_where(best)}{told}{_over(chain, best)}{beside}"
     return clean(text + ("" if cost is None else f"; cost {figure_text(cost)}") + ".", 600)
+
+
+def _where(row: Result) -> str:
+    """`on 8 × V100 in PyTorch`, `on 2 devices (Some CPU) in MXNet`."""
+    machine, devices = clean(accelerator_name(row.device_name), 60), devices_text(row.devices or 0, row.nodes)
+    known = row.devices and machine and row.device != "cpu" and "cpu" not in row.labels
+    place = f"{row.devices} × {machine}" if known else f"{devices} ({machine})" if machine else devices
+    nodes = f" on {row.nodes} nodes" if known and (row.nodes or 1) > 1 else ""
+    return f"on {place}{nodes} in {_framework(row)}"
+
+
+def _over(chain: Sequence[Result], best: Result) -> str:
+    """How much faster the best one is than on the fewest devices; where that is the best one, what more of them do."""
+    if best is not chain[0]:
+        value = ratio(chain[0], best, intervals=False).value
+        return "" if value is None else f", {times_text(value)} than on {chain[0].devices}"
+    more = chain[1] if len(chain) > 1 else None
+    value = None if more is None else ratio(best, more, intervals=False).value
+    return f", on {devices_text(more.devices or 0, more.nodes)} {times_text(value)}" if more and value else ""
+
+
+def _apart(row: Result, best: Result) -> str:
+    """The labels that a result has and the one beside it has not."""
+    words = [label for label in labels(row) if label not in labels(best)]
+    return f" ({clean(', '.join(words), 120)})" if words else ""
 
 
 def _told(row: Result) -> str:
@@ -85,9 +103,8 @@ def _value(row: Result) -> str:
 
 
 def _beside(row: Result, best: Result) -> bool:
-    """Whether a result of another framework may be named beside the best one: on the same machine and number of devices."""
-    same = ("system", "device", "device_name", "devices", "nodes", "mode", "update", "sample_unit")
-    return row.framework != best.framework and all(getattr(row, name) == getattr(best, name) for name in same)
+    """Whether a result of another framework may be named beside the best one: the same experiment but for the framework."""
+    return row.framework != best.framework and same(row, best, "framework")
 
 
 def mean_text(row: Result) -> str:

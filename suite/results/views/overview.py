@@ -13,7 +13,7 @@ from typing import Any
 
 from suite.results.columns import AnyResult, Result
 from suite.results.combine import grouped
-from suite.results.identity import distinguishing_words, label, value_text
+from suite.results.identity import distinguishing_words, label, value_text, weighty_words
 from suite.results.names import UNKNOWN_ROUND, accelerator_name
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
@@ -54,7 +54,7 @@ class OverviewCell:
     order: tuple[int, ...] = ()
     """Of its column, before the name."""
     detail: str = ""
-    """Whose result it is, where its row does not say so."""
+    """Whose result it is or what differs, where its row does not say so."""
 
 
 def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Section]:
@@ -132,13 +132,15 @@ def _over_devices(results: Sequence[Result]) -> list[OverviewCell]:
 
 def _over_workloads(results: Sequence[Result]) -> list[OverviewCell]:
     """Of several workloads: the chosen series of each place."""
-    cells = []
-    for members in grouped(series(results), lambda chain: (*place_of(chain[0]), chain[0].workload)).values():
-        chain = chosen(members)
-        for row in chain:
+    places = grouped(series(results), lambda chain: (*place_of(chain[0]), chain[0].workload))
+    shown, cells = [chosen(members) for members in places.values()], []
+    for alike in grouped(shown, lambda chain: chain[0].workload).values():
+        rows = [(row, chain[0]) for chain in alike for row in chain]
+        words = weighty_words([row for row, _ in rows], [""] * len(rows))
+        for (row, first), text in zip(rows, words, strict=True):
             unit = "" if row.to_target else f" in {row.sample_unit or 'samples'}/s"
             names = {**_names(row), "devices": row.devices, "nodes": several_nodes(row)}
-            cells.append(OverviewCell(names, row.workload + unit, row, _over(chain[0], row)))
+            cells.append(OverviewCell(names, row.workload + unit, row, _over(first, row), detail=text))
     return cells
 
 

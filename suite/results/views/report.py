@@ -15,6 +15,7 @@ from suite.results.identity import (
     named_apart,
     usual_words,
     value_text,
+    weighty_words,
 )
 from suite.results.logs.record import RunSettings
 from suite.results.names import data_text, workload_name
@@ -132,6 +133,7 @@ def results_section(
     shown_alone = (*varying, "labels", "deviations", "devices", "nodes")
     words = distinguishing_words(table, look, shown_alone)
     usual = usual_words(table, words, shown_alone) if first.profile else ""
+    words = weighty_words(table, words) if first.profile else words
     above += [f"rows that do not say otherwise: {usual}"] if usual else []
     over, shared = speedups(table, intervals=True), shared_labels(table)
     notes = [_notes(row, leaves, shared) for row in table]

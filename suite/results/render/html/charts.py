@@ -1,4 +1,4 @@
-"""The data of the figures, without drawing: every text is clean, every number finite."""
+"""The data of the figures, without drawing: every text is clean, every number finite; names and looks."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
 
-from suite.results.columns import Result, Row
-from suite.results.identity import named_apart
+from suite.results.columns import BUSY, Result, Row
+from suite.results.combine import grouped
+from suite.results.identity import distinguishing_words
+from suite.results.published import ARTICLE
+from suite.results.ratios import chains, families, place
 from suite.results.text import clean, devices_text, shortened
+from suite.results.views.overview import order_of
 
 _KNOWN_FRAMEWORKS: Mapping[str, int] = {"mxnet": 0, "pytorch": 1, "tensorflow": 2}
-COLOURS = 6
-OTHER_SLOT = -1  # Slot of results whose colour says nothing: grey
+COLOURS = 6  # Of frameworks, or of accelerators; those after them are of parts of a whole
+WHOLE, PARTS = COLOURS, (COLOURS + 1, COLOURS + 2, COLOURS + 3)
+OTHER_SLOT = -1  # Slot of what has no colour of its own: grey
 MAX_POINTS = 120  # Points of one curve that are drawn: more cannot be distinguished at the width of a figure
-MAX_PATHS = 100  # Runs of one chart that are drawn
+MAX_PATHS = 6  # Runs of one result that are drawn one by one; of more the median and a band
 _LARGEST = 1e15  # Larger values are not drawn: axes would lose their ticks
 _FIRST = ("demo", "synthetic", "cpu")  # Labels that no number may stand without
 _MOST = 6  # Labels that are shown one by one
-_NAME_WORDS = 5  # Of a line's name
-
-
-def framework_slots(names: Iterable[str]) -> dict[str, int]:
-    """The colour of each framework, the same in every figure of a page; more than three others share grey."""
-    others = sorted({name for name in names if name and name not in _KNOWN_FRAMEWORKS})
-    return {**_KNOWN_FRAMEWORKS, **dict(zip(others, range(len(_KNOWN_FRAMEWORKS), COLOURS), strict=False))}
-
-
+_SHORT = (
+    (r"\blearning rate (?=\S)", "lr "),
+    (r"\bglobal batch (?=\d)", "bs "),
+    (r"(?<=\d) devices?\b", " dev"),
+    (r"\bprecision (?=\S)", ""),
+    (r"\bclock rule (?=\S)", "clock "),
+)
 Item = TypeVar("Item")
 
 
@@ -59,16 +62,6 @@ class Series:
     names: tuple[str, ...] = ()  # Of parts of bars: the bar that each path is in
 
 
-def series_of(curves: Iterable[tuple[str, str, Iterable[Points]]], slots: Mapping[str, int]) -> list[Series]:
-    """Of (label, framework, paths) each; one without points still has its place among those of its colour."""
-    listed: list[Series] = []
-    for name, framework, paths in curves:
-        slot = slots.get(framework, OTHER_SLOT)
-        style = sum(one.slot == slot for one in listed)
-        listed.append(Series(name, slot, tuple(filter(None, paths)), style=style))
-    return listed
-
-
 @dataclass(frozen=True)
 class Chart:
     """Curves over one pair of axes."""
@@ -84,7 +77,7 @@ class Chart:
     """`lines`: linear axes; `powers`: logarithmic ones; `scaling`: these, with ideal scaling dotted; `points`: these without
     lines; `bars`: each series is one, its value the x of its point; `parts`: series stacked in named bars; `ratios`: points on
     a logarithmic axis, in a line for each name."""
-    target: float | None = None  # A horizontal line
+    targets: Points = ()  # A horizontal line at each different y
     from_zero: bool = False
 
 
@@ -127,37 +120,106 @@ def evenly(items: Sequence[Item], limit: int) -> Sequence[Item]:
     return [items[round(index * (len(items) - 1) / (limit - 1))] for index in range(limit)]
 
 
+def band(paths: Sequence[Points], row: Row) -> Points:
+    """The median of the paths of a `row`'s runs, with the least and the most, as long as half of the runs go on."""
+    import numpy as np
+
+    every = [np.array(sorted(point[:2] for point in path)).T for path in paths]
+    places = np.unique(np.concatenate([xs for xs, _ in every]))
+    places = places if len(places) <= MAX_POINTS else np.linspace(places[0], places[-1], MAX_POINTS)
+    values = np.array([np.interp(places, xs, ys, left=np.nan, right=np.nan) for xs, ys in every])
+    kept = 2 * np.isfinite(values).sum(axis=0) >= len(paths)
+    middle, low, high = (of(values[:, kept], axis=0) for of in (np.nanmedian, np.nanmin, np.nanmax))
+    drawn = zip(*(one.tolist() for one in (places[kept], middle, low, high)), strict=True)
+    return tuple(Point(x, y, row, least, most) for x, y, least, most in drawn)
+
+
 def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
     """Each label once: whose numbers these are first, of many others how many more there are."""
-    ordered = sorted({*labels}, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
+    short = {BUSY if name.startswith(BUSY) else name for name in labels}
+    ordered = sorted(short, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
     more = (f"and {len(ordered) - _MOST} more",) if len(ordered) > _MOST else ()
     return (*(clean(name, 60) for name in ordered[:_MOST]), *more)
 
 
-def distinct(names: Sequence[str], rows: Sequence[Row], shown: Sequence[str] = ()) -> list[str]:
-    """The names; those that several rows have with the fewest words that tell these rows apart, the columns `shown` aside."""
-    return few_words(named_apart(rows, names, shown, fewest=True))
+# --- names and looks ----------------------------------------------------------------------------------------------------
 
 
-def few_words(names: Sequence[str]) -> list[str]:
-    """Each name in at most five words; different ones stay different, by a number where words do not do it."""
-    cut = [" ".join(name.split()[:_NAME_WORDS]).rstrip(",;:") for name in names]
-    cut = shortened(cut, 60)
-    seen: dict[str, dict[str, int]] = {}
-    for name, short in zip(names, cut, strict=True):
-        seen.setdefault(short, {}).setdefault(name, len(seen.get(short, ())) + 1)
-    numbered = (f"{short} ({seen[short][name]})" for name, short in zip(names, cut, strict=True))
-    return [short if len(seen[short]) == 1 else text for short, text in zip(cut, numbered, strict=True)]
+@dataclass(frozen=True)
+class Look:
+    """What a result, and the curve over devices that it is on, are called and look like in every figure of a page."""
+
+    curve: str  # `pytorch, lr 0.01`
+    name: str  # `pytorch, lr 0.01, 2 dev`
+    slot: int
+    curve_style: int
+    style: int
+    published: bool
 
 
-def result_names(rows: Sequence[Result]) -> list[str]:
-    """One name for each result of a table, of what not all have: `pytorch, 2 devices`; of other programs the system."""
-    several = {name: len({getattr(row, name) for row in rows}) > 1 for name in ("framework", "devices", "nodes")}
+Looks = Mapping[int, Look]  # `id` of a result to its look
 
-    def parts(row: Result) -> tuple[str, ...]:
-        if not row.profile:
-            return (row.system,)
-        place = devices_text(row.devices, row.nodes) if row.devices and several["devices"] | several["nodes"] else ""
-        return (row.framework if several["framework"] or not place else "", place)
 
-    return distinct([clean(", ".join(filter(None, parts(row))), 120) or "runs" for row in rows], rows)
+def framework_slots(names: Iterable[str]) -> dict[str, int]:
+    """The colour of each framework, the same in every figure of a page; more than three others share grey."""
+    others = sorted({name for name in names if name and name not in _KNOWN_FRAMEWORKS})
+    return {**_KNOWN_FRAMEWORKS, **dict(zip(others, range(len(_KNOWN_FRAMEWORKS), COLOURS), strict=False))}
+
+
+def groups(results: Iterable[Result]) -> list[list[Result]]:
+    """Results that may share axes: of one workload and profile, on CPUs or not; reference runs first."""
+    kinds = grouped(results, lambda row: (order_of(row), row.workload))
+    return [members for _, members in sorted(kinds.items(), key=lambda item: item[0])]
+
+
+def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[int, Look]:
+    """The look of each result, and of published ones `beside` them: words that all on the page share are left out, a value
+    that tells results apart never is."""
+    listed, found = [*results, *beside], dict[int, Look]()
+    slots, grey = framework_slots(row.framework for row in listed), {id(row) for row in beside}
+    ours = [row for row in listed if row.profile]
+    frameworks, places = {row.framework for row in ours}, {place(row) for row in ours}
+    rounds = {row.round for row in listed if not row.profile}
+    styles: tuple[dict[str, int], dict[str, int]] = ({}, {})
+
+    def who(row: Result) -> str:
+        if row.profile:
+            return row.framework if len(frameworks) > 1 else ""
+        whose = filter(None, (row.round if len(rounds) > 1 else "", row.submitter, row.system))
+        return "DGX-1 article" if row.round == ARTICLE else " ".join(whose)
+
+    for members in groups(listed):
+        curves = [chain for family in families(members) for chain in chains(family)]
+        drawn = {id(row) for curve in curves for row in curve}
+        curves += [[row] for row in members if id(row) not in drawn]
+        firsts = [curve[0] for curve in curves]
+        words = distinguishing_words(firsts, [who(row) for row in firsts], ("devices", "nodes"), fewest=True)
+        told = [", ".join(filter(None, (clean(who(row), 60), text))) for row, text in zip(firsts, words, strict=True)]
+        for curve, name, text in zip(curves, shortened([*map(short, told)], 80), words, strict=True):
+            for row in curve:
+                where = short(devices_text(row.devices, row.nodes)) if row.devices and len(places) > 1 else ""
+                full = ", ".join(filter(None, (name, where if row.profile else "")))
+                usual, published = clean(row.framework, 60) or "runs", id(row) in grey
+                slot = OTHER_SLOT if published else slots.get(row.framework, OTHER_SLOT)
+                key = text if row.profile else name
+                of_curve = styles[0].setdefault(key, len(styles[0]))
+                own = styles[1].setdefault(f"{key}, {where}", len(styles[1]))
+                found[id(row)] = Look(name or usual, full or usual, slot, of_curve, own, published)
+    return found
+
+
+def short(text: str) -> str:
+    """Words for a legend: `lr 0.01, bs 2,048, fp16, 2 dev`."""
+    for pattern, form in _SHORT:
+        text = re.sub(pattern, form, text)
+    return text
+
+
+def series_of(curves: Iterable[tuple[str, str, Iterable[Points]]], slots: Mapping[str, int]) -> list[Series]:
+    """Of (label, framework, paths) each, where lines are no results; those of one colour differ in style."""
+    listed: list[Series] = []
+    for name, framework, paths in curves:
+        slot = slots.get(framework, OTHER_SLOT)
+        style = sum(one.slot == slot for one in listed)
+        listed.append(Series(name, slot, tuple(filter(None, paths)), style=style))
+    return listed

@@ -14,7 +14,7 @@ from suite.results.logs.recorded_telemetry import RecordedTelemetry, telemetry
 from suite.results.names import short_title, workload_name
 from suite.results.render.html import charts
 from suite.results.scores import merged_labels
-from suite.results.targets import bleu_scale, metric_name
+from suite.results.targets import bleu_scale, metric_name, metric_title
 from suite.results.text import clean
 
 _TELEMETRY_RUNS = 3  # Runs of a series whose telemetry is drawn
@@ -40,36 +40,36 @@ class TableCharts:
     """Throughput, waiting for data, telemetry."""
 
 
-def table_charts(results: Sequence[Result], number: int, slots: Mapping[str, int]) -> TableCharts:
+def table_charts(results: Sequence[Result], number: int, looks: charts.Looks) -> TableCharts:
     """All charts of one table. `number`: makes names of files unique."""
     longest = max((item.seconds for record in _records(results) for item in record.evaluations), default=0.0)
-    time, names, labels = charts.time_unit(longest), charts.result_names(results), merged_labels(results)
+    time, labels = charts.time_unit(longest), merged_labels(results)
     workload = clean(workload_name(results[0].workload) or "unknown workload", 40)
-    shown = short_title(workload)
 
     def made(quantities: Iterable[Quantity]) -> list[charts.Chart]:
         found = []
         for words, title, x_label, y_label, of, more in quantities:
-            drawn = [_paths(row, of) for row in results]
-            most = max(2, charts.MAX_PATHS // len(drawn))
-            kept = (charts.evenly(paths, most) for paths in drawn)
-            series = charts.series_of(zip(names, (row.framework for row in results), kept, strict=True), slots)
-            stem, options = (f"{number:02d}", workload, *words), {"note": _left_out(drawn, most), **more}
-            found += charts.charts(stem, f"{shown}: {title}", labels, (x_label, y_label), series, **options)
+            drawn = [_series(row, of, looks[id(row)]) for row in results]
+            several = any(point.low is not None for one in drawn for path in one.paths for point in path)
+            note = (
+                f"Of more than {charts.MAX_PATHS} runs: median, least and most, while half of them go on"
+                if several
+                else ""
+            )
+            stem, options = (f"{number:02d}", workload, *words), {"note": note, **more}
+            title = f"{short_title(workload)}: {title}"
+            found += charts.charts(stem, title, labels, (x_label, y_label), drawn, **options)
         return found
 
     unit = clean(results[0].sample_unit or "samples", 30)
     return TableCharts(made(_qualities(results, *time)), made((*_rates(unit, *time), *_telemetry(results, *time))))
 
 
-def _paths(row: Result, of: Callable[[RunRecord], Points]) -> list[charts.Points]:
-    points = (charts.finite_points(of(run.record), run) for run in row.attempts if run.record)
-    return [tuple(charts.evenly(path, charts.MAX_POINTS)) for path in points if path]
-
-
-def _left_out(drawn: Iterable[Sequence[Any]], most: int) -> str:
-    count = sum(max(0, len(paths) - most) for paths in drawn)
-    return f"{count:,} more runs are not drawn (at most {most} of one colour)" if count else ""
+def _series(row: Result, of: Callable[[RunRecord], Points], look: charts.Look) -> charts.Series:
+    paths = [path for run in row.attempts if run.record and (path := charts.finite_points(of(run.record), run))]
+    paths = [charts.band(paths, row)] if len(paths) > charts.MAX_PATHS else paths
+    thin = tuple(tuple(charts.evenly(path, charts.MAX_POINTS)) for path in paths)
+    return charts.Series(look.name, look.slot, thin, look.published, look.style)
 
 
 def _records(results: Sequence[Result]) -> list[RunRecord]:
@@ -78,13 +78,15 @@ def _records(results: Sequence[Result]) -> list[RunRecord]:
 
 def _qualities(results: Sequence[Result], unit: str, scale: float) -> Iterator[Quantity]:
     for number, metric in enumerate(_metrics(results), start=1):
-        logged = [_by_metric(row.targets, row.workload).get(metric) for row in results]
-        targets = {None if value is None else value * bleu_scale(metric, value) for value in logged}
-        known = charts.finite_points([(0.0, value) for value in targets]) if len(targets) == 1 else ()
-        target, shown = known[0].y if known else None, clean(metric, 30)
+        targets = charts.Points()
+        for row in results:
+            value = _by_metric(row.targets, row.workload).get(metric)
+            known = None if value is None else value * bleu_scale(metric, value)
+            targets += charts.finite_points([(0.0, known)], row)
+        shown = metric_title(clean(metric, 30))
         for what, x_label, divisor in (("epochs", "epochs", None), ("time", unit, scale)):
-            names, of = (shown, str(number) if number > 1 else "", "over", x_label), partial(_quality, metric, divisor)
-            yield names, f"{shown} over {what}", x_label, shown, of, {"target": target}
+            names, of = (metric, str(number) if number > 1 else "", "over", x_label), partial(_quality, metric, divisor)
+            yield names, f"{shown} over {what}", x_label, shown, of, {"targets": targets}
 
 
 def _quality(metric: str, scale: float | None, record: RunRecord) -> Points:
@@ -128,15 +130,12 @@ def _of_blocks(of: Callable[[Throughput], float | None], scale: float, record: R
 
 
 def _telemetry(results: Sequence[Result], unit: str, scale: float) -> Iterator[Quantity]:
-    recorded, several = dict[Path, RecordedTelemetry | None](), []
+    recorded: dict[Path, RecordedTelemetry | None] = {}
     for row in results:
         records = [run.record for run in charts.evenly(row.attempts, _TELEMETRY_RUNS) if run.record]
-        by_path = {record.path: telemetry(record.path.parent) for record in records}
-        several += [row.attempts] if any(by_path.values()) else []
-        recorded |= by_path
-    more = {"from_zero": True, "note": _left_out(several, _TELEMETRY_RUNS)}
+        recorded |= {record.path: telemetry(record.path.parent) for record in records}
     for sensor, (title, y_label) in _SENSORS.items():
-        yield [title], title, unit, y_label, partial(_sampled, recorded, sensor, scale), more
+        yield [title], title, unit, y_label, partial(_sampled, recorded, sensor, scale), {"from_zero": True}
 
 
 def _sampled(recorded: Mapping[Path, RecordedTelemetry | None], sensor: str, scale: float, record: RunRecord) -> Points:

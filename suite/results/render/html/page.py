@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import math
@@ -17,7 +18,8 @@ import jinja2
 from markupsafe import Markup
 
 from suite import __version__
-from suite.results.columns import Result, RunRow, rows
+from suite.results.columns import Result, Row, RunRow, rows
+from suite.results.curves import curves_of
 from suite.results.identity import differences, label, value_text
 from suite.results.predict.systems import measured_links
 from suite.results.price import Prices
@@ -28,14 +30,15 @@ from suite.results.render.html.runs import MAX_RUNS, run_views
 from suite.results.render.html.studies import all_reduce_charts, study_charts
 from suite.results.render.html.told import FACETS, Told
 from suite.results.render.tables import text_table
-from suite.results.scores import figure, labels, result_rows
-from suite.results.targets import targets_text
+from suite.results.scores import figure, labels, results_of
+from suite.results.targets import same_targets, targets_text
 from suite.results.text import clean
 from suite.results.views import report, study
 from suite.results.views import scaling as predictions
 from suite.results.views.all_reduce import TITLE as ALL_REDUCE
 from suite.results.views.headlines import headlines
 from suite.results.views.overview import is_reference, published_overview
+from suite.results.views.report import results_section
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
 from suite.results.views.tables import pairs_section
 
@@ -60,20 +63,23 @@ def write_html(
     figures: Path | None = None,
     prices: Prices | None = None,
     predicted: Sequence[int] = (),
-    follow: bool = False,
+    follow: bool | None = None,
+    home: Path | None = None,
 ) -> None:
     """The report on the runs as the new file `out`; its figures also as SVG and PNG in the folder `figures`.
 
     `published`: results to show beside; `prices`: what each result costs; `predicted`: what so many devices would bring;
-    `follow`: a page that says how old it is, and looks for a newer one.
+    `follow`: a page that says how old it is, and looks for a newer one; False: the last of those. `home`: the folder that the
+    page will stand in, where that is not the one of `out`.
     Raises ValueError, before anything is written, for an `out` that exists, or a folder that is not empty.
     """
     refuse_unwritable(out, figures)
-    results = result_rows(runs)
+    listed = rows(runs)
+    results = results_of(listed)  # of the same rows: a point of a figure leads to its run
     told = Told(results)
-    context = _page(runs, results, told, published, prices, predicted)
-    follows = {"written": int(time.time()), "every": FOLLOW_SECONDS} if follow else {}
-    page = _render(told, **context, more={"counted": "#runs > details", "what": "runs", **follows})
+    context = _page(runs, listed, results, told, published, prices, predicted, home or out.parent)
+    follows = {} if follow is None else {"written": int(time.time()), "every": FOLLOW_SECONDS if follow else 0}
+    page = _render(told, **context, more={"counts": told.counts(listed), "what": "runs", **follows})
     if figures is not None:
         vega.write_figures(_charts(context["blocks"]), figures)
     _write(out, page)
@@ -85,25 +91,42 @@ def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> N
     refuse_unwritable(out)
     *overview, listed = view.sections
     results = [row for of in listed.of for row in of if isinstance(row, Result)]
-    told, every = (
-        Told(own),
-        Section("All results with every column", table=without_empty(view.data), keys=3, of=listed.of),
+    drawn = [row for row in own if is_reference(row)]
+    told = Told(
+        own, {name: sorted({getattr(row, name) for row in results}) for name in ("round", "division", "submitter")}
     )
+    every = Section("All results with every column", table=without_empty(view.data), keys=3, of=listed.of)
     points = _block(told, Section("Time to target over accelerators"), scaling.workload_charts(results, own), "points")
-    blocks = [points, *_blocks(told, [*overview, every], {})]
+    ours = [results_section(table, title=f"Ours: {title}") for title, table in zip(*_tables(drawn), strict=True)]
+    blocks = [points, *_blocks(told, [*ours, *overview, every], {})]
     rounds, submitters = sorted({row.round for row in results}), len({row.submitter for row in results})
     about = [_count(len(results), "result"), ", ".join(rounds), _count(submitters, "submitter")]
-    left_out = sum(not is_reference(row) for row in own)
+    about += [f"{_count(len(drawn), 'result')} of ours"] if drawn else []
+    left_out = len(own) - len(drawn)
     about += [f"{_count(left_out, 'result')} of ours not drawn: demo, synthetic or on CPUs"] if left_out else []
-    counted = f"#section-{len(blocks)} tbody tr"
-    start = (
-        {"workload": max((one.workload for one in results), key=[one.workload for one in results].count)}
-        if results
-        else {}
-    )
-    more = {"counted": counted, "what": "results", "start": start}
+    more = {"counts": told.counts([*results, *drawn]), "what": "results", "start": _start(results, drawn)}
     download = _download(view, "suite published list")
     _write(out, _render(told, title=view.title, about=about, blocks=blocks, download=download, more=more))
+
+
+def _start(results: Sequence[Result], own: Sequence[Result]) -> dict[str, str]:
+    """What a page of published results shows first: a workload, ours if there is one, in the latest round of most results that
+    has it, closed division."""
+    chosen, known = dict[str, str](), list(results)
+    ours = {row.workload for row in own}
+    for name in ("workload", "round", "division"):
+        values = [(row.workload in ours, getattr(row, name)) for row in known]
+        if name == "division":
+            values = [(True, value) for _, value in values if value == "closed"]
+        if values and len({getattr(row, name) for row in results}) > 1:
+            chosen[name] = max(values, key=lambda one: (one[0], values.count(one), one[1]))[1]
+            known = [row for row in known if getattr(row, name) == chosen[name]]
+    return chosen
+
+
+def _tables(results: Sequence[Result]) -> tuple[list[str], list[list[Result]]]:
+    listed = report.together(results)
+    return report.titles(listed), listed
 
 
 def _charts(blocks: Iterable[Block]) -> list[charts.Chart]:
@@ -140,7 +163,7 @@ def _render(told: Told, more: Mapping[str, Any], **context: Any) -> str:
     known = jinja2.Environment(loader=loader, autoescape=True, undefined=strict, trim_blocks=True, lstrip_blocks=True)
     known.filters["line"] = lambda text: clean(str(text), 4000)
     figures = [_figure(chart, told) for chart in _charts(context["blocks"])]
-    data = {"facets": [*FACETS[:-1], FACETS[-1]], "figures": figures, "rows": told.facts(), "step": vega.STEP, **more}
+    data = {"facets": FACETS, "figures": figures, "rows": told.facts(), "step": vega.STEP, **more}
     scripts = [_script(text) for text in (vega.scripts(), (folder / "page.js").read_text(encoding="utf-8"))]
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
     usual: Block = {"headlines": [], "failures": None, "runs": [], "runs_left_out": 0, "undrawn": 0}
@@ -149,6 +172,7 @@ def _render(told: Told, more: Mapping[str, Any], **context: Any) -> str:
         version=__version__,
         not_verified=NOT_VERIFIED,
         choices=told.choices(),
+        logarithmic=any(figure["logarithmic"] for figure in figures),
         sources=Markup(" ".join(f"'sha256-{digest}'" for digest in digests)),
         data=Markup(_json(data)),
         library=Markup(scripts[0]),
@@ -168,44 +192,49 @@ def _script(text: str) -> str:
 
 
 def _figure(chart: charts.Chart, told: Told) -> dict[str, Any]:
-    kinds = {"bars": chart.kind in vega.CATEGORIES, "logarithmic": chart.kind in ("scaling", "powers", "points")}
-    marks, names = vega.marks(chart, told.number), [one.label for one in chart.series]
+    marks, names = vega.marks(chart, told.number), ["", *(one.label for one in chart.series)]
     marks["s"] = [names.index(name) for name in marks["s"]]  # a hundred times the same name would be most of the page
-    drawn = {"marks": marks, "names": names, "legend": vega.look(chart), "kinds": kinds}
-    return {**drawn, "spec": vega.spec(chart, on_page=True), "x": chart.x_label, "y": chart.y_label}
+    spec = vega.spec(chart, on_page=True)
+    kinds = {"bars": chart.kind in vega.CATEGORIES, "logarithmic": '"type": "log"' in json.dumps(spec)}
+    drawn = {"marks": marks, "names": names, "legend": vega.look(chart), "zoom": chart.kind == "lines", **kinds}
+    return {**drawn, "spec": spec, "x": chart.x_label, "y": chart.y_label}
 
 
 def _page(
     runs: pd.DataFrame,
+    run_rows: Sequence[RunRow],
     results: list[Result],
     told: Told,
     beside: Sequence[Result],
     prices: Prices | None,
     devices: Sequence[int],
+    home: Path,
 ) -> dict[str, Any]:
-    """What the template shows. `beside`: published results; `devices`: to predict for."""
-    view, run_rows = report.report(runs, prices), rows(runs)
+    """What the template shows. `beside`: published results; `devices`: to predict for; `home`: folder of the page."""
+    view = report.report(runs, prices)
     trained = [row for row in results if not row.all_reduces]
     slots = charts.framework_slots(row.framework for row in results)
     theirs = [row for row in beside if row.workload in {one.workload for one in trained}]
-    tables = dict(zip(report.titles(listed := report.together(trained)), listed, strict=True))
-    drawn = [table_charts(table, at, slots) for at, table in enumerate(listed[:MAX_DRAWN_TABLES], start=1)]
-    blocks = _questions(told, trained, theirs, drawn, slots, prices)
+    tables, looks = dict(zip(*_tables(trained), strict=True)), charts.looks(trained, theirs)
+    several = enumerate([*tables.values()][:MAX_DRAWN_TABLES], start=1)
+    drawn = [table_charts(table, at, looks) for at, table in several]
+    blocks = _questions(told, trained, theirs, drawn, looks, prices)
     if beside:
-        blocks.append(_block(told, _beside(trained, theirs), (), "beside" if theirs else "nothing beside"))
+        blocks.append(_block(told, _beside(trained, theirs, looks), (), "beside" if theirs else "nothing beside"))
     if devices:
         links = tuple(measured_links(results))
         found = predictions.forecasts(trained, predictions.Wanted(tuple(devices), prices=prices, links=links))
         for at, (section, one) in enumerate(zip(predictions.view(found).sections, found, strict=True), start=1):
             titled = replace(section, title=f"Prediction: {section.title}")
-            blocks.append(_block(told, titled, scaling.forecast_charts(one, at)))
+            blocks.append(_block(told, titled, scaling.forecast_charts(one, at), of=one.results))
     studied = zip(study.sections(runs), study.studies(runs), strict=True)
     charts_of = {part.title: study_charts(one, at, slots) for at, (part, one) in enumerate(studied, start=1)}
     charts_of[ALL_REDUCE] = all_reduce_charts(results, slots)
     blocks += _blocks(told, published_overview(theirs, prices), {})
-    for block in _blocks(told, view.sections, charts_of):
-        if (pairs := pairs_section(tables.get(block["title"], ()), MAX_PAIRS)) is not None:
-            block["speedups"] = _part(told, pairs)
+    pairs = {title: pairs_section(table, MAX_PAIRS) for title, table in tables.items()}
+    for block in _blocks(told, [_without_speedups(part, pairs.get(part.title)) for part in view.sections], charts_of):
+        if (below := pairs.get(block["title"])) is not None:
+            block["speedups"] = _part(told, below)
         blocks.append(block)
     if rates := [chart for one in drawn for chart in one.rates]:
         blocks.append(_block(told, Section("While they ran"), rates))
@@ -215,14 +244,25 @@ def _page(
     return {
         "title": "Training results",
         "about": _run_counts(run_rows),
-        "headlines": headlines(trained, prices),
+        "headlines": [(text, told.numbers(of)) for text, of in headlines(trained, prices)],
         "failures": {"anchor": failed, "text": f"{_count(count, 'run')} without success"} if failed else None,
         "blocks": blocks,
         "undrawn": max(0, len(tables) - MAX_DRAWN_TABLES),
-        "download": _download(view, "suite report"),
-        "runs": [{**one, "of": told.number(row)} for one, row in zip(run_views(run_rows), run_rows, strict=False)],
+        "download": _download(view, "suite report", run_rows),
+        "runs": [
+            {**one, "of": told.number(row)} for one, row in zip(run_views(run_rows, home), run_rows, strict=False)
+        ],
         "runs_left_out": max(0, len(run_rows) - MAX_RUNS),
     }
+
+
+def _without_speedups(section: Section, pairs: Section | None) -> Section:
+    """A section without what the speedups of every pair, which stand below it, say too."""
+    if pairs is None or section.table is None:
+        return section
+    words = [text.partition(": ")[2] for text in pairs.below]
+    below = tuple(text for text in section.below if not any(one and one in text for one in words))
+    return replace(section, table=section.table.drop(columns="speedup", errors="ignore"), below=below)
 
 
 def _questions(
@@ -230,16 +270,16 @@ def _questions(
     results: Sequence[Result],
     published: Sequence[Result],
     drawn: Sequence[TableCharts],
-    slots: Mapping[str, int],
+    looks: charts.Looks,
     prices: Prices | None,
 ) -> list[Block]:
     """A block of figures for each question that the results answer."""
     asked = (
-        ("Time to target over devices", "scaling", scaling.scaling_charts(results, published, slots)),
-        ("What the speedup is made of", "ratios", scaling.speedup_charts(results)),
+        ("Time to target over devices", "scaling", scaling.scaling_charts(results, published, looks)),
+        ("What the speedup is made of", "ratios", scaling.speedup_charts(results, looks)),
         ("Quality over time", "", [chart for one in drawn for chart in one.quality]),
-        ("Where the time goes", "parts", scaling.parts_charts(results)),
-        ("What a result costs", "", [] if prices is None else scaling.cost_charts(results, prices, slots)),
+        ("Where the time goes", "parts", scaling.parts_charts(results, looks)),
+        ("What a result costs", "", [] if prices is None else scaling.cost_charts(results, prices, looks)),
     )
     return [_block(told, Section(title), found, about) for title, about, found in asked if found]
 
@@ -255,53 +295,77 @@ def _blocks(told: Told, sections: Iterable[Section], charts_of: Mapping[str, Seq
     return made
 
 
-def _block(told: Told, section: Section, drawn: Sequence[charts.Chart] = (), about: str = "") -> Block:
-    """A section with a heading and figures, to which further ones without may be added; `about`: its words in the template."""
-    parts = [_part(told, section)]
-    return {"title": section.title, "about": about, "parts": parts, "charts": drawn, "speedups": None}
+def _block(
+    told: Told, section: Section, drawn: Sequence[charts.Chart] = (), about: str = "", of: Sequence[Result] = ()
+) -> Block:
+    """A section with a heading and figures, to which further ones without may be added; `about`: its words in the template;
+    `of`: what all of it is of."""
+    block: Block = {"title": section.title, "about": about, "parts": [_part(told, section)], "charts": drawn}
+    return {**block, "speedups": None, "of": told.numbers(of)}
 
 
 def _part(told: Told, section: Section) -> dict[str, Any]:
     table = section.table if section.table is not None and len(section.table) else None
     more = 0 if table is None else max(0, len(table) - _MAX_ROWS)
+    shown, of = (
+        None if table is None else text_table(table.head(_MAX_ROWS), section.keys, alike=True),
+        section.of[:_MAX_ROWS],
+    )
+    noted: list[list[Row]] = [[] for _ in (shown.footnotes if shown is not None and of else ())]
+    for rows_of, mark in zip(of, shown.marks if noted and shown is not None else (), strict=False):
+        if mark is not None:
+            noted[mark] += rows_of
     return {
         "above": section.above,
-        "table": None if table is None else text_table(table.head(_MAX_ROWS), section.keys),
-        "of": [told.numbers(of) for of in section.of[:_MAX_ROWS]],
+        "table": shown,
+        "of": [told.numbers(rows) for rows in of],
+        "of_notes": [*map(told.numbers, noted)],
         "commands": section.commands,
         "below": (*section.below, *([f"and {more} more rows"] if more else [])),
     }
 
 
-def _beside(ours: Sequence[Result], theirs: Sequence[Result]) -> Section:
+def _beside(ours: Sequence[Result], theirs: Sequence[Result], looks: charts.Looks) -> Section:
     """Our results and published ones of the same workloads, with the differences from the nearest number of devices."""
     listed = list[tuple[Result, str, tuple[str, ...]]]()
     for workload in sorted({row.workload for row in theirs}):
         published = [row for row in theirs if row.workload == workload]
         mine = [row for row in ours if row.workload == workload and figure(row) is not None]
         listed += [(row, f"{row.round} {row.submitter} {row.system}", ()) for row in published]
-        for row, name in zip(mine, charts.result_names(mine), strict=True):
+        for row in mine:
             nearest = min(published, key=lambda one: abs(math.log((one.devices or 1) / (row.devices or 1))))
             texts = (
                 f"{label(key)} {value_text(key, one, row)}, theirs {value_text(key, other, nearest)}"
                 for key, (one, other) in differences(row, nearest, known=True).items()
-                if key in _FOOTNOTES
+                if key in _FOOTNOTES and not (key == "targets" and same_targets(one, other, row.workload))
             )
-            listed.append((row, f"ours ({', '.join(labels(row))}): {name}", tuple(texts)))
+            whose = f"ours ({', '.join(labels(row))})" if labels(row) else "ours"
+            listed.append((row, f"{whose}: {looks[id(row)].name}", tuple(texts)))
     names = ("devices", "nodes", "seconds", "epochs", "batch_size_global", "samples_per_second", "clock", "device_name")
     lines = (
         {"workload": row.workload, "result": whose, **{name: getattr(row, name) for name in names}}
         | {"target": targets_text(row.targets, row.workload), "notes": notes}
         for row, whose, notes in listed
     )
-    return Section("Published results", table=without_empty(frame_of(lines), ("notes",)), keys=2)
+    table, of = without_empty(frame_of(lines), ("notes",)), tuple((row,) for row, _, _ in listed)
+    return Section("Published results", table=table, keys=2, of=of)
 
 
-def _download(view: View, command: str) -> dict[str, Any]:
-    """The data of the view as CSV, the bytes of the command's `--format csv`, as a link that needs no network."""
-    content = str(document(view, "csv")).encode()
-    link = f"data:text/csv;charset=utf-8;base64,{base64.b64encode(content).decode()}"
-    return {"link": Markup(link) if len(content) <= MAX_DATA_BYTES else None, "bytes": len(content), "command": command}
+def _download(view: View, command: str, runs: Sequence[RunRow] = ()) -> dict[str, Any]:
+    """The data of the view as CSV, the bytes of the command's `--format csv`, as a link that needs no network; and all points
+    of the curves of `runs`, packed, since figures draw fewer."""
+    content, points = str(document(view, "csv")).encode(), None
+    if len(lines := curves_of(runs)):
+        whole = str(document(View("Curves", (), lines), "csv")).encode()
+        points = _link("application/gzip", gzip.compress(whole, mtime=0))
+    link = _link("text/csv;charset=utf-8", content)
+    return {"link": link, "points": points, "bytes": len(content), "command": command}
+
+
+def _link(kind: str, content: bytes) -> Markup | None:
+    """A link that holds the content; None for one that is too large."""
+    link = Markup(f"data:{kind};base64,{base64.b64encode(content).decode()}")
+    return link if len(content) <= MAX_DATA_BYTES else None
 
 
 def _run_counts(runs: Sequence[RunRow]) -> list[str]:

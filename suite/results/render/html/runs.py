@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -20,19 +22,19 @@ _ENVIRONMENT = ("environment", "versions", "hardware", "git", "cores", "cache_cl
 Lines = Iterable[tuple[str, Any]]
 
 
-def run_views(runs: Sequence[RunRow]) -> list[dict[str, Any]]:
-    """The first MAX_RUNS runs, prepared for the page: a summary line, and lists that open below it."""
-    return [_view(run) for run in runs[:MAX_RUNS]]
+def run_views(runs: Sequence[RunRow], home: Path) -> list[dict[str, Any]]:
+    """The first MAX_RUNS runs, prepared for the page in the folder `home`: a summary line, and lists that open below it."""
+    return [_view(run, home) for run in runs[:MAX_RUNS]]
 
 
-def _view(run: RunRow) -> dict[str, Any]:
+def _view(run: RunRow, home: Path) -> dict[str, Any]:
     settings, path = run.source.settings if run.source else None, Path(run.path)
     condition = {"busy": run.condition.busy or ("no",), **run.condition.figures} if run.condition is not None else {}
     lists: dict[str, Lines] = {
         "Settings": [(item.name, getattr(settings, item.name)) for item in fields(settings)] if settings else [],
         "Logged values": _logged(run),
         "Machine during the run": condition.items(),
-        "Environment": _environment(path if run.record is None and path.is_dir() else path.parent),
+        "Environment": _environment(_folder(run)),
     }
     shown = {title: _bounded(lines) for title, lines in lists.items()}
     return {
@@ -41,7 +43,18 @@ def _view(run: RunRow) -> dict[str, Any]:
         "succeeded": run.succeeded,
         "facts": list(filter(None, _facts(run))) or [clean(run.reason, 120)],
         "lists": {title: lines for title, lines in shown.items() if lines},
+        "files": [(one.name or "folder", _link(one, home)) for one in dict.fromkeys((path, _folder(run)))],
     }
+
+
+def _folder(run: RunRow) -> Path:
+    path = Path(run.path)
+    return path if run.record is None and path.is_dir() else path.parent
+
+
+def _link(path: Path, home: Path) -> str:
+    """A file as seen from the page: no scheme, and nothing that a browser takes for one or for markup."""
+    return "./" + urllib.parse.quote(os.fsencode(os.path.relpath(path.absolute(), home.absolute())))
 
 
 def _facts(run: RunRow) -> Iterator[str]:

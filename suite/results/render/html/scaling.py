@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from suite.results.columns import Result, Timed, records, timed
 from suite.results.combine import grouped
 from suite.results.names import accelerator_name, short_title
 from suite.results.price import Prices
-from suite.results.published import ARTICLE
 from suite.results.ratios import chains, families, ratio
 from suite.results.render.html import charts
-from suite.results.render.html.charts import Point
+from suite.results.render.html.charts import Point, groups
 from suite.results.scores import merged_labels
+from suite.results.targets import same_targets, targets_text
 from suite.results.text import clean
-from suite.results.views.overview import is_reference, order_of
+from suite.results.views.overview import is_reference
 from suite.results.views.scaling import MEASURED, PREDICTION, Forecast
 
 _MAX_CURVES = 12  # Curves of ours, and as many published ones, of one figure
@@ -25,28 +25,19 @@ _MAX_BARS = 40
 Curve = list[Timed]  # The results of one experiment on several numbers of devices
 
 
-def groups(results: Iterable[Result]) -> list[list[Result]]:
-    """Results that may share axes: of one workload and profile, on CPUs or not; reference runs first."""
-
-    kinds = grouped(results, lambda row: (order_of(row), row.workload))
-    return [members for _, members in sorted(kinds.items(), key=lambda item: item[0])]
-
-
 def scaling_charts(
-    ours: Sequence[Result], published: Sequence[Result] = (), slots: Mapping[str, int] | None = None
+    ours: Sequence[Result], published: Sequence[Result] = (), looks: charts.Looks | None = None
 ) -> list[charts.Chart]:
     """Time to target over devices, one chart for each group with several numbers of devices.
 
     `published` results of the same workload are drawn beside reference runs on GPUs; with them one number of devices is enough.
-    `slots`: the colour of each framework on the page.
     """
-    slots = charts.framework_slots(row.framework for row in ours) if slots is None else slots
-    figures = []
+    looks, figures = charts.looks(ours, published) if looks is None else looks, []
     for members in groups(ours):
         drawn = _curves(members)
         beside = _curves(row for row in published if row.workload == members[0].workload and is_reference(members[0]))
         if drawn and (beside or any(len(curve) > 1 for curve in drawn)):
-            figures += _scaling_chart(drawn, beside, slots)
+            figures += _scaling_chart(drawn, beside, looks)
     return figures
 
 
@@ -55,7 +46,7 @@ def _curves(results: Iterable[Result]) -> list[Curve]:
     return sorted((chain for family in families(timed(results)) for chain in chains(family)), key=len, reverse=True)
 
 
-def _scaling_chart(mine: list[Curve], beside: list[Curve], slots: Mapping[str, int]) -> list[charts.Chart]:
+def _scaling_chart(mine: list[Curve], beside: list[Curve], looks: charts.Looks) -> list[charts.Chart]:
     drawn, ours = mine[:_MAX_CURVES], [row.devices for curve in mine for row in curve]
 
     def distance(curve: Curve) -> float:
@@ -63,18 +54,26 @@ def _scaling_chart(mine: list[Curve], beside: list[Curve], slots: Mapping[str, i
 
     curves = [*drawn, *sorted(beside, key=distance)[:_MAX_CURVES]]  # of many those on numbers of devices like ours
     unit, scale = charts.time_unit(max(row.seconds_maximum or row.seconds for curve in curves for row in curve))
-    frameworks = [curve[0].framework if place < len(drawn) else "" for place, curve in enumerate(curves)]
-    paths = ([tuple(_time(row, scale) for row in curve)] for curve in curves)
-    series = charts.series_of(zip(_names(curves), frameworks, paths, strict=True), slots)
+    series = [_line(curve, looks, [_time(row, scale) for row in curve], drawn) for curve in curves]
     left_out = len(mine) + len(beside) - len(curves)
     return _chart(
         "time to target over devices",
         drawn,
         ("devices", f"{unit} to target (dotted: ideal)"),
-        (replace(one, published=place >= len(drawn)) for place, one in enumerate(series)),
+        series,
         note=f"{left_out:,} more curves are not drawn; the tables have them" if left_out else "",
         kind="scaling",
     )
+
+
+def _line(
+    curve: Curve, looks: charts.Looks, points: Sequence[Point], ours: Sequence[Curve] | None = None
+) -> charts.Series:
+    """A curve over devices; one that was trained to another target than all of `ours` says so."""
+    look, first = looks[id(curve[0])], curve[0]
+    known = [same_targets(first.targets, one[0].targets, first.workload) for one in ours or ()]
+    other = f", target {targets_text(first.targets, first.workload)}" if known and not {None, True} & {*known} else ""
+    return charts.Series(f"{look.curve}{other}", look.slot, (tuple(points),), look.published, look.curve_style)
 
 
 def _time(row: Timed, scale: float) -> Point:
@@ -92,54 +91,43 @@ def _chart(
     return charts.charts(stem, f"{short_title(clean(first.workload, 40))}: {what}", labels, axes, series, **more)
 
 
-def _names(curves: Sequence[Curve]) -> list[str]:
-    """A different name for each curve: frameworks, of others who submitted it; then in what else they differ."""
-    firsts = [curve[0] for curve in curves]
-    rounds, frameworks = ({getattr(row, name) for row in firsts} for name in ("round", "framework"))
-    names = []
-    for row in firsts:
-        who = row.framework if len(frameworks) > 1 else ""
-        if not row.profile:
-            whose = (row.round if len(rounds) > 1 else "", row.submitter, row.system)
-            who = "DGX-1 article" if row.round == ARTICLE else " ".join(filter(None, whose))
-        names.append(clean(who, 200))
-    named = zip(charts.distinct(names, firsts, ("devices", "nodes")), firsts, strict=True)
-    return [name or clean(row.framework, 120) for name, row in named]
-
-
-def speedup_charts(results: Sequence[Result]) -> list[charts.Chart]:
+def speedup_charts(results: Sequence[Result], looks: charts.Looks | None = None) -> list[charts.Chart]:
     """What speedups over the fewest devices are made of: faster epochs, and fewer or more of them."""
-    made, parts = [], ("speedup", "from faster epochs", "from fewer epochs")
+    looks, made = charts.looks(results) if looks is None else looks, []
+    parts = {"speedup": charts.WHOLE, "from faster epochs": charts.PARTS[0], "from fewer epochs": charts.PARTS[1]}
     for members in groups(results):
         curves = [curve for curve in _curves(members) if len(curve) > 1]
         found: list[tuple[str, Result, tuple[float | None, ...]]] = []
-        for name, curve in zip(_names(curves), curves, strict=True):
+        for curve in curves:
             for row in curve[1:]:
                 one = ratio(curve[0], row, intervals=False)
-                found.append((f"{name}, {one.places} devices", row, (one.total, one.throughput, one.efficiency)))
+                name = f"{looks[id(row)].curve}, {one.places} dev"
+                found.append((name, row, (one.total, one.throughput, one.efficiency)))
         kept = [one for one in found if None not in one[2]][:_MAX_BARS]
         series = [
             charts.Series(part, slot, tuple(charts.finite_points([(of[at], 0.0)], row) for _, row, of in kept),
-                          names=tuple(name for name, _, _ in kept))
-            for at, (part, slot) in enumerate(zip(parts, (2, 0, 1), strict=True))
+                          names=tuple(name for name, _, _ in kept), style=at)
+            for at, (part, slot) in enumerate(parts.items())
         ]  # fmt: skip
         axes = ("", "times, over the fewest devices")
         made += _chart("what the speedup is made of", curves, axes, series, kind="ratios") if kept else []
     return made
 
 
-def parts_charts(results: Sequence[Result]) -> list[charts.Chart]:
+def parts_charts(results: Sequence[Result], looks: charts.Looks | None = None) -> list[charts.Chart]:
     """Where the time of a run goes, the mean of each result's runs."""
-    made, parts = [], {"training": 2, "waiting for data": 1, "evaluation": 0, "the rest": charts.OTHER_SLOT}
+    looks, made = charts.looks(results) if looks is None else looks, []
+    slots = (*charts.PARTS, charts.OTHER_SLOT)
+    parts = dict(zip(("training", "waiting for data", "evaluation", "the rest"), slots, strict=True))
     for members in groups(row for row in results if row.to_target and row.run_seconds and row.timed_seconds):
         shown = members[:_MAX_BARS]
         unit, scale = charts.time_unit(max(row.run_seconds or 0.0 for row in shown))
         values = [[one / len(row.runs) / scale for one in _parts(row)] for row in shown]
-        names = tuple(charts.result_names(shown))
+        names = tuple(looks[id(row)].name for row in shown)
         series = []
         for at, (part, slot) in enumerate(parts.items()):
             points = (charts.finite_points([(of[at], 0.0)], row) for of, row in zip(values, shown, strict=True))
-            series.append(charts.Series(part, slot, tuple(points), names=names))
+            series.append(charts.Series(part, slot, tuple(points), names=names, style=1))
         more = f"{len(members) - len(shown):,} more results are not drawn" if len(members) > len(shown) else ""
         made += _chart("where the time goes", [shown], ("", f"{unit} of a run"), series, kind="parts", note=more)
     return made
@@ -153,42 +141,44 @@ def _parts(row: Result) -> tuple[float, float, float, float]:
     return timed_seconds - waits, waits, evaluates, rest
 
 
-def cost_charts(results: Sequence[Result], prices: Prices, slots: Mapping[str, int]) -> list[charts.Chart]:
+def cost_charts(results: Sequence[Result], prices: Prices, looks: charts.Looks | None = None) -> list[charts.Chart]:
     """What a result costs over devices."""
-    figures = []
+    looks, figures = charts.looks(results) if looks is None else looks, []
     for members in groups(results):
         curves = _curves(row for row in members if prices.cost(row) is not None)[:_MAX_CURVES]
-        paths = [[tuple(Point(float(row.devices), prices.cost(row) or 0.0, row) for row in curve)] for curve in curves]
-        frameworks = [curve[0].framework for curve in curves]
-        series = charts.series_of(zip(_names(curves), frameworks, paths, strict=True), slots)
+        paths = [[Point(float(row.devices), prices.cost(row) or 0.0, row) for row in curve] for curve in curves]
+        series = [_line(curve, looks, path) for curve, path in zip(curves, paths, strict=True)]
         figures += _chart("cost of a result", curves, ("devices", "cost"), series, kind="powers") if curves else []
     return figures
 
 
 def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> list[charts.Chart]:
-    """Time to target of published results over accelerators as points, one chart for each workload; `own` reference results
-    over them."""
-    figures = []
-    for workload, members in grouped(timed((*published, *filter(is_reference, own))), lambda row: row.workload).items():
-        ours = [row for row in members if row.profile]
-        kinds = grouped((row for row in members if not row.profile), lambda row: accelerator_name(row.device_name))
-        named = sorted(kinds, key=lambda name: -len(kinds[name]))[: charts.COLOURS - 1]
-        others = [row for name in kinds if name not in named for row in kinds[name]]
-        listed = [*((clean(name, 30), kinds[name]) for name in named), ("other accelerators", others), ("ours", ours)]
-        slots = [*range(len(named)), charts.OTHER_SLOT, charts.COLOURS - 1]
-        series = [
-            charts.Series(
-                name, slot, tuple((Point(float(row.devices), row.seconds / 60, row),) for row in rows), style=slot
-            )
-            for (name, rows), slot in zip(listed, slots, strict=True)
-            if rows
-        ]
+    """Time to target of published results over accelerators as points, one chart for each workload, an accelerator in one
+    colour and shape in all of them; `own` reference results over them, those of another target by themselves."""
+    listed, figures = timed((*published, *filter(is_reference, own))), []
+    counts = Counter(accelerator_name(row.device_name) for row in listed if not row.profile)
+    common = {name: place for place, (name, _) in enumerate(counts.most_common(3 * charts.COLOURS))}
+    for workload, members in grouped(listed, lambda row: row.workload).items():
+        theirs, ours = ([row for row in members if bool(row.profile) is one] for one in (False, True))
+
+        def name(row: Timed, theirs: Sequence[Timed] = theirs) -> tuple[str, int]:
+            if row.profile:
+                known = {same_targets(row.targets, one.targets, row.workload) for one in theirs} or {None}
+                return ("ours, another target" if known == {False} else "ours"), charts.WHOLE
+            kind = accelerator_name(row.device_name)
+            return (clean(kind, 30), common[kind]) if kind in common else ("other accelerators", charts.OTHER_SLOT)
+
+        series = []
+        for (label, place), rows in sorted(grouped([*theirs, *ours], name).items(), key=lambda item: -len(item[1])):
+            paths = tuple((Point(float(row.devices), row.seconds / 60, row),) for row in rows)
+            slot = place if label.startswith("ours") or place < 0 else place % charts.COLOURS
+            style = 1 if label == "ours, another target" else max(0, place) // charts.COLOURS
+            series.append(charts.Series(label, slot, paths, style=style))
+        series.sort(key=lambda one: one.slot == charts.WHOLE)  # ours are drawn last, over all others
         if len(members) > 1:
-            axes = ("accelerators", "minutes to target")
+            axes, stem = ("accelerators", "minutes to target"), ("00", workload)
             labels = ["published", *(f"ours: {label}" for label in merged_labels(ours))]
-            figures += charts.charts(
-                ("00", workload), short_title(clean(workload, 40)), labels, axes, series, kind="points"
-            )
+            figures += charts.charts(stem, short_title(clean(workload, 40)), labels, axes, series, kind="points")
     return figures
 
 
@@ -201,7 +191,10 @@ def forecast_charts(forecast: Forecast, number: int) -> list[charts.Chart]:
     figures = []
     for name, y_label in (times, ("scaling_efficiency", "work of a device over the fewest")):
         series = []
-        for kind, slot in ((MEASURED, charts.OTHER_SLOT), (PREDICTION, 0)):  # measured: grey and hollow, as published
+        for kind, slot in (
+            (MEASURED, charts.OTHER_SLOT),
+            (PREDICTION, charts.PARTS[0]),
+        ):  # measured: grey and hollow, as published
             known = [row for row in forecast_rows if row["kind"] == kind and row[name]]
             ends = ((row.get(f"{name}_low") or None, row.get(f"{name}_high") or None) for row in known)
             path = tuple(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from suite.results.columns import Result, RunRow
-from suite.results.identity import label
+from suite.results.identity import label, named_apart
 from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
 from suite.results.logs.record import RunRecord
 from suite.results.render.html import charts
@@ -109,7 +109,8 @@ def _bars(result: StudyResult, y: str, number: int, slots: Mapping[str, int]) ->
 
 def _over_time(result: StudyResult, number: int, slots: Mapping[str, int]) -> list[charts.Chart]:
     """Validation loss over epochs and over seconds, one curve for each line; empty where it was not measured."""
-    names = charts.distinct([_rest(line, *_alike(result)) for line in result.measured], result.rows)
+    told = named_apart(result.rows, [_rest(line, *_alike(result)) for line in result.measured], fewest=True)
+    names = [charts.short(text) for text in told]
     made, frameworks = [], [row.framework for row in result.rows]
     for x in ("epochs", "seconds"):
         paths = ([_path(run, x) for run in row.runs if run.record] for row in result.rows)

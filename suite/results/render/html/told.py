@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from suite.results.columns import OURS, Result, Row
+from suite.results.columns import BUSY, OURS, Result, Row
 from suite.results.identity import distinguishing_words
-from suite.results.names import accelerator_name
+from suite.results.names import accelerator_name, framework_name
 from suite.results.scores import labels
+from suite.results.targets import targets_told
 from suite.results.text import clean, devices_text, figure_text, percent_text, time_text
 
-FACETS = ("workload", "framework", "accelerator", "devices", "system", "profile", "round", "label")
+FACETS = (
+    *("workload", "framework", "accelerator", "devices", "system", "profile", "round", "division", "submitter"),
+    "label",
+)
 """What can be chosen on a page; a row may have several labels."""
 
 
 class Told:
     """Numbers of rows, in the order in which they are asked for."""
 
-    def __init__(self, results: Sequence[Result]) -> None:
+    def __init__(self, results: Sequence[Result], ours_fit: Mapping[str, Sequence[str]] | None = None) -> None:
+        """`ours_fit`: facet to values that all of ours fit, such as the rounds that they are shown beside."""
+        self._ours_fit = ours_fit or {}
         self.rows: list[Row] = []
         self._numbers: dict[int, int] = {}
         ours = [row for row in results if row.profile]
@@ -41,22 +48,40 @@ class Told:
     def facts(self) -> list[dict[str, Any]]:
         """Of each row what filters go by, in the order of FACETS, and lines of (what, text)."""
         return [
-            {"facets": _facets(row), "lines": [[name, text] for name, text in self._lines(row) if text]}
+            {"facets": self._facets(row), "lines": [[name, text] for name, text in self._lines(row) if text]}
             for row in self.rows
         ]
 
+    def counts(self, rows: Iterable[Row]) -> list[Any]:
+        """(what filters go by, how many) of rows that need not stand on the page."""
+        return [[facets, count] for facets, count in Counter(map(self._facets, rows)).items()]
+
     def choices(self) -> dict[str, list[str]]:
         """What can be chosen of each facet, where there is a choice."""
-        columns = zip(*(_facets(row) for row in self.rows), strict=True) if self.rows else ()
-        values: dict[str, list[str]] = {name: list(column) for name, column in zip(FACETS, columns, strict=False)}
-        values["label"] = [label for several in values.get("label", ()) for label in several]
-        known = {name: sorted({*column} - {""}, key=_by_number) for name, column in values.items()}
+        columns = zip(*map(self._facets, self.rows), strict=True) if self.rows else ()
+        values = (
+            {value for one in column for value in ((one,) if isinstance(one, str) else one)} for column in columns
+        )
+        known = {name: sorted(some - {""}, key=_by_number) for name, some in zip(FACETS, values, strict=False)}
         return {name: column for name, column in known.items() if len(column) > 1}
+
+    def _facets(self, row: Row) -> tuple[str | tuple[str, ...], ...]:
+        where, whose = accelerator_name(row.device_name or row.device or ""), "ours" if row.round == OURS else row.round
+        texts = [row.workload, framework_name(row.framework, row.system), where, str(row.devices or "")]
+        texts += (row.system or row.device_name or "", row.profile, whose, row.division, row.submitter)
+        named = dict(zip(FACETS, (clean(text, 60) for text in texts), strict=False))
+        several = labels(row) if isinstance(row, Result) else row.labels
+        short = tuple(BUSY if one.startswith(BUSY) else clean(one, 60) for one in several)
+        ours_fit = self._ours_fit if row.profile else {}
+        return (*((text, *ours_fit[name]) if name in ours_fit else text for name, text in named.items()), short)
 
     def _lines(self, row: Row) -> Iterator[tuple[str, str]]:
         yield "", clean(", ".join(filter(None, (row.workload, row.framework, _devices(row)))), 120)
         yield "settings", clean(self._words.get(id(row), ""), 200)
-        yield "system", clean(" ".join(filter(None, (row.submitter, row.system or row.device_name))), 80)
+        yield "system", clean(" ".join(filter(None, (row.submitter, row.system))), 80)
+        yield "accelerator" if "cpu" not in row.labels else "processor", clean(accelerator_name(row.device_name), 60)
+        yield "target", clean(targets_told(row.targets, row.workload), 80)
+        yield "division", "" if row.profile else clean(row.division, 20)
         yield "time", "" if row.seconds is None else time_text(row.seconds)
         yield "epochs", "" if row.epochs is None else figure_text(row.epochs)
         rate, unit = (
@@ -73,18 +98,6 @@ class Told:
 
 def _devices(row: Row) -> str:
     return devices_text(row.devices, row.nodes) if row.devices else ""
-
-
-def _facets(row: Row) -> tuple[Any, ...]:
-    round = "ours" if row.round == OURS else row.round
-    before = (
-        row.workload,
-        row.framework,
-        accelerator_name(row.device_name or row.device or ""),
-        str(row.devices or ""),
-    )
-    texts = (*before, row.system or row.device_name or "", row.profile, round)
-    return *(clean(text, 60) for text in texts), [clean(label, 60) for label in row.labels]
 
 
 def _by_number(text: str) -> tuple[float, str]:

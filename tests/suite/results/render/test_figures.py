@@ -39,12 +39,15 @@ def chart(*series, **options):
 
 def charts_of(root):
     (found,) = together(result_rows(table(root)))
-    made = table_charts(found, 1, charts.framework_slots([]))
+    made = table_charts(found, 1, charts.looks(found))
     return [*made.quality, *made.rates]
 
 
 def places(path):
     return tuple((point.x, point.y) for point in path)
+
+
+# --- runs ---------------------------------------------------------------------------------------------------------------
 
 
 def test_curves_hold_the_evaluations_of_the_log(tmp_path):
@@ -54,7 +57,8 @@ def test_curves_hold_the_evaluations_of_the_log(tmp_path):
     paths = over_epochs.series[0].paths
     assert [places(path) for path in paths] == [((1.0, 0.3), (2.0, 0.5), (3.0, 0.65))] * 2
     assert [path[0].row.run for path in paths] == ["a/run_0", "a/run_1"]
-    assert (over_epochs.target, over_epochs.labels) == (0.635, ("demo", "cpu"))
+    assert {(point.y, point.row.devices) for point in over_epochs.targets} == {(0.635, 1)}
+    assert over_epochs.labels == ("demo", "cpu")
     assert over_time.x_label == "seconds"
     for path, seconds in zip(over_time.series[0].paths, ([2, 4, 6], [3, 6, 9]), strict=True):
         assert [point.x for point in path] == pytest.approx(seconds, abs=0.01)
@@ -73,27 +77,58 @@ def test_throughput_and_data_wait_of_each_block(tmp_path):
 def test_bleu_is_drawn_in_points_whatever_the_log_has(tmp_path):
     write_run(tmp_path, "a", workload="gnmt", qualities=(0.2, 0.65), targets={"bleu": 0.635})
     over_epochs, *_ = charts_of(tmp_path)
-    assert (over_epochs.x_label, over_epochs.target) == ("epochs", pytest.approx(63.5))
+    assert (over_epochs.x_label, over_epochs.title) == ("epochs", "GNMT: BLEU over epochs")
+    assert [point.y for point in over_epochs.targets] == [pytest.approx(63.5)]
     assert [point.y for point in over_epochs.series[0].paths[0]] == pytest.approx([20.0, 65.0])
 
 
-def test_names_say_in_words_what_tells_results_apart():
-    slow, fast = ({"opt_base_learning_rate": rate, "opt_name": "adam"} for rate in (0.002, 0.006))
-    results = [make_result(devices, hyperparameters=keys) for devices, keys in ((1, slow), (2, slow), (2, fast))]
-    results.append(make_result(2, hyperparameters=slow, targets={"hr_at_10": 0.5}))
-    assert charts.result_names(results[:2]) == ["1 device", "2 devices"]
-    two = ["2 devices", "2 devices, learning rate 0.006", "2 devices, target hr_at_10 0.5"]
-    assert charts.result_names(results) == ["1 device", *two]
-    others = [*results[:2], make_result(2, framework="mxnet", hyperparameters=slow)]
-    assert charts.result_names(others) == ["pytorch, 1 device", "pytorch, 2 devices", "mxnet, 2 devices"]
+# --- names --------------------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.text("ab ,1", max_size=40), max_size=12))
-def test_names_have_five_words_at_most_and_different_ones_stay_different(names):
-    short = charts.few_words(names)
-    assert all(len(re.sub(r" \(\d+\)$", "", name).split()) <= 5 for name in short)
-    assert len(set(short)) == len(set(names))
-    assert charts.few_words(["a", "a"]) == ["a", "a"]
+SLOW, FAST = ({"opt_base_learning_rate": rate, "opt_name": "adam"} for rate in (0.01, 0.006))
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ([{}, {"devices": 2}], ["1 dev", "2 dev"]),
+        ([{}, {"devices": 2}, {"devices": 2, "framework": "mxnet"}], ["pytorch, 1 dev", "pytorch, 2 dev", "mxnet, 2 dev"]),
+        ([{}, {"hyperparameters": FAST}], ["lr 0.01", "lr 0.006"]),
+        ([{"workload": "gnmt", "hyperparameters": FAST}, {}, {"hyperparameters": FAST}], ["pytorch", "lr 0.01", "lr 0.006"]),
+        ([{"batch_size_global": 2048}, {"batch_size_global": 512}], ["bs 2,048", "bs 512"]),
+        ([{}, {"targets": {"hr_at_10": 0.5}}], ["target hr_at_10 0.635", "target hr_at_10 0.5"]),
+        ([{"precision": "fp16"}, {"precision": "tf32"}], ["fp16", "tf32"]),
+    ],
+)  # fmt: skip
+def test_names_have_the_value_that_tells_results_apart(settings, names):
+    results = [make_result(**{"devices": 1, "hyperparameters": SLOW, **one}) for one in settings]
+    found = charts.looks(results)
+    assert [found[id(row)].name for row in results] == names
+
+
+@given(
+    st.lists(
+        st.tuples(st.text("ab,1", min_size=1, max_size=90), st.sampled_from([1, 2])),
+        min_size=1,
+        max_size=8,
+        unique=True,
+    )
+)
+def test_names_of_different_results_differ_whatever_their_values(settings):
+    results = [make_result(devices, hyperparameters={"opt_x": value}) for value, devices in settings]
+    assert len({look.name for look in charts.looks(results).values()}) == len(settings)
+
+
+def test_a_name_has_one_look_in_every_figure_of_a_page():
+    rates = [(workload, rate, devices) for workload in ("ncf", "ssd") for rate in (0.01, 0.02) for devices in (1, 2)]
+    results = [make_result(d, workload=w, hyperparameters={"opt_base_learning_rate": r}) for w, r, d in rates[1:]]
+    found = charts.looks(results).values()
+    for names in (
+        {(one.name, one.slot, one.style) for one in found},
+        {(one.curve, one.slot, one.curve_style) for one in found},
+    ):
+        assert len({name for name, *_ in names}) == len(names)
+    assert len({one.style for one in found}) == 4
 
 
 def test_curves_over_devices_are_named_by_their_targets():
@@ -115,6 +150,9 @@ def test_labels_that_must_not_be_missed_come_first_and_others_are_counted():
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b\\c\0", "", "é ü", "x" * 500, "CON", HOSTILE])
 def test_file_names_hold_letters_digits_and_dashes_alone(name):
     assert re.fullmatch(r"[a-z0-9-]{1,130}", charts.file_name("01", name))
+
+
+# --- time over devices --------------------------------------------------------------------------------------------------
 
 
 REFERENCE = {"profile": "reference", "labels": ()}
@@ -156,7 +194,7 @@ def test_speedups_are_the_product_of_their_parts():
     assert len(found) == 6
     for name, speedup in (("Transformer", 15.78), ("NCF", 2.8)):
         values = [[path[0].x for path in one.paths] for one in found[name].series]
-        place = found[name].series[0].names.index("DGX-1 article, 1 → 8 devices")
+        place = found[name].series[0].names.index("DGX-1 article, 1 → 8 dev")
         assert values[0][place] == pytest.approx(speedup, abs=0.02)
         for total, throughput, efficiency in zip(*values, strict=True):
             assert total == pytest.approx(throughput * efficiency)
@@ -167,14 +205,15 @@ def test_parts_of_the_time_add_up_to_a_run(tmp_path):
         write_run(tmp_path, "a", index, samples=300, train_seconds=1.5)
     (found,) = scaling.parts_charts(result_rows(table(tmp_path)))
     parts = {one.label: one.paths[0][0].x for one in found.series}
-    timed = {"training": 3.0, "waiting for data": 1.5, "evaluation": 0.75, "the rest": 0.75}
-    assert parts == pytest.approx(timed, abs=0.02)
+    assert parts == {
+        "training": 3.0, "waiting for data": 1.5, "evaluation": pytest.approx(0.75), "the rest": pytest.approx(0.75, abs=0.02)
+    }  # fmt: skip
     assert [one.names for one in found.series] == [("pytorch",)] * 4
 
 
 def test_costs_are_those_of_the_price():
     results = [make_result(devices, ((seconds, 1.0),)) for devices, seconds in ((1, 3600.0), (2, 3000.0))]
-    (found,) = scaling.cost_charts(results, Prices(2.0), charts.framework_slots([]))
+    (found,) = scaling.cost_charts(results, Prices(2.0))
     assert places(found.series[0].paths[0]) == ((1.0, 2.0), (2.0, pytest.approx(10 / 3)))
 
 
@@ -197,6 +236,9 @@ def test_predictions_have_bounds_and_measured_points_none():
     ((predicted,),) = time.series[1].paths
     assert predicted.x == 64
     assert predicted.low < predicted.y < predicted.high
+
+
+# --- studies ------------------------------------------------------------------------------------------------------------
 
 
 def line(rate=None, shown="", **values):
@@ -251,6 +293,9 @@ def test_losses_of_a_study_over_epochs_and_seconds(tmp_path):
     assert [point.x for point in over_seconds.series[0].paths[0]] == pytest.approx([2.0, 4.0], abs=0.01)
 
 
+# --- bounds -------------------------------------------------------------------------------------------------------------
+
+
 @given(POINTS)
 def test_thinned_curves_keep_ends_and_means(points):
     kept = charts.evenly(points, charts.MAX_POINTS)
@@ -258,11 +303,15 @@ def test_thinned_curves_keep_ends_and_means(points):
     assert (kept[0], kept[-1]) == (points[0], points[-1])
     means = charts.downsample_mean(points)
     assert len(means) <= charts.MAX_POINTS
-    odd = [(None, 2), (1, None), (math.inf, 1), (1, math.nan), (1e300, 1)]
-    assert places(charts.finite_points([(1, 2), *odd])) == ((1, 2),)
+    assert places(charts.finite_points([(1, 2), (None, 2), (1, None), (math.inf, 1), (1, math.nan), (1e300, 1)])) == (
+        (1, 2),
+    )
     if len(points) % (math.ceil(len(points) / charts.MAX_POINTS)) == 0:
         mean = math.fsum(point.y for point in points) / len(points)
         assert math.fsum(point.y for point in means) / len(means) == pytest.approx(mean, rel=1e-6, abs=1e-3)
+
+
+# --- drawing ------------------------------------------------------------------------------------------------------------
 
 
 def parsed(shown):
@@ -275,7 +324,7 @@ def parsed(shown):
 
 def test_hostile_text_is_drawn_as_it_is(tmp_path):
     texts = {"title": HOSTILE, "labels": (HOSTILE,), "y_label": "$x"}
-    shown = chart(Series(HOSTILE, 0, LINE), Series("b", 1, LINE), target=1.5, **texts)
+    shown = chart(Series(HOSTILE, 0, LINE), Series("b", 1, LINE), targets=(Point(0.0, 1.5),), **texts)
     _, texts = parsed(shown)
     assert sum(HOSTILE[:20] in text for text in texts) == 3  # the title, the labels, the legend
     assert "$x" in texts
@@ -315,16 +364,55 @@ def test_a_series_has_its_colour_in_files_and_the_pages_on_the_page():
     assert "#" not in str(on_page["config"])
 
 
+def rows_of(shown, number_of=None):
+    columns = vega.marks(shown, number_of)
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
 def test_marks_are_the_points_and_ideal_lines_begin_at_the_fewest():
     result = make_result(2)
     path = (Point(2.0, 8.0), Point(8.0, 3.0, result, 2.5, 3.5))
-    columns = vega.marks(chart(Series("a", 0, (path,)), kind="scaling"), [result].index)
-    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    assert [(one["x"], one["y"]) for one in rows if one["ideal"] is None] == [(2.0, 8.0), (8.0, 3.0)]
-    assert [(one["x"], one["y"]) for one in rows if one["ideal"]] == [(2.0, 8.0), (8.0, 2.0)]
+    rows = rows_of(chart(Series("a", 0, (path,)), kind="scaling"), [result].index)
+    assert [(one["x"], one["y"]) for one in rows if one["k"] is None] == [(2.0, 8.0), (8.0, 3.0)]
+    ideal = [(one["x"], one["y"]) for one in rows if one["k"] == vega.IDEAL]
+    assert (ideal[0], ideal[-1]) == ((2.0, 8.0), (8.0, 2.0))
+    assert [x * y for x, y in ideal] == pytest.approx([16.0] * 13, rel=1e-3)
     assert [one["row"] for one in rows][:2] == [None, 0]
-    assert (columns["low"][1], columns["high"][1]) == (2.5, 3.5)
-    assert "text" not in columns
+    assert (rows[1]["low"], rows[1]["high"]) == (2.5, 3.5)
+    assert "text" not in rows[0]
+
+
+def test_long_curves_have_no_markers_and_targets_have_their_names():
+    paths = [tuple(Point(float(x), 1.0) for x in range(count)) for count in (20, 21)]
+    rows = rows_of(chart(*(Series(str(at), 0, (path,)) for at, path in enumerate(paths)), targets=(Point(0.0, 0.635),)))
+    assert {one["s"]: one["k"] for one in rows} == {"0": None, "1": vega.UNMARKED, "": vega.TARGET}
+    assert [one["text"] for one in rows if one["k"] == vega.TARGET] == ["target 0.635"]
+    _, texts = parsed(chart(Series("a", 0, LINE), targets=(Point(0.0, 0.635), Point(0.0, 0.635), Point(0.0, 0.5))))
+    assert sorted(text for text in texts if text.startswith("target")) == ["target 0.5", "target 0.635"]
+
+
+@pytest.mark.parametrize(("count", "paths", "points"), [(6, 6, 0), (7, 1, 3)])
+def test_more_than_six_runs_are_their_median_and_a_band(tmp_path, count, paths, points):
+    for index in range(count):
+        write_run(tmp_path, "a", index, qualities=(0.3 + index / 100, 0.5, 0.65))
+    over_epochs, *_ = charts_of(tmp_path)
+    drawn = over_epochs.series[0].paths
+    assert len(drawn) == paths
+    assert sum(point.low is not None for path in drawn for point in path) == points
+    if points:
+        assert drawn[0][0][:2] == (1.0, pytest.approx(0.33))
+        assert (drawn[0][0].low, drawn[0][0].high) == (0.3, pytest.approx(0.36))
+
+
+@pytest.mark.parametrize(("last", "kind"), [(2.9, "linear"), (3.0, "log")])
+def test_axes_are_logarithmic_where_values_span_a_factor_of_three(last, kind):
+    path = (Point(1.0, 1.0), Point(last, last))
+    layers = vega.spec(chart(Series("a", 0, (path,)), kind="powers"))["layer"]
+    kinds = {layer["encoding"][axis]["scale"].get("type", "linear") for layer in layers for axis in "xy"}
+    assert kinds == {kind}
+
+
+# --- the look -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_colour_is_one_framework_and_its_curves_differ_in_line_and_marker():
@@ -333,9 +421,25 @@ def test_a_colour_is_one_framework_and_its_curves_differ_in_line_and_marker():
     looks = vega.look(chart(*charts.series_of(curves, slots)))
     assert len({one["colour"] for one in looks}) == 3
     assert len({one["colour"] for one in looks[::2]}) == 1
-    assert len({one["line"] for one in looks[::2]}) == 3
+    assert len({str(one["dash"]) for one in looks[::2]}) == len({one["shape"] for one in looks[::2]}) == 3
     many = charts.framework_slots(f"other {index}" for index in range(9))
-    assert sorted(many.values()) == list(range(charts.COLOURS)) == list(range(len(vega.SERIES_COLOURS)))
+    assert sorted(many.values()) == list(range(charts.COLOURS))
+    assert len(vega.SERIES_COLOURS) == charts.COLOURS + 4
+    assert not {*range(charts.COLOURS)} & {charts.WHOLE, *charts.PARTS}
+
+
+def test_legends_of_files_have_the_dashes_of_their_lines():
+    shown = chart(*(Series(str(at), at, LINE, style=at) for at in range(4)))
+    tree, _ = parsed(shown)
+    for slot, dash in enumerate(("", "6,2", "2,2", "6,2,2,2")):
+        of = [one for one in tree.iter() if one.get("stroke") == vega.SERIES_COLOURS[slot]]
+        assert [one.get("stroke-dasharray") for one in of] == [dash, dash]  # the line, and its sample
+
+
+def test_an_accelerator_has_one_colour_and_shape_in_all_figures():
+    found = scaling.workload_charts(find_published("v0.7"))
+    looks = {(one["name"], one["colour"], one["shape"]) for each in found for one in vega.look(each)}
+    assert len({name for name, *_ in looks}) == len(looks) == len({look[1:] for look in looks}) > 3
 
 
 def luminance(colour):
@@ -350,7 +454,7 @@ def test_every_colour_of_the_figures_is_in_the_style_sheet_twice_with_enough_con
     for index in range(2):  # light and dark
         for ground in ("paper", "ground"):
             paper = luminance(re.findall(rf"--{ground}: (#[0-9a-f]{{6}})", SHEET)[index])
-            series = [f"c{slot}" for slot in range(charts.COLOURS if ground == "paper" else 0)]
+            series = [f"c{slot}" for slot in range(len(vega.SERIES_COLOURS) if ground == "paper" else 0)]
             for name in ("ink", "muted", "bad", "link", *series):
                 text = luminance(re.findall(rf"--{name}: (#[0-9a-f]{{6}})", SHEET)[index])
                 assert (max(paper, text) + 0.05) / (min(paper, text) + 0.05) >= 4.5, (name, ground, index)

@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import gzip
 import hashlib
 import json
 import os
@@ -9,6 +10,7 @@ import re
 import resource
 import subprocess
 import sys
+import urllib.parse
 from html.parser import HTMLParser
 
 import pytest
@@ -16,7 +18,6 @@ import pytest
 from suite.cli import main
 from suite.results import table
 from suite.results.published import FOLDER_VARIABLE
-from suite.results.render.html import charts
 from suite.results.render.html import page as pages
 from suite.results.render.html.page import write_html
 from suite.results.scores import find_published
@@ -78,10 +79,14 @@ def telemetry(folder, **sensors):
 
 
 def csv_of(found):
-    (link,) = [value for tag, name, value in found.attributes if tag == "a" and name == "href" and value[:5] == "data:"]
+    links = [value for tag, name, value in found.attributes if tag == "a" and name == "href"]
+    (link,) = [value for value in links if value.startswith("data:text")]
     kind, _, content = link.partition(",")
     assert kind == "data:text/csv;charset=utf-8;base64"
     return base64.b64decode(content)
+
+
+# --- what stands on it --------------------------------------------------------------------------------------------------
 
 
 def test_a_sweep_gives_every_part_of_the_page(tmp_path):
@@ -97,11 +102,12 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
         "Runs without success", "While they ran", "All runs",
     ]  # fmt: skip
     assert "10 runs · 9 finished as asked · 1 without success · 1 workload · pytorch · 2023-11-14" in found.text
-    said = "NCF (demo, cpu) reaches hr_at_10 0.635 in 2.0 s on 4 devices in PyTorch, 3.00 times faster than on 1."
+    where = "on 4 devices (Some CPU) in PyTorch"
+    said = f"NCF (demo, cpu) reaches hit rate at 10 ≥ 0.635 in 2.0 s {where}, 3.00 times faster than on 1."
     assert said in found.text  # 2 x 1.02 s: olympic mean of 2.00, 2.04 and 2.08 s
     assert re.search(r'<a href="#section-7">1 run without success</a>', found.source)
     titles = [
-        "time to target over devices", "what the speedup is made of", "hr_at_10 over epochs", "hr_at_10 over time",
+        "time to target over devices", "what the speedup is made of", "hit rate at 10 over epochs", "hit rate at 10 over time",
         "where the time goes", "throughput over time", "data wait over time",
         "CPU used by the run", "GPU in use", "GPU power",
     ]  # fmt: skip
@@ -150,9 +156,13 @@ def test_the_sentence_on_top_is_of_the_hardest_target_and_of_what_may_be_compare
     write_run(logs, "far", seconds_per_epoch=8.0, framework="tensorflow", system="far", **slower)
     write_run(logs, "none", workload="ssd", qualities=(0.1,), status={**FAILED, "workload": "ssd"})
     found = page(tmp_path / "logs", tmp_path)
-    sentences = re.findall(r"<li>([^<]*)</li>", found.source.split('class="headlines"')[1].split("</ul>")[0])
-    reached = "NCF (demo, cpu) reaches hr_at_10 0.635 in 12.0 s on 1 device in PyTorch; MXNet 14.0 s."
-    assert sentences == [reached, "SSD (demo, cpu): no run reached the target."]
+    sentences = re.findall(
+        r"<li data-of=[^>]*>([^<]*)</li>", found.source.split('class="headlines"')[1].split("</ul>")[0]
+    )
+    assert sentences == [
+        "NCF (demo, cpu) reaches hit rate at 10 ≥ 0.635 in 12.0 s on 1 device (Some CPU) in PyTorch; MXNet 14.0 s.",
+        "SSD (demo, cpu): no run reached the target.",
+    ]
 
 
 def test_the_reservation_stands_once_on_the_page_and_once_in_each_file(tmp_path):
@@ -177,7 +187,7 @@ def test_results_stand_before_throughput_and_reference_runs_before_demos(tmp_pat
     tables = [title for title in found.headings if title.startswith("ncf on")]
     assert [title.partition("(")[2].partition(")")[0] for title in tables] == ["reference", "demo", "synthetic"]
     sentences = found.source.split('class="headlines"')[1].split("</ul>")[0]
-    verbs = [re.search(r"reaches|does", text)[0] for text in sentences.split("<li>")[1:]]
+    verbs = [re.search(r"reaches|does", text)[0] for text in sentences.split("<li ")[1:]]
     assert verbs == ["reaches", "reaches", "does"]
 
 
@@ -188,11 +198,15 @@ def test_published_results_stand_beside_ours(tmp_path):
     beside = page(root, tmp_path, "beside.html", published=find_published("dgx1-article"))
     names = [[one["name"] for one in found.figures[0]["legend"]] for found in (plain, beside)]
     assert names == [["pytorch"], ["pytorch", "DGX-1 article"]]
-    assert beside.figures[0]["legend"][1]["line"] == "dashed"
+    ours, theirs = (one["dash"] for one in beside.figures[0]["legend"])
+    assert (ours, bool(theirs)) == ([], True)
     assert "resnet50" not in beside.text
     assert "hardware Some CPU, theirs Tesla V100-SXM2" in beside.text
     other = page(root, tmp_path, "other.html", published=find_published("v0.7/Fujitsu"))  # no NCF
     assert "there is nothing to show beside ours" in other.text
+
+
+# --- its data -----------------------------------------------------------------------------------------------------------
 
 
 def test_what_filters_and_pointers_go_by_is_what_the_csv_has(tmp_path):
@@ -210,20 +224,29 @@ def test_what_filters_and_pointers_go_by_is_what_the_csv_has(tmp_path):
         assert float(lines["time"].removesuffix(" s")) == pytest.approx(float(row["seconds"]), rel=0.01)
         assert lines["log"] == f"ncf-{row['devices']}/run_0"
     times = found.figures[0]["marks"]
-    measured = [y for y, ideal in zip(times["y"], times["ideal"], strict=True) if not ideal]
-    assert measured == pytest.approx([float(row["seconds"]) for row in listed], rel=1e-4)
+    assert [y for y, kind in zip(times["y"], times["k"], strict=True) if kind is None] == pytest.approx(
+        [float(row["seconds"]) for row in listed], rel=1e-4
+    )
 
 
 def test_the_page_carries_its_results_as_csv(tmp_path, capsys, monkeypatch):
     sweep(tmp_path / "logs", runs=3, system="=cmd()")
-    content = csv_of(page(tmp_path / "logs", tmp_path))
+    whole = page(tmp_path / "logs", tmp_path)
+    content, page_source = csv_of(whole), whole.source
     assert main(["report", str(tmp_path / "logs"), "--format", "csv"]) == 0
     assert content.decode() == capsys.readouterr().out
     assert len(content.splitlines()) == 1 + 3
+    points = base64.b64decode(re.search(r'href="data:application/gzip;base64,([^"]*)"', page_source)[1])
+    lines = list(csv.DictReader(gzip.decompress(points).decode().splitlines()))
+    evaluated = [float(line["value"]) for line in lines if line["metric"]]
+    assert sorted(evaluated) == sorted([0.3, 0.5, 0.65, 0.5, 0.65, 0.5, 0.65] * 3)  # as sweep writes them
     monkeypatch.setattr(pages, "MAX_DATA_BYTES", 100)
     found = page(tmp_path / "logs", tmp_path, "large.html")
     assert "data:text/csv" not in found.source
     assert "suite report --format csv --output results.csv" in found.text
+
+
+# --- hostile logs -------------------------------------------------------------------------------------------------------
 
 
 def hostile(root):
@@ -237,8 +260,9 @@ def hostile(root):
     numbers = {"qualities": (1e308, -1e308, 1e-308, float("nan")), "samples": 1e300, "train_seconds": 1e-300}
     folder = write_run(root, "c", 0, **numbers)
     nested = {"a": {"b": {"c": {"d": [EVIL]}}}}
-    run = {"versions": {EVIL: EVIL}, "environment": nested, "cores": 10**400}  # no float is as large
-    (folder / "run.json").write_text(json.dumps(run))
+    (folder / "run.json").write_text(
+        json.dumps({"versions": {EVIL: EVIL}, "environment": nested, "cores": 10**400})  # no float is as large
+    )
     telemetry(folder, run_cpu_percent=1e308, gpu_percent=[EVIL], **{EVIL: 1})
     write(root / "d" / "run_0" / "result_0.txt", ("[" * 50_000 + "\n") * 3 + ":::MLLOG {\n")
     return root
@@ -268,14 +292,20 @@ def test_nothing_in_a_hostile_log_becomes_markup(hostile_page):
 
 
 def test_no_reference_leads_outside(hostile_page):
-    for _, name, value in (found := hostile_page[0]).attributes:
+    found, folder, _ = hostile_page
+    for _, name, value in found.attributes:
         if name in ("href", "src", "xlink:href", "action", "data", "srcset"):
-            assert value.startswith("data:text/csv") or (value.startswith("#") and value[1:] in found.ids)
+            inside = value.startswith(("data:text/csv", "data:application/gzip")) or (
+                value.startswith("#") and value[1:] in found.ids
+            )
+            assert inside or (value[:2] == "./" and (folder / urllib.parse.unquote(value)).exists())
         if name == "style":
             assert not re.search(r"url\((?!#)", value)
     scripts = re.findall(r"<script>(.*?)</script>", found.source, re.DOTALL)
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
-    (policy,) = [text for tag, name, text in found.attributes if (tag, name) == ("meta", "content") and "src" in text]
+    (policy,) = [
+        value for tag, name, value in found.attributes if (tag, name) == ("meta", "content") and "src" in value
+    ]
     assert policy.split("; ") == [
         *("default-src 'none'", "script-src " + " ".join(f"'sha256-{one}'" for one in digests)),
         "style-src 'unsafe-inline'", "img-src data:", "base-uri 'none'", "form-action 'none'",
@@ -294,10 +324,15 @@ def test_figure_files_stay_in_their_folder(hostile_page):
     assert {path.read_bytes()[:4] for path in pictures} == {b"\x89PNG"}
 
 
+# --- files and bounds ---------------------------------------------------------------------------------------------------
+
+
 def test_the_same_logs_give_the_same_bytes(tmp_path):
     sweep(tmp_path / "logs", runs=1)
     words = ("report", str(tmp_path / "logs"), "--to", "v0.5/NVIDIA/dgx1")
-    one, other = ([*words, "--html", f"{tmp_path}/{name}.html", "--figures", f"{tmp_path}/{name}"] for name in "ab")
+    one, other = (
+        [*words, "--html", str(tmp_path / f"{name}.html"), "--figures", str(tmp_path / name)] for name in "ab"
+    )
     assert main(one) == 0
     seeded = {**os.environ, "PYTHONHASHSEED": "7"}  # another process: hashes of text differ between them
     command = [sys.executable, "-m", "suite.cli", *other]
@@ -341,10 +376,10 @@ def test_a_full_disk_leaves_no_half_page(tmp_path, capsys, full_disk):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        *(
-            (words, "need --html OUT")
-            for words in (["--to", "v0.5"], ["--figures", "x"], ["--predict", "8"], ["--follow"])
-        ),
+        (["--to", "v0.5"], "need --html OUT"),
+        (["--figures", "x"], "need --html OUT"),
+        (["--predict", "8"], "need --html OUT"),
+        (["--follow"], "need --html OUT"),
         (["--html", "x.html", "--follow", "--figures", "x"], "leave out one of the two"),
         (["--html", "x.html", "--format", "csv"], "leave out --format"),
         (["--html", "x.html", "--to", "v0.5/NVIDIA/dgx7"], "nearest"),
@@ -362,15 +397,18 @@ def test_mistakes_are_one_line(tmp_path, capsys, monkeypatch, arguments, said):
 
 def test_a_page_of_many_runs_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "MAX_DRAWN_TABLES", 2)
-    monkeypatch.setattr(charts, "MAX_PATHS", 40)
     for index in range(60):
         write_run(tmp_path / "logs", "ncf-1", index, seconds_per_epoch=1 + index / 100)
     for index in range(4):
         write_run(tmp_path / "logs", f"other-{index}", system=f"machine {index}")
     found = page(tmp_path / "logs", tmp_path)
-    assert "20 more runs are not drawn (at most 40 of one colour)" in found.text
+    assert "Of more than 6 runs: median, least and most, while half of them go on" in found.text
+    assert len(found.figures[0]["marks"]["y"]) == 3 + 1  # one line of three evaluations, and its target
     assert "The last 3 tables have no figures" in found.text
     assert found.tags.count("details") == 64 + len(found.drawn)
+
+
+# --- published results --------------------------------------------------------------------------------------------------
 
 
 def test_a_page_of_published_results(tmp_path, capsys):
@@ -380,7 +418,7 @@ def test_a_page_of_published_results(tmp_path, capsys):
     assert "158 results · v0.6, v0.7" in found.text
     assert found.headings[0] == "Time to target over accelerators"
     assert len(found.figures) == 5  # MiniGo has one result
-    assert found.data["start"] == {"workload": "resnet50"}
+    assert found.data["start"] == {"workload": "resnet50", "round": "v0.7", "division": "closed"}
     assert "Fujitsu gx_V100x8_ngc20.06_pytorch" in found.text
     assert found.source.split("<h2>All results with every column</h2>")[1].count("<tr data-of=") == 158
     assert len(csv_of(found).splitlines()) == 1 + 158

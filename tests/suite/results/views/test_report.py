@@ -284,20 +284,61 @@ def test_problems_are_listed_with_lines(tmp_path):
     assert "d/run_0/result_0.txt: no record of the log can be read; line 1: :::MLLOG record cannot be read" in text
 
 
+def test_rows_of_other_frameworks_say_in_what_precision_batch_and_clock_they_differ(tmp_path):
+    write_run(tmp_path, "a")
+    write_run(tmp_path, "b", framework="mxnet", precision="fp16", batch_size_global=2048, clock="v0.7")
+    (table_of,) = [one.table for title, one in sections(tmp_path).items() if title.startswith("ncf on")]
+    assert list(table_of["differs in"]) == [
+        "precision fp16, global batch 2,048, clock rule v0.7", "precision fp32, global batch 4,096, clock rule v0.5"
+    ]  # fmt: skip
+
+
 def test_a_headline_names_the_fastest_result_and_in_what_it_differs(tmp_path):
     for devices, seconds in ((1, 7.0), (2, 6.0)):
         for index in range(2):
             name = f"usual-{devices}"
             write_run(tmp_path, name, index, start=1000 * index, devices=devices, seconds_per_epoch=seconds)
     write_run(tmp_path, "other-4", devices=4, seconds_per_epoch=3.0, keys={"opt_base_learning_rate": 0.006})
-    (found,) = headlines(result_rows(table(tmp_path)))
-    assert found == "NCF (demo, cpu) reaches hr_at_10 0.635 in 9.0 s on 4 devices in PyTorch, learning rate 0.006."
+    ((found, of),) = headlines(result_rows(table(tmp_path)))
+    machine = "on 4 devices (Some CPU) in PyTorch"
+    assert found == f"NCF (demo, cpu) reaches hit rate at 10 ≥ 0.635 in 9.0 s {machine}, learning rate 0.006."
+    assert len(of) == 3
+
+
+PLAIN = {"qualities": (0.65,), "framework": "mxnet"}
+
+
+@pytest.mark.parametrize(
+    ("runs", "ending"),
+    [
+        ([{**PLAIN, "seconds_per_epoch": 4.0}], "in PyTorch; MXNet 4.0 s."),
+        ([{**PLAIN, "seconds_per_epoch": 4.0, "labels": ["demo", "cpu", "oversubscribed"]}],
+         "in PyTorch; MXNet 4.0 s (oversubscribed)."),
+        ([{**PLAIN, "precision": "fp16"}], "in MXNet, precision fp16."),
+        ([{**PLAIN, "batch_size_global": 2048, "seconds_per_epoch": 4.0}], "in PyTorch, global batch 4,096."),
+        ([{**PLAIN, "clock": "v0.7", "seconds_per_epoch": 4.0}], "in PyTorch, clock rule v0.5."),
+        ([{**PLAIN, "precision": "tf32", "seconds_per_epoch": 4.0}], "in PyTorch, precision fp32."),
+        ([{"devices": 2, "qualities": (0.65,), "seconds_per_epoch": 4.11}], "in PyTorch, on 2 devices 1.37 times slower."),
+    ],
+)  # fmt: skip
+def test_a_headline_compares_what_is_alike_but_for_the_framework(tmp_path, runs, ending):
+    write_run(tmp_path, "usual", qualities=(0.65,), seconds_per_epoch=3.0)
+    for index, run in enumerate(runs):
+        write_run(tmp_path, f"other-{index}", **run)
+    ((found, _),) = headlines(result_rows(table(tmp_path)))
+    assert found.endswith(ending)
+
+
+def test_a_headline_names_accelerators(tmp_path):
+    write_run(tmp_path, "a", devices=8, device="cuda", device_name="Tesla V100-SXM2-16GB", labels=["demo"])
+    ((found, _),) = headlines(result_rows(table(tmp_path)))
+    assert "on 8 × V100 SXM in PyTorch" in found
 
 
 def test_headlines_of_throughput_and_of_nothing(tmp_path):
     sweep(tmp_path, stop="epochs:2")
     write_run(tmp_path, "failed", workload="ssd", qualities=(0.1,))
-    fast, none = headlines(result_rows(table(tmp_path)))
+    (fast, _), (none, _) = headlines(result_rows(table(tmp_path)))
     assert fast.startswith("NCF (demo, cpu) does 240 user-item pairs/s on ")
     assert none == "SSD (demo, cpu): no run reached the target."
 

@@ -2,41 +2,26 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
-  const make = (name, text, attributes = {}) => {
-    const one = document.createElement(name);
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const make = (name, text, attributes = {}, space) => {
+    const one = space ? document.createElementNS(space, name) : document.createElement(name);
     one.textContent = text;
     for (const [key, value] of Object.entries(attributes)) one.setAttribute(key, value);
     return one;
   };
   const filters = byId("filters");
-  const chosen = () => Object.fromEntries(new FormData(filters));
-
-  // What is chosen stands in the address, so that a view can be sent.
-  const fromAddress = () => {
-    const words = new URLSearchParams(location.hash.slice(1));
-    for (const select of filters.elements) {
-      const wanted = words.get(select.name) ?? "";
-      if (select.tagName === "SELECT") select.value = [...select.options].some((one) => one.value === wanted) ? wanted : "";
-    }
-  };
-  const toAddress = () => {
-    const words = new URLSearchParams(Object.entries(chosen()).filter(([, value]) => value));
-    history.replaceState(null, "", words.size ? `#${words}` : location.pathname + location.search);
-  };
-  const fits = (number, wanted) => data.facets.every((name, place) => {
-    const value = data.rows[number].facets[place];
-    return !wanted[name] || (Array.isArray(value) ? value.includes(wanted[name]) : value === wanted[name]);
-  });
+  const chosen = () => Object.fromEntries([...new FormData(filters)].filter(([, value]) => value));
+  const fit = (facets, wanted) => data.facets.every((name, place) => !wanted[name] || [facets[place]].flat().includes(wanted[name]));
+  const fits = (number, wanted) => fit(data.rows[number].facets, wanted);
+  const number = (value) => typeof value === "number" ? value.toLocaleString("en", { maximumSignificantDigits: 4 }) : value ?? "";
 
   // --- figures ---
-  const number = (value) => typeof value === "number" ? value.toLocaleString("en", { maximumSignificantDigits: 4 }) : value ?? "";
   const tip = byId("tip");
   const hover = (_, event, item, value) => {
     const figure = item && figures.find((one) => one.element.contains(event.target));
     if (!value || !figure) { tip.hidden = true; return; }
-    const bars = figure.kinds.bars;
-    const own = [[bars ? value.name : value.s, ""], [bars ? `${value.s}, ${figure.y}` : figure.x, number(value.x)]];
-    if (!bars) own.push([figure.y, number(value.y)]);
+    const own = [[figure.bars ? value.name : value.s, ""], [figure.bars ? `${value.s}, ${figure.y}` : figure.x, number(value.x)]];
+    if (!figure.bars) own.push([figure.y, number(value.y)]);
     if (value.low != null) own.push(["from – to", `${number(value.low)} – ${number(value.high)}`]);
     const lines = [...own, ...(value.row == null ? [] : data.rows[value.row].lines)];
     tip.replaceChildren(...lines.flatMap(([name, text]) => name && text ? [make("dt", name), make("dd", text)] : [make("dt", name || text, { class: "whole" })]));
@@ -44,84 +29,119 @@
     tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8))}px`;
     tip.style.top = `${Math.max(4, Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8))}px`;
   };
+  const find = (row) => {
+    const found = all(`details[data-of~="${row}"], tr[data-of~="${row}"]`).filter((one) => one.checkVisibility());
+    const one = found.find((each) => each.tagName === "DETAILS") ?? found[0];
+    if (!one) return;
+    all(".found").forEach((old) => old.classList.remove("found"));
+    one.classList.add("found");
+    one.open = true;
+    one.scrollIntoView({ block: "center" });
+  };
   const linear = (part) => {
-    if (Array.isArray(part)) return part.map(linear);
     if (part === null || typeof part !== "object") return part;
+    if (Array.isArray(part)) return part.map(linear);
     if (part.type === "log") return { type: "linear", zero: true };
     return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, linear(value)]));
   };
+  const SHAPES = { circle: "M0-4A4 4 0 1 1 0 4A4 4 0 1 1 0-4", square: "M-3.5-3.5H3.5V3.5H-3.5Z", "triangle-up": "M0-4L4 3.5H-4Z", diamond: "M0-4.5L4.5 0L0 4.5L-4.5 0Z", "triangle-down": "M0 4L4-3.5H-4Z", cross: "M-1.5-4.5H1.5V-1.5H4.5V1.5H1.5V4.5H-1.5V1.5H-4.5V-1.5H-1.5Z" };
   class Figure {
-    constructor(element, given) {
-      const { marks, ...rest } = given;
+    constructor(element, { marks, ...given }) {
+      Object.assign(this, given, { element, hidden: new Set(), view: null, plot: element.querySelector(".plot"), title: element.querySelector("b").textContent });
       marks.s = marks.s.map((place) => given.names[place]);
-      Object.assign(this, rest, { element, hidden: new Set(), drawn: null });
-      const names = Object.keys(marks);
-      this.all = marks.x.map((_, place) => Object.fromEntries(names.map((name) => [name, marks[name][place]])));
-      const legend = element.querySelector(".legend");
-      for (const one of given.legend) {
-        const button = make("button", "", { type: "button", "aria-pressed": "true" });
-        const line = make("i", "", { "aria-hidden": "true" });
-        line.style.borderTop = `3px ${one.line} ${one.colour}`;
-        button.append(line, one.name);
-        button.onclick = () => {
-          const shown = this.hidden.delete(one.name) || !this.hidden.add(one.name);
-          button.setAttribute("aria-pressed", String(shown));
-          this.update();
-        };
-        legend.append(button);
-      }
+      const columns = Object.keys(marks);
+      this.all = marks.x.map((_, place) => Object.fromEntries(columns.map((name) => [name, marks[name][place]])));
+      this.buttons = given.legend.map((one) => {
+        const button = make("button", "", { type: "button" });
+        const svg = (name, attributes) => make(name, "", attributes, "http://www.w3.org/2000/svg");
+        const sample = svg("svg", { "aria-hidden": "true", width: 30, height: 10, viewBox: "-15 -5 30 10" });
+        if (one.dash) sample.append(svg("line", { x1: -15, x2: 15, stroke: one.colour, "stroke-width": 2, "stroke-dasharray": one.dash }));
+        sample.append(svg("path", { d: SHAPES[one.shape], fill: one.colour }));
+        button.append(sample, one.name);
+        button.onclick = () => { this.hidden.delete(one.name) || this.hidden.add(one.name); toAddress("push"); this.update(); };
+        return button;
+      });
+      element.querySelector(".legend").append(...this.buttons);
       element.querySelector("details").ontoggle = () => this.list();
+      this.plot.style.minHeight = `${given.spec.height + 40}px`;
+      new ResizeObserver(() => this.fit()).observe(this.plot);
     }
-    get height() { return data.step * new Set(this.marks.map((one) => one.name)).size; }
     get marks() { return this.fitting.filter((one) => !this.hidden.has(one.s)); }
+    get height() { return this.bars ? data.step * new Set(this.marks.map((one) => one.name)).size : this.spec.height; }
     filter(wanted) {
       this.fitting = this.all.filter((one) => one.row == null || fits(one.row, wanted));
-      const axes = wanted.axes || "logarithmic";
-      if (this.axes !== axes && this.kinds.logarithmic) this.view = this.drawn = null;
-      this.axes = axes;
-      this.element.hidden = !this.fitting.length;
-      const there = new Set(this.fitting.map((one) => one.s));
-      [...this.element.querySelectorAll(".legend button")].forEach((button, place) => { button.hidden = !there.has(this.legend[place].name); });
+      if (this.axes !== wanted.axes && this.logarithmic) this.view = this.drawing = null;
+      this.axes = wanted.axes;
+      this.element.hidden = !this.fitting.some((one) => one.k !== 2);
+      const there = new Set(this.fitting.map((one) => one.s)), labels = new Set(this.fitting.flatMap((one) => one.row == null ? [] : data.rows[one.row].facets.at(-1)));
+      this.buttons.forEach((button, place) => { button.hidden = !there.has(this.legend[place].name); });
+      for (const badge of all(".badge", this.element)) badge.hidden = known.has(badge.textContent) && !labels.has(badge.textContent);
       this.update();
     }
-    async draw() {
-      if (this.drawn || this.element.hidden) return this.drawn;
-      const spec = this.axes === "linear" ? linear(this.spec) : this.spec;
-      const options = { ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: hover };
-      const values = { ...spec, datasets: { marks: this.marks }, ...(this.kinds.bars ? { height: this.height } : {}) };
-      this.drawn = vegaEmbed(this.element.querySelector(".plot"), values, options).then((made) => {
-        this.view = made.view;
+    draw() {
+      if (this.element.hidden) return;
+      const spec = { ...(this.axes ? linear(this.spec) : this.spec), description: this.plot.getAttribute("aria-label"), width: this.plot.clientWidth, height: this.height, datasets: { marks: this.marks } };
+      const options = { ast: true, actions: false, logLevel: 1, // no warnings: a filter may leave a layer empty
+        renderer: "svg", defaultStyle: false, tooltip: hover };
+      this.drawing ??= vegaEmbed(this.plot, spec, options).then(({ view }) => {
+        this.view = view;
+        this.width = spec.width;
+        this.plot.style.minHeight = "";
+        this.plot.setAttribute("role", "img");
         this.element.dataset.drawn = "yes";
+        view.addEventListener("click", (_, item) => item?.datum?.row != null && find(item.datum.row));
+        if (this.zoom) this.drag(view);
+        this.fit();
       });
-      return this.drawn;
+    }
+    fit() { // sharp at the width that there is now; until then, and on paper, the style sheet scales the drawing
+      if (!this.view || !this.plot.clientWidth || this.plot.clientWidth === this.width) return;
+      this.width = this.plot.clientWidth;
+      this.view.width(this.width).runAsync();
+    }
+    drag(view) {
+      const place = (event) => event.clientX - this.plot.getBoundingClientRect().left;
+      const range = (from, to) => view.signal("from", from).signal("to", to).runAsync();
+      this.plot.ondblclick = () => range(null, null);
+      this.plot.onpointerdown = (event) => {
+        if (event.pointerType === "touch" || event.button) return;
+        const start = place(event), brush = make("div", "", { class: "brush" });
+        this.plot.append(brush);
+        this.plot.onpointermove = (moved) => { // captured once it moves: a click must reach its point
+          this.plot.setPointerCapture(event.pointerId);
+          brush.style.left = `${Math.min(start, place(moved))}px`;
+          brush.style.width = `${Math.abs(place(moved) - start)}px`;
+        };
+        this.plot.onpointerup = (ended) => {
+          const [from, to] = [start, place(ended)].sort((one, other) => one - other).map((x) => view.scale("x").invert(Math.max(0, Math.min(view.width(), x - view.origin()[0]))));
+          this.plot.onpointermove = this.plot.onpointerup = null;
+          brush.remove();
+          if (Math.abs(place(ended) - start) > 6) range(from, to);
+        };
+      };
     }
     update() {
+      this.buttons.forEach((button, place) => button.setAttribute("aria-pressed", String(!this.hidden.has(this.legend[place].name))));
       if (this.element.hidden) return;
-      if (this.view && this.kinds.bars) this.view.height(this.height);
-      if (this.view) this.view.data("marks", this.marks).resize().runAsync();
+      if (this.view) this.view.height(this.height).data("marks", this.marks).resize().runAsync();
       else if (this.element.dataset.drawn) this.draw();
       this.list();
     }
     list() {
       const details = this.element.querySelector("details");
       if (!details.open) return;
-      const bars = this.kinds.bars;
-      const columns = [["s", "series"], ["name", "bar"], ["x", bars ? this.y : this.x], ["y", this.y], ["low", "from"], ["high", "to"], ["text", "text"]]
-        .filter(([name]) => this.marks.some((one) => one[name] != null && one[name] !== "") && !(bars && name === "y") && !(name === "name" && !bars));
+      const shown = this.marks.filter((one) => one.k !== 1 && one.k !== 2), places = this.bars ? [["x", this.y]] : [["x", this.x], ["y", this.y]];
+      const columns = [["s", "series"], ...(this.bars ? [["name", "bar"]] : []), ...places, ["low", "from"], ["high", "to"], ["text", "text"]]
+        .filter(([name]) => shown.some((one) => one[name] != null && one[name] !== ""));
       const table = make("table", "");
-      const head = table.createTHead().insertRow();
-      head.append(...columns.map(([, title]) => make("th", title, { scope: "col" })), make("th", "run", { scope: "col" }));
+      table.createTHead().insertRow().append(...[...columns, ["", "run"]].map(([, title]) => make("th", title, { scope: "col" })));
       const body = table.createTBody();
-      for (const one of this.marks) {
-        if (one.ideal) continue;
-        const row = body.insertRow();
-        for (const [name] of columns) row.insertCell().textContent = number(one[name]);
-        row.insertCell().textContent = one.row == null ? "" : data.rows[one.row].lines.at(-1)[1];
-      }
+      for (const one of shown) body.insertRow().append(...columns.map(([name]) => make("td", number(one[name]))), make("td", one.row == null ? "" : data.rows[one.row].lines.at(-1)[1]));
       details.querySelector("div").replaceChildren(table);
     }
   }
-  const figures = [...document.querySelectorAll("figure")].map((element, place) => new Figure(element, data.figures[place]));
+  const known = new Set(data.rows.flatMap((one) => one.facets.at(-1)));
+  const figures = all("figure").map((element, place) => new Figure(element, data.figures[place]));
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) if (entry.isIntersecting) figures.find((one) => one.element === entry.target).draw();
   }, { rootMargin: "400px" });
@@ -129,7 +149,7 @@
   addEventListener("beforeprint", () => figures.forEach((one) => one.draw()));
 
   // --- tables ---
-  for (const table of document.querySelectorAll("table.sortable")) {
+  for (const table of all("table.sortable")) {
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, column) => {
       const button = make("button", head.textContent, { type: "button" });
@@ -138,43 +158,89 @@
         const falling = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
         heads.forEach((one) => one.removeAttribute("aria-sort"));
         head.setAttribute("aria-sort", falling > 0 ? "ascending" : "descending");
-        const value = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent;
+        const value = ({ cells }) => cells[column].dataset.value ?? cells[column].textContent;
         const compare = (one, other) => {
           const [first, second] = [value(one), value(other)];
           if (first === "–" || second === "–") return (first === "–") - (second === "–"); // what is not known comes last
-          const numbers = [parseFloat(first), parseFloat(second)];
-          const known = row => row.cells[column].dataset.value !== undefined;
-          return falling * (known(one) && known(other) ? numbers[0] - numbers[1] : first.localeCompare(second, "en", { numeric: true }));
+          const numbers = one.cells[column].dataset.value && other.cells[column].dataset.value;
+          return falling * (numbers ? first - second : first.localeCompare(second, "en", { numeric: true }));
         };
         table.tBodies[0].append(...[...table.tBodies[0].rows].sort(compare));
       };
     });
   }
 
-  const apply = () => {
-    const wanted = chosen();
-    const parts = document.querySelectorAll("[data-of]");
-    for (const part of parts) part.hidden = !part.dataset.of.split(" ").some((one) => fits(Number(one), wanted));
-    figures.forEach((one) => one.filter(wanted));
-    for (const section of document.querySelectorAll("main section")) {
-      const told = section.querySelectorAll("[data-of], figure");
-      section.hidden = told.length > 0 && [...told].every((one) => one.hidden);
-    }
-    const runs = [...document.querySelectorAll(data.counted)];
-    byId("count").textContent = `${runs.filter((one) => !one.hidden).length} of ${runs.length} ${data.what}`;
+  // --- what is chosen: filters, axes, hidden series and a section stand in the address, so that a view can be sent ---
+  let section = "";
+  const toAddress = (how) => {
+    const words = new URLSearchParams(chosen());
+    for (const one of figures) for (const name of one.hidden) words.append("hide", `${one.title}|${name}`);
+    if (section) words.set("at", section);
+    history[`${how}State`](null, "", words.size ? `#${words}` : location.pathname + location.search);
   };
-  filters.oninput = () => { toAddress(); apply(); };
-  filters.onreset = () => setTimeout(() => { toAddress(); apply(); });
-  addEventListener("hashchange", () => { fromAddress(); apply(); });
+  const fromAddress = () => {
+    const hash = location.hash.slice(1), words = new URLSearchParams(hash);
+    section = byId(hash) ? hash : words.get("at") ?? "";
+    if (!byId(hash)) { // a section alone leaves what is chosen
+      for (const select of all("select", filters)) select.value = [...select.options].some((one) => one.value === words.get(select.name)) ? words.get(select.name) : "";
+      for (const one of figures) one.hidden = new Set(words.getAll("hide").filter((each) => each.startsWith(`${one.title}|`)).map((each) => each.slice(one.title.length + 1)));
+    }
+    apply();
+    byId(section)?.scrollIntoView();
+  };
+  const apply = () => {
+    const wanted = chosen(), { axes, ...by } = wanted, filtered = Object.keys(by).length > 0;
+    for (const part of all("[data-of]")) {
+      const fitting = part.dataset.of.split(" ").map((one) => fits(one, wanted));
+      part.hidden = !fitting.includes(true);
+      part.dataset.partly = String(!part.hidden && fitting.includes(false));
+    }
+    figures.forEach((one) => one.filter(wanted));
+    for (const part of all("main section")) {
+      const told = all("[data-of], figure", part);
+      part.hidden = Boolean(part.dataset.of && part.hidden) || (told.length > 0 && told.every((one) => one.hidden));
+    }
+    for (const note of all(".unfiltered")) {
+      const told = all("[data-of]", note.parentElement);
+      note.hidden = !filtered || (told.length > 0 && !told.some((one) => one.hidden || one.dataset.partly === "true"));
+    }
+    for (const link of all('nav a, a[href^="#section"]')) link.hidden = byId(link.hash.slice(1)).hidden;
+    const count = (counts) => counts.reduce((sum, [, more]) => sum + more, 0), fitting = count(data.counts.filter(([facets]) => fit(facets, wanted)));
+    byId("count").textContent = `${number(fitting)} of ${number(count(data.counts))} ${data.what}`;
+    byId("stated").textContent = filtered ? `Chosen: ${Object.entries(by).map(([name, value]) => `${name} ${value}`).join(", ")}; ${byId("count").textContent}` : "";
+    byId("nothing").hidden = fitting > 0 || !filtered;
+  };
+  filters.oninput = () => { toAddress("push"); apply(); };
+  filters.onreset = () => setTimeout(() => { figures.forEach((one) => one.hidden.clear()); toAddress("push"); apply(); });
+  addEventListener("click", (event) => {
+    const link = event.target.closest?.('a[href^="#"]');
+    if (!link) return;
+    event.preventDefault();
+    section = link.hash.slice(1);
+    toAddress("push");
+    byId(section)?.scrollIntoView();
+  });
+  addEventListener("popstate", fromAddress);
+  const kept = history.state;
   if (!location.hash && data.start) history.replaceState(null, "", `#${new URLSearchParams(data.start)}`);
   fromAddress();
-  apply();
 
-  // --- a page that is written again while runs go on ---
+  // --- a page that is written again while runs go on: what was opened stays so ---
+  const name = (one) => (one.closest("figure") ?? one).querySelector("b, .name").textContent;
+  if (kept?.open) {
+    all("details").forEach((one) => { one.open = kept.open.includes(name(one)); });
+    scrollTo(0, kept.top);
+  }
   if (data.written) {
-    const age = () => { byId("age").textContent = `Written ${Math.round(Date.now() / 1000 - data.written)} s ago, while runs went on.`; };
+    const when = new Date(1000 * data.written).toLocaleString();
+    const age = () => { byId("age").textContent = data.every ? `Written ${Math.round(Date.now() / 1000 - data.written)} s ago, while runs went on.` : `Finished at ${when}.`; };
     age();
-    setInterval(age, 1000);
-    setTimeout(() => location.reload(), 1000 * data.every);
+    if (data.every) {
+      setInterval(age, 1000);
+      setTimeout(() => {
+        history.replaceState({ top: scrollY, open: all("details[open]").map(name) }, "");
+        location.reload();
+      }, 1000 * data.every);
+    }
   }
 })();

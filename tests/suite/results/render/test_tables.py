@@ -1,0 +1,21 @@
+"""Cells of a table: their numbers look alike within a column where a page asks for it."""
+
+import pytest
+
+from suite.results.render.tables import text_table
+from suite.results.views.section import frame_of
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "shown"),
+    [
+        ("samples_per_second", (34.8, 127.4, None, 437.0), ("35", "127", "–", "437")),
+        ("samples_per_second", (0.0443, 7703.0), ("0.0443", "7,703")),  # of no one size: each with its digits
+        ("seconds", (104.3, 513.6), ("1.74 min", "8.56 min")),
+        ("seconds", (4.6, 5.75), ("4.6 s", "5.8 s")),
+        ("speedup", (1.5, 2.25), ("1.50", "2.25")),
+    ],
+)
+def test_numbers_of_one_size_have_one_unit_and_as_many_decimals(name, values, shown):
+    table = frame_of({"row": str(at), name: value} for at, value in enumerate(values))
+    assert tuple(cells[1] for cells in text_table(table, alike=True).body) == shown
