@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
 
+from suite.launch.known import known
 from suite.results.columns import Result, Row
 from suite.results.identity import named_apart
 from suite.results.text import clean, devices_text, shortened
 
-_KNOWN_FRAMEWORKS: Mapping[str, int] = {"mxnet": 0, "pytorch": 1, "tensorflow": 2}
 COLOURS = 6
 OTHER_SLOT = -1  # Slot of results whose colour says nothing: grey
 MAX_POINTS = 120  # Points of one curve that are drawn: more cannot be distinguished at the width of a figure
@@ -25,9 +25,10 @@ _NAME_WORDS = 5  # Of a line's name
 
 
 def framework_slots(names: Iterable[str]) -> dict[str, int]:
-    """The colour of each framework, the same in every figure of a page; more than three others share grey."""
-    others = sorted({name for name in names if name and name not in _KNOWN_FRAMEWORKS})
-    return {**_KNOWN_FRAMEWORKS, **dict(zip(others, range(len(_KNOWN_FRAMEWORKS), COLOURS), strict=False))}
+    """The colour of each framework, the same in every figure of a page; of others more than are left share grey."""
+    own = {name: one.colour for name, one in known().items() if one.colour is not None}
+    others = sorted({name for name in names if name and name not in own})
+    return {**own, **dict(zip(others, sorted({*range(COLOURS)} - {*own.values()}), strict=False))}
 
 
 Item = TypeVar("Item")
