@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3.11 python3; do "$$p" -c '' 2>/dev/null && { e
 RUN := .venv/bin/python
 PIP := $(RUN) -m pip install -qq --disable-pip-version-check --no-input --no-deps
 HYPOTHESIS_PROFILE := fixed
-ENVIRONMENTS := torch tensorflow-cpu mxnet-cpu
+ENVIRONMENTS := torch tensorflow-cpu mxnet-cpu jax
 
 .PHONY: help
 help: ## print this list
@@ -87,7 +87,7 @@ $(ENVIRONMENTS:%=env-%): env-%: .venv/.ready
 	@$(RUN) -m suite.cli env create $*
 
 # The stamp is written last, so an interrupted installation is taken up again; a changed lock or setup.cfg updates it.
-.venv/.ready: environments/controller.txt setup.cfg pyproject.toml
+.venv/.ready: environments/controller.txt setup.cfg pyproject.toml $(wildcard plugins/*/pyproject.toml)
 	@test -n "$(PYTHON)" || { echo "no Python found: make PYTHON=/path/to/python3.11 …" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; v = sys.version_info; assert (3, 10) <= v < (3, 14)' 2>/dev/null \
 	  || { echo "Python 3.10 to 3.13 is needed, $(PYTHON) is $$("$(PYTHON)" -V 2>&1): make PYTHON=FILE …" >&2; exit 1; }
@@ -95,7 +95,7 @@ $(ENVIRONMENTS:%=env-%): env-%: .venv/.ready
 	@test -e $@ || { echo "controller: virtual environment in .venv"; "$(PYTHON)" -m venv .venv; }
 	@echo "controller: installing"
 	@$(PIP) --requirement environments/controller.txt
-	@$(PIP) --no-build-isolation --editable .
+	@$(PIP) --no-build-isolation --editable . $(patsubst %/pyproject.toml,--editable %,$(wildcard plugins/*/pyproject.toml))
 	@touch $@
 
 .venv/.ready-test: environments/test.txt .venv/.ready

@@ -29,5 +29,5 @@ JAX = Framework(
     title="JAX",
     colour=3,
     tuning_variables=("JAX_",),
-    precisions={"ncf": ("fp32", "bf16", "tf32")},
+    precisions=dict.fromkeys(("ncf", "resnet50"), ("fp32", "bf16", "tf32")),
 )

@@ -49,10 +49,26 @@ class JaxTrainer(Trainer):
         jax.config.update("jax_default_matmul_precision", MATMUL.get(self.settings.precision, "highest"))
         if place.processes > 1 and not jax.distributed.is_initialized():
             _join(int(place.devices[0].partition(":")[2] or 0) if self.on_gpu else None)
-        self.device = jax.local_devices()[0]
-        self.mesh = Mesh(np.array(jax.devices()[: place.replicas_total]), (AXIS,))
-        self._gather_rows = self.mapped(lambda words: jax.lax.all_gather(words, AXIS, tiled=True), (OWN,), SHARED)
-        self._sum_losses = self.mapped(lambda total: jax.lax.psum(total, AXIS), (OWN,), OWN)
+
+    # JAX opens its devices, and takes their memory, when it is first asked for one: not in the constructor.
+
+    @functools.cached_property
+    def device(self) -> jax.Device:
+        """This process's."""
+        return jax.local_devices()[0]
+
+    @functools.cached_property
+    def mesh(self) -> Mesh:
+        """Of all devices."""
+        return Mesh(np.array(jax.devices()), (AXIS,))
+
+    @functools.cached_property
+    def _gather_rows(self) -> Any:
+        return self.mapped(lambda words: jax.lax.all_gather(words, AXIS, tiled=True), (OWN,), SHARED)
+
+    @functools.cached_property
+    def _sum_losses(self) -> Any:
+        return self.mapped(lambda total: jax.lax.psum(total, AXIS), (OWN,), OWN)
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 
