@@ -15,7 +15,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from suite_jax.optimizers import Optimizer, Values
-from suite_jax.trainer import AXIS, OWN, SHARED, JaxTrainer
+from suite_jax.trainer import AXIS, OWN, SHARED, JaxTrainer, here
 from workloads.api import Array, Arrays, Batch, GradientTraffic, Place, Workload
 
 FP32_BYTES = 4
@@ -209,8 +209,8 @@ class ModelTrainer(JaxTrainer):
         return GradientTraffic(FP32_BYTES * sum(sizes), len(sizes))
 
     def state(self) -> dict[str, Array]:
-        statistics = {name: _here(value)[0] for name, value in self.moved.items()}
-        every = {**{name: _here(value) for name, value in {**self.weights, **self.kept}.items()}, **statistics}
+        statistics = {name: here(value)[0] for name, value in self.moved.items()}
+        every = {**{name: here(value) for name, value in {**self.weights, **self.kept}.items()}, **statistics}
         return {name: self.outside(name, value).copy() for name, value in every.items()}
 
     def load_state(self, state: Arrays) -> None:
@@ -236,8 +236,3 @@ def _squeezed(statistics: Values) -> Values:
 
 def _joined(statistics: Values) -> Values:
     return {name: value[None] for name, value in statistics.items()}
-
-
-def _here(array: jax.Array) -> Array:
-    """This process's part, on the host."""
-    return np.asarray(array.addressable_shards[0].data)

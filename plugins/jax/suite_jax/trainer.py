@@ -198,11 +198,16 @@ def _join(device: int | None) -> None:
     )  # fmt: skip
 
 
+def here(array: jax.Array) -> Array:
+    """This replica's part, on the host: waits for the device."""
+    return np.asarray(array.addressable_shards[0].data)
+
+
 def read(total: jax.Array) -> float:
-    """This replica's sum: waits for the device."""
-    return float(np.asarray(total.addressable_shards[0].data)[0])
+    """This replica's sum of losses."""
+    return float(here(total)[0])
 
 
 def _fetched(batch: Batch, outputs: dict[str, jax.Array]) -> tuple[Batch, Arrays]:
     """A batch and its outputs on the host."""
-    return batch, {name: np.asarray(array.addressable_shards[0].data) for name, array in outputs.items()}
+    return batch, {name: here(array) for name, array in outputs.items()}

@@ -44,10 +44,10 @@ def test_an_optimizer_that_the_round_lists_for_other_frameworks_is_named(workloa
 def test_the_docs_have_the_same_figures():
     text = (PROJECT / "docs" / "packaging.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| `")]
-    of_frameworks = [known()[name].from_float64 for name in ("pytorch", "tensorflow", "mxnet")]
+    of_frameworks = [known()[name].from_float64 for name in ("pytorch", "tensorflow", "mxnet", "jax")]
     for optimizer in of_frameworks[0]:
         (row,) = [line for line in rows if line.startswith(f"| `{optimizer}` |")]
-        shown = [cell.strip() for cell in row.split("|")[3:6]]
+        shown = [cell.strip() for cell in row.split("|")[3:7]]
         assert shown == [f"{figures[optimizer]:.1e}" for figures in of_frameworks]
 
 
