@@ -6,8 +6,8 @@ them (donated: no copy is made) and gives them back. Each shape of a batch is tr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from workloads.api import Array, Arrays, Batch, GradientTraffic, Place, Workload
 
 FP32_BYTES = 4
 Shapes = Mapping[str, tuple[int, ...]]
+Carried = TypeVar("Carried")
 
 
 class ModelTrainer(JaxTrainer):
@@ -189,13 +190,16 @@ class ModelTrainer(JaxTrainer):
         loss, moved = self._over_pieces(add, (jnp.float32(0), _squeezed(moved)), batch)
         return _joined(moved), _added(total, loss * scalars[0])
 
-    def _over_pieces(self, add, start, batch):  # type: ignore[no-untyped-def]
+    def _over_pieces(
+        self, add: Callable[[Carried, Values], tuple[Carried, None]], start: Carried, batch: Values
+    ) -> Carried:
         """`add` over the batch's pieces, one after the other: only one piece's activations live."""
         count = self.updates.accumulation_steps
         if count == 1:
             return add(start, batch)[0]
         pieces = {name: array.reshape(count, -1, *array.shape[1:]) for name, array in batch.items()}
-        return jax.lax.scan(add, start, pieces)[0]
+        carried: Carried = jax.lax.scan(add, start, pieces)[0]
+        return carried
 
     def _evaluated(self, weights: Values, moved: Values, batch: Values) -> Values:
         return self.outputs_of(weights, _squeezed(moved), batch)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,8 @@ Values = dict[str, jax.Array]
 class Sgd:
     """SGD with momentum."""
 
-    skips = True
+    skips: ClassVar[bool] = True
+    """Every optimizer's step can be left out: arrays are chosen, and nothing is written over."""
 
     @staticmethod
     def updated(
