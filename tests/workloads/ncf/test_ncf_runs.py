@@ -12,13 +12,13 @@ import pytest
 from suite.worker.heartbeat import read_beat
 from tests.helpers import PROJECT, alive, events, only, run_suite, status, suite, variables, wait_until
 
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "jax")
 DEMO = ("workload=ncf", "profile=demo")
 TWO_CORES = len(os.sched_getaffinity(0)) >= 2
-SWEEPS = {"pytorch": "1,2", "tensorflow,mxnet": "2"} if TWO_CORES else {",".join(FRAMEWORKS): "1"}
+SWEEPS = {"pytorch": "1,2", "tensorflow,mxnet,jax": "2"} if TWO_CORES else {",".join(FRAMEWORKS): "1"}
 """Frameworks to numbers of devices. That one device computes what two compute is asked of every framework by
 test_ncf_frameworks."""
-RUNS = {"pytorch": 2, "tensorflow": 1, "mxnet": 1} if TWO_CORES else dict.fromkeys(FRAMEWORKS, 1)
+RUNS = {"pytorch": 2, "tensorflow": 1, "mxnet": 1, "jax": 1} if TWO_CORES else dict.fromkeys(FRAMEWORKS, 1)
 
 
 @pytest.fixture(scope="module")

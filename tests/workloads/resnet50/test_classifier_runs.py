@@ -8,7 +8,6 @@ from tests.workloads.common.test_workload_runs import metrics
 from workloads.resnet50 import demo as imagenet_demo
 from workloads.zoo.datasets import cifar_demo
 
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 WORKLOADS = {"resnet50": "imagenet-demo", "zoo": "cifar-demo"}
 MODULES = {"imagenet-demo": imagenet_demo, "cifar-demo": cifar_demo}
 STEPS, TRAIN, VAL = 10, 320, 100
@@ -46,11 +45,11 @@ def few_images(tmp_path_factory):
 @pytest.fixture(scope="module", params=["resnet50", pytest.param("zoo", marks=pytest.mark.full)])
 def epoch(request, tmp_path_factory, few_images):
     """A workload, and the folder of a short epoch in every framework."""
-    tmp_path = tmp_path_factory.mktemp("epoch")
-    sweep = ("-m", f"workload={request.param}", "profile=demo", f"framework={','.join(FRAMEWORKS)}", "gpus=1", "seed=1")
+    tmp_path, frameworks = tmp_path_factory.mktemp("epoch"), registry.frameworks_of(request.param)
+    sweep = ("-m", f"workload={request.param}", "profile=demo", f"framework={','.join(frameworks)}", "gpus=1", "seed=1")
     done = run_suite(tmp_path, *sweep, "stop=epochs:1", timeout=900, SUITE_DATA_DIR=str(few_images))
     assert done.returncode == 0, done.stdout + done.stderr
-    folders = {name: only((tmp_path / "logs").glob(f"*/{request.param}-{name}-*/run_0")) for name in FRAMEWORKS}
+    folders = {name: only((tmp_path / "logs").glob(f"*/{request.param}-{name}-*/run_0")) for name in frameworks}
     return request.param, folders
 
 
