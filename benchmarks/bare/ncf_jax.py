@@ -23,10 +23,8 @@ def main():
     keys = iter(jax.random.split(jax.random.key(1), 16))
     widths = (factors, factors, sizes[0] // 2, sizes[0] // 2)
     tables = [jax.random.normal(next(keys), (n, w)) * 0.01 for n, w in zip((users, items, users, items), widths)]
-    weights = [
-        jax.nn.initializers.glorot_uniform()(next(keys), shape)
-        for shape in [*zip(sizes, sizes[1:]), (factors + sizes[-1], 1)]
-    ]
+    shapes = [*zip(sizes, sizes[1:]), (factors + sizes[-1], 1)]
+    weights = [jax.nn.initializers.glorot_uniform()(next(keys), shape) for shape in shapes]
     variables = (tables, weights, [jnp.zeros(weight.shape[1]) for weight in weights])
     moments = [jax.tree.map(jnp.zeros_like, variables) for _ in range(2)]
 

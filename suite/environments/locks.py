@@ -79,7 +79,8 @@ def folder(project: Path = PROJECT) -> Path:
 
 def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
     """Name to lock of every framework environment that can be created, sorted by name."""
-    paths = [*folder(project).glob("*.txt"), *project.glob("plugins/*/environments/*.txt")]
+    of_plugins = project.glob("plugins/*/environments/*.txt") if own_package.is_checkout(project) else ()
+    paths = [*folder(project).glob("*.txt"), *of_plugins]
     locks = (read(path) for path in sorted(paths, key=lambda path: path.stem))
     return {lock.name: lock for lock in locks if lock.framework}
 
