@@ -51,6 +51,7 @@ SLOW_PATHS = (
     "suite/results/render/test_page.py",
     "suite/results/views/test_views_agree.py",
     "suite/test_cli.py",
+    "suite/test_unknown_framework.py",
     "workloads/common/coco/test_coco_demo.py",
     "workloads/common/text/test_translation_*.py",
     "workloads/ncf/test_ncf_demo.py",
