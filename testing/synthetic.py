@@ -35,8 +35,8 @@ def hyperparameters(chosen: HyperparameterSet, **changes: object) -> dict[str, o
 
 
 def compiled(framework: str, compile: str) -> str:
-    """Off unless given, but for MXNet, where it is what users have."""
-    return compile or ("auto" if framework == "mxnet" else "off")
+    """Off unless given, but for MXNet, where it is what users have, and JAX, which has nothing else."""
+    return compile or ("auto" if framework in ("mxnet", "jax") else "off")
 
 
 def place(process: int, replicas: range, total: int) -> Place:

@@ -28,6 +28,8 @@ FRAMEWORK_PATHS = (
     "workloads/*/test_*_runs.py",
 )
 """Files whose tests run in the frameworks' environments; single ones in other files are marked there."""
+OF_PLUGINS = re.compile(r"[[-]jax[]-]")
+"""Cases of frameworks that packages bring: `make test` makes no environment for them."""
 SLOW_PATHS = (
     "benchmarks/test_*.py",
     "docs/test_commands.py",
@@ -51,6 +53,7 @@ SLOW_PATHS = (
     "suite/results/render/test_page.py",
     "suite/results/views/test_views_agree.py",
     "suite/test_cli.py",
+    "suite/test_unknown_framework.py",
     "workloads/common/coco/test_coco_demo.py",
     "workloads/common/text/test_translation_*.py",
     "workloads/ncf/test_ncf_demo.py",
@@ -120,7 +123,7 @@ def pytest_collection_modifyitems(items):
         for item in group:
             inherited = [name for name in ("framework", "slow", "full") if item.get_closest_marker(name)]
             assert own or not inherited, f"{item.nodeid}: write the marks {inherited} into its file"
-            for marker in markers:
+            for marker in [*markers, *([pytest.mark.full] if OF_PLUGINS.search(item.nodeid) else [])]:
                 item.add_marker(marker)
 
 

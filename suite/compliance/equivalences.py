@@ -5,9 +5,8 @@ docs/packaging.md has the equations and how the figures were measured.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from suite.common import registry
+from suite.launch.known import known
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 
@@ -15,14 +14,6 @@ RANDOM_NUMBERS = (
     "random numbers are an integer hash of their coordinates (SplitMix64, workloads/common/randomness.py), not the "
     "framework's stock generator, which the closed rules ask for: state it; how it is tested: docs/packaging.md"
 )
-FROM_FLOAT64: Mapping[str, Mapping[str, float]] = {
-    "sgd": {"pytorch": 2.6e-7, "tensorflow": 2.7e-7, "mxnet": 2.5e-7},
-    "lars": {"pytorch": 3.0e-7, "tensorflow": 3.2e-7, "mxnet": 2.5e-7},
-    "adam": {"pytorch": 1.7e-7, "tensorflow": 2.4e-7, "mxnet": 2.0e-7},
-}
-"""Optimizer and framework to the largest difference of weights and optimizer state from float64 after ten steps, as a part of
-the array's largest value, over all variants of tests/workloads/frameworks/test_updates.py, the rate inside the
-momentum and outside of it among them; CPU, rounded up."""
 
 
 def equivalences(record: RunRecord) -> list[str]:
@@ -38,7 +29,8 @@ def equivalences(record: RunRecord) -> list[str]:
     if not optimizer:
         return notes
     framework = clean(settings.framework, 20)
-    measured = FROM_FLOAT64.get(optimizer, {}).get(framework)
+    known_here = known().get(framework)
+    measured = known_here.from_float64.get(optimizer) if known_here else None
     figure = f"ten steps stay within {measured:.1e} of float64" if measured else "it was not measured here"
     note = (
         f"optimizer {optimizer} is the suite's own in {framework}; its equation: workloads/common/optimizers.py; "

@@ -74,8 +74,8 @@ def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> l
             lines.append(_line(key, item, values.get(item.name)))
     batch, unit = values.get("batch_size_global"), kind.batch_unit
     lines += ["  batch=".ljust(36) + f"global batch size in {unit} [{batch}]"] if batch is not None else []
-    frameworks = registry.frameworks_of(name)
-    offered = [f"{framework} ({', '.join(kind.precisions.get(framework, ('fp32',)))})" for framework in frameworks]
+    frameworks = [registry.load_framework(framework) for framework in registry.frameworks_of(name)]
+    offered = [f"{framework.name} ({', '.join(framework.precisions_of(kind))})" for framework in frameworks]
     lines += ["  framework=".ljust(36) + f"{', '.join(offered)}; precisions in brackets"]
     if chosen is not None:
         lines += ["", f"Hyperparameter set {chosen_name}, with sources:"]

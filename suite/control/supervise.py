@@ -26,8 +26,8 @@ from suite.machine import disks, topology
 from suite.worker.heartbeat import Beat, beat_path
 
 NO_LINKS: Mapping[str, AgentConnection] = {}
-WITHOUT_LINKS = {"NCCL_P2P_DISABLE": "1", "MXNET_ENABLE_GPU_P2P": "0"}
-"""`link=no_p2p`: NCCL (PyTorch, TensorFlow) and MXNet copy by way of the host's memory."""
+WITHOUT_LINKS = {"NCCL_P2P_DISABLE": "1"}
+"""`link=no_p2p`: NCCL copies by way of the host's memory; a framework that copies by itself has its own variable."""
 OF_LINKS = {"auto": {}, "no_p2p": WITHOUT_LINKS, "network": {**WITHOUT_LINKS, "NCCL_SHM_DISABLE": "1"}}
 """`link=network`: NCCL goes over sockets or InfiniBand within a machine too; processes on CPU cores always talk by TCP."""
 

@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 
 from suite.environments.answers import Answer, answer, last_line
-from suite.launch.base import TUNING_VARIABLES
+from suite.launch.known import tuning_variables
 
 PROGRAMS = ("docker", "podman", "apptainer", "enroot")
 """Values of `environment=`, and the programs that are called."""
@@ -30,7 +30,7 @@ WITH_DAEMON = ("docker", "podman")
 ANSWER_SECONDS = 8.0
 """How long a program may take to say whether it works: a user waits for that before any clock starts."""
 RUN_LABEL, OWNER_LABEL = "suite.run", "suite.owner"
-PASSED_VARIABLES = ("CUDA_", "NVIDIA_", "DMLC_", *TUNING_VARIABLES)
+PASSED_VARIABLES = ("CUDA_", "NVIDIA_", "DMLC_")
 """Starts of the names of variables that reach a container from outside: what tunes devices, collectives and threads."""
 OWN_VARIABLES = {"HOME": "/tmp", "USER": "suite", "LOGNAME": "suite", "PYTHONNOUSERSITE": "1", "PYTHONSAFEPATH": "1"}
 """The user's id may have no name inside, and its home is not there: libraries ask for both."""
@@ -80,8 +80,7 @@ class Container:
     def words(self, mounts: Sequence[Mount]) -> list[str]:
         """The argv before the command that runs inside, ending with the variables that it sees."""
         every = [*mounts, *map(Mount.read, self.mounts)]
-        passed = {name: value for name, value in os.environ.items() if name.startswith(PASSED_VARIABLES)}
-        variables = {**OWN_VARIABLES, **passed, **self.variables}
+        variables = {**OWN_VARIABLES, **passed_variables(), **self.variables}
         return [*_WORDS[self.program](self, every), "env", *(f"{name}={value}" for name, value in variables.items())]
 
     def ending(self, processes: Sequence[str]) -> list[str]:
@@ -92,6 +91,12 @@ class Container:
         if self.program not in WITH_DAEMON:
             return []
         return [self.program, "rm", "--force", *(container_name(self.run, name) for name in processes)]
+
+
+def passed_variables() -> dict[str, str]:
+    """Those of this process that workers in a container get."""
+    passed = (*PASSED_VARIABLES, *tuning_variables())
+    return {name: value for name, value in os.environ.items() if name.startswith(passed)}
 
 
 def container_name(run: str, process: str) -> str:

@@ -1,4 +1,4 @@
-"""Reads the locks in `environments/`: the packages of an environment, with exact versions.
+"""Reads the locks in `environments/`, the suite's and each plugin's: the packages of an environment, with exact versions.
 
 A lock is a pip requirements file that pins every package, transitive ones too, and is installed with `--no-deps`, so
 nothing that it does not name can get in. Its head says in comments what pip has no word for:
@@ -79,8 +79,16 @@ def folder(project: Path = PROJECT) -> Path:
 
 def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
     """Name to lock of every framework environment that can be created, sorted by name."""
-    locks = (read(path) for path in sorted(folder(project).glob("*.txt"), key=lambda path: path.stem))
+    of_plugins = project.glob("plugins/*/environments/*.txt") if own_package.is_checkout(project) else ()
+    paths = [*folder(project).glob("*.txt"), *of_plugins]
+    locks = (read(path) for path in sorted(paths, key=lambda path: path.stem))
     return {lock.name: lock for lock in locks if lock.framework}
+
+
+def packages(lock: Lock, project: Path = PROJECT) -> list[Path]:
+    """The folders of a checkout that an environment gets, editable: the suite's, and the plugin's that brings the lock."""
+    plugin = lock.path.parent.parent
+    return [project, *([plugin] if plugin.parent == project / "plugins" else [])]
 
 
 def read(path: Path) -> Lock:
@@ -141,10 +149,12 @@ def suiting(names: Sequence[str], capabilities: Sequence[str], driver_cuda: str 
 
 
 def digest(lock: Lock, project: Path = PROJECT, creator: str = "") -> str:
-    """Hash of everything that an installed environment depends on: the lock, the package metadata, the path of the checkout.
+    """Hash of all that an installed environment depends on: the lock, the packages' metadata, the path of the checkout.
 
     A checkout is installed editable, so an environment that another one made runs that checkout's code. `creator`: the path of
     that one, in place of `project`'s.
     """
-    parts = (files.read_bytes(lock.path), own_package.fingerprint(project), (creator or str(project)).encode())
+    plugins = [files.read_bytes(folder / "pyproject.toml") for folder in packages(lock, project)[1:]]
+    maker = (creator or str(project)).encode()
+    parts = (files.read_bytes(lock.path), own_package.fingerprint(project), maker, *plugins)
     return hashlib.sha256(b"\0".join(parts)).hexdigest()

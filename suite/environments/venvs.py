@@ -152,7 +152,8 @@ def _make(current: EnvironmentStatus, keep: bool, python: str | None, say: Say, 
     # Two builds of one checkout at once would write the same metadata folder.
     with _exclusive_lock("install", lambda line: None):
         if own_package.is_checkout(project):
-            _run([*pip, "--no-build-isolation", "--editable", str(project)])
+            for package in locks.packages(lock, project):
+                _run([*pip, "--no-build-isolation", "--editable", str(package)])
         else:
             own_package.copy_into(next(folder.glob("lib/python3.*/site-packages")))
     marker = {"digest": locks.digest(lock, project), "python": version, "project": str(project)}

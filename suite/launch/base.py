@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from suite.common.runspec import Host, RunSpec
 from suite.launch.hosts import Rendezvous, hosts_of
 from suite.launch.network import free_ports, is_loopback, loopback_interface
-from workloads.api import Place
+from workloads.api import Place, Workload
 
 WORKER = ("-m", "suite.worker.main")
 SERVER = ("-m", "suite.worker.server")
@@ -48,6 +48,23 @@ class Framework:
     ends; a pool whose threads take what is left (Eigen) does not."""
     other_gpu_environments: tuple[str, ...] = ()
     """Taken instead where they suit the GPUs or their driver, and the one above does not."""
+    title: str = ""
+    """What sentences and descriptions call it: `PyTorch`; empty: its name."""
+    colour: int | None = None
+    """Its colour in figures, by number; None: one that no other framework of a page has."""
+    tuning_variables: tuple[str, ...] = ()
+    """Beginnings of the names of variables by which a user tunes it (TUNING_VARIABLES has those of all): `TF_`."""
+    precisions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Workload to the precisions of its trainer, where the workload's own `precisions` do not name this framework."""
+    from_float64: Mapping[str, float] = field(default_factory=dict)
+    """Optimizer to the largest difference of weights and optimizer state from float64 after ten steps, as a part of the array's
+    largest value, over all variants of tests/workloads/frameworks/test_updates.py; CPU, rounded up. Packages state it."""
+    build_query: str = ""
+    """Python that prints, as JSON, [version, CUDA or null, whether it sees a GPU, architectures]; empty: the lock says it."""
+
+    def precisions_of(self, workload: type[Workload]) -> tuple[str, ...]:
+        """What `precision` may be for a workload."""
+        return workload.precisions.get(self.name) or self.precisions.get(workload.name, ("fp32",))
 
     def process_count(self, devices: int, device: str, update: str = "sync") -> int:
         """Worker processes of a host with so many devices; `device` and `update`: of `Settings`."""
@@ -81,17 +98,17 @@ def thread_variables(cores: int) -> dict[str, str]:
     return {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
 
 
-_LIBRARIES = ("NCCL_", "GLOO_", "UCX_", "HOROVOD_", "TORCH_", "PYTORCH_", "TF_", "XLA_", "MXNET_")
+_LIBRARIES = ("NCCL_", "GLOO_", "UCX_", "HOROVOD_", "XLA_")
 TUNING_VARIABLES = (*_LIBRARIES, "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GLIBC_TUNABLES")
-"""Beginnings of the names of variables by which a user tunes frameworks, collectives and threads, wherever workers are."""
-NETWORK_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "DMLC_INTERFACE")
+"""Beginnings of the names of variables by which a user tunes collectives, compilers and threads, wherever workers are."""
+NETWORK_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 """Which interface collectives take. Gloo wants one name; NCCL's own choice may be one that leads nowhere."""
 
 
-def network_variables(host: Host) -> dict[str, str]:
+def network_variables(host: Host, names: Sequence[str] = NETWORK_VARIABLES) -> dict[str, str]:
     """The interface by which the processes of a host meet others; of one that is alone the one that leads nowhere else."""
     interface = host.interface or (loopback_interface() if is_loopback(host.address) else "")
-    return dict.fromkeys(NETWORK_VARIABLES, interface) if interface else {}
+    return dict.fromkeys(names, interface) if interface else {}
 
 
 WAITING_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")

@@ -15,6 +15,7 @@ from suite.launch.base import (
     Command,
     Framework,
     malloc_variables,
+    network_variables,
     thread_variables,
     waiting_variables,
     worker,
@@ -31,11 +32,12 @@ ROLE_VARIABLE = "SUITE_STORE_ROLE"
 
 
 def device_variables(run: RunSpec) -> dict[str, str]:
-    """How memory is kept, and what makes fp32 mean fp32."""
+    """How memory is kept, what makes fp32 mean fp32, and without which links it copies by way of the host's memory."""
     settings = run.settings
     if settings.device == "cpu":
         return malloc_variables(run, MALLOC_TUNABLES)
-    return {"NVIDIA_TF32_OVERRIDE": "0"} if settings.precision == "fp32" else {}
+    variables = {"NVIDIA_TF32_OVERRIDE": "0"} if settings.precision == "fp32" else {}
+    return variables if settings.link == "auto" else {**variables, "MXNET_ENABLE_GPU_P2P": "0"}
 
 
 def store_variables(rendezvous: Rendezvous, host: Host, role: str, workers: int, servers: int = 1) -> dict[str, str]:
@@ -50,6 +52,7 @@ def store_variables(rendezvous: Rendezvous, host: Host, role: str, workers: int,
         "DMLC_PS_ROOT_URI": rendezvous.master_address,
         "DMLC_PS_ROOT_PORT": str(rendezvous.server_port),
         "DMLC_NODE_HOST": host.address,
+        **network_variables(host, ("DMLC_INTERFACE",)),
         "DMLC_NUM_SERVER": str(servers),
         "DMLC_NUM_WORKER": str(workers),
     }
@@ -98,4 +101,8 @@ MXNET = Framework(
     processes=lambda devices, device: 1 if device == "cuda" else devices,
     commands=_commands,
     equal_shares=True,
+    title="MXNet",
+    colour=0,
+    tuning_variables=("MXNET_",),
+    from_float64={"sgd": 2.5e-7, "lars": 2.5e-7, "adam": 2.0e-7},
 )

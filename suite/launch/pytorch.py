@@ -22,6 +22,12 @@ MALLOC_TUNABLES = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.t
 fresh pages for the next. With these it keeps them: ResNet-50 on two cores trained 1.16 times as fast in fp32
 (two rounds), 1.5 in bf16 (one), on a noisy machine."""
 
+BUILD_QUERY = """
+import json, torch
+built = torch._C._cuda_getArchFlags() or ""  # get_arch_list() has none where no GPU is seen
+print(json.dumps([torch.__version__, torch.version.cuda, torch.cuda.is_available(), built.split()]))
+"""
+
 
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
     variables = {
@@ -44,4 +50,9 @@ PYTORCH = Framework(
     processes=lambda devices, device: devices,
     commands=_commands,
     equal_shares=True,
+    title="PyTorch",
+    colour=1,
+    tuning_variables=("TORCH_", "PYTORCH_"),
+    from_float64={"sgd": 2.6e-7, "lars": 3.0e-7, "adam": 1.7e-7},
+    build_query=BUILD_QUERY,
 )

@@ -30,4 +30,8 @@ TENSORFLOW = Framework(
     packages=("tensorflow", "tensorflow-cpu"),
     processes=lambda devices, device: devices,
     commands=_commands,
+    title="TensorFlow",
+    colour=2,
+    tuning_variables=("TF_",),
+    from_float64={"sgd": 2.7e-7, "lars": 3.2e-7, "adam": 2.4e-7},
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from suite.launch.known import title_of
 from suite.packaging.description import FIELDS
 from suite.packaging.recorded_hosts import RecordedHost, hosts_note, networking, recorded_hosts
 from suite.packaging.untrusted import Recorded, as_list
@@ -16,8 +17,6 @@ from suite.results.logs.events import number
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.text import clean
 from workloads.api import Json
-
-_FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "Apache MXNet"}
 
 
 def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:
@@ -72,7 +71,7 @@ def _fields_of_node(settings: RunSettings, versions: Recorded, node: RecordedHos
         "host_processor_caches": _caches(cpu),
         "host_memory_capacity": topology.gib("memory_bytes") or hardware.gib("memory_bytes"),
         "host_networking": networking(node) if (settings.nodes or 1) > 1 else "",
-        "framework": f"{_FRAMEWORKS.get(framework, framework)} {clean(settings.framework_version, 60)}".strip(),
+        "framework": f"{title_of(framework)} {clean(settings.framework_version, 60)}".strip(),
         "other_software_stack": _software_stack(topology, versions),
         "operating_system": hardware.text("os") or topology.text("kernel"),
         "hw_notes": _hardware_notes(settings, topology),

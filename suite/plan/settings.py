@@ -149,7 +149,7 @@ def _precision(
     hosts: Sequence[AvailableHost],
 ) -> str:
     """As typed; `auto` on GPUs: the first of the workload's that trainer and devices have and the rules allow."""
-    precision, allowed = str(config["precision"]), workload.precisions.get(framework.name, ("fp32",))
+    precision, allowed = str(config["precision"]), framework.precisions_of(workload)
     least = _least_capability(hosts, config["gpus"]) if device == "cuda" else (0, 0)
     if precision == "auto":
         closed = [row.allowed for row in workload.round_named(rules).rows if "precision" in row.names]

@@ -25,14 +25,6 @@ BUILD_SECONDS = 120.0
 """Longest time for importing the framework; the first import from a slow disk takes a minute."""
 USED_BYTES = 1 << 30
 """Memory in use on an idle device above which somebody else must be there; drivers take some hundred MB themselves."""
-QUERIES = {
-    "pytorch": """
-import json, torch
-built = torch._C._cuda_getArchFlags() or ""  # get_arch_list() has none where no GPU is seen
-print(json.dumps([torch.__version__, torch.version.cuda, torch.cuda.is_available(), built.split()]))
-"""
-}
-"""Framework to what its environment's Python is asked."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +99,10 @@ def _name(pid: int) -> str:
 
 def _fits(framework: str, environment: Environment, count: int, driver_cuda: str | None) -> list[Finding]:
     """A framework that can be asked says what it was built for; of the others the lock of their environment does."""
-    lock = locks.framework_locks().get(environment.name)
-    if framework in QUERIES:
+    lock, kind = locks.framework_locks().get(environment.name), registry.load_framework(framework)
+    if kind.build_query:
         try:
-            answer = ask_build(tuple(environment.command("-c", QUERIES[framework])))
+            answer = ask_build(tuple(environment.command("-c", kind.build_query)))
         except ValueError as error:
             do = f"type: suite env check {environment.name}"
             return [warning("build", f"environment {environment.name} does not say what it was built for: {error}", do)]
@@ -119,7 +111,6 @@ def _fits(framework: str, environment: Environment, count: int, driver_cuda: str
     else:
         return [ok("build", f"what {framework} was built for is not known")]
     capabilities = sorted({gpu.capability for gpu in devices.gpus()[:count]})
-    kind = registry.load_framework(framework)
     others = [environment.name, kind.environments["cuda"], *kind.other_gpu_environments]
     other = locks.suiting(others, capabilities, driver_cuda)
     instead = f"type environment={other}" if other != environment.name else ""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from suite.common import registry
 from suite.common.registry import GENERATED
 from workloads.api import Round, round_called
 
@@ -66,14 +67,13 @@ def workload_name(name: str) -> str:
 
 
 def framework_name(text: str, system: str = "") -> str:
-    """`pytorch`, `tensorflow` or `mxnet` from a submitter's description; the system's name decides where that names several.
+    """A framework that is registered, from a submitter's description; the system's name decides where that names several.
 
     Of a description of containers for several of them all are named, without versions: `mxnet or pytorch`. Any other text is
     returned as it is.
     """
-    names = ("mxnet", "pytorch", "tensorflow")
     for source in (system.lower(), text.lower()):
-        named = [name for name in names if name in source]
+        named = [name for name in registry.names(registry.FRAMEWORKS) if re.search(rf"(?<![a-z]){name}", source)]
         if len(named) == 1:
             return named[0]
     return " or ".join(named) or text

@@ -5,7 +5,7 @@ import functools
 import gc
 import importlib
 
-from suite.common.registry import load_trainer, load_workload
+from suite.common.registry import frameworks_of, load_trainer, load_workload
 from testing import synthetic
 from tests.probes.image_trainers import place_here
 from workloads.api import Facts
@@ -35,8 +35,9 @@ def constructor(name, framework, devices):
 
 def held(framework, devices):
     """By workload: what the trainer's constructor made in the ways that count, which should be 0, and last what setup makes."""
-    constructors = {name: constructor(name, framework, devices) for name in SIZES}
-    return {"pytorch": of_pytorch, "tensorflow": of_tensorflow, "mxnet": of_mxnet}[framework](constructors)
+    constructors = {name: constructor(name, framework, devices) for name in SIZES if framework in frameworks_of(name)}
+    of = {"pytorch": of_pytorch, "tensorflow": of_tensorflow, "jax": of_jax, "mxnet": of_mxnet}
+    return of[framework](constructors)
 
 
 def set_up(trainer):
@@ -82,6 +83,21 @@ def of_tensorflow(constructors):
         before = living()
         set_up(trainer)
         found[name].append((living() - before) * started())
+    return found
+
+
+def of_jax(constructors):
+    """Whether JAX has opened a device, without which there are no arrays; after setup, arrays."""
+    import jax
+    from jax._src import xla_bridge
+
+    trainers = {name: construct() for name, construct in constructors.items()}
+    opened = xla_bridge.backends_are_initialized()
+    found = {}
+    for name, trainer in trainers.items():
+        before = len(jax.live_arrays())
+        set_up(trainer)
+        found[name] = [opened, len(jax.live_arrays()) - before]
     return found
 
 

@@ -1,4 +1,4 @@
-"""The three frameworks compute one thing for each image workload: outputs, losses, state from the same weights and batches.
+"""The frameworks compute one thing for each image workload: outputs, losses, state from the same weights and batches.
 
 The reference is torchvision's own model in float64 (tests/probes/torchvision_models.py). What a workload alone has is tested
 in its folder.
@@ -9,9 +9,10 @@ import itertools
 import numpy as np
 import pytest
 
+from suite.common import registry
 from tests.frameworks_probe import begins, below, probe, probe_together, relative
 
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 TRAINED = "probes.image_trainers.trained"
 REFERENCE = "probes.torchvision_models.trained"
 WORKLOADS = ("resnet50", "ssd")
@@ -33,6 +34,20 @@ ON_TWO = {"resnet50": "sgd", "ssd": "steps"}
 ON_TWO_STEPS = 3
 
 
+def in_each(cases, frameworks=FRAMEWORKS):
+    """Parametrizes by `workload`, `case` and each of the frameworks that has a trainer of the workload."""
+    marked = [one if hasattr(one, "marks") else pytest.param(*one) for one in cases]
+    return pytest.mark.parametrize(
+        ("workload", "case", "framework"),
+        [
+            pytest.param(*one.values, framework, marks=one.marks)
+            for one in marked
+            for framework in frameworks
+            if framework in registry.frameworks_of(one.values[0])
+        ],
+    )
+
+
 def trained(workload, framework, case):
     """What a trainer computes."""
     return probe(framework, TRAINED, workload, framework, case)
@@ -49,8 +64,7 @@ all_at_once = begins(
 )
 
 
-@pytest.mark.parametrize(("workload", "case"), CASES)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@in_each(CASES)
 def test_outputs_are_those_of_float64(workload, case, framework):
     found, wanted = (below(one, "outputs/") for one in (trained(workload, framework, case), reference(workload, case)))
     assert found.keys() == wanted.keys() == SHAPES[workload].keys()
@@ -60,16 +74,14 @@ def test_outputs_are_those_of_float64(workload, case, framework):
         assert relative(output, wanted[name]) <= 1e-5
 
 
-@pytest.mark.parametrize(("workload", "case"), CASES)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@in_each(CASES)
 def test_loss_of_a_batch_is_that_of_float64(workload, case, framework):
     found, wanted = trained(workload, framework, case), reference(workload, case)
     assert found["losses"][0] == pytest.approx(wanted["losses"][0], rel=LOSS_LIMIT[workload])
     assert found["training_loss"] == pytest.approx(wanted["losses"][0], rel=LOSS_LIMIT[workload])
 
 
-@pytest.mark.parametrize(("workload", "case"), STEPPED)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@in_each(STEPPED)
 def test_ten_steps_follow_float64(workload, case, framework):
     found, wanted = trained(workload, framework, case), reference(workload, case)
     assert len(found["losses"]) == len(wanted["losses"]) == 10
@@ -77,8 +89,7 @@ def test_ten_steps_follow_float64(workload, case, framework):
     np.testing.assert_allclose(found["losses"], wanted["losses"], rtol=1e-3)
 
 
-@pytest.mark.parametrize(("workload", "case"), STEPPED)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@in_each(STEPPED)
 def test_state_has_every_parameter_velocity_and_statistic(workload, case, framework):
     found, wanted = (below(one, "state/") for one in (trained(workload, framework, case), reference(workload, case)))
     assert {name: value.shape for name, value in found.items()} == {n: value.shape for n, value in wanted.items()}
@@ -87,8 +98,7 @@ def test_state_has_every_parameter_velocity_and_statistic(workload, case, framew
         assert relative(found[f"bn1.running_{kind}"], wanted[f"bn1.running_{kind}"]) < 5e-3
 
 
-@pytest.mark.parametrize(("workload", "case"), [*CASES, *UNEVEN])
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@in_each([*CASES, *UNEVEN])
 def test_warm_up_leaves_no_trace_and_state_comes_back(workload, case, framework):
     digests = trained(workload, framework, case)["digests"]
     assert digests[0] == digests[1] != digests[2] == digests[3]
@@ -103,8 +113,7 @@ def test_gradients_in_float64(workload, case):
         assert relative(found[name], gradient) <= 1e-5, name
 
 
-@pytest.mark.parametrize(("workload", "case"), UNEVEN)
-@pytest.mark.parametrize("framework", FRAMEWORKS[1:])
+@in_each(UNEVEN, FRAMEWORKS[1:])
 def test_odd_sizes_and_narrow_layers_agree_with_pytorch(workload, case, framework):
     """Maps of odd sizes show every padding mistake; 24 channels are not whole blocks of oneDNN's."""
     found, wanted = trained(workload, framework, case), trained(workload, "pytorch", case)
@@ -126,9 +135,9 @@ def test_mxnet_computes_the_same_without_its_graph(workload):
     np.testing.assert_allclose(found["losses"][:3], wanted["losses"][:3], rtol=1e-4)
 
 
-@pytest.mark.parametrize(("workload", "case"), [*CASES, *UNEVEN])
-def test_tensorflow_traces_the_step_once(workload, case):
-    assert trained(workload, "tensorflow", case)["traces"] == 1
+@in_each([*CASES, *UNEVEN], ("tensorflow", "jax"))
+def test_the_step_is_traced_once(workload, case, framework):
+    assert trained(workload, framework, case)["traces"] == 1
 
 
 ON_TWO_IN_FULL = {("ssd", "tensorflow"), ("ssd", "mxnet")}
@@ -140,6 +149,7 @@ ON_TWO_IN_FULL = {("ssd", "tensorflow"), ("ssd", "mxnet")}
     [
         pytest.param(*pair, marks=pytest.mark.full if pair in ON_TWO_IN_FULL else ())
         for pair in itertools.product(WORKLOADS, FRAMEWORKS)
+        if pair[1] in registry.frameworks_of(pair[0])
     ],
 )
 def test_two_devices_follow_two_replicas_in_float64(workload, framework):

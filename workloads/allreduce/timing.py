@@ -1,4 +1,4 @@
-"""What the three trainers share: the order of filling, summing and looking, and which part of it is timed."""
+"""What the trainers share: the order of filling, summing and looking, and which part of it is timed."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Workload(ABC):
     """What `batch_size_global` counts: `samples`, or `tokens`."""
     default_rules: ClassVar[str]
     precisions: ClassVar[Mapping[str, tuple[str, ...]]]
-    """Framework name to the precisions that its trainer offers."""
+    """Framework name to the precisions that its trainer offers; others say it themselves (`Framework.precisions`)."""
     gpu_precisions: ClassVar[tuple[str, ...]] = ("bf16", "fp16", "tf32")
     """What `precision=auto` means on GPUs, the first that trainer and device have; else fp32. bf16, although NVIDIA's entries
     of v0.7 are in fp16: it has fp32's range, so no loss is scaled and no step skipped."""

@@ -18,12 +18,13 @@ from suite.common.run_folder import RUN_FILE, STATUS_FILE
 from suite.common.runspec import Host, write_atomically
 from suite.control.hosts.connection import AgentConnection, ConnectionLost, LostHost, nobody
 from suite.environments.environment import Environment
-from suite.launch.base import TUNING_VARIABLES
 from suite.launch.children import ENDING_SECONDS, GRACE_SECONDS
+from suite.launch.known import tuning_variables
 from suite.worker.heartbeat import STACK_SIGNAL
 
-CARRIED = ("SUITE_", "PYTHONPATH", "PYTHONSAFEPATH", *TUNING_VARIABLES, "NVIDIA_TF32_OVERRIDE")
-"""Beginnings of the variables that a user sets for workers where the command is typed. All others are the machine's own."""
+CARRIED = ("SUITE_", "PYTHONPATH", "PYTHONSAFEPATH", "NVIDIA_TF32_OVERRIDE")
+"""Beginnings of the variables that a user sets for workers where the command is typed, beside those of `tuning_variables`. All
+others are the machine's own."""
 BEGIN_SECONDS = 60.0
 PIECE_BYTES = 4 << 20
 END_SECONDS = 2 * GRACE_SECONDS + ENDING_SECONDS + 4.0
@@ -38,7 +39,8 @@ _OURS = (RUN_FILE, STATUS_FILE)
 
 def carried_variables() -> dict[str, str]:
     """Those of this process that workers on other machines get."""
-    return {name: value for name, value in os.environ.items() if name.startswith(CARRIED)}
+    carried = (*CARRIED, *tuning_variables())
+    return {name: value for name, value in os.environ.items() if name.startswith(carried)}
 
 
 def own_variables() -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from suite.launch.known import title_of
 from suite.results.columns import Result
 from suite.results.combine import grouped
 from suite.results.identity import distinguishing_words, same, weighty_words
@@ -14,8 +15,6 @@ from suite.results.scores import figure, labels
 from suite.results.targets import targets_told
 from suite.results.text import clean, devices_text, figure_text, time_text
 from suite.results.views.overview import chosen, hardness, order_of, place_of, series
-
-_FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "MXNet"}
 
 
 def headlines(results: Sequence[Result], prices: Prices | None = None) -> list[tuple[str, Sequence[Result]]]:
@@ -88,7 +87,7 @@ def _told(row: Result) -> str:
 
 
 def _framework(row: Result) -> str:
-    return _FRAMEWORKS.get(row.framework, clean(row.framework, 40))
+    return clean(title_of(row.framework), 40)
 
 
 def _order(row: Result) -> float:

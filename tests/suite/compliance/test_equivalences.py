@@ -6,7 +6,8 @@ import pytest
 
 from suite.common.paths import PROJECT
 from suite.compliance.check import check_file
-from suite.compliance.equivalences import FROM_FLOAT64, RANDOM_NUMBERS, equivalences
+from suite.compliance.equivalences import RANDOM_NUMBERS, equivalences
+from suite.launch.known import known
 from suite.results.logs.record import RunSettings
 from tests.suite.packaging.package_logs import our_run
 
@@ -31,17 +32,18 @@ def test_an_optimizer_that_the_round_lists_for_other_frameworks_is_named(workloa
     assert ["max pool" in text for text in stated] == ([False, True] if workload == "resnet50" else [])
     assert random_numbers == RANDOM_NUMBERS
     assert (f"{UNLISTED} {framework}" in found) == unlisted
-    assert f"{FROM_FLOAT64[optimizer.removesuffix('_with_momentum')][framework]:.1e} of float64" in found
+    assert f"{known()[framework].from_float64[optimizer.removesuffix('_with_momentum')]:.1e} of float64" in found
     assert max(len(random_numbers), len(found)) <= 300  # a README's line
 
 
 def test_the_docs_have_the_same_figures():
     text = (PROJECT / "docs" / "packaging.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| `")]
-    for optimizer, figures in FROM_FLOAT64.items():
+    of_frameworks = [known()[name].from_float64 for name in ("pytorch", "tensorflow", "mxnet", "jax")]
+    for optimizer in of_frameworks[0]:
         (row,) = [line for line in rows if line.startswith(f"| `{optimizer}` |")]
-        shown = [cell.strip() for cell in row.split("|")[3:6]]
-        assert shown == [f"{figures[name]:.1e}" for name in ("pytorch", "tensorflow", "mxnet")]
+        shown = [cell.strip() for cell in row.split("|")[3:7]]
+        assert shown == [f"{figures[optimizer]:.1e}" for figures in of_frameworks]
 
 
 def test_an_unknown_optimizer_was_not_measured():

@@ -87,7 +87,7 @@ def test_what_a_machine_or_a_framework_cannot_do_is_no_mistake(typed, said):
     assert str(error.value).startswith(said)
 
 
-WITHOUT_LINKS = {"NCCL_P2P_DISABLE", "MXNET_ENABLE_GPU_P2P"}
+WITHOUT_LINKS = {"NCCL_P2P_DISABLE"}
 
 
 LINKS = {"auto": set(), "no_p2p": WITHOUT_LINKS, "network": {*WITHOUT_LINKS, "NCCL_SHM_DISABLE"}}

@@ -48,7 +48,7 @@ GOLDEN = {
 @pytest.fixture
 def user(monkeypatch):
     """A user, and no variables that would be passed on."""
-    for name in [name for name in os.environ if name.startswith(containers.PASSED_VARIABLES)]:
+    for name in containers.passed_variables():
         monkeypatch.delenv(name)
     for name, value in (("getuid", 1000), ("getgid", 100), ("getgroups", [100, 44])):
         monkeypatch.setattr(os, name, lambda value=value: value)

@@ -1,4 +1,4 @@
-"""Sums of three frameworks over two devices: every value is right, a wrong one is seen, and each step has a time."""
+"""Sums of each framework over two devices: every value is right, a wrong one is seen, and each step has a time."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from workloads.allreduce.workload import TIMED, WARMUPS, sizes
 
 PROBE = "probes.allreduce_trainers.timed"
 LARGEST = 1 << 14
-PRECISIONS = {"pytorch": ("fp32", "bf16"), "tensorflow": ("fp32", "bf16"), "mxnet": ("fp32",)}
+PRECISIONS = {"pytorch": ("fp32", "bf16"), "tensorflow": ("fp32", "bf16"), "jax": ("fp32", "bf16"), "mxnet": ("fp32",)}
 
 
 @pytest.mark.parametrize("framework", PRECISIONS)

@@ -4,7 +4,7 @@ import functools
 
 from tests.frameworks_probe import probe, probe_together
 
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 
 
 @functools.cache

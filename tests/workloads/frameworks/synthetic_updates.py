@@ -54,7 +54,7 @@ VARIANTS = {
 OWN = ("rules", "static", "everything")
 FEWER = {"sgdinside": OWN, "larsoutside": OWN, **dict.fromkeys(("lars", "adam", "rmsprop"), ("plain", *OWN))}
 """Variants of optimizers beside SGD, which show their own arithmetic: `everything` clips, scales, freezes and adds pieces."""
-SKIPPING = {"pytorch": ("sgd", "adam"), "tensorflow": ("sgd", "lars"), "mxnet": ()}
+SKIPPING = {"pytorch": ("sgd", "adam"), "tensorflow": ("sgd", "lars"), "jax": ("sgd", "lars", "adam"), "mxnet": ()}
 """Framework to the optimizers that have a dynamic scale."""
 
 

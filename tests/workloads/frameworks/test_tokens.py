@@ -16,11 +16,12 @@ ANY_SHAPE = ("any shape", "any shape in pieces")
 RUNS = {
     **{("pytorch", 1): (*PLAIN, "compiled") if shutil.which("g++") else PLAIN, ("pytorch", 2): PLAIN},
     **{("tensorflow", 1): ("plain", "unused pieces", "compiled", *ANY_SHAPE), ("tensorflow", 2): ("plain",)},
+    **{("jax", 1): PLAIN, ("jax", 2): ("plain", "unused pieces")},
     **{("mxnet", devices): (*PLAIN, *COMPILED) for devices in (1, 2)},
 }
 LONG_RUN = [("tensorflow", 1, variant) for variant in ("compiled pieces", "any shape compiled")]
 LONG_RUN += [("pytorch", 1, "compiled pieces")] if shutil.which("g++") else []
-CLOSE = {"pytorch": 3e-6, "tensorflow": 3e-6, "mxnet": 5e-5}
+CLOSE = {"pytorch": 3e-6, "tensorflow": 3e-6, "jax": 3e-6, "mxnet": 5e-5}
 """Of the largest value: fp32 rounds to 6e-8; a softmax over 40 words and six steps add up. MXNet's logarithm is 1e-6 off."""
 every = pytest.mark.parametrize(
     ("framework", "devices", "variant"),
@@ -61,7 +62,9 @@ def test_passes_without_an_update_have_loss_and_gradients_and_change_nothing(fra
     passes = [synthetic_tokens.summed(workload, step, weights) for step in range(2)]
     # What fp16 has to hold does not shrink with the devices; PyTorch's mean over them does that by itself, and TensorFlow
     # divides before the sum.
-    scale = {"pytorch": 1, "tensorflow": 1 / 8, "mxnet": devices}[framework] * workload.optimizer().loss_scaling.start
+    scale = {"pytorch": 1, "tensorflow": 1 / 8, "jax": devices, "mxnet": devices}[
+        framework
+    ] * workload.optimizer().loss_scaling.start
     for found in computed(framework, devices, variant):
         for mode in ("forward", "forward_backward"):
             assert found[mode] == pytest.approx(np.mean([loss for loss, _ in passes]), rel=CLOSE[framework])
@@ -85,6 +88,7 @@ def test_each_shape_is_traced_once(framework, devices, variant):
     wanted = {
         "pytorch": -1,
         "tensorflow": 1 if variant in ANY_SHAPE else len(SIZES),
+        "jax": len(SIZES),
         "mxnet": len(SIZES) if variant in COMPILED else 0,
     }
     assert computed(framework, devices, variant)[0]["traces"] == wanted[framework]

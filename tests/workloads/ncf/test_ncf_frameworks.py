@@ -1,4 +1,4 @@
-"""The three frameworks compute one thing: the same logits, losses and states from the same weights and batches.
+"""The frameworks compute one thing: the same logits, losses and states from the same weights and batches.
 
 The reference is float64 NumPy (neumf_numpy.py), so that no framework is measured against another's mistake.
 """
@@ -15,9 +15,9 @@ from tests.frameworks_probe import begins, below, probe, probe_together
 from tests.workloads.ncf import neumf_numpy
 from workloads.common import optimizers
 
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 TRAINED, ON_CORES = "probes.ncf_trainers.trained", "probes.ncf_trainers.on_cores"
-EXCHANGING = FRAMEWORKS[:2]
+EXCHANGING = FRAMEWORKS[:3]
 """One process drives both devices in MXNet."""
 
 

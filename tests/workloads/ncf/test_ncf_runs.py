@@ -49,6 +49,13 @@ def test_every_framework_reaches_the_target(demos):
     assert "speedup" in output or not TWO_CORES
 
 
+@pytest.mark.full
+def test_jax_reaches_the_target(tmp_path):
+    words = ("-m", *DEMO, "framework=jax", "gpus=1,2", "oversubscribe=true", "seed=1")
+    assert run_suite(tmp_path, *words, timeout=900).returncode == 0
+    assert [status(folder)["status"] for folder in run_folders(tmp_path)] == ["success"] * 2
+
+
 def test_quality_agrees_between_frameworks_and_device_counts(demos):
     """The same weights, batches and negatives: HR@10 after the first epoch differs by a few users of 2,000 at most."""
     first = {}

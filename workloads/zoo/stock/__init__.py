@@ -22,6 +22,11 @@ STOCK = {
 
 def check(framework: str, model: str, image_size: int, own_size: int, precision: str) -> None:
     """Raise ValueError unless there is a framework's own network for these settings."""
+    if framework not in STOCK:
+        raise ValueError(
+            f"workload.implementation=stock: networks of its own are not known of {framework}; "
+            f"type workload.implementation=suite, or framework= {', '.join(STOCK)}"
+        )
     if model not in STOCK[framework]:
         allowed = ", ".join(STOCK[framework])
         raise ValueError(

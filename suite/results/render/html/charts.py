@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
 
+from suite.launch.known import known
 from suite.results.columns import BUSY, Result, Row
 from suite.results.combine import grouped
 from suite.results.identity import distinguishing_words
@@ -17,7 +18,6 @@ from suite.results.ratios import chains, families, place
 from suite.results.text import clean, devices_text, shortened
 from suite.results.views.overview import order_of
 
-_KNOWN_FRAMEWORKS: Mapping[str, int] = {"mxnet": 0, "pytorch": 1, "tensorflow": 2}
 COLOURS = 6  # Of frameworks, or of accelerators; those after them are of parts of a whole
 WHOLE, PARTS = COLOURS, (COLOURS + 1, COLOURS + 2, COLOURS + 3)
 OTHER_SLOT = -1  # Slot of what has no colour of its own: grey
@@ -161,9 +161,10 @@ Looks = Mapping[int, Look]  # `id` of a result to its look
 
 
 def framework_slots(names: Iterable[str]) -> dict[str, int]:
-    """The colour of each framework, the same in every figure of a page; more than three others share grey."""
-    others = sorted({name for name in names if name and name not in _KNOWN_FRAMEWORKS})
-    return {**_KNOWN_FRAMEWORKS, **dict(zip(others, range(len(_KNOWN_FRAMEWORKS), COLOURS), strict=False))}
+    """The colour of each framework, the same in every figure of a page; of others more than are left share grey."""
+    own = {name: one.colour for name, one in known().items() if one.colour is not None}
+    others = sorted({name for name in names if name and name not in own})
+    return {**own, **dict(zip(others, sorted({*range(COLOURS)} - {*own.values()}), strict=False))}
 
 
 def groups(results: Iterable[Result]) -> list[list[Result]]:

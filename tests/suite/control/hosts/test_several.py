@@ -180,7 +180,7 @@ def test_logs_of_a_file_system_that_only_the_controller_sees(two, folder):
 @pytest.mark.parametrize(
     ("framework", "ways"),
     [
-        ("pytorch", ("slurm",)), ("tensorflow", ("slurm",)), ("mxnet", ("slurm",)),
+        ("pytorch", ("slurm",)), ("tensorflow", ("slurm",)), ("mxnet", ("slurm",)), ("jax", ("slurm",)),
         pytest.param("pytorch", ("ssh", "external"), marks=pytest.mark.full),
     ],
 )  # fmt: skip

@@ -1,0 +1,121 @@
+"""What JAX trainers of image models share: convolutions with batch norm in NHWC, and a trainer around them.
+
+Shapes: B images of a replica, H × W pixels, h × w cells of a map, C channels. Images come as uint8 (B, H, W, 3) and are
+normalised on the device. Outside, convolutions are (outputs, inputs, height, width); inside, (height, width, inputs, outputs).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from suite_jax.model import ModelTrainer
+from suite_jax.optimizers import Values
+from suite_jax.trainer import AXIS, OWN
+from workloads.api import Array, Batch, Place, TrainStats, Workload
+from workloads.common.networks.residual import Block, Convolution, Trunk
+
+
+class Layers:
+    """One pass of a model: its weights in the type of the activations, and the statistics as training moves them."""
+
+    def __init__(
+        self, weights: Values, statistics: Values, dtype: Any, training: bool, epsilon: float, momentum: float
+    ) -> None:
+        """`epsilon` and `momentum` of batch norm: the share of the new statistic in the running one."""
+        self.weights, self.dtype, self.training = weights, dtype, training
+        self.epsilon, self.momentum = epsilon, momentum
+        self.statistics = dict(statistics)
+        """After the layers that were called."""
+
+    def parameter(self, name: str) -> jax.Array:
+        """In the type of the activations."""
+        return self.weights[name].astype(self.dtype)
+
+    def convolve(self, x: jax.Array, layer: Convolution) -> jax.Array:
+        """(B, h, w, inputs) to (B, h', w', outputs), with zeros on every side; 1×1 of stride 1 as a matrix product."""
+        weight = self.parameter(f"{layer.name}.weight")
+        if weight.shape[:2] == (1, 1) and layer.stride == 1 and layer.padding == 0:
+            return x @ weight[0, 0]
+        sides = [(layer.padding, layer.padding)] * 2
+        return jax.lax.conv_general_dilated(
+            x, weight, (layer.stride, layer.stride), sides, dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+
+    def trunk(self, x: jax.Array, layers: Trunk) -> jax.Array:
+        """The stem, a max pool and residual blocks: from normalised images (B, H, W, 3) to the last block's map."""
+        x = max_pool(jax.nn.relu(self.unit(x, layers.stem)))
+        for block in layers.blocks:
+            x = self.residual(x, block)
+        return x
+
+    def residual(self, x: jax.Array, block: Block) -> jax.Array:
+        """A residual block: (B, h, w, inputs) to (B, h / stride, w / stride, outputs)."""
+        out = x
+        for layer in block.convolutions[:-1]:
+            out = jax.nn.relu(self.unit(out, layer))
+        out = self.unit(out, block.convolutions[-1])
+        shortcut = x if block.shortcut is None else self.unit(x, block.shortcut)
+        return jax.nn.relu(out + shortcut)
+
+    def unit(self, x: jax.Array, layer: Convolution) -> jax.Array:
+        """Convolution and batch norm."""
+        assert layer.norm is not None, f"{layer.name} has a bias"
+        return self.normalise(self.convolve(x, layer), layer.norm)
+
+    def normalise(self, x: jax.Array, name: str) -> jax.Array:
+        """Batch norm `name` of (B, h, w, C), in fp32; the running variance moves by the unbiased one."""
+        kept = [f"{name}.running_{kind}" for kind in ("mean", "var")]
+        wide = x.astype(jnp.float32)
+        if self.training:
+            mean = wide.mean((0, 1, 2))
+            variance = jnp.square(wide - mean).mean((0, 1, 2))
+            count = x.size // x.shape[-1]
+            for key, new in zip(kept, (mean, variance * (count / (count - 1))), strict=True):
+                self.statistics[key] += self.momentum * (jax.lax.stop_gradient(new) - self.statistics[key])
+        else:
+            mean, variance = (self.statistics[key] for key in kept)
+        scale = self.weights[f"{name}.weight"] * jax.lax.rsqrt(variance + self.epsilon)
+        return ((wide - mean) * scale + self.weights[f"{name}.bias"]).astype(self.dtype)
+
+
+class ImageTrainer(ModelTrainer):
+    """An image model on one device. Subclasses give `inputs`, whose first array is `image`, and what ModelTrainer asks for."""
+
+    evaluation_inputs: ClassVar[tuple[str, ...]] = ("image",)
+
+    def __init__(self, workload: Workload, place: Place) -> None:
+        super().__init__(workload, place)
+        if workload.options.compile == "off":
+            raise ValueError("workload.compile=off: JAX compiles every step; type workload.compile=auto")
+        self.dtype = jnp.bfloat16 if self.settings.precision == "bf16" else jnp.float32
+        """Of the activations."""
+
+    @functools.cached_property
+    def _mean_statistics(self) -> Any:
+        return self.mapped(lambda moved: jax.lax.pmean(moved, AXIS), (OWN,), OWN)
+
+    def inside(self, name: str, value: Array) -> Array:
+        """(outputs, inputs, height, width) to (height, width, inputs, outputs); others as they are."""
+        return np.ascontiguousarray(np.transpose(value, (2, 3, 1, 0))) if value.ndim == 4 else value
+
+    def outside(self, name: str, value: Array) -> Array:
+        return np.ascontiguousarray(np.transpose(value, (3, 2, 0, 1))) if value.ndim == 4 else value
+
+    def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
+        """One optimizer step per item; at the end the replicas' statistics are averaged, which training does not notice."""
+        stats = super().train(steps, first_step)
+        if self.place.replicas_total > 1:
+            self.moved = self._mean_statistics(self.moved)
+        return stats
+
+
+def max_pool(x: jax.Array) -> jax.Array:
+    """3×3 with stride 2 and padding 1."""
+    sides = ((0, 0), (1, 1), (1, 1), (0, 0))
+    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), sides)

@@ -1,0 +1,34 @@
+"""JAX as the controller knows it: one process per device, joined by `jax.distributed`. Imports no JAX."""
+
+from __future__ import annotations
+
+from suite.common.runspec import Host, RunSpec
+from suite.launch.base import Command, Framework, thread_variables, worker
+from suite.launch.hosts import Rendezvous
+
+ADDRESS_VARIABLE = "SUITE_JAX_ADDRESS"
+"""The address of this machine at which the other processes reach a process."""
+
+
+def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
+    variables = {
+        **thread_variables(run.settings.cores_per_device),
+        "MASTER_ADDR": rendezvous.master_address,
+        "MASTER_PORT": str(rendezvous.master_port),
+        ADDRESS_VARIABLE: host.address,
+    }
+    return [worker(process, run.settings.devices, run_file, variables) for process in host.replicas]
+
+
+JAX = Framework(
+    name="jax",
+    environments={"cpu": "jax", "cuda": "jax"},
+    packages=("jax",),
+    processes=lambda devices, device: devices,
+    commands=_commands,
+    title="JAX",
+    colour=3,
+    tuning_variables=("JAX_",),
+    precisions={**dict.fromkeys(("ncf", "resnet50"), ("fp32", "bf16", "tf32")), "allreduce": ("fp32", "bf16")},
+    from_float64={"sgd": 2.1e-7, "lars": 2.6e-7, "adam": 2.7e-7},
+)

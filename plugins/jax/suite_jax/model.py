@@ -1,0 +1,242 @@
+"""The generic JAX trainer: a subclass gives the shapes of a model, its loss and its outputs, as pure functions.
+
+Parameters, what the optimizer keeps and running statistics are dictionaries of fp32 arrays by canonical names; a step takes
+them (donated: no copy is made) and gives them back. Each shape of a batch is traced and compiled once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from suite_jax.optimizers import Optimizer, Values
+from suite_jax.trainer import AXIS, OWN, SHARED, JaxTrainer, here
+from workloads.api import Array, Arrays, Batch, GradientTraffic, Place, Workload
+
+FP32_BYTES = 4
+Shapes = Mapping[str, tuple[int, ...]]
+Carried = TypeVar("Carried")
+
+
+class ModelTrainer(JaxTrainer):
+    """A model on one device; several processes sum their gradients.
+
+    Subclasses give `inputs`, `evaluation_inputs`, `parameters`, `loss_of` and `outputs_of`; where gradients can be had more
+    cheaply than by differentiating `loss_of`, also `gradients_of`; where a model computes in another layout, `inside` and
+    `outside`.
+    """
+
+    inputs: ClassVar[tuple[str, ...]]
+    """The arrays of a training batch that `loss_of` takes."""
+    evaluation_inputs: ClassVar[tuple[str, ...]]
+    """The arrays of an evaluation batch that `outputs_of` takes."""
+    parameters: Shapes
+    """Canonical shapes, once the constructor has run."""
+    statistics: Shapes = {}
+    """Of what training moves without gradients (batch norm): each replica has its own."""
+
+    def __init__(self, workload: Workload, place: Place) -> None:
+        super().__init__(workload, place)
+        self.updates = workload.update_settings()
+        self.traces = 0
+        """How often a training step was traced: once for each shape."""
+        self.optimizer: Optimizer | None = None
+        """There once `setup` was called."""
+
+    # -- for subclasses -------------------------------------------------------------------------------------------
+
+    def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
+        """The loss in training, summed over the samples by their weights, an fp32 scalar; the statistics after it."""
+        raise NotImplementedError
+
+    def outputs_of(self, weights: Values, statistics: Values, batch: Values) -> Values:
+        """What `Workload.measure` takes, in evaluation mode."""
+        raise NotImplementedError
+
+    def gradients_of(
+        self, trained: Values, others: Values, statistics: Values, batch: Values, scale: jax.Array
+    ) -> tuple[jax.Array, Values, Values]:
+        """`loss_of`, the gradients of this times `scale` by each parameter that is trained, the statistics after it."""
+
+        def scaled(trained: Values) -> tuple[jax.Array, tuple[jax.Array, Values]]:
+            loss, moved = self.loss_of({**trained, **others}, statistics, batch)
+            return loss * scale, (loss, moved)
+
+        (_, (loss, moved)), gradients = jax.value_and_grad(scaled, has_aux=True)(trained)
+        return loss, gradients, moved
+
+    def inside(self, name: str, value: Array) -> Array:
+        """An array of canonical layout as the model computes with it. Default: as it is."""
+        return value
+
+    def outside(self, name: str, value: Array) -> Array:
+        """Inverse of `inside`."""
+        return value
+
+    # -- setup ----------------------------------------------------------------------------------------------------
+
+    def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
+        if self.optimizer is None:
+            self._build()
+        if warm_up:
+            self._load({name: np.zeros(shape, np.float32) for name, shape in self.parameters.items()})
+            self._warm_up()
+        self._load(dict(weights))
+
+    def _build(self) -> None:
+        every = {name: self.workload.parameter_rule(name) for name in self.parameters}
+        rules = {name: rule for name, rule in every.items() if not rule.frozen}
+        self.optimizer = Optimizer(self.updates, rules, self.place.replicas_total)
+        state, batch = (SHARED, SHARED, OWN, OWN), (SHARED, OWN)
+        self._step = self.mapped(self._train, (*state, *batch), state, donated=(0, 1, 2))
+        self._backward = self.mapped(self._reduced, (*state, *batch), (SHARED, OWN, OWN))
+        self._loss = self.mapped(self._forward, (*state, *batch), (OWN, OWN))
+        self._outputs = self.mapped(self._evaluated, (SHARED, OWN, OWN), OWN)
+
+    def _load(self, weights: Mapping[str, Array]) -> None:
+        """Everything as before training, with these weights, among which may be statistics."""
+        assert self.optimizer is not None
+        start = {
+            name: np.full(shape, float(name.endswith("var")), np.float32) for name, shape in self.statistics.items()
+        }
+        self.load_state({**start, **weights, **self.optimizer.fresh(self.parameters)})
+
+    def _warm_up(self) -> None:
+        """What the run is going to do, once for every shape."""
+        passes = {
+            "train": lambda batch: self.step(batch, 0.0), "forward_backward": self.backward, "forward": self.loss,
+        }  # fmt: skip
+        self.total = self.own(np.zeros(2, np.float32))
+        for specs in self.workload.shapes() if self.settings.mode in passes else ():
+            passes[self.settings.mode](self.dummy_batch(specs))
+        for specs in self.workload.evaluation_shapes():
+            self.outputs(self.dummy_batch(specs))
+        self._sum_losses(self.total)
+        self.wait()
+
+    # -- a step, in Python ----------------------------------------------------------------------------------------
+
+    def step(self, batch: Batch, learning_rate: float) -> jax.Array:
+        self.weights, self.kept, self.moved, self.total = self._step(*self._arguments(batch, learning_rate))
+        return self.total
+
+    def backward(self, batch: Batch) -> jax.Array:
+        self.gradients, self.moved, self.total = self._backward(*self._arguments(batch))
+        return self.total
+
+    def loss(self, batch: Batch) -> jax.Array:
+        self.moved, self.total = self._loss(*self._arguments(batch))
+        return self.total
+
+    def outputs(self, batch: Batch) -> dict[str, jax.Array]:
+        arrays = {name: self.own(batch.arrays[name]) for name in self.evaluation_inputs}
+        outputs: Values = self._outputs(self.weights, self.moved, arrays)
+        return outputs
+
+    def _arguments(self, batch: Batch, learning_rate: float = 0.0) -> tuple[object, ...]:
+        scalars = self.shared(np.array([1 / batch.weight_global, learning_rate], np.float32))
+        arrays = {name: self.own(batch.arrays[name]) for name in self.inputs}
+        return self.weights, self.kept, self.moved, self.total, scalars, arrays
+
+    # -- the same, compiled ---------------------------------------------------------------------------------------
+
+    def _train(
+        self, weights: Values, kept: Values, moved: Values, total: jax.Array, scalars: jax.Array, batch: Values
+    ) -> tuple[Values, Values, Values, jax.Array]:
+        """One step; scalars are 1 / weight_global and the learning rate."""
+        assert self.optimizer is not None
+        self.traces += 1
+        gradients, moved, total = self._reduced(weights, kept, moved, total, scalars, batch)
+        weights, kept = self.optimizer.apply(weights, kept, gradients, scalars[1])
+        return weights, kept, moved, total
+
+    def _reduced(
+        self, weights: Values, kept: Values, moved: Values, total: jax.Array, scalars: jax.Array, batch: Values
+    ) -> tuple[Values, Values, jax.Array]:
+        """Gradients of the scaled loss, summed over pieces and replicas; the statistics and the total after it."""
+        assert self.optimizer is not None
+        trained = {name: weights[name] for name in self.optimizer.rules}
+        others = {name: value for name, value in weights.items() if name not in trained}
+        scale = scalars[0] * self.optimizer.scale_of(kept)
+        zeros = jax.tree.map(jnp.zeros_like, trained)
+
+        def add(
+            carried: tuple[jax.Array, Values, Values], piece: Values
+        ) -> tuple[tuple[jax.Array, Values, Values], None]:
+            loss, sums, statistics = carried
+            more, gradients, statistics = self.gradients_of(trained, others, statistics, piece, scale)
+            return (loss + more, jax.tree.map(jnp.add, sums, gradients), statistics), None
+
+        loss, gradients, moved = self._over_pieces(add, (jnp.float32(0), zeros, _squeezed(moved)), batch)
+        if self.place.replicas_total > 1:
+            flat, unravel = ravel_pytree(gradients)  # joined: each collective has its latency
+            gradients = unravel(jax.lax.psum(flat, AXIS))
+        return gradients, _joined(moved), _added(total, loss * scalars[0])
+
+    def _forward(
+        self, weights: Values, kept: Values, moved: Values, total: jax.Array, scalars: jax.Array, batch: Values
+    ) -> tuple[Values, jax.Array]:
+        """The statistics after a batch in training mode, and the total with this replica's part of its loss."""
+
+        def add(carried: tuple[jax.Array, Values], piece: Values) -> tuple[tuple[jax.Array, Values], None]:
+            more, statistics = self.loss_of(weights, carried[1], piece)
+            return (carried[0] + more, statistics), None
+
+        loss, moved = self._over_pieces(add, (jnp.float32(0), _squeezed(moved)), batch)
+        return _joined(moved), _added(total, loss * scalars[0])
+
+    def _over_pieces(
+        self, add: Callable[[Carried, Values], tuple[Carried, None]], start: Carried, batch: Values
+    ) -> Carried:
+        """`add` over the batch's pieces, one after the other: only one piece's activations live."""
+        count = self.updates.accumulation_steps
+        if count == 1:
+            return add(start, batch)[0]
+        pieces = {name: array.reshape(count, -1, *array.shape[1:]) for name, array in batch.items()}
+        carried: Carried = jax.lax.scan(add, start, pieces)[0]
+        return carried
+
+    def _evaluated(self, weights: Values, moved: Values, batch: Values) -> Values:
+        return self.outputs_of(weights, _squeezed(moved), batch)
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    def gradient_traffic(self) -> GradientTraffic:
+        """Of the parameters that are trained, in fp32, joined."""
+        assert self.optimizer is not None
+        sizes = [int(np.prod(self.parameters[name])) for name in self.optimizer.rules]
+        return GradientTraffic(FP32_BYTES * sum(sizes), len(sizes))
+
+    def state(self) -> dict[str, Array]:
+        statistics = {name: here(value)[0] for name, value in self.moved.items()}
+        every = {**{name: here(value) for name, value in {**self.weights, **self.kept}.items()}, **statistics}
+        return {name: self.outside(name, value).copy() for name, value in every.items()}
+
+    def load_state(self, state: Arrays) -> None:
+        assert self.optimizer is not None
+        inside = {name: self.inside(name, np.asarray(value, np.float32)) for name, value in state.items()}
+        self.weights = {name: self.shared(inside[name]) for name in self.parameters}
+        self.moved = {name: self.own(inside[name][None]) for name in self.statistics}
+        others = set(inside) - set(self.parameters) - set(self.statistics)
+        self.kept = {name: self.shared(inside[name]) for name in sorted(others)}
+
+
+def _added(total: jax.Array, loss: jax.Array) -> jax.Array:
+    """The sum (2,) with one more loss; what rounding leaves out of it is added later (Kahan)."""
+    more = loss - total[1]
+    whole = total[0] + more
+    return jnp.stack([whole, (whole - total[0]) - more])
+
+
+def _squeezed(statistics: Values) -> Values:
+    """This replica's of a joined array."""
+    return {name: value[0] for name, value in statistics.items()}
+
+
+def _joined(statistics: Values) -> Values:
+    return {name: value[None] for name, value in statistics.items()}

@@ -1,0 +1,118 @@
+"""NeuMF in JAX.
+
+Shapes: B samples of a batch, N pieces of P samples, F = GMF factors, E = MLP embedding, U users and C candidates of an
+evaluation batch. Embedding rows are gathered, differentiated as leaves and added into dense gradients.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from suite_jax.model import ModelTrainer
+from suite_jax.optimizers import Values
+from workloads.api import Place, Workload
+from workloads.ncf import weights as neumf
+
+CPU_PIECE = 4_096
+"""Samples per core whose activations fit its cache, as TensorFlow's trainer found."""
+EMBEDDINGS = ("gmf_user", "gmf_item", "mlp_user", "mlp_item")
+
+
+class NCFTrainer(ModelTrainer):
+    """NeuMF on one device."""
+
+    inputs = ("user", "item", "label", "weight")
+    evaluation_inputs = ("user", "item")
+
+    def __init__(self, workload: Workload, place: Place) -> None:
+        super().__init__(workload, place)
+        sizes, model = workload.facts.sizes, self.settings.model
+        self.parameters = neumf.shapes(sizes["users"], sizes["items"], model)
+        self.layers = len(neumf.layer_sizes(model))
+        self.piece = None if self.on_gpu else CPU_PIECE * place.cores_per_device
+
+    def logits(self, weights: Values, rows: Values) -> jax.Array:
+        """fp32 logits (…) from embedding rows (…, F) and (…, E); user and item rows may broadcast.
+
+        The first layer's user and item halves are multiplied apart: one user's half then serves all its candidates.
+        """
+        width = self.parameters["mlp_user"][1]
+        first = weights["mlp.0.weight"]
+        hidden = self._product(rows["mlp_user"], first[:, :width]) + self._product(rows["mlp_item"], first[:, width:])
+        hidden = jax.nn.relu(hidden + weights["mlp.0.bias"])
+        for layer in range(1, self.layers):
+            hidden = self._product(hidden, weights[f"mlp.{layer}.weight"]) + weights[f"mlp.{layer}.bias"]
+            hidden = jax.nn.relu(hidden)
+        output, factors = weights["output.weight"][0], self.parameters["gmf_user"][1]
+        product = rows["gmf_user"] * rows["gmf_item"]
+        return product @ output[:factors] + hidden @ output[factors:] + weights["output.bias"]
+
+    def _product(self, x: jax.Array, weight: jax.Array) -> jax.Array:
+        """x (…, inputs) times weight (outputs, inputs) transposed, in fp32 outside; bf16 inside where asked for."""
+        if self.settings.precision == "bf16":
+            x, weight = x.astype(jnp.bfloat16), weight.astype(jnp.bfloat16)
+        return jnp.matmul(x, weight.T).astype(jnp.float32)
+
+    def _entropy(self, weights: Values, rows: Values, batch: Values) -> jax.Array:
+        """Binary cross-entropy with logits, summed over the samples' weights."""
+        logits = self.logits(weights, rows)
+        return jnp.vdot(batch["weight"], jnp.logaddexp(0.0, logits) - batch["label"] * logits)
+
+    def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
+        """For `mode=forward`, in the same pieces."""
+
+        def add(loss: jax.Array, piece: Values) -> tuple[jax.Array, None]:
+            return loss + self._entropy(weights, _rows(weights, piece), piece), None
+
+        return jax.lax.scan(add, jnp.float32(0), _cut(batch, self.piece))[0], statistics
+
+    def gradients_of(
+        self, trained: Values, others: Values, statistics: Values, batch: Values, scale: jax.Array
+    ) -> tuple[jax.Array, Values, Values]:
+        """In pieces that stay in a CPU's cache; rows are added to the sums where they are."""
+        weights = {**trained, **others}
+        dense = {name: value for name, value in trained.items() if name not in EMBEDDINGS}
+
+        def add(carried: tuple[jax.Array, Values], piece: Values) -> tuple[tuple[jax.Array, Values], None]:
+            loss, sums = carried
+            leaves = {name: row for name, row in _rows(weights, piece).items() if name in trained}
+
+            def scaled(leaves: Values, dense: Values) -> tuple[jax.Array, jax.Array]:
+                entropy = self._entropy({**weights, **dense}, {**_rows(weights, piece), **leaves}, piece)
+                return entropy * scale, entropy
+
+            (_, more), (by_row, by_name) = jax.value_and_grad(scaled, (0, 1), has_aux=True)(leaves, dense)
+            added = {name: sums[name] + gradient for name, gradient in by_name.items()}
+            added |= {name: sums[name].at[piece[name[4:]]].add(gradient) for name, gradient in by_row.items()}
+            return (loss + more, added), None
+
+        zeros = jax.tree.map(jnp.zeros_like, trained)
+        (loss, gradients), _ = jax.lax.scan(add, (jnp.float32(0), zeros), _cut(batch, self.piece))
+        return loss, gradients, statistics
+
+    def outputs_of(self, weights: Values, statistics: Values, batch: Values) -> Values:
+        """Logits (U, C) of every user's candidates."""
+        users, candidates = batch["item"].shape
+
+        def logits(piece: Values) -> jax.Array:
+            return self.logits(weights, _rows(weights, {"user": piece["user"][:, None], "item": piece["item"]}))
+
+        scores = jax.lax.map(logits, _cut(batch, self.piece and max(1, self.piece // candidates)))
+        return {"logits": scores.reshape(-1, candidates)[:users]}
+
+
+def _rows(weights: Values, batch: Values) -> Values:
+    """Embedding rows of a batch's users and items, (…, F) and (…, E)."""
+    return {name: weights[name][batch[name[4:]]] for name in EMBEDDINGS}
+
+
+def _cut(batch: Values, size: int | None) -> Values:
+    """Arrays (B, …) as equal pieces of at most `size`, (N, P, …), filled up with zeros; None: one piece."""
+    total = len(next(iter(batch.values())))
+    count = 1 if size is None else -(-total // size)
+    padding = -total % count
+    return {
+        name: jnp.pad(array, [(0, padding), *[(0, 0)] * (array.ndim - 1)]).reshape(count, -1, *array.shape[1:])
+        for name, array in batch.items()
+    }

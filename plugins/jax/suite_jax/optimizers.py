@@ -1,0 +1,156 @@
+"""Optimizers, clipping and loss scaling in JAX: the arithmetic of workloads/common/optimizers.py, as pure functions.
+
+All state is fp32 arrays in a dictionary by the names of a trainer's state; the device counts the steps that were taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from workloads.api import Arrays, OptimizerSettings, ParameterRule
+from workloads.common.optimizers import SLOTS, chosen
+
+Values = dict[str, jax.Array]
+
+
+class Sgd:
+    """SGD with momentum."""
+
+    skips: ClassVar[bool] = True
+    """Every optimizer's step can be left out: arrays are chosen, and nothing is written over."""
+
+    @staticmethod
+    def updated(
+        settings: OptimizerSettings, rule: ParameterRule, rate: jax.Array, step: jax.Array, *arrays: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """v ← m·v + (g + d·w), w ← w - rate·v."""
+        gradient, weight, velocity = arrays
+        velocity = settings.momentum * velocity + (gradient + rule.decay * weight)
+        return weight - rate * velocity, velocity
+
+
+class Lars(Sgd):
+    """LARS: a trust ratio for each parameter, and maybe the rate, is inside the velocity; SGD of that kind has no ratios."""
+
+    @staticmethod
+    def updated(
+        settings: OptimizerSettings, rule: ParameterRule, rate: jax.Array, step: jax.Array, *arrays: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """inside: v ← m·v + rate·ratio·(g + d·w), w ← w - v; outside: v ← m·v + ratio·(g + d·w), w ← w - rate·v."""
+        gradient, weight, velocity = arrays
+        before, after = (rate, 1.0) if settings.momentum_rate == "inside" else (1.0, rate)
+        if rule.adapt:
+            of_weight, of_gradient = jnp.linalg.norm(weight.ravel()), jnp.linalg.norm(gradient.ravel())
+            below = of_gradient + rule.decay * of_weight
+            adapts = (of_weight > 0) & (of_gradient > 0)
+            before *= jnp.where(adapts, settings.trust_coefficient * of_weight / jnp.where(adapts, below, 1.0), 1.0)
+        velocity = settings.momentum * velocity + before * (gradient + rule.decay * weight)
+        return weight - after * velocity, velocity
+
+
+class Adam(Sgd):
+    """Adam with epsilon beside √(v / (1 - β2^t)), as in PyTorch."""
+
+    @staticmethod
+    def updated(
+        settings: OptimizerSettings, rule: ParameterRule, rate: jax.Array, step: jax.Array, *arrays: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate · m/(1 - β1^t) / (√(v/(1 - β2^t)) + ε)."""
+        gradient, weight, mean, square = arrays
+        gradient = gradient + rule.decay * weight
+        mean = settings.beta1 * mean + (1 - settings.beta1) * gradient
+        square = settings.beta2 * square + (1 - settings.beta2) * gradient**2
+        # 1 - β^t in fp32 would lose its digits where β^t is near 1.
+        correction1, correction2 = (-jnp.expm1(step * math.log(beta)) for beta in (settings.beta1, settings.beta2))
+        return weight - rate * (mean / correction1) / (jnp.sqrt(square / correction2) + settings.epsilon), mean, square
+
+
+class Rmsprop(Sgd):
+    """RMSprop in Keras 2.1's form."""
+
+    @staticmethod
+    def updated(
+        settings: OptimizerSettings, rule: ParameterRule, rate: jax.Array, step: jax.Array, *arrays: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """s ← ρ·s + (1 - ρ)·g², w ← w - rate·g / (√s + ε)."""
+        gradient, weight, square = arrays
+        gradient = gradient + rule.decay * weight
+        square = settings.rho * square + (1 - settings.rho) * gradient**2
+        return weight - rate * gradient / (jnp.sqrt(square) + settings.epsilon), square
+
+
+KINDS: dict[str, type[Sgd]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rmsprop": Rmsprop}
+COUNTED, SCALE, CLEAN_STEPS = "step", "loss_scale", "loss_scale.clean_steps"
+"""Names in a state: the steps taken, which Adam has; the loss scale and its steps without overflow, where it is dynamic."""
+
+
+class Optimizer:
+    """The workload's optimizer, clipping and loss scale over the parameters that are trained; holds no arrays.
+
+    A replica's part of the loss is its sum over the weight of all replicas. It is also multiplied by their number, so that
+    what fp16 has to hold does not shrink with them; the sum of gradients, which is fp32, is divided by it.
+    """
+
+    def __init__(self, settings: OptimizerSettings, rules: Mapping[str, ParameterRule], replicas: int) -> None:
+        """`rules`: of the trained parameters. Raises ValueError for an optimizer that there is not."""
+        self.settings, self.rules, self.scaling = settings, rules, settings.loss_scaling
+        self.kind, self.slots = chosen(settings, KINDS), SLOTS[settings.name]
+        self.dynamic = self.scaling.mode == "dynamic"
+        self.multiple = 1.0 if self.scaling.mode == "none" else float(replicas)
+
+    def fresh(self, shapes: Mapping[str, tuple[int, ...]]) -> Arrays:
+        """The state before training, by the names of a trainer's state, in fp32: arrays of the host."""
+        slots = {f"{kind}.{name}": np.zeros(shapes[name], np.float32) for kind in self.slots for name in self.rules}
+        counted = {COUNTED: 0.0} if self.settings.name == "adam" else {}
+        scale = {SCALE: self.scaling.start, CLEAN_STEPS: 0.0} if self.dynamic else {}
+        return {**slots, **{name: np.array([value], np.float32) for name, value in {**counted, **scale}.items()}}
+
+    def scale_of(self, state: Values) -> jax.Array | float:
+        """What the loss is multiplied by before it is differentiated."""
+        if self.dynamic:
+            return state[SCALE][0] * self.multiple
+        return self.scaling.start * self.multiple if self.scaling.mode == "static" else 1.0
+
+    def apply(self, weights: Values, state: Values, gradients: Values, rate: jax.Array) -> tuple[Values, Values]:
+        """Weights and state after a step by summed gradients of the scaled loss; one that overflows is not taken."""
+        scale = self.scale_of(state)
+        bare = {name: gradient / scale for name, gradient in gradients.items()}
+        taken = jnp.stack([jnp.isfinite(value).all() for value in gradients.values()]).all() if self.dynamic else None
+        bare = _clipped(bare, self.settings.clip_norm)
+        step = state[COUNTED][0] + 1 if COUNTED in state else jnp.float32(0)
+        after, kept = dict(weights), dict(state)
+        for name, rule in self.rules.items():
+            slots = [f"{kind}.{name}" for kind in self.slots]
+            own_rate = rate * rule.rate_multiple
+            arrays = (bare[name], weights[name], *(state[slot] for slot in slots))
+            after[name], *values = self.kind.updated(self.settings, rule, own_rate, step, *arrays)
+            kept |= dict(zip(slots, values, strict=True))
+        if COUNTED in state:
+            kept[COUNTED] = step[None]
+        if taken is None:
+            return after, kept
+        after, kept = jax.tree.map(lambda new, old: jnp.where(taken, new, old), (after, kept), (weights, state))
+        return after, {**kept, **self._next_scale(state, taken)}
+
+    def _next_scale(self, state: Values, taken: jax.Array) -> Values:
+        """After a step that was taken or not (workloads/common/optimizers.py, LossScale)."""
+        scale, scaling = state[SCALE], self.scaling
+        clean = jnp.where(taken, state[CLEAN_STEPS] + 1, 0.0)
+        due = clean >= scaling.growth_interval
+        grown = jnp.where(due, jnp.minimum(scale * scaling.growth_factor, scaling.maximum), scale)
+        return {SCALE: jnp.where(taken, grown, scale * scaling.backoff_factor), CLEAN_STEPS: jnp.where(due, 0.0, clean)}
+
+
+def _clipped(gradients: Values, clip_norm: float | None) -> Values:
+    """The gradients, cut so that their global L2 norm is at most `clip_norm`; None: as they are."""
+    if clip_norm is None:
+        return gradients
+    norm = jnp.sqrt(sum(jnp.vdot(gradient, gradient) for gradient in gradients.values()))
+    factor = clip_norm / jnp.maximum(norm, clip_norm)  # min(1, clip_norm / norm), also where the norm is 0
+    return {name: gradient * factor for name, gradient in gradients.items()}

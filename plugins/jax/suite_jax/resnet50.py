@@ -1,0 +1,49 @@
+"""ResNet v1.5 in JAX, NHWC.
+
+Shapes: B images of a replica, H × W pixels, K classes. Parameters carry torchvision's names.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from suite_jax.images import ImageTrainer, Layers
+from suite_jax.optimizers import Values
+from workloads.api import Place
+from workloads.resnet50 import network
+from workloads.resnet50.workload import ResNet50
+
+
+class ResNetTrainer(ImageTrainer):
+    """ResNet on one device; several processes sum their gradients."""
+
+    workload: ResNet50
+    inputs = ("image", "label")
+
+    def __init__(self, workload: ResNet50, place: Place) -> None:
+        super().__init__(workload, place)
+        self.parameters, self.statistics = network.shapes(workload.network), network.statistics(workload.network)
+
+    def logits(
+        self, weights: Values, statistics: Values, images: jax.Array, training: bool
+    ) -> tuple[jax.Array, Values]:
+        """fp32 logits (B, K) of uint8 images (B, H, W, 3), and the statistics after them."""
+        constants = (network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM)
+        layers = Layers(weights, statistics, self.dtype, training, *constants)
+        x = (images.astype(jnp.float32) - jnp.array(network.MEAN, jnp.float32)).astype(self.dtype)
+        x = layers.trunk(x, self.workload.network)
+        features = x.astype(jnp.float32).mean((1, 2)).astype(self.dtype)
+        logits = features @ layers.parameter("fc.weight").T + layers.parameter("fc.bias")
+        return logits.astype(jnp.float32), layers.statistics
+
+    def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
+        """Cross-entropy with smoothed labels (B,), summed over the images."""
+        logits, moved = self.logits(weights, statistics, batch["image"], training=True)
+        smoothing = self.workload.options.label_smoothing
+        wanted = jax.nn.one_hot(batch["label"], logits.shape[1]) * (1 - smoothing) + smoothing / logits.shape[1]
+        return -(wanted * jax.nn.log_softmax(logits)).sum(), moved
+
+    def outputs_of(self, weights: Values, statistics: Values, batch: Values) -> Values:
+        """Logits (B, K)."""
+        return {"logits": self.logits(weights, statistics, batch["image"], training=False)[0]}

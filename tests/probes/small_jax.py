@@ -1,0 +1,56 @@
+"""Run inside JAX's environment: the models of synthetic_updates.py and synthetic_tokens.py on ModelTrainer."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from suite_jax.model import ModelTrainer
+
+from tests.workloads.frameworks import synthetic_updates
+from tests.workloads.frameworks.synthetic_tokens import SHORT
+
+PASSES = ("step", "backward", "loss", "outputs")
+"""The trainer's methods for a step, gradients, a loss, outputs."""
+
+
+class LinearTrainer(ModelTrainer):
+    """The sum over parameters of <w, x>."""
+
+    inputs = tuple(synthetic_updates.SHAPES)
+    parameters = synthetic_updates.SHAPES
+
+    def loss_of(self, weights, statistics, batch):
+        return sum((weights[name] * array).sum() for name, array in batch.items()), statistics
+
+
+class TokensTrainer(ModelTrainer):
+    """Words (B, L) to logits (B, L, WORDS)."""
+
+    inputs = ("source", "target", "weight")
+    evaluation_inputs = ("source",)
+
+    def __init__(self, workload, place):
+        super().__init__(workload, place)
+        self.parameters = workload.parameters
+
+    def loss_of(self, weights, statistics, batch):
+        logarithms = jax.nn.log_softmax(self.logits(weights, batch["source"]))
+        picked = jnp.take_along_axis(logarithms, batch["target"][..., None], -1)[..., 0]
+        return -(batch["weight"] * picked).sum(), statistics
+
+    def outputs_of(self, weights, statistics, batch):
+        return {"logits": self.logits(weights, batch["source"])}
+
+    def logits(self, weights, source):
+        logits = weights["embedding.weight"][source] @ weights["output.weight"].T + weights["output.bias"]
+        return logits + weights["short.bias"] if "short.bias" in weights and source.shape[1] == SHORT else logits
+
+
+def gradients(trainer, batch):
+    """By name, of one batch, summed over replicas, the scale of the loss in them."""
+    trainer.backward(batch)
+    return {name: np.array(value.addressable_shards[0].data) for name, value in trainer.gradients.items()}
+
+
+def traces(trainer):
+    """Of a training step."""
+    return trainer.traces

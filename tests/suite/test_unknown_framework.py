@@ -1,0 +1,100 @@
+"""A framework that no line of the runner names, brought by an entry point, in every command."""
+
+import os
+import sys
+
+import pytest
+
+from suite.cli import COMMANDS
+from suite.common import registry
+from suite.environments import containers
+from suite.launch.known import known, title_of
+from suite.results.names import framework_name
+from suite.results.render.html.charts import framework_slots
+from tests.helpers import PROJECT, TOY, run_suite_here, suite_here
+from workloads.zoo import stock
+
+MODULE = """
+import dataclasses
+import toy
+
+QUARTZ = dataclasses.replace(
+    toy.PLAIN, name="quartz", title="Quartz Framework", colour=5, tuning_variables=("QUARTZ_",),
+    precisions={"toy": ("fp32", "bf16")}, from_float64={"sgd": 1.25e-7},
+)
+"""
+POINTS = "[suite.frameworks]\nquartz = quartz:QUARTZ\n\n[suite.trainers]\ntoy.quartz = toy:ToyTrainer\n"
+RUN = ("workload=toy", "framework=quartz", "profile=demo", "device=cpu")
+STEPS = [
+    (("report", "LOGS"), 0, "framework quartz"),
+    (("report", "LOGS", "--html", "OUT"), 0, "on 1 device in Quartz Framework"),
+    (("compare", "LOGS", "--to-logs", "LOGS"), 0, "quartz on local"),
+    (("check", "LOGS"), 1, "benchmark of the ruleset"),  # toy is none, in whatever framework
+    (("advise", "LOGS"), 0, "workload=toy framework=quartz"),
+    (("scaling", "LOGS", "--devices", "4"), 2, "toy in quartz on local"),
+    (("tables", "LOGS"), 0, "toy in quartz on local"),
+    (("published", "list", "--framework", "quartz"), 2, ""),
+    (("doctor", "--framework", "quartz", "--device", "cpu"), 0, "memory"),
+    (("env", "list"), 0, "torch"),
+    (("data", "list"), 0, "toy-demo"),
+    (("package", "LOGS", "OUT"), 2, "is of profile demo"),
+    (("run", *RUN, "dry_run=true"), 0, "quartz"),
+    (("run", "workload=toy", "--help"), 0, "quartz (fp32, bf16)"),
+    (("run", "workload=ncf", "framework=quartz"), 2, "quartz"),
+]
+"""What is typed, its exit code, and what it says."""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """Variables of a command that sees the framework; for the length of the module this process sees it too."""
+    folder = tmp_path_factory.mktemp("quartz")
+    info = folder / "quartz-1.0.dist-info"
+    info.mkdir()
+    (folder / "quartz.py").write_text(MODULE)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: quartz\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(POINTS)
+    paths = [str(folder), str(TOY)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [*paths, *sys.path])
+        registry.refresh()
+        yield {"PYTHONPATH": os.pathsep.join([*paths, str(PROJECT)]), "SUITE_DATA_DIR": str(folder / "data")}
+    sys.modules.pop("quartz", None)
+    registry.refresh()
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory, installed):
+    """The folder of a run in each of its precisions."""
+    folder = tmp_path_factory.mktemp("runs")
+    run_suite_here(folder, "-m", *RUN, "precision=fp32,bf16", **installed, exits=0)
+    return folder / "logs"
+
+
+@pytest.mark.parametrize(("words", "exits", "said"), STEPS, ids=lambda one: one[0] if isinstance(one, tuple) else "")
+def test_every_command_takes_it(tmp_path, installed, logs, words, exits, said):
+    places = {"LOGS": logs, "OUT": tmp_path / "out"}
+    done = suite_here(tmp_path, *(places.get(word, word) for word in words), **installed, exits=exits)
+    page = places["OUT"].read_text() if places["OUT"].is_file() else ""
+    assert said in done.stdout + done.stderr + page
+    assert "Traceback" not in done.stderr
+
+
+def test_no_command_is_left_out():
+    assert {words[0] for words, *_ in STEPS} == set(COMMANDS)
+
+
+def test_what_is_known_of_it_is_in_its_value(installed, monkeypatch):
+    assert known()["quartz"].from_float64 == {"sgd": 1.25e-7}
+    assert (title_of("quartz"), title_of("nobody's")) == ("Quartz Framework", "nobody's")
+    assert framework_name("NVIDIA Quartz 21.3") == "quartz"
+    slots = framework_slots(["quartz", "aaa"])
+    assert slots["quartz"] == 5
+    assert len(set(slots.values())) == len(slots)
+    monkeypatch.setenv("QUARTZ_FLAGS", "fast")
+    assert containers.passed_variables()["QUARTZ_FLAGS"] == "fast"
+
+
+def test_a_framework_without_networks_of_its_own_is_told_so_in_one_line():
+    with pytest.raises(ValueError, match=r"stock: networks of its own are not known of quartz; type .*=suite"):
+        stock.check("quartz", "vgg16", 224, 224, "fp32")
