@@ -28,7 +28,7 @@ FRAMEWORK_PATHS = (
     "workloads/*/test_*_runs.py",
 )
 """Files whose tests run in the frameworks' environments; single ones in other files are marked there."""
-OF_PLUGINS = re.compile(r"[[-]jax[]-]")
+OF_PLUGINS = re.compile(r"[\[-]jax[\]-]")
 """Cases of frameworks that packages bring: `make test` makes no environment for them."""
 SLOW_PATHS = (
     "benchmarks/test_*.py",

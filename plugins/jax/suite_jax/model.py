@@ -122,7 +122,7 @@ class ModelTrainer(JaxTrainer):
     # -- a step, in Python ----------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> jax.Array:
-        self.weights, self.kept, self.moved, self.total = self._step(*self._arguments(batch, learning_rate))
+        self.values, self.kept, self.moved, self.total = self._step(*self._arguments(batch, learning_rate))
         return self.total
 
     def backward(self, batch: Batch) -> jax.Array:
@@ -135,13 +135,13 @@ class ModelTrainer(JaxTrainer):
 
     def outputs(self, batch: Batch) -> dict[str, jax.Array]:
         arrays = {name: self.own(batch.arrays[name]) for name in self.evaluation_inputs}
-        outputs: Values = self._outputs(self.weights, self.moved, arrays)
+        outputs: Values = self._outputs(self.values, self.moved, arrays)
         return outputs
 
     def _arguments(self, batch: Batch, learning_rate: float = 0.0) -> tuple[object, ...]:
         scalars = self.shared(np.array([1 / batch.weight_global, learning_rate], np.float32))
         arrays = {name: self.own(batch.arrays[name]) for name in self.inputs}
-        return self.weights, self.kept, self.moved, self.total, scalars, arrays
+        return self.values, self.kept, self.moved, self.total, scalars, arrays
 
     # -- the same, compiled ---------------------------------------------------------------------------------------
 
@@ -212,15 +212,19 @@ class ModelTrainer(JaxTrainer):
         sizes = [int(np.prod(self.parameters[name])) for name in self.optimizer.rules]
         return GradientTraffic(FP32_BYTES * sum(sizes), len(sizes))
 
-    def state(self) -> dict[str, Array]:
+    def weights(self) -> dict[str, Array]:
         statistics = {name: here(value)[0] for name, value in self.moved.items()}
-        every = {**{name: here(value) for name, value in {**self.weights, **self.kept}.items()}, **statistics}
+        every = {**{name: here(value) for name, value in self.values.items()}, **statistics}
         return {name: self.outside(name, value).copy() for name, value in every.items()}
+
+    def state(self) -> dict[str, Array]:
+        kept = {name: self.outside(name, here(value)).copy() for name, value in self.kept.items()}
+        return {**self.weights(), **kept}
 
     def load_state(self, state: Arrays) -> None:
         assert self.optimizer is not None
         inside = {name: self.inside(name, np.asarray(value, np.float32)) for name, value in state.items()}
-        self.weights = {name: self.shared(inside[name]) for name in self.parameters}
+        self.values = {name: self.shared(inside[name]) for name in self.parameters}
         self.moved = {name: self.own(inside[name][None]) for name in self.statistics}
         others = set(inside) - set(self.parameters) - set(self.statistics)
         self.kept = {name: self.shared(inside[name]) for name in sorted(others)}
