@@ -10,6 +10,7 @@ from suite.common import registry
 from suite.common.paths import data_root, env_root, log_root
 from suite.common.study import load_study, study_names
 from suite.config.keys import GROUPS, GROWING, choices, group_choices, suite_keys, workload_keys
+from suite.launch.known import known
 from workloads.api import OPTION_GROUPS, not_allowed
 from workloads.api.rules import shown
 
@@ -74,7 +75,7 @@ def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> l
             lines.append(_line(key, item, values.get(item.name)))
     batch, unit = values.get("batch_size_global"), kind.batch_unit
     lines += ["  batch=".ljust(36) + f"global batch size in {unit} [{batch}]"] if batch is not None else []
-    frameworks = [registry.load_framework(framework) for framework in registry.frameworks_of(name)]
+    frameworks = [one for framework, one in known().items() if framework in registry.frameworks_of(name)]
     offered = [f"{framework.name} ({', '.join(framework.precisions_of(kind))})" for framework in frameworks]
     lines += ["  framework=".ljust(36) + f"{', '.join(offered)}; precisions in brackets"]
     if chosen is not None:

@@ -13,7 +13,7 @@ from tests.helpers import PROJECT
 
 SCRIPTS = [*(PROJECT / "benchmarks").glob("*.py"), *(PROJECT / "benchmarks" / "gpu").glob("*.py")]
 COMMAND = re.compile(r"^\s*python (?:-m (?P<module>benchmarks\.[\w.]+)|(?:benchmarks/)?(?P<script>\w+\.py))", re.M)
-NEED_PYTORCH = {"benchmarks.gpu.right", "benchmarks.gpu.why"}
+NEED_PYTORCH = {"benchmarks.gpu.right", "benchmarks.gpu.roofline", "benchmarks.gpu.why"}
 STARTS = """
 import contextlib, io, json, runpy, sys
 project, commands = json.loads(sys.argv[1])

@@ -27,9 +27,10 @@ POINTS = "[suite.frameworks]\nquartz = quartz:QUARTZ\n\n[suite.trainers]\ntoy.qu
 RUN = ("workload=toy", "framework=quartz", "profile=demo", "device=cpu")
 STEPS = [
     (("report", "LOGS"), 0, "framework quartz"),
-    (("report", "LOGS", "--html", "OUT"), 0, "on 1 device in Quartz Framework"),
+    (("report", "LOGS", "--html", "OUT"), 0, "toy · quartz · 1 device"),
     (("compare", "LOGS", "--to-logs", "LOGS"), 0, "quartz on local"),
     (("check", "LOGS"), 1, "benchmark of the ruleset"),  # toy is none, in whatever framework
+    (("export", "tensorboard", "LOGS", "--output", "OUT"), None, ""),  # 2 where that library is not installed
     (("advise", "LOGS"), 0, "workload=toy framework=quartz"),
     (("scaling", "LOGS", "--devices", "4"), 2, "toy in quartz on local"),
     (("tables", "LOGS"), 0, "toy in quartz on local"),
