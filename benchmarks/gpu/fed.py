@@ -2,7 +2,7 @@
 
 python -m benchmarks.gpu.fed RUN_FOLDER      a folder that a run of stage `fast` has left: its settings are taken
 
-NCF: random positives of ML-20M's counts, negatives drawn as in a run; then an evaluation of all users. SSD: made-up photographs
+NCF: synthetic positives of ML-20M's counts, negatives drawn as in a run; then an evaluation of all users. SSD: synthetic images
 of COCO's size and file size, read, decoded, cropped and matched as in a run.
 """
 

@@ -107,11 +107,12 @@ def damage(path: Path) -> str:
     return f"{wrong} in it is damaged" if wrong else f"it holds no {missing[0]}" if missing else ""
 
 
-def read(path: Path) -> Checkpoint:
-    """Raises OSError and ValueError."""
+def read(path: Path, with_state: bool = True) -> Checkpoint:
+    """Raises OSError and ValueError. `with_state`: else without the trainer's, which may be large."""
     import numpy as np
 
     with files.open_stream(path) as stream, np.load(stream, allow_pickle=False) as archive:
-        state = {name.removeprefix(_STATE): archive[name] for name in archive.files if name.startswith(_STATE)}
+        names = [name for name in archive.files if with_state and name.startswith(_STATE)]
+        state = {name.removeprefix(_STATE): archive[name] for name in names}
         loop, log, metrics = (archive[name].tobytes() for name in MEMBERS)
     return Checkpoint(step_of(path), state, json.loads(loop), log, metrics)

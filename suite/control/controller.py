@@ -185,7 +185,7 @@ def _dry_run(request: Request, output: Path, console: Console, agents: Agents | 
     check_folders(jobs, resume=bool(request.jobs[0].config["resume"]))
     largest = max(jobs, key=lambda job: job.template.settings.devices, default=None)
     for line in _preflight(largest, agents) if largest and not submitted else ():
-        console.print(f"[yellow]warning[/]: {escape(as_typed(line))}", soft_wrap=True)
+        _warn(console, as_typed(line))
     return 0
 
 
@@ -317,7 +317,7 @@ def run_jobs(
     for job in jobs:
         for line in _preflight(job, agents):
             if line not in warned:
-                console.print(f"[yellow]warning[/]: {escape(as_typed(line))}", soft_wrap=True)
+                _warn(console, as_typed(line))
             warned.add(line)
         for index in range(job.run_count):
             check_output()

@@ -92,7 +92,7 @@ class Checkpoints:
 
     def go_on(self) -> tuple[int, Mapping[str, Json]]:
         """After `setup` of a run that continues another: load the trainer's state; (steps done, what the loop knew then)."""
-        earlier = begun(self.run_spec)
+        earlier = checkpoints.read(_gone_on_from(self.run_spec))
         self.trainer.load_state(earlier.state)
         self._begin(earlier.step)
         return earlier.step, earlier.loop
@@ -106,9 +106,13 @@ def _written(folder: Path, checkpoint: Checkpoint) -> dict[str, Json]:
         return {"bytes": 0, "failed": error.strerror or str(error)}
 
 
+def _gone_on_from(run: RunSpec) -> Path:
+    return Path(run.folder) / str(run.continues["checkpoint"])
+
+
 def begun(run: RunSpec) -> Checkpoint:
-    """What a run that goes on has so far; its log says what it has become: an open run, labelled so."""
-    earlier = checkpoints.read(Path(run.folder) / str(run.continues["checkpoint"]))
+    """What a run that goes on has so far but the trainer's state; its log says what it has become: an open run, labelled so."""
+    earlier = checkpoints.read(_gone_on_from(run), with_state=False)
     lines = earlier.log.splitlines(keepends=True)
     return replace(earlier, log=b"".join(_relabelled(line, run) for line in lines))
 
