@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from tests.helpers import PROJECT, TOY_RUN, status, variables, wait_until
+from tests.helpers import PROJECT, TOY_RUN, events, status, variables, wait_until
 
 KEPT = ("seed=1", "checkpoint=every:1", "checkpoint.final=true", "oversubscribe=true", "gpus=1,2")
 TOY = ("-m", *TOY_RUN, *KEPT, "workload.misbehave=slow", "stop=epochs:4")
@@ -114,6 +114,15 @@ def weights(output):
     for path in sorted(output.glob("*/run_*/weights.npz")):
         with np.load(path) as arrays:
             found[str(path.parent.relative_to(output))] = {name: arrays[name].tobytes() for name in arrays}
+    return found
+
+
+def scores(output):
+    """What the evaluations of all runs gave, and the mean losses of their epochs."""
+    found = {}
+    for log in sorted(output.glob("*/run_*/result_*.txt")):
+        kept = [(key, value) for key, value, _ in events(log) if key in ("eval_accuracy", "tracked_stats")]
+        found[log.parent.parent.name] = [value if key == "eval_accuracy" else value["loss"] for key, value in kept]
     return found
 
 

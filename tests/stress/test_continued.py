@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tests.helpers import events, suite, wait_until
-from tests.stress.kill import KEPT, start, weights, workers
+from tests.helpers import suite, wait_until
+from tests.stress.kill import KEPT, scores, start, weights, workers
 from tests.workloads.common.coco import synthetic_coco
 from tests.workloads.resnet50 import synthetic_images
 
@@ -38,15 +38,6 @@ def scratch(tmp_path_factory):
     ):
         suite(folder, "data", "prepare", *words, exits=0, **data)
     return folder
-
-
-def scores(output):
-    """What the evaluations of all runs gave, and the losses of their blocks."""
-    found = {}
-    for log in sorted(output.glob("*/run_*/result_*.txt")):
-        kept = [(key, value) for key, value, _ in events(log) if key in ("eval_accuracy", "tracked_stats")]
-        found[log.parent.parent.name] = [value if key == "eval_accuracy" else value["loss"] for key, value in kept]
-    return found
 
 
 @pytest.mark.full

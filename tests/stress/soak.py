@@ -1,0 +1,87 @@
+"""For hours: sweeps of demos with checkpoints after every epoch, killed every 40 seconds at random and resumed until they are
+done, each beside the same sweep that nobody interrupted.
+
+    python -m tests.stress.soak [--minutes 120] [--seconds 40] [--first 1] [WORDS OF RUN_SUITE...]
+
+A kill hits the controller or a process of a run, in turn at random. Checks after every sweep that the weights, scores and losses of all
+runs are equal to the bit, and that no process is left. Prints a line a sweep, JSON last.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from tests.helpers import wait_until
+from tests.stress.kill import scores, start, weights, workers
+
+SWEEP = ("workload=ncf,resnet50,ssd", "framework=pytorch", "gpus=1,2")
+KEPT = ("profile=demo", "device=cpu", "oversubscribe=true", "checkpoint=every:1", "checkpoint.final=true")
+
+
+def count(output, key):
+    """Lines of all finished logs with this key."""
+    return sum(log.read_text().count(f'"{key}"') for log in output.glob("*/run_*/result_*.txt"))
+
+
+def interrupted(sweep, scratch, output, rng, mean_seconds):
+    """Start a sweep, kill and resume until it ends by itself with success. Returns kills by what they hit."""
+    kills = {"controller": 0, "worker": 0}
+    resumed = []
+    while True:
+        controller = start(sweep, scratch, output, *resumed)
+        resumed = ["resume=true"]
+        while True:
+            try:
+                text = controller.communicate(timeout=rng.uniform(0, 2 * mean_seconds))[0].decode()
+                break
+            except subprocess.TimeoutExpired:
+                kind = rng.choice(sorted(kills))
+                victims = [process.pid for process in workers(output)] if kind == "worker" else [controller.pid]
+                with contextlib.suppress(ProcessLookupError):
+                    for victim in victims[:1]:
+                        os.kill(victim, signal.SIGKILL)
+                        kills[kind] += 1
+        wait_until("nothing of it is left", lambda: not workers(output), 60)
+        if controller.returncode == 0:
+            return kills
+        assert kills["controller"] + kills["worker"], text
+
+
+def main():
+    """Sweeps of one seed after another until the time is over."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=120)
+    parser.add_argument("--seconds", type=float, default=40, help="between two kills, on average")
+    parser.add_argument("--first", type=int, default=1, help="seed of the first sweep")
+    parser.add_argument("words", nargs="*", default=SWEEP)
+    arguments = parser.parse_args()
+    begin, seed = time.monotonic(), arguments.first
+    totals = dict.fromkeys(("sweeps", "runs", "controller", "worker", "checkpoints", "continued"), 0)
+    while time.monotonic() - begin < arguments.minutes * 60:
+        with tempfile.TemporaryDirectory() as folder:
+            scratch, rng = Path(folder), random.Random(seed)
+            whole, cut = scratch / "whole", scratch / "cut"
+            sweep = ("-m", *arguments.words, *KEPT, f"seed={seed}")
+            text = start(sweep, scratch, whole).communicate()[0].decode()
+            assert (expected := weights(whole)), text
+            kills = interrupted(sweep, scratch, cut, rng, arguments.seconds)
+            assert scores(cut) == scores(whole)
+            assert weights(cut) == expected
+            found = {"runs": len(expected), **kills, "checkpoints": count(cut, "suite_checkpoint")}
+            found |= {"sweeps": 1, "continued": count(cut, "suite_continued")}
+            totals = {key: value + found[key] for key, value in totals.items()}
+        minutes = (time.monotonic() - begin) / 60
+        print(f"seed {seed}, minute {minutes:.0f}: equal; {found}", flush=True)
+        seed += 1
+    print(json.dumps({"minutes": round(minutes), **totals}))
+
+
+if __name__ == "__main__":
+    main()
