@@ -3,8 +3,8 @@ done, each beside the same sweep that nobody interrupted.
 
     python -m tests.stress.soak [--minutes 120] [--seconds 40] [--first 1] [WORDS OF RUN_SUITE...]
 
-A kill hits the controller or a process of a run, in turn at random. Checks after every sweep that the weights, scores and losses of all
-runs are equal to the bit, and that no process is left. Prints a line a sweep, JSON last.
+A kill hits the controller or a process of a run, in turn at random. Checks after every sweep that the weights, scores and
+losses of all runs are equal to the bit, and that no process is left. Prints a line a sweep, JSON last.
 """
 
 import argparse
@@ -64,22 +64,22 @@ def main():
     arguments = parser.parse_args()
     begin, seed = time.monotonic(), arguments.first
     totals = dict.fromkeys(("sweeps", "runs", "controller", "worker", "checkpoints", "continued"), 0)
-    while time.monotonic() - begin < arguments.minutes * 60:
-        with tempfile.TemporaryDirectory() as folder:
-            scratch, rng = Path(folder), random.Random(seed)
-            whole, cut = scratch / "whole", scratch / "cut"
+    with tempfile.TemporaryDirectory() as folder:
+        while time.monotonic() - begin < arguments.minutes * 60:
+            whole, cut = (Path(folder, f"{seed}-{name}") for name in ("whole", "cut"))
             sweep = ("-m", *arguments.words, *KEPT, f"seed={seed}")
-            text = start(sweep, scratch, whole).communicate()[0].decode()
-            assert (expected := weights(whole)), text
-            kills = interrupted(sweep, scratch, cut, rng, arguments.seconds)
+            text = start(sweep, Path(folder), whole).communicate()[0].decode()
+            expected = weights(whole)
+            assert expected, text
+            kills = interrupted(sweep, Path(folder), cut, random.Random(seed), arguments.seconds)
             assert scores(cut) == scores(whole)
             assert weights(cut) == expected
             found = {"runs": len(expected), **kills, "checkpoints": count(cut, "suite_checkpoint")}
             found |= {"sweeps": 1, "continued": count(cut, "suite_continued")}
             totals = {key: value + found[key] for key, value in totals.items()}
-        minutes = (time.monotonic() - begin) / 60
-        print(f"seed {seed}, minute {minutes:.0f}: equal; {found}", flush=True)
-        seed += 1
+            minutes = (time.monotonic() - begin) / 60
+            print(f"seed {seed}, minute {minutes:.0f}: equal; {found}", flush=True)
+            seed += 1
     print(json.dumps({"minutes": round(minutes), **totals}))
 
 
