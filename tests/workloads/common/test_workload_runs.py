@@ -20,10 +20,11 @@ KEYS = {
 }
 """Of the logs of these."""
 DEMOS = {
+    "ncf": ("hr_at_10", 0.635, 0.3),
     **{"resnet50": ("top1", 0.8, 0.8), "zoo": ("top1", 0.75, 0.75), "ssd": ("map", 0.23, 0.23)},
     **{"gnmt": ("bleu", 0.5, 0.1), "transformer": ("bleu", 0.5, 0.1)},
 }
-"""Metric, target, and what the first epoch must stay below. NCF's, which take seconds: ncf/test_ncf_runs.py."""
+"""Metric, target, and what the first epoch must stay below."""
 
 
 def swept(tmp_path, workload, frameworks, *overrides, **variables):
@@ -45,8 +46,8 @@ def metrics(folder):
     ("workload", "frameworks"),
     [
         ("gnmt", FRAMEWORKS[:1]),
-        ("ssd", FRAMEWORKS[1:]),  # PyTorch's runs in test_ssd_backbone.py, from a backbone
-        pytest.param("gnmt", FRAMEWORKS[1:], marks=pytest.mark.full),
+        # PyTorch's SSD runs in test_ssd_backbone.py, from a backbone
+        *(pytest.param(one, FRAMEWORKS[1:], marks=pytest.mark.full) for one in ("ssd", "gnmt")),
         pytest.param("transformer", FRAMEWORKS, marks=pytest.mark.full),  # trained in test_translation_runs.py
     ],
 )

@@ -1,4 +1,4 @@
-"""The NCF demo in real processes: every framework on one and two devices, to the target, judged by the stock checker."""
+"""The NCF demo in real processes, judged by the stock checker: PyTorch to the target, the others for an epoch."""
 
 import json
 import os
@@ -15,18 +15,19 @@ from tests.helpers import PROJECT, alive, events, only, run_suite, status, suite
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 DEMO = ("workload=ncf", "profile=demo")
 TWO_CORES = len(os.sched_getaffinity(0)) >= 2
-SWEEPS = {"pytorch": "1,2", "tensorflow,mxnet": "2"} if TWO_CORES else {",".join(FRAMEWORKS): "1"}
-"""Frameworks to numbers of devices. That one device computes what two compute is asked of every framework by
-test_ncf_frameworks."""
+SWEEPS = {"pytorch": ("1,2" if TWO_CORES else "1",), "tensorflow,mxnet": ("2" if TWO_CORES else "1", "stop=epochs:1")}
+"""Frameworks to numbers of devices, and what else is typed. That one device computes what two compute is asked of every
+framework by test_ncf_frameworks; with the marker `full` the others reach the target in test_workload_runs.py."""
 RUNS = {"pytorch": 2, "tensorflow": 1, "mxnet": 1} if TWO_CORES else dict.fromkeys(FRAMEWORKS, 1)
 
 
 @pytest.fixture(scope="module")
 def demos(tmp_path_factory):
-    """Sweeps over frameworks and devices, every run to the target; what the first one printed."""
+    """Sweeps over frameworks and devices; what the first one printed."""
     tmp_path, printed = tmp_path_factory.mktemp("demos"), []
-    for frameworks, devices in SWEEPS.items():
-        done = run_suite(tmp_path, "-m", *DEMO, f"framework={frameworks}", f"gpus={devices}", "seed=1", timeout=900)
+    for frameworks, (devices, *words) in SWEEPS.items():
+        typed = (f"framework={frameworks}", f"gpus={devices}", "seed=1", *words)
+        done = run_suite(tmp_path, "-m", *DEMO, *typed, timeout=900)
         assert done.returncode == 0, done.stdout + done.stderr
         printed.append(done.stdout)
     return tmp_path, printed[0]
@@ -36,15 +37,15 @@ def run_folders(tmp_path):
     return sorted((tmp_path / "logs").glob("*/*/run_0"))
 
 
-def test_every_framework_reaches_the_target(demos):
+def test_the_target_is_reached_but_not_in_the_first_epoch(demos):
     tmp_path, output = demos
     folders = run_folders(tmp_path)
     assert len(folders) == sum(RUNS.values())
+    assert {status(folder)["status"] for folder in folders} == {"success"}
     for folder in folders:
-        assert status(folder)["status"] == "success"
-        rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-        assert rows[-1]["quality"]["hr_at_10"] >= 0.635 > rows[-2]["quality"]["hr_at_10"]
-        assert rows[0]["quality"]["hr_at_10"] < 0.3, "the first epoch must not be enough"
+        scores = [json.loads(line)["quality"]["hr_at_10"] for line in (folder / "metrics.jsonl").open()]
+        assert scores[0] < 0.3
+        assert len(scores) == 1 if "pytorch" not in folder.parent.name else scores[-1] >= 0.635 > scores[-2]
     assert "no MLPerf result" in output
     assert "speedup" in output or not TWO_CORES
 

@@ -1,4 +1,4 @@
-"""Studies in their small size as whole runs; the others with the marker `full`."""
+"""Studies in their small size as whole runs; all but one with the marker `full`."""
 
 import json
 import re
@@ -28,6 +28,7 @@ def cells_of(section):
     return [[re.sub(r" \([a-z]\)$", "", cell.strip()) for cell in line.split("|")[1:-1]] for line in table]
 
 
+@pytest.mark.full
 def test_batch_size_fits_a_step(tmp_path):
     output, plan, section = study_of(tmp_path, "batch_size")
     assert [cell[0] for cell in cells_of(section)] == ["per_device:8", "per_device:16"]

@@ -180,7 +180,8 @@ def test_logs_of_a_file_system_that_only_the_controller_sees(two, folder):
 @pytest.mark.parametrize(
     ("framework", "ways"),
     [
-        ("pytorch", ("slurm",)), ("tensorflow", ("slurm",)), ("mxnet", ("slurm",)), ("jax", ("slurm",)),
+        ("pytorch", ("slurm",)),
+        *(pytest.param(one, ("slurm",), marks=pytest.mark.full) for one in ("tensorflow", "mxnet", "jax")),
         pytest.param("pytorch", ("ssh", "external"), marks=pytest.mark.full),
     ],
 )  # fmt: skip
