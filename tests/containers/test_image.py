@@ -58,9 +58,6 @@ def base():
     system = Path(next(path for path in libraries if "/libc.so" in path)).parent
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", dereference=True) as tar:
-        tmp = tarfile.TarInfo("tmp")
-        tmp.type, tmp.mode = tarfile.DIRTYPE, 0o1777
-        tar.addfile(tmp)
         for library in {*libraries, *(str(system / name) for name in LIBRARIES)}:
             loader = "/ld-linux" in library
             tar.add(library, library if loader else system / Path(library).name)
@@ -73,6 +70,12 @@ def base():
         pip = [path for path in (STANDARD_LIBRARY / "site-packages").iterdir() if re.match(r"pip(-|$)", path.name)]
         for path in (*kept, *pip):
             tar.add(path, Path("usr/local/lib", PYTHON, path.relative_to(STANDARD_LIBRARY)), filter=_kept)
+        above = {str(folder) for name in tar.getnames() for folder in Path(name).parents} - {".", *tar.getnames()}
+        for folder in map(
+            tarfile.TarInfo, (*sorted(above), "tmp")
+        ):  # docker makes one that is not named for root alone
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if folder.name == "tmp" else 0o755
+            tar.addfile(folder)
     return stream.getvalue()
 
 
