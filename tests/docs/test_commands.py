@@ -16,7 +16,8 @@ from testing.fake_logs import write_run
 from tests.docs.commands import PAGES, UNMARKED, Command, commands_of
 from tests.helpers import PROJECT, run_suite_here, suite_here
 
-ALL = [command for page in PAGES for command in commands_of(page)]
+SHOWN = sorted((command for page in PAGES for command in commands_of(page)), key=lambda command: command.runs)
+ALL = list({command.words: command for command in SHOWN}.values())
 RUN = [command for command in ALL if command.runs]
 MAKE_TARGETS = set(re.findall(r"^([a-z-]+):.*##", (PROJECT / "Makefile").read_text(), re.MULTILINE))
 
