@@ -1,9 +1,13 @@
 """The demos of ResNet-50 and LittleCNN in real processes: every framework for a short epoch, and refusals."""
 
+import re
+import subprocess
+
 import pytest
 
 from suite.common import registry
-from tests.helpers import events, only, run_suite, run_suite_here
+from suite.environments.venvs import status
+from tests.helpers import PROJECT, events, only, run_suite, run_suite_here
 from tests.workloads.common.test_workload_runs import metrics
 from workloads.resnet50 import demo as imagenet_demo
 from workloads.zoo.datasets import cifar_demo
@@ -79,6 +83,18 @@ def test_the_log_says_what_was_trained(epoch):
         else:
             assert 0 < found["tracked_stats"]["scores"]["eval_loss"] < 10
         assert [key for key, _, _ in events(folder / "result_0.txt")].count("eval_accuracy") == 1
+
+
+@pytest.mark.full
+def test_ten_lines_of_plain_pytorch_use_what_was_trained(tmp_path):
+    """Those of docs/checkpoints.md, with the weights of the reference's network after a step."""
+    few = ("profile=synthetic", "device=cpu", "batch=global:2", "workload.evaluation_batch_size=2", "stop=steps:1")
+    run_suite(tmp_path, "workload=resnet50", *few, "checkpoint.final=true", timeout=900, exits=0)
+    (block,) = re.findall(r"```python\n(.*?)```", (PROJECT / "docs" / "checkpoints.md").read_text(), re.DOTALL)
+    weights = only(tmp_path.glob("logs/**/weights.npz"))
+    lines = re.sub(r'load\(".*?"\)', f'load("{weights}")', block)
+    done = subprocess.run([status("torch").python, "-c", lines], capture_output=True, text=True)
+    assert re.fullmatch(r"tensor\(\d+\)\n", done.stdout), done.stderr
 
 
 @pytest.mark.parametrize(
