@@ -27,7 +27,8 @@ IMAGE = f"suite-test:{LOCK}"
 PYTHON = "python{}.{}".format(*sys.version_info)
 STANDARD_LIBRARY = Path(sys.base_prefix, "lib", PYTHON)
 PROGRAMS = ("sh", "mkdir", "env")
-LIBRARIES = ("libstdc++.so.6", "libgcc_s.so.1", "libgomp.so.1", "librt.so.1", "libpthread.so.0", "libdl.so.2", "libquadmath.so.0")
+NAMES = ("stdc++.so.6", "gcc_s.so.1", "gomp.so.1", "rt.so.1", "pthread.so.0", "dl.so.2", "quadmath.so.0")
+LIBRARIES = [f"lib{name}" for name in NAMES]
 """That packages ask for, beside what Python does; the image that Dockerfile names has them with its compiler."""
 PIP = ("PIP_NO_INDEX=1", "PIP_NO_COMPILE=1")
 """Variables of the base: nothing is downloaded, nor compiled that runs once."""

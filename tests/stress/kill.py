@@ -122,7 +122,9 @@ def scores(output):
     found = {}
     for log in sorted(output.glob("*/run_*/result_*.txt")):
         kept = [(key, value) for key, value, _ in events(log) if key in ("eval_accuracy", "tracked_stats")]
-        found[str(log.parent.relative_to(output))] = [value if key == "eval_accuracy" else value["loss"] for key, value in kept]
+        found[str(log.parent.relative_to(output))] = [
+            value if key == "eval_accuracy" else value["loss"] for key, value in kept
+        ]
     return found
 
 
