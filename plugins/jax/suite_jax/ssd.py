@@ -31,14 +31,14 @@ class SSDTrainer(ImageTrainer):
     ) -> tuple[jax.Array, jax.Array, Values]:
         """fp32 offsets (B, 4, P) and logits (B, C + 1, P) of uint8 images (B, H, W, 3), and the statistics after them."""
         constants = (network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM)
-        layers, network_ = Layers(weights, statistics, self.dtype, training, *constants), self.workload.network
-        x = layers.trunk(layers.normalised(images, network.MEAN, network.STANDARD_DEVIATION), network_)
+        layers, detector = Layers(weights, statistics, self.dtype, training, *constants), self.workload.network
+        x = layers.trunk(layers.normalised(images, network.MEAN, network.STANDARD_DEVIATION), detector)
         maps = [x]
-        for pair in network_.extras:
+        for pair in detector.extras:
             for layer in pair:
                 x = jax.nn.relu(layers.biased(x, layer))
             maps.append(x)
-        heads = ((network_.box_heads, 4), (network_.class_heads, network_.classes + 1))
+        heads = ((detector.box_heads, 4), (detector.class_heads, detector.classes + 1))
         offsets, logits = (
             jnp.concatenate([_planes(layers.biased(x, head), count) for x, head in zip(maps, kind, strict=True)], 2)
             for kind, count in heads
