@@ -42,6 +42,18 @@ def of_tensorflow(equal):
     return dict(zip(("loss", "by_logits", "by_offsets"), found[0], strict=True))
 
 
+def of_jax(equal):
+    """The same, compiled."""
+    import jax
+    from suite_jax.ssd import detection_loss
+
+    outputs = synthetic_ssd.outputs(equal)
+    offsets, logits, *others = (outputs[name] for name in ("offsets", "logits", "wanted", "labels"))
+    loss, (by_offsets, by_logits) = jax.jit(jax.value_and_grad(detection_loss, (0, 1)))(offsets, logits, *others)
+    found = {"loss": loss, "by_logits": by_logits, "by_offsets": by_offsets}
+    return {name: jax.device_get(value) / len(logits) for name, value in found.items()}
+
+
 def of_mxnet(equal):
     """The same."""
     import mxnet as mx

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from suite.common import registry
 from tests.helpers import events, suite, wait_until
 from tests.stress.kill import KEPT, start, weights, workers
 from tests.workloads.common.coco import synthetic_coco
@@ -51,8 +52,9 @@ def scores(output):
 
 @pytest.mark.full
 @pytest.mark.framework
-@pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "mxnet"])
-@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize(
+    ("workload", "framework"), [(name, framework) for name in WORKLOADS for framework in registry.frameworks_of(name)]
+)
 def test_killed_three_times(scratch, workload, framework):
     few = (*WORKLOADS[workload], "stop=epochs:4", *KEPT)
     sweep = ("-m", f"workload={workload}", f"framework={framework}", "profile=demo", "device=cpu", *few)

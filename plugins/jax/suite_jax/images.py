@@ -7,7 +7,7 @@ normalised on the device. Outside, convolutions are (outputs, inputs, height, wi
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -18,6 +18,7 @@ from suite_jax.model import ModelTrainer
 from suite_jax.optimizers import Values
 from suite_jax.trainer import AXIS, OWN
 from workloads.api import Array, Batch, Place, TrainStats, Workload
+from workloads.common.networks import layer_lists
 from workloads.common.networks.residual import Block, Convolution, Trunk
 
 
@@ -37,19 +38,24 @@ class Layers:
         """In the type of the activations."""
         return self.weights[name].astype(self.dtype)
 
-    def convolve(self, x: jax.Array, layer: Convolution) -> jax.Array:
+    def normalised(self, images: jax.Array, mean: Sequence[float], deviation: Sequence[float]) -> jax.Array:
+        """Pixels of 0 … 1, of uint8 images (B, H, W, 3), minus the mean, over the deviation."""
+        centre, width = jnp.array(mean, jnp.float32), jnp.array(deviation, jnp.float32)
+        return (images.astype(jnp.float32) * (1 / (255 * width)) - centre / width).astype(self.dtype)
+
+    def convolve(self, x: jax.Array, layer: Convolution | layer_lists.Convolution) -> jax.Array:
         """(B, h, w, inputs) to (B, h', w', outputs), with zeros on every side; 1×1 of stride 1 as a matrix product."""
         weight = self.parameter(f"{layer.name}.weight")
-        if weight.shape[:2] == (1, 1) and layer.stride == 1 and layer.padding == 0:
+        sides = [(side, side) for side in layer_lists.pair(layer.padding)]
+        if weight.shape[:2] == (1, 1) and layer.stride == 1 and not any(sum(sides, ())):
             return x @ weight[0, 0]
-        sides = [(layer.padding, layer.padding)] * 2
         return jax.lax.conv_general_dilated(
             x, weight, (layer.stride, layer.stride), sides, dimension_numbers=("NHWC", "HWIO", "NHWC")
         )
 
     def trunk(self, x: jax.Array, layers: Trunk) -> jax.Array:
         """The stem, a max pool and residual blocks: from normalised images (B, H, W, 3) to the last block's map."""
-        x = max_pool(jax.nn.relu(self.unit(x, layers.stem)))
+        x = pool(jax.nn.relu(self.unit(x, layers.stem)))
         for block in layers.blocks:
             x = self.residual(x, block)
         return x
@@ -67,6 +73,10 @@ class Layers:
         """Convolution and batch norm."""
         assert layer.norm is not None, f"{layer.name} has a bias"
         return self.normalise(self.convolve(x, layer), layer.norm)
+
+    def biased(self, x: jax.Array, layer: Convolution | layer_lists.Convolution) -> jax.Array:
+        """Convolution with bias."""
+        return self.convolve(x, layer) + self.parameter(f"{layer.name}.bias")
 
     def normalise(self, x: jax.Array, name: str) -> jax.Array:
         """Batch norm `name` of (B, h, w, C), in fp32; the running variance moves by the unbiased one."""
@@ -115,7 +125,26 @@ class ImageTrainer(ModelTrainer):
         return stats
 
 
-def max_pool(x: jax.Array) -> jax.Array:
-    """3×3 with stride 2 and padding 1."""
-    sides = ((0, 0), (1, 1), (1, 1), (0, 0))
-    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), sides)
+def pool(
+    x: jax.Array,
+    kind: str = "max",
+    kernel: int = 3,
+    stride: int = 2,
+    padding: int = 1,
+    extra: layer_lists.Pair = (0, 0),
+) -> jax.Array:
+    """Largest values of windows of (B, h, w, C), or means, in which zeros around the map count.
+
+    The last windows go beyond the padded map by `extra` rows and columns.
+    """
+    sides = ((0, 0), *((padding, padding + more) for more in extra), (0, 0))
+    windows = ((1, kernel, kernel, 1), (1, stride, stride, 1), sides)
+    if kind == "max":
+        return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, *windows)
+    return jax.lax.reduce_window(x, 0.0, jax.lax.add, *windows) / kernel**2
+
+
+def cross_entropy(logits: jax.Array, labels: jax.Array, smoothing: float = 0.0) -> jax.Array:
+    """Summed over the images, of fp32 logits (B, K) and labels (B,), which are smoothed."""
+    wanted = jax.nn.one_hot(labels, logits.shape[1]) * (1 - smoothing) + smoothing / logits.shape[1]
+    return -(wanted * jax.nn.log_softmax(logits)).sum()

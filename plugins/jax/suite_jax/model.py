@@ -70,6 +70,10 @@ class ModelTrainer(JaxTrainer):
         (_, (loss, moved)), gradients = jax.value_and_grad(scaled, has_aux=True)(trained)
         return loss, gradients, moved
 
+    def training_batch(self, batch: Batch) -> Batch:
+        """A batch with what else `loss_of` takes, such as dropout masks."""
+        return batch
+
     def inside(self, name: str, value: Array) -> Array:
         """An array of canonical layout as the model computes with it. Default: as it is."""
         return value
@@ -140,7 +144,8 @@ class ModelTrainer(JaxTrainer):
 
     def _arguments(self, batch: Batch, learning_rate: float = 0.0) -> tuple[object, ...]:
         scalars = self.shared(np.array([1 / batch.weight_global, learning_rate], np.float32))
-        arrays = {name: self.own(batch.arrays[name]) for name in self.inputs}
+        given = self.training_batch(batch).arrays
+        arrays = {name: self.own(given[name]) for name in self.inputs}
         return self.values, self.kept, self.moved, self.total, scalars, arrays
 
     # -- the same, compiled ---------------------------------------------------------------------------------------

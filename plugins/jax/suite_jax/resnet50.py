@@ -8,7 +8,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from suite_jax.images import ImageTrainer, Layers
+from suite_jax.images import ImageTrainer, Layers, cross_entropy
 from suite_jax.optimizers import Values
 from workloads.api import Place
 from workloads.resnet50 import network
@@ -40,9 +40,7 @@ class ResNetTrainer(ImageTrainer):
     def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
         """Cross-entropy with smoothed labels (B,), summed over the images."""
         logits, moved = self.logits(weights, statistics, batch["image"], training=True)
-        smoothing = self.workload.options.label_smoothing
-        wanted = jax.nn.one_hot(batch["label"], logits.shape[1]) * (1 - smoothing) + smoothing / logits.shape[1]
-        return -(wanted * jax.nn.log_softmax(logits)).sum(), moved
+        return cross_entropy(logits, batch["label"], self.workload.options.label_smoothing), moved
 
     def outputs_of(self, weights: Values, statistics: Values, batch: Values) -> Values:
         """Logits (B, K)."""

@@ -1,4 +1,4 @@
-"""The three frameworks compute one thing for every network of the zoo; outputs are those of their own networks."""
+"""All frameworks compute one thing for every network of the zoo; outputs are those of their own networks."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,10 @@ from tests.workloads.zoo.synthetic_zoo import IN_SHORT, small
 from workloads.common.networks import layer_lists
 from workloads.zoo import networks
 from workloads.zoo.stock import EQUAL
+from workloads.zoo.workload import Zoo
 
 FULL = pytest.mark.full
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 TRAINED, COMPARED = "probes.zoo_trainers.trained", "probes.zoo_trainers.compared"
 LARGE = {
     **{"alexnet": 64, "overfeat": 71, "vgg11": 64, "vgg16": 64, "vgg19": 64, "resnet18": 64, "resnet34": 64},
@@ -66,7 +67,7 @@ def test_five_steps_are_those_of_float64(framework, model, image_size):
     np.testing.assert_allclose(found, wanted, rtol=OFF_FLOAT64.get(model, 5e-6))
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", Zoo.asynchronous)
 def test_one_asynchronous_worker_computes_what_a_synchronous_one_does(framework):
     found = probe(framework, "probes.zoo_trainers.asynchronous", framework)
     np.testing.assert_array_equal(found["losses"], trained(framework, "littlecnn", 32)["losses"])

@@ -1,0 +1,58 @@
+"""Lists of layers (`workloads.common.networks.layer_lists`) in JAX, NHWC.
+
+Shapes: B images, H × W pixels, h × w cells of a map, C channels, K classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import jax
+import jax.numpy as jnp
+
+from suite_jax.images import Layers, pool
+from workloads.common.networks import layer_lists
+from workloads.common.networks.layer_lists import Layer
+
+Masks = Mapping[str, jax.Array]
+"""Of dropout, by label: (B, h, w, C) or (B, C)."""
+
+
+def logits(layers: Layers, network: layer_lists.Network, images: jax.Array, masks: Masks) -> jax.Array:
+    """From uint8 images (B, H, W, 3) to fp32 logits (B, K); without masks nothing is dropped."""
+    x = layers.normalised(images, network.mean, network.deviation)
+    return _sequence(layers, x, network.layers, masks).astype(jnp.float32)
+
+
+def _sequence(layers: Layers, x: jax.Array, steps: Sequence[Layer], masks: Masks) -> jax.Array:
+    for layer in steps:
+        x = _step(layers, x, layer, masks)
+    return x
+
+
+def _step(layers: Layers, x: jax.Array, layer: Layer, masks: Masks) -> jax.Array:
+    """One layer: from a map (B, h, w, C) or features (B, C) to the next ones."""
+    match layer:
+        case layer_lists.Convolution(norm=norm):
+            x = layers.biased(x, layer) if layer.has_bias else layers.convolve(x, layer)
+            return jax.nn.relu(x if norm is None else layers.normalise(x, norm))
+        case layer_lists.Residual(block):
+            return layers.residual(x, block)
+        case layer_lists.Linear(name, inputs, _, relu):
+            if x.ndim == 4:  # parameters are for maps that are flattened channel by channel
+                x = x.transpose(0, 3, 1, 2).reshape(-1, inputs)
+            x = x @ layers.parameter(f"{name}.weight").T + layers.parameter(f"{name}.bias")
+            return jax.nn.relu(x) if relu else x
+        case layer_lists.Concatenation(branches):
+            return jnp.concatenate([_sequence(layers, x, branch, masks) for branch in branches], 3)
+        case layer_lists.Dropout(label):
+            return x * masks[label].astype(x.dtype) if label in masks else x
+        case layer_lists.ResponseNorm(size, alpha, beta, k):
+            wide, side = x.astype(jnp.float32), size // 2
+            sides = ((0, 0), (0, 0), (0, 0), (side, side))
+            sums = jax.lax.reduce_window(wide**2, 0.0, jax.lax.add, (1, 1, 1, size), (1, 1, 1, 1), sides)
+            return (wide * (k + alpha / size * sums) ** -beta).astype(x.dtype)
+        case layer_lists.GlobalPool():
+            return x.astype(jnp.float32).mean((1, 2)).astype(x.dtype)
+        case layer_lists.Pool(kind, kernel, stride, padding, _, extra):
+            return pool(x, kind, kernel, stride, padding, extra)
