@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 from suite_jax import regions
 from suite_jax.maskrcnn import Detector
-from suite_jax.model import _squeezed
 
 from testing import synthetic_maskrcnn as synthetic
 
@@ -20,8 +19,9 @@ def suppress(boxes, scores, most_iou):
 
 def given(trainer, batch):
     """Weights, statistics and arrays of a batch, as `loss_of` takes them."""
-    weights, _, statistics, *_, arrays = trainer._arguments(batch)
-    return weights, _squeezed(statistics), arrays
+    arrays = trainer.training_batch(batch).arrays
+    statistics = {name: value[0] for name, value in trainer.moved.items()}
+    return trainer.values, statistics, {name: jnp.asarray(arrays[name]) for name in trainer.inputs}
 
 
 def parts(trainer, batch):

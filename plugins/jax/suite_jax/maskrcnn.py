@@ -184,7 +184,9 @@ class MaskRCNNTrainer(ImageTrainer):
         """The five losses of this device's batch by name, and the statistics after it."""
         model = Detector(weights, statistics, self.dtype, True, self.workload.network)
         maps, objectness, deltas = model.first_half(batch["image"], batch["size"])
-        learned = regions.sample(self.proposals(objectness, deltas, batch, True), batch, self.rules)
+        proposed = jax.lax.optimization_barrier(self.proposals(objectness, deltas, batch, True))
+        # Without barriers XLA computes all of it again wherever a region is read, and compiles for minutes.
+        learned = jax.lax.optimization_barrier(regions.sample(proposed, batch, self.rules))
         predicted = {"objectness": objectness, "rpn_delta": deltas, "mask": self.mask_targets(learned, batch["ticket"])}
         predicted["logits"], predicted["box_delta"] = model.boxes(maps, learned["box"], learned["level"])
         some = (learned[name][:, : self.rules.positives] for name in ("box", "level", "label"))
