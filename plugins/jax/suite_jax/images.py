@@ -80,7 +80,7 @@ class Layers:
         return jax.nn.relu(out + shortcut)
 
     def unit(self, x: jax.Array, layer: Convolution) -> jax.Array:
-        """Convolution and batch norm. One without statistics is frozen: it scales the weights, which are fewer than a map's cells."""
+        """Convolution and batch norm. A norm without statistics is frozen: it scales the weights, fewer than a map's cells."""
         assert layer.norm is not None, f"{layer.name} has a bias"
         if f"{layer.norm}.running_mean" not in self.statistics:
             return self.convolve(x, layer, self.weights[f"{layer.norm}.weight"]) + self.parameter(f"{layer.norm}.bias")

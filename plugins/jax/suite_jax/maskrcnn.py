@@ -165,14 +165,14 @@ class MaskRCNNTrainer(ImageTrainer):
 
     def training_batch(self, batch: Batch) -> Batch:
         """With the hashes that `regions.sample` draws by, and a ticket for what the masks are made from."""
-        arrays, epoch = batch.arrays, int(batch.arrays["epoch"][0])
+        arrays, ticket = batch.arrays, next(self.tickets)
+        self.under_way[ticket] = arrays
+        given = self.settings.seed, int(arrays["epoch"][0]), arrays["number"]
         count = anchors.count(self.settings.model, *arrays["image"].shape[1:3])
-        more: dict[str, Array] = {"ticket": np.array([next(self.tickets)], np.int32)}
-        for name, kind, most in (("anchor", rois.OF_ANCHORS, count), ("object", rois.OF_OBJECTS, arrays["label"].shape[1])):
-            hashes = rois.hashes(self.settings.seed, epoch, arrays["number"], kind, most)
-            more[f"{name}_hash"] = hashes.view(np.uint32).reshape(*hashes.shape, 2)
-        self.under_way[int(more["ticket"][0])] = arrays
-        return replace(batch, arrays={**arrays, **more})
+        of_anchors = rois.hashes(*given, rois.OF_ANCHORS, count)
+        of_objects = rois.hashes(*given, rois.OF_OBJECTS, arrays["label"].shape[1])
+        more = {"anchor_hash": _halves(of_anchors), "object_hash": _halves(of_objects)}
+        return replace(batch, arrays={**arrays, **more, "ticket": np.array([ticket], np.int32)})
 
     def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
         """This device's five means. A batch has as many images on every device, and the sum is divided by all of them: what
@@ -193,9 +193,7 @@ class MaskRCNNTrainer(ImageTrainer):
         predicted["mask_logits"] = model.masks(maps, *some)
         return losses({**learned, **predicted}, batch), model.statistics
 
-    def proposals(
-        self, objectness: jax.Array, deltas: jax.Array, batch: Values, training: bool
-    ) -> regions.Proposals:
+    def proposals(self, objectness: jax.Array, deltas: jax.Array, batch: Values, training: bool) -> regions.Proposals:
         """Those of a batch; no gradient flows."""
         levels = anchors.level_anchors(self.settings.model, *batch["image"].shape[1:3])
         given = jax.lax.stop_gradient((objectness, deltas))
@@ -223,3 +221,8 @@ class MaskRCNNTrainer(ImageTrainer):
         level = detected.pop("level")
         masks = model.masks(maps, detected["box"], level, detected["label"])
         return {**detected, "mask": jax.nn.sigmoid(masks)}
+
+
+def _halves(numbers: Array) -> Array:
+    """Of 64-bit numbers (B, n), which JAX has not: (B, n, 2), the lower ones first."""
+    return numbers.astype("<u8").view("<u4").reshape(*numbers.shape, 2)

@@ -91,17 +91,17 @@ def propose(
 
 
 def sample(proposed: Proposals, batch: Values, rules: RegionRules) -> Values:
-    """The fields of `rois.Regions` by name, from proposals and a batch's objects: `box` (B, G, 4), `label` (B, G), and the hashes
-    of anchors and objects, `anchor_hash` (B, A, 2) and `object_hash` (B, G, 2), whose lower halves come first."""
+    """The fields of `rois.Regions` by name. `batch`: `box` (B, G, 4) and `label` (B, G) of objects, hashes of all anchors and
+    objects, `anchor_hash` (B, A, 2) and `object_hash` (B, G, 2), their lower halves first."""
     box, label = batch["box"], batch["label"]
     candidates = jnp.concatenate([proposed.box, box], 1)
     there = jnp.concatenate([proposed.there, label > 0], 1)
     overlap = jnp.where(label[:, None] > 0, boxes.iou(candidates, box), 0)
     matched, positive = overlap.argmax(2), there & (overlap.max(2) >= MATCH_IOU)
-    low, high = jnp.concatenate([_rows(batch["anchor_hash"], proposed.anchor), batch["object_hash"]], 1).transpose(2, 0, 1)
+    hashes = jnp.concatenate([_rows(batch["anchor_hash"], proposed.anchor), batch["object_hash"]], 1)
     places = jnp.broadcast_to(jnp.arange(there.shape[1]), there.shape)
     kind = jnp.where(positive, 0, jnp.where(there, 1, 2))
-    *_, order = jax.lax.sort((kind, high, low, places), dimension=1, num_keys=3)
+    *_, order = jax.lax.sort((kind, hashes[..., 1], hashes[..., 0], places), dimension=1, num_keys=3)
     # Positives that are learned come first, then background.
     slot, count = jnp.arange(rules.regions), positive.sum(1, keepdims=True)
     learned = jnp.minimum(count, rules.positives)
@@ -154,9 +154,7 @@ def _inside(box: jax.Array, sizes: jax.Array) -> jax.Array:
 # -- ROIAlign: no half-pixel shift, two samples in each direction of a bin, regions at least one cell wide ------------------
 
 
-def pool(
-    maps: Sequence[jax.Array], strides: Sequence[int], box: jax.Array, level: jax.Array, side: int
-) -> jax.Array:
+def pool(maps: Sequence[jax.Array], strides: Sequence[int], box: jax.Array, level: jax.Array, side: int) -> jax.Array:
     """(B·R, side, side, channels), fp32, of regions (B, R, 4) in pixels, each from the map (B, h, w, channels) that `level`
     (B, R) names; computed in fp32: a place on a map needs more digits than bf16 has."""
     images, channels = len(box), maps[0].shape[-1]

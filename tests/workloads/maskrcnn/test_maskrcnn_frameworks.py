@@ -118,7 +118,12 @@ def test_every_padded_shape_is_traced_once(framework, case):
     assert trained(framework, case)["traces"] == 2
 
 
-WAYS = {"pytorch": ("products/", "levels/", "device/"), "tensorflow": ("",), "jax": ("",), "mxnet": ("", "parts/", "operator/")}
+WAYS = {
+    "pytorch": ("products/", "levels/", "device/"),
+    "tensorflow": ("",),
+    "jax": ("",),
+    "mxnet": ("", "parts/", "operator/"),
+}
 """Of pooling: PyTorch's on a CPU by products for small maps and by levels for large ones, and as on a GPU; MXNet's by one
 sparse matrix, by several, and as on a GPU by its operator."""
 
@@ -222,6 +227,21 @@ def test_a_gpu_detects_what_the_host_does(case):
     np.testing.assert_allclose(found["score"], wanted["score"], atol=1e-5)
     there = wanted["label"] > 0
     np.testing.assert_allclose(found["mask"][there], wanted["mask"][there], atol=1e-4)
+
+
+@of_every_case
+@pytest.mark.parametrize("framework", ["jax"])
+def test_a_device_decides_as_the_host_does(framework, case):
+    """From the same outputs: the same regions in the same slots, and the same detections."""
+    arrays = probe(framework, f"probes.maskrcnn_{framework}.decided", case)
+    found, wanted = below(arrays, "device/"), below(arrays, "host/")
+    assert found.keys() == wanted.keys()
+    assert (wanted["learned/label"] > 0).sum() > 5
+    assert (wanted["detected/label"] > 0).sum(1).min() > 5
+    for name, value in wanted.items():
+        np.testing.assert_allclose(
+            found[name], value, atol=1e-3 if name.endswith(("box", "delta")) else 1e-6, err_msg=name
+        )
 
 
 @pytest.mark.full
