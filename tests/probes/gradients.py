@@ -26,4 +26,12 @@ def of_mxnet(trainer, *batches):
     return {name: np.sum([part[name].asnumpy() for part in parts], 0) for name in parts[0]}
 
 
-OF = {"pytorch": of_pytorch, "tensorflow": of_tensorflow, "mxnet": of_mxnet}
+def of_jax(trainer, batch):
+    """As TensorFlow's."""
+    factor = batch.weight_global / batch.weight if trainer.place.replicas_total == 1 else 1
+    trainer.backward(batch)
+    local = {name: np.array(value.addressable_shards[0].data) for name, value in trainer.gradients.items()}
+    return {name: factor * trainer.outside(name, value) for name, value in local.items()}
+
+
+OF = {"pytorch": of_pytorch, "tensorflow": of_tensorflow, "mxnet": of_mxnet, "jax": of_jax}

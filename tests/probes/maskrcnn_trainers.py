@@ -3,6 +3,7 @@
 What a framework calls in a way of its own stands in `maskrcnn_FRAMEWORK.py` beside this file:
 
 - `parts(trainer, batch)`: the losses by name;
+- `proposals(trainer, batch)`, where the device decides: boxes and anchors of each image;
 - `replicas(trainer)`, where a process has several: parameters of each by name;
 - `suppress(boxes, scores, most_iou)`.
 """
@@ -45,11 +46,16 @@ def computed(framework, case, compile="", steps=10):
     ((_, outputs),) = trainer.predict([[batch]])
     there = outputs["label"] > 0
     found = {**{name: outputs[name][there] for name in ("box", "score", "label", "mask")}, "count": there.sum(1)}
-    proposed, keep = [], trainer.proposals
-    trainer.proposals = lambda *given, **words: proposed.append(keep(*given, **words)) or proposed[-1]
-    found |= under("loss", ways.parts(trainer, batch))
-    trainer.proposals = keep
-    found["proposals"] = synthetic.by_anchor([(one.box, one.anchor) for one in proposed[0]])
+    if hasattr(ways, "proposals"):
+        proposed = ways.proposals(trainer, batch)
+        found |= under("loss", ways.parts(trainer, batch))
+    else:
+        seen, keep = [], trainer.proposals
+        trainer.proposals = lambda *given, **words: seen.append(keep(*given, **words)) or seen[-1]
+        found |= under("loss", ways.parts(trainer, batch))
+        trainer.proposals = keep
+        proposed = [(one.box, one.anchor) for one in seen[0]]
+    found["proposals"] = synthetic.by_anchor(proposed)
     trainer.load_state(initial)
     losses = [trainer.train([[synthetic.batch(workload, step)]], step).loss for step in range(steps)]
     state = trainer.state()

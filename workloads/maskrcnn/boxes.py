@@ -2,13 +2,14 @@
 
 A box is (left, top, right, bottom) in pixels of the resized image, and its right and bottom pixel belong to it: its width is
 right - left + 1 (reference structures/bounding_box.py, boxlist_ops.py, modeling/box_coder.py). Arrays keep their type:
-float32 in the benchmark, float64 in tests.
+float32 in the benchmark, float64 in tests. They may be of any kind that brings NumPy's functions (JAX's, within a compiled
+function), and have more axes in front.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,30 +26,39 @@ SIZE_DELTA_MOST = math.log(1000 / 16)
 _LARGE = 1e6
 
 
+def functions(array: Any) -> Any:
+    """NumPy, or the module that has its functions for arrays of another kind."""
+    return array.__array_namespace__() if hasattr(array, "__array_namespace__") else np  # NumPy below 2 has none
+
+
 def area(boxes: Boxes[Floating]) -> Boxes[Floating]:
     """Pixels (…,) of boxes (…, 4)."""
     sizes = boxes[..., 2:] - boxes[..., :2] + 1
-    return np.asarray(sizes[..., 0] * sizes[..., 1])
+    pixels: Boxes[Floating] = sizes[..., 0] * sizes[..., 1]
+    return pixels
 
 
 def iou(first: Boxes[Floating], second: Boxes[Floating]) -> Boxes[Floating]:
-    """Intersection over union (n, m) of boxes (n, 4) and (m, 4)."""
-    low = np.maximum(first[:, None, :2], second[:, :2])
-    high = np.minimum(first[:, None, 2:], second[:, 2:])
-    sides = np.maximum(high - low + 1, 0)
+    """Intersection over union (…, n, m) of boxes (…, n, 4) and (…, m, 4)."""
+    xp, first, second = functions(first), first[..., :, None, :], second[..., None, :, :]
+    low, high = xp.maximum(first[..., :2], second[..., :2]), xp.minimum(first[..., 2:], second[..., 2:])
+    sides = xp.maximum(high - low + 1, 0)
     shared = sides[..., 0] * sides[..., 1]
-    return np.asarray(shared / (area(first)[:, None] + area(second) - shared))
+    overlap: Boxes[Floating] = shared / (area(first) + area(second) - shared)
+    return overlap
 
 
 def encode(
     boxes: Boxes[Floating], references: Boxes[Floating], weights: tuple[float, float, float, float]
 ) -> Boxes[Floating]:
     """Deltas (…, 4) that turn `references` (…, 4) into `boxes` (…, 4)."""
-    factors = np.array(weights, boxes.dtype)
+    xp = functions(boxes)
+    factors = xp.asarray(weights, boxes.dtype)
     size, of_size = (one[..., 2:] - one[..., :2] + 1 for one in (boxes, references))
     middle, of_middle = boxes[..., :2] + size / 2, references[..., :2] + of_size / 2
     moves = (middle - of_middle) / of_size
-    return np.asarray(np.concatenate([moves, np.log(size / of_size)], axis=-1) * factors)
+    deltas: Boxes[Floating] = xp.concatenate([moves, xp.log(size / of_size)], axis=-1) * factors
+    return deltas
 
 
 def decode(
@@ -58,12 +68,15 @@ def decode(
 
     Deltas that are no numbers become 0: where a network diverges, the loss says so, and pooling must not read out of bounds.
     """
-    factors = np.array(weights, deltas.dtype)
+    xp = functions(deltas)
+    factors = xp.asarray(weights, deltas.dtype)
     of_size = references[..., 2:] - references[..., :2] + 1
-    scaled = np.nan_to_num(deltas, nan=0.0, posinf=_LARGE, neginf=-_LARGE) / factors
+    scaled = xp.nan_to_num(deltas, nan=0.0, posinf=_LARGE, neginf=-_LARGE) / factors
     middle = references[..., :2] + of_size / 2 + scaled[..., :2] * of_size
-    half = np.exp(np.minimum(scaled[..., 2:], SIZE_DELTA_MOST, dtype=deltas.dtype)) * of_size / 2
-    return np.asarray(np.concatenate([middle - half, middle + half - 1], axis=-1))
+    most = xp.asarray(SIZE_DELTA_MOST, deltas.dtype)
+    half = xp.exp(xp.minimum(scaled[..., 2:], most)) * of_size / 2
+    boxes: Boxes[Floating] = xp.concatenate([middle - half, middle + half - 1], axis=-1)
+    return boxes
 
 
 def clip(boxes: Boxes[Floating], height: int, width: int) -> Boxes[Floating]:

@@ -43,9 +43,14 @@ class Layers:
         centre, width = jnp.array(mean, jnp.float32), jnp.array(deviation, jnp.float32)
         return (images.astype(jnp.float32) * (1 / (255 * width)) - centre / width).astype(self.dtype)
 
-    def convolve(self, x: jax.Array, layer: Convolution | layer_lists.Convolution) -> jax.Array:
-        """(B, h, w, inputs) to (B, h', w', outputs), with zeros on every side; 1×1 of stride 1 as a matrix product."""
-        weight = self.parameter(f"{layer.name}.weight")
+    def convolve(
+        self, x: jax.Array, layer: Convolution | layer_lists.Convolution, scale: jax.Array | float = 1.0
+    ) -> jax.Array:
+        """(B, h, w, inputs) to (B, h', w', outputs), with zeros on every side; 1×1 of stride 1 as a matrix product.
+
+        `scale`: of each output.
+        """
+        weight = (self.weights[f"{layer.name}.weight"] * scale).astype(self.dtype)
         sides = [(side, side) for side in layer_lists.pair(layer.padding)]
         if weight.shape[:2] == (1, 1) and layer.stride == 1 and not any(sum(sides, ())):
             return x @ weight[0, 0]
@@ -55,10 +60,15 @@ class Layers:
 
     def trunk(self, x: jax.Array, layers: Trunk) -> jax.Array:
         """The stem, a max pool and residual blocks: from normalised images (B, H, W, 3) to the last block's map."""
+        return self.stage_maps(x, layers)[-1]
+
+    def stage_maps(self, x: jax.Array, layers: Trunk) -> list[jax.Array]:
+        """The same to the map of every stage, the finest first."""
         x = pool(jax.nn.relu(self.unit(x, layers.stem)))
+        maps: dict[str, jax.Array] = {}
         for block in layers.blocks:
-            x = self.residual(x, block)
-        return x
+            x = maps[block.convolutions[0].name.partition(".")[0]] = self.residual(x, block)
+        return list(maps.values())
 
     def residual(self, x: jax.Array, block: Block) -> jax.Array:
         """A residual block: (B, h, w, inputs) to (B, h / stride, w / stride, outputs)."""
@@ -70,8 +80,10 @@ class Layers:
         return jax.nn.relu(out + shortcut)
 
     def unit(self, x: jax.Array, layer: Convolution) -> jax.Array:
-        """Convolution and batch norm."""
+        """Convolution and batch norm. A norm without statistics is frozen: it scales the weights, fewer than a map's cells."""
         assert layer.norm is not None, f"{layer.name} has a bias"
+        if f"{layer.norm}.running_mean" not in self.statistics:
+            return self.convolve(x, layer, self.weights[f"{layer.norm}.weight"]) + self.parameter(f"{layer.norm}.bias")
         return self.normalise(self.convolve(x, layer), layer.norm)
 
     def biased(self, x: jax.Array, layer: Convolution | layer_lists.Convolution) -> jax.Array:

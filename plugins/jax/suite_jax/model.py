@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 
 from suite_jax.optimizers import Optimizer, Values
 from suite_jax.trainer import AXIS, OWN, SHARED, JaxTrainer, here
-from workloads.api import Array, Arrays, Batch, GradientTraffic, Place, Workload
+from workloads.api import Array, Arrays, Batch, GradientTraffic, ParameterRule, Place, Workload
 
 FP32_BYTES = 4
 Shapes = Mapping[str, tuple[int, ...]]
@@ -70,6 +70,10 @@ class ModelTrainer(JaxTrainer):
         (_, (loss, moved)), gradients = jax.value_and_grad(scaled, has_aux=True)(trained)
         return loss, gradients, moved
 
+    def parameter_rule(self, name: str) -> ParameterRule:
+        """How a parameter is updated. Default: as the workload says."""
+        return self.workload.parameter_rule(name)
+
     def training_batch(self, batch: Batch) -> Batch:
         """A batch with what else `loss_of` takes, such as dropout masks."""
         return batch
@@ -93,7 +97,7 @@ class ModelTrainer(JaxTrainer):
         self._load(dict(weights))
 
     def _build(self) -> None:
-        every = {name: self.workload.parameter_rule(name) for name in self.parameters}
+        every = {name: self.parameter_rule(name) for name in self.parameters}
         rules = {name: rule for name, rule in every.items() if not rule.frozen}
         self.optimizer = Optimizer(self.updates, rules, self.place.replicas_total)
         state, batch = (SHARED, SHARED, OWN, OWN), (SHARED, OWN)

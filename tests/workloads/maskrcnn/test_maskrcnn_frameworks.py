@@ -1,4 +1,4 @@
-"""Mask R-CNN in the three frameworks: against torchvision's parts in float64 with plain NumPy between them, and each other."""
+"""Mask R-CNN in every framework: against torchvision's parts in float64 with plain NumPy between them, and each other."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tests.workloads.maskrcnn import regions_plain as plain
 
 CASES = ("frozen", "demo")
 BOXES = 1000
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 
 of_every_case = pytest.mark.parametrize("case", CASES)
 in_every_framework = pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -66,7 +66,7 @@ def test_gradients_are_those_of_float64(framework, case):
         assert relative(found, wanted) <= 1e-5, name
 
 
-@pytest.mark.parametrize("framework", ["tensorflow", "mxnet"])
+@pytest.mark.parametrize("framework", ["tensorflow", "jax", "mxnet"])
 def test_gradients_of_the_demo_are_those_of_float64_but_for_single_relus(framework):
     """In fp32 a ReLU of the RPN, or one after the mask head's transposed convolution, falls on the other side of 0; which one
     depends on the processor. Its channel differs, and, by a little, all below it."""
@@ -112,12 +112,18 @@ def test_ten_steps_are_pytorchs(framework, case):
 
 
 @of_every_case
-def test_every_padded_shape_is_traced_once(case):
+@pytest.mark.parametrize("framework", ["tensorflow", "jax"])
+def test_every_padded_shape_is_traced_once(framework, case):
     """Batches have other numbers of objects, polygons, positives, and regions of a level in every step."""
-    assert trained("tensorflow", case)["traces"] == 2
+    assert trained(framework, case)["traces"] == 2
 
 
-WAYS = {"pytorch": ("products/", "levels/", "device/"), "tensorflow": ("",), "mxnet": ("", "parts/", "operator/")}
+WAYS = {
+    "pytorch": ("products/", "levels/", "device/"),
+    "tensorflow": ("",),
+    "jax": ("",),
+    "mxnet": ("", "parts/", "operator/"),
+}
 """Of pooling: PyTorch's on a CPU by products for small maps and by levels for large ones, and as on a GPU; MXNet's by one
 sparse matrix, by several, and as on a GPU by its operator."""
 
@@ -162,7 +168,7 @@ def test_a_batch_without_objects_gives_gradients(framework, case):
     assert np.isfinite(found["dummies"]).all()
 
 
-@pytest.mark.parametrize("framework", ["pytorch", "mxnet", pytest.param("tensorflow", marks=pytest.mark.full)])
+@pytest.mark.parametrize("framework", ["pytorch", "jax", "mxnet", pytest.param("tensorflow", marks=pytest.mark.full)])
 def test_two_devices_take_the_mean_of_their_losses(framework):
     """Also where one or both have no object: all gradients are there, and nobody waits for ever."""
     processes = 1 if framework == "mxnet" else 2
@@ -221,6 +227,21 @@ def test_a_gpu_detects_what_the_host_does(case):
     np.testing.assert_allclose(found["score"], wanted["score"], atol=1e-5)
     there = wanted["label"] > 0
     np.testing.assert_allclose(found["mask"][there], wanted["mask"][there], atol=1e-4)
+
+
+@of_every_case
+@pytest.mark.parametrize("framework", ["jax"])
+def test_a_device_decides_as_the_host_does(framework, case):
+    """From the same outputs: the same regions in the same slots, and the same detections."""
+    arrays = probe(framework, f"probes.maskrcnn_{framework}.decided", case)
+    found, wanted = below(arrays, "device/"), below(arrays, "host/")
+    assert found.keys() == wanted.keys()
+    assert (wanted["learned/label"] > 0).sum() > 5
+    assert (wanted["detected/label"] > 0).sum(1).min() > 5
+    for name, value in wanted.items():
+        np.testing.assert_allclose(
+            found[name], value, atol=1e-3 if name.endswith(("box", "delta")) else 1e-6, err_msg=name
+        )
 
 
 @pytest.mark.full

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.common.randomness import bits, stream
+from workloads.common.randomness import UInt64s, bits, stream
 from workloads.maskrcnn import boxes
 from workloads.maskrcnn.regions.proposals import Proposals
 from workloads.maskrcnn.regions.rules import MATCH_IOU, Float32s, Int32s, Int64s, RegionRules
@@ -79,6 +79,11 @@ def sample(
         regions.delta[image, :count] = boxes.encode(box[image, objects], candidates[chosen[:count]], boxes.ROI_WEIGHTS)
     regions.level[:] = rules.level(regions.box)
     return regions
+
+
+def hashes(seed: int, epoch: int, number: Int64s, kind: int, count: int) -> UInt64s:
+    """(B, count) what `sample` draws by: of the first anchors or objects (`kind`) of images with these `number` (B,)."""
+    return bits(stream(seed, KEY, epoch), number[:, None], kind, np.arange(count))
 
 
 def match(candidates: Float32s, objects: Float32s) -> tuple[Int64s, np.ndarray]:

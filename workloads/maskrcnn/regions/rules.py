@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.api import Json
-from workloads.maskrcnn.boxes import area
+from workloads.maskrcnn.boxes import area, functions
 
 Float32s = npt.NDArray[np.float32]
 Int32s = npt.NDArray[np.int32]
@@ -77,9 +77,11 @@ class RegionRules:
     def level(self, boxes: Float32s) -> Int32s:
         """(…,) which level, counted from 0, boxes (…, 4) are pooled from: floor(base + log2(√area / size + 1e-6)),
         limited."""
-        ratio = np.sqrt(area(boxes)) / np.float32(self.level_size) + ROUNDING
-        level = np.floor(np.log2(ratio) + np.float32(self.level_base)) - 2
-        return np.asarray(np.clip(level, 0, self.levels - 1)).astype(np.int32)
+        xp = functions(boxes)
+        ratio = xp.sqrt(area(boxes)) / np.float32(self.level_size) + ROUNDING
+        level = xp.floor(xp.log2(ratio) + np.float32(self.level_base)) - 2
+        limited: Int32s = xp.clip(level, 0, self.levels - 1).astype(np.int32)
+        return limited
 
 
 def suppressed(suppress: Suppress, boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:

@@ -1,0 +1,228 @@
+"""Mask R-CNN in JAX, NHWC.
+
+Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, A anchors, S sampled ones,
+R regions of an image, M of which may be positive, D detections. Parameters carry the names of network.py.
+
+A step is one compiled function of a batch's shape: the device decides on the regions itself (regions.py). The host is asked
+for the masks alone, which COCO's own tool rasterises.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from suite_jax import regions
+from suite_jax.images import ImageTrainer, Layers
+from suite_jax.optimizers import Values
+from workloads.api import Array, Arrays, Batch, ParameterRule, Place
+from workloads.maskrcnn import anchors, network
+from workloads.maskrcnn.regions import host, rois
+from workloads.maskrcnn.workload import MaskRCNN
+
+Maps = list[jax.Array]
+
+
+class Detector(Layers):
+    """From uint8 images (B, H, W, 3) to RPN's outputs, and from regions to the heads' outputs."""
+
+    def __init__(
+        self, weights: Values, statistics: Values, dtype: Any, training: bool, layers: network.Network
+    ) -> None:
+        constants = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
+        super().__init__(weights, statistics, dtype, training, *constants)
+        self.layers = layers
+
+    def first_half(self, images: jax.Array, sizes: jax.Array) -> tuple[Maps, jax.Array, jax.Array]:
+        """The pyramid's maps, RPN's logits (B, A) and deltas (B, A, 4), from images with `sizes` (B, 2)."""
+        maps = self.pyramid(self.stage_maps(self.centred(images, sizes), self.layers))
+        hidden, *heads = self.layers.rpn
+        weight = jnp.concatenate([self.parameter(f"{head.name}.weight")[0, 0] for head in heads], 1)
+        bias = jnp.concatenate([self.parameter(f"{head.name}.bias") for head in heads])
+        logits, deltas = [], []
+        for one in (*maps, maps[-1][:, ::2, ::2]):
+            x = (jax.nn.relu(self.biased(one, hidden)) @ weight + bias).astype(jnp.float32)
+            logits.append(x[..., : network.RATIOS].reshape(len(x), -1))
+            deltas.append(x[..., network.RATIOS :].reshape(len(x), -1, 4))
+        return maps, jnp.concatenate(logits, 1), jnp.concatenate(deltas, 1)
+
+    def centred(self, images: jax.Array, sizes: jax.Array) -> jax.Array:
+        """(B, H, W, 3) blue, green, red minus their means; 0 where `sizes` (B, 2) say that there is padding."""
+        x = images[..., ::-1].astype(jnp.float32) - jnp.array(network.BGR_MEANS, jnp.float32)
+        rows, columns = (jnp.arange(images.shape[axis + 1]) < sizes[:, axis, None] for axis in (0, 1))
+        return jnp.where(rows[:, :, None, None] & columns[:, None, :, None], x, 0).astype(self.dtype)
+
+    def pyramid(self, stages: Maps) -> Maps:
+        """The stages' maps to the levels', the finest first."""
+        inner = [self.biased(one, layer) for one, layer in zip(stages, self.layers.inner, strict=True)]
+        for number in reversed(range(len(inner) - 1)):
+            inner[number] += inner[number + 1].repeat(2, 1).repeat(2, 2)
+        return [self.biased(one, layer) for one, layer in zip(inner, self.layers.outer, strict=True)]
+
+    def boxes(self, maps: Maps, box: jax.Array, level: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Class logits (B, R, C + 1) and deltas (B, R, C + 1, 4) of regions (B, R, 4)."""
+        *hidden, logits, deltas = self.layers.box
+        x = regions.pool(maps, self.layers.strides, box, level, self.layers.box_pool).astype(self.dtype)
+        x = x.transpose(0, 3, 1, 2).reshape(len(x), -1)  # channels first, as the weights want it
+        for layer in hidden:
+            x = jax.nn.relu(self._dense(x, layer))
+        shape = (*level.shape, self.layers.classes + 1)
+        outputs = (self._dense(x, layer).astype(jnp.float32) for layer in (logits, deltas))
+        return next(outputs).reshape(shape), next(outputs).reshape(*shape, 4)
+
+    def _dense(self, x: jax.Array, layer: network.Dense) -> jax.Array:
+        return x @ self.parameter(f"{layer.name}.weight").T + self.parameter(f"{layer.name}.bias")
+
+    def masks(self, maps: Maps, box: jax.Array, level: jax.Array, label: jax.Array) -> jax.Array:
+        """Mask logits (B, M, 28, 28) of regions (B, M, 4), of their `label`'s class alone.
+
+        The transposed convolution makes four cells of each, one product; they find their places when the channels are gone.
+        """
+        x = regions.pool(maps, self.layers.strides, box, level, self.layers.mask_pool).astype(self.dtype)
+        for layer in self.layers.mask_convolutions:
+            x = jax.nn.relu(self.biased(x, layer))
+        up, last = self.layers.mask_up, self.layers.mask_logits
+        x = jnp.einsum("nyxi,rcoi->nyxrco", x, self.parameter(f"{up.name}.weight"))
+        x = jax.nn.relu(x + self.parameter(f"{up.name}.bias"))
+        own = self.parameter(f"{last.name}.weight")[0, 0].T[label.ravel()]
+        logits = jnp.einsum("nyxrco,no->nyrxc", x, own).astype(jnp.float32)
+        side = 2 * self.layers.mask_pool
+        return logits.reshape(*label.shape, side, side) + self.weights[f"{last.name}.bias"][label][..., None, None]
+
+
+def losses(outputs: Values, batch: Values) -> Values:
+    """The five losses of a device's batch by name, each a scalar.
+
+    `outputs`: `regions.sample`'s, `mask`, and `objectness`, `rpn_delta`, `logits`, `box_delta`, `mask_logits`. `batch`:
+    `anchor` (B, S), `anchor_label`, `anchor_weight`, `anchor_offset` (B, S, 4).
+    """
+    weight, label = batch["anchor_weight"], outputs["label"]
+    rpn = jnp.take_along_axis(outputs["objectness"], batch["anchor"], 1)
+    rpn_delta = jnp.take_along_axis(outputs["rpn_delta"], batch["anchor"][..., None], 1)
+    rpn_box = _smooth_l1(rpn_delta - batch["anchor_offset"], network.RPN_BETA)
+    own = jnp.take_along_axis(outputs["box_delta"], label[..., None, None], 2)[:, :, 0]
+    box = _smooth_l1(own - outputs["delta"], 1.0)
+    log_likelihood = jnp.take_along_axis(jax.nn.log_softmax(outputs["logits"]), label[..., None], 2)[..., 0]
+    of_masks = _entropy(outputs["mask_logits"], outputs["mask"]).mean((2, 3))
+    in_slots = label[:, : of_masks.shape[1]] > 0
+    return {
+        "objectness": _mean(_entropy(rpn, batch["anchor_label"]), weight, weight),
+        "rpn_box": _mean(rpn_box, batch["anchor_label"] * weight, weight),
+        "class": _mean(-log_likelihood, outputs["weight"], outputs["weight"]),
+        "box": _mean(box, label > 0, outputs["weight"]),
+        "mask": _mean(of_masks, in_slots, in_slots),
+    }
+
+
+def _mean(values: jax.Array, weights: jax.Array, counted: jax.Array) -> jax.Array:
+    """Sum of the weighted values over how many are `counted`, at least 1."""
+    return (values * weights).sum() / jnp.maximum(counted.sum(), 1)
+
+
+def _entropy(logits: jax.Array, wanted: jax.Array) -> jax.Array:
+    """Binary cross-entropy."""
+    return jnp.logaddexp(0, logits) - logits * wanted
+
+
+def _smooth_l1(difference: jax.Array, beta: float) -> jax.Array:
+    """Sum (…,) over the four deltas (…, 4)."""
+    size = jnp.abs(difference)
+    inner = jnp.minimum(size, beta)
+    return (inner * (size - 0.5 * inner)).sum(-1) / beta
+
+
+class MaskRCNNTrainer(ImageTrainer):
+    """Mask R-CNN on one device; several processes sum their gradients."""
+
+    workload: MaskRCNN
+    inputs = (
+        "image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset", "box", "label",
+        "anchor_hash", "object_hash", "ticket",
+    )  # fmt: skip
+    evaluation_inputs = ("image", "size")
+
+    def __init__(self, workload: MaskRCNN, place: Place) -> None:
+        super().__init__(workload, place)
+        assert self.updates.accumulation_steps == 1, "proposals are limited for whole batches"
+        layers = workload.network
+        self.parameters = {**network.shapes(layers), **network.constants(layers)}
+        self.statistics = network.statistics(layers)
+        self.rules = workload.region_rules
+        self.tickets = itertools.count()
+        self.under_way: dict[int, Arrays] = {}
+        """Ticket to the arrays of a batch: steps are asked for before the ones before them are done."""
+
+    def parameter_rule(self, name: str) -> ParameterRule:
+        """Scales and shifts of frozen norms are not trained."""
+        if name in network.constants(self.workload.network):
+            return ParameterRule(frozen=True)
+        return super().parameter_rule(name)
+
+    def training_batch(self, batch: Batch) -> Batch:
+        """With the hashes that `regions.sample` draws by, and a ticket for what the masks are made from."""
+        arrays, ticket = batch.arrays, next(self.tickets)
+        self.under_way[ticket] = arrays
+        given = self.settings.seed, int(arrays["epoch"][0]), arrays["number"]
+        count = anchors.count(self.settings.model, *arrays["image"].shape[1:3])
+        of_anchors = rois.hashes(*given, rois.OF_ANCHORS, count)
+        of_objects = rois.hashes(*given, rois.OF_OBJECTS, arrays["label"].shape[1])
+        more = {"anchor_hash": _halves(of_anchors), "object_hash": _halves(of_objects)}
+        return replace(batch, arrays={**arrays, **more, "ticket": np.array([ticket], np.int32)})
+
+    def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
+        """This device's five means. A batch has as many images on every device, and the sum is divided by all of them: what
+        comes out is the mean over the devices."""
+        parts, moved = self.parts_of(weights, statistics, batch)
+        return sum(parts.values(), jnp.float32(0)) * len(batch["image"]), moved
+
+    def parts_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[Values, Values]:
+        """The five losses of this device's batch by name, and the statistics after it."""
+        model = Detector(weights, statistics, self.dtype, True, self.workload.network)
+        maps, objectness, deltas = model.first_half(batch["image"], batch["size"])
+        proposed = jax.lax.optimization_barrier(self.proposals(objectness, deltas, batch, True))
+        # Without barriers XLA computes all of it again wherever a region is read, and compiles for minutes.
+        learned = jax.lax.optimization_barrier(regions.sample(proposed, batch, self.rules))
+        predicted = {"objectness": objectness, "rpn_delta": deltas, "mask": self.mask_targets(learned, batch["ticket"])}
+        predicted["logits"], predicted["box_delta"] = model.boxes(maps, learned["box"], learned["level"])
+        some = (learned[name][:, : self.rules.positives] for name in ("box", "level", "label"))
+        predicted["mask_logits"] = model.masks(maps, *some)
+        return losses({**learned, **predicted}, batch), model.statistics
+
+    def proposals(self, objectness: jax.Array, deltas: jax.Array, batch: Values, training: bool) -> regions.Proposals:
+        """Those of a batch; no gradient flows."""
+        levels = anchors.level_anchors(self.settings.model, *batch["image"].shape[1:3])
+        given = jax.lax.stop_gradient((objectness, deltas))
+        return regions.propose(*given, levels, batch["size"], self.rules, training)
+
+    def mask_targets(self, learned: Values, ticket: jax.Array) -> jax.Array:
+        """(B, M, 28, 28) zeros and ones: what the positives see of their objects; the host makes them."""
+        slots, side = learned["object"].shape, self.rules.mask_side
+        wanted = jax.ShapeDtypeStruct((*slots, side, side), jnp.float32)
+        given = (learned["box"][:, : slots[1]], learned["label"][:, : slots[1]], learned["object"], ticket)
+        return jax.pure_callback(self._mask_targets, wanted, *given)
+
+    def _mask_targets(self, box: Array, label: Array, owner: Array, ticket: Array) -> Array:
+        box, label, owner = (np.asarray(one) for one in (box, label, owner))
+        return host.mask_targets(box, label, owner, self.under_way.pop(int(ticket[0])), self.rules.mask_side)
+
+    def outputs_of(self, weights: Values, statistics: Values, batch: Values) -> Values:
+        """`box` (B, D, 4), `score`, `label` (B, D), 0 where there is none, and `mask` (B, D, 28, 28) probabilities."""
+        model = Detector(weights, statistics, self.dtype, False, self.workload.network)
+        maps, objectness, deltas = model.first_half(batch["image"], batch["size"])
+        proposed = self.proposals(objectness, deltas, batch, training=False)
+        logits, deltas = model.boxes(maps, proposed.box, self.rules.level(proposed.box))
+        probabilities = jax.nn.softmax(logits)
+        detected = regions.detect(proposed, probabilities, deltas, batch["size"], self.rules)
+        level = detected.pop("level")
+        masks = model.masks(maps, detected["box"], level, detected["label"])
+        return {**detected, "mask": jax.nn.sigmoid(masks)}
+
+
+def _halves(numbers: Array) -> Array:
+    """Of 64-bit numbers (B, n), which JAX has not: (B, n, 2), the lower ones first."""
+    return numbers.astype("<u8").view("<u4").reshape(*numbers.shape, 2)

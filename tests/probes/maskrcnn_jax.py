@@ -1,0 +1,89 @@
+"""Run inside JAX's environment: what Mask R-CNN's trainer calls in its own way, and what only it has."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from suite_jax import regions
+from suite_jax.maskrcnn import Detector
+
+from testing import synthetic_maskrcnn as synthetic
+from tests.probes.maskrcnn_trainers import trainer_of
+from tests.workloads.maskrcnn import regions_plain as plain
+from workloads.maskrcnn.regions import host
+from workloads.maskrcnn.regions.detections import detect
+
+
+def suppress(boxes, scores, most_iou):
+    """Places of the boxes (n, 4) that are kept, whose right and bottom edges do not belong to them; scores fall."""
+    box = jnp.asarray(boxes - np.array([0, 0, 1, 1], np.float32))[None]
+    return np.flatnonzero(jax.jit(regions.kept, static_argnums=2)(box, jnp.ones((1, len(boxes)), bool), most_iou)[0])
+
+
+def given(trainer, batch):
+    """Weights, statistics and arrays of a batch, as `loss_of` takes them."""
+    arrays = trainer.training_batch(batch).arrays
+    statistics = {name: value[0] for name, value in trainer.moved.items()}
+    return trainer.values, statistics, {name: jnp.asarray(arrays[name]) for name in trainer.inputs}
+
+
+def parts(trainer, batch):
+    """The losses of a batch by name."""
+    found, _ = jax.jit(trainer.parts_of)(*given(trainer, batch))
+    return {name: np.array(value) for name, value in found.items()}
+
+
+def proposals(trainer, batch):
+    """Those of each image, boxes and anchors."""
+    found = between(trainer, batch, True)[1]
+    return [(box[there], anchor[there]) for box, anchor, there in zip(*found, strict=True)]
+
+
+def between(trainer, batch, training):
+    """What RPN gives of a batch, and the proposals of it."""
+
+    def computed(weights, statistics, arrays):
+        model = Detector(weights, statistics, trainer.dtype, training, trainer.workload.network)
+        _, objectness, deltas = model.first_half(arrays["image"], arrays["size"])
+        return (objectness, deltas), trainer.proposals(objectness, deltas, arrays, training)
+
+    return jax.tree.map(np.array, jax.jit(computed)(*given(trainer, batch)))
+
+
+def decided(case):
+    """`host/NAME` and `device/NAME` of what a batch learns, and of what is detected at random scores, from the same outputs of
+    RPN."""
+    workload, trainer = trainer_of("jax", case)
+    batch, rules, model = synthetic.batch(workload, 1), trainer.rules, trainer.settings.model
+    arrays = given(trainer, batch)[2]
+    outputs, proposed = between(trainer, batch, True)
+    on_host = host.proposals(batch.arrays, *outputs, model, rules, plain.suppress_edges, True)
+    learned = host.sampled(on_host, batch.arrays, trainer.settings.seed, rules, every_slot=True)
+    on_device = jax.jit(functools.partial(regions.sample, rules=rules))(proposed, arrays)
+    outputs, proposed = between(trainer, batch, False)
+    on_host = host.proposals(batch.arrays, *outputs, model, rules, plain.suppress_edges, False)
+    shape, rng = (*proposed.there.shape, workload.network.classes + 1), np.random.default_rng(6)
+    scores = np.array(jax.nn.softmax(3 * rng.normal(size=shape).astype(np.float32)))
+    deltas, sizes = rng.normal(size=(*shape, 4)).astype(np.float32), batch.arrays["size"]
+    found = detect([one.box for one in on_host], scores, deltas, sizes, rules, plain.suppress_edges)
+    there = jax.jit(functools.partial(regions.detect, rules=rules))(proposed, scores, deltas, sizes)
+    trainer.close()
+    pairs = {"host": (learned, vars(found)), "device": (on_device, there)}
+    return {
+        f"{where}/{what}/{name}": np.array(value)
+        for where, pair in pairs.items()
+        for what, arrays in zip(("learned", "detected"), pair, strict=True)
+        for name, value in arrays.items()
+    }
+
+
+def pooled(side):
+    """`values` and `gradients` of regions of three maps, laid out as PyTorch's."""
+    maps, box, level, wanted = synthetic.maps_and_regions(side)
+    given = [jnp.asarray(one.transpose(0, 2, 3, 1)) for one in maps]
+    pool = functools.partial(regions.pool, strides=synthetic.STRIDES, box=jnp.asarray(box), level=level, side=side)
+    values, back = jax.vjp(pool, given)
+    (gradients,) = back(jnp.asarray(wanted.transpose(0, 2, 3, 1)))
+    flat = np.concatenate([np.array(one).transpose(0, 3, 1, 2).ravel() for one in gradients])
+    return {"values": np.array(values).transpose(0, 3, 1, 2), "gradients": flat}
