@@ -17,6 +17,14 @@ def of_tensorflow(trainer, batch):
     return {name: factor * trainer.model.outside(value.numpy()) for name, value in trainer.backward(batch).items()}
 
 
+def of_jax(trainer, batch):
+    """Of every trained parameter."""
+    from suite_jax.trainer import here
+
+    trainer.backward(batch)
+    return {name: trainer.outside(name, here(value)).copy() for name, value in trainer.gradients.items()}
+
+
 def of_mxnet(trainer, *batches):
     """Before the optimizer sums them."""
     from workloads.frameworks.mxnet.flat import views
@@ -26,4 +34,4 @@ def of_mxnet(trainer, *batches):
     return {name: np.sum([part[name].asnumpy() for part in parts], 0) for name in parts[0]}
 
 
-OF = {"pytorch": of_pytorch, "tensorflow": of_tensorflow, "mxnet": of_mxnet}
+OF = {"pytorch": of_pytorch, "tensorflow": of_tensorflow, "jax": of_jax, "mxnet": of_mxnet}

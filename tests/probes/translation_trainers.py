@@ -75,6 +75,16 @@ def graphs(trainer, training):
     return [len(programs), len(trainer.encoder.programs), len(trainer.stepper.programs)]
 
 
+def searches(name, case):
+    """How many functions JAX has compiled to begin a search and to go on, after the warm-up and after an evaluation."""
+    trainer, weights = made(name, "jax", case)
+    trainer.setup(weights.items(), True)
+    counts = [[function._cache_size() for function in (trainer.encode, trainer.advance)]]
+    evaluated(trainer)
+    counts.append([function._cache_size() for function in (trainer.encode, trainer.advance)])
+    return dict(zip(("warmed_up", "evaluated"), np.array(counts), strict=True))
+
+
 def evaluated(trainer):
     """Outputs for both kinds of evaluation batches."""
     found = {}

@@ -9,12 +9,12 @@ import pytest
 from testing.synthetic_sentences import EDGES
 from tests.frameworks_probe import begins, below, probe, probe_together, relative
 
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 PROBES = "probes.translation_trainers"
 CASES = [
     *(("gnmt", framework, "dropout") for framework in FRAMEWORKS),
     # Without dropout: not in TensorFlow, whose traces take as long as all others' cases.
-    *(("gnmt", framework, "steps") for framework in ("pytorch", "mxnet")),
+    *(("gnmt", framework, "steps") for framework in ("pytorch", "jax", "mxnet")),
     *(("transformer", framework, case) for framework in FRAMEWORKS for case in ("fairseq", "dropout")),
 ]
 EACH = pytest.mark.parametrize(("name", "framework", "case"), CASES)
@@ -113,9 +113,22 @@ def test_two_devices_take_the_steps_of_one(name, framework):
         assert_same_weights(below(two, "state/"), weights)
 
 
-@pytest.mark.parametrize(("name", "traces"), [("gnmt", len(EDGES)), ("transformer", 1)])
-def test_tensorflow_traces_each_shape_of_gnmt_once_and_the_transformer_once_for_all(name, traces):
-    assert trained(name, "tensorflow", "dropout")["traces"] == traces
+@pytest.mark.parametrize(
+    ("name", "framework", "traces"),
+    [
+        ("gnmt", "tensorflow", len(EDGES)), ("transformer", "tensorflow", 1),
+        ("gnmt", "jax", len(EDGES)), ("transformer", "jax", len(EDGES)),
+    ],
+)  # fmt: skip
+def test_each_shape_is_traced_once_and_tensorflows_transformer_once_for_all(name, framework, traces):
+    assert trained(name, framework, "dropout")["traces"] == traces
+
+
+@pytest.mark.parametrize(("name", "rooms"), [("gnmt", 1), ("transformer", 2)])
+def test_jax_compiles_a_search_in_the_warm_up(name, rooms):
+    """The Transformer's for 16 and for 32 words: translations may have 20."""
+    found = probe("jax", f"{PROBES}.searches", name, "dropout")
+    assert found["warmed_up"].tolist() == found["evaluated"].tolist() == [1, rooms]
 
 
 def test_mxnet_compiles_each_shape_of_the_transformer_once():

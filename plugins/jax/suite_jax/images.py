@@ -17,7 +17,7 @@ import numpy as np
 from suite_jax.model import ModelTrainer
 from suite_jax.optimizers import Values
 from suite_jax.trainer import AXIS, OWN
-from workloads.api import Array, Batch, Place, TrainStats, Workload
+from workloads.api import Array, Batch, TrainStats
 from workloads.common.networks.residual import Block, Convolution, Trunk
 
 
@@ -88,13 +88,6 @@ class ImageTrainer(ModelTrainer):
     """An image model on one device. Subclasses give `inputs`, whose first array is `image`, and what ModelTrainer asks for."""
 
     evaluation_inputs: ClassVar[tuple[str, ...]] = ("image",)
-
-    def __init__(self, workload: Workload, place: Place) -> None:
-        super().__init__(workload, place)
-        if workload.options.compile == "off":
-            raise ValueError("workload.compile=off: JAX compiles every step; type workload.compile=auto")
-        self.dtype = jnp.bfloat16 if self.settings.precision == "bf16" else jnp.float32
-        """Of the activations."""
 
     @functools.cached_property
     def _mean_statistics(self) -> Any:

@@ -29,6 +29,9 @@ JAX = Framework(
     title="JAX",
     colour=3,
     tuning_variables=("JAX_",),
-    precisions={**dict.fromkeys(("ncf", "resnet50"), ("fp32", "bf16", "tf32")), "allreduce": ("fp32", "bf16")},
+    precisions={
+        **dict.fromkeys(("gnmt", "ncf", "resnet50", "transformer"), ("fp32", "bf16", "tf32")),
+        "allreduce": ("fp32", "bf16"),
+    },
     from_float64={"sgd": 2.1e-7, "lars": 2.6e-7, "adam": 2.7e-7},
 )
