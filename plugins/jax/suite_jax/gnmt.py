@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from suite_jax.optimizers import Values
-from suite_jax.text import Masks, TextTrainer, entropy, masks, product
-from workloads.api import Place
+from suite_jax.text import Masks, TextTrainer, drawn, entropy, product
+from workloads.api import Array, Place
 from workloads.gnmt import network
 from workloads.gnmt.workload import GNMT
 
@@ -144,21 +145,24 @@ class GNMTTrainer(TextTrainer):
         self.parameters = network.shapes(self.layers)
 
     def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
-        logits = self.logits(weights, batch, masks(batch["dropout_key"], self.layers.dropout))
+        logits = self.logits(weights, batch, self._masks(batch) if self.layers.dropout else None)
         smoothing = self.workload.options.label_smoothing
         return entropy(logits, batch["label"], 1 - smoothing, smoothing).sum(), statistics
 
     def logits(self, weights: Values, batch: Values, masks: Masks | None) -> jax.Array:
         model = Translator(self.layers, self.dtype, weights)
         source, target = batch["source"], batch["target"]
-        of_source, of_target = (
-            masks and masks(side, batch[side].shape[1], width).swapaxes(0, 1)
-            for side, width in zip(("source", "target"), self.layers.mask_widths, strict=True)
-        )
         # One look-up for both sides: its gradient is one array as large as the table.
         said, saying = jnp.split(model.words(jnp.concatenate([source, target], 1).T), [source.shape[1]])
-        memory = model.encode(said, batch["source_length"], of_source)
-        return model.classify(model.decode(saying, memory, of_target)).swapaxes(0, 1)
+        memory = model.encode(said, batch["source_length"], masks and masks["source"].swapaxes(0, 1))
+        decoded = model.decode(saying, memory, masks and masks["target"].swapaxes(0, 1))
+        return model.classify(decoded).swapaxes(0, 1)
+
+    def _masks(self, batch: Values) -> Masks:
+        keys, rate, found = batch["dropout_key"], self.layers.dropout, {}
+        for side, width in zip(("source", "target"), self.layers.mask_widths, strict=True):
+            found |= drawn(keys, batch[side].shape[1], {side: width}, rate)
+        return found
 
     # -- a search -------------------------------------------------------------------------------------------------
 
@@ -166,9 +170,9 @@ class GNMTTrainer(TextTrainer):
         model = Translator(self.layers, self.dtype, weights)
         return model.encode(model.words(source.T), lengths, None)
 
-    def begun(self, rows: int) -> list[jax.Array]:
+    def begun(self, rows: int) -> list[Array]:
         """(N, h): hidden values of each layer, then cells."""
-        return [jnp.zeros((rows, self.layers.hidden)) for _ in range(2 * len(self.layers.decoder))]
+        return [np.zeros((rows, self.layers.hidden), np.float32) for _ in range(2 * len(self.layers.decoder))]
 
     def advanced(
         self, weights: Values, memory: Memory, kept: list[jax.Array], tokens: jax.Array, place: jax.Array

@@ -7,7 +7,7 @@ Padding has rows too, so that each shape of a batch is known when it is traced.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,8 +30,8 @@ Kept = Any
 """What a decoder carries from word to word: arrays whose first axis are the rows of a search."""
 
 
-Masks = Callable[[str, int, int], jax.Array]
-"""Dropout of a batch: a label, positions and values of each to what activations (B, positions, values) are multiplied by."""
+Masks = dict[str, jax.Array]
+"""Dropout of a batch: by label, what activations (B, positions, width) are multiplied by."""
 
 
 def product(x: jax.Array, weight: jax.Array, dtype: Any) -> jax.Array:
@@ -39,27 +39,27 @@ def product(x: jax.Array, weight: jax.Array, dtype: Any) -> jax.Array:
     return (x.astype(dtype) @ weight.astype(dtype).T).astype(jnp.float32)
 
 
-def masks(keys: jax.Array, rate: float) -> Masks | None:
-    """`workloads.common.dropout.multipliers` on the device, of samples with these keys (B, 2), each as two words."""
+def drawn(keys: jax.Array, positions: int, widths: Mapping[str, int], rate: float) -> Masks:
+    """`workloads.common.dropout.multipliers` of all labels on the device, of samples with these keys (B, 2), each as two words.
 
-    def drawn(label: str, positions: int, width: int) -> jax.Array:
-        with jax.enable_x64(True):  # elsewhere JAX has no 64-bit numbers
-            state = jnp.uint64(stream(0, f"dropout/{label}"))
-            for coordinate in (
-                jax.lax.bitcast_convert_type(keys, jnp.uint64)[:, None, None],
-                jnp.arange(positions, dtype=jnp.uint64)[:, None],
-                jnp.arange(width // dropout.DRAWS, dtype=jnp.uint64),
-            ):
-                state = _mixed(state + (coordinate + jnp.uint64(1)) * jnp.uint64(GAMMA))
-            draws = jax.lax.bitcast_convert_type(state, jnp.uint16).reshape(-1, positions, width)
-            kept = draws >= jnp.uint16(dropout.threshold(rate))
-        return jnp.where(kept, np.float32(1 / (1 - rate)), np.float32(0))
+    One hash for all: many would take as long to compile as the model.
+    """
+    counts = [width // dropout.DRAWS for width in widths.values()]
+    with jax.enable_x64(True):  # elsewhere JAX has no 64-bit numbers
+        state = jnp.array([stream(0, f"dropout/{label}") for label in widths])
+        state = _mixed(state, jax.lax.bitcast_convert_type(keys, jnp.uint64)[:, None, None])
+        state = _mixed(state, jnp.arange(positions, dtype=jnp.uint64)[:, None])
+        state = state[..., np.repeat(np.arange(len(counts)), counts)]
+        state = _mixed(state, jnp.array(np.concatenate([np.arange(count, dtype=np.uint64) for count in counts])))
+        draws = jax.lax.bitcast_convert_type(state, jnp.uint16)
+        kept = draws.reshape(*state.shape[:2], -1) >= jnp.uint16(dropout.threshold(rate))
+    factors = jnp.where(jax.lax.optimization_barrier(kept), np.float32(1 / (1 - rate)), np.float32(0))
+    return dict(zip(widths, jnp.split(factors, np.cumsum(list(widths.values()))[:-1], 2), strict=True))
 
-    return drawn if rate else None
 
-
-def _mixed(state: jax.Array) -> jax.Array:
-    """SplitMix64's finaliser (workloads/common/randomness.py)."""
+def _mixed(state: jax.Array, coordinate: jax.Array) -> jax.Array:
+    """A step of the hash (workloads/common/randomness.py)."""
+    state = state + (coordinate + jnp.uint64(1)) * jnp.uint64(GAMMA)
     for shift, multiplier in ((30, MULTIPLIER_1), (27, MULTIPLIER_2)):
         state = (state ^ (state >> jnp.uint64(shift))) * jnp.uint64(multiplier)
     return state ^ (state >> jnp.uint64(31))
@@ -91,7 +91,7 @@ class TextTrainer(ModelTrainer):
 
     @abstractmethod
     def begun(self, rows: int) -> Kept:
-        """Zeros of a search of so many rows, with room for ROOM words."""
+        """Zeros of a search of so many rows, with room for ROOM words: arrays of the host."""
 
     def grown(self, kept: Kept) -> Kept:
         """The same with room for twice as many words. Default: as it is, where nothing is kept of each word."""
@@ -164,7 +164,8 @@ class Search:
     def start(self, batch: Batch) -> State:
         source, lengths = (batch.arrays[name] for name in ("source", "source_length"))
         rows = len(source) * self.trainer.workload.beam.width
-        return State(self.trainer.encode(self.weights, source, lengths), self.trainer.begun(rows))
+        kept = jax.device_put(self.trainer.begun(rows), self.trainer.device)
+        return State(self.trainer.encode(self.weights, source, lengths), kept)
 
     def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
         if state.said == state.room:

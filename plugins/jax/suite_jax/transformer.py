@@ -5,15 +5,15 @@ Shapes: see network.py; L positions of a side, N = B · K rows of a beam search.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from suite_jax.optimizers import Values
-from suite_jax.text import ROOM, Masks, TextTrainer, entropy, masks, product
-from workloads.api import Place
+from suite_jax.text import ROOM, Masks, TextTrainer, drawn, entropy, product
+from workloads.api import Array, Place
 from workloads.common.text.vocabulary import PAD
 from workloads.transformer import network
 from workloads.transformer.workload import Transformer
@@ -49,7 +49,7 @@ class Translator:
         """x (B, L, …) after dropout."""
         if self.masks is None:
             return x
-        return x * self.masks(label, x.shape[1], math.prod(x.shape[2:])).reshape(x.shape)
+        return x * self.masks[label].reshape(x.shape)
 
     def embed(self, words: jax.Array) -> jax.Array:
         """Words (…) to (…, d); padding, which stands before a target's first word, is embedded as zeros."""
@@ -100,7 +100,6 @@ class Translator:
         label = name.replace(".", "/")
         scores = query * query.shape[-1] ** -0.5 @ key.swapaxes(-1, -2)
         weights = jax.nn.softmax(scores.astype(jnp.float32) + seen)
-        # Masks are drawn as S · H values of each query, so that padding changes none.
         weights = self.dropped(weights.transpose(0, 2, 3, 1), f"{label}/weights").transpose(0, 3, 1, 2)
         y = (weights.astype(self.dtype) @ value).transpose(0, 2, 1, 3).reshape(x.shape)
         return x + self.dropped(self.linear(f"{name}_attention.output", y), label)
@@ -140,7 +139,7 @@ class TransformerTrainer(TextTrainer):
         self.positions = network.positions(workload.longest, self.sizes.hidden)
 
     def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
-        logits = self.logits(weights, batch, masks(batch["dropout_key"], self.sizes.dropout))
+        logits = self.logits(weights, batch, self._masks(batch) if self.sizes.dropout else None)
         least = self.workload.least_loss * (batch["label"] != PAD).sum()
         return entropy(logits, batch["label"], *self.workload.label_shares).sum() - least, statistics
 
@@ -153,6 +152,16 @@ class TransformerTrainer(TextTrainer):
         seen = within(batch["source_length"], source.shape[1])
         return model.decode(saying, model.encode(said, seen), seen)
 
+    def _masks(self, batch: Values) -> Masks:
+        """Those of attention weights are drawn as S · H values of each query."""
+        edge = {side: batch[side].shape[1] for side in ("source", "target")}
+        widths: dict[str, dict[str, int]] = {side: {} for side in edge}
+        for label, width in network.mask_widths(self.sizes).items():
+            side = "source" if label.startswith(("source", "encoder")) else "target"
+            widths[side][label] = width or self.sizes.heads * edge["source" if "/cross/" in label else side]
+        of_sides = (drawn(batch["dropout_key"], edge[side], widths[side], self.sizes.dropout) for side in edge)
+        return next(of_sides) | next(of_sides)
+
     # -- a search -------------------------------------------------------------------------------------------------
 
     def encoded(self, weights: Values, source: jax.Array, lengths: jax.Array) -> tuple[list[Parts], jax.Array]:
@@ -161,11 +170,11 @@ class TransformerTrainer(TextTrainer):
         memory = model.encode(model.embed(source) + self.positions[: source.shape[1]], seen)
         return [model.remembered(layer, memory) for layer in model.layers("decoder")], seen
 
-    def begun(self, rows: int) -> list[jax.Array]:
+    def begun(self, rows: int) -> list[Array]:
         """Of each layer, keys and values (N, 2, H, ROOM, e) of the words so far."""
         heads = self.sizes.heads
         shape = (rows, 2, heads, ROOM, self.sizes.hidden // heads)
-        return [jnp.zeros(shape, self.dtype) for _ in range(self.sizes.layers)]
+        return [np.zeros(shape, self.dtype) for _ in range(self.sizes.layers)]
 
     def grown(self, kept: list[jax.Array]) -> list[jax.Array]:
         return [jnp.concatenate([one, jnp.zeros_like(one)], 3) for one in kept]
