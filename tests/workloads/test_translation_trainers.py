@@ -125,10 +125,11 @@ def test_each_shape_is_traced_once_and_tensorflows_transformer_once_for_all(name
 
 
 @pytest.mark.parametrize(("name", "rooms"), [("gnmt", 1), ("transformer", 2)])
-def test_jax_compiles_a_search_in_the_warm_up(name, rooms):
-    """The Transformer's for 16 and for 32 words: translations may have 20."""
-    found = probe("jax", f"{PROBES}.searches", name, "dropout")
-    assert found["warmed_up"].tolist() == found["evaluated"].tolist() == [1, rooms]
+def test_jax_compiles_each_shape_once(name, rooms):
+    """Two edges of training, one of evaluation; of the words said, for 16 and for 32 of them, long before there are so many."""
+    compiled = trained(name, "jax", "dropout")["compiled"].tolist()
+    wanted = {"_train": len(EDGES), "_evaluated": 1, "encoded": 1, "_advance": rooms}
+    assert {function: compiled.count(f"jit({function})") for function in wanted} == wanted
 
 
 def test_mxnet_compiles_each_shape_of_the_transformer_once():

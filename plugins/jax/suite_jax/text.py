@@ -28,8 +28,6 @@ ROOM = 16
 """Words that a search has room for at first; then twice as many, again and again: few shapes to compile."""
 Kept = Any
 """What a decoder carries from word to word: arrays whose first axis are the rows of a search."""
-
-
 Masks = dict[str, jax.Array]
 """Dropout of a batch: by label, what activations (B, positions, width) are multiplied by."""
 
@@ -164,7 +162,7 @@ class Search:
     def start(self, batch: Batch) -> State:
         source, lengths = (batch.arrays[name] for name in ("source", "source_length"))
         rows = len(source) * self.trainer.workload.beam.width
-        kept = jax.device_put(self.trainer.begun(rows), self.trainer.device)
+        kept = jax.device_put(self.trainer.begun(rows), self.trainer.device, may_alias=False)  # steps write over it
         return State(self.trainer.encode(self.weights, source, lengths), kept)
 
     def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
