@@ -157,7 +157,9 @@ class Search:
 
     def __init__(self, trainer: TextTrainer) -> None:
         self.trainer = trainer
-        self.weights = {name: value.addressable_shards[0].data for name, value in trainer.values.items()}
+        mine = {name: value.addressable_shards[0].data for name, value in trainer.values.items()}
+        self.weights = jax.device_put(mine, trainer.device)
+        """Not as a part of the mesh, whatever function they come from: that would be compiled anew."""
 
     def start(self, batch: Batch) -> State:
         source, lengths = (batch.arrays[name] for name in ("source", "source_length"))
