@@ -159,9 +159,9 @@ class GNMTTrainer(TextTrainer):
         return model.classify(decoded).swapaxes(0, 1)
 
     def _masks(self, batch: Values) -> Masks:
-        keys, rate, found = batch["dropout_key"], self.layers.dropout, {}
+        found: Masks = {}
         for side, width in zip(("source", "target"), self.layers.mask_widths, strict=True):
-            found |= drawn(keys, batch[side].shape[1], {side: width}, rate)
+            found |= drawn(batch["dropout_key"], batch[side].shape[1], {side: width}, self.layers.dropout)
         return found
 
     # -- a search -------------------------------------------------------------------------------------------------
