@@ -17,6 +17,15 @@ def of_tensorflow(trainer, batch):
     return {name: factor * trainer.model.outside(value.numpy()) for name, value in trainer.backward(batch).items()}
 
 
+def of_jax(trainer, batch):
+    """As TensorFlow's."""
+    from suite_jax.trainer import here
+
+    factor = batch.weight_global / batch.weight if trainer.place.replicas_total == 1 else 1
+    trainer.backward(batch)
+    return {name: factor * trainer.outside(name, here(value)) for name, value in trainer.gradients.items()}
+
+
 def of_mxnet(trainer, *batches):
     """Before the optimizer sums them."""
     from workloads.frameworks.mxnet.flat import views
@@ -26,12 +35,4 @@ def of_mxnet(trainer, *batches):
     return {name: np.sum([part[name].asnumpy() for part in parts], 0) for name in parts[0]}
 
 
-def of_jax(trainer, batch):
-    """As TensorFlow's."""
-    factor = batch.weight_global / batch.weight if trainer.place.replicas_total == 1 else 1
-    trainer.backward(batch)
-    local = {name: np.array(value.addressable_shards[0].data) for name, value in trainer.gradients.items()}
-    return {name: factor * trainer.outside(name, value) for name, value in local.items()}
-
-
-OF = {"pytorch": of_pytorch, "tensorflow": of_tensorflow, "mxnet": of_mxnet, "jax": of_jax}
+OF = {"pytorch": of_pytorch, "tensorflow": of_tensorflow, "jax": of_jax, "mxnet": of_mxnet}

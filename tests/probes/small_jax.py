@@ -2,9 +2,9 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from suite_jax.model import ModelTrainer
 
+from tests.probes.gradients import of_jax as gradients  # noqa: F401 - of its adapter
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.synthetic_tokens import SHORT
 
@@ -43,12 +43,6 @@ class TokensTrainer(ModelTrainer):
     def logits(self, weights, source):
         logits = weights["embedding.weight"][source] @ weights["output.weight"].T + weights["output.bias"]
         return logits + weights["short.bias"] if "short.bias" in weights and source.shape[1] == SHORT else logits
-
-
-def gradients(trainer, batch):
-    """By name, of one batch, summed over replicas, the scale of the loss in them."""
-    trainer.backward(batch)
-    return {name: np.array(value.addressable_shards[0].data) for name, value in trainer.gradients.items()}
 
 
 def traces(trainer):

@@ -32,8 +32,10 @@ def trained(name, framework, case):
 
     `tokens`, `token_count` of a batch with the initial weights, `loss` of each sentence; `training_loss` of a step's batch;
     `losses` of steps and `state/…` after them; `gradient/…` of the first batch; `digests` of the state after setup without
-    and with warm-up, after the steps, and after load_state(state()); `traces`, if counted; `graphs` that MXNet has compiled.
+    and with warm-up, after the steps, and after load_state(state()); `traces`, if counted; `graphs` that MXNet has compiled;
+    `compiled`, the names of what JAX has.
     """
+    of_others = len(of_jax()) if framework == "jax" else 0
     (trainer, weights), digests = made(name, framework, case), []
     for warm_up in (False, True):
         trainer.setup(weights.items(), warm_up)
@@ -50,6 +52,7 @@ def trained(name, framework, case):
     digests += [digest(state), digest(trainer.state())]
     found |= {"losses": losses, "digests": np.array(digests), "traces": getattr(trainer, "traces", -1)}
     trainer.close()
+    found["compiled"] = np.array(of_jax()[of_others:] if framework == "jax" else [], str)
     return {**found, **under("state", state)}
 
 
@@ -73,6 +76,18 @@ def graphs(trainer, training):
         return []
     programs = [key for key in trainer.graphs.programs if key[0] == training]
     return [len(programs), len(trainer.encoder.programs), len(trainer.stepper.programs)]
+
+
+@functools.cache
+def of_jax():
+    """The names of all functions that JAX compiles from now on."""
+    import jax
+
+    names = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **more: names.append(more["fun_name"]) if "backend_compile" in event else None
+    )
+    return names
 
 
 def evaluated(trainer):

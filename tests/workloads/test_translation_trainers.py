@@ -9,12 +9,12 @@ import pytest
 from testing.synthetic_sentences import EDGES
 from tests.frameworks_probe import begins, below, probe, probe_together, relative
 
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 PROBES = "probes.translation_trainers"
 CASES = [
     *(("gnmt", framework, "dropout") for framework in FRAMEWORKS),
     # Without dropout: not in TensorFlow, whose traces take as long as all others' cases.
-    *(("gnmt", framework, "steps") for framework in ("pytorch", "mxnet")),
+    *(("gnmt", framework, "steps") for framework in ("pytorch", "jax", "mxnet")),
     *(("transformer", framework, case) for framework in FRAMEWORKS for case in ("fairseq", "dropout")),
 ]
 EACH = pytest.mark.parametrize(("name", "framework", "case"), CASES)
@@ -113,9 +113,27 @@ def test_two_devices_take_the_steps_of_one(name, framework):
         assert_same_weights(below(two, "state/"), weights)
 
 
-@pytest.mark.parametrize(("name", "traces"), [("gnmt", len(EDGES)), ("transformer", 1)])
-def test_tensorflow_traces_each_shape_of_gnmt_once_and_the_transformer_once_for_all(name, traces):
-    assert trained(name, "tensorflow", "dropout")["traces"] == traces
+TRACES = {"gnmt": len(EDGES), "transformer": len(EDGES) + 1}
+"""Of shapes: the Transformer's warm-up has as many short sentences as fit a batch, the steps have six."""
+
+
+@pytest.mark.parametrize(
+    ("name", "framework", "traces"),
+    [
+        ("gnmt", "tensorflow", TRACES["gnmt"]), ("transformer", "tensorflow", 1),
+        *((name, "jax", traces) for name, traces in TRACES.items()),
+    ],
+)  # fmt: skip
+def test_each_shape_is_traced_once_and_tensorflows_transformer_once_for_all(name, framework, traces):
+    assert trained(name, framework, "dropout")["traces"] == traces
+
+
+@pytest.mark.parametrize(("name", "rooms"), [("gnmt", 1), ("transformer", 2)])
+def test_jax_compiles_each_shape_once(name, rooms):
+    """All by the warm-up, but for the steps' own shape; of the words said, for 16 and for 32 of them."""
+    compiled = trained(name, "jax", "dropout")["compiled"].tolist()
+    wanted = {"_train": TRACES[name], "_evaluated": 1, "encoded": 1, "_advance": rooms}
+    assert {function: compiled.count(f"jit({function})") for function in wanted} == wanted
 
 
 def test_mxnet_compiles_each_shape_of_the_transformer_once():

@@ -167,7 +167,7 @@ class Translator(Layers):
         """`on_mean`: what the mean over all words of -log p counts in a token's loss; `least`: what is taken off the loss."""
         super().__init__(sizes, longest)
         self.on_mean, self.least = on_mean, least
-        self.masks = mask_widths(sizes) if sizes.dropout else {}
+        self.masks = network.mask_widths(sizes) if sizes.dropout else {}
         self.targets = tuple(self.masks)
 
     def constants(self) -> dict[str, Array]:
@@ -206,18 +206,6 @@ class Translator(Layers):
     def _likely(self, F: ModuleType, inputs: Inputs, x: Tensor) -> Tensor:
         """log p of the labels (B, T)."""
         return F.pick(F.log_softmax(self.classify(F, inputs, x), axis=2), inputs["label"], axis=2)
-
-
-def mask_widths(sizes: network.Network) -> dict[str, int | None]:
-    """Labels of all dropout masks, with the values of a position; None: attention weights."""
-    widths: dict[str, int | None] = {"source/embedding": sizes.hidden, "target/embedding": sizes.hidden}
-    for side, attentions in (("encoder", ("self",)), ("decoder", ("self", "cross"))):
-        for number in range(1, sizes.layers + 1):
-            layer = f"{side}{number}"
-            for kind in attentions:
-                widths |= {f"{layer}/{kind}/weights": None, f"{layer}/{kind}": sizes.hidden}
-            widths |= {f"{layer}/relu": sizes.feed_forward, f"{layer}/feed_forward": sizes.hidden}
-    return widths
 
 
 class Encoder(Layers):
@@ -371,7 +359,7 @@ class TransformerTrainer(ModelTrainer):
         edge = {side: arrays[side].shape[1] for side in ("source", "target")}
         counts = {side: np.arange(edge[side]) < arrays[f"{side}_length"][:, None] for side in edge}
         rows = {side: np.nonzero(places) for side, places in counts.items()}
-        for label, width in mask_widths(sizes).items():
+        for label, width in network.mask_widths(sizes).items():
             side = "source" if label.startswith(("source", "encoder")) else "target"
             others = edge["source" if "/cross/" in label else side]
             values = others * sizes.heads if width is None else width

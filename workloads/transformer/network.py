@@ -90,6 +90,18 @@ def _feed_forward(name: str, network: Network) -> Shapes:
     }
 
 
+def mask_widths(network: Network) -> dict[str, int | None]:
+    """Labels of all dropout masks, with the values of a position; None: attention weights."""
+    widths: dict[str, int | None] = {"source/embedding": network.hidden, "target/embedding": network.hidden}
+    for side, attentions in (("encoder", ("self",)), ("decoder", ("self", "cross"))):
+        for number in range(1, network.layers + 1):
+            layer = f"{side}{number}"
+            for kind in attentions:
+                widths |= {f"{layer}/{kind}/weights": None, f"{layer}/{kind}": network.hidden}
+            widths |= {f"{layer}/relu": network.feed_forward, f"{layer}/feed_forward": network.hidden}
+    return widths
+
+
 def parameter_counts(network: Network) -> dict[str, int]:
     """Values of `embedding`, `encoder`, `decoder` (norms included); 210,804,736 in all in the reference."""
     counts = dict.fromkeys(("embedding", "encoder", "decoder"), 0)

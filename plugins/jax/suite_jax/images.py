@@ -111,13 +111,6 @@ class ImageTrainer(ModelTrainer):
 
     evaluation_inputs: ClassVar[tuple[str, ...]] = ("image",)
 
-    def __init__(self, workload: Workload, place: Place) -> None:
-        super().__init__(workload, place)
-        if workload.options.compile == "off":
-            raise ValueError("workload.compile=off: JAX compiles every step; type workload.compile=auto")
-        self.dtype = jnp.bfloat16 if self.settings.precision == "bf16" else jnp.float32
-        """Of the activations."""
-
     @functools.cached_property
     def _mean_statistics(self) -> Any:
         return self.mapped(lambda moved: jax.lax.pmean(moved, AXIS), (OWN,), OWN)

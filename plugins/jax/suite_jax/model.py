@@ -42,6 +42,10 @@ class ModelTrainer(JaxTrainer):
 
     def __init__(self, workload: Workload, place: Place) -> None:
         super().__init__(workload, place)
+        if getattr(workload.options, "compile", "auto") == "off":
+            raise ValueError("workload.compile=off: JAX compiles every step; type workload.compile=auto")
+        self.dtype = jnp.bfloat16 if self.settings.precision == "bf16" else jnp.float32
+        """Of activations."""
         self.updates = workload.update_settings()
         self.traces = 0
         """How often a training step was traced: once for each shape."""
@@ -77,6 +81,10 @@ class ModelTrainer(JaxTrainer):
     def training_batch(self, batch: Batch) -> Batch:
         """A batch with what else `loss_of` takes, such as dropout masks."""
         return batch
+
+    def arrays_of(self, batch: Batch, names: Iterable[str]) -> Arrays:
+        """Of a batch, as the device is to have them."""
+        return {name: batch.arrays[name] for name in names}
 
     def inside(self, name: str, value: Array) -> Array:
         """An array of canonical layout as the model computes with it. Default: as it is."""
@@ -142,14 +150,14 @@ class ModelTrainer(JaxTrainer):
         return self.total
 
     def outputs(self, batch: Batch) -> dict[str, jax.Array]:
-        arrays = {name: self.own(batch.arrays[name]) for name in self.evaluation_inputs}
+        arrays = {name: self.own(array) for name, array in self.arrays_of(batch, self.evaluation_inputs).items()}
         outputs: Values = self._outputs(self.values, self.moved, arrays)
         return outputs
 
     def _arguments(self, batch: Batch, learning_rate: float = 0.0) -> tuple[object, ...]:
         scalars = self.shared(np.array([1 / batch.weight_global, learning_rate], np.float32))
-        given = self.training_batch(batch).arrays
-        arrays = {name: self.own(given[name]) for name in self.inputs}
+        given = self.arrays_of(self.training_batch(batch), self.inputs)
+        arrays = {name: self.own(array) for name, array in given.items()}
         return self.values, self.kept, self.moved, self.total, scalars, arrays
 
     # -- the same, compiled ---------------------------------------------------------------------------------------

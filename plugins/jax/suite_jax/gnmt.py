@@ -1,0 +1,190 @@
+"""GNMT in JAX: every LSTM over the whole sequence by one `lax.scan`, attention for all steps at once.
+
+Matrix products are in the activations' type, what is between them in fp32. Shapes: see network.py; L positions of a side,
+N = B · K rows of a beam search. Parameters carry the names of network.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from suite_jax.optimizers import Values
+from suite_jax.text import Masks, TextTrainer, drawn, entropy, product
+from workloads.api import Array, Place
+from workloads.gnmt import network
+from workloads.gnmt.workload import GNMT
+
+
+class Memory(NamedTuple):
+    """What the decoder looks at."""
+
+    values: jax.Array
+    """(B, S, h) the encoder's outputs."""
+    keys: jax.Array
+    """(B, S, h) projected."""
+    padding: jax.Array
+    """(B, S) True where there is none."""
+
+
+class Translator:
+    """The network with its weights."""
+
+    def __init__(self, layers: network.Network, dtype: Any, weights: Values) -> None:
+        """`dtype`: of the factors of matrix products."""
+        self.layers, self.dtype, self.weights = layers, dtype, weights
+
+    def linear(self, name: str, x: jax.Array) -> jax.Array:
+        """x (…, inputs) to fp32 (…, outputs), without a bias."""
+        return product(x, self.weights[f"{name}.weight"], self.dtype)
+
+    def words(self, ids: jax.Array) -> jax.Array:
+        """Ids (…) to (…, h)."""
+        return self.weights["embedding.weight"][ids]
+
+    def given(self, layer: network.Lstm, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """What x (…, inputs) gives to the gates of an LSTM (…, 4h), and its recurrent weight in the products' type."""
+        of_input, of_state, *biases = (self.weights[f"{layer.name}.{part}"] for part in network.PARTS)
+        return product(x, of_input, self.dtype) + sum(biases), of_state.astype(self.dtype)
+
+    def run(self, layer: network.Lstm, x: jax.Array) -> jax.Array:
+        """An LSTM over x (L, B, inputs), from zeros: (L, B, h)."""
+        hidden: jax.Array = recurrence(*self.given(layer, x))
+        return hidden
+
+    def encode(self, x: jax.Array, lengths: jax.Array, mask: jax.Array | None) -> Memory:
+        """Embedded words (S, B, h) and their number (B,)."""
+        ahead, back, *others = self.layers.encoder
+        x, place = dropped(x, mask, ahead), jnp.arange(len(x))[:, None]
+        mirrored = jnp.where(place < lengths, lengths - 1 - place, place)[..., None]
+        backward = self.run(back, jnp.take_along_axis(x, mirrored, 0))
+        x = jnp.concatenate([self.run(ahead, x), jnp.take_along_axis(backward, mirrored, 0)], 2)
+        for layer in others:
+            y = self.run(layer, dropped(x, mask, layer))
+            x = x + y if layer.residual else y
+        values = x.swapaxes(0, 1)
+        keys = self.linear("attention.key", values) + self.weights["attention.bias"]
+        return Memory(values, keys, jnp.arange(values.shape[1]) >= lengths[:, None])
+
+    def decode(self, x: jax.Array, memory: Memory, mask: jax.Array | None) -> jax.Array:
+        """Embedded words (T, B, h), all at once, to the classifier's inputs (T, B, h)."""
+        first, *others = self.layers.decoder
+        x = self.run(first, dropped(x, mask, first))
+        context = self.attend(x.swapaxes(0, 1), memory)[0].swapaxes(0, 1)
+        for layer in others:
+            y = self.run(layer, dropped(jnp.concatenate([x, context], 2), mask, layer))
+            x = x + y if layer.residual else y
+        return x
+
+    def attend(self, queries: jax.Array, memory: Memory) -> tuple[jax.Array, jax.Array]:
+        """Queries (B, T, h) to contexts (B, T, h) and weights (B, T, S)."""
+        sums = jnp.tanh(self.linear("attention.query", queries)[:, :, None] + memory.keys[:, None])
+        vector = self.weights["attention.vector"]
+        scores = (sums * (self.weights["attention.scale"] * vector / jnp.linalg.norm(vector))).sum(-1)
+        weights = jax.nn.softmax(jnp.where(memory.padding[:, None], network.MASKED_SCORE, scores))
+        return (weights.astype(self.dtype) @ memory.values.astype(self.dtype)).astype(jnp.float32), weights
+
+    def classify(self, x: jax.Array) -> jax.Array:
+        """The decoder's outputs (…, h) to logits (…, V)."""
+        return self.linear("classifier", x) + self.weights["classifier.bias"]
+
+
+def dropped(x: jax.Array, mask: jax.Array | None, layer: network.Lstm) -> jax.Array:
+    """An LSTM's input (L, B, inputs) after dropout."""
+    return x if mask is None else x * mask[..., layer.mask]
+
+
+def cell(given: jax.Array, state: tuple[jax.Array, jax.Array], weight: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """One step from hidden values and cell (N, h): both anew. `given` (N, 4h), recurrent weight (4h, h)."""
+    hidden, held = state
+    i, f, g, o = jnp.split(given + product(hidden, weight, weight.dtype), network.GATES, -1)
+    held = jax.nn.sigmoid(f) * held + jax.nn.sigmoid(i) * jnp.tanh(g)
+    return jax.nn.sigmoid(o) * jnp.tanh(held), held
+
+
+def _scanned(given: jax.Array, weight: jax.Array) -> jax.Array:
+    """What the input gives to the gates (L, B, 4h), and the recurrent weight (4h, h), to hidden values (L, B, h)."""
+    zeros = jnp.zeros((given.shape[1], weight.shape[1]), given.dtype)
+
+    def step(state: tuple[jax.Array, jax.Array], now: jax.Array) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+        state = cell(now, state, weight)
+        return state, state[0]
+
+    return jax.lax.scan(step, (zeros, zeros), given)[1]
+
+
+def _forwards(given: jax.Array, weight: jax.Array) -> tuple[jax.Array, tuple[Any, ...]]:
+    hidden, pull = jax.vjp(lambda given: _scanned(given, weight), given)
+    return hidden, (pull, hidden, weight)
+
+
+def _backwards(kept: tuple[Any, ...], by_hidden: jax.Array) -> tuple[jax.Array, jax.Array]:
+    pull, hidden, weight = kept
+    (by_given,) = pull(by_hidden)
+    before = jnp.concatenate([jnp.zeros_like(hidden[:1]), hidden[:-1]])
+    factors = (one.reshape(-1, one.shape[-1]).astype(weight.dtype) for one in (by_given, before))
+    return by_given, jax.lax.dot(next(factors).T, next(factors))
+
+
+recurrence = jax.custom_vjp(_scanned)
+recurrence.defvjp(_forwards, _backwards)
+"""The scan's own gradient would add up the weight's in every step; here it is one product at the end."""
+
+
+class GNMTTrainer(TextTrainer):
+    """GNMT on one device; several processes sum their gradients."""
+
+    workload: GNMT
+
+    def __init__(self, workload: GNMT, place: Place) -> None:
+        super().__init__(workload, place)
+        self.layers = workload.network
+        self.parameters = network.shapes(self.layers)
+
+    def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
+        logits = self.logits(weights, batch, self._masks(batch) if self.layers.dropout else None)
+        smoothing = self.workload.options.label_smoothing
+        return entropy(logits, batch["label"], 1 - smoothing, smoothing).sum(), statistics
+
+    def logits(self, weights: Values, batch: Values, masks: Masks | None) -> jax.Array:
+        model = Translator(self.layers, self.dtype, weights)
+        source, target = batch["source"], batch["target"]
+        # One look-up for both sides: its gradient is one array as large as the table.
+        said, saying = jnp.split(model.words(jnp.concatenate([source, target], 1).T), [source.shape[1]])
+        memory = model.encode(said, batch["source_length"], masks and masks["source"].swapaxes(0, 1))
+        decoded = model.decode(saying, memory, masks and masks["target"].swapaxes(0, 1))
+        return model.classify(decoded).swapaxes(0, 1)
+
+    def _masks(self, batch: Values) -> Masks:
+        found: Masks = {}
+        for side, width in zip(("source", "target"), self.layers.mask_widths, strict=True):
+            found |= drawn(batch["dropout_key"], batch[side].shape[1], {side: width}, self.layers.dropout)
+        return found
+
+    # -- a search -------------------------------------------------------------------------------------------------
+
+    def encoded(self, weights: Values, source: jax.Array, lengths: jax.Array) -> Memory:
+        model = Translator(self.layers, self.dtype, weights)
+        return model.encode(model.words(source.T), lengths, None)
+
+    def begun(self, rows: int) -> list[Array]:
+        """(N, h): hidden values of each layer, then cells."""
+        return [np.zeros((rows, self.layers.hidden), np.float32) for _ in range(2 * len(self.layers.decoder))]
+
+    def advanced(
+        self, weights: Values, memory: Memory, kept: list[jax.Array], tokens: jax.Array, place: jax.Array
+    ) -> tuple[jax.Array, jax.Array, list[jax.Array]]:
+        model, layers = Translator(self.layers, self.dtype, weights), self.layers.decoder
+        hidden, cells = kept[: len(layers)], kept[len(layers) :]
+        x = context = attention = model.words(tokens)
+        for number, layer in enumerate(layers):
+            given, weight = model.given(layer, jnp.concatenate([x, context], 1) if number else x)
+            hidden[number], cells[number] = cell(given, (hidden[number], cells[number]), weight)
+            x = x + hidden[number] if layer.residual else hidden[number]
+            if not number:  # a sentence's hypotheses stand side by side
+                found = model.attend(x.reshape(len(memory.values), -1, x.shape[1]), memory)
+                context, attention = (one.reshape(len(x), -1) for one in found)
+        return model.classify(x), attention, [*hidden, *cells]

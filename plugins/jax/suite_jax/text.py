@@ -1,0 +1,187 @@
+"""What JAX trainers that translate share: dropout masks by hash, the loss of words, and a beam search by compiled steps.
+
+Shapes: B sentences of a replica, T positions of a target with padding, V words, K hypotheses and N = B · K rows of a search.
+Padding has rows too, so that each shape of a batch is known when it is traced.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from suite_jax.model import ModelTrainer
+from suite_jax.optimizers import Values
+from workloads.api import Array, Arrays, Batch
+from workloads.common import dropout
+from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2, stream
+from workloads.common.text import beam
+from workloads.common.text.vocabulary import PAD
+from workloads.common.text.workload import TranslationWorkload
+
+ROOM = 16
+"""Words that a search has room for at first; then twice as many, again and again: few shapes to compile."""
+Kept = Any
+"""What a decoder carries from word to word: arrays whose first axis are the rows of a search."""
+Masks = dict[str, jax.Array]
+"""Dropout of a batch: by label, what activations (B, positions, width) are multiplied by."""
+
+
+def product(x: jax.Array, weight: jax.Array, dtype: Any) -> jax.Array:
+    """x (…, inputs) times weight (outputs, inputs) transposed, in a type; fp32 outside."""
+    return (x.astype(dtype) @ weight.astype(dtype).T).astype(jnp.float32)
+
+
+def drawn(keys: jax.Array, positions: int, widths: Mapping[str, int], rate: float) -> Masks:
+    """`workloads.common.dropout.multipliers` of all labels on the device, of samples with these keys (B, 2), each as two words.
+
+    One hash for all: many would take as long to compile as the model.
+    """
+    counts = [width // dropout.DRAWS for width in widths.values()]
+    with jax.enable_x64(True):  # elsewhere JAX has no 64-bit numbers
+        state = jnp.array([stream(0, f"dropout/{label}") for label in widths])
+        state = _mixed(state, jax.lax.bitcast_convert_type(keys, jnp.uint64)[:, None, None])
+        state = _mixed(state, jnp.arange(positions, dtype=jnp.uint64)[:, None])
+        state = state[..., np.repeat(np.arange(len(counts)), counts)]
+        state = _mixed(state, jnp.array(np.concatenate([np.arange(count, dtype=np.uint64) for count in counts])))
+        draws = jax.lax.bitcast_convert_type(state, jnp.uint16)
+        kept = draws.reshape(*state.shape[:2], -1) >= jnp.uint16(dropout.threshold(rate))
+    factors = jnp.where(jax.lax.optimization_barrier(kept), np.float32(1 / (1 - rate)), np.float32(0))
+    return dict(zip(widths, jnp.split(factors, np.cumsum(list(widths.values()))[:-1], 2), strict=True))
+
+
+def _mixed(state: jax.Array, coordinate: jax.Array) -> jax.Array:
+    """A step of the hash (workloads/common/randomness.py)."""
+    state = state + (coordinate + jnp.uint64(1)) * jnp.uint64(GAMMA)
+    for shift, multiplier in ((30, MULTIPLIER_1), (27, MULTIPLIER_2)):
+        state = (state ^ (state >> jnp.uint64(shift))) * jnp.uint64(multiplier)
+    return state ^ (state >> jnp.uint64(31))
+
+
+def entropy(logits: jax.Array, labels: jax.Array, on_label: float, on_mean: float) -> jax.Array:
+    """Logits (…, V), labels (…) to -(on_label · log p of the label + on_mean · mean over V of log p) (…), 0 at padding."""
+    words = logits.shape[-1]
+    wanted = jax.nn.one_hot(labels, words) * on_label + on_mean / words
+    return jnp.where(labels != PAD, -(wanted * jax.nn.log_softmax(logits.astype(jnp.float32))).sum(-1), 0.0)
+
+
+class TextTrainer(ModelTrainer):
+    """A model that translates, on one device. Subclasses give a loss, `logits`, and a decoder's start and step."""
+
+    workload: TranslationWorkload
+    inputs = ("source", "source_length", "target", "label", "dropout_key")
+    evaluation_inputs = ("source", "source_length", "target", "label")
+
+    # -- for subclasses -------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def logits(self, weights: Values, batch: Values, masks: Masks | None) -> jax.Array:
+        """(B, T, V)"""
+
+    @abstractmethod
+    def encoded(self, weights: Values, source: jax.Array, lengths: jax.Array) -> Any:
+        """What a search looks at, of source (B, S) and its lengths (B,)."""
+
+    @abstractmethod
+    def begun(self, rows: int) -> Kept:
+        """Zeros of a search of so many rows, with room for ROOM words: arrays of the host."""
+
+    def grown(self, kept: Kept) -> Kept:
+        """The same with room for twice as many words. Default: as it is, where nothing is kept of each word."""
+        return kept
+
+    @abstractmethod
+    def advanced(
+        self, weights: Values, memory: Any, kept: Kept, tokens: jax.Array, place: jax.Array
+    ) -> tuple[jax.Array, jax.Array | None, Kept]:
+        """Words (N,) that are each row's `place`-th, to logits (N, V), attention (N, S) if it has a penalty, and `kept`."""
+
+    # -- a step ---------------------------------------------------------------------------------------------------
+
+    def arrays_of(self, batch: Batch, names: Iterable[str]) -> Arrays:
+        """Keys of dropout as words: there are no 64-bit numbers on the device."""
+        arrays = super().arrays_of(batch, names)
+        return {name: _words(array) if array.dtype.itemsize == 8 else array for name, array in arrays.items()}
+
+    def outputs_of(self, weights: Values, statistics: Values, batch: Values) -> Values:
+        """Sum over each sentence's tokens of -log p (B,), without smoothing."""
+        return {"loss": entropy(self.logits(weights, batch, None), batch["label"], 1.0, 0.0).sum(1)}
+
+    # -- translation ----------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        super()._build()
+        # Each process searches by itself: these are functions of its own device.
+        self.encode, self.grow = jax.jit(self.encoded), jax.jit(self.grown)
+        self.advance = jax.jit(self._advance, donate_argnums=2)
+
+    def outputs(self, batch: Batch) -> dict[str, jax.Array]:
+        """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
+        if "label" in batch.arrays:
+            return super().outputs(batch)
+        search = Search(self)
+        if "valid" not in batch.arrays:
+            search.rehearse(batch)
+        translated = self.workload.translated(search, batch)
+        return {name: jax.device_put(value, self.device) for name, value in translated.items()}
+
+    def _advance(
+        self, weights: Values, memory: Any, kept: Kept, tokens: jax.Array, parents: jax.Array, place: jax.Array
+    ) -> tuple[list[jax.Array], Kept]:
+        """A step whose row n goes on from row `parents[n]`: log p and ids (N, m) of the best words, attention, and `kept`."""
+        before = jax.tree.map(lambda one: one[parents], kept)
+        logits, attention, after = self.advanced(weights, memory, before, tokens, place)
+        most = min(2 * self.workload.beam.width, logits.shape[1])
+        best = jax.lax.top_k(jax.nn.log_softmax(logits.astype(jnp.float32)), most)
+        return [*best, *([] if attention is None else [attention])], after
+
+
+@dataclass(frozen=True)
+class State:
+    """Of a beam search, on the device."""
+
+    memory: Any
+    kept: Kept
+    said: int = 0
+    room: int = ROOM
+    """Words that there are, and that there can be."""
+
+
+class Search:
+    """`workloads.common.text.beam.Decoder` on a trainer's functions."""
+
+    def __init__(self, trainer: TextTrainer) -> None:
+        self.trainer = trainer
+        mine = {name: value.addressable_shards[0].data for name, value in trainer.values.items()}
+        self.weights = jax.device_put(mine, trainer.device)
+        """Not as a part of the mesh, whatever function they come from: that would be compiled anew."""
+
+    def start(self, batch: Batch) -> State:
+        source, lengths = (batch.arrays[name] for name in ("source", "source_length"))
+        rows = len(source) * self.trainer.workload.beam.width
+        kept = jax.device_put(self.trainer.begun(rows), self.trainer.device, may_alias=False)  # steps write over it
+        return State(self.trainer.encode(self.weights, source, lengths), kept)
+
+    def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
+        if state.said == state.room:
+            state = replace(state, kept=self.trainer.grow(state.kept), room=2 * state.room)
+        place = np.int32(state.said)
+        best, kept = self.trainer.advance(self.weights, state.memory, state.kept, tokens, parents, place)
+        return beam.Candidates(*(np.asarray(one) for one in best)), replace(state, kept=kept, said=state.said + 1)
+
+    def rehearse(self, batch: Batch) -> None:
+        """Compile a step with all the room that translations of a batch can need."""
+        state, longest = self.start(batch), int(self.trainer.workload.longest_translation(batch).max())
+        rows = np.arange(len(batch.arrays["source"]) * self.trainer.workload.beam.width)
+        while state.room < longest:
+            _, state = self.step(replace(state, said=state.room), np.zeros(len(rows), np.int32), rows)
+
+
+def _words(array: Array) -> Array:
+    """64-bit numbers (…) as their words (…, 2)."""
+    return array.view(np.uint32).reshape(*array.shape, 2)

@@ -1,0 +1,198 @@
+"""The Transformer in JAX: matrix products in the activations' type, what is between them in fp32; padding has rows too.
+
+Shapes: see network.py; L positions of a side, N = B · K rows of a beam search. Parameters carry the names of network.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from suite_jax.optimizers import Values
+from suite_jax.text import ROOM, Masks, TextTrainer, drawn, entropy, product
+from workloads.api import Array, Place
+from workloads.common.text.vocabulary import PAD
+from workloads.transformer import network
+from workloads.transformer.workload import Transformer
+
+NOT_SEEN = -1e9
+"""Added to scores of attention that do not count (reference model_utils.py)."""
+Parts = tuple[jax.Array, ...]
+"""Of queries, keys and values: (B, H, L, e) each."""
+
+
+class Translator:
+    """The network with its weights."""
+
+    def __init__(self, sizes: network.Network, dtype: Any, weights: Values, masks: Masks | None = None) -> None:
+        """`dtype`: of the factors of matrix products. `masks`: of dropout, None without."""
+        self.sizes, self.dtype, self.weights, self.masks = sizes, dtype, weights, masks
+
+    def layers(self, side: str) -> list[str]:
+        """Names of the layers of the `encoder` or the `decoder`."""
+        return [f"{side}{number}" for number in range(1, self.sizes.layers + 1)]
+
+    def linear(self, name: str, x: jax.Array) -> jax.Array:
+        """x (…, inputs) to fp32 (…, outputs), without a bias."""
+        return product(x, self.weights[f"{name}.weight"], self.dtype)
+
+    def norm(self, name: str, x: jax.Array) -> jax.Array:
+        """Layer norm of x (…, d)."""
+        centred = x - x.mean(-1, keepdims=True)
+        inverse = jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + network.EPSILON)
+        return centred * inverse * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
+
+    def dropped(self, x: jax.Array, label: str) -> jax.Array:
+        """x (B, L, …) after dropout."""
+        if self.masks is None:
+            return x
+        return x * self.masks[label].reshape(x.shape)
+
+    def embed(self, words: jax.Array) -> jax.Array:
+        """Words (…) to (…, d); padding, which stands before a target's first word, is embedded as zeros."""
+        rows = self.weights["embedding.weight"][words]
+        return rows * jnp.where(words != PAD, self.sizes.scale, 0.0)[..., None]
+
+    def encode(self, x: jax.Array, seen: jax.Array) -> jax.Array:
+        """Embedded words with their positions (B, S, d) to the memory (B, S, d)."""
+        x = self.dropped(x, "source/embedding")
+        for layer in self.layers("encoder"):
+            x = self.attended(x, f"{layer}.self", self.own(layer, x), seen)
+            x = self.fed_forward(x, layer)
+        return self.norm("encoder_norm", x)
+
+    def decode(self, x: jax.Array, memory: jax.Array, seen: jax.Array) -> jax.Array:
+        """Embedded words with their positions (B, T, d), all at once, to logits (B, T, V)."""
+        x = self.dropped(x, "target/embedding")
+        places = jnp.arange(x.shape[1])
+        earlier = not_seen(places <= places[:, None])  # padding stands after all that counts: nothing sees it
+        for layer in self.layers("decoder"):
+            x = self.attended(x, f"{layer}.self", self.own(layer, x), earlier)
+            x = self.attended(x, f"{layer}.cross", self.asked(layer, x) + self.remembered(layer, memory), seen)
+            x = self.fed_forward(x, layer)
+        return self.classify(x)
+
+    def heads(self, name: str, x: jax.Array, parts: int) -> Parts:
+        """x (B, L, d) to as many (B, H, L, e)."""
+        y = self.linear(name, x).astype(self.dtype).reshape(*x.shape[:2], parts, self.sizes.heads, -1)
+        return tuple(y.transpose(2, 0, 3, 1, 4))
+
+    def own(self, layer: str, x: jax.Array) -> Parts:
+        """Queries, keys and values of x (B, L, d) itself."""
+        name = f"{layer}.self_attention"
+        return self.heads(f"{name}.query_key_value", self.norm(f"{name}.norm", x), 3)
+
+    def asked(self, layer: str, x: jax.Array) -> Parts:
+        """Queries of x (B, T, d) to the memory."""
+        name = f"{layer}.cross_attention"
+        return self.heads(f"{name}.query", self.norm(f"{name}.norm", x), 1)
+
+    def remembered(self, layer: str, memory: jax.Array) -> Parts:
+        """Keys and values of the memory (B, S, d)."""
+        return self.heads(f"{layer}.cross_attention.key_value", memory, 2)
+
+    def attended(self, x: jax.Array, name: str, parts: Parts, seen: jax.Array) -> jax.Array:
+        """x (B, T, d) after a sub-layer of attention; `seen` is added to its scores (B, H, T, S)."""
+        query, key, value = parts
+        label = name.replace(".", "/")
+        scores = query * query.shape[-1] ** -0.5 @ key.swapaxes(-1, -2)
+        weights = jax.nn.softmax(scores.astype(jnp.float32) + seen)
+        weights = self.dropped(weights.transpose(0, 2, 3, 1), f"{label}/weights").transpose(0, 3, 1, 2)
+        y = (weights.astype(self.dtype) @ value).transpose(0, 2, 1, 3).reshape(x.shape)
+        return x + self.dropped(self.linear(f"{name}_attention.output", y), label)
+
+    def fed_forward(self, x: jax.Array, layer: str) -> jax.Array:
+        """x (B, L, d) after the feed-forward sub-layer."""
+        name = f"{layer}.feed_forward"
+        inner = self.linear(f"{name}.inner", self.norm(f"{name}.norm", x)) + self.weights[f"{name}.inner.bias"]
+        inner = self.dropped(jax.nn.relu(inner), f"{layer}/relu")
+        y = self.linear(f"{name}.outer", inner) + self.weights[f"{name}.outer.bias"]
+        return x + self.dropped(y, f"{layer}/feed_forward")
+
+    def classify(self, x: jax.Array) -> jax.Array:
+        """The decoder's outputs (…, d) to logits (…, V), by the embedding's table."""
+        return self.linear("embedding", self.norm("decoder_norm", x))
+
+
+def not_seen(mask: jax.Array) -> jax.Array:
+    """Where a position counts to what is added to scores."""
+    return jnp.where(mask, 0.0, NOT_SEEN)
+
+
+def within(lengths: jax.Array, places: int) -> jax.Array:
+    """Lengths (B,) to what is added to scores of so many places, (B, 1, 1, places)."""
+    return not_seen(jnp.arange(places) < lengths[:, None])[:, None, None]
+
+
+class TransformerTrainer(TextTrainer):
+    """The Transformer on one device; several processes sum their gradients."""
+
+    workload: Transformer
+
+    def __init__(self, workload: Transformer, place: Place) -> None:
+        super().__init__(workload, place)
+        self.sizes = workload.network
+        self.parameters = network.shapes(self.sizes)
+        self.positions = network.positions(workload.longest, self.sizes.hidden)
+
+    def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
+        logits = self.logits(weights, batch, self._masks(batch) if self.sizes.dropout else None)
+        least = self.workload.least_loss * (batch["label"] != PAD).sum()
+        return entropy(logits, batch["label"], *self.workload.label_shares).sum() - least, statistics
+
+    def logits(self, weights: Values, batch: Values, masks: Masks | None) -> jax.Array:
+        model = Translator(self.sizes, self.dtype, weights, masks)
+        source, target = batch["source"], batch["target"]
+        # One look-up for both sides: its gradient is one array as large as the table.
+        both = jnp.split(model.embed(jnp.concatenate([source, target], 1)), [source.shape[1]], 1)
+        said, saying = (x + self.positions[: x.shape[1]] for x in both)
+        seen = within(batch["source_length"], source.shape[1])
+        return model.decode(saying, model.encode(said, seen), seen)
+
+    def _masks(self, batch: Values) -> Masks:
+        """Those of attention weights are drawn as S · H values of each query."""
+        edge = {side: batch[side].shape[1] for side in ("source", "target")}
+        widths: dict[str, dict[str, int]] = {side: {} for side in edge}
+        for label, width in network.mask_widths(self.sizes).items():
+            side = "source" if label.startswith(("source", "encoder")) else "target"
+            widths[side][label] = width or self.sizes.heads * edge["source" if "/cross/" in label else side]
+        of_sides = (drawn(batch["dropout_key"], edge[side], widths[side], self.sizes.dropout) for side in edge)
+        return next(of_sides) | next(of_sides)
+
+    # -- a search -------------------------------------------------------------------------------------------------
+
+    def encoded(self, weights: Values, source: jax.Array, lengths: jax.Array) -> tuple[list[Parts], jax.Array]:
+        """Keys and values of each layer, and what is added to scores, (B, 1, 1, S)."""
+        model, seen = Translator(self.sizes, self.dtype, weights), within(lengths, source.shape[1])
+        memory = model.encode(model.embed(source) + self.positions[: source.shape[1]], seen)
+        return [model.remembered(layer, memory) for layer in model.layers("decoder")], seen
+
+    def begun(self, rows: int) -> list[Array]:
+        """Of each layer, keys and values (N, 2, H, ROOM, e) of the words so far."""
+        heads = self.sizes.heads
+        shape = (rows, 2, heads, ROOM, self.sizes.hidden // heads)
+        return [np.zeros(shape, self.dtype) for _ in range(self.sizes.layers)]
+
+    def grown(self, kept: list[jax.Array]) -> list[jax.Array]:
+        return [jnp.concatenate([one, jnp.zeros_like(one)], 3) for one in kept]
+
+    def advanced(
+        self, weights: Values, memory: tuple[list[Parts], jax.Array], kept: list[jax.Array], tokens: jax.Array,
+        place: jax.Array,
+    ) -> tuple[jax.Array, None, list[jax.Array]]:  # fmt: skip
+        model, (remembered, seen), after = Translator(self.sizes, self.dtype, weights), memory, []
+        unsaid = not_seen(jnp.arange(kept[0].shape[3]) <= place)
+        x = (model.embed(tokens) + jnp.asarray(self.positions)[place])[:, None]  # (N, 1, d)
+        for layer, before, source in zip(model.layers("decoder"), kept, remembered, strict=True):
+            query, *new = model.own(layer, x)
+            said = jax.lax.dynamic_update_slice_in_dim(before, jnp.stack(new, 1), place, 3)
+            after.append(said)
+            x = model.attended(x, f"{layer}.self", (query, said[:, 0], said[:, 1]), unsaid)
+            # A sentence's hypotheses stand side by side: they are the queries of one attention to it.
+            beside = x.reshape(len(seen), -1, x.shape[2])
+            beside = model.attended(beside, f"{layer}.cross", model.asked(layer, beside) + source, seen)
+            x = model.fed_forward(beside.reshape(x.shape), layer)
+        return model.classify(x[:, 0]), None, after
