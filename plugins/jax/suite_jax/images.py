@@ -17,7 +17,7 @@ import numpy as np
 from suite_jax.model import ModelTrainer
 from suite_jax.optimizers import Values
 from suite_jax.trainer import AXIS, OWN
-from workloads.api import Array, Batch, Place, TrainStats, Workload
+from workloads.api import Array, Batch, TrainStats
 from workloads.common.networks import layer_lists
 from workloads.common.networks.residual import Block, Convolution, Trunk
 
