@@ -143,10 +143,19 @@ def pool(
     The last windows go beyond the padded map by `extra` rows and columns.
     """
     sides = ((0, 0), *((padding, padding + more) for more in extra), (0, 0))
-    windows = ((1, kernel, kernel, 1), (1, stride, stride, 1), sides)
-    if kind == "max":
-        return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, *windows)
-    return jax.lax.reduce_window(x, 0.0, jax.lax.add, *windows) / kernel**2
+    if kind == "avg":
+        windows = ((1, kernel, kernel, 1), (1, stride, stride, 1), sides)
+        return jax.lax.reduce_window(x, 0.0, jax.lax.add, *windows) / kernel**2
+    # On CPUs the gradient of a `reduce_window` of maxima takes 4 to 10 times as long as that of maxima of slices.
+    x = jnp.pad(x, sides, constant_values=-jnp.inf)
+    batch, rows, columns, channels = x.shape
+    ends = [(side - kernel) // stride * stride + 1 for side in (rows, columns)]
+    slices = (
+        jax.lax.slice(x, (0, i, j, 0), (batch, i + ends[0], j + ends[1], channels), (1, stride, stride, 1))
+        for i in range(kernel)
+        for j in range(kernel)
+    )
+    return functools.reduce(jnp.maximum, slices)
 
 
 def cross_entropy(logits: jax.Array, labels: jax.Array, smoothing: float = 0.0) -> jax.Array:
