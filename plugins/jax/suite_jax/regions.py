@@ -203,8 +203,8 @@ def _blend(cells: jax.Array, place: jax.Array, weight: jax.Array) -> tuple[jax.A
     return _blended(cells, place, weight), (cells, place, weight)
 
 
-def _back(kept_back: tuple[jax.Array, ...], gradient: jax.Array) -> tuple[jax.Array, None, None]:
-    cells, place, weight = kept_back
+def _back(residuals: tuple[jax.Array, ...], gradient: jax.Array) -> tuple[jax.Array, None, None]:
+    cells, place, weight = residuals
 
     def add(total: jax.Array, one: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
         return total.at[one[0]].add(one[1][:, None] * gradient), None
