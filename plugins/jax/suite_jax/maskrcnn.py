@@ -196,8 +196,8 @@ class MaskRCNNTrainer(ImageTrainer):
     def proposals(self, objectness: jax.Array, deltas: jax.Array, batch: Values, training: bool) -> regions.Proposals:
         """Those of a batch; no gradient flows."""
         levels = anchors.level_anchors(self.settings.model, *batch["image"].shape[1:3])
-        given = jax.lax.stop_gradient((objectness, deltas))
-        return regions.propose(*given, levels, batch["size"], self.rules, training)
+        objectness, deltas = jax.lax.stop_gradient((objectness, deltas))
+        return regions.propose(objectness, deltas, levels, batch["size"], self.rules, training)
 
     def mask_targets(self, learned: Values, ticket: jax.Array) -> jax.Array:
         """(B, M, 28, 28) zeros and ones: what the positives see of their objects; the host makes them."""

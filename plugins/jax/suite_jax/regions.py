@@ -190,8 +190,7 @@ def _samples(low: jax.Array, high: jax.Array, count: jax.Array, side: int) -> tu
     return x.reshape(-1, *low.shape, side), of_x.reshape(-1, *low.shape, side)
 
 
-@jax.custom_vjp
-def _blended(cells: jax.Array, place: jax.Array, weight: jax.Array) -> jax.Array:
+def _weighted(cells: jax.Array, place: jax.Array, weight: jax.Array) -> jax.Array:
     """(n, channels): the cells (N, channels) at `place` (k, n), times `weight` (k, n), summed over k.
 
     Its own gradient adds all rows into one array; JAX's would make k arrays of zeros.
@@ -200,11 +199,11 @@ def _blended(cells: jax.Array, place: jax.Array, weight: jax.Array) -> jax.Array
 
 
 def _blend(cells: jax.Array, place: jax.Array, weight: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-    return _blended(cells, place, weight), (cells, place, weight)
+    return _weighted(cells, place, weight), (cells, place, weight)
 
 
-def _back(kept_back: tuple[jax.Array, ...], gradient: jax.Array) -> tuple[jax.Array, None, None]:
-    cells, place, weight = kept_back
+def _back(residuals: tuple[jax.Array, ...], gradient: jax.Array) -> tuple[jax.Array, None, None]:
+    cells, place, weight = residuals
 
     def add(total: jax.Array, one: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
         return total.at[one[0]].add(one[1][:, None] * gradient), None
@@ -212,4 +211,5 @@ def _back(kept_back: tuple[jax.Array, ...], gradient: jax.Array) -> tuple[jax.Ar
     return jax.lax.scan(add, jnp.zeros_like(cells), (place, weight))[0], None, None
 
 
+_blended = jax.custom_vjp(_weighted)
 _blended.defvjp(_blend, _back)
