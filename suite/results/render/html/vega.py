@@ -20,10 +20,10 @@ from suite.results.text import clean
 from suite.results.views.section import NOT_VERIFIED
 
 # Okabe and Ito's hues (distinct for colour-blind readers), darkened until text in them has a contrast of 4.5 : 1 on white;
-# after the COLOURS of frameworks those of a whole and its parts. The style sheet has light counterparts for a dark page.
+# after the COLOURS of frameworks those of a whole, of parts of time, of factors of a speedup. The style sheet has light counterparts for a dark page.
 SERIES_COLOURS = (
     *("#0a62a4", "#b0440c", "#00705a", "#8c3a7c", "#755c00", "#1a7f9c"),
-    *("#1d2531", "#4a55b5", "#b3286b", "#5d6b12"),
+    *("#1d2531", "#4a55b5", "#b3286b", "#5d6b12", "#6a3d9a", "#8f2d2d"),
 )
 INK, MUTED, GRID, PAPER = "#1d2530", "#5a6573", "#dfe3e8", "#ffffff"
 CSS_VARIABLES: Mapping[str, str] = {
@@ -31,7 +31,7 @@ CSS_VARIABLES: Mapping[str, str] = {
     **{INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"},
 }
 """Colour to the CSS variable that replaces it on the page; files use the light theme."""
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")  # as many as charts.SHAPES
 _DASHES: tuple[list[int], ...] = ([], [6, 2], [2, 2], [6, 2, 2, 2])
 CATEGORIES = ("bars", "parts", "ratios")
 _FONT = "DejaVu Sans, Verdana, Arial, sans-serif"
@@ -150,15 +150,15 @@ def _shape(one: Series) -> str:
 
 
 def _axis(field: str, title: str, values: Iterable[float], *, logarithmic: bool, zero: bool = False) -> dict[str, Json]:
-    """A logarithmic axis of positive numbers that span enough; the few whole ones of a number of devices are its ticks."""
+    """A logarithmic axis of positive numbers that span enough; the few numbers of devices are its ticks."""
     known, axis = sorted({*values}), dict[str, Json](title=title, tickCount=6)
     scale: dict[str, Json] = {"zero": zero, "nice": True}
-    if logarithmic and len(known) <= 8 and all(value == int(value) for value in known):
-        axis |= {"values": known, "format": ",~r"}
+    if logarithmic and field == "x" and len(known) <= 8 and all(value == int(value) for value in known):
+        axis |= {"values": known, "format": ",.6~r"}
     if logarithmic and known and known[0] > 0:
         scale |= {"nice": False, "padding": 12}
         if known[-1] >= _LOGARITHMIC * known[0]:
-            scale, axis["format"] = {"type": "log", "nice": False, "padding": 12}, ",~r"
+            scale, axis["format"] = {"type": "log", "nice": False, "padding": 12}, ",.6~r"
     return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 

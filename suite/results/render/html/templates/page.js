@@ -30,8 +30,8 @@
     tip.style.top = `${Math.max(4, Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8))}px`;
   };
   const find = (row) => {
-    const found = all(`details[data-of~="${row}"], tr[data-of~="${row}"]`).filter((one) => one.checkVisibility());
-    const one = found.find((each) => each.tagName === "DETAILS") ?? found[0];
+    const found = all(`[data-of~="${row}"]:is(details, tr)`).filter((one) => one.checkVisibility());
+    const one = found.findLast((each) => each.querySelector("a")) ?? found[0]; // from which a link leads to its files
     if (!one) return;
     all(".found").forEach((old) => old.classList.remove("found"));
     one.classList.add("found");
@@ -194,6 +194,14 @@
       const fitting = part.dataset.of.split(" ").map((one) => fits(one, wanted));
       part.hidden = !fitting.includes(true);
       part.dataset.partly = String(!part.hidden && fitting.includes(false));
+      for (const count of all(".fitting", part)) count.textContent = number(fitting.filter(Boolean).length);
+    }
+    for (const { tHead, tBodies, rows } of all("table.sortable")) { // what no chosen row has needs no column
+      const left = [...tBodies[0].rows].filter((one) => !one.hidden);
+      [...tHead.rows[0].cells].forEach((_, column) => {
+        const empty = filtered && left.every(({ cells }) => cells[column].textContent === "–");
+        for (const { cells } of rows) cells[column].hidden = empty;
+      });
     }
     figures.forEach((one) => one.filter(wanted));
     for (const part of all("main section")) {
