@@ -163,7 +163,7 @@ def _render(told: Told, more: Mapping[str, Any], **context: Any) -> str:
     known = jinja2.Environment(loader=loader, autoescape=True, undefined=strict, trim_blocks=True, lstrip_blocks=True)
     known.filters["line"] = lambda text: clean(str(text), 4000)
     figures = [_figure(chart, told) for chart in _charts(context["blocks"])]
-    data = {"facets": FACETS, "figures": figures, "rows": told.facts(), "step": vega.STEP, **more}
+    data = {"facets": FACETS, "figures": figures, **told.facts(), "step": vega.STEP, **more}
     scripts = [_script(text) for text in (vega.scripts(), (folder / "page.js").read_text(encoding="utf-8"))]
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
     usual: Block = {"headlines": [], "failures": None, "runs": [], "runs_left_out": 0, "undrawn": 0}

@@ -59,12 +59,17 @@ class Told:
         text = clean(paths[0].name, 60) if len(paths) == 1 else f"{len(paths):,} runs"
         return text, link(paths[0] if len(paths) == 1 else Path(os.path.commonpath(paths)), self._home)
 
-    def facts(self) -> list[dict[str, Any]]:
-        """Of each row what filters go by, in the order of FACETS, and lines of (what, text)."""
-        return [
-            {"facets": self._facets(row), "lines": [[name, text] for name, text in self._lines(row) if text]}
+    def facts(self) -> dict[str, Any]:
+        """What filters go by, in the order of FACETS, and lines of (what, text), each once; of each row its places in them."""
+        facets, lines = dict[Any, int](), dict[tuple[str, str], int]()
+        rows = [
+            [
+                facets.setdefault(self._facets(row), len(facets)),
+                *(lines.setdefault(one, len(lines)) for one in self._lines(row) if one[1]),
+            ]
             for row in self.rows
         ]
+        return {"kinds": [*facets], "lines": [*lines], "rows": rows}
 
     def counts(self, rows: Iterable[Row]) -> list[Any]:
         """(what filters go by, how many) of rows that need not stand on the page."""

@@ -122,9 +122,9 @@ def _colour(one: Series) -> str:
 
 def look(chart: Chart) -> list[dict[str, Json]]:
     """Each series of a chart for the legend of the page: its name, its colour, its shape and how its line is drawn."""
-    dash = _dash if _has_lines(chart) else lambda one: None
+    dash, hollow = _dash if _has_lines(chart) else lambda one: None, {"hollow": True} if chart.kind == "ratios" else {}
     return [
-        {"name": one.label, "colour": _of_the_page(_colour(one)), "dash": dash(one), "shape": _shape(one)}
+        {"name": one.label, "colour": _of_the_page(_colour(one)), "dash": dash(one), "shape": _shape(one), **hollow}
         for one in (() if chart.kind == "bars" else chart.series)
     ]
 
@@ -192,10 +192,8 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
     size: Json = {"value": _POINT}
     if chart.kind == "points":
         size = {"condition": {"test": "indexof(datum.s, 'ours') === 0", "value": 5 * _POINT}, "value": _POINT}
-    unmarked = {
-        "condition": {"test": kinds.format(UNMARKED), "value": 0},
-        "value": 0.6 if chart.kind == "points" else 1,
-    }
+    full = {"test": "indexof(datum.s, 'ours') === 0" if chart.kind == "points" else "true", "value": 1}
+    unmarked = {"condition": [{"test": kinds.format(UNMARKED), "value": 0}, full], "value": 0.6}
     dots = {**place, "shape": SHAPE, "size": size, "opacity": unmarked}
     layers.append(
         layer(of_points, {"type": "point", "filled": True, "tooltip": {"content": "data"}}, dots, _marker(chart))

@@ -1,6 +1,7 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
+  data.rows = data.rows.map(([facets, ...lines]) => ({ facets: data.kinds[facets], lines: lines.map((at) => data.lines[at]) }));
   const byId = (id) => document.getElementById(id);
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const make = (name, text, attributes = {}, space) => {
@@ -56,7 +57,7 @@
         const svg = (name, attributes) => make(name, "", attributes, "http://www.w3.org/2000/svg");
         const sample = svg("svg", { "aria-hidden": "true", width: 30, height: 10, viewBox: "-15 -5 30 10" });
         if (one.dash) sample.append(svg("line", { x1: -15, x2: 15, stroke: one.colour, "stroke-width": 2, "stroke-dasharray": one.dash }));
-        sample.append(svg("path", { d: SHAPES[one.shape], fill: one.colour }));
+        sample.append(svg("path", { d: SHAPES[one.shape], fill: one.hollow ? "none" : one.colour, stroke: one.colour }));
         button.append(sample, one.name);
         button.onclick = () => { this.hidden.delete(one.name) || this.hidden.add(one.name); toAddress("push"); this.update(); };
         return button;
