@@ -288,7 +288,7 @@ def heading(name: str) -> str:
 
 
 def value_text(name: str, value: Any, row: Row | None = None, limit: int = 80) -> str:
-    """A value in words, cut to `limit` characters: `8,192`, `hit rate at 10 ≥ 0.635`; `none` for one that is not known or not set."""
+    """A value in words, cut to `limit` characters: `8,192`, `BLEU ≥ 24`; `none` for one that is not known or not set."""
     if value is None or value in ("", (), [], {}):
         return "none"
     if name == "targets":

@@ -196,8 +196,16 @@ def _figure(chart: charts.Chart, told: Told) -> dict[str, Any]:
     marks["s"] = [names.index(name) for name in marks["s"]]  # a hundred times the same name would be most of the page
     spec = vega.spec(chart, on_page=True)
     kinds = {"bars": chart.kind in vega.CATEGORIES, "logarithmic": '"type": "log"' in json.dumps(spec)}
-    drawn = {"marks": marks, "names": names, "legend": vega.look(chart), "zoom": chart.x_label in ("seconds", "minutes"), **kinds}
-    return {**drawn, "spec": spec, "x": chart.x_label, "y": chart.y_label}
+    kinds |= {"zoom": chart.x_label in ("seconds", "minutes")}
+    return {
+        **kinds,
+        "marks": marks,
+        "names": names,
+        "legend": vega.look(chart),
+        "spec": spec,
+        "x": chart.x_label,
+        "y": chart.y_label,
+    }
 
 
 def _page(
@@ -231,7 +239,9 @@ def _page(
     charts_of[ALL_REDUCE] = all_reduce_charts(results)
     blocks += _blocks(told, published_overview(theirs, prices), {})
     pairs = {title: pairs_section(table, MAX_PAIRS) for title, table in tables.items()}
-    once = [_without_speedups(part, pairs.get(part.title)) for part in view.sections if part.above != (f"{OVER_FEWEST}:",)]
+    once = [
+        _without_speedups(part, pairs.get(part.title)) for part in view.sections if part.above != (f"{OVER_FEWEST}:",)
+    ]
     for block in _blocks(told, once, charts_of):
         if (below := pairs.get(block["title"])) is not None and below.table is not None:
             block["speedups"] = _part(told, replace(below, below=below.below[len(below.table) :]))  # each has its row

@@ -73,7 +73,9 @@ def _line(
     look, first = looks[charts.key_of(curve[0])], curve[0]
     known = [same_targets(first.targets, one[0].targets, first.workload) for one in ours or ()]
     other = f", target {targets_told(first.targets, first.workload)}" if known and not {None, True} & {*known} else ""
-    return charts.Series(f"{look.curve}{charts.short(other)}", look.slot, (tuple(points),), look.published, look.curve_style)
+    return charts.Series(
+        f"{look.curve}{charts.short(other)}", look.slot, (tuple(points),), look.published, look.curve_style
+    )
 
 
 def _time(row: Timed, scale: float) -> Point:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -143,7 +143,9 @@ def all_reduce_charts(results: Sequence[Result]) -> list[charts.Chart]:
     measured = [row for row in results if row.all_reduces]
     named = zip(measured, row_names(measured), strict=True)
     slots = charts.framework_slots(row.framework for row in measured)
-    paths = ((charts.short(name), row.framework, [_bandwidths(row, one) for one in row.all_reduces]) for row, name in named)
+    paths = (
+        (charts.short(name), row.framework, [_bandwidths(row, one) for one in row.all_reduces]) for row, name in named
+    )
     series = charts.series_of(paths, slots)
     title, axes = "All-reduce: bus bandwidth over size", ("bytes", "bus bandwidth, GB/s")
     return charts.charts(["all-reduce", "bus bandwidth"], title, merged_labels(measured), axes, series, kind="powers")

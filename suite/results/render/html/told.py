@@ -30,7 +30,7 @@ class Told:
     def __init__(
         self, results: Sequence[Result], home: Path, ours_fit: Mapping[str, Sequence[str]] | None = None
     ) -> None:
-        """`home`: folder of the page; `ours_fit`: facet to values that all of ours fit, as the rounds that they stand beside."""
+        """`home`: folder of the page; `ours_fit`: facet to values that all of ours fit, as the rounds beside them."""
         self._ours_fit, self._home = ours_fit or {}, home
         self.rows: list[Row] = []
         self._numbers: dict[Hashable, int] = {}

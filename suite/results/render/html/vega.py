@@ -20,7 +20,8 @@ from suite.results.text import clean
 from suite.results.views.section import NOT_VERIFIED
 
 # Okabe and Ito's hues (distinct for colour-blind readers), darkened until text in them has a contrast of 4.5 : 1 on white;
-# after the COLOURS of frameworks those of a whole, of parts of time, of factors of a speedup. The style sheet has light counterparts for a dark page.
+# after the COLOURS of frameworks those of a whole, of parts of time, of factors of a speedup.
+# The style sheet has light counterparts for a dark page.
 SERIES_COLOURS = (
     *("#0a62a4", "#b0440c", "#00705a", "#8c3a7c", "#755c00", "#1a7f9c"),
     *("#1d2531", "#4a55b5", "#b3286b", "#5d6b12", "#6a3d9a", "#8f2d2d"),

@@ -62,7 +62,10 @@ def test_families_that_differ_in_a_setting_share_a_table(tmp_path):
         *["target hit rate at 10 ≥ 0.6"] * 2,
         *(f"target hit rate at 10 ≥ 0.6, learning rate {rate}" for rate in (0.002, 0.006)),
     ]
-    assert set(pairs["differs_in"]) == {"target hit rate at 10 ≥ 0.5", "target hit rate at 10 ≥ 0.6"}  # in the same words
+    assert set(pairs["differs_in"]) == {
+        "target hit rate at 10 ≥ 0.5",
+        "target hit rate at 10 ≥ 0.6",
+    }  # in the same words
     assert view.sections[0].above == ("target hit rate at 10 ≥ 0.5 or hit rate at 10 ≥ 0.6 · data set ml-demo",)
     single = view.sections[-1]
     start = "ncf in pytorch on laptop (demo, cpu), target hit rate at 10 ≥ 0.6, learning rate"
