@@ -16,7 +16,7 @@ from suite.results.columns import HEADINGS, Row
 from suite.results.logs.keys import BOOKKEEPING
 from suite.results.logs.record import RunSettings
 from suite.results.names import UNKNOWN_ROUND, workload_name
-from suite.results.targets import same_targets, targets_text
+from suite.results.targets import same_targets, targets_told
 from suite.results.text import clean, shortened
 from workloads.api import LoggedSettings, field_names
 
@@ -288,11 +288,11 @@ def heading(name: str) -> str:
 
 
 def value_text(name: str, value: Any, row: Row | None = None, limit: int = 80) -> str:
-    """A value in words, cut to `limit` characters: `8,192`, `hr_at_10 0.635`; `none` for one that is not known or not set."""
+    """A value in words, cut to `limit` characters: `8,192`, `BLEU ≥ 24`; `none` for one that is not known or not set."""
     if value is None or value in ("", (), [], {}):
         return "none"
     if name == "targets":
-        return clean(targets_text(value, workload_name(row.workload) if row is not None else ""), limit)
+        return clean(targets_told(value, workload_name(row.workload) if row is not None else ""), limit)
     if name == "data_fingerprint":
         return clean(value, 12)
     if isinstance(value, int) and not isinstance(value, bool):

@@ -128,7 +128,7 @@ def _alike(name: str, values: Sequence[Any]) -> list[str]:
 def text_table(table: pd.DataFrame, keys: int = 1, alike: bool = False) -> Table:
     """A view's table as text. Rows with the same `notes` share one mark, in the last key column that says something. `alike`:
     the numbers of a column in one unit, with as many decimals."""
-    table = _with_spread(table)
+    table = _with_spread(table, alike)
     names, listed = [str(name) for name in table.columns if name != NOTES], records(table)
     body, footnotes, marks = [], list[str](), list[int | None]()
     of = _alike if alike else lambda name, values: [cell_text(name, value) for value in values]
@@ -150,11 +150,13 @@ def text_table(table: pd.DataFrame, keys: int = 1, alike: bool = False) -> Table
     return Table(tuple(map(shown_heading, names)), tuple(body), right, marked, numbers, tuple(marks))
 
 
-def _with_spread(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with the fastest and the slowest run in one column, as one range."""
+def _with_spread(table: pd.DataFrame, alike: bool) -> pd.DataFrame:
+    """The table with the fastest and the slowest run in one column, as one range; `alike`: in the unit of all times."""
     if not {"seconds_minimum", "seconds_maximum"} <= {*table.columns}:
         return table
-    ends = ((row["seconds_minimum"], row["seconds_maximum"], row["seconds"]) for row in records(table))
+    times = [one for one in table["seconds"].dropna().tolist() if one > 0]
+    size = max(times) if alike and times and max(times) < _ALIKE * min(times) else None
+    ends = ((row["seconds_minimum"], row["seconds_maximum"], size or row["seconds"]) for row in records(table))
     texts = [EMPTY if None in pair else range_text(*pair) for pair in ends]
     table = table.assign(seconds_minimum=texts).rename(columns={"seconds_minimum": "spread"})
     return table.drop(columns="seconds_maximum")

@@ -20,7 +20,7 @@ from suite.results.identity import (
 )
 from suite.results.ratios import ratio
 from suite.results.scores import figure, labels
-from suite.results.targets import targets_text
+from suite.results.targets import targets_told
 from suite.results.text import devices_text
 from suite.results.views.section import Section, frame_of, without_empty
 
@@ -82,7 +82,7 @@ def _line(row: Result, words: str, base: Result | None, why: str, key: str) -> d
     notes = (why if base is None else differences_text(base, row, key), *own)
     return {
         **{name: getattr(row, name) for name in _NAMES},
-        "target": targets_text(row.targets, row.workload) if row.to_target else "",
+        "target": targets_told(row.targets, row.workload) if row.to_target else "",
         "differs in": words,
         "seconds": row.seconds,
         "samples_per_second": row.samples_per_second,

@@ -11,7 +11,7 @@ from suite.results.identity import distinguishing_words, same, weighty_words
 from suite.results.names import accelerator_name, short_title, workload_name
 from suite.results.price import Prices
 from suite.results.ratios import ratio, times_text
-from suite.results.scores import figure, labels
+from suite.results.scores import figure, labels, shared_labels
 from suite.results.targets import targets_told
 from suite.results.text import clean, devices_text, figure_text, time_text
 from suite.results.views.overview import chosen, hardness, order_of, place_of, series
@@ -33,7 +33,7 @@ def _sentence(members: Sequence[Result], prices: Prices | None) -> str:
         count = sum(len(row.attempts) for row in members)
         did = "reached the target" if first.to_target else "did what was asked"
         runs = f"none of {count:,} runs" if count > 1 else "no run"
-        return f"{title} ({_told(first)}): {runs} {did}."
+        return f"{title} ({_told(first, labels(first))}): {runs} {did}."
     # Of the series with the hardest target the best result, then those of other frameworks beside it. Rates are of unlike work:
     # of each place one series stands for all.
     every: list[Sequence[Result]] = [*series(measured)]
@@ -44,7 +44,8 @@ def _sentence(members: Sequence[Result], prices: Prices | None) -> str:
     chain, best = min(((chain, row) for chain in shown for row in chain), key=lambda pair: _order(pair[1]))
     others = sorted((row for chain in shown for row in chain if _beside(row, best)), key=_order)
     fastest = {row.framework: row for row in others[::-1]}.values()
-    beside = "".join(f"; {_framework(row)} {_value(row)}{_apart(row, best)}" for row in fastest)
+    shared = shared_labels((best, *fastest, *(chain[:1] if best is not chain[0] else chain[1:2])))
+    beside = "".join(f"; {_framework(row)} {_value(row)}{_own(row, shared)}" for row in fastest)
     alike = [one[0] for one in shown if place_of(one[0]) == place_of(best)]
     words = distinguishing_words(alike, [()] * len(alike), ("devices", "nodes"))
     words = [words[alike.index(one[0])] if one[0] in alike else "" for one in shown]
@@ -52,7 +53,8 @@ def _sentence(members: Sequence[Result], prices: Prices | None) -> str:
     target = f"reaches {targets_told(best.targets, name) or 'its target'} in" if best.to_target else "does"
     cost = prices.cost(best) if prices is not None else None
     told = f", {told}" if told else ""
-    text = f"{title} ({_told(best)}) {target} {_value(best)} {_where(best)}{told}{_over(chain, best)}{beside}"
+    value = f"{_value(best)}{_own(best, shared)}"
+    text = f"{title} ({_told(best, shared)}) {target} {value} {_where(best)}{told}{_over(chain, best, shared)}{beside}"
     return clean(text + ("" if cost is None else f"; cost {figure_text(cost)}") + ".", 600)
 
 
@@ -62,27 +64,29 @@ def _where(row: Result) -> str:
     known = row.devices and machine and row.device != "cpu" and "cpu" not in row.labels
     place = f"{row.devices} × {machine}" if known else f"{devices} ({machine})" if machine else devices
     nodes = f" on {row.nodes} nodes" if known and (row.nodes or 1) > 1 else ""
-    return f"on {place}{nodes} in {_framework(row)}"
+    framework = f" in {_framework(row)}" if row.framework else ""
+    return f"on {place}{nodes}{framework}"
 
 
-def _over(chain: Sequence[Result], best: Result) -> str:
+def _over(chain: Sequence[Result], best: Result, shared: Sequence[str]) -> str:
     """How much faster the best one is than on the fewest devices; where that is the best one, what more of them do."""
     if best is not chain[0]:
         value = ratio(chain[0], best, intervals=False).value
-        return "" if value is None else f", {times_text(value)} than on {chain[0].devices}"
+        return "" if value is None else f", {times_text(value)} than on {chain[0].devices}{_own(chain[0], shared)}"
     more = chain[1] if len(chain) > 1 else None
     value = None if more is None else ratio(best, more, intervals=False).value
-    return f", on {devices_text(more.devices or 0, more.nodes)} {times_text(value)}" if more and value else ""
+    where = "" if more is None else f"{devices_text(more.devices or 0, more.nodes)}{_own(more, shared)}"
+    return f", on {where} {times_text(value)}" if value else ""
 
 
-def _apart(row: Result, best: Result) -> str:
-    """The labels that a result has and the one beside it has not."""
-    words = [label for label in labels(row) if label not in labels(best)]
+def _own(row: Result, shared: Sequence[str]) -> str:
+    """The labels of a result that not all in the sentence have."""
+    words = [label for label in labels(row) if label not in shared]
     return f" ({clean(', '.join(words), 120)})" if words else ""
 
 
-def _told(row: Result) -> str:
-    every = sorted(labels(row), key=lambda label: label != row.profile)
+def _told(row: Result, shared: Sequence[str]) -> str:
+    every = sorted(shared, key=lambda label: label != row.profile)
     return clean(", ".join(every) or row.profile or "logs of other programs", 120)
 
 

@@ -38,7 +38,7 @@ def is_reference(row: Result) -> bool:
 
 _USUAL_COUNT = 8
 """Accelerators of one node: what published results are compared on if nothing else was chosen."""
-_OVER_FEWEST = "Speedup over the fewest devices of the same settings"
+OVER_FEWEST = "Speedup over the fewest devices of the same settings"
 _OVER_SLOWEST = "Times as fast as the slowest here of the same workload, round, division, target and number of devices"
 
 
@@ -72,7 +72,7 @@ def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Se
         several = len({row.workload for row in members}) > 1
         cells = _over_workloads(members) if several else _over_devices(members)
         title += "" if several else f", {members[0].workload}"
-        rows += _matrix(title, cells, prices, _OVER_FEWEST, left_out=len(members) - len(cells))
+        rows += _matrix(title, cells, prices, OVER_FEWEST, left_out=len(members) - len(cells))
     theirs = [row for row in results if not row.profile and row.to_target and row.seconds]
     cells, title = _of_others(theirs), "Overview: logs of other programs"
     return rows + _matrix(title, cells, prices, _OVER_SLOWEST, left_out=len(theirs) - len(cells))

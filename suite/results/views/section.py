@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import Result, Row
 from suite.results.scores import labels, shared_labels
-from suite.results.targets import targets_text
+from suite.results.targets import targets_told
 from suite.results.text import clean, figure_text
 
 if TYPE_CHECKING:
@@ -68,12 +68,12 @@ def without_empty(table: pd.DataFrame, keep: Sequence[str] = ()) -> pd.DataFrame
 
 
 def aim_text(rows: Sequence[Result]) -> str:
-    """What times are of, `target hr_at_10 0.635 · data set ml-demo`; where rows differ, each: `ml-demo or ml-20m`."""
+    """What times are of, `target hit rate at 10 ≥ 0.635 · data set ml-demo`; where rows differ, each: `ml-demo or ml-20m`."""
 
     def data_set(row: Result) -> str:
         return clean(row.dataset, 60) or ("not known" if row.profile or row.division == "open" else "of the rules")
 
-    targets = dict.fromkeys(targets_text(row.targets, row.workload) or "not known" for row in rows if row.to_target)
+    targets = dict.fromkeys(targets_told(row.targets, row.workload) or "not known" for row in rows if row.to_target)
     parts = {"target": targets, "data set": dict.fromkeys(map(data_set, rows))}
     return " · ".join(f"{name} {clean(' or '.join(texts), 300)}" for name, texts in parts.items() if texts)
 

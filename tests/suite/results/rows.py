@@ -1,6 +1,6 @@
 """Results from a few numbers, without a log; and logs over devices."""
 
-from itertools import chain, combinations
+from itertools import chain, combinations, count
 from types import SimpleNamespace
 
 from suite.results.columns import OURS, RunRow, records
@@ -13,16 +13,17 @@ _SETTINGS = {
     **{"device_name": "Some CPU", "batch_rule": "set", "batch_size_global": 4096, "precision": "fp32", "rules": "v0.5"},
     **{"clock": "v0.5", "labels": ("demo",)},
 }
+_LOGS = count()
 
 
 def make_runs(devices=1, runs=((100.0, 10.0),), **changed):
     """Run rows from (seconds, epochs) each; `changed` are settings or columns."""
     known = {
-        **{**_SETTINGS, "devices": devices, "run": "log", "path": "log", "round": OURS},
+        **{**_SETTINGS, "devices": devices, "run": "log", "round": OURS},
         **{"targets": {"hr_at_10": 0.635}, "hyperparameters": {"opt_base_learning_rate": 0.001}, **changed},
     }
     own = [{"seconds": seconds, "epochs": epochs, "start_ms": float(n)} for n, (seconds, epochs) in enumerate(runs)]
-    return [RunRow(**{**known, **one}) for one in own]
+    return [RunRow(**{"path": f"log {next(_LOGS)}", **known, **one}) for one in own]
 
 
 def make_result(devices=1, runs=((100.0, 10.0),), failed=0, **changed):

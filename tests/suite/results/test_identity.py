@@ -38,7 +38,7 @@ def test_same_differences_key_and_words_agree(one, other, aside):
     [
         ({"seed": 2}, (), ""),
         ({"hyperparameters": {"opt_base_learning_rate": 0.002}}, (), "learning rate 0.001 and 0.002"),
-        ({"targets": {"hr_at_10": 0.5}}, (), "target hr_at_10 0.635 and hr_at_10 0.5"),
+        ({"targets": {"hr_at_10": 0.5}}, (), "target hit rate at 10 ≥ 0.635 and hit rate at 10 ≥ 0.5"),
         ({"devices": 2, "batch_size_global": 8192}, ("gpus",), ""),
         ({"batch_size_global": 512, "batch_rule": "global:512"}, ("batch",), ""),
         ({"batch_size_global": 512}, (), "global batch 4,096 and 512"),
@@ -69,7 +69,7 @@ def test_what_rows_without_words_have_is_said_once():
 
 def test_words_never_print_what_a_program_would():
     every = [make_runs(targets={"hr_at_10": one})[0] for one in (0.5, 0.55)]
-    assert identity.own_words(every) == ["target hr_at_10 0.5", "target hr_at_10 0.55"]
+    assert identity.own_words(every) == ["target hit rate at 10 ≥ 0.5", "target hit rate at 10 ≥ 0.55"]
     assert identity.own_words(every[:1]) == [""]
     assert len(set(identity.own_words([make_runs(framework="x" * 100 + end)[0] for end in "ab"]))) == 2
     assert [identity.value_text("devices", one) for one in (None, 8192, "")] == ["none", "8,192", "none"]
@@ -84,7 +84,7 @@ def test_words_never_print_what_a_program_would():
          "theirs is a run of fixed length: there is a throughput only"),
         ({"dataset": "ml-1m"}, {TIME, EPOCHS, EPOCH_TIME}, "trained on another data set: ml-20m against ml-1m"),
         ({"targets": {"hr_at_10": 0.5}}, {TIME, EPOCHS},
-         "trained to another target: hr_at_10 0.635 against hr_at_10 0.5"),
+         "trained to another target: hit rate at 10 ≥ 0.635 against hit rate at 10 ≥ 0.5"),
         ({"sample_unit": "tokens"}, {THROUGHPUT}, "samples are pairs against tokens"),
         *(({name: "x"}, set(), "") for name in ("framework", "precision", "system", "clock", "sample_unit")),
         *(({"dataset": ""}, set(), ""), ({"targets": {}}, set(), "")),  # not known is no difference

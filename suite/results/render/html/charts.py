@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
@@ -18,8 +18,12 @@ from suite.results.ratios import chains, families, place
 from suite.results.text import clean, devices_text, shortened
 from suite.results.views.overview import order_of
 
-COLOURS = 6  # Of frameworks, or of accelerators; those after them are of parts of a whole
-WHOLE, PARTS = COLOURS, (COLOURS + 1, COLOURS + 2, COLOURS + 3)
+COLOURS = (
+    6  # Of frameworks, or of accelerators; those after them are of a whole, of parts of time, of factors of a speedup
+)
+WHOLE, *_OTHERS = range(COLOURS, COLOURS + 6)
+PARTS, FACTORS = _OTHERS[:3], _OTHERS[3:]
+SHAPES = 6  # Markers of one colour
 OTHER_SLOT = -1  # Slot of what has no colour of its own: grey
 MAX_POINTS = 120  # Points of one curve that are drawn: more cannot be distinguished at the width of a figure
 MAX_PATHS = 6  # Runs of one result that are drawn one by one; of more the median and a band
@@ -32,6 +36,7 @@ _SHORT = (
     (r"(?<=\d) devices?\b", " dev"),
     (r"\bprecision (?=\S)", ""),
     (r"\bclock rule (?=\S)", "clock "),
+    (r"\btarget [^,≥]+ ≥ ", "target "),
 )
 Item = TypeVar("Item")
 
@@ -157,7 +162,13 @@ class Look:
     published: bool
 
 
-Looks = Mapping[int, Look]  # `id` of a result to its look
+Looks = Mapping[Hashable, Look]  # `key_of` a result to its look
+
+
+def key_of(row: Row) -> Hashable:
+    """Equal for all objects of the same run, or of the same runs: views make their own."""
+    paths = tuple(run.path for run in row.attempts) if isinstance(row, Result) else (row.path,)
+    return (type(row), *paths) if paths and all(paths) else id(row)
 
 
 def framework_slots(names: Iterable[str]) -> dict[str, int]:
@@ -173,15 +184,15 @@ def groups(results: Iterable[Result]) -> list[list[Result]]:
     return [members for _, members in sorted(kinds.items(), key=lambda item: item[0])]
 
 
-def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[int, Look]:
+def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[Hashable, Look]:
     """The look of each result, and of published ones `beside` them: words that all on the page share are left out, a value
     that tells results apart never is."""
-    listed, found = [*results, *beside], dict[int, Look]()
+    listed, found = [*results, *beside], dict[Hashable, Look]()
     slots, grey = framework_slots(row.framework for row in listed), {id(row) for row in beside}
     ours = [row for row in listed if row.profile]
     frameworks, places = {row.framework for row in ours}, {place(row) for row in ours}
     rounds = {row.round for row in listed if not row.profile}
-    styles: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    styles: dict[tuple[int, str], dict[str, int]] = {}  # Of the curves, and of the results, of a colour
 
     def who(row: Result) -> str:
         if row.profile:
@@ -203,9 +214,10 @@ def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[int,
                 usual, published = clean(row.framework, 60) or "runs", id(row) in grey
                 slot = OTHER_SLOT if published else slots.get(row.framework, OTHER_SLOT)
                 key = text if row.profile else name
-                of_curve = styles[0].setdefault(key, len(styles[0]))
-                own = styles[1].setdefault(f"{key}, {where}", len(styles[1]))
-                found[id(row)] = Look(name or usual, full or usual, slot, of_curve, own, published)
+                (of_curves, of_results) = (styles.setdefault((slot, kind), {}) for kind in ("curve", "result"))
+                of_curve = of_curves.setdefault(key, len(of_curves))
+                own = of_results.setdefault(f"{key}, {where}", len(of_results))
+                found[key_of(row)] = Look(name or usual, full or usual, slot, of_curve, own, published)
     return found
 
 

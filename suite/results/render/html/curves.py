@@ -49,7 +49,7 @@ def table_charts(results: Sequence[Result], number: int, looks: charts.Looks) ->
     def made(quantities: Iterable[Quantity]) -> list[charts.Chart]:
         found = []
         for words, title, x_label, y_label, of, more in quantities:
-            drawn = [_series(row, of, looks[id(row)]) for row in results]
+            drawn = [_series(row, of, looks[charts.key_of(row)]) for row in results]
             several = any(point.low is not None for one in drawn for path in one.paths for point in path)
             note = (
                 f"Of more than {charts.MAX_PATHS} runs: median, least and most, while half of them go on"

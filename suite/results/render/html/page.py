@@ -31,13 +31,13 @@ from suite.results.render.html.studies import all_reduce_charts, study_charts
 from suite.results.render.html.told import FACETS, Told
 from suite.results.render.tables import text_table
 from suite.results.scores import figure, labels, results_of
-from suite.results.targets import same_targets, targets_text
+from suite.results.targets import same_targets, targets_told
 from suite.results.text import clean
 from suite.results.views import report, study
 from suite.results.views import scaling as predictions
 from suite.results.views.all_reduce import TITLE as ALL_REDUCE
 from suite.results.views.headlines import headlines
-from suite.results.views.overview import is_reference, published_overview
+from suite.results.views.overview import OVER_FEWEST, is_reference, published_overview
 from suite.results.views.report import results_section
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
 from suite.results.views.tables import pairs_section
@@ -76,8 +76,9 @@ def write_html(
     refuse_unwritable(out, figures)
     listed = rows(runs)
     results = results_of(listed)  # of the same rows: a point of a figure leads to its run
-    told = Told(results)
-    context = _page(runs, listed, results, told, published, prices, predicted, home or out.parent)
+    home = home or out.parent
+    told = Told(results, home)
+    context = _page(runs, listed, results, told, published, prices, predicted, home)
     follows = {} if follow is None else {"written": int(time.time()), "every": FOLLOW_SECONDS if follow else 0}
     page = _render(told, **context, more={"counts": told.counts(listed), "what": "runs", **follows})
     if figures is not None:
@@ -92,9 +93,8 @@ def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> N
     *overview, listed = view.sections
     results = [row for of in listed.of for row in of if isinstance(row, Result)]
     drawn = [row for row in own if is_reference(row)]
-    told = Told(
-        own, {name: sorted({getattr(row, name) for row in results}) for name in ("round", "division", "submitter")}
-    )
+    beside = {name: sorted({getattr(row, name) for row in results}) for name in ("round", "division", "submitter")}
+    told = Told(own, out.parent, beside)
     every = Section("All results with every column", table=without_empty(view.data), keys=3, of=listed.of)
     points = _block(told, Section("Time to target over accelerators"), scaling.workload_charts(results, own), "points")
     ours = [results_section(table, title=f"Ours: {title}") for title, table in zip(*_tables(drawn), strict=True)]
@@ -163,7 +163,7 @@ def _render(told: Told, more: Mapping[str, Any], **context: Any) -> str:
     known = jinja2.Environment(loader=loader, autoescape=True, undefined=strict, trim_blocks=True, lstrip_blocks=True)
     known.filters["line"] = lambda text: clean(str(text), 4000)
     figures = [_figure(chart, told) for chart in _charts(context["blocks"])]
-    data = {"facets": FACETS, "figures": figures, "rows": told.facts(), "step": vega.STEP, **more}
+    data = {"facets": FACETS, "figures": figures, **told.facts(), "step": vega.STEP, **more}
     scripts = [_script(text) for text in (vega.scripts(), (folder / "page.js").read_text(encoding="utf-8"))]
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
     usual: Block = {"headlines": [], "failures": None, "runs": [], "runs_left_out": 0, "undrawn": 0}
@@ -196,8 +196,16 @@ def _figure(chart: charts.Chart, told: Told) -> dict[str, Any]:
     marks["s"] = [names.index(name) for name in marks["s"]]  # a hundred times the same name would be most of the page
     spec = vega.spec(chart, on_page=True)
     kinds = {"bars": chart.kind in vega.CATEGORIES, "logarithmic": '"type": "log"' in json.dumps(spec)}
-    drawn = {"marks": marks, "names": names, "legend": vega.look(chart), "zoom": chart.kind == "lines", **kinds}
-    return {**drawn, "spec": spec, "x": chart.x_label, "y": chart.y_label}
+    kinds |= {"zoom": chart.x_label in ("seconds", "minutes")}
+    return {
+        **kinds,
+        "marks": marks,
+        "names": names,
+        "legend": vega.look(chart),
+        "spec": spec,
+        "x": chart.x_label,
+        "y": chart.y_label,
+    }
 
 
 def _page(
@@ -213,7 +221,6 @@ def _page(
     """What the template shows. `beside`: published results; `devices`: to predict for; `home`: folder of the page."""
     view = report.report(runs, prices)
     trained = [row for row in results if not row.all_reduces]
-    slots = charts.framework_slots(row.framework for row in results)
     theirs = [row for row in beside if row.workload in {one.workload for one in trained}]
     tables, looks = dict(zip(*_tables(trained), strict=True)), charts.looks(trained, theirs)
     several = enumerate([*tables.values()][:MAX_DRAWN_TABLES], start=1)
@@ -228,24 +235,27 @@ def _page(
             titled = replace(section, title=f"Prediction: {section.title}")
             blocks.append(_block(told, titled, scaling.forecast_charts(one, at), of=one.results))
     studied = zip(study.sections(runs), study.studies(runs), strict=True)
-    charts_of = {part.title: study_charts(one, at, slots) for at, (part, one) in enumerate(studied, start=1)}
-    charts_of[ALL_REDUCE] = all_reduce_charts(results, slots)
+    charts_of = {part.title: study_charts(one, at, looks) for at, (part, one) in enumerate(studied, start=1)}
+    charts_of[ALL_REDUCE] = all_reduce_charts(results)
     blocks += _blocks(told, published_overview(theirs, prices), {})
     pairs = {title: pairs_section(table, MAX_PAIRS) for title, table in tables.items()}
-    for block in _blocks(told, [_without_speedups(part, pairs.get(part.title)) for part in view.sections], charts_of):
-        if (below := pairs.get(block["title"])) is not None:
-            block["speedups"] = _part(told, below)
+    once = [
+        _without_speedups(part, pairs.get(part.title)) for part in view.sections if part.above != (f"{OVER_FEWEST}:",)
+    ]
+    for block in _blocks(told, once, charts_of):
+        if (below := pairs.get(block["title"])) is not None and below.table is not None:
+            block["speedups"] = _part(told, replace(below, below=below.below[len(below.table) :]))  # each has its row
         blocks.append(block)
     if rates := [chart for one in drawn for chart in one.rates]:
         blocks.append(_block(told, Section("While they ran"), rates))
     titles = [block["title"] for block in blocks]
     failed = titles.index(report.FAILED) + 1 if report.FAILED in titles else 0
-    count = sum(not (row.succeeded or row.running or row.copy_of) for row in run_rows)
+    without = [row for row in run_rows if not (row.succeeded or row.running or row.copy_of)]
     return {
         "title": "Training results",
         "about": _run_counts(run_rows),
         "headlines": [(text, told.numbers(of)) for text, of in headlines(trained, prices)],
-        "failures": {"anchor": failed, "text": f"{_count(count, 'run')} without success"} if failed else None,
+        "failures": {"anchor": failed, "of": told.numbers(without), "count": len(without)} if failed else None,
         "blocks": blocks,
         "undrawn": max(0, len(tables) - MAX_DRAWN_TABLES),
         "download": _download(view, "suite report", run_rows),
@@ -311,6 +321,7 @@ def _part(told: Told, section: Section) -> dict[str, Any]:
         None if table is None else text_table(table.head(_MAX_ROWS), section.keys, alike=True),
         section.of[:_MAX_ROWS],
     )
+    files = [told.files(rows_of[0]) if len(rows_of) == 1 else None for rows_of in of]
     noted: list[list[Row]] = [[] for _ in (shown.footnotes if shown is not None and of else ())]
     for rows_of, mark in zip(of, shown.marks if noted and shown is not None else (), strict=False):
         if mark is not None:
@@ -319,6 +330,7 @@ def _part(told: Told, section: Section) -> dict[str, Any]:
         "above": section.above,
         "table": shown,
         "of": [told.numbers(rows) for rows in of],
+        "files": files if any(files) else (),
         "of_notes": [*map(told.numbers, noted)],
         "commands": section.commands,
         "below": (*section.below, *([f"and {more} more rows"] if more else [])),
@@ -340,11 +352,11 @@ def _beside(ours: Sequence[Result], theirs: Sequence[Result], looks: charts.Look
                 if key in _FOOTNOTES and not (key == "targets" and same_targets(one, other, row.workload))
             )
             whose = f"ours ({', '.join(labels(row))})" if labels(row) else "ours"
-            listed.append((row, f"{whose}: {looks[id(row)].name}", tuple(texts)))
+            listed.append((row, f"{whose}: {looks[charts.key_of(row)].name}", tuple(texts)))
     names = ("devices", "nodes", "seconds", "epochs", "batch_size_global", "samples_per_second", "clock", "device_name")
     lines = (
         {"workload": row.workload, "result": whose, **{name: getattr(row, name) for name in names}}
-        | {"target": targets_text(row.targets, row.workload), "notes": notes}
+        | {"target": targets_told(row.targets, row.workload), "notes": notes}
         for row, whose, notes in listed
     )
     table, of = without_empty(frame_of(lines), ("notes",)), tuple((row,) for row, _, _ in listed)

@@ -12,22 +12,23 @@ from typing import Any
 
 from suite.results.columns import BUSY, RunRow
 from suite.results.logs.recorded_telemetry import json_object
-from suite.results.targets import bleu_scale
+from suite.results.targets import bleu_scale, metric_title
 from suite.results.text import clean, devices_text, figure_text, time_text
 from workloads.api import Json
 
-MAX_RUNS = 200  # Runs shown with their settings; the tables count all
+MAX_RUNS = 2_000  # Runs that are listed; the tables count all
+_WITH_SETTINGS = 100  # The first of them have their settings: those of runs of one result are the same
 _MAX_LINES = 80  # Lines of one list: a log may hold any number of keys
 _ENVIRONMENT = ("environment", "versions", "hardware", "git", "cores", "cache_cleared")  # of run.json, docs/logs.md
 Lines = Iterable[tuple[str, Any]]
 
 
 def run_views(runs: Sequence[RunRow], home: Path) -> list[dict[str, Any]]:
-    """The first MAX_RUNS runs, prepared for the page in the folder `home`: a summary line, and lists that open below it."""
-    return [_view(run, home) for run in runs[:MAX_RUNS]]
+    """The first MAX_RUNS runs, prepared for the page in the folder `home`: a summary line, and what opens below it."""
+    return [_view(run, home, at < _WITH_SETTINGS) for at, run in enumerate(runs[:MAX_RUNS])]
 
 
-def _view(run: RunRow, home: Path) -> dict[str, Any]:
+def _view(run: RunRow, home: Path, with_settings: bool) -> dict[str, Any]:
     settings, path = run.source.settings if run.source else None, Path(run.path)
     condition = {"busy": run.condition.busy or ("no",), **run.condition.figures} if run.condition is not None else {}
     lists: dict[str, Lines] = {
@@ -36,14 +37,14 @@ def _view(run: RunRow, home: Path) -> dict[str, Any]:
         "Machine during the run": condition.items(),
         "Environment": _environment(_folder(run)),
     }
-    shown = {title: _bounded(lines) for title, lines in lists.items()}
+    shown = {title: _bounded(lines) for title, lines in lists.items() if with_settings}
     return {
         "name": clean(run.run[-120:], 120),
         "status": clean(run.status, 30) or "unknown",
         "succeeded": run.succeeded,
         "facts": list(filter(None, _facts(run))) or [clean(run.reason, 120)],
         "lists": {title: lines for title, lines in shown.items() if lines},
-        "files": [(one.name or "folder", _link(one, home)) for one in dict.fromkeys((path, _folder(run)))],
+        "files": [(one.name or "folder", link(one, home)) for one in dict.fromkeys((path, _folder(run)))],
     }
 
 
@@ -52,7 +53,7 @@ def _folder(run: RunRow) -> Path:
     return path if run.record is None and path.is_dir() else path.parent
 
 
-def _link(path: Path, home: Path) -> str:
+def link(path: Path, home: Path) -> str:
     """A file as seen from the page: no scheme, and nothing that a browser takes for one or for markup."""
     return "./" + urllib.parse.quote(os.fsencode(os.path.relpath(path.absolute(), home.absolute())))
 
@@ -63,7 +64,7 @@ def _facts(run: RunRow) -> Iterator[str]:
     yield "" if run.seconds is None else time_text(run.seconds)
     yield "" if run.epochs is None else f"{run.epochs:g} epochs"
     for name, value in list(run.record.quality.items())[:3] if run.record is not None else ():
-        yield f"{clean(name, 20)} {value * bleu_scale(name, run.targets.get(name), [value]):.4g}"
+        yield f"{metric_title(clean(name, 20))} {value * bleu_scale(name, run.targets.get(name), [value]):.4g}"
     if run.condition is not None and run.condition.busy:
         yield clean(f"{BUSY}: {' and '.join(run.condition.busy)}", 120)
     if timed := run.timed_seconds:

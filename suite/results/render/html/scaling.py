@@ -15,7 +15,7 @@ from suite.results.ratios import chains, families, ratio
 from suite.results.render.html import charts
 from suite.results.render.html.charts import Point, groups
 from suite.results.scores import merged_labels
-from suite.results.targets import same_targets, targets_text
+from suite.results.targets import same_targets, targets_told
 from suite.results.text import clean
 from suite.results.views.overview import is_reference
 from suite.results.views.scaling import MEASURED, PREDICTION, Forecast
@@ -70,10 +70,12 @@ def _line(
     curve: Curve, looks: charts.Looks, points: Sequence[Point], ours: Sequence[Curve] | None = None
 ) -> charts.Series:
     """A curve over devices; one that was trained to another target than all of `ours` says so."""
-    look, first = looks[id(curve[0])], curve[0]
+    look, first = looks[charts.key_of(curve[0])], curve[0]
     known = [same_targets(first.targets, one[0].targets, first.workload) for one in ours or ()]
-    other = f", target {targets_text(first.targets, first.workload)}" if known and not {None, True} & {*known} else ""
-    return charts.Series(f"{look.curve}{other}", look.slot, (tuple(points),), look.published, look.curve_style)
+    other = f", target {targets_told(first.targets, first.workload)}" if known and not {None, True} & {*known} else ""
+    return charts.Series(
+        f"{look.curve}{charts.short(other)}", look.slot, (tuple(points),), look.published, look.curve_style
+    )
 
 
 def _time(row: Timed, scale: float) -> Point:
@@ -94,14 +96,14 @@ def _chart(
 def speedup_charts(results: Sequence[Result], looks: charts.Looks | None = None) -> list[charts.Chart]:
     """What speedups over the fewest devices are made of: faster epochs, and fewer or more of them."""
     looks, made = charts.looks(results) if looks is None else looks, []
-    parts = {"speedup": charts.WHOLE, "from faster epochs": charts.PARTS[0], "from fewer epochs": charts.PARTS[1]}
+    parts = {"speedup": charts.WHOLE, "from faster epochs": charts.FACTORS[0], "from fewer epochs": charts.FACTORS[1]}
     for members in groups(results):
         curves = [curve for curve in _curves(members) if len(curve) > 1]
         found: list[tuple[str, Result, tuple[float | None, ...]]] = []
         for curve in curves:
             for row in curve[1:]:
                 one = ratio(curve[0], row, intervals=False)
-                name = f"{looks[id(row)].curve}, {one.places} dev"
+                name = f"{looks[charts.key_of(row)].curve}, {one.places} dev"
                 found.append((name, row, (one.total, one.throughput, one.efficiency)))
         kept = [one for one in found if None not in one[2]][:_MAX_BARS]
         series = [
@@ -123,7 +125,7 @@ def parts_charts(results: Sequence[Result], looks: charts.Looks | None = None) -
         shown = members[:_MAX_BARS]
         unit, scale = charts.time_unit(max(row.run_seconds or 0.0 for row in shown))
         values = [[one / len(row.runs) / scale for one in _parts(row)] for row in shown]
-        names = tuple(looks[id(row)].name for row in shown)
+        names = tuple(looks[charts.key_of(row)].name for row in shown)
         series = []
         for at, (part, slot) in enumerate(parts.items()):
             points = (charts.finite_points([(of[at], 0.0)], row) for of, row in zip(values, shown, strict=True))
@@ -157,22 +159,20 @@ def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> 
     colour and shape in all of them; `own` reference results over them, those of another target by themselves."""
     listed, figures = timed((*published, *filter(is_reference, own))), []
     counts = Counter(accelerator_name(row.device_name) for row in listed if not row.profile)
-    common = {name: place for place, (name, _) in enumerate(counts.most_common(3 * charts.COLOURS))}
+    common = {name: place for place, (name, _) in enumerate(counts.most_common(charts.COLOURS * charts.SHAPES))}
     for workload, members in grouped(listed, lambda row: row.workload).items():
         theirs, ours = ([row for row in members if bool(row.profile) is one] for one in (False, True))
 
-        def name(row: Timed, theirs: Sequence[Timed] = theirs) -> tuple[str, int]:
+        def look(row: Timed, theirs: Sequence[Timed] = theirs) -> tuple[str, int, int]:
             if row.profile:
-                known = {same_targets(row.targets, one.targets, row.workload) for one in theirs} or {None}
-                return ("ours, another target" if known == {False} else "ours"), charts.WHOLE
-            kind = accelerator_name(row.device_name)
-            return (clean(kind, 30), common[kind]) if kind in common else ("other accelerators", charts.OTHER_SLOT)
+                other = {same_targets(row.targets, one.targets, row.workload) for one in theirs} == {False}
+                return ("ours, another target" if other else "ours"), charts.WHOLE, int(other)
+            style, slot = divmod(common.get(kind := accelerator_name(row.device_name), -1), charts.COLOURS)
+            return (clean(kind, 30), slot, style) if kind in common else ("other accelerators", charts.OTHER_SLOT, 0)
 
         series = []
-        for (label, place), rows in sorted(grouped([*theirs, *ours], name).items(), key=lambda item: -len(item[1])):
+        for (label, slot, style), rows in sorted(grouped([*theirs, *ours], look).items(), key=lambda of: -len(of[1])):
             paths = tuple((Point(float(row.devices), row.seconds / 60, row),) for row in rows)
-            slot = place if label.startswith("ours") or place < 0 else place % charts.COLOURS
-            style = 1 if label == "ours, another target" else max(0, place) // charts.COLOURS
             series.append(charts.Series(label, slot, paths, style=style))
         series.sort(key=lambda one: one.slot == charts.WHOLE)  # ours are drawn last, over all others
         if len(members) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,17 +23,23 @@ _MOST_BARS = 40
 _LOSSES = ("eval_loss", "loss")
 
 
-def study_charts(result: StudyResult, number: int, slots: Mapping[str, int]) -> list[charts.Chart]:
-    """The figures of one study; none where nothing was measured. `number` makes file names unique."""
+def study_charts(result: StudyResult, number: int, looks: charts.Looks) -> list[charts.Chart]:
+    """The figures of one study; none where nothing was measured. `number` makes file names unique; `looks`: of the page's
+    results, of which a cell may hold a part alone."""
     if not result.measured or not result.keys:
         return []
+    looks = {**charts.looks(result.rows), **looks}
+    own = [looks[charts.key_of(row)] for row in result.rows]
+    if len({(look.name, line.values.get("mode")) for look, line in zip(own, result.measured, strict=True)}) < len(own):
+        texts = named_apart(result.rows, [_rest(line, *_alike(result)) for line in result.measured], fewest=True)
+        own = [replace(look, name=charts.short(text) or look.name) for look, text in zip(own, texts, strict=True)]
     kind, context = result.figure.get("kind"), Context(result.measured)
-    if kind == "curves" and (curves := _over_time(result, number, slots)):
+    if kind == "curves" and (curves := _over_time(result, number, own)):
         return curves
     for name in (str(result.figure.get("y")), *column_names(result.table.get("columns"))):
         if name in COLUMNS and any(value(name, line, context) is not None for line in result.measured):
             numbers = all(_number(line, result.keys[0]) is not None for line in result.lines)
-            return (_lines if kind == "lines" and numbers else _bars)(result, name, number, slots)
+            return (_lines if kind == "lines" and numbers else _bars)(result, name, number, own)
     return []
 
 
@@ -72,18 +78,24 @@ def _alike(result: StudyResult) -> list[str]:
     return [key for key in result.keys if several and len({line.values[key] for line in result.lines}) == 1]
 
 
-def _lines(result: StudyResult, y: str, number: int, slots: Mapping[str, int]) -> list[charts.Chart]:
-    """One curve for each combination of the other keys."""
-    context, x, alike = Context(result.measured), result.keys[0], _alike(result)
-    curves: dict[tuple[str, str], list[charts.Point]] = {}
-    for line, row in zip(result.measured, result.rows, strict=True):
-        name = _rest(line, x, *alike) or row.framework
-        place = _number(line, x), value(y, line, context)
-        curves.setdefault((name, row.framework), []).extend(charts.finite_points([place], row))
-    paths = ((*names, [tuple(sorted(points, key=lambda point: point[:2]))]) for names, points in curves.items())
+def _lines(result: StudyResult, y: str, number: int, looks: Sequence[charts.Look]) -> list[charts.Chart]:
+    """One curve for each combination of the other keys, called as all of its results are."""
+    context, x = Context(result.measured), result.keys[0]
+    curves: dict[str, list[tuple[charts.Look, charts.Points]]] = {}
+    for line, row, look in zip(result.measured, result.rows, looks, strict=True):
+        point = charts.finite_points([(_number(line, x), value(y, line, context))], row)
+        curves.setdefault(_rest(line, x), []).append((look, point))
+    series = list[charts.Series]()
+    for rest, members in curves.items():
+        words = [look.name.split(", ") for look, _ in members]
+        name = ", ".join(word for word in words[0] if all(word in each for each in words))
+        name = charts.short(rest) if name in ("", *(one.label for one in series)) else name
+        points = tuple(sorted((one for _, point in members for one in point), key=lambda point: point[:2]))
+        look, taken = members[0][0], sum(one.slot == members[0][0].slot for one in series)
+        style = look.curve_style if name == look.curve else taken
+        series.append(charts.Series(name or look.curve, look.slot, (points,) if points else (), style=style))
     x_label = "samples of a device" if x == "batch" else label(x.rpartition(".")[2])
-    series, note = charts.series_of(paths, slots), _missing(result)
-    return _charts(result, number, (x_label, y), "", series, note=note, from_zero=True)
+    return _charts(result, number, (x_label, y), "", series, note=_missing(result), from_zero=True)
 
 
 def _missing(result: StudyResult) -> str:
@@ -91,30 +103,30 @@ def _missing(result: StudyResult) -> str:
     return f"Not drawn: {'; '.join(missing[:12])}{' …' if len(missing) > 12 else ''}" if missing else ""
 
 
-def _bars(result: StudyResult, y: str, number: int, slots: Mapping[str, int]) -> list[charts.Chart]:
+def _bars(result: StudyResult, y: str, number: int, looks: Sequence[charts.Look]) -> list[charts.Chart]:
     """One chart, of studies over modes one for each mode."""
     made, alike, context = [], _alike(result), Context(result.measured)
+    look_of = {id(line): look for line, look in zip(result.measured, looks, strict=True)}
     for mode in dict.fromkeys(line.values.get("mode", "") for line in result.lines):
         bars = []
         for line in [line for line in result.lines if line.values.get("mode", "") == mode][:_MOST_BARS]:
-            length = value(y, line, context)
-            framework = line.values.get("framework") or (line.row.framework if line.row is not None else "")
-            text = line.shown if line.row is None else cell_text("", length)
-            name = _rest(line, "mode", *alike) or framework
-            (bar,) = charts.series_of([(name, framework, [charts.finite_points([(length, 0.0)], line.row)])], slots)
-            bars.append(replace(bar, text=text))
+            if (look := look_of.get(id(line))) is None:
+                name = charts.short(_rest(line, "mode", *alike)) or line.values.get("framework", "")
+                bars.append(charts.Series(name, charts.OTHER_SLOT, (), text=line.shown))
+            else:
+                length = value(y, line, context)
+                paths = tuple(filter(None, [charts.finite_points([(length, 0.0)], line.row)]))
+                bars.append(charts.Series(look.name, look.slot, paths, text=cell_text("", length)))
         made += _charts(result, number, ("", y), f", {label(mode)}" if mode else "", bars, kind="bars")
     return made
 
 
-def _over_time(result: StudyResult, number: int, slots: Mapping[str, int]) -> list[charts.Chart]:
+def _over_time(result: StudyResult, number: int, looks: Sequence[charts.Look]) -> list[charts.Chart]:
     """Validation loss over epochs and over seconds, one curve for each line; empty where it was not measured."""
-    told = named_apart(result.rows, [_rest(line, *_alike(result)) for line in result.measured], fewest=True)
-    names = [charts.short(text) for text in told]
-    made, frameworks = [], [row.framework for row in result.rows]
+    made = []
     for x in ("epochs", "seconds"):
-        paths = ([_path(run, x) for run in row.runs if run.record] for row in result.rows)
-        series = charts.series_of(zip(names, frameworks, paths, strict=True), slots)
+        paths = (tuple(filter(None, (_path(run, x) for run in row.runs if run.record))) for row in result.rows)
+        series = [charts.Series(one.name, one.slot, of, style=one.style) for one, of in zip(looks, paths, strict=True)]
         made += _charts(result, number, (x, "validation loss"), f" over {x}", series, note=_missing(result))
     return made
 
@@ -126,11 +138,14 @@ def _path(run: RunRow, x_label: str) -> charts.Points:
     return charts.finite_points(zip(xs, losses, strict=True), run)
 
 
-def all_reduce_charts(results: Sequence[Result], slots: Mapping[str, int]) -> list[charts.Chart]:
+def all_reduce_charts(results: Sequence[Result]) -> list[charts.Chart]:
     """Bus bandwidth of all-reduces over their size, a curve for each framework, number of devices and link."""
     measured = [row for row in results if row.all_reduces]
     named = zip(measured, row_names(measured), strict=True)
-    paths = ((name, row.framework, [_bandwidths(row, one) for one in row.all_reduces]) for row, name in named)
+    slots = charts.framework_slots(row.framework for row in measured)
+    paths = (
+        (charts.short(name), row.framework, [_bandwidths(row, one) for one in row.all_reduces]) for row, name in named
+    )
     series = charts.series_of(paths, slots)
     title, axes = "All-reduce: bus bandwidth over size", ("bytes", "bus bandwidth, GB/s")
     return charts.charts(["all-reduce", "bus bandwidth"], title, merged_labels(measured), axes, series, kind="powers")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from suite.results.columns import BUSY, OURS, Result, Row
 from suite.results.identity import distinguishing_words
 from suite.results.names import accelerator_name, framework_name
+from suite.results.render.html.charts import key_of
+from suite.results.render.html.runs import link
 from suite.results.scores import labels
 from suite.results.targets import targets_told
 from suite.results.text import clean, devices_text, figure_text, percent_text, time_text
@@ -23,34 +27,49 @@ FACETS = (
 class Told:
     """Numbers of rows, in the order in which they are asked for."""
 
-    def __init__(self, results: Sequence[Result], ours_fit: Mapping[str, Sequence[str]] | None = None) -> None:
-        """`ours_fit`: facet to values that all of ours fit, such as the rounds that they are shown beside."""
-        self._ours_fit = ours_fit or {}
+    def __init__(
+        self, results: Sequence[Result], home: Path, ours_fit: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        """`home`: folder of the page; `ours_fit`: facet to values that all of ours fit, as the rounds beside them."""
+        self._ours_fit, self._home = ours_fit or {}, home
         self.rows: list[Row] = []
-        self._numbers: dict[int, int] = {}
+        self._numbers: dict[Hashable, int] = {}
         ours = [row for row in results if row.profile]
         words = distinguishing_words(
             ours, [(row.workload, row.profile, row.framework, row.devices, row.system) for row in ours]
         )
-        self._words = {id(one): text for row, text in zip(ours, words, strict=True) for one in (row, *row.attempts)}
+        told = zip(ours, words, strict=True)
+        self._words = {key_of(one): text for row, text in told for one in (row, *row.attempts)}
 
     def number(self, row: Row) -> int:
         """The place of a row in `facts`."""
-        if id(row) not in self._numbers:
-            self._numbers[id(row)] = len(self.rows)
-            self.rows.append(row)
-        return self._numbers[id(row)]
+        number = self._numbers.setdefault(key_of(row), len(self.rows))
+        self.rows += [row] if number == len(self.rows) else []
+        return number
 
     def numbers(self, rows: Sequence[Row]) -> str:
         """Places of several rows, as the page's attributes have them."""
         return " ".join(str(self.number(row)) for row in rows)
 
-    def facts(self) -> list[dict[str, Any]]:
-        """Of each row what filters go by, in the order of FACETS, and lines of (what, text)."""
-        return [
-            {"facets": self._facets(row), "lines": [[name, text] for name, text in self._lines(row) if text]}
+    def files(self, row: Row) -> tuple[str, str] | None:
+        """What leads from a row to its log, or to the folder of its runs: a text and a relative link."""
+        paths = [Path(one.path) for one in (row.attempts if isinstance(row, Result) else (row,)) if one.path]
+        if not paths:
+            return None
+        text = clean(paths[0].name, 60) if len(paths) == 1 else f"{len(paths):,} runs"
+        return text, link(paths[0] if len(paths) == 1 else Path(os.path.commonpath(paths)), self._home)
+
+    def facts(self) -> dict[str, Any]:
+        """What filters go by, in the order of FACETS, and lines of (what, text), each once; of each row its places in them."""
+        facets, lines = dict[Any, int](), dict[tuple[str, str], int]()
+        rows = [
+            [
+                facets.setdefault(self._facets(row), len(facets)),
+                *(lines.setdefault(one, len(lines)) for one in self._lines(row) if one[1]),
+            ]
             for row in self.rows
         ]
+        return {"kinds": [*facets], "lines": [*lines], "rows": rows}
 
     def counts(self, rows: Iterable[Row]) -> list[Any]:
         """(what filters go by, how many) of rows that need not stand on the page."""
@@ -77,18 +96,16 @@ class Told:
 
     def _lines(self, row: Row) -> Iterator[tuple[str, str]]:
         yield "", clean(", ".join(filter(None, (row.workload, row.framework, _devices(row)))), 120)
-        yield "settings", clean(self._words.get(id(row), ""), 200)
+        yield "settings", clean(self._words.get(key_of(row), ""), 200)
         yield "system", clean(" ".join(filter(None, (row.submitter, row.system))), 80)
         yield "accelerator" if "cpu" not in row.labels else "processor", clean(accelerator_name(row.device_name), 60)
         yield "target", clean(targets_told(row.targets, row.workload), 80)
-        yield "division", "" if row.profile else clean(row.division, 20)
+        yield "division", clean(row.division, 20)
         yield "time", "" if row.seconds is None else time_text(row.seconds)
         yield "epochs", "" if row.epochs is None else figure_text(row.epochs)
-        rate, unit = (
-            row.samples_per_second if isinstance(row, Result) else None,
-            clean(row.sample_unit or "samples", 30),
-        )
-        yield f"{unit}/s", "" if rate is None else figure_text(rate)
+        rate = row.samples / row.train_seconds if row.samples and row.train_seconds else None
+        rate = row.samples_per_second if isinstance(row, Result) else rate
+        yield f"{clean(row.sample_unit or 'samples', 30)}/s", "" if rate is None else figure_text(rate)
         yield "waiting for data", "" if not row.data_wait_share else percent_text(row.data_wait_share)
         yield "labels", clean(", ".join(labels(row) if isinstance(row, Result) else row.labels), 200)
         runs = (row.runs if isinstance(row, Result) else ()) or (row,)

@@ -20,10 +20,11 @@ from suite.results.text import clean
 from suite.results.views.section import NOT_VERIFIED
 
 # Okabe and Ito's hues (distinct for colour-blind readers), darkened until text in them has a contrast of 4.5 : 1 on white;
-# after the COLOURS of frameworks those of a whole and its parts. The style sheet has light counterparts for a dark page.
+# after the COLOURS of frameworks those of a whole, of parts of time, of factors of a speedup.
+# The style sheet has light counterparts for a dark page.
 SERIES_COLOURS = (
     *("#0a62a4", "#b0440c", "#00705a", "#8c3a7c", "#755c00", "#1a7f9c"),
-    *("#1d2531", "#4a55b5", "#b3286b", "#5d6b12"),
+    *("#1d2531", "#4a55b5", "#b3286b", "#5d6b12", "#6a3d9a", "#8f2d2d"),
 )
 INK, MUTED, GRID, PAPER = "#1d2530", "#5a6573", "#dfe3e8", "#ffffff"
 CSS_VARIABLES: Mapping[str, str] = {
@@ -31,7 +32,7 @@ CSS_VARIABLES: Mapping[str, str] = {
     **{INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"},
 }
 """Colour to the CSS variable that replaces it on the page; files use the light theme."""
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")  # as many as charts.SHAPES
 _DASHES: tuple[list[int], ...] = ([], [6, 2], [2, 2], [6, 2, 2, 2])
 CATEGORIES = ("bars", "parts", "ratios")
 _FONT = "DejaVu Sans, Verdana, Arial, sans-serif"
@@ -122,9 +123,9 @@ def _colour(one: Series) -> str:
 
 def look(chart: Chart) -> list[dict[str, Json]]:
     """Each series of a chart for the legend of the page: its name, its colour, its shape and how its line is drawn."""
-    dash = _dash if _has_lines(chart) else lambda one: None
+    dash, hollow = _dash if _has_lines(chart) else lambda one: None, {"hollow": True} if chart.kind == "ratios" else {}
     return [
-        {"name": one.label, "colour": _of_the_page(_colour(one)), "dash": dash(one), "shape": _shape(one)}
+        {"name": one.label, "colour": _of_the_page(_colour(one)), "dash": dash(one), "shape": _shape(one), **hollow}
         for one in (() if chart.kind == "bars" else chart.series)
     ]
 
@@ -150,15 +151,15 @@ def _shape(one: Series) -> str:
 
 
 def _axis(field: str, title: str, values: Iterable[float], *, logarithmic: bool, zero: bool = False) -> dict[str, Json]:
-    """A logarithmic axis of positive numbers that span enough; the few whole ones of a number of devices are its ticks."""
+    """A logarithmic axis of positive numbers that span enough; the few numbers of devices are its ticks."""
     known, axis = sorted({*values}), dict[str, Json](title=title, tickCount=6)
     scale: dict[str, Json] = {"zero": zero, "nice": True}
-    if logarithmic and len(known) <= 8 and all(value == int(value) for value in known):
-        axis |= {"values": known, "format": ",~r"}
+    if logarithmic and field == "x" and len(known) <= 8 and all(value == int(value) for value in known):
+        axis |= {"values": known, "format": ",.6~r"}
     if logarithmic and known and known[0] > 0:
         scale |= {"nice": False, "padding": 12}
         if known[-1] >= _LOGARITHMIC * known[0]:
-            scale, axis["format"] = {"type": "log", "nice": False, "padding": 12}, ",~r"
+            scale, axis["format"] = {"type": "log", "nice": False, "padding": 12}, ",.6~r"
     return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 
@@ -192,10 +193,8 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
     size: Json = {"value": _POINT}
     if chart.kind == "points":
         size = {"condition": {"test": "indexof(datum.s, 'ours') === 0", "value": 5 * _POINT}, "value": _POINT}
-    unmarked = {
-        "condition": {"test": kinds.format(UNMARKED), "value": 0},
-        "value": 0.6 if chart.kind == "points" else 1,
-    }
+    full = {"test": "indexof(datum.s, 'ours') === 0" if chart.kind == "points" else "true", "value": 1}
+    unmarked = {"condition": [{"test": kinds.format(UNMARKED), "value": 0}, full], "value": 0.6}
     dots = {**place, "shape": SHAPE, "size": size, "opacity": unmarked}
     layers.append(
         layer(of_points, {"type": "point", "filled": True, "tooltip": {"content": "data"}}, dots, _marker(chart))

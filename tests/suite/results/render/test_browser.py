@@ -167,6 +167,7 @@ def test_all_of_a_page_obeys_the_filters_or_says_that_it_does_not(browser, repor
     assert not any("ncf" in text.lower() for text in shown(page, "nav a, main h2"))
     assert shown(page, "nav a") == shown(page, "main h2")
     assert not shown(page, "#nothing")
+    assert shown(page, ".bad") == []  # the run without success has no workload
     page.select_option("select[name=framework]", "mxnet")
     assert any("are of everything" in text for text in shown(page, ".unfiltered"))
     page.select_option("select[name=workload]", "ncf")
@@ -174,6 +175,7 @@ def test_all_of_a_page_obeys_the_filters_or_says_that_it_does_not(browser, repor
     expect(page.locator("#count")).to_have_text("1 of 9 runs")
     page.click("button[type=reset]")
     assert not shown(page, ".unfiltered")
+    assert shown(page, ".bad:not(.status)") == ["Runs without success: 1"]
     assert noticed == []
     page.context.close()
 
@@ -229,6 +231,26 @@ def test_a_click_on_a_point_leads_to_its_run_and_that_to_its_files(browser, repo
     page.context.close()
 
 
+def test_a_click_on_a_point_of_a_result_leads_to_its_row_and_that_to_its_files(browser, report):
+    page, noticed = opened(browser, report, "#workload=ncf&framework=mxnet", viewport={"width": 1280, "height": 900})
+    points = page.locator("#section-1 figure:visible .mark-symbol path")
+    expect(points).to_have_count(2)
+    points.last.click()
+    row = page.locator(".found")
+    assert row.evaluate("one => [one.tagName, one.closest('section').querySelector('h2').textContent]") == [
+        "TR", "ncf on laptop (demo)"
+    ]  # fmt: skip
+    link = row.locator("a").get_attribute("href")
+    assert link == "./logs/ncf-mxnet-2/run_0/result_0.txt"
+    points.last.hover()
+    told = page.inner_text("#tip").split("\n")
+    assert {"settings", "processor", "target", "division", "user-item pairs/s", "labels", "log"} - {*told} <= {
+        "settings"
+    }
+    assert noticed == []
+    page.context.close()
+
+
 def test_readers_of_the_screen_hear_what_a_figure_is(browser, report):
     page, _ = opened(browser, report)
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -253,6 +275,8 @@ def test_a_time_axis_zooms_by_dragging_and_a_double_click_goes_back(browser, rep
     wait_until("a zoomed axis", lambda: ticks.all_inner_texts() != before)
     page.mouse.dblclick(box["x"] + box["width"] * 0.6, box["y"] + 100)
     wait_until("the whole axis", lambda: ticks.all_inner_texts() == before)
+    over_epochs = page.locator("figure:visible", has_text="hit rate at 10 over epochs").locator(".plot")
+    assert over_epochs.evaluate("plot => [plot.onpointerdown, plot.ondblclick]") == [None, None]
     assert noticed == []
     page.context.close()
 
@@ -296,7 +320,10 @@ def test_published_results_begin_with_one_workload_round_and_division(browser, t
     assert chosen == {"workload": "ssd", "division": "closed", "submitter": ""}
     assert page.input_value("select[name=round]").startswith("v")
     assert shown(page, "main h2")[1].startswith("Ours: ssd")
+    assert page.locator("#section-2 td a").first.get_attribute("href") == "./logs/own/run_0/result_0.txt"
+    assert "gnmt" not in shown(page, "main th")  # no chosen row has it
     page.click("button[type=reset]")
+    assert "gnmt" in shown(page, "main th")
     page.select_option("select[name=accelerator]", "V100 SXM")
     assert "V100 SXM" in shown(page, "#section-1 .legend button")
     frameworks = page.locator("select[name=framework] option").all_inner_texts()

@@ -142,7 +142,7 @@ def test_only_results_of_one_experiment_give_advice(tmp_path):
     verdicts = {section.title.partition(", learning ")[2]: section.above[1] for section in view.sections}
     assert verdicts["rate 0.003"].startswith("21.0 s on 1 device, the only count measured")
     assert "on 2 devices one job is 1.02 times faster than on 1" in verdicts["rate 0.006; machine of 2 devices"]
-    assert {section.above[0] for section in view.sections} == {"target hr_at_10 0.635 · data set ml-demo"}
+    assert {section.above[0] for section in view.sections} == {"target hit rate at 10 ≥ 0.635 · data set ml-demo"}
     assert sorted(view.data["train_seconds"]) == pytest.approx([21.0, 22.0, 22.38])
 
 
@@ -150,7 +150,7 @@ def test_nobody_takes_a_heading_for_a_recommendation_and_the_page_is_not_verifie
     for devices, target in ((1, 0.5), (2, 0.5), (1, 0.6), (2, 0.6)):
         write_run(tmp_path, f"{devices}-{target}", devices=devices, targets={"hr_at_10": target})
     view = advise(measured([tmp_path]))
-    title = "ncf in pytorch on laptop (demo, cpu), target hr_at_10 {}; machine of 2 devices"
+    title = "ncf in pytorch on laptop (demo, cpu), target hit rate at 10 ≥ {}; machine of 2 devices"
     assert [one.title for one in view.sections] == [title.format(target) for target in (0.5, 0.6)]
     page = document(view)
     assert page.count(NOT_VERIFIED) == page.count(ASSUMPTION.split(":")[0]) == 1

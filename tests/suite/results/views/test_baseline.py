@@ -40,7 +40,10 @@ def test_times_over_one_device(tmp_path):
     [
         *(({"stop": "epochs:2", **one}, "no such result") for one in ({"profile": "reference"}, {"workload": "ssd"})),
         ({"stop": "epochs:2", "mode": "forward"}, "mode forward does other work than mode train"),
-        ({"targets": {"hr_at_10": 0.5}}, "trained to another target: hr_at_10 0.5 against hr_at_10 0.635"),
+        (
+            {"targets": {"hr_at_10": 0.5}},
+            "trained to another target: hit rate at 10 ≥ 0.5 against hit rate at 10 ≥ 0.635",
+        ),
         ({"dataset": "ml-20m"}, "trained on another data set: ml-20m against ml-demo"),
     ],
 )

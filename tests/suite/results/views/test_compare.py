@@ -81,8 +81,8 @@ def test_published_logs_against_their_own_figures():
 @needs_logs
 def test_other_target_is_refused_for_time_but_not_for_time_per_epoch():
     view = against(LOGS / "v0.5" / "dgx1_ngc18.11_mxnet", "v0.6/NVIDIA/dgx1")
-    assert differing(view)["target"] == ("top1 0.749", "top1 0.759")
-    assert verdicts(view) == ["trained to another target: top1 0.749 against top1 0.759"] * 2
+    assert differing(view)["target"] == ("top-1 accuracy ≥ 0.749", "top-1 accuracy ≥ 0.759")
+    assert verdicts(view) == ["trained to another target: top-1 accuracy ≥ 0.749 against top-1 accuracy ≥ 0.759"] * 2
     (theirs,) = (row for row in published_side("v0.6/NVIDIA/dgx1").results if row.workload == "resnet50")
     assert ratios(view)[EPOCH_TIME].ratio == pytest.approx(theirs.seconds / theirs.epochs / (8073.52413 / 63), rel=1e-6)
 

@@ -25,7 +25,7 @@ def cells(section):
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        ({"targets": {"hr_at_10": 0.5}}, "hr_at_10 0.5"),
+        ({"targets": {"hr_at_10": 0.5}}, "hit rate at 10 ≥ 0.5"),
         ({"batch_rule": "global:512", "batch_size_global": 512}, "512"),
         ({"keys": {"opt_base_learning_rate": 0.01}}, "learning rate 0.01"),
     ],
@@ -54,10 +54,10 @@ def test_logs_of_rounds_that_are_not_known_have_no_ratio(tmp_path, above, ratios
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"dataset": "ml-demo"}, "target hr_at_10 0.635 · data set ml-demo"),
-        ({"dataset": ""}, "target hr_at_10 0.635 · data set not known"),
-        ({"profile": "", "division": "closed"}, "target hr_at_10 0.635 · data set of the rules"),
-        ({"profile": "", "division": "open"}, "target hr_at_10 0.635 · data set not known"),
+        ({"dataset": "ml-demo"}, "target hit rate at 10 ≥ 0.635 · data set ml-demo"),
+        ({"dataset": ""}, "target hit rate at 10 ≥ 0.635 · data set not known"),
+        ({"profile": "", "division": "closed"}, "target hit rate at 10 ≥ 0.635 · data set of the rules"),
+        ({"profile": "", "division": "open"}, "target hit rate at 10 ≥ 0.635 · data set not known"),
         ({"targets": {}, "dataset": "a"}, "target not known · data set a"),
         ({"stop": "steps:1", "to_target": False, "dataset": "a"}, "data set a"),
     ],

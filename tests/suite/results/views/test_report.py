@@ -329,6 +329,18 @@ def test_a_headline_compares_what_is_alike_but_for_the_framework(tmp_path, runs,
     assert found.endswith(ending)
 
 
+def test_labels_that_not_all_of_a_headline_have_stand_beside_their_numbers(tmp_path):
+    once = {"qualities": (0.65,)}
+    write_run(tmp_path, "a", **once, seconds_per_epoch=3.0, labels=["demo", "cpu", "oversubscribed"])
+    write_run(tmp_path, "b", **once, seconds_per_epoch=4.0, framework="mxnet")
+    ((found, _),) = headlines(result_rows(table(tmp_path)))
+    value = "in 3.0 s (oversubscribed) on 1 device (Some CPU) in PyTorch; MXNet 4.0 s."
+    assert found == f"NCF (demo, cpu) reaches hit rate at 10 ≥ 0.635 {value}"
+    foreign(tmp_path / "others" / "result_0.txt")
+    (*_, (text, _)) = headlines(result_rows(table(tmp_path / "others")))
+    assert text.endswith("on an unknown number of devices.")
+
+
 def test_a_headline_names_accelerators(tmp_path):
     write_run(tmp_path, "a", devices=8, device="cuda", device_name="Tesla V100-SXM2-16GB", labels=["demo"])
     ((found, _),) = headlines(result_rows(table(tmp_path)))

@@ -58,14 +58,17 @@ def test_families_that_differ_in_a_setting_share_a_table(tmp_path):
     assert len([one for one in view.sections if one.title.startswith("Table 6")]) == 1
     found, pairs = halves(view)
     assert found["differs_in"].to_list() == [
-        *["target hr_at_10 0.5"] * 2,  # which is named in every row; of others not what most have
-        *["target hr_at_10 0.6"] * 2,
-        *(f"target hr_at_10 0.6, learning rate {rate}" for rate in (0.002, 0.006)),
+        *["target hit rate at 10 ≥ 0.5"] * 2,  # which is named in every row; of others not what most have
+        *["target hit rate at 10 ≥ 0.6"] * 2,
+        *(f"target hit rate at 10 ≥ 0.6, learning rate {rate}" for rate in (0.002, 0.006)),
     ]
-    assert set(pairs["differs_in"]) == {"target hr_at_10 0.5", "target hr_at_10 0.6"}  # in the same words
-    assert view.sections[0].above == ("target hr_at_10 0.5 or hr_at_10 0.6 · data set ml-demo",)
+    assert set(pairs["differs_in"]) == {
+        "target hit rate at 10 ≥ 0.5",
+        "target hit rate at 10 ≥ 0.6",
+    }  # in the same words
+    assert view.sections[0].above == ("target hit rate at 10 ≥ 0.5 or hit rate at 10 ≥ 0.6 · data set ml-demo",)
     single = view.sections[-1]
-    start = "ncf in pytorch on laptop (demo, cpu), target hr_at_10 0.6, learning rate"
+    start = "ncf in pytorch on laptop (demo, cpu), target hit rate at 10 ≥ 0.6, learning rate"
     for below, command, rate in zip(single.below, single.commands, (0.002, 0.006), strict=True):
         assert below == f"{start} {rate}: 4 devices only"
         assert command == f"python run_suite.py workload=ncf workload.learning_rate={rate} gpus=8"

@@ -1,6 +1,7 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
+  data.rows = data.rows.map(([facets, ...lines]) => ({ facets: data.kinds[facets], lines: lines.map((at) => data.lines[at]) }));
   const byId = (id) => document.getElementById(id);
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const make = (name, text, attributes = {}, space) => {
@@ -30,8 +31,8 @@
     tip.style.top = `${Math.max(4, Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8))}px`;
   };
   const find = (row) => {
-    const found = all(`details[data-of~="${row}"], tr[data-of~="${row}"]`).filter((one) => one.checkVisibility());
-    const one = found.find((each) => each.tagName === "DETAILS") ?? found[0];
+    const found = all(`[data-of~="${row}"]:is(details, tr)`).filter((one) => one.checkVisibility());
+    const one = found.findLast((each) => each.querySelector("a")) ?? found[0]; // from which a link leads to its files
     if (!one) return;
     all(".found").forEach((old) => old.classList.remove("found"));
     one.classList.add("found");
@@ -56,7 +57,7 @@
         const svg = (name, attributes) => make(name, "", attributes, "http://www.w3.org/2000/svg");
         const sample = svg("svg", { "aria-hidden": "true", width: 30, height: 10, viewBox: "-15 -5 30 10" });
         if (one.dash) sample.append(svg("line", { x1: -15, x2: 15, stroke: one.colour, "stroke-width": 2, "stroke-dasharray": one.dash }));
-        sample.append(svg("path", { d: SHAPES[one.shape], fill: one.colour }));
+        sample.append(svg("path", { d: SHAPES[one.shape], fill: one.hollow ? "none" : one.colour, stroke: one.colour }));
         button.append(sample, one.name);
         button.onclick = () => { this.hidden.delete(one.name) || this.hidden.add(one.name); toAddress("push"); this.update(); };
         return button;
@@ -194,6 +195,14 @@
       const fitting = part.dataset.of.split(" ").map((one) => fits(one, wanted));
       part.hidden = !fitting.includes(true);
       part.dataset.partly = String(!part.hidden && fitting.includes(false));
+      for (const count of all(".fitting", part)) count.textContent = number(fitting.filter(Boolean).length);
+    }
+    for (const { tHead, tBodies, rows } of all("table.sortable")) { // what no chosen row has needs no column
+      const left = [...tBodies[0].rows].filter((one) => !one.hidden);
+      [...tHead.rows[0].cells].forEach((_, column) => {
+        const empty = filtered && left.every(({ cells }) => cells[column].textContent === "–");
+        for (const { cells } of rows) cells[column].hidden = empty;
+      });
     }
     figures.forEach((one) => one.filter(wanted));
     for (const part of all("main section")) {
