@@ -7,7 +7,7 @@ import subprocess
 from suite.environments.venvs import status
 from tests.helpers import PROJECT
 
-KERNELS = ("draw", "suppress", "rated", "entropy", "entropy_gradient",
+KERNELS = ("draw", "drop", "suppress", "rated", "entropy", "entropy_gradient", "pool", "draw_masks",
            "statistics", "joined", "applied", "slopes", "returned")  # fmt: skip
 
 
