@@ -117,7 +117,8 @@ def draw_masks(
 
     masks = torch.empty((*owners.shape, side, side), dtype=torch.float32, device=boxes.device)
     if masks.numel():
-        values = (boxes, labels, owners.contiguous(), *polygons, masks, boxes.shape[1], owners.shape[1], objects, side)
+        arrays = [one.contiguous() for one in (boxes, labels, owners, *polygons)]
+        values = (*arrays, masks, boxes.shape[1], owners.shape[1], objects, side)
         size = 1 << (side - 1).bit_length()
         region_kernels.draw_masks[(owners.numel(),)](*values, SIZE=size, enable_fp_fusion=False)
     return masks
