@@ -257,7 +257,7 @@ def compiled():
         "suppress": (of_boxes, {(4,): 2_048}, {"num_warps": 8}),
         "drop": (of_drops, {(10,): True, (11,): kernels.HASHES // 4}, {"enable_fp_fusion": False}),
         "pool": (of_pools, {(10,): True, (11,): 7, (12,): 2, (13,): 256}, {}),
-        "draw_masks": (of_polygons, {(12,): 32}, {"enable_fp_fusion": False}),
+        "draw_masks": (of_polygons, {(11,): 32}, {"enable_fp_fusion": False}),
     }
     modules = (triton_kernels, region_kernels)
     pairs = [
