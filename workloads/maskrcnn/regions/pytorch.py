@@ -248,10 +248,14 @@ def learned(
     return found
 
 
-@functools.cache
 def draws_masks() -> bool:
     """Whether masks are drawn on the present device, as COCO's tool draws them."""
-    return kernels.usable() and kernels.agree(_masks_differ)
+    return kernels.usable() and _masks_agree()
+
+
+@functools.cache
+def _masks_agree() -> bool:
+    return kernels.agree(_masks_differ)
 
 
 def _masks_differ() -> torch.Tensor:
