@@ -89,13 +89,12 @@ def step(run: RunSpec) -> dict[str, Any]:
     with ready(run) as (trainer, _, batches):
         items = list(itertools.islice(batches, AHEAD + STEPS))
         trainer.train(items[:AHEAD], 0)
-        if null_counts.is_there():
-            null_counts.reset()
+        null_counts.reset()
         for (batch,) in items[AHEAD:]:
             begin = time.perf_counter()
             trainer.step(batch, 1e-4)
             seconds.append(time.perf_counter() - begin)
-        counted = null_counts.summed(null_counts.counts(), STEPS) if null_counts.is_there() else {}
+        counted = null_counts.summed(null_counts.counts(), STEPS)
         traffic, counter = Traffic(), FlopCounterMode(display=False)
         with _watched(traffic), counter, traffic:
             trainer.step(items[0][0], 1e-4)

@@ -25,8 +25,7 @@ def typed(doc: str | None) -> Iterator[tuple[Path, RunSpec]]:
 
 @contextlib.contextmanager
 def ready(run: RunSpec, workload: Any = None) -> Iterator[tuple[Any, Any, Iterator[Any]]]:
-    """PyTorch's trainer of a run after its warm-up, the data of its workload, or of this one in its place, and their training
-    batches."""
+    """PyTorch's trainer of a run after its warm-up, the data of its workload (or of this one), and their training batches."""
     workload = workload or load_workload(run.settings.workload)(run.settings, run.facts)
     place = place_from_environment(run)
     trainer: Any = load_trainer(run.settings.workload, "pytorch")(workload, place)
