@@ -6,6 +6,7 @@ import numpy as np
 
 from testing import synthetic
 from workloads.api import Batch, Facts
+from workloads.common.coco.masks import Polygons
 from workloads.common.randomness import bits, integers, stream, uniform
 from workloads.maskrcnn import anchors, boxes, network
 from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL
@@ -97,6 +98,24 @@ def objects(made: MaskRCNN, numbers: np.ndarray, size: np.ndarray, empty: bool) 
         "polygon_ends": 8 * np.arange(1, there.sum() + 1),
         "object_ends": np.cumsum(there.ravel()).reshape(shape).ravel(),
     }
+
+
+def some_objects(rng: np.random.Generator, counts: list[int]) -> tuple[list[list[np.ndarray]], Polygons]:
+    """Objects with so many polygons each, some of them without: plain arrays, and flat ones."""
+    plain = [
+        [(rng.uniform(-5, 105, 2) + rng.uniform(-30, 30, (rng.integers(3, 9), 2))).astype(np.float32) for _ in range(n)]
+        for n in counts
+    ]
+    every = [points for polygons in plain for points in polygons]
+    ends = np.cumsum([len(points) for points in every])
+    return plain, Polygons(np.concatenate(every), ends, np.cumsum(counts))
+
+
+def regions_of(plain: list[list[np.ndarray]], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Thirty objects (30,) of `some_objects`, all of which have polygons, and regions (30, 4) near them."""
+    objects = rng.integers(0, len(plain), 30)
+    low = np.array([plain[number][0].min(0) for number in objects]) + rng.uniform(-10, 10, (30, 2))
+    return objects, np.concatenate([low, low + rng.uniform(0.2, 60, (30, 2))], 1).astype(np.float32)
 
 
 def sampled_anchors(

@@ -8,11 +8,9 @@ of COCO's size and file size, read, decoded, cropped and matched as in a run.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import itertools
 import json
-import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -21,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.gpu.runs import ready, typed
 from benchmarks.photos import write_coco
-from suite.common.registry import load_trainer, load_workload
-from suite.common.runspec import RunSpec, read_run
-from suite.launch.base import place_from_environment
+from suite.common.registry import load_workload
+from suite.common.runspec import RunSpec
 from workloads.api import Facts
 from workloads.common.coco.dataset import CocoFolders
 
@@ -56,43 +54,30 @@ def on_real_input(run: RunSpec, folder: Path) -> Any:
 
 def measured(run: RunSpec, folder: Path) -> dict[str, float]:
     """Samples per second, and seconds of an evaluation."""
-    workload, place = on_real_input(run, folder), place_from_environment(run)
-    trainer: Any = load_trainer(run.settings.workload, "pytorch")(workload, place)
-    trainer.setup(workload.initial_weights(1), True)
-    data = workload.open_data(place, 1)
-    items = data.train(0, 1 << 30)
-    some = list(itertools.islice(items, AHEAD))
+    workload = on_real_input(run, folder)
+    with ready(run, workload) as (trainer, data, items):
 
-    def rate(work: Callable[[], object]) -> float:
-        begin = time.perf_counter()
-        work()
-        trainer.wait()
-        return round(STEPS * run.settings.batch_size_global / (time.perf_counter() - begin), 1)
+        def rate(work: Callable[[], object]) -> float:
+            begin = time.perf_counter()
+            work()
+            trainer.wait()
+            return round(STEPS * run.settings.batch_size_global / (time.perf_counter() - begin), 1)
 
-    trainer.train(some, 0)
-    ready = list(itertools.islice(itertools.cycle(some), STEPS))
-    found = {"ready": rate(lambda: trainer.train(ready, AHEAD))}
-    found["input"] = rate(lambda: list(itertools.islice(items, STEPS)))
-    found["fed"] = rate(lambda: trainer.train(itertools.islice(items, STEPS), AHEAD))
-    if run.settings.workload == "ncf":
-        begin = time.perf_counter()
-        for batch, outputs in trainer.predict(data.evaluation()):
-            workload.measure(batch, outputs)
-        found["evaluation_seconds"] = round(time.perf_counter() - begin, 2)
-    data.close()
-    trainer.close()
+        some = list(itertools.islice(items, AHEAD))
+        trainer.train(some, 0)
+        again = list(itertools.islice(itertools.cycle(some), STEPS))
+        found = {"ready": rate(lambda: trainer.train(again, AHEAD))}
+        found["input"] = rate(lambda: list(itertools.islice(items, STEPS)))
+        found["fed"] = rate(lambda: trainer.train(itertools.islice(items, STEPS), AHEAD))
+        if run.settings.workload == "ncf":
+            begin = time.perf_counter()
+            for batch, outputs in trainer.predict(data.evaluation()):
+                workload.measure(batch, outputs)
+            found["evaluation_seconds"] = round(time.perf_counter() - begin, 2)
     return found
 
 
-def main() -> None:
-    """Print what was found."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
-    run = read_run(parser.parse_args().run / "run.json").seen_by_workers()
-    os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "1"})
-    with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(measured(run, Path(folder))))
-
-
 if __name__ == "__main__":
-    main()
+    for _, planned in typed(__doc__):
+        with tempfile.TemporaryDirectory() as name:
+            print(json.dumps(measured(planned, Path(name))))

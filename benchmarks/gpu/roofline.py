@@ -4,20 +4,16 @@
 
 Bytes are what each operator reads and writes; of tables only the rows that it takes; caches are not modelled. A bound in
 milliseconds: of each operator the larger of operations at half of the card's peak in the run's precision and of bytes at 80 %
-of its bandwidth, added up. `host_ms`: median of a step that a null device computes, so the host's part alone; empty elsewhere.
+of its bandwidth, added up. On a null device also its counts, and `host_ms`: the median step, which is the host's part alone.
 """
 
 from __future__ import annotations
 
-import argparse
 import collections
-import ctypes
 import itertools
 import json
-import os
 import statistics
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,9 +21,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
 
-from suite.common.registry import load_trainer, load_workload
-from suite.common.runspec import RunSpec, read_run
-from suite.launch.base import place_from_environment
+from benchmarks.gpu.runs import ready, typed
+from suite.common.runspec import RunSpec
+from testing import null_counts
 
 CARDS = {"H200": (990.0, 4.8), "H100": (990.0, 3.35), "A100 80GB": (312.0, 2.0)}
 """Name to TFLOP/s in bf16 without sparsity and TB/s; NVIDIA's data sheets of SXM cards."""
@@ -37,6 +33,8 @@ RATE, BANDWIDTH = 0.5, 0.8
 TAKES = ("embedding", "index_select", "gather", "index")
 ADDS = ("scatter_add_", "index_add_", "index_copy_", "index_put", "embedding_dense_backward")
 """Operators that read or write some rows of a table."""
+LEVELS = 4
+"""That Mask R-CNN pools from."""
 AHEAD, STEPS, SHOWN = 3, 10, 12
 
 
@@ -73,7 +71,10 @@ class Traffic(TorchDispatchMode):
     def launched(self, name: str, args: Any) -> None:
         """By a kernel of Triton, which reads or writes each of its arrays once; one that stands twice for nothing else too."""
         arrays = {one.data_ptr(): one for one in args if isinstance(one, torch.Tensor)}
-        self.bytes[f"Triton: {name}"] += sum(_sizes(list(arrays.values())))
+        sizes = _sizes(list(arrays.values()))
+        if name == "pool":  # a map, and of what all levels pool its own regions
+            sizes[-1] //= LEVELS
+        self.bytes[f"Triton: {name}"] += sum(sizes)
 
 
 def _sizes(values: Any) -> list[int]:
@@ -84,32 +85,31 @@ def _sizes(values: Any) -> list[int]:
 
 def step(run: RunSpec) -> dict[str, Any]:
     """Of a run's training step."""
-    workload: Any = load_workload(run.settings.workload)(run.settings, run.facts)
-    place = place_from_environment(run)
-    trainer: Any = load_trainer(run.settings.workload, "pytorch")(workload, place)
-    trainer.setup(workload.initial_weights(1), True)
-    data = workload.open_data(place, 1)
-    items = list(itertools.islice(data.train(0, 1 << 30), AHEAD + STEPS))
-    trainer.train(items[:AHEAD], 0)
-    seconds = []
-    for (batch,) in items[AHEAD:]:
-        begin = time.perf_counter()
-        trainer.step(batch, 1e-4)
-        seconds.append(time.perf_counter() - begin)
-    traffic, counter = Traffic(), FlopCounterMode(display=False)
-    with _watched(traffic), counter, traffic:
-        trainer.step(items[0][0], 1e-4)
+    seconds: list[float] = []
+    with ready(run) as (trainer, _, batches):
+        items = list(itertools.islice(batches, AHEAD + STEPS))
+        trainer.train(items[:AHEAD], 0)
+        null_counts.reset()
+        for (batch,) in items[AHEAD:]:
+            begin = time.perf_counter()
+            trainer.step(batch, 1e-4)
+            seconds.append(time.perf_counter() - begin)
+        counted = null_counts.summed(null_counts.counts(), STEPS)
+        traffic, counter = Traffic(), FlopCounterMode(display=False)
+        with _watched(traffic), counter, traffic:
+            trainer.step(items[0][0], 1e-4)
     operations = {str(kind).rpartition(".")[2]: number for kind, number in counter.get_flop_counts()["Global"].items()}
-    on_null = hasattr(ctypes.CDLL(None), "null_reset")  # tests/gpu_paths/null
-    data.close()
-    trainer.close()
-    return {
+    found = {
         "tflop": round(sum(operations.values()) / 1e12, 2),
         "gb": round(traffic.bytes.total() / 1e9, 1),
         "gb_by_operator": {name: round(size / 1e9, 2) for name, size in traffic.bytes.most_common(SHOWN)},
         "bound_ms": {card: _bound(card, run.settings.precision, operations, traffic.bytes) for card in CARDS},
-        "host_ms": round(statistics.median(seconds) * 1e3, 1) if on_null else "",
     }
+    if counted:
+        to_device = counted.get("bytes host to device, pinned", 0) / 1e6
+        found |= {"launches": counted["launches"], "waits": counted.get("wait", 0), "mb_to_device": round(to_device, 2)}
+        found["host_ms"] = round(statistics.median(seconds) * 1e3, 1)
+    return found
 
 
 def _bound(card: str, precision: str, operations: dict[str, int], moved: collections.Counter[str]) -> float:
@@ -135,15 +135,7 @@ def _watched(traffic: Traffic) -> Any:
     return mock.patch.object(JITFunction, "run", counted)
 
 
-def main() -> None:
-    """Print what was found, by run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", type=Path, nargs="+")
-    os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "1"})
-    for folder in parser.parse_args().runs:
-        run = read_run(folder / "run.json").seen_by_workers()
-        print(json.dumps({"run": str(folder), "workload": run.settings.workload, **step(run)}), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    for folder, planned in typed(__doc__):
+        found = {"run": str(folder), "workload": planned.settings.workload, "precision": planned.settings.precision}
+        print(json.dumps(found | step(planned)), flush=True)

@@ -5,21 +5,19 @@ python -m benchmarks.gpu.why RUN_FOLDER      a folder that a run of stage 3 has 
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import gc
+import itertools
 import json
-import os
 import statistics
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from suite.common.registry import load_trainer, load_workload
-from suite.common.runspec import RunSpec, read_run
-from suite.launch.base import place_from_environment
+from benchmarks.gpu.runs import ready, typed
+from suite.common.registry import load_workload
+from suite.common.runspec import RunSpec
 from workloads.frameworks.pytorch import kernels
 
 STEPS, AHEAD = 20, 10
@@ -30,30 +28,22 @@ def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
     of a step all kernels together take (`device_busy`; above 1 where kernels run side by side)."""
     gc.collect()  # what was measured before is gone, and its peak is not this one's
     torch.cuda.reset_peak_memory_stats()
-    workload: Any = load_workload(run.settings.workload)(run.settings, run.facts)
-    place = place_from_environment(run)
-    trainer: Any = load_trainer(run.settings.workload, "pytorch")(workload, place)
-    trainer.setup(workload.initial_weights(1), True)
-    data = workload.open_data(place, 1)
-    stream = data.train(0, 1 << 30)
-    items = [next(stream) for _ in range(AHEAD + STEPS)]
-    trainer.train(iter(items[:AHEAD]), 0)
     seconds: list[float] = []
-    trainer.train(trainer.marked(iter(items[AHEAD:]), seconds), AHEAD)
-    found: dict[str, Any] = {
-        "step_ms": round(statistics.median(seconds) * 1e3, 3),
-        "peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2),
-    }
-    if profile:
-        activities = [torch.profiler.ProfilerActivity.CUDA]
-        with torch.profiler.profile(activities=activities) as profiler:
-            trainer.train(iter(items[:5]), 0)
-        milliseconds = {one.key: one.self_device_time_total / 5e3 for one in profiler.key_averages()}
-        slowest = sorted(milliseconds, key=lambda key: -milliseconds[key])[:10]
-        found["kernels"] = {key[:120]: round(milliseconds[key], 3) for key in slowest}
-        found["device_busy"] = round(sum(milliseconds.values()) / found["step_ms"], 3)
-    data.close()
-    trainer.close()
+    with ready(run) as (trainer, _, batches):
+        items = list(itertools.islice(batches, AHEAD + STEPS))
+        trainer.train(items[:AHEAD], 0)
+        trainer.train(trainer.marked(iter(items[AHEAD:]), seconds), AHEAD)
+        found: dict[str, Any] = {
+            "step_ms": round(statistics.median(seconds) * 1e3, 3),
+            "peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2),
+        }
+        if profile:
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+                trainer.train(items[:5], 0)
+            milliseconds = {one.key: one.self_device_time_total / 5e3 for one in profiler.key_averages()}
+            slowest = sorted(milliseconds, key=lambda key: -milliseconds[key])[:10]
+            found["kernels"] = {key[:120]: round(milliseconds[key], 3) for key in slowest}
+            found["device_busy"] = round(sum(milliseconds.values()) / found["step_ms"], 3)
     return found
 
 
@@ -88,17 +78,14 @@ def variants(run: RunSpec) -> dict[str, Callable[[], dict[str, Any]]]:
 
 def main() -> None:
     """Print what was found, after each variant all until then: the next one may be what never ends."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
-    run = read_run(parser.parse_args().run / "run.json").seen_by_workers()
-    os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "1"})
-    found: dict[str, Any] = {}
-    for name, measure in variants(run).items():
-        try:
-            found[name] = measure()
-        except Exception as error:  # the others are worth their answers
-            found[name] = {"error": f"{type(error).__name__}: {str(error).strip()[:300]}"}
-        print(json.dumps(found), flush=True)
+    for _, run in typed(__doc__):
+        found: dict[str, Any] = {}
+        for name, measure in variants(run).items():
+            try:
+                found[name] = measure()
+            except Exception as error:  # the others are worth their answers
+                found[name] = {"error": f"{type(error).__name__}: {str(error).strip()[:300]}"}
+            print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

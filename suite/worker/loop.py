@@ -186,9 +186,9 @@ class Loop:
         self.heart.beat(phase="open data")
         data = self.workload.open_data(self.place, self.settings.seed)
         reached, untimed = False, self.settings.timing_warmup_steps
-        try:
-            limit = untimed + self.stop.limit_steps
-            steps = self._watched(self._batches(data, limit))
+        limit = untimed + self.stop.limit_steps
+        with contextlib.closing(data), self.trainer.staged(self._batches(data, limit)) as batches:
+            steps = self._watched(batches)
             if untimed:
                 self._step(steps, 0, untimed)
                 self._forget_warm_up()
@@ -202,8 +202,6 @@ class Loop:
                     break
                 if stop < limit:
                     self._checkpoint(stop)
-        finally:
-            data.close()
         if self.step_times.seconds:
             seconds, how = self.step_times.seconds, self.step_times.how
             figures = self.workload.figures_of_steps(seconds, how) or {"suite_step_times": self.step_times.statistics()}

@@ -4,7 +4,7 @@ python -m tests.gpu_paths.probe OUT RUN_FOLDER …
 """
 
 import collections
-import ctypes
+import itertools
 import json
 import os
 import sys
@@ -13,37 +13,30 @@ import warnings
 from pathlib import Path
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from suite.common.registry import load_trainer, load_workload
 from suite.common.runspec import read_run
 from suite.launch.base import place_from_environment
+from testing.null_counts import counts, reset, summed
 
 STEPS = 4
-CALLS = ("emm", "Matmul", "Forward", "Backward")
-"""Of functions of cuBLAS and cuDNN that launch kernels."""
 AHEAD = 3
 """Steps before those that are counted: allocations and first uses."""
 
 
-def counts(device, path):
-    """What the null device has counted since the last reset."""
-    device.null_write(os.fsencode(path))
-    lines = (line.rstrip("\n").split("\t") for line in path.read_text().splitlines())
-    return collections.Counter({what: int(number) for number, what in lines})
+class Pinning(TorchDispatchMode):
+    """Bytes that this thread copies to pinned memory."""
+
+    size = 0
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        if operator.overloadpacket is torch.ops.aten._pin_memory:
+            self.size += args[0].nbytes
+        return operator(*args, **(kwargs or {}))
 
 
-def summed(counted, per):
-    """Launches by all kernels and libraries together; copies, waits and bytes; each for one of `per`."""
-    found = collections.Counter()
-    for what, number in counted.items():
-        kind, _, name = what.partition(" ")
-        launches = kind == "kernel" or (kind == "call" and any(word in name for word in CALLS))
-        found["launches" if launches else what] += number
-        found["kernels of Triton"] += number * (what == "kernel of Triton")
-    return {what: number / per for what, number in found.items() if not what.startswith(("call ", "peak"))}
-
-
-def probed(folder, device, scratch):
+def probed(folder):
     """Of a step and of an evaluation batch: counts, and the lines that waited, as PyTorch itself sees them."""
     run = read_run(folder / "run.json").seen_by_workers()
     workload = load_workload(run.settings.workload)(run.settings, run.facts)
@@ -60,29 +53,33 @@ def probed(folder, device, scratch):
     warnings.simplefilter("always")
     trainer.setup(workload.initial_weights(1), True)
     batches = workload.open_data(place, 1)
-    stream = batches.train(0, 1 << 30)
-    items = [next(stream) for _ in range(AHEAD + STEPS)]
+    with trainer.staged(batches.train(0, 1 << 30)) as stream:
+        items = list(itertools.islice(stream, AHEAD + STEPS))
     trainer.train(iter(items[:AHEAD]), 0)
-    found = {"setup": {"peak_bytes": counts(device, scratch)["peak bytes"]}}
+    found = {"setup": {"peak_bytes": counts()["peak bytes"]}}
     torch.cuda.set_sync_debug_mode("warn")
-    device.null_reset()
-    for item in items[AHEAD:]:
-        (batch,) = item
-        trainer.step(batch, 1e-3)
-    found["step"] = summed(counts(device, scratch), STEPS) | {"waits": dict(waits)}
+    reset()
+    with Pinning() as pinning:
+        for item in items[AHEAD:]:
+            (batch,) = item
+            trainer.step(batch, 1e-3)
+    found["step"] = summed(counts(), STEPS) | {
+        "waits": dict(waits),
+        "bytes pinned": pinning.size / STEPS,
+    }
     waits.clear()
-    device.null_reset()
+    reset()
     for item in items[AHEAD:]:
         trainer.train([item], AHEAD)
-    found["stretch"] = summed(counts(device, scratch), STEPS) | {"waits": dict(waits)}
+    found["stretch"] = summed(counts(), STEPS) | {"waits": dict(waits)}
     waits.clear()
-    device.null_reset()
+    reset()
     evaluated = 0
     for _ in trainer.predict(batches.evaluation() if run.settings.profile != "synthetic" else ()):
         evaluated += 1
         if evaluated == 2:
             break
-    found["evaluation"] = summed(counts(device, scratch), max(evaluated, 1)) | {"waits": dict(waits)}
+    found["evaluation"] = summed(counts(), max(evaluated, 1)) | {"waits": dict(waits)}
     torch.cuda.set_sync_debug_mode("default")
     batches.close()
     trainer.close()
@@ -92,8 +89,7 @@ def probed(folder, device, scratch):
 def main():
     out, *folders = map(Path, sys.argv[1:])
     os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_PORT="1")
-    device = ctypes.CDLL(None)
-    out.write_text(json.dumps({str(folder): probed(folder, device, out.with_suffix(".counts")) for folder in folders}))
+    out.write_text(json.dumps({str(folder): probed(folder) for folder in folders}))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from testing import synthetic_maskrcnn as synthetic
 from tests.probes.image_trainers import under
 from tests.probes.maskrcnn_trainers import trainer_of
 from workloads.frameworks.pytorch import regions
+from workloads.frameworks.pytorch.residual import FrozenNorm
 from workloads.maskrcnn import pytorch as module
 from workloads.maskrcnn.regions import pytorch as on_gpu
 
@@ -19,6 +20,38 @@ suppress = regions.suppress
 def parts(trainer, batch):
     """The losses of a batch by name."""
     return {name: value.detach().numpy() for name, value in trainer.parts(batch).items()}
+
+
+def folded():
+    """Maps of the frozen case's trunk and its gradients, scaled stage by stage and layer by layer: in fp32, in bf16, and after
+    the norms have changed. `left`: what was given to norms and not used."""
+    made = synthetic.workload("frozen", "pytorch")
+    model = module.Detector(made.network).to(memory_format=torch.channels_last)
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    with torch.no_grad():
+        for name, value in synthetic.weights(made).items():
+            tensors[name].copy_(torch.from_numpy(value))
+    trunk = {name: one for name, one in model.named_parameters() if name.startswith(("conv1", "layer"))}
+    for name, parameter in trunk.items():
+        parameter.requires_grad_(not made.parameter_rule(name).frozen)
+    trained = {name: one for name, one in trunk.items() if one.requires_grad}
+    x = torch.linspace(-50, 50, 2 * 3 * 64 * 96).sin().view(2, 3, 64, 96).contiguous(memory_format=torch.channels_last)
+    found = {}
+    for case in ("fp32", "bf16", "changed"):
+        if case == "changed":
+            tensors["layer2.0.bn2.weight"].mul_(1.5)
+            tensors["layer3.0.bn1.bias"].add_(0.5)
+        for way in ("stages", "layers"):
+            with torch.autocast("cpu", torch.bfloat16, enabled=case != "fp32"):
+                if way == "stages":
+                    model.fold("cpu")
+                maps = model.stage_maps(x)
+            gradients = torch.autograd.grad(sum(one.float().square().mean() for one in maps), [*trained.values()])
+            of_maps = {f"map{number}": one.detach().float() for number, one in enumerate(maps)}
+            for name, value in {**of_maps, **dict(zip(trained, gradients, strict=True))}.items():
+                found[f"{way}/{case}/{name}"] = value.numpy()
+    left = sum(norm.given is not None for norm in model.modules() if isinstance(norm, FrozenNorm))
+    return {**found, "left": np.array(left)}
 
 
 def pooled(side):

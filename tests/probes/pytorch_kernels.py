@@ -1,5 +1,6 @@
 """Run in PyTorch's environment: our kernels of Triton, in its interpreter (TRITON_INTERPRET=1) and compiled for devices."""
 
+import dataclasses
 import json
 import sys
 import tempfile
@@ -32,7 +33,80 @@ def agree():
             wanted = torch.zeros(count)
             wanted[nms(of_image, torch.arange(count, 0, -1, dtype=torch.float32), 0.5)] = 1
             found[f"boxes {count} {number}"] = torch.equal(kept[number], wanted)
-    return found | samples() | entropies() | norms()
+    return found | samples() | entropies() | norms() | drops() | pools() | masks()
+
+
+def drops():
+    """Whether rows after dropout, with and without a sum, and gradients have the bits that masks in memory give."""
+    from workloads.common import dropout as host
+    from workloads.frameworks.pytorch.dropout import Places
+
+    found, random = {}, np.random.default_rng(1)
+    keys, positions = (torch.from_numpy(random.integers(0, most, 6)) for most in (1 << 62, 99))
+    for width, first, kind, added in (
+        (36, 0, torch.float32, False), (1_040, 1_024, torch.float16, False), (1_040, 0, torch.float16, True),
+    ):  # fmt: skip
+        mask = host.multipliers_at(keys.numpy(), positions.numpy(), "x", first + width, 0.1)[:, first:]
+        mask = torch.from_numpy(mask)
+        y, x, slope = (torch.from_numpy(random.normal(size=(6, width)).astype(np.float32)) for _ in range(3))
+        y, results = y.to(kind), []
+        for by_kernel in (True, False):
+            leaves = [y.clone().requires_grad_(), *([x.clone().requires_grad_()] * added)]
+            if by_kernel:
+                out = Places(keys, positions, 0.1).by_kernel(leaves[0], "x", *leaves[1:], first=first)
+            else:
+                out = leaves[1] + leaves[0] * mask if added else leaves[0] * mask.to(kind)
+            results.append([out, *torch.autograd.grad(out, leaves, slope.to(out.dtype))])
+        pairs = list(zip(*results, strict=True))
+        found[f"drop {width} {first}"] = all(torch.equal(*pair) and pair[0].dtype == pair[1].dtype for pair in pairs)
+    return found
+
+
+def pools():
+    """Whether each region pooled on its own level, and the maps' gradients, are what pooling on a CPU gives, up to rounding."""
+    from testing import synthetic_maskrcnn as synthetic
+    from workloads.frameworks.pytorch import regions
+
+    found = {}
+    for side, kind, close in ((3, torch.float32, 1e-5), (2, torch.float16, 1e-2)):
+        maps, box, level, slope = synthetic.maps_and_regions(side)
+        given = box[:, :5], level[:, :5], slope[:10]  # the interpreter takes a millisecond or two for each sample
+        (box, level, slope), results = map(torch.from_numpy, given), []
+        for by_kernel in (False, True):
+            leaves = [torch.from_numpy(one).to(kind).requires_grad_() for one in maps]
+            if by_kernel:
+                out = regions.OwnLevel.apply(box, level, synthetic.STRIDES, side, *leaves)
+            else:
+                out = regions.pool(leaves, synthetic.STRIDES, box, level, side)
+            results.append([out, *torch.autograd.grad(out, leaves, slope.to(kind))])
+        for number, pair in enumerate(zip(*results, strict=True)):
+            wanted, ours = (one.detach().double() for one in pair)
+            found[f"pool {side} {number}"] = bool((ours - wanted).abs().max() <= close * wanted.abs().max())
+    return found
+
+
+def masks(seeds=(0, 4), sides=(28,), most=6):
+    """Whether every pixel of masks is COCO's, of `most` of those of tests/workloads/maskrcnn: also of vertices where rounding
+    decides. The interpreter takes a tenth of a second for each."""
+    from testing import synthetic_maskrcnn as synthetic
+    from workloads.frameworks.pytorch import kernels
+    from workloads.maskrcnn import masks as host
+
+    found = {}
+    for seed in seeds:
+        random = np.random.default_rng(seed)
+        plain, flat = synthetic.some_objects(random, [1, 3, 2, 1])
+        for side in sides:
+            owners, rois = (one[:most] for one in synthetic.regions_of(plain, random))
+            if seed == 4:
+                rois = np.round(rois)[:, [0, 1, 0, 1]] + np.array([0, 0, side, side], np.float32)
+                flat = dataclasses.replace(flat, points=np.round(flat.points * 10) / np.float32(10))
+            wanted = host.targets(rois, owners, flat, side)
+            given = rois[None], np.ones((1, len(rois)), np.int32), owners[None]
+            boxes, labels, owners, *polygons = (torch.from_numpy(one) for one in (*given, *vars(flat).values()))
+            drawn = kernels.draw_masks(boxes, labels, owners, len(plain), polygons, side)
+            found[f"masks {seed} {side}"] = np.array_equal(drawn[0].numpy(), wanted)
+    return found
 
 
 def entropies():
@@ -142,7 +216,7 @@ def compiled():
     from triton.compiler import ASTSource
 
     from workloads.frameworks.pytorch import kernels
-    from workloads.frameworks.pytorch.kernels import triton_kernels
+    from workloads.frameworks.pytorch.kernels import region_kernels, triton_kernels
 
     of_masks = {"keys": "*i64", "positions": "*i64", "out": "*fp32", "begin": "i64", "least": "i32", "factor": "fp32"}
     of_boxes = {"boxes": "*fp32", "keeps": "*fp32", "count": "i32", "most_iou": "fp32", "SIZE": "constexpr"}
@@ -152,6 +226,14 @@ def compiled():
                   "NEGATIVES": "constexpr", "BLOCK": "constexpr"}  # fmt: skip
     of_logits = {"logits": "*bf16", "labels": "*i64", "normal": "*fp32", "on_label": "fp32", "on_mean": "fp32",
                  "padding": "i32", "width": "i32", "BLOCK": "constexpr"}  # fmt: skip
+    of_drops = {"y": "*bf16", "x": "*fp32", "keys": "*i64", "positions": "*i64", "out": "*fp32", "begin": "i64", "first": "i32",
+                "least": "i32", "factor": "fp32", "each": "i32", "ADDED": "constexpr", "BLOCK": "constexpr"}  # fmt: skip
+    whole = ("number", "stride", "height", "width", "channels", "of_image")
+    of_pools = {"cells": "*fp32", "boxes": "*fp32", "levels": "*i32", "pooled": "*bf16", **dict.fromkeys(whole, "i32"),
+                "BACK": "constexpr", "SIDE": "constexpr", "SAMPLES": "constexpr", "CHANNELS": "constexpr"}  # fmt: skip
+    ends = dict.fromkeys(("owners", "polygon_ends", "object_ends"), "*i64")
+    of_polygons = {"boxes": "*fp32", "labels": "*i32", "owners": "*i64", "points": "*fp32", **ends, "out": "*fp32",
+                   **dict.fromkeys(("regions", "slots", "objects", "side"), "i32"), "SIZE": "constexpr"}  # fmt: skip
     order = (
         "logits",
         "labels",
@@ -173,8 +255,15 @@ def compiled():
         "rated": (of_samples, {(16,): 6, (17,): 4, (18,): kernels.HASHES}, {}),
         "draw": (of_masks | {"count": "i32", "each": "i32", "BLOCK": "constexpr"}, {(8,): kernels.HASHES}, {}),
         "suppress": (of_boxes, {(4,): 2_048}, {"num_warps": 8}),
+        "drop": (of_drops, {(10,): True, (11,): kernels.HASHES // 4}, {"enable_fp_fusion": False}),
+        "pool": (of_pools, {(10,): True, (11,): 7, (12,): 2, (13,): 256}, {}),
+        "draw_masks": (of_polygons, {(11,): 32}, {"enable_fp_fusion": False}),
     }
-    pairs = [(getattr(triton_kernels, name), *made) for name, made in sources.items()] + list(norm_sources())
+    modules = (triton_kernels, region_kernels)
+    pairs = [
+        (getattr(next(one for one in modules if hasattr(one, name)), name), *made) for name, made in sources.items()
+    ]
+    pairs += norm_sources()
     return {
         f"{capability} {kernel.__name__}": len(
             triton.compile(ASTSource(kernel, signature, fixed), GPUTarget("cuda", capability, 32), options).asm["cubin"]
@@ -186,4 +275,5 @@ def compiled():
 
 
 if __name__ == "__main__":
-    print(json.dumps({"agree": agree, "compiled": compiled}[sys.argv[1]]()))
+    asked = {"agree": agree, "compiled": compiled, "every_mask": lambda: masks(range(5), (28, 14), 30)}
+    print(json.dumps(asked[sys.argv[1]]()))

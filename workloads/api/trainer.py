@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import resource
 from abc import ABC, abstractmethod
@@ -93,6 +94,11 @@ class Trainer(ABC):
     def gradient_traffic(self) -> GradientTraffic | None:
         """What a step's sum over devices moves, also where there is one device; known after `setup`. None: it does not tell."""
         return None
+
+    @contextlib.contextmanager
+    def staged(self, batches: Iterator[list[Batch]]) -> Iterator[Iterator[list[Batch]]]:
+        """While it holds, the same batches, of which a thread may bring the next ones to where the device takes them from."""
+        yield batches
 
     def marked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]] | None:
         """The same items, each step of which the device itself times while many are under way (`timing=steps`).

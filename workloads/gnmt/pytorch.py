@@ -5,8 +5,9 @@ Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,14 +17,17 @@ from torch import nn
 from workloads.api import Batch
 from workloads.common.text import beam
 from workloads.common.text.vocabulary import PAD
+from workloads.frameworks.pytorch import kernels
 from workloads.frameworks.pytorch.copies import download
-from workloads.frameworks.pytorch.dropout import multipliers
+from workloads.frameworks.pytorch.dropout import Places, multipliers
 from workloads.frameworks.pytorch.entropy import smoothed_entropy
 from workloads.frameworks.pytorch.linear import linear
 from workloads.frameworks.pytorch.model import ModelTrainer
 from workloads.gnmt import network
 from workloads.gnmt.workload import GNMT
 
+Mask = Callable[[torch.Tensor, slice], torch.Tensor]
+"""An LSTM's input (L, B, w), and its part of its side's mask, to what is left."""
 CUDNN_LSTM = 2
 """Of the kinds of RNNs that cuDNN knows."""
 
@@ -115,9 +119,9 @@ class Translator(nn.Module):
         source: torch.Tensor,
         lengths: torch.Tensor,
         target: torch.Tensor,
-        masks: tuple[torch.Tensor, torch.Tensor] | None,
+        masks: tuple[Mask, Mask] | None,
     ) -> torch.Tensor:
-        """source (B, S), lengths (B,), target (B, T), int64, to logits (T · B, V); masks (S, B, …), (T, B, …) of dropout."""
+        """source (B, S), lengths (B,), target (B, T), int64, to logits (T · B, V); masks of dropout, (S, B, …), (T, B, …)."""
         of_source, of_target = masks or (None, None)
         words = torch.cat([source.t().reshape(-1), target.t().reshape(-1)])
         # One look-up for both sides: its gradient is one array as large as the table.
@@ -128,7 +132,7 @@ class Translator(nn.Module):
         )
         return linear(outputs.flatten(0, 1), self.classifier.weight, self.classifier.bias)
 
-    def encode(self, x: torch.Tensor, lengths: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    def encode(self, x: torch.Tensor, lengths: torch.Tensor, mask: Mask | None) -> torch.Tensor:
         """Embedded words (S, B, h) to outputs (S, B, h)."""
         ahead, back, *others = self.layers.encoder
         x = dropped(x, mask, ahead)
@@ -141,7 +145,7 @@ class Translator(nn.Module):
             x = x + y if lstm.residual else y
         return x
 
-    def decode(self, x: torch.Tensor, memory: Memory, mask: torch.Tensor | None) -> torch.Tensor:
+    def decode(self, x: torch.Tensor, memory: Memory, mask: Mask | None) -> torch.Tensor:
         """Embedded words (T, B, h), all at once, to the classifier's inputs (T, B, h)."""
         first, *others = self.layers.decoder
         x = self.run(first, dropped(x, mask, first))
@@ -173,9 +177,19 @@ class Translator(nn.Module):
         return self.narrow[name]
 
 
-def dropped(x: torch.Tensor, mask: torch.Tensor | None, lstm: network.Lstm) -> torch.Tensor:
+def dropped(x: torch.Tensor, mask: Mask | None, lstm: network.Lstm) -> torch.Tensor:
     """An LSTM's input after dropout."""
-    return x if mask is None else x * mask[..., lstm.mask].to(x.dtype)
+    return x if mask is None else mask(x, lstm.mask)
+
+
+def in_memory(mask: torch.Tensor, x: torch.Tensor, part: slice) -> torch.Tensor:
+    """A `Mask` that lies there, (L, B, …)."""
+    return x * mask[..., part].to(x.dtype)
+
+
+def drawn(places: Places, side: str, x: torch.Tensor, part: slice) -> torch.Tensor:
+    """A `Mask` that is drawn where it is needed."""
+    return places.by_kernel(x.flatten(0, 1), side, first=part.start).view(x.shape)
 
 
 def reversing(lengths: torch.Tensor, positions: int, sentences: int) -> torch.Tensor:
@@ -254,17 +268,22 @@ class GNMTTrainer(ModelTrainer):
             logits = model(source, lengths, target, self._masks(batch))
         return smoothed_entropy(logits, label.t().reshape(-1), 1 - smoothing, smoothing, PAD)
 
-    def _masks(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor] | None:
+    def _masks(self, batch: Batch) -> tuple[Mask, Mask] | None:
         """Of dropout: the same as in every framework (workloads/common/dropout.py)."""
         layers = self.workload.network
         if not layers.dropout:
             return None
         keys = self.to_device(batch.arrays["dropout_key"])
-        source, target = (
-            multipliers(keys, side, batch.arrays[side].shape[1], width, layers.dropout)
-            for side, width in zip(("source", "target"), layers.mask_widths, strict=True)
-        )
-        return source, target
+
+        def of(side: str, width: int) -> Mask:
+            length = batch.arrays[side].shape[1]
+            if keys.is_cuda and kernels.usable():
+                positions = torch.arange(length, device=keys.device).repeat_interleave(len(keys))
+                return partial(drawn, Places(keys.repeat(length), positions, layers.dropout), side)
+            return partial(in_memory, multipliers(keys, side, length, width, layers.dropout))
+
+        of_source, of_target = layers.mask_widths
+        return of("source", of_source), of("target", of_target)
 
     def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
         """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""

@@ -9,7 +9,7 @@ A, on the device. Images uint8 (B, H, W, 3) RGB to BGR float minus the means, 0 
    on all levels: logits (B, A) and deltas (B, A, 4), levels from the finest, cells row by row, anchors of a cell.
 B, on the host, from their values (no gradient flows through boxes): `regions.proposals.propose`; in training
    `regions.rois.sample` and `masks.targets`, cut to as many positive slots as the batch needs, rounded up (regions/host.py).
-   On a GPU the same on the device, with all slots (regions/pytorch.py); mask targets on the host, while the device does C.
+   On a GPU the same on the device, with all slots (regions/pytorch.py), mask targets too where the kernel for them runs.
 C, on the device. Regions pooled to 7×7, box head, class logits (B, R, C + 1) and deltas (B, R, C + 1, 4). In training the
    first slots pooled to 14×14, mask head, the logits of each slot's own class (B, M, 28, 28).
 Losses, in fp32, each over its own count, at least 1, on *this device*: RPN's binary cross-entropy and smooth L1 (β = 1/9)
@@ -212,18 +212,20 @@ class MaskRCNNTrainer(ImageTrainer):
         )
         with self.autocast():
             outputs = self.called(arrays["image"], arrays["size"], partial(self.decided, decide))
-        outputs["mask"] = self.to_device(self.positives.masks(batch.arrays, self.rules.mask_side))
+        if "mask" not in outputs:
+            outputs["mask"] = self.to_device(self.positives.masks(batch.arrays, self.rules.mask_side))
         return losses(outputs, arrays)
 
     def decided(self, decide: Between, objectness: torch.Tensor, deltas: torch.Tensor) -> Tensors:
-        """`decide`'s regions; what masks' targets are made from begins its way to the host."""
+        """`decide`'s regions; without masks' targets what these are made from begins its way to the host."""
         regions = decide(objectness, deltas)
-        self.positives = on_gpu.Positives(regions)
+        if "mask" not in regions:
+            self.positives = on_gpu.Positives(regions)
         return regions
 
     def between(self, arrays: Arrays, on_device: Tensors) -> Between:
         """`learned` on the device; what it needs is on its way there before the network begins."""
-        values = {name: arrays[name] for name in ("box", "label")}
+        values = {name: arrays[name] for name in ("box", "label", *on_gpu.POLYGONS * on_gpu.draws_masks())}
         values["keys"] = on_gpu.keys(arrays["number"], int(arrays["epoch"][0]), self.settings.seed)
         batch = {name: self.to_device(value) for name, value in values.items()} | {"size": on_device["size"]}
         return partial(on_gpu.learned, anchors=self.anchors_on_device(arrays), batch=batch, rules=self.rules)

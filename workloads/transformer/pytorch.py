@@ -6,7 +6,7 @@ Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from workloads.api import Batch
 from workloads.common.text import beam
 from workloads.common.text.vocabulary import PAD
 from workloads.frameworks.pytorch.copies import download
-from workloads.frameworks.pytorch.dropout import multipliers_at
+from workloads.frameworks.pytorch.dropout import Places, multipliers_at
 from workloads.frameworks.pytorch.entropy import smoothed_entropy
 from workloads.frameworks.pytorch.linear import linear
 from workloads.frameworks.pytorch.model import ModelTrainer
@@ -34,11 +34,15 @@ class Masks:
     keys: torch.Tensor
     """(B,) on the device, where the masks are drawn."""
     rate: float
+    places: dict[int, Places] = field(default_factory=dict)
+    """Of each side, by its rows' identity."""
 
-    def of_rows(self, rows: Rows, label: str, width: int) -> torch.Tensor:
-        """(R, width)"""
-        sequence, position = rows.on_device
-        return multipliers_at(self.keys[sequence], position, label, width, self.rate)
+    def of_rows(self, rows: Rows) -> Places:
+        """What the masks of rows are drawn from, the same for all layers."""
+        if id(rows) not in self.places:
+            sequence, position = rows.on_device
+            self.places[id(rows)] = Places(self.keys[sequence], position, self.rate)
+        return self.places[id(rows)]
 
     def of_weights(self, label: str, heads: int, queries: int, keys: int) -> torch.Tensor:
         """(B, H, T, S): of attention weights. Drawn as S · H values of each query, so that padding changes none."""
@@ -144,7 +148,7 @@ class Translator(nn.Module):
     def placed(self, x: torch.Tensor, rows: Rows, side: str, masks: Masks | None) -> torch.Tensor:
         """Embedded words (R, d) with their positions, after dropout."""
         x = x + self.positions[rows.on_device[1]]
-        return x if masks is None else x * masks.of_rows(rows, f"{side}/embedding", x.shape[1])
+        return x if masks is None else masks.of_rows(rows).dropped(x, f"{side}/embedding")
 
     def encode(self, x: torch.Tensor, rows: Rows, masks: Masks | None) -> torch.Tensor:
         """Placed words (R, d) to the memory (R, d)."""
@@ -184,7 +188,7 @@ class Translator(nn.Module):
         part = layer.feed_forward
         inner = part.linear("inner", part.norm(x), relu=True)
         if masks is not None:
-            inner = inner * masks.of_rows(rows, f"{name}/relu", inner.shape[1]).to(inner.dtype)
+            inner = masks.of_rows(rows).dropped(inner, f"{name}/relu")
         return added(x, part.linear("outer", inner), rows, f"{name}/feed_forward", masks)
 
     def split(self, x: torch.Tensor, parts: int) -> list[torch.Tensor]:
@@ -195,7 +199,7 @@ class Translator(nn.Module):
 
 def added(x: torch.Tensor, y: torch.Tensor, rows: Rows, label: str, masks: Masks | None) -> torch.Tensor:
     """A sub-layer's input and its output after dropout."""
-    return x + y if masks is None else x + y * masks.of_rows(rows, label, y.shape[1])
+    return x + y if masks is None else masks.of_rows(rows).dropped(y, label, added=x)
 
 
 @dataclass

@@ -252,3 +252,14 @@ def test_xla_changes_nothing():
     assert found.keys() == wanted.keys()
     for name, value in wanted.items():
         assert relative(found[name], value) <= 1e-4, name
+
+
+def test_scales_of_a_stage_all_at_once_change_no_bit():
+    found = probe("pytorch", "probes.maskrcnn_pytorch.folded")
+    stages, layers = below(found, "stages/"), below(found, "layers/")
+    assert stages.keys() == layers.keys()
+    assert len(stages) > 3 * 12
+    for name, value in layers.items():
+        assert value.any(), name
+        np.testing.assert_array_equal(stages[name], value, err_msg=name)
+    assert found["left"] == 0

@@ -6,21 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pycocotools import mask as tool
 
+from testing.synthetic_maskrcnn import regions_of, some_objects
 from tests.helpers import examples
 from tests.workloads.maskrcnn import masks_plain
 from workloads.maskrcnn import masks
 from workloads.maskrcnn.masks import Polygons
-
-
-def some_objects(rng, counts):
-    """Objects with so many polygons each, some of them without: plain arrays, and flat ones."""
-    plain = [
-        [(rng.uniform(-5, 105, 2) + rng.uniform(-30, 30, (rng.integers(3, 9), 2))).astype(np.float32) for _ in range(n)]
-        for n in counts
-    ]
-    every = [points for polygons in plain for points in polygons]
-    ends = np.cumsum([len(points) for points in every])
-    return plain, Polygons(np.concatenate(every), ends, np.cumsum(counts))
 
 
 def test_taking_objects_of_flat_polygons():
@@ -42,9 +32,7 @@ def test_taking_objects_of_flat_polygons():
 def test_targets_are_the_references(seed, side):
     rng = np.random.default_rng(seed)
     plain, flat = some_objects(rng, [1, 3, 2, 1])
-    objects = rng.integers(0, 4, 30)
-    low = np.array([plain[number][0].min(0) for number in objects]) + rng.uniform(-10, 10, (30, 2))
-    rois = np.concatenate([low, low + rng.uniform(0.2, 60, (30, 2))], 1).astype(np.float32)
+    objects, rois = regions_of(plain, rng)
     found = masks.targets(rois, objects, flat, side)
     assert found.dtype == np.uint8
     assert 0.05 < found.mean() < 0.9

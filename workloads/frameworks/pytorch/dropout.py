@@ -1,6 +1,9 @@
-"""Dropout masks by hash in PyTorch: on the host through NumPy, on a GPU by the same hash there."""
+"""Dropout by hash in PyTorch: masks on the host through NumPy, on a GPU by the same hash there, mostly never in memory."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -20,3 +23,48 @@ def multipliers_at(keys: torch.Tensor, positions: torch.Tensor, label: str, widt
     if keys.device.type == "cpu":
         return torch.from_numpy(dropout.multipliers_at(keys.numpy(), positions.numpy(), label, width, rate))
     return (kernels.draw if kernels.usable() else hashed)(keys, positions, label, width, rate)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Of rows, what their masks are drawn from."""
+
+    keys: torch.Tensor
+    """(R,) int64, as `positions` are."""
+    positions: torch.Tensor
+    rate: float
+
+    def dropped(self, y: torch.Tensor, label: str, added: torch.Tensor | None = None) -> torch.Tensor:
+        """Rows y (R, width) after dropout, in their type; with `added` (R, width) the sum of both, at least in fp32."""
+        if self.keys.is_cuda and kernels.usable():
+            return self.by_kernel(y, label, added)
+        mask = multipliers_at(self.keys, self.positions, label, y.shape[1], self.rate)
+        return y * mask.to(y.dtype) if added is None else added + y * mask
+
+    def by_kernel(
+        self, y: torch.Tensor, label: str, added: torch.Tensor | None = None, first: int = 0
+    ) -> torch.Tensor:  # fmt: skip
+        """The same in one pass, and one back. The mask's values from `first` on count."""
+        out: torch.Tensor = _Dropped.apply(y, added, self.keys, self.positions, label, first, self.rate)
+        return out
+
+
+class _Dropped(torch.autograd.Function):
+    """See `Places.dropped`; the backward pass draws the mask again."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, y: torch.Tensor, added: torch.Tensor | None, keys: torch.Tensor, positions: torch.Tensor, label: str,
+        first: int, rate: float,
+    ) -> torch.Tensor:  # fmt: skip
+        ctx.save_for_backward(keys, positions)
+        ctx.drawn, ctx.types = (label, first, rate), (y.dtype, None if added is None else added.dtype)
+        dtype = y.dtype if added is None else torch.promote_types(added.dtype, torch.float32)
+        return kernels.drop(y, added, keys, positions, label, first, rate, dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        (of_y, of_added), (keys, positions) = ctx.types, ctx.saved_tensors
+        label, first, rate = ctx.drawn
+        steep = kernels.drop(gradient, None, keys, positions, label, first, rate, of_y)
+        return steep, None if of_added is None else gradient.to(of_added), None, None, None, None, None

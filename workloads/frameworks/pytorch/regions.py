@@ -8,11 +8,14 @@ maps two matrix products take a quarter of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torchvision.ops import nms, roi_align
+
+from workloads.frameworks.pytorch import kernels
 
 SAMPLES = 2
 """In each direction of a bin."""
@@ -33,10 +36,42 @@ def pool(
 
     Computed in fp32 at least, whatever the maps' type: a place on a map needs more digits than bf16 has.
     """
+    if maps[0].is_cuda and kernels.usable():
+        pooled: torch.Tensor = OwnLevel.apply(boxes, level, strides, side, *maps)
+        return pooled
     kind = torch.promote_types(maps[0].dtype, torch.float32)
     with torch.autocast(boxes.device.type, enabled=False):
         pooled = _pool([one.to(kind) for one in maps], strides, boxes.to(kind), level, side)
     return pooled.to(maps[0].dtype)
+
+
+class OwnLevel(torch.autograd.Function):
+    """`pool` by a kernel that visits each region on its own level alone; maps stay as they are, sums are fp32."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, boxes: torch.Tensor, level: torch.Tensor, strides: Sequence[int], side: int, *maps: torch.Tensor
+    ) -> torch.Tensor:
+        boxes, level = boxes.contiguous(), level.contiguous()
+        ctx.save_for_backward(boxes, level)
+        ctx.strides, ctx.shapes, ctx.dtype = strides, [one.shape for one in maps], maps[0].dtype
+        shape = (level.numel(), maps[0].shape[1], side, side)
+        pooled = torch.empty(shape, dtype=ctx.dtype, device=boxes.device, memory_format=torch.channels_last)
+        for number, (one, stride) in enumerate(zip(maps, strides, strict=True)):
+            cells = one.contiguous(memory_format=torch.channels_last)
+            kernels.pool(cells, number, stride, boxes, level, pooled, SAMPLES)
+        return pooled
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        boxes, level = ctx.saved_tensors
+        gradient = gradient.contiguous(memory_format=torch.channels_last)
+        slopes = []
+        for number, (shape, stride) in enumerate(zip(ctx.shapes, ctx.strides, strict=True)):
+            slope = torch.empty(shape, device=boxes.device, memory_format=torch.channels_last).zero_()
+            kernels.pool(slope, number, stride, boxes, level, gradient, SAMPLES, back=True)
+            slopes.append(slope.to(ctx.dtype))
+        return None, None, None, None, *slopes
 
 
 def _pool(

@@ -11,8 +11,9 @@ import torch
 import torch.distributed as dist
 
 from workloads.api import Array, Arrays, Batch, Place, Trainer, TrainStats, Workload, check_finite
+from workloads.common.data.prefetch import Prefetch
 from workloads.frameworks.pytorch import linear
-from workloads.frameworks.pytorch.copies import upload
+from workloads.frameworks.pytorch.copies import pinned, upload
 from workloads.frameworks.pytorch.gloo import polling_gives_way
 from workloads.frameworks.pytorch.store import meeting
 
@@ -72,6 +73,15 @@ class PyTorchTrainer(Trainer):
         return self._run(
             self.step(batch, self.workload.learning_rate(number)) for number, (batch,) in enumerate(steps, first_step)
         )
+
+    @contextlib.contextmanager
+    def staged(self, batches: Iterator[list[Batch]]) -> Iterator[Iterator[list[Batch]]]:
+        """On CUDA in pinned memory, to which a thread copies one batch ahead: `upload` finds it there."""
+        if self.device.type != "cuda":
+            yield batches
+            return
+        with Prefetch(pinned(batches, self.device), depth=1) as ahead:
+            yield ahead
 
     def marked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]] | None:
         """On CUDA an event before and one after each step's work on the stream."""

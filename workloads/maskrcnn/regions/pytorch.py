@@ -2,12 +2,13 @@
 
 Proposals, samples and detections are the host's (proposals.py, rois.py, detections.py) up to rounding: the hash is here too.
 In place of selections there are fixed numbers with weights; of equal scores any may come first. Suppression waits for the
-device where the kernel of ours does not run. Masks' targets are made on the host, while the device computes the heads
+device where the kernel of ours does not run; there masks' targets are made on the host, while the device computes the heads
 (`Positives`).
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,6 +34,8 @@ from workloads.maskrcnn.regions.rules import (
 
 Tensors = dict[str, torch.Tensor]
 
+POLYGONS = ("points", "polygon_ends", "object_ends")
+"""Arrays of a batch that masks are made from (input/data.py)."""
 _LAST = torch.iinfo(torch.int64).max
 
 
@@ -230,9 +233,43 @@ def learned(
     batch: Tensors,
     rules: RegionRules,
 ) -> Tensors:
-    """What `Detector` pools and what is learned of it, but for masks.
+    """What `Detector` pools and what is learned of it.
 
-    `batch`: `size`, `box`, `label` as data.py has them, and `keys` as made above.
+    `batch`: `size`, `box`, `label` as data.py has them, `keys` as made above; with POLYGONS there `mask` is made too, (B, M,
+    side, side) as `host.mask_targets` makes it.
     """
     proposals = propose(objectness, deltas, anchors, batch["size"], rules)
-    return sample(proposals, batch["box"], batch["label"], batch["keys"], rules)
+    found = sample(proposals, batch["box"], batch["label"], batch["keys"], rules)
+    if POLYGONS[0] in batch:
+        polygons, objects = [batch[name] for name in POLYGONS], batch["box"].shape[1]
+        found["mask"] = kernels.draw_masks(
+            found["box"], found["label"], found["object"], objects, polygons, rules.mask_side
+        )
+    return found
+
+
+def draws_masks() -> bool:
+    """Whether masks are drawn on the present device, as COCO's tool draws them."""
+    return kernels.usable() and _masks_agree()
+
+
+@functools.cache
+def _masks_agree() -> bool:
+    return kernels.agree(_masks_differ)
+
+
+def _masks_differ() -> torch.Tensor:
+    """Of 400 regions of ten stars with twelve corners each, two polygons to an object."""
+    turn = np.arange(12) * (np.pi / 6)
+    rays = (3 + np.arange(120) * 37 % 50).reshape(10, 12, 1)
+    points = (rays * np.stack([np.cos(turn), np.sin(turn)], 1) + 40.25).astype(np.float32).reshape(-1, 2)
+    ends, objects = np.arange(12, 132, 12), np.arange(2, 12, 2)
+    low = np.stack([np.arange(400) % 61, np.arange(400) % 47], 1) * 0.7
+    boxes = np.concatenate([low, low + 1 + low[:, ::-1] * 1.3], 1).astype(np.float32)[None]
+    labels, owners = np.ones((1, 400), np.int32), np.arange(400)[None] % 5
+    arrays = {"points": points, "polygon_ends": ends, "object_ends": objects, "box": np.zeros((1, 5, 4))}
+    wanted = host.mask_targets(boxes, labels, owners, arrays, 28)
+    made = [torch.from_numpy(one).cuda() for one in (boxes, labels, owners)]
+    polygons = [torch.from_numpy(one).cuda() for one in (points, ends, objects)]
+    drawn = kernels.draw_masks(made[0], made[1], made[2], 5, polygons, 28)
+    return (drawn != torch.from_numpy(wanted).cuda()).any()

@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 
+import pytest
+
 from suite.environments.venvs import status
 from tests.helpers import PROJECT
 
-KERNELS = ("draw", "suppress", "rated", "entropy", "entropy_gradient",
+KERNELS = ("draw", "drop", "suppress", "rated", "entropy", "entropy_gradient", "pool", "draw_masks",
            "statistics", "joined", "applied", "slopes", "returned")  # fmt: skip
 
 
@@ -15,7 +17,7 @@ def asked(tmp_path, what, **variables):
     own = {"PYTHONPATH": str(PROJECT), "TRITON_CACHE_DIR": str(tmp_path), **variables}
     done = subprocess.run(
         [str(status("torch").python), "-m", "tests.probes.pytorch_kernels", what],
-        env={**os.environ, **own}, cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, **own}, cwd=PROJECT, capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
@@ -23,7 +25,14 @@ def asked(tmp_path, what, **variables):
 
 def test_kernels_give_what_the_host_gives_bit_for_bit(tmp_path):
     found = asked(tmp_path, "agree", TRITON_INTERPRET="1")
-    assert len(found) == 48
+    assert len(found) == 48 + 3 + 8 + 2
+    assert all(found.values()), [name for name, agrees in found.items() if not agrees]
+
+
+@pytest.mark.full
+def test_every_mask_is_cocos(tmp_path):
+    found = asked(tmp_path, "every_mask", TRITON_INTERPRET="1")
+    assert len(found) == 10
     assert all(found.values()), [name for name, agrees in found.items() if not agrees]
 
 

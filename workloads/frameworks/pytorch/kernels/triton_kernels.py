@@ -26,6 +26,14 @@ def _hashed(state, coordinate):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def _kept(state, least, factor):  # type: ignore[no-untyped-def]
+    """Four values of each hash: `factor`, or 0 where 16 of its bits are below `least`."""
+    even = tl.interleave(state & 65535, (state >> 32) & 65535)
+    odd = tl.interleave((state >> 16) & 65535, (state >> 48) & 65535)
+    return tl.where(tl.interleave(even, odd) >= least, factor, 0.0).to(tl.float32)
+
+
+@triton.jit
 def draw(keys, positions, out, begin, least, factor, count, each, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     """Dropout masks: `count` hashes, `each` of them to a row, which has a key and a position; four values of a hash."""
     first = tl.program_id(0).to(tl.int64) * BLOCK
@@ -34,11 +42,25 @@ def draw(keys, positions, out, begin, least, factor, count, each, BLOCK: tl.cons
     key = tl.load(keys + row, mask=at < count, other=0)
     position = tl.load(positions + row, mask=at < count, other=0)
     state = _hashed(_hashed(_hashed(begin + tl.zeros([BLOCK], tl.int64), key), position), at % each)
-    even = tl.interleave(state & 65535, (state >> 32) & 65535)
-    odd = tl.interleave((state >> 16) & 65535, (state >> 48) & 65535)
-    kept = tl.where(tl.interleave(even, odd) >= least, factor, 0.0)
     places = first * 4 + tl.arange(0, BLOCK * 4)
-    tl.store(out + places, kept.to(tl.float32), mask=places < count * 4)
+    tl.store(out + places, _kept(state, least, factor), mask=places < count * 4)
+
+
+@triton.jit
+def drop(  # type: ignore[no-untyped-def]
+    y, x, keys, positions, out, begin, first, least, factor, each, ADDED: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Rows y (R, 4 · each) times the masks that `draw` has for their keys and positions, from hash `first` on; ADDED: and x."""
+    row = tl.program_id(0).to(tl.int64)
+    number = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    state = _hashed(_hashed(begin, tl.load(keys + row)), tl.load(positions + row))
+    kept = _kept(_hashed(state + tl.zeros([BLOCK], tl.int64), (first + number).to(tl.int64)), least, factor)
+    places = tl.program_id(1) * (BLOCK * 4) + tl.arange(0, BLOCK * 4)
+    inside, at = places < each * 4, row * each * 4 + places
+    value = tl.load(y + at, mask=inside, other=0.0).to(tl.float32) * kept
+    if ADDED:
+        value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32) + value
+    tl.store(out + at, value.to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit

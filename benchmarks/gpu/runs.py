@@ -1,0 +1,36 @@
+"""Runs of which a run.json is there: read, and made ready to train in this process."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from suite.common.registry import load_trainer, load_workload
+from suite.common.runspec import RunSpec, read_run
+from suite.launch.base import place_from_environment
+
+
+def typed(doc: str | None) -> Iterator[tuple[Path, RunSpec]]:
+    """The folders on the command line of a script with this docstring, and their runs as workers see them."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN_FOLDER")
+    os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "1"})
+    for folder in parser.parse_args().runs:
+        yield folder, read_run(folder / "run.json").seen_by_workers()
+
+
+@contextlib.contextmanager
+def ready(run: RunSpec, workload: Any = None) -> Iterator[tuple[Any, Any, Iterator[Any]]]:
+    """PyTorch's trainer of a run after its warm-up, the data of its workload (or of this one), and their training batches."""
+    workload = workload or load_workload(run.settings.workload)(run.settings, run.facts)
+    place = place_from_environment(run)
+    trainer: Any = load_trainer(run.settings.workload, "pytorch")(workload, place)
+    trainer.setup(workload.initial_weights(1), True)
+    data: Any = workload.open_data(place, 1)
+    with contextlib.closing(data), trainer.staged(data.train(0, 1 << 30)) as batches:
+        yield trainer, data, batches
+    trainer.close()
