@@ -128,6 +128,7 @@ def test_each_shape_is_traced_once_and_tensorflows_transformer_once_for_all(name
     assert trained(name, framework, "dropout")["traces"] == traces
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "rooms"), [("gnmt", 1), ("transformer", 2)])
 def test_jax_compiles_each_shape_once(name, rooms):
     """All by the warm-up, but for the steps' own shape; of the words said, for 16 and for 32 of them."""
