@@ -2,7 +2,10 @@
 
 import importlib.util
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
+
+from benchmarks.gpu import runs
 
 from tests.helpers import PROJECT
 
@@ -41,13 +44,18 @@ def test_a_smaller_change_after_a_larger_one_has_its_own_peak(monkeypatch):
             seconds.extend([0.002, 0.004, 0.003])
             return items
 
-        return SimpleNamespace(setup=lambda *_: None, train=train, marked=marked, close=lambda: None)
+        done = {"setup": lambda *_: None, "close": lambda: None, "staged": nullcontext}
+        return SimpleNamespace(train=train, marked=marked, **done)
 
     def workload(settings, facts):
         data = SimpleNamespace(train=lambda *_: iter(range(why.AHEAD + why.STEPS)), close=lambda: None)
         return SimpleNamespace(size_bytes=settings.size_bytes, initial_weights=lambda _: (), open_data=lambda *_: data)
 
-    why.load_workload, why.load_trainer = (lambda name: workload), (lambda name, framework: trainer)
-    why.place_from_environment = lambda run: None
-    runs = [SimpleNamespace(facts=None, settings=SimpleNamespace(workload="x", size_bytes=n * GIB)) for n in (3, 1)]
-    assert [why.step_ms(run) for run in runs] == [{"step_ms": 3.0, "peak_gib": 3.0}, {"step_ms": 3.0, "peak_gib": 1.0}]
+    monkeypatch.setattr(runs, "load_workload", lambda name: workload)
+    monkeypatch.setattr(runs, "load_trainer", lambda name, framework: trainer)
+    monkeypatch.setattr(runs, "place_from_environment", lambda run: None)
+    settings = (SimpleNamespace(workload="x", size_bytes=size * GIB) for size in (3, 1))
+    assert [why.step_ms(SimpleNamespace(facts=None, settings=one)) for one in settings] == [
+        {"step_ms": 3.0, "peak_gib": 3.0},
+        {"step_ms": 3.0, "peak_gib": 1.0},
+    ]

@@ -7,7 +7,7 @@ from unittest import mock
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from benchmarks.gpu import why
+from benchmarks.gpu import runs, why
 from suite.common.registry import load_trainer
 from testing import synthetic_transformer
 from tests.probes.pytorch_step import Watch
@@ -137,8 +137,8 @@ def peaks():
             max_memory_allocated=lambda: memory["peak"],
             reset_peak_memory_stats=lambda: memory.update(peak=0),
         ),
-        mock.patch.object(why, "place_from_environment"),
-        mock.patch.multiple(why, load_workload=lambda _: lambda *_: made, load_trainer=lambda *_: lambda *_: made),
+        mock.patch.object(runs, "place_from_environment"),
+        mock.patch.multiple(runs, load_workload=lambda _: lambda *_: made, load_trainer=lambda *_: lambda *_: made),
     ):
         for size in (3 << 30, 1 << 30):
             made.setup = lambda *_, size=size: memory.update(peak=max(memory["peak"], size))
