@@ -6,7 +6,6 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 
 from benchmarks.gpu import runs
-
 from tests.helpers import PROJECT
 
 GIB = 2**30
