@@ -99,6 +99,7 @@ class ModelTrainer(JaxTrainer):
     def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
         if self.optimizer is None:
             self._build()
+        self.total = self.own(np.zeros(2, np.float32))
         if warm_up:
             self._load({name: np.zeros(shape, np.float32) for name, shape in self.parameters.items()})
             self._warm_up()
@@ -127,7 +128,6 @@ class ModelTrainer(JaxTrainer):
         passes = {
             "train": lambda batch: self.step(batch, 0.0), "forward_backward": self.backward, "forward": self.loss,
         }  # fmt: skip
-        self.total = self.own(np.zeros(2, np.float32))
         for specs in self.workload.shapes() if self.settings.mode in passes else ():
             passes[self.settings.mode](self.dummy_batch(specs))
         for specs in self.workload.evaluation_shapes():
