@@ -207,8 +207,9 @@ class MaskRCNNTrainer(ImageTrainer):
         return jax.pure_callback(self._mask_targets, wanted, *given)
 
     def _mask_targets(self, box: Array, label: Array, owner: Array, ticket: Array) -> Array:
-        box, label, owner = (np.asarray(one) for one in (box, label, owner))
-        return host.mask_targets(box, label, owner, self.under_way.pop(int(ticket[0])), self.rules.mask_side)
+        # To index one of JAX's arrays is an operation, which would wait for the step that waits for this.
+        box, label, owner, (number,) = (np.asarray(one) for one in (box, label, owner, ticket))
+        return host.mask_targets(box, label, owner, self.under_way.pop(int(number)), self.rules.mask_side)
 
     def outputs_of(self, weights: Values, statistics: Values, batch: Values) -> Values:
         """`box` (B, D, 4), `score`, `label` (B, D), 0 where there is none, and `mask` (B, D, 28, 28) probabilities."""
