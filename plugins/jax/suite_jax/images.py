@@ -86,6 +86,10 @@ class Layers:
             return self.convolve(x, layer, self.weights[f"{layer.norm}.weight"]) + self.parameter(f"{layer.norm}.bias")
         return self.normalise(self.convolve(x, layer), layer.norm)
 
+    def dense(self, x: jax.Array, name: str) -> jax.Array:
+        """x (…, inputs) times the weight (outputs, inputs) transposed, plus the bias."""
+        return x @ self.parameter(f"{name}.weight").T + self.parameter(f"{name}.bias")
+
     def biased(self, x: jax.Array, layer: Convolution | layer_lists.Convolution) -> jax.Array:
         """Convolution with bias."""
         return self.convolve(x, layer) + self.parameter(f"{layer.name}.bias")
@@ -104,6 +108,13 @@ class Layers:
             mean, variance = (self.statistics[key] for key in kept)
         scale = self.weights[f"{name}.weight"] * jax.lax.rsqrt(variance + self.epsilon)
         return ((wide - mean) * scale + self.weights[f"{name}.bias"]).astype(self.dtype)
+
+
+def smooth_l1(difference: jax.Array, beta: float) -> jax.Array:
+    """Of each difference, times `beta`."""
+    size = jnp.abs(difference)
+    inner = jnp.minimum(size, beta)
+    return inner * (size - 0.5 * inner)
 
 
 class ImageTrainer(ModelTrainer):

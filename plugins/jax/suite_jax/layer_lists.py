@@ -41,7 +41,7 @@ def _step(layers: Layers, x: jax.Array, layer: Layer, masks: Masks) -> jax.Array
         case layer_lists.Linear(name, inputs, _, relu):
             if x.ndim == 4:  # parameters are for maps that are flattened channel by channel
                 x = x.transpose(0, 3, 1, 2).reshape(-1, inputs)
-            x = x @ layers.parameter(f"{name}.weight").T + layers.parameter(f"{name}.bias")
+            x = layers.dense(x, name)
             return jax.nn.relu(x) if relu else x
         case layer_lists.Concatenation(branches):
             return jnp.concatenate([_sequence(layers, x, branch, masks) for branch in branches], 3)

@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from suite_jax import regions
-from suite_jax.images import ImageTrainer, Layers
+from suite_jax.images import ImageTrainer, Layers, smooth_l1
+from suite_jax.model import words
 from suite_jax.optimizers import Values
 from workloads.api import Array, Arrays, Batch, ParameterRule, Place
 from workloads.maskrcnn import anchors, network
@@ -70,13 +71,10 @@ class Detector(Layers):
         x = regions.pool(maps, self.layers.strides, box, level, self.layers.box_pool).astype(self.dtype)
         x = x.transpose(0, 3, 1, 2).reshape(len(x), -1)  # channels first, as the weights want it
         for layer in hidden:
-            x = jax.nn.relu(self._dense(x, layer))
+            x = jax.nn.relu(self.dense(x, layer.name))
         shape = (*level.shape, self.layers.classes + 1)
-        outputs = (self._dense(x, layer).astype(jnp.float32) for layer in (logits, deltas))
+        outputs = (self.dense(x, layer.name).astype(jnp.float32) for layer in (logits, deltas))
         return next(outputs).reshape(shape), next(outputs).reshape(*shape, 4)
-
-    def _dense(self, x: jax.Array, layer: network.Dense) -> jax.Array:
-        return x @ self.parameter(f"{layer.name}.weight").T + self.parameter(f"{layer.name}.bias")
 
     def masks(self, maps: Maps, box: jax.Array, level: jax.Array, label: jax.Array) -> jax.Array:
         """Mask logits (B, M, 28, 28) of regions (B, M, 4), of their `label`'s class alone.
@@ -104,9 +102,9 @@ def losses(outputs: Values, batch: Values) -> Values:
     weight, label = batch["anchor_weight"], outputs["label"]
     rpn = jnp.take_along_axis(outputs["objectness"], batch["anchor"], 1)
     rpn_delta = jnp.take_along_axis(outputs["rpn_delta"], batch["anchor"][..., None], 1)
-    rpn_box = _smooth_l1(rpn_delta - batch["anchor_offset"], network.RPN_BETA)
+    rpn_box = smooth_l1(rpn_delta - batch["anchor_offset"], network.RPN_BETA).sum(-1) / network.RPN_BETA
     own = jnp.take_along_axis(outputs["box_delta"], label[..., None, None], 2)[:, :, 0]
-    box = _smooth_l1(own - outputs["delta"], 1.0)
+    box = smooth_l1(own - outputs["delta"], 1.0).sum(-1)
     log_likelihood = jnp.take_along_axis(jax.nn.log_softmax(outputs["logits"]), label[..., None], 2)[..., 0]
     of_masks = _entropy(outputs["mask_logits"], outputs["mask"]).mean((2, 3))
     in_slots = label[:, : of_masks.shape[1]] > 0
@@ -127,13 +125,6 @@ def _mean(values: jax.Array, weights: jax.Array, counted: jax.Array) -> jax.Arra
 def _entropy(logits: jax.Array, wanted: jax.Array) -> jax.Array:
     """Binary cross-entropy."""
     return jnp.logaddexp(0, logits) - logits * wanted
-
-
-def _smooth_l1(difference: jax.Array, beta: float) -> jax.Array:
-    """Sum (…,) over the four deltas (…, 4)."""
-    size = jnp.abs(difference)
-    inner = jnp.minimum(size, beta)
-    return (inner * (size - 0.5 * inner)).sum(-1) / beta
 
 
 class MaskRCNNTrainer(ImageTrainer):
@@ -171,7 +162,7 @@ class MaskRCNNTrainer(ImageTrainer):
         count = anchors.count(self.settings.model, *arrays["image"].shape[1:3])
         of_anchors = rois.hashes(*given, rois.OF_ANCHORS, count)
         of_objects = rois.hashes(*given, rois.OF_OBJECTS, arrays["label"].shape[1])
-        more = {"anchor_hash": _halves(of_anchors), "object_hash": _halves(of_objects)}
+        more = {"anchor_hash": words(of_anchors), "object_hash": words(of_objects)}
         return replace(batch, arrays={**arrays, **more, "ticket": np.array([ticket], np.int32)})
 
     def loss_of(self, weights: Values, statistics: Values, batch: Values) -> tuple[jax.Array, Values]:
@@ -222,8 +213,3 @@ class MaskRCNNTrainer(ImageTrainer):
         level = detected.pop("level")
         masks = model.masks(maps, detected["box"], level, detected["label"])
         return {**detected, "mask": jax.nn.sigmoid(masks)}
-
-
-def _halves(numbers: Array) -> Array:
-    """Of 64-bit numbers (B, n), which JAX has not: (B, n, 2), the lower ones first."""
-    return numbers.astype("<u8").view("<u4").reshape(*numbers.shape, 2)

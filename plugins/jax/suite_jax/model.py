@@ -79,12 +79,8 @@ class ModelTrainer(JaxTrainer):
         return self.workload.parameter_rule(name)
 
     def training_batch(self, batch: Batch) -> Batch:
-        """A batch with what else `loss_of` takes, such as dropout masks."""
+        """A batch with what `loss_of` takes, in types that the device has: dropout masks, 64-bit numbers as `words`."""
         return batch
-
-    def arrays_of(self, batch: Batch, names: Iterable[str]) -> Arrays:
-        """Of a batch, as the device is to have them."""
-        return {name: batch.arrays[name] for name in names}
 
     def inside(self, name: str, value: Array) -> Array:
         """An array of canonical layout as the model computes with it. Default: as it is."""
@@ -150,14 +146,14 @@ class ModelTrainer(JaxTrainer):
         return self.total
 
     def outputs(self, batch: Batch) -> dict[str, jax.Array]:
-        arrays = {name: self.own(array) for name, array in self.arrays_of(batch, self.evaluation_inputs).items()}
+        arrays = {name: self.own(batch.arrays[name]) for name in self.evaluation_inputs}
         outputs: Values = self._outputs(self.values, self.moved, arrays)
         return outputs
 
     def _arguments(self, batch: Batch, learning_rate: float = 0.0) -> tuple[object, ...]:
         scalars = self.shared(np.array([1 / batch.weight_global, learning_rate], np.float32))
-        given = self.arrays_of(self.training_batch(batch), self.inputs)
-        arrays = {name: self.own(array) for name, array in given.items()}
+        given = self.training_batch(batch).arrays
+        arrays = {name: self.own(given[name]) for name in self.inputs}
         return self.values, self.kept, self.moved, self.total, scalars, arrays
 
     # -- the same, compiled ---------------------------------------------------------------------------------------
@@ -245,6 +241,11 @@ class ModelTrainer(JaxTrainer):
         self.moved = {name: self.own(inside[name][None]) for name in self.statistics}
         others = set(inside) - set(self.parameters) - set(self.statistics)
         self.kept = {name: self.shared(inside[name]) for name in sorted(others)}
+
+
+def words(numbers: Array) -> Array:
+    """64-bit numbers (…), which JAX has not, as their words (…, 2), the lower ones first."""
+    return numbers.astype("<u8").view("<u4").reshape(*numbers.shape, 2)
 
 
 def _added(total: jax.Array, loss: jax.Array) -> jax.Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from suite_jax.images import ImageTrainer, Layers
+from suite_jax.images import ImageTrainer, Layers, smooth_l1
 from suite_jax.optimizers import Values
 from workloads.api import Place
 from workloads.ssd import network
@@ -69,9 +69,7 @@ def detection_loss(offsets: jax.Array, logits: jax.Array, wanted: jax.Array, lab
     # All are sorted, so that no shape depends on the labels. Positives come last; among equals the lower prior comes first.
     hardest, _ = jax.lax.top_k(jnp.where(positive, -1.0, entropy), priors)
     negatives = jnp.where(jnp.arange(priors) < mined[:, None], hardest, 0.0)
-    size = jnp.abs(offsets - wanted)
-    inner = jnp.minimum(size, 1.0)
-    of_boxes = (inner * (size - 0.5 * inner)).sum(1)
+    of_boxes = smooth_l1(offsets - wanted, 1.0).sum(1)
     total = jnp.where(positive, of_boxes + entropy, 0.0).sum(1) + negatives.sum(1)
     return (total / jnp.maximum(count, 1)).sum()
 

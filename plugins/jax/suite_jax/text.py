@@ -7,7 +7,7 @@ Padding has rows too, so that each shape of a batch is known when it is traced.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suite_jax.model import ModelTrainer
+from suite_jax.model import ModelTrainer, words
 from suite_jax.optimizers import Values
-from workloads.api import Array, Arrays, Batch
+from workloads.api import Batch
 from workloads.common import dropout
 from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2, stream
 from workloads.common.text import beam
@@ -103,10 +103,8 @@ class TextTrainer(ModelTrainer):
 
     # -- a step ---------------------------------------------------------------------------------------------------
 
-    def arrays_of(self, batch: Batch, names: Iterable[str]) -> Arrays:
-        """Keys of dropout as words: there are no 64-bit numbers on the device."""
-        arrays = super().arrays_of(batch, names)
-        return {name: _words(array) if array.dtype.itemsize == 8 else array for name, array in arrays.items()}
+    def training_batch(self, batch: Batch) -> Batch:
+        return replace(batch, arrays={**batch.arrays, "dropout_key": words(batch.arrays["dropout_key"])})
 
     def outputs_of(self, weights: Values, statistics: Values, batch: Values) -> Values:
         """Sum over each sentence's tokens of -log p (B,), without smoothing."""
@@ -180,8 +178,3 @@ class Search:
         rows = np.arange(len(batch.arrays["source"]) * self.trainer.workload.beam.width)
         while state.room < longest:
             _, state = self.step(replace(state, said=state.room), np.zeros(len(rows), np.int32), rows)
-
-
-def _words(array: Array) -> Array:
-    """64-bit numbers (…) as their words (…, 2)."""
-    return array.view(np.uint32).reshape(*array.shape, 2)
