@@ -72,9 +72,8 @@ def base():
         for path in (*kept, *pip):
             tar.add(path, Path("usr/local/lib", PYTHON, path.relative_to(STANDARD_LIBRARY)), filter=_kept)
         above = {str(folder) for name in tar.getnames() for folder in Path(name).parents} - {".", *tar.getnames()}
-        for folder in map(
-            tarfile.TarInfo, (*sorted(above), "tmp")
-        ):  # docker makes one that is not named for root alone
+        # Docker makes a folder that is not named for root alone.
+        for folder in map(tarfile.TarInfo, (*sorted(above), "tmp")):
             folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if folder.name == "tmp" else 0o755
             tar.addfile(folder)
     return stream.getvalue()

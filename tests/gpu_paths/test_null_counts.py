@@ -46,11 +46,11 @@ def test_the_host_does_not_wait_within_a_step(counted, workload):
     assert counted[workload]["stretch"]["wait"] <= 2
 
 
-@pytest.mark.parametrize("workload", SIX)
+@pytest.mark.parametrize("workload", [one for one in SIX if one != "transformer"])
 def test_a_batch_is_in_pinned_memory_before_its_step(counted, workload):
-    """All of it but what a step itself makes of it: of text, which rows count."""
+    """All of it; a step of the Transformer makes by itself what it takes: which rows count."""
     step = counted[workload]["step"]
-    made = {"gnmt": 0, "transformer": 1, "maskrcnn": 0.01}.get(workload, 0)
+    made = 0.01 if workload == "maskrcnn" else 0
     assert step["bytes pinned"] <= made * step["bytes host to device, pinned"]
 
 

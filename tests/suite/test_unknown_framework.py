@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -25,12 +26,14 @@ QUARTZ = dataclasses.replace(
 """
 POINTS = "[suite.frameworks]\nquartz = quartz:QUARTZ\n\n[suite.trainers]\ntoy.quartz = toy:ToyTrainer\n"
 RUN = ("workload=toy", "framework=quartz", "profile=demo", "device=cpu")
+EXPORTS = (0, "toy-quartz") if find_spec("tensorboard") else (2, "[tensorboard]")
+"""Its library is an extra."""
 STEPS = [
     (("report", "LOGS"), 0, "framework quartz"),
     (("report", "LOGS", "--html", "OUT"), 0, "toy · quartz · 1 device"),
     (("compare", "LOGS", "--to-logs", "LOGS"), 0, "quartz on local"),
     (("check", "LOGS"), 1, "benchmark of the ruleset"),  # toy is none, in whatever framework
-    (("export", "tensorboard", "LOGS", "--output", "OUT"), None, ""),  # 2 where that library is not installed
+    (("export", "tensorboard", "LOGS", "--output", "OUT"), *EXPORTS),
     (("advise", "LOGS"), 0, "workload=toy framework=quartz"),
     (("scaling", "LOGS", "--devices", "4"), 2, "toy in quartz on local"),
     (("tables", "LOGS"), 0, "toy in quartz on local"),

@@ -18,9 +18,8 @@ from suite.results.ratios import chains, families, place
 from suite.results.text import clean, devices_text, shortened
 from suite.results.views.overview import order_of
 
-COLOURS = (
-    6  # Of frameworks, or of accelerators; those after them are of a whole, of parts of time, of factors of a speedup
-)
+# Of frameworks, or of accelerators; those after them are of a whole, of parts of time, of factors of a speedup
+COLOURS = 6
 WHOLE, *_OTHERS = range(COLOURS, COLOURS + 6)
 PARTS, FACTORS = _OTHERS[:3], _OTHERS[3:]
 SHAPES = 6  # Markers of one colour
