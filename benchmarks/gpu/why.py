@@ -18,7 +18,6 @@ import torch
 from benchmarks.gpu.runs import ready, typed
 from suite.common.registry import load_workload
 from suite.common.runspec import RunSpec
-from workloads.frameworks.pytorch import kernels
 
 STEPS, AHEAD = 20, 10
 
@@ -50,25 +49,19 @@ def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
 def variants(run: RunSpec) -> dict[str, Callable[[], dict[str, Any]]]:
     """Name of a change to what measures with it."""
 
+    def with_settings(**changes: Any) -> Callable[[], dict[str, Any]]:
+        return lambda: step_ms(dataclasses.replace(run, settings=dataclasses.replace(run.settings, **changes)))
+
     def with_options(**changes: Any) -> Callable[[], dict[str, Any]]:
-        settings = dataclasses.replace(run.settings, options={**run.settings.options, **changes})
-        return lambda: step_ms(dataclasses.replace(run, settings=settings))
+        return with_settings(options={**run.settings.options, **changes})
 
-    def without_kernels() -> dict[str, Any]:
-        usable, kernels.usable = kernels.usable, lambda: False  # type: ignore[assignment]
-        try:
-            return step_ms(run)
-        finally:
-            kernels.usable = usable
-
-    graphed = dataclasses.replace(run.settings, graphs="on")
     found: dict[str, Callable[[], dict[str, Any]]] = {"as it is": lambda: step_ms(run, profile=True)}
     if run.settings.workload in ("transformer", "gnmt", "maskrcnn"):
-        found["without Triton's kernels"] = without_kernels
+        found["without Triton's kernels"] = with_settings(kernels="off")
     if run.settings.workload == "transformer":
         found["with cuDNN's attention"] = with_options(cudnn_attention=True)
     if run.settings.devices <= load_workload(run.settings.workload).graph_devices:
-        found["as a CUDA graph"] = lambda: step_ms(dataclasses.replace(run, settings=graphed))
+        found["as a CUDA graph"] = with_settings(graphs="on")
     if "fused_norms" in run.settings.options:
         found["with fused norms"] = with_options(fused_norms="on")
     if "compile" in run.settings.options:

@@ -43,6 +43,11 @@ class FrameworkConfig:
         "a training step on GPUs as one CUDA graph (PyTorch: NCF; ResNet-50 and SSD on one GPU); auto: off, until measured",
         choices=("auto", "on", "off"),
     )
+    kernels: str = option(
+        "auto",
+        "the suite's own kernels on GPUs (PyTorch); auto: where they compile and agree with their plain forms",
+        choices=("auto", "off"),
+    )
 
 
 @dataclass

@@ -83,6 +83,7 @@ def resolve_settings(
         "precision": precision,
         "linear": _linear(config, workload, framework, device, precision),
         "graphs": _graphs(config, workload, framework, device, int(config["gpus"])),
+        "kernels": _kernels(config, framework, device),
         "stop": (stop := _stop(config, profile, targets, defaults.stop)),
         "max_epochs": values["hyperparameters"].get("max_epochs") if stop == "target" else None,
         "dataset": dataset,
@@ -222,6 +223,16 @@ def _graphs(config: Config, workload: type[Workload], framework: Framework, devi
         where = f"{workload.name} in {framework.name} on {devices} × {device}, mode={config['mode']}"
         raise ValueError(f"framework.graphs=on: {where} has no graph of a step; type framework.graphs=auto")
     return "on"
+
+
+def _kernels(config: Config, framework: Framework, device: str) -> str:
+    """`off`, or empty. Raises ValueError where it was typed and there are none."""
+    if config["framework"]["kernels"] == "auto":
+        return ""
+    if (framework.name, device) != ("pytorch", "cuda"):
+        where = f"{framework.name} on device={device}"
+        raise ValueError(f"framework.kernels=off: {where} has none of the suite's own kernels; leave it out")
+    return "off"
 
 
 def _check_asynchronous(config: Config, workload: type[Workload], framework: Framework, precision: str) -> None:

@@ -35,11 +35,11 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "batch": ("batch_size_global", "hyperparameter_set", HYPERPARAMETERS),
     "lr_scaling": (HYPERPARAMETERS,),
     "device": (
-        "device_name", "cores_per_device", "threads_per_device", "linear", "graphs", "framework_version", "thread_waiting",
-        "devices", "batch_size_global", HYPERPARAMETERS,
+        "device_name", "cores_per_device", "threads_per_device", "linear", "graphs", "kernels", "framework_version",
+        "thread_waiting", "devices", "batch_size_global", HYPERPARAMETERS,
     ),
     "cpu.cores_per_device": ("cores_per_device", "device_name", "thread_waiting"),
-    "framework": ("framework_version", "linear", "graphs", "thread_waiting", HYPERPARAMETERS),
+    "framework": ("framework_version", "linear", "graphs", "kernels", "thread_waiting", HYPERPARAMETERS),
     "precision": ("linear",),
     "mode": ("targets", "stop", "max_epochs"),
     "workload.hyperparameter_set": ("batch_size_global", HYPERPARAMETERS),
@@ -50,7 +50,7 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "workload.image_size": ("variant", "data_fingerprint", HYPERPARAMETERS),
     "workload": (
         "dataset", "hyperparameter_set", "data_fingerprint", "targets", "sample_unit", "batch_unit", "rules",
-        "clock", "linear", "graphs", "variant", "batch_size_global", "lr_scaling", "thread_waiting", "max_epochs",
+        "clock", "linear", "graphs", "kernels", "variant", "batch_size_global", "lr_scaling", "thread_waiting", "max_epochs",
         HYPERPARAMETERS,
     ),
 }  # fmt: skip

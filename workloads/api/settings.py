@@ -102,6 +102,8 @@ class LoggedSettings:
     """Library of linear layers: `mkl` or `onednn`; empty where there is nothing to choose (`Workload.linear_choice`)."""
     graphs: str = setting("", typed="framework.graphs")
     """`on`: the full batch's step is one CUDA graph (`Workload.graph_devices`); else empty."""
+    kernels: str = setting("", typed="framework.kernels")
+    """`off`: plain forms compute what kernels of the suite's own could; else empty."""
     hyperparameter_set: str = setting("", typed="workload.hyperparameter_set")
     rules: str = setting("", typed="rules")
     """Name of the round (`Workload.rounds`): `v0.5`, `v0.7`."""

@@ -46,6 +46,16 @@ def test_a_precision_that_the_devices_lack_is_refused(nvml, typed):
         precision(nvml, VOLTA, "resnet50", "pytorch", "device=cuda", f"precision={typed}")
 
 
+def test_kernels_can_be_left_out_where_there_are_some(nvml):
+    words = ("ssd", "pytorch", "device=cuda")
+    assert settings(nvml, HOPPER, *words).kernels == ""
+    assert settings(nvml, HOPPER, *words, "framework.kernels=off").kernels == "off"
+    with pytest.raises(
+        ValueError, match=r"^framework\.kernels=off: pytorch on device=cpu has none of [^;]*; leave it out$"
+    ):
+        settings(nvml, HOPPER, "ssd", "pytorch", "device=cpu", "framework.kernels=off")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from workloads.api import Array, Arrays, Batch, Place, Trainer, TrainStats, Workload, check_finite
 from workloads.common.data.prefetch import Prefetch
-from workloads.frameworks.pytorch import linear
+from workloads.frameworks.pytorch import kernels, linear
 from workloads.frameworks.pytorch.copies import pinned, upload
 from workloads.frameworks.pytorch.gloo import polling_gives_way
 from workloads.frameworks.pytorch.store import meeting
@@ -34,6 +34,7 @@ class PyTorchTrainer(Trainer):
         else:
             torch.set_num_threads(place.threads_per_device)
         linear.use_library(self.settings.linear)
+        kernels.off = self.settings.kernels == "off"
         if not dist.is_initialized():
             rank, processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
             address, port = os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ["MASTER_PORT"])

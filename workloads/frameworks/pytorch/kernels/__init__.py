@@ -153,9 +153,17 @@ def entropy_gradient(
     return out
 
 
-@functools.cache
+off = False
+"""Whether this run does without (`framework.kernels=off`)."""
+
+
 def usable() -> bool:
     """Whether the kernels compile and agree with their plain forms on the present device; if not, the worker's log says why."""
+    return not off and _all_agree()
+
+
+@functools.cache
+def _all_agree() -> bool:
     return agree(_masks_differ, _boxes_differ, _pools_differ, _entropies_differ)
 
 
