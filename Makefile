@@ -9,7 +9,7 @@ SHELL := /bin/bash
 # The Python of the controller: 3.11 where there is one; `make PYTHON=/opt/python3.12/bin/python3 …` takes another.
 PYTHON ?= $(shell for p in python3.11 python3; do "$$p" -c '' 2>/dev/null && { echo "$$p"; break; }; done)
 RUN := .venv/bin/python
-PIP := $(RUN) -m pip install -qq --disable-pip-version-check --no-input --no-deps
+INSTALL := $(RUN) -m suite.environments.installer
 HYPOTHESIS_PROFILE := fixed
 ENVIRONMENTS := torch tensorflow-cpu mxnet-cpu
 OF_PLUGINS := jax
@@ -25,8 +25,6 @@ demo: .venv/.ready env-torch ## train NCF on generated data on 1 and 2 devices, 
 
 # Compiled modules are kept, whatever the shell says: every command that a test starts would compile the suite anew.
 export PYTHONDONTWRITEBYTECODE :=
-# pip compiles what no test or demo imports: 17 of the 45 CPU seconds of TensorFlow's environment. Python compiles at the first import.
-export PIP_NO_COMPILE := 1
 
 # Tests that start no framework run in a worker more than there are cores, since some wait: for processes, for clocks. The
 # others start processes of their own, in units of tests/conftest.py: of four workers one begins with those that wait. NumPy's
@@ -98,20 +96,21 @@ $(ENVIRONMENTS:%=env-%) $(OF_PLUGINS:%=env-%): env-%: .venv/.ready
 	@rm -f .venv/.ready-test
 	@test -e $@ || { echo "controller: virtual environment in .venv"; "$(PYTHON)" -m venv .venv; }
 	@echo "controller: installing"
-	@$(PIP) --requirement environments/controller.txt
-	@$(PIP) --no-build-isolation --editable . $(patsubst %/pyproject.toml,--editable %,$(wildcard plugins/*/pyproject.toml))
+	@$(RUN) -m pip install -qq --disable-pip-version-check --no-input --no-deps "$$(grep '^uv==' environments/controller.txt)"
+	@$(INSTALL) --requirement environments/controller.txt
+	@$(INSTALL) --no-build-isolation --editable . $(patsubst %/pyproject.toml,--editable %,$(wildcard plugins/*/pyproject.toml))
 	@touch $@
 
 .venv/.ready-test: environments/test.txt .venv/.ready
 	@echo "test tools: installing"
-	@$(PIP) --requirement environments/test.txt
+	@$(INSTALL) --requirement environments/test.txt
 	@touch $@
 
 # The trackers' libraries, each in a folder for its tests: some 60, 150 and 100 MB. `make test` has the first alone.
 build/trackers/%/.ready: environments/%.txt .venv/.ready
 	@echo "$*: installing for the tests of suite export"
 	@rm -rf $(@D)
-	@$(PIP) --target $(@D) --requirement $<
+	@$(INSTALL) --target $(@D) --requirement $<
 	@touch $@
 
 .PHONY: clean

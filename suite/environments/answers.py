@@ -2,11 +2,8 @@
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-
-PIP = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-input", "--no-deps")
-"""Words after a Python that install what is named, and nothing else."""
 
 
 class Answer(NamedTuple):
@@ -23,9 +20,14 @@ class Answer(NamedTuple):
         return last_line(self.errors) or f"exit code {self.code}"
 
 
-def answer(command: Sequence[str], seconds: float | None = None, without: Sequence[str] = ()) -> Answer:
-    """Run a command that asks nothing, for at most so many seconds, with all variables but those in `without`."""
-    variables = {name: value for name, value in os.environ.items() if name not in without}
+def answer(
+    command: Sequence[str],
+    seconds: float | None = None,
+    without: Sequence[str] = (),
+    also: Mapping[str, str] | None = None,
+) -> Answer:
+    """Run a command that asks nothing, for at most so many seconds, with all variables but those in `without`, and others."""
+    variables = {name: value for name, value in os.environ.items() if name not in without} | dict(also or {})
     try:
         done = subprocess.run(
             command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False

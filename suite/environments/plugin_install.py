@@ -14,7 +14,7 @@ from pathlib import Path
 from suite.common.paths import PROJECT, env_root
 from suite.common.run_folder import safe_name
 from suite.common.typed import run_command
-from suite.environments.answers import PIP, answer
+from suite.environments.answers import answer
 from workloads import files
 
 PACKAGE_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -23,6 +23,8 @@ IGNORED_TOP_FOLDERS = {"build", "dist"}
 """Build output and hidden files: neither copied nor part of the digest."""
 REPAIR_HINT = "nothing is downloaded: repair it, or make a wheel of it (pip wheel --no-deps FOLDER) and give that"
 INSTALL_SECONDS = 300.0
+PIP = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-input", "--no-deps")
+"""Not uv, which would keep each build in its cache."""
 
 
 def plugin_source(text: str) -> Path:

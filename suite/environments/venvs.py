@@ -12,14 +12,14 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from suite.common.paths import PROJECT, env_root
 from suite.common.typed import as_typed
-from suite.environments import locks, own_package
-from suite.environments.answers import PIP, answer
+from suite.environments import installer, locks, own_package
+from suite.environments.answers import answer
 from suite.environments.locks import Lock, Version
 from workloads import files
 
@@ -110,7 +110,7 @@ def create(
 
     Raises:
         ValueError: there is no such lock, or no Python that it supports.
-        CommandFailed: venv or pip failed.
+        CommandFailed: venv or uv failed.
     """
     if name not in locks.framework_locks(project):
         raise ValueError(f"environment {name} has no lock; allowed: {', '.join(locks.framework_locks(project))}")
@@ -141,19 +141,23 @@ def _make(current: EnvironmentStatus, keep: bool, python: str | None, say: Say, 
         base = find_python(lock, python)
         _delete_folder(folder)
         say(f"{name}: new virtual environment with {base}")
-        _run([base, "-m", "venv", str(folder)])
+        _run([base, "-m", "venv", "--without-pip", str(folder)])
     (folder / MARKER).unlink(missing_ok=True)
     version = _python_version(str(current.python))
     if version is None or not lock.supports(parsed_version(version)):
         raise ValueError(f"environment {name} needs Python {lock.python_range}, found {version} at {current.python}")
-    pip = [str(current.python), *PIP]
+    python, variables = str(current.python), installer.variables()
+
+    def install(*words: str) -> None:
+        _run(installer.command(python, *words), variables)
+
     say(f"{name}: installing {len(lock.pins(parsed_version(version)))} packages; a framework takes a minute or more")
-    _run([*pip, "--requirement", str(lock.path)])
+    install("--requirement", str(lock.path))
     # Two builds of one checkout at once would write the same metadata folder.
     with _exclusive_lock("install", lambda line: None):
         if own_package.is_checkout(project):
             for package in locks.packages(lock, project):
-                _run([*pip, "--no-build-isolation", "--editable", str(package)])
+                install("--no-build-isolation", "--editable", str(package))
         else:
             own_package.copy_into(next(folder.glob("lib/python3.*/site-packages")))
     marker = {"digest": locks.digest(lock, project), "python": version, "project": str(project)}
@@ -228,10 +232,10 @@ def _delete_folder(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _run(command: list[str]) -> None:
+def _run(command: list[str], variables: Mapping[str, str] | None = None) -> None:
     """Run a command quietly. Raises CommandFailed with its last lines."""
-    # A PYTHONPATH would make pip believe that packages are there which the environment does not have.
-    outcome = answer(command, without=("PYTHONPATH", "PYTHONHOME"))
+    # A PYTHONPATH would make builds believe that packages are there which the environment does not have.
+    outcome = answer(command, without=("PYTHONPATH", "PYTHONHOME"), also=variables)
     if outcome.code != 0:
         lines = f"{outcome.out}\n{outcome.errors}".strip().splitlines()[-ERROR_LINES:]
         raise CommandFailed("\n".join([f"failed with exit code {outcome.code}: {' '.join(command)}", *lines]))
