@@ -78,7 +78,7 @@ IMAGE_PATHS = (
 )
 """Files that ask the frameworks' processes of images: as long as all others together."""
 MARKED_PATHS = {"framework": FRAMEWORK_PATHS, "slow": SLOW_PATHS}
-OWN_MARKS = re.compile(rb"mark\.(framework|slow|full)\b")
+OWN_MARKS = re.compile(rb"mark\.(framework|slow|full)\b|\bfull_but\(")
 """In files that mark single tests."""
 TESTS = Path(__file__).parent
 DURATIONS = TESTS / "durations.json"

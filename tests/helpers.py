@@ -43,6 +43,13 @@ def examples(count, **others):
     return settings(max_examples=scaled.get(settings.get_current_profile_name(), count), **others)
 
 
+def full_but(values, *short):
+    """Cases of a parameter, those of them that are not `short` with the mark `full`; a tuple is several parameters."""
+    every = [one if isinstance(one, tuple) else (one,) for one in values]
+    short = [one if isinstance(one, tuple) else (one,) for one in short]
+    return [pytest.param(*one, marks=() if one in short else pytest.mark.full) for one in every]
+
+
 def variables(tmp_path, toy=False, **extra):
     """The environment of a command: logs and generated data below tmp_path."""
     values = {**os.environ, "SUITE_LOG_DIR": str(tmp_path / "logs"), "COLUMNS": "200"}

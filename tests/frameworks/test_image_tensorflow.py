@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.frameworks_probe import below, probe, relative
+from tests.helpers import full_but
 from tests.workloads import test_image_trainers as image_trainers
 
 COMPUTED = [("resnet50", "convolutions")]
@@ -36,7 +37,10 @@ def test_fp32_is_the_same_however_it_is_computed(workload, variant):
     assert variance < 1e-3
 
 
-@pytest.mark.parametrize(("workload", "variant"), NEAR)
+IN_SHORT = [("resnet50", "bf16"), ("ssd", "fp16")]
+
+
+@pytest.mark.parametrize(("workload", "variant"), full_but(NEAR, *IN_SHORT))
 def test_narrow_precisions_compute_narrow_and_keep_weights_in_fp32(workload, variant):
     found, (outputs, losses, _) = trained(workload, variant), differences(workload, variant)
     assert found["narrow"]
@@ -46,12 +50,12 @@ def test_narrow_precisions_compute_narrow_and_keep_weights_in_fp32(workload, var
     assert losses < NEAR_LOSSES[workload]
 
 
-@pytest.mark.parametrize(("workload", "variant"), [*COMPUTED, *NEAR])
+@pytest.mark.parametrize(("workload", "variant"), [*COMPUTED, *full_but(NEAR, *IN_SHORT)])
 def test_a_step_is_traced_once(workload, variant):
     assert trained(workload, variant)["traces"] == 1
 
 
-@pytest.mark.parametrize("variant", [pytest.param("compiled", marks=pytest.mark.full), "bf16", "fp16"])
+@pytest.mark.parametrize("variant", full_but(("compiled", "bf16", "fp16"), "fp16"))
 def test_a_step_without_positives_has_no_loss_and_breaks_nothing(variant):
     found = trained("ssd", variant)
     assert found["empty"] == 0

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.helpers import events, only
+from tests.helpers import events, full_but, only
 
 SIX = {"ncf": "ml-demo", "resnet50": "imagenet-demo", "ssd": "coco-demo", "maskrcnn": "coco-demo",
        "gnmt": "translation-demo", "transformer": "translation-demo"}  # fmt: skip
@@ -18,11 +18,7 @@ def collectives(folder):
     return {path.suffix: path.read_text().splitlines() for path in folder.glob("nccl.*")}
 
 
-ALIKE = {"resnet50", "maskrcnn", "gnmt", "transformer"}
-"""Workloads whose gradients are summed by SSD's code; NCF has its own."""
-
-
-@pytest.mark.parametrize("workload", [pytest.param(one, marks=[pytest.mark.full] * (one in ALIKE)) for one in SIX])
+@pytest.mark.parametrize("workload", full_but(SIX, "ncf"))
 def test_two_devices_train_and_call_the_same_collectives(null, demo_data, workload):
     demo_data(SIX[workload])
     null.run(*words(workload, 2), cards=("h100", "h100"), NULL_NCCL=str(null.folder / "nccl"), exits=0)

@@ -5,9 +5,12 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.helpers import PROJECT
 
 
+@pytest.mark.full
 def test_a_stage_is_kept_and_not_done_again(null_variables, tmp_path):
     variables = {**os.environ, **null_variables, "NULL_GPU": "h200"}
     command = [sys.executable, "-m", "benchmarks.gpu", "right", "--workloads", "ncf", "--out", str(tmp_path)]

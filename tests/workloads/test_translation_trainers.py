@@ -8,6 +8,7 @@ import pytest
 
 from testing.synthetic_sentences import EDGES
 from tests.frameworks_probe import begins, below, probe, probe_together, relative
+from tests.helpers import full_but
 
 FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 PROBES = "probes.translation_trainers"
@@ -17,7 +18,8 @@ CASES = [
     *(("gnmt", framework, "steps") for framework in ("pytorch", "jax", "mxnet")),
     *(("transformer", framework, case) for framework in FRAMEWORKS for case in ("fairseq", "dropout")),
 ]
-EACH = pytest.mark.parametrize(("name", "framework", "case"), CASES)
+LONG = ("transformer", "tensorflow", "fairseq")
+EACH = pytest.mark.parametrize(("name", "framework", "case"), full_but(CASES, *(one for one in CASES if one != LONG)))
 CLOSE = 1e-5
 
 
@@ -101,7 +103,7 @@ def test_pytorch_in_float64(name, close):
     assert_same_gradients(below(found, "gradient/"), below(expected(name, "dropout"), "gradient/"), close)
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", full_but(FRAMEWORKS, "pytorch", "jax", "mxnet"))
 @pytest.mark.parametrize("name", ["gnmt", "transformer"])
 def test_two_devices_take_the_steps_of_one(name, framework):
     """Their batches have unequal numbers of tokens. Dropout included: masks belong to sentences, not to devices."""
@@ -154,6 +156,7 @@ def test_weights_cast_side_by_side_are_those_cast_alone():
     assert probe("pytorch", "probes.gnmt_trainers.narrowed")["same"].tolist() == [True] * 6
 
 
+@pytest.mark.full
 def test_tensorflow_under_xla():
     """`compile=on`: padding has rows, and masks are hashed in the graph, as on a GPU."""
     found = probe("tensorflow", "probes.transformer_trainers.compiled", "dropout")

@@ -5,15 +5,14 @@ import re
 import pytest
 
 from suite.cli import main
-from tests.helpers import events, only, run_suite_here, suite_here
+from tests.helpers import events, full_but, only, run_suite_here, suite_here
 from tests.workloads.common.test_workload_runs import FRAMEWORKS, NARROW, metrics, swept
 from workloads.common.text.corpus import candidates, plain
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """Folders of two epochs of the Transformer on 400 pairs of one's own, by framework."""
-    tmp_path = tmp_path_factory.mktemp("trained")
+@pytest.mark.parametrize("framework", full_but(FRAMEWORKS, "pytorch"))
+def test_a_small_corpus_is_learned_and_scored(tmp_path, framework):
+    """Two epochs of the Transformer on 400 pairs of one's own."""
     text = tmp_path / "text"
     text.mkdir()
     for split, count in (("train", 400), ("dev", 8), ("test", 12)):
@@ -25,12 +24,7 @@ def trained(tmp_path_factory):
     assert main(["data", "prepare", "parallel-text", "--from", str(text), "--merges", "150", "--to", str(to)]) == 0
     batches = ("workload.dataset=parallel-text", "batch=global:512", "workload.evaluation_shapes=1")
     sizes = ("profile=demo", *NARROW, *batches, "workload.target=0.0", "seed=1", "stop=epochs:2")
-    return swept(tmp_path, "transformer", FRAMEWORKS, *sizes, SUITE_DATA_DIR=str(tmp_path / "data"))
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_small_corpus_is_learned_and_scored(tmp_path, trained, framework):
-    folder = trained[framework]
+    folder = swept(tmp_path, "transformer", [framework], *sizes, SUITE_DATA_DIR=str(tmp_path / "data"))[framework]
     rows = [row["quality"] for row in metrics(folder)]
     assert len(rows) == 2
     assert rows[1]["validation_loss"] < rows[0]["validation_loss"] < 7

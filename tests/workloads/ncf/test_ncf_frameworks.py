@@ -101,6 +101,7 @@ def test_bf16_multiplies_in_bf16_and_keeps_weights_in_fp32(framework):
     assert 1e-7 < difference < 5e-3
 
 
+@pytest.mark.full
 def test_tensorflow_computes_the_same_compiled_in_pieces_and_traces_a_function_per_shape():
     graph, compiled = trained("tensorflow"), probe("tensorflow", TRAINED, "tensorflow", 1, "fp32", True)
     np.testing.assert_allclose(compiled["losses"], graph["losses"], rtol=1e-6)

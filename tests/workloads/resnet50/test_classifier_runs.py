@@ -1,4 +1,4 @@
-"""The demos of ResNet-50 and LittleCNN in real processes: every framework for a short epoch, and refusals."""
+"""The demos of ResNet-50 and LittleCNN in real processes: a short epoch, with `full` in every framework, and refusals."""
 
 import re
 import subprocess
@@ -12,6 +12,7 @@ from tests.workloads.common.test_workload_runs import metrics
 from workloads.resnet50 import demo as imagenet_demo
 from workloads.zoo.datasets import cifar_demo
 
+FULL = pytest.mark.full
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 WORKLOADS = {"resnet50": "imagenet-demo", "zoo": "cifar-demo"}
 MODULES = {"imagenet-demo": imagenet_demo, "cifar-demo": cifar_demo}
@@ -47,15 +48,18 @@ def few_images(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module", params=["resnet50", pytest.param("zoo", marks=pytest.mark.full)])
+@pytest.fixture(
+    scope="module",
+    params=[("resnet50", FRAMEWORKS[:1]), *(pytest.param((one, FRAMEWORKS), marks=FULL) for one in LOGGED)],
+)
 def epoch(request, tmp_path_factory, few_images):
-    """A workload, and the folder of a short epoch in every framework."""
-    tmp_path = tmp_path_factory.mktemp("epoch")
-    sweep = ("-m", f"workload={request.param}", "profile=demo", f"framework={','.join(FRAMEWORKS)}", "gpus=1", "seed=1")
+    """A workload, and the folder of a short epoch in each of some frameworks."""
+    (workload, frameworks), tmp_path = request.param, tmp_path_factory.mktemp("epoch")
+    sweep = ("-m", f"workload={workload}", "profile=demo", f"framework={','.join(frameworks)}", "gpus=1", "seed=1")
     done = run_suite(tmp_path, *sweep, "stop=epochs:1", timeout=900, SUITE_DATA_DIR=str(few_images))
     assert done.returncode == 0, done.stdout + done.stderr
-    folders = {name: only((tmp_path / "logs").glob(f"*/{request.param}-{name}-*/run_0")) for name in FRAMEWORKS}
-    return request.param, folders
+    folders = {name: only((tmp_path / "logs").glob(f"*/{workload}-{name}-*/run_0")) for name in frameworks}
+    return workload, folders
 
 
 def test_frameworks_train_alike(epoch):

@@ -74,6 +74,7 @@ def test_layout_balance_and_no_image_twice(root):
     assert len(digests) == 5000
 
 
+@pytest.mark.full  # golden digests hold the data
 def test_a_linear_classifier_on_raw_pixels_fails(root):
     (train, labels), (test, truth) = load(root, "train"), load(root, "val")
     found = ridge_top1(train, labels, test, truth)

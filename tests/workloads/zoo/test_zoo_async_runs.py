@@ -11,7 +11,7 @@ import pytest
 
 from suite.results.logs.reader import read
 from suite.worker.heartbeat import read_beat
-from tests.helpers import PROJECT, events, only, run_suite, status, variables, wait_until
+from tests.helpers import PROJECT, events, full_but, only, run_suite, status, variables, wait_until
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 RUN = (
@@ -30,12 +30,7 @@ def left_of(folder):
     return found
 
 
-def all_full_but(quick):
-    """The frameworks; each run takes ten seconds of CPU time, all but one with `make test-full`."""
-    return [name if name == quick else pytest.param(name, marks=pytest.mark.full) for name in FRAMEWORKS]
-
-
-@pytest.mark.parametrize("framework", all_full_but("mxnet"))
+@pytest.mark.parametrize("framework", full_but(FRAMEWORKS, "mxnet"))
 def test_a_straggler_makes_fewer_updates_and_nobody_waits_for_it(tmp_path, framework):
     output = tmp_path / "runs"
     done = run_suite(
@@ -61,7 +56,7 @@ def test_a_straggler_makes_fewer_updates_and_nobody_waits_for_it(tmp_path, frame
     wait_until("no process is left", lambda: not left_of(folder), 60)
 
 
-@pytest.mark.parametrize("framework", all_full_but("pytorch"))
+@pytest.mark.parametrize("framework", full_but(FRAMEWORKS, "pytorch"))
 def test_a_server_that_is_killed_is_named(tmp_path, framework):
     output = tmp_path / "runs"
     words = (*RUN, f"framework={framework}", "stop=steps:1000000", f"output={output}")

@@ -106,7 +106,7 @@ def test_stock_networks_that_there_are_not(given, words):
     check("mxnet", "inception_v3", 299, 299, "fp32")
 
 
-@pytest.mark.slow
+@pytest.mark.full  # golden digests hold the data
 def test_a_linear_classifier_stays_far_below_the_demos_target():
     """Ridge regression on raw pixels, with the best of several penalties."""
     splits = [cifar_demo.images(split) for split in cifar_demo.SIZES]

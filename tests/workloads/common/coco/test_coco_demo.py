@@ -186,6 +186,7 @@ def covering(box: np.ndarray, label: np.ndarray) -> list[tuple[np.ndarray, np.nd
     return found
 
 
+@pytest.mark.full  # golden digests hold the data
 def test_no_constant_set_of_boxes_finds_anything(prepared, root):
     truth = read_ground_truth(prepared / GROUND_TRUTH)
     sizes = np.array([(image["width"], image["height"]) * 2 for image in truth["images"]], np.float64)
