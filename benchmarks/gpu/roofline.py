@@ -2,9 +2,10 @@
 
     python -m benchmarks.gpu.roofline RUN_FOLDER …      folders with a run.json, of runs on one GPU or on the null device
 
-Bytes are what each operator reads and writes; of tables only the rows that it takes; caches are not modelled. A bound in
-milliseconds: of each operator the larger of operations at half of the card's peak in the run's precision and of bytes at 80 %
-of its bandwidth, added up. On a null device also its counts, and `host_ms`: the median step, which is the host's part alone.
+Bytes are what each operator reads and writes; of tables only the rows that it takes; caches are not modelled. All is the mean
+of ten batches: sentences differ in length. A bound in milliseconds: of each operator the larger of operations at half of the
+card's peak in the run's precision and of bytes at 80 % of its bandwidth, added up. On a null device also its counts, and
+`host_ms`: the median step, which is the host's part alone.
 """
 
 from __future__ import annotations
@@ -97,13 +98,16 @@ def step(run: RunSpec) -> dict[str, Any]:
         counted = null_counts.summed(null_counts.counts(), STEPS)
         traffic, counter = Traffic(), FlopCounterMode(display=False)
         with _watched(traffic), counter, traffic:
-            trainer.step(items[0][0], 1e-4)
-    operations = {str(kind).rpartition(".")[2]: number for kind, number in counter.get_flop_counts()["Global"].items()}
+            for (batch,) in items[AHEAD:]:
+                trainer.step(batch, 1e-4)
+    total = counter.get_flop_counts()["Global"]
+    operations = {str(kind).rpartition(".")[2]: number / STEPS for kind, number in total.items()}
+    moved = collections.Counter({name: size // STEPS for name, size in traffic.bytes.items()})
     found = {
         "tflop": round(sum(operations.values()) / 1e12, 2),
-        "gb": round(traffic.bytes.total() / 1e9, 1),
-        "gb_by_operator": {name: round(size / 1e9, 2) for name, size in traffic.bytes.most_common(SHOWN)},
-        "bound_ms": {card: _bound(card, run.settings.precision, operations, traffic.bytes) for card in CARDS},
+        "gb": round(moved.total() / 1e9, 1),
+        "gb_by_operator": {name: round(size / 1e9, 2) for name, size in moved.most_common(SHOWN)},
+        "bound_ms": {card: _bound(card, run.settings.precision, operations, moved) for card in CARDS},
     }
     if counted:
         to_device = counted.get("bytes host to device, pinned", 0) / 1e6
@@ -112,7 +116,7 @@ def step(run: RunSpec) -> dict[str, Any]:
     return found
 
 
-def _bound(card: str, precision: str, operations: dict[str, int], moved: collections.Counter[str]) -> float:
+def _bound(card: str, precision: str, operations: dict[str, float], moved: collections.Counter[str]) -> float:
     rate, bandwidth = CARDS[card]
     rate *= 1e12 * RATE * OF_BF16[precision]
     names = {*operations, *moved}
