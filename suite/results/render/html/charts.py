@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from suite.launch.known import known
 from suite.results.columns import BUSY, Result, Row
 from suite.results.combine import grouped
-from suite.results.identity import distinguishing_words
+from suite.results.identity import distinguishing_words, weighty_words
 from suite.results.published import ARTICLE
 from suite.results.ratios import chains, families, place
 from suite.results.text import clean, devices_text, shortened
@@ -203,21 +203,41 @@ def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[Hash
         curves = [chain for family in families(members) for chain in chains(family)]
         drawn = {id(row) for curve in curves for row in curve}
         curves += [[row] for row in members if id(row) not in drawn]
-        firsts = [curve[0] for curve in curves]
-        words = distinguishing_words(firsts, [who(row) for row in firsts], ("devices", "nodes"), fewest=True)
-        told = [", ".join(filter(None, (clean(who(row), 60), text))) for row, text in zip(firsts, words, strict=True)]
-        for curve, name, text in zip(curves, shortened([*map(short, told)], 80), words, strict=True):
-            for row in curve:
+        told = _told(curves, [who(curve[0]) for curve in curves])
+        names = iter(shortened([", ".join(filter(None, (clean(who(curve[0]), 60), short(text))))
+                                for curve, texts in zip(curves, told, strict=True) for text in texts], 80))  # fmt: skip
+        for curve, (text, *texts) in zip(curves, told, strict=True):
+            name = next(names)
+            for row, words in zip(curve, texts, strict=True):
                 where = short(devices_text(row.devices, row.nodes)) if row.devices and len(places) > 1 else ""
-                full = ", ".join(filter(None, (name, where if row.profile else "")))
+                full = ", ".join(filter(None, (next(names), where if row.profile else "")))
                 usual, published = clean(row.framework, 60) or "runs", id(row) in grey
                 slot = OTHER_SLOT if published else slots.get(row.framework, OTHER_SLOT)
-                key = text if row.profile else name
-                (of_curves, of_results) = (styles.setdefault((slot, kind), {}) for kind in ("curve", "result"))
-                of_curve = of_curves.setdefault(key, len(of_curves))
-                own = of_results.setdefault(f"{key}, {where}", len(of_results))
+                of_curves, of_results = (styles.setdefault((slot, kind), {}) for kind in ("curve", "result"))
+                of_curve = of_curves.setdefault(text if row.profile else name, len(of_curves))
+                key = f"{words if row.profile else name}, {where}"
+                own = of_results.setdefault(key, len(of_results))
                 found[key_of(row)] = Look(name or usual, full or usual, slot, of_curve, own, published)
     return found
+
+
+def _told(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[list[str]]:
+    """Of each curve the words of the whole, then those of each of its results: in what they differ in few words, and of ours
+    precision, batch and clock always."""
+    grow = any(len({row.batch_size_global for row in curve}) > 1 for curve in curves)  # of which the first is one
+    aside = ("devices", "nodes", *(("batch_size_global",) if grow else ()))
+    words = distinguishing_words([curve[0] for curve in curves], whose, aside, fewest=True)
+    rows = [row for curve in curves for row in curve]
+    texts = [text for curve, text in zip(curves, words, strict=True) for _ in curve]
+    own, told = iter(weighty_words(rows, texts) if rows[0].profile else texts), []
+    for curve in curves:
+        each = [next(own).split(", ") for _ in curve]
+        shared = [word for word in each[0] if all(word in other for other in each)]
+        sizes = sorted({row.batch_size_global or 0 for row in curve})
+        if any(word.startswith("global batch ") for word in each[0]) and len(sizes) > 1:
+            shared.append(f"global batch {sizes[0]:,}–{sizes[-1]:,}")
+        told.append([", ".join(shared), *map(", ".join, each)])
+    return told
 
 
 def short(text: str) -> str:

@@ -209,7 +209,7 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
 
 
 def _bars(chart: Chart, colour: dict[str, Json], paint: Paint) -> list[dict[str, Json]]:
-    limit = {"labelLimit": 260, "ticks": False, "grid": False, "domain": False}
+    limit = {"labelLimit": 300, "ticks": False, "grid": False, "domain": False}
     y = {"field": "name", "type": "nominal", "sort": None, "title": None, "axis": limit}
     xs = [point.x for one in chart.series for path in one.paths for point in path]
     x = _axis("x", chart.y_label, xs, logarithmic=chart.kind == "ratios", zero=chart.kind != "ratios")

@@ -98,6 +98,11 @@ SLOW, FAST = ({"opt_base_learning_rate": rate, "opt_name": "adam"} for rate in (
         ([{"batch_size_global": 2048}, {"batch_size_global": 512}], ["bs 2,048", "bs 512"]),
         ([{}, {"targets": {"hr_at_10": 0.5}}], ["target 0.635", "target 0.5"]),
         ([{"precision": "fp16"}, {"precision": "tf32"}], ["fp16", "tf32"]),
+        (
+            [{"precision": "fp16", "batch_size_global": 2048}, {"framework": "mxnet"}, {"clock": "v0.7"}, {}],
+            ["pytorch, fp16, bs 2,048, clock v0.5", "mxnet, fp32, bs 4,096, clock v0.5",
+             "pytorch, fp32, bs 4,096, clock v0.7", "pytorch, fp32, bs 4,096, clock v0.5"],
+        ),
     ],
 )  # fmt: skip
 def test_names_have_the_value_that_tells_results_apart(settings, names):
@@ -129,6 +134,19 @@ def test_a_name_has_one_look_in_every_figure_of_a_page():
     ):
         assert len({name for name, *_ in names}) == len(names)
     assert len({one.style for one in found}) == 4
+
+
+def test_a_curve_whose_batch_grows_says_from_where_to_where_and_its_results_each_their_own():
+    sizes = [(few * devices, devices) for few in (256, 1024) for devices in (1, 2)]
+    results = [make_result(devices, ((8.0, 10.0),), batch_size_global=size) for size, devices in sizes]
+    found = charts.looks(results)
+    assert [found[charts.key_of(row)].name for row in results] == [
+        "bs 256, 1 dev", "bs 512, 2 dev", "bs 1,024, 1 dev", "bs 2,048, 2 dev"
+    ]  # fmt: skip
+    (over,) = scaling_charts(results)
+    assert [one.label for one in over.series] == ["bs 256–512", "bs 1,024–2,048"]
+    alone = charts.looks(results[:2])  # which devices say
+    assert {look.curve for look in alone.values()} == {"pytorch"}
 
 
 def test_curves_over_devices_are_named_by_their_targets():
