@@ -50,12 +50,9 @@ def table_charts(results: Sequence[Result], number: int, looks: charts.Looks) ->
         found = []
         for words, title, x_label, y_label, of, more in quantities:
             drawn = [_series(row, of, looks[charts.key_of(row)]) for row in results]
-            several = any(point.low is not None for one in drawn for path in one.paths for point in path)
-            note = (
-                f"Of more than {charts.MAX_PATHS} runs: median, least and most, while half of them go on"
-                if several
-                else ""
-            )
+            banded = sum(any(point.low is not None for path in one.paths for point in path) for one in drawn)
+            told = "median" if banded > charts.MAX_BANDS else "median, least and most"
+            note = f"Of more than {charts.MAX_PATHS} runs: {told}, while half of them go on" if banded else ""
             stem, options = (f"{number:02d}", workload, *words), {"note": note, **more}
             title = f"{short_title(workload)}: {title}"
             found += charts.charts(stem, title, labels, (x_label, y_label), drawn, **options)

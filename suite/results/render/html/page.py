@@ -163,7 +163,7 @@ def _render(told: Told, more: Mapping[str, Any], **context: Any) -> str:
     known = jinja2.Environment(loader=loader, autoescape=True, undefined=strict, trim_blocks=True, lstrip_blocks=True)
     known.filters["line"] = lambda text: clean(str(text), 4000)
     figures = [_figure(chart, told) for chart in _charts(context["blocks"])]
-    data = {"facets": FACETS, "figures": figures, **told.facts(), "step": vega.STEP, **more}
+    data = {"facets": FACETS, "figures": figures, **told.facts(), "step": vega.STEP, "bands": charts.MAX_BANDS, **more}
     scripts = [_script(text) for text in (vega.scripts(), (folder / "page.js").read_text(encoding="utf-8"))]
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
     usual: Block = {"headlines": [], "failures": None, "runs": [], "runs_left_out": 0, "undrawn": 0}
@@ -247,7 +247,7 @@ def _page(
             block["speedups"] = _part(told, replace(below, below=below.below[len(below.table) :]))  # each has its row
         blocks.append(block)
     if rates := [chart for one in drawn for chart in one.rates]:
-        blocks.append(_block(told, Section("While they ran"), rates))
+        blocks.append(_block(told, Section("While they ran"), rates, _bands(rates)))
     titles = [block["title"] for block in blocks]
     failed = titles.index(report.FAILED) + 1 if report.FAILED in titles else 0
     without = [row for row in run_rows if not (row.succeeded or row.running or row.copy_of)]
@@ -284,14 +284,19 @@ def _questions(
     prices: Prices | None,
 ) -> list[Block]:
     """A block of figures for each question that the results answer."""
+    quality = [chart for one in drawn for chart in one.quality]
     asked = (
         ("Time to target over devices", "scaling", scaling.scaling_charts(results, published, looks)),
         ("What the speedup is made of", "ratios", scaling.speedup_charts(results, looks)),
-        ("Quality over time", "", [chart for one in drawn for chart in one.quality]),
+        ("Quality over time", _bands(quality), quality),
         ("Where the time goes", "parts", scaling.parts_charts(results, looks)),
         ("What a result costs", "", [] if prices is None else scaling.cost_charts(results, prices, looks)),
     )
     return [_block(told, Section(title), found, about) for title, about, found in asked if found]
+
+
+def _bands(drawn: Iterable[charts.Chart]) -> str:
+    return "curves" if any(chart.note for chart in drawn) else ""
 
 
 def _blocks(told: Told, sections: Iterable[Section], charts_of: Mapping[str, Sequence[charts.Chart]]) -> list[Block]:

@@ -15,7 +15,7 @@ from typing import Any
 import vl_convert
 
 from suite.results.columns import Row
-from suite.results.render.html.charts import OTHER_SLOT, Chart, Point, Series
+from suite.results.render.html.charts import MAX_BANDS, OTHER_SLOT, Chart, Point, Series
 from suite.results.text import clean
 from suite.results.views.section import NOT_VERIFIED
 
@@ -94,13 +94,17 @@ def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
     shown = not on_page and chart.kind != "bars" and len(chart.series) > 1
     colour = {"field": "s", "type": "nominal", "title": None, "scale": scale, "legend": legend if shown else None}
     bars = {one["name"] for one in rows if "name" in one}
+    banded = [*dict.fromkeys(one["s"] for one in rows if one.get("low") is not None)]
+    banded = banded if len(banded) <= MAX_BANDS else []
     made: dict[str, Json] = {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "data": {"name": "marks"} if on_page else {"values": rows},
         "autosize": {"type": "fit-x" if on_page else "pad", "contains": "padding"},
         "width": _WIDTH,
         "height": STEP * len(bars) if chart.kind in CATEGORIES else _HEIGHT,
-        "params": [{"name": "from", "value": None}, {"name": "to", "value": None}],
+        "params": [
+            {"name": name, "value": value} for name, value in (("from", None), ("to", None), ("banded", banded))
+        ],
         "layer": _bars(chart, colour, paint) if chart.kind in CATEGORIES else _curves(chart, colour, paint, on_page),
         "config": _config(paint, on_page),
     }
@@ -185,7 +189,9 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
         layers.append(layer(kinds.format(IDEAL), dotted, {"x": x, "y": y, "detail": [{"field": "s"}, {"field": "p"}]}))
     if any(point.low is not None for point in points):
         ends = {**place, "y": y | {"field": "low"}, "y2": {"field": "high"}}
-        mark = {"type": "area", "opacity": 0.18} if timed else {"type": "rule", "opacity": 0.6}
+        pointed = {"condition": {"test": "indexof(banded, datum.s) >= 0", "value": 0.18}, "value": 0}
+        mark = {"type": "area"} if timed else {"type": "rule", "opacity": 0.6}
+        ends |= {"fillOpacity": pointed} if timed else {}
         layers.append(layer(f"{of_points} && isValid(datum.low)", mark, ends))
     if chart.kind != "points":
         lines = {**place, "strokeDash": dash, "detail": {"field": "p"}, "order": {"field": "x"}}

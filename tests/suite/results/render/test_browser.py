@@ -308,6 +308,36 @@ def test_a_page_that_follows_keeps_what_was_opened_and_ends(browser, report, tmp
     page.context.close()
 
 
+BANDS = """all => all.map(one => one.getAttribute('fill-opacity') ?? one.getAttribute('opacity') ?? '1')
+  .filter(Number).length"""
+
+
+def test_a_thousand_runs_of_twelve_settings_are_medians_and_the_band_that_is_asked_for(browser, tmp_path):
+    for number in range(12):
+        for index in range(84 if number < 4 else 83):
+            qualities = [0.3 + (at + index % 7) / 100 for at in range(4 if number else 25)] + [0.65]
+            write_run(tmp_path / "logs", f"s{number}", index, qualities=qualities, batch_size_global=64 << number)
+    assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
+    assert (tmp_path / "page.html").stat().st_size < 3_000_000
+    page, noticed = opened(browser, tmp_path / "page.html", viewport={"width": 1280, "height": 1000})
+    figure = page.locator("figure:visible", has_text="hit rate at 10 over epochs")
+    bands, names = figure.locator(".plot .mark-area path"), figure.locator(".legend button")
+    expect(bands).to_have_count(12)
+    assert bands.evaluate_all(BANDS) == 0
+    names.nth(3).hover()
+    wait_until("the band of one", lambda: bands.evaluate_all(BANDS) == 1)
+    for at in range(9):
+        names.nth(at).click()
+    page.mouse.move(1, 1)
+    wait_until("the bands of three", lambda: bands.evaluate_all(BANDS) == 3)
+    page.click("button[type=reset]")
+    wait_until("none", lambda: (bands.count(), bands.evaluate_all(BANDS)) == (12, 0))
+    markers = figure.locator(".plot .mark-symbol path")
+    assert markers.evaluate_all(BANDS) == 11 * 5  # the setting with 26 evaluations has none
+    assert noticed == []
+    page.context.close()
+
+
 def test_published_results_begin_with_one_workload_round_and_division(browser, tmp_path):
     ours = {"profile": "reference", "labels": [], "device": "cuda", "device_name": "Tesla V100-SXM2-16GB", "devices": 8}
     write_run(tmp_path / "logs", "own", targets={"map": 0.635}, workload="ssd", **ours)

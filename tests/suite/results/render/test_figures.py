@@ -435,6 +435,18 @@ def test_more_than_six_runs_are_their_median_and_a_band(tmp_path, count, paths, 
         assert (drawn[0][0].low, drawn[0][0].high) == (0.3, pytest.approx(0.36))
 
 
+@pytest.mark.parametrize(("settings", "opacity"), [(3, 0.18), (4, 0.0)])
+def test_files_have_the_bands_of_at_most_three_series(tmp_path, settings, opacity):
+    for index in range(7):
+        for batch in range(settings):
+            write_run(tmp_path, f"a{batch}", index, qualities=(0.3 + index / 100, 0.65), batch_size_global=256 << batch)
+    over_epochs, *_ = charts_of(tmp_path)
+    assert ("median, least and most" in over_epochs.note, "median" in over_epochs.note) == (opacity > 0, True)
+    tree, _ = parsed(over_epochs)
+    shown = [one.get("fill-opacity") for one in tree.iter() if one.get("fill-opacity") in ("0", "0.18")]
+    assert [*map(float, shown)] == [opacity] * settings
+
+
 def test_ticks_are_the_numbers_of_devices_and_never_rounded():
     """48 and 67 seconds stood at ticks of 50 and 70."""
     path = (Point(1.0, 67.0), Point(12.0, 48.0))

@@ -20,6 +20,7 @@
   const tip = byId("tip");
   const hover = (_, event, item, value) => {
     const figure = item && figures.find((one) => one.element.contains(event.target));
+    figures.forEach((one) => one.point(one === figure ? value?.s : null));
     if (!value || !figure) { tip.hidden = true; return; }
     const own = [[figure.bars ? value.name : value.s, ""], [figure.bars ? `${value.s}, ${figure.y}` : figure.x, number(value.x)]];
     if (!figure.bars) own.push([figure.y, number(value.y)]);
@@ -59,6 +60,8 @@
         if (one.dash) sample.append(svg("line", { x1: -15, x2: 15, stroke: one.colour, "stroke-width": 2, "stroke-dasharray": one.dash }));
         sample.append(svg("path", { d: SHAPES[one.shape], fill: one.hollow ? "none" : one.colour, stroke: one.colour }));
         button.append(sample, one.name);
+        button.onpointerenter = button.onfocus = () => this.point(one.name);
+        button.onpointerleave = button.onblur = () => this.point(null);
         button.onclick = () => { this.hidden.delete(one.name) || this.hidden.add(one.name); toAddress("push"); this.update(); };
         return button;
       });
@@ -68,6 +71,15 @@
       new ResizeObserver(() => this.fit()).observe(this.plot);
     }
     get marks() { return this.fitting.filter((one) => !this.hidden.has(one.s)); }
+    get banded() { // of many bands over each other none can be read
+      const names = [...new Set(this.marks.filter((one) => one.low != null).map((one) => one.s))];
+      return names.length > data.bands ? names.filter((one) => one === this.pointed) : names;
+    }
+    point(name) {
+      if ((this.pointed ?? null) === (name ?? null)) return;
+      this.pointed = name;
+      this.view?.signal("banded", this.banded).runAsync();
+    }
     get height() { return this.bars ? data.step * new Set(this.marks.map((one) => one.name)).size : this.spec.height; }
     filter(wanted) {
       this.fitting = this.all.filter((one) => one.row == null || fits(one.row, wanted));
@@ -92,6 +104,7 @@
         this.element.dataset.drawn = "yes";
         view.addEventListener("click", (_, item) => item?.datum?.row != null && find(item.datum.row));
         if (this.zoom) this.drag(view);
+        view.signal("banded", this.banded).runAsync();
         this.fit();
       });
     }
@@ -124,7 +137,7 @@
     update() {
       this.buttons.forEach((button, place) => button.setAttribute("aria-pressed", String(!this.hidden.has(this.legend[place].name))));
       if (this.element.hidden) return;
-      if (this.view) this.view.height(this.height).data("marks", this.marks).resize().runAsync();
+      if (this.view) this.view.height(this.height).data("marks", this.marks).signal("banded", this.banded).resize().runAsync();
       else if (this.element.dataset.drawn) this.draw();
       this.list();
     }
