@@ -180,6 +180,30 @@ def test_all_of_a_page_obeys_the_filters_or_says_that_it_does_not(browser, repor
     page.context.close()
 
 
+def test_three_sentences_stand_on_top_and_the_fold_keeps_its_state(browser, tmp_path):
+    for workload in ("gnmt", "maskrcnn", "ncf", "resnet50", "ssd"):
+        for framework in ("pytorch", "mxnet") if workload == "ssd" else ("mxnet",):
+            write_run(tmp_path / "logs", f"{workload}-{framework}", workload=workload, framework=framework)
+    assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
+    page, noticed = opened(browser, tmp_path / "page.html", viewport={"width": 400, "height": 800})
+
+    def titles():
+        return [text.split(" (")[0] for text in shown(page, ".headlines li")]
+
+    assert (titles(), shown(page, "#further summary")) == (["GNMT", "Mask R-CNN", "NCF"], ["2 more"])
+    page.click("#further summary")
+    assert titles() == ["GNMT", "Mask R-CNN", "NCF", "ResNet-50", "SSD"]
+    page.select_option("select[name=framework]", "pytorch")
+    assert (titles(), shown(page, "#further")) == (["SSD"], [])  # which stood below the fold
+    page.select_option("select[name=framework]", "mxnet")
+    assert titles() == ["GNMT", "Mask R-CNN", "NCF", "ResNet-50", "SSD"]
+    page.click("#further summary")
+    page.click("button[type=reset]")
+    assert titles() == ["GNMT", "Mask R-CNN", "NCF"]
+    assert noticed == []
+    page.context.close()
+
+
 def test_where_nothing_fits_there_is_a_way_back(browser, report):
     page, _ = visited(browser, f"file://{report}")
     page.evaluate("document.querySelector('select[name=devices]').append(new Option('64', '64'))")

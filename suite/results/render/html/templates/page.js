@@ -202,6 +202,7 @@
     apply();
     byId(section)?.scrollIntoView();
   };
+  const sentences = all(".headlines li"), [first, rest] = all(".headlines");
   const apply = () => {
     const wanted = chosen(), { axes, ...by } = wanted, filtered = Object.keys(by).length > 0;
     for (const part of all("[data-of]")) {
@@ -209,6 +210,12 @@
       part.hidden = !fitting.includes(true);
       part.dataset.partly = String(!part.hidden && fitting.includes(false));
       for (const count of all(".fitting", part)) count.textContent = number(fitting.filter(Boolean).length);
+    }
+    const told = sentences.filter((one) => !one.hidden); // the first that fit stand before the fold
+    told.forEach((one, place) => (place < 3 ? first : rest)?.append(one));
+    if (rest) {
+      byId("further").hidden = told.length <= 3;
+      all("summary", byId("further"))[0].textContent = `${told.length - 3} more`;
     }
     for (const { tHead, tBodies, rows } of all("table.sortable")) { // what no chosen row has needs no column
       const left = [...tBodies[0].rows].filter((one) => !one.hidden);
@@ -248,7 +255,7 @@
   fromAddress();
 
   // --- a page that is written again while runs go on: what was opened stays so ---
-  const name = (one) => (one.closest("figure") ?? one).querySelector("b, .name").textContent;
+  const name = (one) => (one.closest("figure") ?? one).querySelector("b, .name")?.textContent ?? one.id;
   if (kept?.open) {
     all("details").forEach((one) => { one.open = kept.open.includes(name(one)); });
     scrollTo(0, kept.top);
