@@ -234,7 +234,7 @@
       note.hidden = !filtered || (told.length > 0 && !told.some((one) => one.hidden || one.dataset.partly === "true"));
     }
     for (const link of all('nav a, a[href^="#section"]')) link.hidden = byId(link.hash.slice(1)).hidden;
-    const count = (counts) => counts.reduce((sum, [, more]) => sum + more, 0), fitting = count(data.counts.filter(([facets]) => fit(facets, wanted)));
+    const count = (counts) => counts.reduce((sum, [, more]) => sum + more, 0), fitting = count(data.counts.filter(([kind]) => fit(data.kinds[kind], wanted)));
     byId("count").textContent = `${number(fitting)} of ${number(count(data.counts))} ${data.what}`;
     byId("stated").textContent = filtered ? `Chosen: ${Object.entries(by).map(([name, value]) => `${name} ${value}`).join(", ")}; ${byId("count").textContent}` : "";
     byId("nothing").hidden = fitting > 0 || !filtered;
