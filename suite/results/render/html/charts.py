@@ -21,7 +21,7 @@ from suite.results.views.overview import order_of
 # Of frameworks, or of accelerators; those after them are of a whole, of parts of time, of factors of a speedup
 COLOURS = 6
 WHOLE, *_OTHERS = range(COLOURS, COLOURS + 6)
-PARTS, FACTORS = _OTHERS[:3], _OTHERS[3:]
+PARTS, OF_SPEEDUPS = _OTHERS[:3], (WHOLE, *_OTHERS[3:])
 SHAPES = 6  # Markers of one colour
 OTHER_SLOT = -1  # Slot of what has no colour of its own: grey
 MAX_POINTS = 120  # Points of one curve that are drawn: more cannot be distinguished at the width of a figure
@@ -54,6 +54,19 @@ class Point(NamedTuple):
 Points = tuple[Point, ...]  # The points of one curve in order
 
 
+class Style(NamedTuple):
+    """What a series is called and looks like."""
+
+    label: str
+    slot: int  # Selects the colour
+    style: int = 0  # Selects marker and dashes: curves of one colour differ in them
+    published: bool = False  # Not ours: dashed, hollow and grey
+
+
+Mark = tuple[Style, Hashable, Point]
+"""Whose, in which of its curves or bars, where."""
+
+
 @dataclass(frozen=True)
 class Series:
     """Curves with one colour and name: the runs of one result, or one scaling curve; or the bars of one kind."""
@@ -63,8 +76,9 @@ class Series:
     paths: tuple[Points, ...]
     published: bool = False  # Not ours: dashed, hollow and grey
     style: int = 0  # Selects marker and dashes: curves of one colour differ in them
-    text: str = ""  # Of a bar: its value, or why there is none
-    names: tuple[str, ...] = ()  # Of parts of bars: the bar that each path is in
+    names: tuple[
+        str, ...
+    ] = ()  # Of parts of bars: the bar that each path is in; of a bar: its value, or why there is none
 
 
 @dataclass(frozen=True)
@@ -87,11 +101,17 @@ class Chart:
 
 
 def charts(
-    stem: Iterable[str], title: str, labels: Iterable[str], axes: tuple[str, str], series: Iterable[Series], **more: Any
+    stem: Iterable[str], title: str, labels: Iterable[str], axes: tuple[str, str], marks: Iterable[Mark], **more: Any
 ) -> list[Chart]:
-    """The one chart of all series that have points, or none. `stem`: of its file; `axes`: what is on them."""
-    drawn = tuple(one for one in series if one.paths or more.get("kind") == "bars")
-    return [Chart(file_name(*stem), title, shown_labels(labels), *axes, drawn, **more)] if drawn else []
+    """The one chart of all marks, or none without any. `stem`: of its file; `axes`: what is on them."""
+    every: dict[Style, dict[Hashable, list[Point]]] = {}
+    for style, path, point in marks:
+        every.setdefault(style, {}).setdefault(path, []).append(point)
+    series = tuple(
+        Series(one.label, one.slot, tuple(map(tuple, of.values())), one.published, one.style, names=tuple(map(str, of)))
+        for one, of in every.items()
+    )
+    return [Chart(file_name(*stem), title, shown_labels(labels), *axes, series, **more)] if series else []
 
 
 def file_name(*parts: str) -> str:
@@ -154,12 +174,8 @@ def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
 class Look:
     """What a result, and the curve over devices that it is on, are called and look like in every figure of a page."""
 
-    curve: str  # `pytorch, lr 0.01`
-    name: str  # `pytorch, lr 0.01, 2 dev`
-    slot: int
-    curve_style: int
-    style: int
-    published: bool
+    of_curve: Style  # `pytorch, lr 0.01`
+    of_result: Style  # `pytorch, lr 0.01, 2 dev`
 
 
 Looks = Mapping[Hashable, Look]  # `key_of` a result to its look
@@ -218,7 +234,8 @@ def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[Hash
                 of_curve = of_curves.setdefault(text if row.profile else name, len(of_curves))
                 key = f"{words if row.profile else name}, {where}"
                 own = of_results.setdefault(key, len(of_results))
-                found[key_of(row)] = Look(name or usual, full or usual, slot, of_curve, own, published)
+                both = (name or usual, slot, of_curve, published), (full or usual, slot, own, published)
+                found[key_of(row)] = Look(*(Style(*one) for one in both))
     return found
 
 
@@ -246,13 +263,3 @@ def short(text: str) -> str:
     for pattern, form in _SHORT:
         text = re.sub(pattern, form, text)
     return text
-
-
-def series_of(curves: Iterable[tuple[str, str, Iterable[Points]]], slots: Mapping[str, int]) -> list[Series]:
-    """Of (label, framework, paths) each, where lines are no results; those of one colour differ in style."""
-    listed: list[Series] = []
-    for name, framework, paths in curves:
-        slot = slots.get(framework, OTHER_SLOT)
-        style = sum(one.slot == slot for one in listed)
-        listed.append(Series(name, slot, tuple(filter(None, paths)), style=style))
-    return listed

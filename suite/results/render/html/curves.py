@@ -49,8 +49,8 @@ def table_charts(results: Sequence[Result], number: int, looks: charts.Looks) ->
     def made(quantities: Iterable[Quantity]) -> list[charts.Chart]:
         found = []
         for words, title, x_label, y_label, of, more in quantities:
-            drawn = [_series(row, of, looks[charts.key_of(row)]) for row in results]
-            banded = sum(any(point.low is not None for path in one.paths for point in path) for one in drawn)
+            drawn = [mark for row in results for mark in _marks(row, of, looks[charts.key_of(row)])]
+            banded = len({style for style, _, point in drawn if point.low is not None})
             told = "median" if banded > charts.MAX_BANDS else "median, least and most"
             note = f"Of more than {charts.MAX_PATHS} runs: {told}, while half of them go on" if banded else ""
             stem, options = (f"{number:02d}", workload, *words), {"note": note, **more}
@@ -62,11 +62,10 @@ def table_charts(results: Sequence[Result], number: int, looks: charts.Looks) ->
     return TableCharts(made(_qualities(results, *time)), made((*_rates(unit, *time), *_telemetry(results, *time))))
 
 
-def _series(row: Result, of: Callable[[RunRecord], Points], look: charts.Look) -> charts.Series:
+def _marks(row: Result, of: Callable[[RunRecord], Points], look: charts.Look) -> Iterator[charts.Mark]:
     paths = [path for run in row.attempts if run.record and (path := charts.finite_points(of(run.record), run))]
-    paths = [charts.band(paths, row)] if len(paths) > charts.MAX_PATHS else paths
-    thin = tuple(tuple(charts.evenly(path, charts.MAX_POINTS)) for path in paths)
-    return charts.Series(look.name, look.slot, thin, look.published, look.style)
+    for number, path in enumerate([charts.band(paths, row)] if len(paths) > charts.MAX_PATHS else paths):
+        yield from ((look.of_result, number, point) for point in charts.evenly(path, charts.MAX_POINTS))
 
 
 def _records(results: Sequence[Result]) -> list[RunRecord]:
@@ -82,15 +81,19 @@ def _qualities(results: Sequence[Result], unit: str, scale: float) -> Iterator[Q
             targets += charts.finite_points([(0.0, known)], row)
         shown = metric_title(clean(metric, 30))
         for what, x_label, divisor in (("epochs", "epochs", None), ("time", unit, scale)):
-            names, of = (metric, str(number) if number > 1 else "", "over", x_label), partial(_quality, metric, divisor)
+            names, of = (
+                (metric, str(number) if number > 1 else "", "over", x_label),
+                partial(quality, (metric,), divisor),
+            )
             yield names, f"{shown} over {what}", x_label, shown, of, {"targets": targets}
 
 
-def _quality(metric: str, scale: float | None, record: RunRecord) -> Points:
-    """The metric at each evaluation over epochs, or over time where a `scale` (seconds) is given; BLEU in points."""
-    values = [_by_metric(item.values, record.benchmark).get(metric) for item in record.evaluations]
-    target = _by_metric(record.targets, record.benchmark).get(metric)
-    factor = bleu_scale(metric, target, [value for value in values if value is not None])
+def quality(metrics: Sequence[str], scale: float | None, record: RunRecord) -> Points:
+    """The first of the metrics at each evaluation over epochs, or over time by a `scale` (seconds); BLEU in points."""
+    named = [_by_metric(item.values, record.benchmark) for item in record.evaluations]
+    values = [next((one[metric] for metric in metrics if metric in one), None) for one in named]
+    target = _by_metric(record.targets, record.benchmark).get(metrics[0])
+    factor = bleu_scale(metrics[0], target, [value for value in values if value is not None])
     for item, value in zip(record.evaluations, values, strict=True):
         yield item.seconds / scale if scale else record.epochs_at(item), None if value is None else value * factor
 

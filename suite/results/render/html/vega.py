@@ -68,11 +68,11 @@ def marks(chart: Chart, number_of: Callable[[Row], int] | None = None) -> dict[s
             column.append(float(f"{value:.5g}") if isinstance(value, float) else value)
 
     for one in chart.series:
-        paths = one.paths or (((Point(0.0, 0.0),),) if chart.kind == "bars" else ())
-        for number, path in enumerate(paths):
-            name = one.names[number] if one.names else one.label if chart.kind == "bars" else ""
+        for number, path in enumerate(one.paths):
+            own = one.names[number] if one.names else ""
+            name, text = {"bars": (one.label, own), "parts": (own, ""), "ratios": (own, "")}.get(chart.kind, ("", ""))
             for point in path:
-                add(one.label, number, point, name, one.text, UNMARKED if len(path) > _MARKED else None)
+                add(one.label, number, point, name, text, UNMARKED if len(path) > _MARKED else None)
             if chart.kind == "scaling" and len(path) > 1:
                 first, last = path[0], path[-1]
                 for step in range(13):  # enough of them for a curve where the axes are linear

@@ -14,7 +14,7 @@ from suite.results.price import Prices
 from suite.results.render.html import charts, scaling, vega
 from suite.results.render.html.charts import Chart, Point, Series
 from suite.results.render.html.curves import table_charts
-from suite.results.render.html.scaling import forecast_charts, scaling_charts
+from suite.results.render.html.scaling import forecast_charts
 from suite.results.render.html.studies import study_charts
 from suite.results.scores import find_published, published_results, result_rows
 from suite.results.views.report import together
@@ -41,6 +41,10 @@ def charts_of(root):
     (found,) = together(result_rows(table(root)))
     made = table_charts(found, 1, charts.looks(found))
     return [*made.quality, *made.rates]
+
+
+def scaling_charts(ours, published=()):
+    return scaling.scaling_charts(ours, published, charts.looks(ours, published))
 
 
 def places(path):
@@ -108,7 +112,7 @@ SLOW, FAST = ({"opt_base_learning_rate": rate, "opt_name": "adam"} for rate in (
 def test_names_have_the_value_that_tells_results_apart(settings, names):
     results = [make_result(**{"devices": 1, "hyperparameters": SLOW, **one}) for one in settings]
     found = charts.looks(results)
-    assert [found[charts.key_of(row)].name for row in results] == names
+    assert [found[charts.key_of(row)].of_result.label for row in results] == names
 
 
 @given(
@@ -121,32 +125,29 @@ def test_names_have_the_value_that_tells_results_apart(settings, names):
 )
 def test_names_of_different_results_differ_whatever_their_values(settings):
     results = [make_result(devices, hyperparameters={"opt_x": value}) for value, devices in settings]
-    assert len({look.name for look in charts.looks(results).values()}) == len(settings)
+    assert len({look.of_result.label for look in charts.looks(results).values()}) == len(settings)
 
 
 def test_a_name_has_one_look_in_every_figure_of_a_page():
     rates = [(workload, rate, devices) for workload in ("ncf", "ssd") for rate in (0.01, 0.02) for devices in (1, 2)]
     results = [make_result(d, workload=w, hyperparameters={"opt_base_learning_rate": r}) for w, r, d in rates[1:]]
     found = charts.looks(results).values()
-    for names in (
-        {(one.name, one.slot, one.style) for one in found},
-        {(one.curve, one.slot, one.curve_style) for one in found},
-    ):
-        assert len({name for name, *_ in names}) == len(names)
-    assert len({one.style for one in found}) == 4
+    for styles in ({one.of_result for one in found}, {one.of_curve for one in found}):
+        assert len({one.label for one in styles}) == len(styles)
+    assert len({one.of_result.style for one in found}) == 4
 
 
 def test_a_curve_whose_batch_grows_says_from_where_to_where_and_its_results_each_their_own():
     sizes = [(few * devices, devices) for few in (256, 1024) for devices in (1, 2)]
     results = [make_result(devices, ((8.0, 10.0),), batch_size_global=size) for size, devices in sizes]
     found = charts.looks(results)
-    assert [found[charts.key_of(row)].name for row in results] == [
+    assert [found[charts.key_of(row)].of_result.label for row in results] == [
         "bs 256, 1 dev", "bs 512, 2 dev", "bs 1,024, 1 dev", "bs 2,048, 2 dev"
     ]  # fmt: skip
     (over,) = scaling_charts(results)
     assert [one.label for one in over.series] == ["bs 256–512", "bs 1,024–2,048"]
     alone = charts.looks(results[:2])  # which devices say
-    assert {look.curve for look in alone.values()} == {"pytorch"}
+    assert {look.of_curve.label for look in alone.values()} == {"pytorch"}
 
 
 def test_curves_over_devices_are_named_by_their_targets():
@@ -208,7 +209,8 @@ def test_profiles_cpus_and_workloads_have_axes_of_their_own_reference_first():
 
 def test_speedups_are_the_product_of_their_parts():
     """Table 7 of the article: Transformer 15.8, NCF 2.8 times on 8 devices."""
-    found = {one.title.partition(":")[0]: one for one in scaling.speedup_charts(find_published("dgx1-article"))}
+    article = find_published("dgx1-article")
+    found = {one.title.partition(":")[0]: one for one in scaling.speedup_charts(article, charts.looks(article))}
     assert len(found) == 6
     for name, speedup in (("Transformer", 15.78), ("NCF", 2.8)):
         values = [[path[0].x for path in one.paths] for one in found[name].series]
@@ -221,7 +223,8 @@ def test_speedups_are_the_product_of_their_parts():
 def test_parts_of_the_time_add_up_to_a_run(tmp_path):
     for index in range(2):
         write_run(tmp_path, "a", index, samples=300, train_seconds=1.5)
-    (found,) = scaling.parts_charts(result_rows(table(tmp_path)))
+    rows = result_rows(table(tmp_path))
+    (found,) = scaling.parts_charts(rows, charts.looks(rows))
     parts = {one.label: one.paths[0][0].x for one in found.series}
     assert parts == {
         "training": 3.0, "waiting for data": 1.5, "evaluation": pytest.approx(0.75), "the rest": pytest.approx(0.75, abs=0.02)
@@ -231,7 +234,7 @@ def test_parts_of_the_time_add_up_to_a_run(tmp_path):
 
 def test_costs_are_those_of_the_price():
     results = [make_result(devices, ((seconds, 1.0),)) for devices, seconds in ((1, 3600.0), (2, 3000.0))]
-    (found,) = scaling.cost_charts(results, Prices(2.0))
+    (found,) = scaling.cost_charts(results, Prices(2.0), charts.looks(results))
     assert places(found.series[0].paths[0]) == ((1.0, 2.0), (2.0, pytest.approx(10 / 3)))
 
 
@@ -275,9 +278,8 @@ def test_studies_are_curves_over_numbers_or_bars_with_a_place_for_what_could_not
     assert [curve.x_label, curve.y_label] == ["samples of a device", "samples/s"]
     assert curve.note == "Not drawn: batch 4096: OOM"
     assert places(curve.series[0].paths[0]) == ((64.0, 1600.0), (64.0, 3200.0))  # as the results have it
-    shown = [(bar.label, bar.text) for bar in bars.series]
-    assert shown == [("batch 16", "1,600"), ("batch 64", "3,200"), ("batch 4096", "OOM")]
-    assert bars.series[2].paths == ()
+    shown = [(bar.label, *bar.names, bar.paths[0][0].x) for bar in bars.series]
+    assert shown == [("batch 16", "1,600", 1600.0), ("batch 64", "3,200", 3200.0), ("batch 4096", "OOM", 0.0)]
     assert study(*lines, kind="lines", y="GPU %")[0].y_label == "samples/s"  # what was not measured gives way
     assert study(lines[2]) == []
 
@@ -299,8 +301,8 @@ def test_a_result_of_a_study_has_the_name_and_look_that_it_has_in_all_figures_of
     rows = [make_result(d, hyperparameters={"opt_base_learning_rate": r}) for r, d in settings]
     looks = charts.looks([*rows, make_result(1, framework="mxnet")])
     lines = [Line({"gpus": str(d), "rate": str(r)}, row) for (r, d), row in zip(settings, rows, strict=True)]
-    own = {(one.name, one.slot) for one in map(looks.get, map(charts.key_of, rows))}
-    for kind, names in (("bars", own), ("lines", {(one.curve, one.slot) for one in looks.values()} - {("mxnet", 0)})):
+    own = {one.of_result[:2] for one in map(looks.get, map(charts.key_of, rows))}
+    for kind, names in (("bars", own), ("lines", {one.of_curve[:2] for one in looks.values()} - {("mxnet", 0)})):
         result = StudyResult("own", "", "full", ("gpus", "rate"), tuple(lines), figure={"y": "time", "kind": kind})
         (found,) = study_charts(result, 1, looks)
         assert {(one.label, one.slot) for one in found.series} == names
@@ -367,8 +369,8 @@ def test_hostile_text_is_drawn_as_it_is(tmp_path):
 
 @pytest.mark.parametrize("values", [(1.0, 2.0), (0.0, None), (None,), (1e14, 1e-9, 3.0)])
 def test_bar_charts_show_their_texts_whatever_they_are(values):
-    paths = [() if value is None else ((Point(value, 0.0),),) for value in values]
-    bars = [Series(f"{HOSTILE} {at}", at, path, text=f"{HOSTILE}{at}") for at, path in enumerate(paths)]
+    paths = [((Point(value or 0.0, 0.0),),) for value in values]
+    bars = [Series(f"{HOSTILE} {at}", at, path, names=(f"{HOSTILE}{at}",)) for at, path in enumerate(paths)]
     _, texts = parsed(chart(*bars, title="a", kind="bars"))
     assert {f"{HOSTILE}{at}" for at in range(len(values))} <= {*texts}
 
@@ -470,14 +472,22 @@ def test_axes_are_logarithmic_where_values_span_a_factor_of_three(last, kind):
 
 def test_a_colour_is_one_framework_and_its_curves_differ_in_line_and_marker():
     slots = charts.framework_slots(["pytorch", "jax", "mxnet"])
-    curves = [(str(at), name, LINE) for at, name in enumerate(("pytorch", "jax", "pytorch", "mxnet", "pytorch"))]
-    looks = vega.look(chart(*charts.series_of(curves, slots)))
+    results = [
+        make_result(framework=name, hyperparameters={"opt_x": at})
+        for at, name in enumerate(("pytorch", "jax", "pytorch", "mxnet", "pytorch"))
+    ]
+    found = charts.looks(results)
+    assert {found[charts.key_of(row)].of_result.slot for row in results} == {
+        *map(slots.get, ("pytorch", "jax", "mxnet"))
+    }
+    marks = [(found[charts.key_of(row)].of_result, 0, Point(1.0, 1.0)) for row in results]
+    looks = vega.look(*charts.charts(["a"], "a", (), ("x", "y"), marks))
     assert len({one["colour"] for one in looks}) == 3
     assert len({one["colour"] for one in looks[::2]}) == 1
     assert len({str(one["dash"]) for one in looks[::2]}) == len({one["shape"] for one in looks[::2]}) == 3
     many = charts.framework_slots(f"other {index}" for index in range(9))
     assert sorted(many.values()) == list(range(charts.COLOURS))
-    own = [*range(charts.COLOURS), charts.WHOLE, *charts.PARTS, *charts.FACTORS]
+    own = [*range(charts.COLOURS), charts.WHOLE, *charts.PARTS, *charts.OF_SPEEDUPS[1:]]
     assert own == list(range(len(vega.SERIES_COLOURS)))
 
 
