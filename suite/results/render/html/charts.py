@@ -85,7 +85,6 @@ class Series:
 class Chart:
     """Curves over one pair of axes."""
 
-    name: str  # Stem of its file: lower-case letters, digits and `-`
     title: str
     labels: tuple[str, ...]  # Labels to show with the numbers: `demo`, `cpu`
     x_label: str
@@ -100,10 +99,8 @@ class Chart:
     from_zero: bool = False
 
 
-def charts(
-    stem: Iterable[str], title: str, labels: Iterable[str], axes: tuple[str, str], marks: Iterable[Mark], **more: Any
-) -> list[Chart]:
-    """The one chart of all marks, or none without any. `stem`: of its file; `axes`: what is on them."""
+def charts(title: str, labels: Iterable[str], axes: tuple[str, str], marks: Iterable[Mark], **more: Any) -> list[Chart]:
+    """The one chart of all marks, or none without any. `axes`: what is on them."""
     every: dict[Style, dict[Hashable, list[Point]]] = {}
     for style, path, point in marks:
         every.setdefault(style, {}).setdefault(path, []).append(point)
@@ -111,13 +108,12 @@ def charts(
         Series(one.label, one.slot, tuple(map(tuple, of.values())), one.published, one.style, names=tuple(map(str, of)))
         for one, of in every.items()
     )
-    return [Chart(file_name(*stem), title, shown_labels(labels), *axes, series, **more)] if series else []
+    return [Chart(title, shown_labels(labels), *axes, series, **more)] if series else []
 
 
-def file_name(*parts: str) -> str:
+def file_name(number: int, title: str) -> str:
     """The stem of a file name: lower-case letters, digits and `-` only, so that no name can lead out of a folder."""
-    words = (re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-")[:40] for part in parts)
-    return "-".join(word for word in words if word) or "figure"
+    return f"{number:02d}-{re.sub(r'[^a-z0-9]+', '-', title.lower())[:80]}".strip("-")
 
 
 def time_unit(longest_seconds: float) -> tuple[str, float]:

@@ -250,19 +250,18 @@ def _page(
     trained = [row for row in results if not row.all_reduces]
     theirs = [row for row in beside if row.workload in {one.workload for one in trained}]
     tables, looks = dict(zip(*_tables(trained), strict=True)), charts.looks(trained, theirs)
-    several = enumerate([*tables.values()][:MAX_DRAWN_TABLES], start=1)
-    drawn = [table_charts(table, at, looks) for at, table in several]
+    drawn = [table_charts(table, looks) for table in [*tables.values()][:MAX_DRAWN_TABLES]]
     blocks = _questions(told, trained, theirs, drawn, looks, prices)
     if beside:
         blocks.append(_block(told, _beside(trained, theirs, looks), (), "beside" if theirs else "nothing beside"))
     if devices:
         links = tuple(measured_links(results))
         found = predictions.forecasts(trained, predictions.Wanted(tuple(devices), prices=prices, links=links))
-        for at, (section, one) in enumerate(zip(predictions.view(found).sections, found, strict=True), start=1):
+        for section, one in zip(predictions.view(found).sections, found, strict=True):
             titled = replace(section, title=f"Prediction: {section.title}")
-            blocks.append(_block(told, titled, scaling.forecast_charts(one, at), of=one.results))
+            blocks.append(_block(told, titled, scaling.forecast_charts(one), of=one.results))
     studied = zip(study.sections(runs), study.studies(runs), strict=True)
-    charts_of = {part.title: study_charts(one, at, looks) for at, (part, one) in enumerate(studied, start=1)}
+    charts_of = {part.title: study_charts(one, looks) for part, one in studied}
     charts_of[ALL_REDUCE] = all_reduce_charts(results)
     blocks += _blocks(told, published_overview(theirs, prices))
     once = [part for part in view.sections if part.above != (f"{OVER_FEWEST}:",)]

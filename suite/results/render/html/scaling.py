@@ -92,10 +92,8 @@ def _chart(what: str, rows: Sequence[Result], axes: tuple[str, str], marks: Iter
     """The chart of the rows of one group; none without any."""
     if not rows:
         return []
-    first, labels = rows[0], merged_labels(rows)
-    stem = ("00", first.profile, "cpu" if "cpu" in first.labels else "", what, first.workload)
-    title = f"{short_title(clean(first.workload, 40))}: {what}"
-    return charts.charts(stem, title, labels, axes, marks, **more)
+    title = f"{short_title(clean(rows[0].workload, 40))}: {what}"
+    return charts.charts(title, merged_labels(rows), axes, marks, **more)
 
 
 def speedup_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
@@ -183,11 +181,11 @@ def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> 
         ]
         labels = ["published", *(f"ours: {label}" for label in merged_labels(ours))]
         axes, title = ("accelerators", "minutes to target"), short_title(clean(workload, 40))
-        figures += charts.charts(("00", workload), title, labels, axes, marks, kind="points")
+        figures += charts.charts(title, labels, axes, marks, kind="points")
     return figures
 
 
-def forecast_charts(forecast: Forecast, number: int) -> list[Chart]:
+def forecast_charts(forecast: Forecast) -> list[Chart]:
     """Time over devices with bounds, or the rate where there is no time; and what each device does over one of the fewest."""
     rows, first = records(forecast.table), forecast.results[0]
     timed = all(row["seconds_per_epoch"] is not None for row in rows)
@@ -208,6 +206,5 @@ def forecast_charts(forecast: Forecast, number: int) -> list[Chart]:
             low, high = (row.get(f"{name}_{end}") or None for end in ("low", "high"))
             ends = (None, None) if None in (low, high) else (low, high)
             marks.append((styles[row["kind"]], 0, Point(float(row["devices"]), row[name], None, *ends)))
-        stem, axes = (f"forecast-{number:02d}", first.workload, y_label), ("devices", y_label)
-        figures += charts.charts(stem, forecast.title, labels, axes, marks, note=note, kind="powers")
+        figures += charts.charts(forecast.title, labels, ("devices", y_label), marks, note=note, kind="powers")
     return figures

@@ -26,9 +26,9 @@ _MOST_BARS = 40
 _LOSSES = ("eval_loss", "loss")
 
 
-def study_charts(result: StudyResult, number: int, looks: charts.Looks) -> list[charts.Chart]:
-    """The figures of one study; none where nothing was measured. `number` makes file names unique; `looks`: of the page's
-    results, of which a cell may hold a part alone."""
+def study_charts(result: StudyResult, looks: charts.Looks) -> list[charts.Chart]:
+    """The figures of one study; none where nothing was measured. `looks`: of the page's results, of which a cell may hold a
+    part alone."""
     if not result.measured or not result.keys:
         return []
     looks = {**charts.looks(result.rows), **looks}
@@ -41,22 +41,21 @@ def study_charts(result: StudyResult, number: int, looks: charts.Looks) -> list[
             for look, text in zip(own, texts, strict=True)
         ]
     kind, context = result.figure.get("kind"), Context(result.measured)
-    if kind == "curves" and (curves := _over_time(result, number, own)):
+    if kind == "curves" and (curves := _over_time(result, own)):
         return curves
     for name in (str(result.figure.get("y")), *column_names(result.table.get("columns"))):
         if name in COLUMNS and any(value(name, line, context) is not None for line in result.measured):
             numbers = all(_number(line, result.keys[0]) is not None for line in result.lines)
-            return (_lines if kind == "lines" and numbers else _bars)(result, name, number, own)
+            return (_lines if kind == "lines" and numbers else _bars)(result, name, own)
     return []
 
 
 def _charts(
-    result: StudyResult, number: int, axes: tuple[str, str], further: str, marks: Sequence[charts.Mark], **more: Any
+    result: StudyResult, axes: tuple[str, str], further: str, marks: Sequence[charts.Mark], **more: Any
 ) -> list[charts.Chart]:
     """The chart of one quantity of a study; `further`: what its title goes on with."""
     labels = [*merged_labels(result.rows), *(["small version"] if result.size == "ci" else [])]
-    stem, title = (f"study-{number:02d}", result.name, axes[1], further), f"{result.name}: {axes[1]}{further}"
-    return charts.charts(stem, title, labels, axes, marks, **more)
+    return charts.charts(f"{result.name}: {axes[1]}{further}", labels, axes, marks, **more)
 
 
 def _number(line: Line, key: str) -> float | None:
@@ -85,7 +84,7 @@ def _alike(result: StudyResult) -> list[str]:
     return [key for key in result.keys if several and len({line.values[key] for line in result.lines}) == 1]
 
 
-def _lines(result: StudyResult, y: str, number: int, looks: Sequence[charts.Look]) -> list[charts.Chart]:
+def _lines(result: StudyResult, y: str, looks: Sequence[charts.Look]) -> list[charts.Chart]:
     """One curve for each combination of the other keys, called as all of its results are."""
     context, x = Context(result.measured), result.keys[0]
     marks, styles = list[charts.Mark](), dict[str, charts.Style]()
@@ -100,7 +99,7 @@ def _lines(result: StudyResult, y: str, number: int, looks: Sequence[charts.Look
         points = (charts.finite_points([(_number(line, x), value(y, line, context))], row) for line, row, _ in members)
         marks += [(style, 0, point) for point in sorted(chain(*points), key=lambda point: point[:2])]
     x_label = "samples of a device" if x == "batch" else label(x.rpartition(".")[2])
-    return _charts(result, number, (x_label, y), "", marks, note=_missing(result), from_zero=True)
+    return _charts(result, (x_label, y), "", marks, note=_missing(result), from_zero=True)
 
 
 def _missing(result: StudyResult) -> str:
@@ -108,7 +107,7 @@ def _missing(result: StudyResult) -> str:
     return f"Not drawn: {'; '.join(missing[:12])}{' …' if len(missing) > 12 else ''}" if missing else ""
 
 
-def _bars(result: StudyResult, y: str, number: int, looks: Sequence[charts.Look]) -> list[charts.Chart]:
+def _bars(result: StudyResult, y: str, looks: Sequence[charts.Look]) -> list[charts.Chart]:
     """One chart, of studies over modes one for each mode."""
     made, alike, context = [], _alike(result), Context(result.measured)
     look_of = {id(line): look for line, look in zip(result.measured, looks, strict=True)}
@@ -121,11 +120,11 @@ def _bars(result: StudyResult, y: str, number: int, looks: Sequence[charts.Look]
             length = value(y, line, context) if look else None
             point = *charts.finite_points([(length, 0.0)], line.row), charts.Point(0.0, 0.0)
             bars.append((style, cell_text("", length) if look else line.shown, point[0]))
-        made += _charts(result, number, ("", y), f", {label(mode)}" if mode else "", bars, kind="bars")
+        made += _charts(result, ("", y), f", {label(mode)}" if mode else "", bars, kind="bars")
     return made
 
 
-def _over_time(result: StudyResult, number: int, looks: Sequence[charts.Look]) -> list[charts.Chart]:
+def _over_time(result: StudyResult, looks: Sequence[charts.Look]) -> list[charts.Chart]:
     """Validation loss over epochs and over seconds, one curve for each line; empty where it was not measured."""
     made = list[charts.Chart]()
     for x, scale in (("epochs", None), ("seconds", 1.0)):
@@ -135,7 +134,7 @@ def _over_time(result: StudyResult, number: int, looks: Sequence[charts.Look]) -
             for run in row.runs
             for point in charts.finite_points(quality(_LOSSES, scale, run.record or RunRecord()), run)
         ]
-        made += _charts(result, number, (x, "validation loss"), f" over {x}", marks, note=_missing(result))
+        made += _charts(result, (x, "validation loss"), f" over {x}", marks, note=_missing(result))
     return made
 
 
@@ -148,7 +147,7 @@ def all_reduce_charts(results: Sequence[Result]) -> list[charts.Chart]:
         look = charts.Style(charts.short(name), slots.get(row.framework, charts.OTHER_SLOT), style)
         marks += [(look, at, point) for at, one in enumerate(row.all_reduces) for point in _bandwidths(row, one)]
     title, axes = "All-reduce: bus bandwidth over size", ("bytes", "bus bandwidth, GB/s")
-    return charts.charts(["all-reduce", "bus bandwidth"], title, merged_labels(measured), axes, marks, kind="powers")
+    return charts.charts(title, merged_labels(measured), axes, marks, kind="powers")
 
 
 def _bandwidths(row: Result, sums: AllReduceTime) -> charts.Points:

@@ -15,7 +15,7 @@ from typing import Any
 import vl_convert
 
 from suite.results.columns import Row
-from suite.results.render.html.charts import MAX_BANDS, OTHER_SLOT, Chart, Point, Series
+from suite.results.render.html.charts import MAX_BANDS, OTHER_SLOT, Chart, Point, Series, file_name
 from suite.results.text import clean
 from suite.results.views.section import NOT_VERIFIED
 
@@ -253,17 +253,14 @@ def _config(paint: Paint, on_page: bool) -> dict[str, Json]:
 
 
 def write_figures(charts: Sequence[Chart], folder: Path) -> None:
-    """`NAME.svg` and `NAME.png` of each chart on white in a new folder. Raises ValueError for one that cannot be written."""
+    """Each chart on white in a new folder, `01-TITLE.svg` and `.png`. Raises ValueError for one that cannot be written."""
     refuse_full(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for chart in charts:
-            picture = svg(chart)
-            with open(
-                folder / f"{chart.name}.svg", "x", encoding="utf-8"
-            ) as stream:  # of two with one name none is lost
-                stream.write(picture)
-            (folder / f"{chart.name}.png").write_bytes(vl_convert.svg_to_png(picture, scale=_FOR_SCREENS))
+        for number, chart in enumerate(charts, start=1):
+            stem, picture = file_name(number, chart.title), svg(chart)
+            (folder / f"{stem}.svg").write_text(picture, encoding="utf-8")
+            (folder / f"{stem}.png").write_bytes(vl_convert.svg_to_png(picture, scale=_FOR_SCREENS))
     except OSError as error:
         raise ValueError(f"--figures {folder} cannot be written ({error.strerror}); give another place") from error
 
