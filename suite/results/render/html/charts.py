@@ -26,6 +26,7 @@ SHAPES = 6  # Markers of one colour
 OTHER_SLOT = -1  # Slot of what has no colour of its own: grey
 MAX_POINTS = 120  # Points of one curve that are drawn: more cannot be distinguished at the width of a figure
 MAX_PATHS = 6  # Runs of one result that are drawn one by one; of more the median and a band
+MAX_CURVES = 24  # Runs of one figure that are drawn one by one; else of several of one result the median and a band
 MAX_BANDS = 3  # Of more series a band is only shown where a pointer is: over each other none can be read
 _LARGEST = 1e15  # Larger values are not drawn: axes would lose their ticks
 _FIRST = ("demo", "synthetic", "cpu")  # Labels that no number may stand without

@@ -42,13 +42,16 @@ def table_charts(results: Sequence[Result], looks: charts.Looks) -> TableCharts:
     time, labels = charts.time_unit(longest), merged_labels(results)
     workload = clean(workload_name(results[0].workload) or "unknown workload", 40)
 
+    most = charts.MAX_PATHS if sum(len(row.attempts) for row in results) <= charts.MAX_CURVES else 1
+
     def made(quantities: Iterable[Quantity]) -> list[charts.Chart]:
         found = []
         for title, x_label, y_label, of, more in quantities:
-            drawn = [mark for row in results for mark in _marks(row, of, looks[charts.key_of(row)])]
+            drawn = [mark for row in results for mark in _marks(row, of, looks[charts.key_of(row)], most)]
             banded = len({style for style, _, point in drawn if point.low is not None})
             told = "median" if banded > charts.MAX_BANDS else "median, least and most"
-            note = f"Of more than {charts.MAX_PATHS} runs: {told}, while half of them go on" if banded else ""
+            runs = "several" if most == 1 else f"more than {most}"
+            note = f"Of {runs} runs: {told}, while half of them go on" if banded else ""
             title = f"{short_title(workload)}: {title}"
             found += charts.charts(title, labels, (x_label, y_label), drawn, note=note, **more)
         return found
@@ -57,9 +60,10 @@ def table_charts(results: Sequence[Result], looks: charts.Looks) -> TableCharts:
     return TableCharts(made(_qualities(results, *time)), made((*_rates(unit, *time), *_telemetry(results, *time))))
 
 
-def _marks(row: Result, of: Callable[[RunRecord], Points], look: charts.Look) -> Iterator[charts.Mark]:
+def _marks(row: Result, of: Callable[[RunRecord], Points], look: charts.Look, most: int) -> Iterator[charts.Mark]:
+    """The curves of a result's runs; of more than `most` of them the median with its band."""
     paths = [path for run in row.attempts if run.record and (path := charts.finite_points(of(run.record), run))]
-    for number, path in enumerate([charts.band(paths, row)] if len(paths) > charts.MAX_PATHS else paths):
+    for number, path in enumerate([charts.band(paths, row)] if len(paths) > most else paths):
         yield from ((look.of_result, number, point) for point in charts.evenly(path, charts.MAX_POINTS))
 
 

@@ -37,8 +37,8 @@ _DASHES: tuple[list[int], ...] = ([], [6, 2], [2, 2], [6, 2, 2, 2])
 CATEGORIES = ("bars", "parts", "ratios")
 _FONT = "DejaVu Sans, Verdana, Arial, sans-serif"
 _WIDTH, _HEIGHT = 420, 260
-STEP = 22
-"""Height of a bar and the gap below it, pixels."""
+STEP = 34
+"""Height of a bar with its name above and the gap below it, pixels."""
 _POINT, _MARKED = 40.0, 20  # Size of a marker, square pixels; a curve of more points has none
 _LOGARITHMIC = 3.0  # Values that span less than this factor stand on a linear axis
 _FOR_SCREENS = 2.0
@@ -147,7 +147,9 @@ def _has_lines(chart: Chart) -> bool:
 
 
 def _dash(one: Series) -> list[int]:
-    return _DASHES[1 + one.style % 3 if one.published else one.style % len(_DASHES)]
+    if one.published:
+        return _DASHES[1 + (one.style + one.style // 6) % 3]
+    return _DASHES[(one.style + one.style // 12) % len(_DASHES)]  # with its shape so 24 are distinct
 
 
 def _shape(one: Series) -> str:
@@ -215,11 +217,13 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
 
 
 def _bars(chart: Chart, colour: dict[str, Json], paint: Paint) -> list[dict[str, Json]]:
-    limit = {"labelLimit": 300, "ticks": False, "grid": False, "domain": False}
-    y = {"field": "name", "type": "nominal", "sort": None, "title": None, "axis": limit}
+    # names stand above their bars: beside them they would leave no width on a phone
+    above = {"labelAlign": "left", "labelBaseline": "bottom", "labelOffset": -2, "labelPadding": 0, "labelLimit": 330}
+    axis = {**above, "ticks": False, "grid": False, "domain": False, "zindex": 1}
+    y = {"field": "name", "type": "nominal", "sort": None, "title": None, "axis": axis}
     xs = [point.x for one in chart.series for path in one.paths for point in path]
     x = _axis("x", chart.y_label, xs, logarithmic=chart.kind == "ratios", zero=chart.kind != "ratios")
-    place, told = {"y": y, "x": x, "color": colour}, {"tooltip": {"content": "data"}}
+    place, told = {"y": y, "x": x, "color": colour}, {"tooltip": {"content": "data"}, "yOffset": 7}
     if chart.kind == "ratios":
         x["axis"].pop("values", None)
         one = {"mark": {"type": "rule", "color": paint(MUTED), "strokeDash": [2, 2]}, "encoding": {"x": {"datum": 1}}}
@@ -233,7 +237,7 @@ def _bars(chart: Chart, colour: dict[str, Json], paint: Paint) -> list[dict[str,
         places = json.dumps([one.label for one in chart.series])
         place |= {"order": {"field": "order"}}
         return [bar | {"transform": [{"calculate": f"indexof({places}, datum.s)", "as": "order"}]}]
-    text = {"type": "text", "align": "left", "dx": 5, "color": paint(INK)}
+    text = {"type": "text", "align": "left", "dx": 5, "dy": 7, "color": paint(INK)}
     return [bar, {"mark": text, "encoding": {"y": y, "x": x, "text": {"field": "text"}}}]
 
 

@@ -465,6 +465,12 @@ def test_published_results_begin_with_one_workload_round_and_division(browser, t
         "ssd: target mean average precision ≥ 0.23 · data set of the rules"
     ]
     assert "gnmt" not in shown(page, "main th")  # no chosen row has it
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 720, "height": 1000})  # A4 less its margins
+    heights = page.eval_on_selector_all("main th", "all => all.map(one => one.offsetHeight)")
+    assert 0 < max(heights) < 50  # no word of a heading is cut into letters
+    page.emulate_media(media="screen")
+    page.set_viewport_size({"width": 1280, "height": 720})
     page.click("button[type=reset]")
     assert "gnmt" in shown(page, "main th")
     page.select_option("select[name=accelerator]", "V100 SXM")

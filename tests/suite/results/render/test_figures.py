@@ -490,6 +490,21 @@ def test_a_colour_is_one_framework_and_its_curves_differ_in_line_and_marker():
     assert own == list(range(len(vega.SERIES_COLOURS)))
 
 
+@pytest.mark.parametrize(("published", "distinct"), [(False, 24), (True, 18)])
+def test_series_of_one_colour_are_distinct_in_line_and_marker(published, distinct):
+    looks = vega.look(chart(*(Series(str(at), 0, LINE, published, style=at) for at in range(distinct))))
+    assert len({(str(one["dash"]), one["shape"]) for one in looks}) == distinct
+
+
+@pytest.mark.parametrize(("runs", "paths"), [(24, 3), (27, 1)])
+def test_of_more_than_24_runs_in_a_figure_each_result_is_its_median(tmp_path, runs, paths):
+    for number in range(runs):
+        write_run(tmp_path, f"a{number // 3}", number % 3, batch_size_global=64 << number // 3)
+    over_epochs, *_ = charts_of(tmp_path)
+    assert {len(one.paths) for one in over_epochs.series} == {paths}
+    assert over_epochs.note == ("Of several runs: median, while half of them go on" if paths == 1 else "")
+
+
 def test_legends_of_files_have_the_dashes_of_their_lines():
     shown = chart(*(Series(str(at), at, LINE, style=at) for at in range(4)))
     tree, _ = parsed(shown)

@@ -405,7 +405,7 @@ def test_a_page_of_many_runs_is_bounded(tmp_path, monkeypatch):
     for index in range(4):
         write_run(tmp_path / "logs", f"other-{index}", system=f"machine {index}")
     found = page(tmp_path / "logs", tmp_path)
-    assert "Of more than 6 runs: median, least and most, while half of them go on" in found.text
+    assert "Of several runs: median, least and most, while half of them go on" in found.text
     assert len(found.figures[0]["marks"]["y"]) == 3 + 1  # one line of three evaluations, and its target
     assert "The last 3 tables have no figures" in found.text
     assert found.tags.count("details") == 64 + len(found.drawn)
