@@ -240,7 +240,13 @@
     byId("nothing").hidden = fitting > 0 || !filtered;
   };
   filters.oninput = () => { toAddress("push"); apply(); };
-  filters.onreset = () => setTimeout(() => { figures.forEach((one) => one.hidden.clear()); toAddress("push"); apply(); });
+  filters.onreset = (event) => { // at once, not after this event: a print right after it shows all
+    event.preventDefault();
+    all("select", filters).forEach((one) => { one.value = ""; });
+    figures.forEach((one) => one.hidden.clear());
+    toAddress("push");
+    apply();
+  };
   addEventListener("click", (event) => {
     const link = event.target.closest?.('a[href^="#"]');
     if (!link) return;
