@@ -71,8 +71,7 @@ def run(args: argparse.Namespace) -> int:
         from suite.results.render.html.scaling import forecast_charts
         from suite.results.render.html.vega import write_figures  # vl-convert: only here
 
-        charts = [chart for at, one in enumerate(found, start=1) for chart in forecast_charts(one, at)]
-        write_figures(charts, args.figures)
+        write_figures([chart for one in found for chart in forecast_charts(one)], args.figures)
     write(view(found), args)
     return 0
 

@@ -28,10 +28,11 @@ def run(args: argparse.Namespace) -> int:
     results = measured(args.paths, command="tables") if args.paths else []
     view = tables(results, args.article)
     if args.figures is not None:
+        from suite.results.render.html.charts import looks
         from suite.results.render.html.scaling import scaling_charts
         from suite.results.render.html.vega import write_figures  # vl-convert: only here
 
         drawn = [*results, *(find_published("dgx1-article") if args.article else [])]
-        write_figures(scaling_charts(drawn), args.figures)
+        write_figures(scaling_charts(drawn, (), looks(drawn)), args.figures)
     write(view, args)
     return 0

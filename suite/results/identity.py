@@ -244,14 +244,15 @@ _WEIGHTY = ("precision", "batch_size_global", "clock")
 
 
 def weighty_words(rows: Sequence[Row], words: Sequence[str]) -> list[str]:
-    """The words of each row, with its precision, batch and clock where rows differ in them, in other frameworks too;
+    """The words of each row, then its precision, batch and clock where rows differ in them, in other frameworks too;
     but not a batch that follows from the devices."""
     differing = [name for name in _WEIGHTY if len({getattr(row, name) for row in rows}) > 1]
     if len({(row.devices, row.batch_size_global) for row in rows}) == len({row.devices for row in rows}):
         differing = [name for name in differing if name != "batch_size_global"]
-    told = ([(name, value_text(name, getattr(row, name), row)) for name in differing] for row in rows)
-    every = ([text, *(f"{label(name)} {value}" for name, value in of)] for text, of in zip(words, told, strict=True))
-    return [", ".join(one for one in dict.fromkeys(", ".join(filter(None, texts)).split(", "))) for texts in every]
+    told = [[f"{label(name)} {value_text(name, getattr(row, name), row)}" for name in differing] for row in rows]
+    others = ([word for word in text.split(", ") if word] for text in words)
+    every = ([*(word for word in own if word not in of), *of] for own, of in zip(others, told, strict=True))
+    return [", ".join(dict.fromkeys(texts)) for texts in every]
 
 
 def usual_words(rows: Sequence[Row], words: Sequence[str], columns: Sequence[str] = ()) -> str:

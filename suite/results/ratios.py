@@ -199,9 +199,9 @@ def families(results: Iterable[AnyResult], *aside: str) -> list[list[AnyResult]]
 def chains(family: Sequence[AnyResult]) -> list[list[AnyResult]]:
     """A family as series with one result on each number of devices; all of one global batch agree in their hyperparameters.
 
-    Where a number was measured with several batches or hyperparameters, each is a series of its own.
+    Where a number was measured with several batches or hyperparameters, each is a series of its own: results of one batch
+    stand together before those of others join them.
     """
-    made: list[list[AnyResult]] = []
     logged = {id(row): _chosen(row) for row in family}
 
     def may_follow(other: Result, row: Result) -> bool:
@@ -210,14 +210,20 @@ def chains(family: Sequence[AnyResult]) -> list[list[AnyResult]]:
         two = logged[id(row)]
         return all(two.get(name, value) == value for name, value in logged[id(other)].items())
 
-    for row in family:
-        alike_first = sorted(made, key=lambda chain: logged[id(chain[0])] != logged[id(row)])
-        fitting = (chain for chain in alike_first if all(may_follow(other, row) for other in chain))
-        chain = next(fitting, None) if row.devices else None
-        if chain is None:
-            made.append(chain := [])
-        chain.append(row)
-    return made
+    def joined(pieces: Iterable[list[AnyResult]]) -> list[list[AnyResult]]:
+        made: list[list[AnyResult]] = []
+        for piece in pieces:
+            alike_first = sorted(made, key=lambda chain: logged[id(chain[0])] != logged[id(piece[0])])
+            fitting = (one for one in alike_first if all(may_follow(other, row) for other in one for row in piece))
+            chain = next(fitting, None) if piece[0].devices else None
+            if chain is None:
+                made.append(chain := [])
+            chain += piece
+        return made
+
+    of_one_batch = grouped(family, lambda row: row.batch_size_global).values()
+    made = joined([piece for rows in of_one_batch for piece in joined([row] for row in rows)])
+    return [sorted(chain, key=list(family).index) for chain in made]
 
 
 def _chosen(row: Result) -> dict[str, Any]:

@@ -230,11 +230,17 @@ def _matrix(
     single = [name for name in values if name not in (*kept, "target") and values[name] - {"", None}]
     same = [f"{label(name)} {values[name].pop()}" for name in single]
     of_workloads = grouped((cell.row for cell in cells), lambda row: row.workload)
-    same += [f"{name}: {aim_text(of)}" if len(of_workloads) > 1 else aim_text(of) for name, of in of_workloads.items()]
+    aims = {name: aim_text(of) for name, of in of_workloads.items()}
+    pieces: list[tuple[str, tuple[Result, ...]]] = [(text, ()) for text in same]
+    for name, rows_of in of_workloads.items():
+        told = grouped(rows_of, lambda row: aim_text([row]))
+        pieces += [(f"{name}: {text}" if len(aims) > 1 else text, tuple(of)) for text, of in told.items()]
+    same += [f"{name}: {text}" if len(aims) > 1 else text for name, text in aims.items()]
     shared = sorted(set.intersection(*(set(_said(cell.row)) for cell in cells)))
     unit = "" if cells[0].row.to_target else f"{cells[0].row.sample_unit or 'samples'}/s"
-    same += [unit] if unit and not any(unit in cell.column for cell in cells) else []
-    above = " · ".join([*same, *([f"every result: {', '.join(shared)}"] if shared else [])])
+    of_all = [unit] if unit and not any(unit in cell.column for cell in cells) else []
+    of_all += [f"every result: {', '.join(shared)}"] if shared else []
+    above, pieces = " · ".join([*same, *of_all]), [*pieces, *((text, ()) for text in of_all)]
     words = "result with other settings stands" if left_out == 1 else "results with other settings stand"
     below += (f"{left_out} further {words} below.",) if left_out else ()
     kind = "seconds" if cells[0].row.to_target else "samples_per_second"
@@ -250,9 +256,9 @@ def _matrix(
         if known:
             lines = list(_table(known, kept, ending, shared))
             of = tuple(line.pop("of") for line in lines)
-            rows.append(
-                Section(heading, (text,), frame_of(lines), below=below if heading else (), keys=len(kept), of=of)
-            )
+            rows.append(Section(heading, (text,), frame_of(lines), keys=len(kept), of=of))
+    if rows:
+        rows[0] = replace(rows[0], below=below, pieces=tuple(pieces))
     return rows
 
 

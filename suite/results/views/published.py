@@ -13,7 +13,7 @@ from suite.results.names import workload_name
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
 from suite.results.scores import published_results
-from suite.results.targets import targets_text
+from suite.results.targets import targets_told
 from suite.results.views.overview import published_overview
 from suite.results.views.section import Section, View, frame_of, without_empty
 
@@ -72,7 +72,7 @@ def _result(row: Result) -> Listed:
     return listed | {
         "minutes": None if row.seconds is None else round(row.seconds / 60, 6),  # as the file has them
         "failed": runs - successful if isinstance(runs, int) and successful and runs != successful else None,
-        "targets": targets_text(row.targets, row.workload),
+        "targets": targets_told(row.targets, row.workload),
         "note": "; ".join(note for note in notes if note),
     }
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from suite.launch.known import known
 from suite.results.columns import BUSY, Result, Row
 from suite.results.combine import grouped
-from suite.results.identity import distinguishing_words
+from suite.results.identity import distinguishing_words, weighty_words
 from suite.results.published import ARTICLE
 from suite.results.ratios import chains, families, place
 from suite.results.text import clean, devices_text, shortened
@@ -21,11 +21,13 @@ from suite.results.views.overview import order_of
 # Of frameworks, or of accelerators; those after them are of a whole, of parts of time, of factors of a speedup
 COLOURS = 6
 WHOLE, *_OTHERS = range(COLOURS, COLOURS + 6)
-PARTS, FACTORS = _OTHERS[:3], _OTHERS[3:]
+PARTS, OF_SPEEDUPS = _OTHERS[:3], (WHOLE, *_OTHERS[3:])
 SHAPES = 6  # Markers of one colour
 OTHER_SLOT = -1  # Slot of what has no colour of its own: grey
 MAX_POINTS = 120  # Points of one curve that are drawn: more cannot be distinguished at the width of a figure
 MAX_PATHS = 6  # Runs of one result that are drawn one by one; of more the median and a band
+MAX_CURVES = 24  # Runs of one figure that are drawn one by one; else of several of one result the median and a band
+MAX_BANDS = 3  # Of more series a band is only shown where a pointer is: over each other none can be read
 _LARGEST = 1e15  # Larger values are not drawn: axes would lose their ticks
 _FIRST = ("demo", "synthetic", "cpu")  # Labels that no number may stand without
 _MOST = 6  # Labels that are shown one by one
@@ -53,6 +55,19 @@ class Point(NamedTuple):
 Points = tuple[Point, ...]  # The points of one curve in order
 
 
+class Style(NamedTuple):
+    """What a series is called and looks like."""
+
+    label: str
+    slot: int  # Selects the colour
+    style: int = 0  # Selects marker and dashes: curves of one colour differ in them
+    published: bool = False  # Not ours: dashed, hollow and grey
+
+
+Mark = tuple[Style, Hashable, Point]
+"""Whose, in which of its curves or bars, where."""
+
+
 @dataclass(frozen=True)
 class Series:
     """Curves with one colour and name: the runs of one result, or one scaling curve; or the bars of one kind."""
@@ -62,15 +77,15 @@ class Series:
     paths: tuple[Points, ...]
     published: bool = False  # Not ours: dashed, hollow and grey
     style: int = 0  # Selects marker and dashes: curves of one colour differ in them
-    text: str = ""  # Of a bar: its value, or why there is none
-    names: tuple[str, ...] = ()  # Of parts of bars: the bar that each path is in
+    names: tuple[
+        str, ...
+    ] = ()  # Of parts of bars: the bar that each path is in; of a bar: its value, or why there is none
 
 
 @dataclass(frozen=True)
 class Chart:
     """Curves over one pair of axes."""
 
-    name: str  # Stem of its file: lower-case letters, digits and `-`
     title: str
     labels: tuple[str, ...]  # Labels to show with the numbers: `demo`, `cpu`
     x_label: str
@@ -85,18 +100,21 @@ class Chart:
     from_zero: bool = False
 
 
-def charts(
-    stem: Iterable[str], title: str, labels: Iterable[str], axes: tuple[str, str], series: Iterable[Series], **more: Any
-) -> list[Chart]:
-    """The one chart of all series that have points, or none. `stem`: of its file; `axes`: what is on them."""
-    drawn = tuple(one for one in series if one.paths or more.get("kind") == "bars")
-    return [Chart(file_name(*stem), title, shown_labels(labels), *axes, drawn, **more)] if drawn else []
+def charts(title: str, labels: Iterable[str], axes: tuple[str, str], marks: Iterable[Mark], **more: Any) -> list[Chart]:
+    """The one chart of all marks, or none without any. `axes`: what is on them."""
+    every: dict[Style, dict[Hashable, list[Point]]] = {}
+    for style, path, point in marks:
+        every.setdefault(style, {}).setdefault(path, []).append(point)
+    series = tuple(
+        Series(one.label, one.slot, tuple(map(tuple, of.values())), one.published, one.style, names=tuple(map(str, of)))
+        for one, of in every.items()
+    )
+    return [Chart(title, shown_labels(labels), *axes, series, **more)] if series else []
 
 
-def file_name(*parts: str) -> str:
+def file_name(number: int, title: str) -> str:
     """The stem of a file name: lower-case letters, digits and `-` only, so that no name can lead out of a folder."""
-    words = (re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-")[:40] for part in parts)
-    return "-".join(word for word in words if word) or "figure"
+    return f"{number:02d}-{re.sub(r'[^a-z0-9]+', '-', title.lower())[:80]}".strip("-")
 
 
 def time_unit(longest_seconds: float) -> tuple[str, float]:
@@ -153,12 +171,8 @@ def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
 class Look:
     """What a result, and the curve over devices that it is on, are called and look like in every figure of a page."""
 
-    curve: str  # `pytorch, lr 0.01`
-    name: str  # `pytorch, lr 0.01, 2 dev`
-    slot: int
-    curve_style: int
-    style: int
-    published: bool
+    of_curve: Style  # `pytorch, lr 0.01`
+    of_result: Style  # `pytorch, lr 0.01, 2 dev`
 
 
 Looks = Mapping[Hashable, Look]  # `key_of` a result to its look
@@ -203,21 +217,42 @@ def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[Hash
         curves = [chain for family in families(members) for chain in chains(family)]
         drawn = {id(row) for curve in curves for row in curve}
         curves += [[row] for row in members if id(row) not in drawn]
-        firsts = [curve[0] for curve in curves]
-        words = distinguishing_words(firsts, [who(row) for row in firsts], ("devices", "nodes"), fewest=True)
-        told = [", ".join(filter(None, (clean(who(row), 60), text))) for row, text in zip(firsts, words, strict=True)]
-        for curve, name, text in zip(curves, shortened([*map(short, told)], 80), words, strict=True):
-            for row in curve:
+        told = _told(curves, [who(curve[0]) for curve in curves])
+        names = iter(shortened([", ".join(filter(None, (clean(who(curve[0]), 60), short(text))))
+                                for curve, texts in zip(curves, told, strict=True) for text in texts], 80))  # fmt: skip
+        for curve, (text, *texts) in zip(curves, told, strict=True):
+            name = next(names)
+            for row, words in zip(curve, texts, strict=True):
                 where = short(devices_text(row.devices, row.nodes)) if row.devices and len(places) > 1 else ""
-                full = ", ".join(filter(None, (name, where if row.profile else "")))
+                full = ", ".join(filter(None, (next(names), where if row.profile else "")))
                 usual, published = clean(row.framework, 60) or "runs", id(row) in grey
                 slot = OTHER_SLOT if published else slots.get(row.framework, OTHER_SLOT)
-                key = text if row.profile else name
-                (of_curves, of_results) = (styles.setdefault((slot, kind), {}) for kind in ("curve", "result"))
-                of_curve = of_curves.setdefault(key, len(of_curves))
-                own = of_results.setdefault(f"{key}, {where}", len(of_results))
-                found[key_of(row)] = Look(name or usual, full or usual, slot, of_curve, own, published)
+                of_curves, of_results = (styles.setdefault((slot, kind), {}) for kind in ("curve", "result"))
+                of_curve = of_curves.setdefault(text if row.profile else name, len(of_curves))
+                key = f"{words if row.profile else name}, {where}"
+                own = of_results.setdefault(key, len(of_results))
+                both = (name or usual, slot, of_curve, published), (full or usual, slot, own, published)
+                found[key_of(row)] = Look(*(Style(*one) for one in both))
     return found
+
+
+def _told(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[list[str]]:
+    """Of each curve the words of the whole, then those of each of its results: in what they differ in few words, and of ours
+    precision, batch and clock always."""
+    grow = any(len({row.batch_size_global for row in curve}) > 1 for curve in curves)  # of which the first is one
+    aside = ("devices", "nodes", *(("batch_size_global",) if grow else ()))
+    words = distinguishing_words([curve[0] for curve in curves], whose, aside, fewest=True)
+    rows = [row for curve in curves for row in curve]
+    texts = [text for curve, text in zip(curves, words, strict=True) for _ in curve]
+    own, told = iter(weighty_words(rows, texts) if rows[0].profile else texts), []
+    for curve in curves:
+        each = [next(own).split(", ") for _ in curve]
+        shared = [word for word in each[0] if all(word in other for other in each)]
+        sizes = sorted({row.batch_size_global or 0 for row in curve})
+        if any(word.startswith("global batch ") for word in each[0]) and len(sizes) > 1:
+            shared.append(f"global batch {sizes[0]:,}–{sizes[-1]:,}")
+        told.append([", ".join(shared), *map(", ".join, each)])
+    return told
 
 
 def short(text: str) -> str:
@@ -225,13 +260,3 @@ def short(text: str) -> str:
     for pattern, form in _SHORT:
         text = re.sub(pattern, form, text)
     return text
-
-
-def series_of(curves: Iterable[tuple[str, str, Iterable[Points]]], slots: Mapping[str, int]) -> list[Series]:
-    """Of (label, framework, paths) each, where lines are no results; those of one colour differ in style."""
-    listed: list[Series] = []
-    for name, framework, paths in curves:
-        slot = slots.get(framework, OTHER_SLOT)
-        style = sum(one.slot == slot for one in listed)
-        listed.append(Series(name, slot, tuple(filter(None, paths)), style=style))
-    return listed

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from suite.results.columns import Result
 from suite.results.logs.record import RunRecord, Throughput
@@ -26,50 +25,46 @@ _SENSORS: Mapping[str, tuple[str, str]] = {
 }
 """Sensor (docs/telemetry.md) to title and unit of its figure."""
 Points = Iterable[tuple[float | None, float | None]]
-Quantity = tuple[Sequence[str], str, str, str, Callable[[RunRecord], Points], dict[str, Any]]
-"""Names for the file, title, labels of x and y, points of a run, further fields of the chart."""
+Quantity = tuple[str, str, str, Callable[[RunRecord], Points], dict[str, Any]]
+"""Title, labels of x and y, points of a run, further fields of the chart."""
 
 
-@dataclass(frozen=True)
-class TableCharts:
+class TableCharts(NamedTuple):
     """The charts of one table; what was not recorded has none."""
 
-    quality: list[charts.Chart]
-    """Over epochs and over time."""
-    rates: list[charts.Chart]
-    """Throughput, waiting for data, telemetry."""
+    quality: list[charts.Chart]  # Over epochs and over time
+    rates: list[charts.Chart]  # Throughput, waiting for data, telemetry
 
 
-def table_charts(results: Sequence[Result], number: int, looks: charts.Looks) -> TableCharts:
-    """All charts of one table. `number`: makes names of files unique."""
+def table_charts(results: Sequence[Result], looks: charts.Looks) -> TableCharts:
+    """All charts of one table."""
     longest = max((item.seconds for record in _records(results) for item in record.evaluations), default=0.0)
     time, labels = charts.time_unit(longest), merged_labels(results)
     workload = clean(workload_name(results[0].workload) or "unknown workload", 40)
 
+    most = charts.MAX_PATHS if sum(len(row.attempts) for row in results) <= charts.MAX_CURVES else 1
+
     def made(quantities: Iterable[Quantity]) -> list[charts.Chart]:
         found = []
-        for words, title, x_label, y_label, of, more in quantities:
-            drawn = [_series(row, of, looks[charts.key_of(row)]) for row in results]
-            several = any(point.low is not None for one in drawn for path in one.paths for point in path)
-            note = (
-                f"Of more than {charts.MAX_PATHS} runs: median, least and most, while half of them go on"
-                if several
-                else ""
-            )
-            stem, options = (f"{number:02d}", workload, *words), {"note": note, **more}
+        for title, x_label, y_label, of, more in quantities:
+            drawn = [mark for row in results for mark in _marks(row, of, looks[charts.key_of(row)], most)]
+            banded = len({style for style, _, point in drawn if point.low is not None})
+            told = "median" if banded > charts.MAX_BANDS else "median, least and most"
+            runs = "several" if most == 1 else f"more than {most}"
+            note = f"Of {runs} runs: {told}, while half of them go on" if banded else ""
             title = f"{short_title(workload)}: {title}"
-            found += charts.charts(stem, title, labels, (x_label, y_label), drawn, **options)
+            found += charts.charts(title, labels, (x_label, y_label), drawn, note=note, **more)
         return found
 
     unit = clean(results[0].sample_unit or "samples", 30)
     return TableCharts(made(_qualities(results, *time)), made((*_rates(unit, *time), *_telemetry(results, *time))))
 
 
-def _series(row: Result, of: Callable[[RunRecord], Points], look: charts.Look) -> charts.Series:
+def _marks(row: Result, of: Callable[[RunRecord], Points], look: charts.Look, most: int) -> Iterator[charts.Mark]:
+    """The curves of a result's runs; of more than `most` of them the median with its band."""
     paths = [path for run in row.attempts if run.record and (path := charts.finite_points(of(run.record), run))]
-    paths = [charts.band(paths, row)] if len(paths) > charts.MAX_PATHS else paths
-    thin = tuple(tuple(charts.evenly(path, charts.MAX_POINTS)) for path in paths)
-    return charts.Series(look.name, look.slot, thin, look.published, look.style)
+    for number, path in enumerate([charts.band(paths, row)] if len(paths) > most else paths):
+        yield from ((look.of_result, number, point) for point in charts.evenly(path, charts.MAX_POINTS))
 
 
 def _records(results: Sequence[Result]) -> list[RunRecord]:
@@ -77,7 +72,7 @@ def _records(results: Sequence[Result]) -> list[RunRecord]:
 
 
 def _qualities(results: Sequence[Result], unit: str, scale: float) -> Iterator[Quantity]:
-    for number, metric in enumerate(_metrics(results), start=1):
+    for metric in _metrics(results):
         targets = charts.Points()
         for row in results:
             value = _by_metric(row.targets, row.workload).get(metric)
@@ -85,15 +80,15 @@ def _qualities(results: Sequence[Result], unit: str, scale: float) -> Iterator[Q
             targets += charts.finite_points([(0.0, known)], row)
         shown = metric_title(clean(metric, 30))
         for what, x_label, divisor in (("epochs", "epochs", None), ("time", unit, scale)):
-            names, of = (metric, str(number) if number > 1 else "", "over", x_label), partial(_quality, metric, divisor)
-            yield names, f"{shown} over {what}", x_label, shown, of, {"targets": targets}
+            yield f"{shown} over {what}", x_label, shown, partial(quality, (metric,), divisor), {"targets": targets}
 
 
-def _quality(metric: str, scale: float | None, record: RunRecord) -> Points:
-    """The metric at each evaluation over epochs, or over time where a `scale` (seconds) is given; BLEU in points."""
-    values = [_by_metric(item.values, record.benchmark).get(metric) for item in record.evaluations]
-    target = _by_metric(record.targets, record.benchmark).get(metric)
-    factor = bleu_scale(metric, target, [value for value in values if value is not None])
+def quality(metrics: Sequence[str], scale: float | None, record: RunRecord) -> Points:
+    """The first of the metrics at each evaluation over epochs, or over time by a `scale` (seconds); BLEU in points."""
+    named = [_by_metric(item.values, record.benchmark) for item in record.evaluations]
+    values = [next((one[metric] for metric in metrics if metric in one), None) for one in named]
+    target = _by_metric(record.targets, record.benchmark).get(metrics[0])
+    factor = bleu_scale(metrics[0], target, [value for value in values if value is not None])
     for item, value in zip(record.evaluations, values, strict=True):
         yield item.seconds / scale if scale else record.epochs_at(item), None if value is None else value * factor
 
@@ -117,7 +112,7 @@ def _rates(samples: str, unit: str, scale: float) -> Iterator[Quantity]:
         ("throughput", f"{samples}/s, training alone", lambda block: block.samples_per_second),
         ("data wait", "% of training time", _waiting_percent),
     ):
-        yield [what], f"{what} over time", unit, y_label, partial(_of_blocks, of, scale), {"from_zero": True}
+        yield f"{what} over time", unit, y_label, partial(_of_blocks, of, scale), {"from_zero": True}
 
 
 def _waiting_percent(block: Throughput) -> float | None:
@@ -135,7 +130,7 @@ def _telemetry(results: Sequence[Result], unit: str, scale: float) -> Iterator[Q
         records = [run.record for run in charts.evenly(row.attempts, _TELEMETRY_RUNS) if run.record]
         recorded |= {record.path: telemetry(record.path.parent) for record in records}
     for sensor, (title, y_label) in _SENSORS.items():
-        yield [title], title, unit, y_label, partial(_sampled, recorded, sensor, scale), {"from_zero": True}
+        yield title, unit, y_label, partial(_sampled, recorded, sensor, scale), {"from_zero": True}
 
 
 def _sampled(recorded: Mapping[Path, RecordedTelemetry | None], sensor: str, scale: float, record: RunRecord) -> Points:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import jinja2
@@ -80,7 +81,7 @@ def write_html(
     told = Told(results, home)
     context = _page(runs, listed, results, told, published, prices, predicted, home)
     follows = {} if follow is None else {"written": int(time.time()), "every": FOLLOW_SECONDS if follow else 0}
-    page = _render(told, **context, more={"counts": told.counts(listed), "what": "runs", **follows})
+    page = _render(told, listed, **context, more={"what": "runs", **follows})
     if figures is not None:
         vega.write_figures(_charts(context["blocks"]), figures)
     _write(out, page)
@@ -93,31 +94,50 @@ def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> N
     *overview, listed = view.sections
     results = [row for of in listed.of for row in of if isinstance(row, Result)]
     drawn = [row for row in own if is_reference(row)]
-    beside = {name: sorted({getattr(row, name) for row in results}) for name in ("round", "division", "submitter")}
+
+    def beside(row: Row) -> dict[str, Sequence[str]]:
+        """Whatever is chosen of others, but rounds of another target than a row of ours, if there are any of the same."""
+        alike = [one for one in results if _same_aim(one, row)] or results
+        rows_of = {"round": alike, "division": results, "submitter": results}
+        return {name: sorted({getattr(one, name) for one in of}) for name, of in rows_of.items()}
+
     told = Told(own, out.parent, beside)
-    every = Section("All results with every column", table=without_empty(view.data), keys=3, of=listed.of)
+    listing = view.data.assign(target=[targets_told(row.targets, row.workload) for row in results])
+    listing = listing.drop(columns="target_mask").rename(
+        columns={"throughput": "rate", "runs_successful": "successful"}
+    )
+    every = Section("All results with every column", table=without_empty(listing), keys=3, of=listed.of)
     points = _block(told, Section("Time to target over accelerators"), scaling.workload_charts(results, own), "points")
-    ours = [results_section(table, title=f"Ours: {title}") for title, table in zip(*_tables(drawn), strict=True)]
-    blocks = [points, *_blocks(told, [*ours, *overview, every], {})]
+    tables = {f"Ours: {title}": table for title, table in zip(*_tables(drawn), strict=True)}
+    ours = [results_section(table, title=title) for title, table in tables.items()]
+    blocks = [points, *_results_blocks(told, ours, tables), *_blocks(told, [*overview, every])]
     rounds, submitters = sorted({row.round for row in results}), len({row.submitter for row in results})
     about = [_count(len(results), "result"), ", ".join(rounds), _count(submitters, "submitter")]
     about += [f"{_count(len(drawn), 'result')} of ours"] if drawn else []
     left_out = len(own) - len(drawn)
     about += [f"{_count(left_out, 'result')} of ours not drawn: demo, synthetic or on CPUs"] if left_out else []
-    more = {"counts": told.counts([*results, *drawn]), "what": "results", "start": _start(results, drawn)}
+    more = {"what": "results", "start": _start(results, drawn)}
     download = _download(view, "suite published list")
-    _write(out, _render(told, title=view.title, about=about, blocks=blocks, download=download, more=more))
+    _write(
+        out,
+        _render(told, [*results, *drawn], title=view.title, about=about, blocks=blocks, download=download, more=more),
+    )
+
+
+def _same_aim(one: Row, other: Row) -> bool:
+    return one.workload == other.workload and same_targets(one.targets, other.targets, one.workload) is not False
 
 
 def _start(results: Sequence[Result], own: Sequence[Result]) -> dict[str, str]:
-    """What a page of published results shows first: a workload, ours if there is one, in the latest round of most results that
-    has it, closed division."""
+    """What a page of published results shows first: a workload, ours if there is one, in the round of most results to our
+    target, the latest of several, closed division."""
     chosen, known = dict[str, str](), list(results)
     ours = {row.workload for row in own}
     for name in ("workload", "round", "division"):
-        values = [(row.workload in ours, getattr(row, name)) for row in known]
+        fitting = [(row.workload in ours, any(_same_aim(row, one) for one in own)) for row in known]
+        values = [(fits, getattr(row, name)) for fits, row in zip(fitting, known, strict=True)]
         if name == "division":
-            values = [(True, value) for _, value in values if value == "closed"]
+            values = [((True, True), value) for _, value in values if value == "closed"]
         if values and len({getattr(row, name) for row in results}) > 1:
             chosen[name] = max(values, key=lambda one: (one[0], values.count(one), one[1]))[1]
             known = [row for row in known if getattr(row, name) == chosen[name]]
@@ -156,14 +176,21 @@ def _write(out: Path, page: str) -> None:
         raise ValueError(f"{out} cannot be written ({error.strerror}); give another place") from error
 
 
-def _render(told: Told, more: Mapping[str, Any], **context: Any) -> str:
-    """The page, which escapes everything it is given. `more`: of its script's data."""
+def _render(told: Told, counted: Iterable[Row], more: Mapping[str, Any], **context: Any) -> str:
+    """The page, which escapes everything it is given. `counted`: rows that it counts; `more`: of its script's data."""
     folder = Path(__file__).parent / "templates"
     loader, strict = jinja2.FileSystemLoader(folder), jinja2.StrictUndefined
     known = jinja2.Environment(loader=loader, autoescape=True, undefined=strict, trim_blocks=True, lstrip_blocks=True)
     known.filters["line"] = lambda text: clean(str(text), 4000)
     figures = [_figure(chart, told) for chart in _charts(context["blocks"])]
-    data = {"facets": FACETS, "figures": figures, **told.facts(), "step": vega.STEP, **more}
+    data = {
+        "facets": FACETS,
+        "figures": figures,
+        **told.facts(counted),
+        "step": vega.STEP,
+        "bands": charts.MAX_BANDS,
+        **more,
+    }
     scripts = [_script(text) for text in (vega.scripts(), (folder / "page.js").read_text(encoding="utf-8"))]
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
     usual: Block = {"headlines": [], "failures": None, "runs": [], "runs_left_out": 0, "undrawn": 0}
@@ -223,31 +250,24 @@ def _page(
     trained = [row for row in results if not row.all_reduces]
     theirs = [row for row in beside if row.workload in {one.workload for one in trained}]
     tables, looks = dict(zip(*_tables(trained), strict=True)), charts.looks(trained, theirs)
-    several = enumerate([*tables.values()][:MAX_DRAWN_TABLES], start=1)
-    drawn = [table_charts(table, at, looks) for at, table in several]
+    drawn = [table_charts(table, looks) for table in [*tables.values()][:MAX_DRAWN_TABLES]]
     blocks = _questions(told, trained, theirs, drawn, looks, prices)
     if beside:
         blocks.append(_block(told, _beside(trained, theirs, looks), (), "beside" if theirs else "nothing beside"))
     if devices:
         links = tuple(measured_links(results))
         found = predictions.forecasts(trained, predictions.Wanted(tuple(devices), prices=prices, links=links))
-        for at, (section, one) in enumerate(zip(predictions.view(found).sections, found, strict=True), start=1):
+        for section, one in zip(predictions.view(found).sections, found, strict=True):
             titled = replace(section, title=f"Prediction: {section.title}")
-            blocks.append(_block(told, titled, scaling.forecast_charts(one, at), of=one.results))
+            blocks.append(_block(told, titled, scaling.forecast_charts(one), of=one.results))
     studied = zip(study.sections(runs), study.studies(runs), strict=True)
-    charts_of = {part.title: study_charts(one, at, looks) for at, (part, one) in enumerate(studied, start=1)}
+    charts_of = {part.title: study_charts(one, looks) for part, one in studied}
     charts_of[ALL_REDUCE] = all_reduce_charts(results)
-    blocks += _blocks(told, published_overview(theirs, prices), {})
-    pairs = {title: pairs_section(table, MAX_PAIRS) for title, table in tables.items()}
-    once = [
-        _without_speedups(part, pairs.get(part.title)) for part in view.sections if part.above != (f"{OVER_FEWEST}:",)
-    ]
-    for block in _blocks(told, once, charts_of):
-        if (below := pairs.get(block["title"])) is not None and below.table is not None:
-            block["speedups"] = _part(told, replace(below, below=below.below[len(below.table) :]))  # each has its row
-        blocks.append(block)
+    blocks += _blocks(told, published_overview(theirs, prices))
+    once = [part for part in view.sections if part.above != (f"{OVER_FEWEST}:",)]
+    blocks += _results_blocks(told, once, tables, charts_of)
     if rates := [chart for one in drawn for chart in one.rates]:
-        blocks.append(_block(told, Section("While they ran"), rates))
+        blocks.append(_block(told, Section("While they ran"), rates, _bands(rates)))
     titles = [block["title"] for block in blocks]
     failed = titles.index(report.FAILED) + 1 if report.FAILED in titles else 0
     without = [row for row in run_rows if not (row.succeeded or row.running or row.copy_of)]
@@ -264,6 +284,21 @@ def _page(
         ],
         "runs_left_out": max(0, len(run_rows) - MAX_RUNS),
     }
+
+
+def _results_blocks(
+    told: Told,
+    sections: Iterable[Section],
+    tables: Mapping[str, Sequence[Result]],
+    charts_of: Mapping[str, Sequence[charts.Chart]] = MappingProxyType({}),
+) -> list[Block]:
+    """The sections as blocks; those of `tables`, by title, with their speedups, which then stand there alone."""
+    pairs = {title: pairs_section(table, MAX_PAIRS) for title, table in tables.items()}
+    made = _blocks(told, [_without_speedups(one, pairs.get(one.title)) for one in sections], charts_of)
+    for block in made:
+        if (below := pairs.get(block["title"])) is not None and below.table is not None:
+            block["speedups"] = _part(told, replace(below, below=below.below[len(below.table) :]))  # each has its row
+    return made
 
 
 def _without_speedups(section: Section, pairs: Section | None) -> Section:
@@ -284,17 +319,24 @@ def _questions(
     prices: Prices | None,
 ) -> list[Block]:
     """A block of figures for each question that the results answer."""
+    quality = [chart for one in drawn for chart in one.quality]
     asked = (
         ("Time to target over devices", "scaling", scaling.scaling_charts(results, published, looks)),
         ("What the speedup is made of", "ratios", scaling.speedup_charts(results, looks)),
-        ("Quality over time", "", [chart for one in drawn for chart in one.quality]),
+        ("Quality over time", _bands(quality), quality),
         ("Where the time goes", "parts", scaling.parts_charts(results, looks)),
         ("What a result costs", "", [] if prices is None else scaling.cost_charts(results, prices, looks)),
     )
     return [_block(told, Section(title), found, about) for title, about, found in asked if found]
 
 
-def _blocks(told: Told, sections: Iterable[Section], charts_of: Mapping[str, Sequence[charts.Chart]]) -> list[Block]:
+def _bands(drawn: Iterable[charts.Chart]) -> str:
+    return "curves" if any(chart.note for chart in drawn) else ""
+
+
+def _blocks(
+    told: Told, sections: Iterable[Section], charts_of: Mapping[str, Sequence[charts.Chart]] = MappingProxyType({})
+) -> list[Block]:
     """The sections as blocks of the page; those without a title go on with the one before."""
     made: list[Block] = []
     for section in sections:
@@ -327,7 +369,8 @@ def _part(told: Told, section: Section) -> dict[str, Any]:
         if mark is not None:
             noted[mark] += rows_of
     return {
-        "above": section.above,
+        "above": section.above[1:] if section.pieces else section.above,
+        "pieces": [(text, told.numbers(of)) for text, of in section.pieces],
         "table": shown,
         "of": [told.numbers(rows) for rows in of],
         "files": files if any(files) else (),
@@ -352,7 +395,7 @@ def _beside(ours: Sequence[Result], theirs: Sequence[Result], looks: charts.Look
                 if key in _FOOTNOTES and not (key == "targets" and same_targets(one, other, row.workload))
             )
             whose = f"ours ({', '.join(labels(row))})" if labels(row) else "ours"
-            listed.append((row, f"{whose}: {looks[charts.key_of(row)].name}", tuple(texts)))
+            listed.append((row, f"{whose}: {looks[charts.key_of(row)].of_result.label}", tuple(texts)))
     names = ("devices", "nodes", "seconds", "epochs", "batch_size_global", "samples_per_second", "clock", "device_name")
     lines = (
         {"workload": row.workload, "result": whose, **{name: getattr(row, name) for name in names}}

@@ -6,13 +6,13 @@ import json
 import os
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from suite.results.columns import BUSY, RunRow
+from suite.results.identity import label
 from suite.results.logs.recorded_telemetry import json_object
-from suite.results.targets import bleu_scale, metric_title
+from suite.results.targets import bleu_scale, metric_title, targets_told
 from suite.results.text import clean, devices_text, figure_text, time_text
 from workloads.api import Json
 
@@ -32,7 +32,9 @@ def _view(run: RunRow, home: Path, with_settings: bool) -> dict[str, Any]:
     settings, path = run.source.settings if run.source else None, Path(run.path)
     condition = {"busy": run.condition.busy or ("no",), **run.condition.figures} if run.condition is not None else {}
     lists: dict[str, Lines] = {
-        "Settings": [(item.name, getattr(settings, item.name)) for item in fields(settings)] if settings else [],
+        "Settings": [(label(name), _setting(name, value, run)) for name, value in vars(settings).items()]
+        if settings
+        else [],
         "Logged values": _logged(run),
         "Machine during the run": condition.items(),
         "Environment": _environment(_folder(run)),
@@ -46,6 +48,10 @@ def _view(run: RunRow, home: Path, with_settings: bool) -> dict[str, Any]:
         "lists": {title: lines for title, lines in shown.items() if lines},
         "files": [(one.name or "folder", link(one, home)) for one in dict.fromkeys((path, _folder(run)))],
     }
+
+
+def _setting(name: str, value: Any, run: RunRow) -> Any:
+    return targets_told(value, run.workload) if name == "targets" else value
 
 
 def _folder(run: RunRow) -> Path:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from suite.results.columns import Result, Timed, records, timed
 from suite.results.combine import grouped
 from suite.results.names import accelerator_name, short_title
 from suite.results.price import Prices
-from suite.results.ratios import chains, families, ratio
+from suite.results.ratios import ratio
 from suite.results.render.html import charts
-from suite.results.render.html.charts import Point, groups
+from suite.results.render.html.charts import Chart, Looks, Mark, Point, Style, groups
 from suite.results.scores import merged_labels
 from suite.results.targets import same_targets, targets_told
 from suite.results.text import clean
-from suite.results.views.overview import is_reference
+from suite.results.views.overview import is_reference, series
 from suite.results.views.scaling import MEASURED, PREDICTION, Forecast
 
 _MAX_CURVES = 12  # Curves of ours, and as many published ones, of one figure
@@ -25,57 +26,45 @@ _MAX_BARS = 40
 Curve = list[Timed]  # The results of one experiment on several numbers of devices
 
 
-def scaling_charts(
-    ours: Sequence[Result], published: Sequence[Result] = (), looks: charts.Looks | None = None
-) -> list[charts.Chart]:
+def scaling_charts(ours: Sequence[Result], published: Sequence[Result], looks: Looks) -> list[Chart]:
     """Time to target over devices, one chart for each group with several numbers of devices.
 
     `published` results of the same workload are drawn beside reference runs on GPUs; with them one number of devices is enough.
     """
-    looks, figures = charts.looks(ours, published) if looks is None else looks, []
+    figures = []
     for members in groups(ours):
-        drawn = _curves(members)
-        beside = _curves(row for row in published if row.workload == members[0].workload and is_reference(members[0]))
-        if drawn and (beside or any(len(curve) > 1 for curve in drawn)):
-            figures += _scaling_chart(drawn, beside, looks)
+        mine, first = _curves(members), members[0]
+        beside = _curves(row for row in published if row.workload == first.workload and is_reference(first))
+        if not mine or not (beside or len(mine[0]) > 1):
+            continue
+        counts = [row.devices for curve in mine for row in curve]
+        # of many those on numbers of devices like ours
+        beside.sort(key=lambda curve: min(abs(math.log(row.devices / count)) for row in curve for count in counts))
+        curves = [*mine[:_MAX_CURVES], *beside[:_MAX_CURVES]]
+        unit, scale = charts.time_unit(max(row.seconds_maximum or row.seconds for curve in curves for row in curve))
+        left_out, y_label = len(mine) + len(beside) - len(curves), f"{unit} to target (dotted: ideal)"
+        note = f"{left_out:,} more curves are not drawn; the tables have them" if left_out else ""
+        what, point = "time to target over devices", partial(_time, scale=scale)
+        figures += _over_devices(what, curves, y_label, looks, point, note=note, kind="scaling")
+    return figures
+
+
+def cost_charts(results: Sequence[Result], prices: Prices, looks: Looks) -> list[Chart]:
+    """What a result costs over devices."""
+
+    def point(row: Timed) -> Point:
+        return Point(float(row.devices), prices.cost(row) or 0.0, row)
+
+    figures = []
+    for members in groups(results):
+        curves = _curves(row for row in members if prices.cost(row) is not None)[:_MAX_CURVES]
+        figures += _over_devices("cost of a result", curves, "cost", looks, point, kind="powers")
     return figures
 
 
 def _curves(results: Iterable[Result]) -> list[Curve]:
     """Results with times, one on each number of devices of a curve; those of several first."""
-    return sorted((chain for family in families(timed(results)) for chain in chains(family)), key=len, reverse=True)
-
-
-def _scaling_chart(mine: list[Curve], beside: list[Curve], looks: charts.Looks) -> list[charts.Chart]:
-    drawn, ours = mine[:_MAX_CURVES], [row.devices for curve in mine for row in curve]
-
-    def distance(curve: Curve) -> float:
-        return min(abs(math.log(row.devices / count)) for row in curve for count in ours)
-
-    curves = [*drawn, *sorted(beside, key=distance)[:_MAX_CURVES]]  # of many those on numbers of devices like ours
-    unit, scale = charts.time_unit(max(row.seconds_maximum or row.seconds for curve in curves for row in curve))
-    series = [_line(curve, looks, [_time(row, scale) for row in curve], drawn) for curve in curves]
-    left_out = len(mine) + len(beside) - len(curves)
-    return _chart(
-        "time to target over devices",
-        drawn,
-        ("devices", f"{unit} to target (dotted: ideal)"),
-        series,
-        note=f"{left_out:,} more curves are not drawn; the tables have them" if left_out else "",
-        kind="scaling",
-    )
-
-
-def _line(
-    curve: Curve, looks: charts.Looks, points: Sequence[Point], ours: Sequence[Curve] | None = None
-) -> charts.Series:
-    """A curve over devices; one that was trained to another target than all of `ours` says so."""
-    look, first = looks[charts.key_of(curve[0])], curve[0]
-    known = [same_targets(first.targets, one[0].targets, first.workload) for one in ours or ()]
-    other = f", target {targets_told(first.targets, first.workload)}" if known and not {None, True} & {*known} else ""
-    return charts.Series(
-        f"{look.curve}{charts.short(other)}", look.slot, (tuple(points),), look.published, look.curve_style
-    )
+    return sorted(series(timed(results)), key=len, reverse=True)
 
 
 def _time(row: Timed, scale: float) -> Point:
@@ -84,124 +73,138 @@ def _time(row: Timed, scale: float) -> Point:
     return Point(float(row.devices), row.seconds / scale, row, *ends)
 
 
-def _chart(
-    what: str, curves: Sequence[Sequence[Result]], axes: tuple[str, str], series: Iterable[charts.Series], **more: Any
-) -> list[charts.Chart]:
-    """The chart of curves of one group."""
-    first, labels = curves[0][0], merged_labels(row for curve in curves for row in curve)
-    stem = ("00", first.profile, "cpu" if "cpu" in first.labels else "", what, first.workload)
-    return charts.charts(stem, f"{short_title(clean(first.workload, 40))}: {what}", labels, axes, series, **more)
+def _over_devices(
+    what: str, curves: Sequence[Curve], y_label: str, looks: Looks, point: Callable[[Timed], Point], **more: Any
+) -> list[Chart]:
+    """A curve for each of `curves`, ours first; one that was trained to another target than all of ours says so."""
+    marks, ours = list[Mark](), [curve[0] for curve in curves if curve[0].profile]
+    for number, curve in enumerate(curves):
+        style, first = looks[charts.key_of(curve[0])].of_curve, curve[0]
+        if {same_targets(first.targets, one.targets, first.workload) for one in ours} == {False}:
+            target = charts.short(f", target {targets_told(first.targets, first.workload)}")
+            style = style._replace(label=f"{style.label}{target}")
+        marks += [(style, number, point(row)) for row in curve]
+    labelled = [row for curve in curves if curve[0].profile or not ours for row in curve]
+    return _chart(what, labelled, ("devices", y_label), marks, **more)
 
 
-def speedup_charts(results: Sequence[Result], looks: charts.Looks | None = None) -> list[charts.Chart]:
+def _chart(what: str, rows: Sequence[Result], axes: tuple[str, str], marks: Iterable[Mark], **more: Any) -> list[Chart]:
+    """The chart of the rows of one group; none without any."""
+    if not rows:
+        return []
+    title = f"{short_title(clean(rows[0].workload, 40))}: {what}"
+    return charts.charts(title, merged_labels(rows), axes, marks, **more)
+
+
+def speedup_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
     """What speedups over the fewest devices are made of: faster epochs, and fewer or more of them."""
-    looks, made = charts.looks(results) if looks is None else looks, []
-    parts = {"speedup": charts.WHOLE, "from faster epochs": charts.FACTORS[0], "from fewer epochs": charts.FACTORS[1]}
+    parts, made = dict(zip(("speedup", "from faster epochs", "from fewer epochs"), charts.OF_SPEEDUPS, strict=True)), []
     for members in groups(results):
-        curves = [curve for curve in _curves(members) if len(curve) > 1]
-        found: list[tuple[str, Result, tuple[float | None, ...]]] = []
-        for curve in curves:
-            for row in curve[1:]:
-                one = ratio(curve[0], row, intervals=False)
-                name = f"{looks[charts.key_of(row)].curve}, {one.places} dev"
-                found.append((name, row, (one.total, one.throughput, one.efficiency)))
-        kept = [one for one in found if None not in one[2]][:_MAX_BARS]
-        series = [
-            charts.Series(part, slot, tuple(charts.finite_points([(of[at], 0.0)], row) for _, row, of in kept),
-                          names=tuple(name for name, _, _ in kept), style=at)
-            for at, (part, slot) in enumerate(parts.items())
-        ]  # fmt: skip
-        axes = ("", "times, over the fewest devices")
-        made += _chart("what the speedup is made of", curves, axes, series, kind="ratios") if kept else []
+        pairs = (ratio(curve[0], row, intervals=False) for curve in _curves(members) for row in curve[1:])
+        found = [
+            (f"{looks[charts.key_of(one.after)].of_curve.label}, {one.places} dev", one.after, values)
+            for one in pairs
+            if None not in (values := (one.total, one.throughput, one.efficiency))
+        ]
+        made += _in_parts("what the speedup is made of", found, parts, "times, over the fewest devices", "ratios")
     return made
 
 
-def parts_charts(results: Sequence[Result], looks: charts.Looks | None = None) -> list[charts.Chart]:
+def parts_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
     """Where the time of a run goes, the mean of each result's runs."""
-    looks, made = charts.looks(results) if looks is None else looks, []
-    slots = (*charts.PARTS, charts.OTHER_SLOT)
+    slots, made = (*charts.PARTS, charts.OTHER_SLOT), []
     parts = dict(zip(("training", "waiting for data", "evaluation", "the rest"), slots, strict=True))
     for members in groups(row for row in results if row.to_target and row.run_seconds and row.timed_seconds):
-        shown = members[:_MAX_BARS]
-        unit, scale = charts.time_unit(max(row.run_seconds or 0.0 for row in shown))
-        values = [[one / len(row.runs) / scale for one in _parts(row)] for row in shown]
-        names = tuple(looks[charts.key_of(row)].name for row in shown)
-        series = []
-        for at, (part, slot) in enumerate(parts.items()):
-            points = (charts.finite_points([(of[at], 0.0)], row) for of, row in zip(values, shown, strict=True))
-            series.append(charts.Series(part, slot, tuple(points), names=names, style=1))
-        more = f"{len(members) - len(shown):,} more results are not drawn" if len(members) > len(shown) else ""
-        made += _chart("where the time goes", [shown], ("", f"{unit} of a run"), series, kind="parts", note=more)
+        unit, scale = charts.time_unit(max(row.run_seconds or 0.0 for row in members[:_MAX_BARS]))
+        found = [
+            (looks[charts.key_of(row)].of_result.label, row, [one / len(row.runs) / scale for one in _parts(row)])
+            for row in members
+        ]
+        made += _in_parts("where the time goes", found, parts, f"{unit} of a run", "parts")
     return made
+
+
+def _in_parts(
+    what: str,
+    found: Sequence[tuple[str, Result, Sequence[float | None]]],
+    parts: Mapping[str, int],
+    y_label: str,
+    kind: str,
+) -> list[Chart]:
+    """A line for each (name, result, values), in which each of `parts` (label to colour) has one of the values."""
+    shown = found[:_MAX_BARS]
+    styles = [Style(part, slot, at if kind == "ratios" else 1) for at, (part, slot) in enumerate(parts.items())]
+    marks = [
+        (style, name, point)
+        for name, row, values in shown
+        for style, value in zip(styles, values, strict=True)
+        for point in charts.finite_points([(value, 0.0)], row)
+    ]
+    note = f"{len(found) - len(shown):,} more are not drawn" if len(found) > len(shown) else ""
+    return _chart(what, [row for _, row, _ in shown], ("", y_label), marks, kind=kind, note=note)
 
 
 def _parts(row: Result) -> tuple[float, float, float, float]:
     """Seconds of all runs: in steps, waiting for data, in evaluations, elsewhere."""
-    waits, evaluates = row.data_wait_seconds or 0.0, row.evaluation_seconds or 0.0
-    timed_seconds = row.timed_seconds or 0.0
+    waits, evaluates, timed_seconds = (
+        row.data_wait_seconds or 0.0,
+        row.evaluation_seconds or 0.0,
+        row.timed_seconds or 0.0,
+    )
     rest = max(0.0, (row.run_seconds or 0.0) * len(row.runs) - timed_seconds - evaluates)
     return timed_seconds - waits, waits, evaluates, rest
 
 
-def cost_charts(results: Sequence[Result], prices: Prices, looks: charts.Looks | None = None) -> list[charts.Chart]:
-    """What a result costs over devices."""
-    looks, figures = charts.looks(results) if looks is None else looks, []
-    for members in groups(results):
-        curves = _curves(row for row in members if prices.cost(row) is not None)[:_MAX_CURVES]
-        paths = [[Point(float(row.devices), prices.cost(row) or 0.0, row) for row in curve] for curve in curves]
-        series = [_line(curve, looks, path) for curve, path in zip(curves, paths, strict=True)]
-        figures += _chart("cost of a result", curves, ("devices", "cost"), series, kind="powers") if curves else []
-    return figures
-
-
-def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> list[charts.Chart]:
+def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> list[Chart]:
     """Time to target of published results over accelerators as points, one chart for each workload, an accelerator in one
     colour and shape in all of them; `own` reference results over them, those of another target by themselves."""
     listed, figures = timed((*published, *filter(is_reference, own))), []
     counts = Counter(accelerator_name(row.device_name) for row in listed if not row.profile)
     common = {name: place for place, (name, _) in enumerate(counts.most_common(charts.COLOURS * charts.SHAPES))}
+
+    def style_of(row: Timed, theirs: Sequence[Timed]) -> Style:
+        if row.profile:
+            other = {same_targets(row.targets, one.targets, row.workload) for one in theirs} == {False}
+            return Style("ours, another target" if other else "ours", charts.WHOLE, int(other))
+        style, slot = divmod(common.get(kind := accelerator_name(row.device_name), -1), charts.COLOURS)
+        return Style(clean(kind, 30), slot, style) if kind in common else Style("other accelerators", charts.OTHER_SLOT)
+
     for workload, members in grouped(listed, lambda row: row.workload).items():
+        if len(members) < 2:
+            continue
         theirs, ours = ([row for row in members if bool(row.profile) is one] for one in (False, True))
-
-        def look(row: Timed, theirs: Sequence[Timed] = theirs) -> tuple[str, int, int]:
-            if row.profile:
-                other = {same_targets(row.targets, one.targets, row.workload) for one in theirs} == {False}
-                return ("ours, another target" if other else "ours"), charts.WHOLE, int(other)
-            style, slot = divmod(common.get(kind := accelerator_name(row.device_name), -1), charts.COLOURS)
-            return (clean(kind, 30), slot, style) if kind in common else ("other accelerators", charts.OTHER_SLOT, 0)
-
-        series = []
-        for (label, slot, style), rows in sorted(grouped([*theirs, *ours], look).items(), key=lambda of: -len(of[1])):
-            paths = tuple((Point(float(row.devices), row.seconds / 60, row),) for row in rows)
-            series.append(charts.Series(label, slot, paths, style=style))
-        series.sort(key=lambda one: one.slot == charts.WHOLE)  # ours are drawn last, over all others
-        if len(members) > 1:
-            axes, stem = ("accelerators", "minutes to target"), ("00", workload)
-            labels = ["published", *(f"ours: {label}" for label in merged_labels(ours))]
-            figures += charts.charts(stem, short_title(clean(workload, 40)), labels, axes, series, kind="points")
+        styles = {id(row): style_of(row, theirs) for row in members}
+        most = Counter(styles.values())
+        theirs.sort(key=lambda row: -most[styles[id(row)]])
+        marks = [
+            (styles[id(row)], id(row), Point(float(row.devices), row.seconds / 60, row)) for row in (*theirs, *ours)
+        ]
+        labels = ["published", *(f"ours: {label}" for label in merged_labels(ours))]
+        axes, title = ("accelerators", "minutes to target"), short_title(clean(workload, 40))
+        figures += charts.charts(title, labels, axes, marks, kind="points")
     return figures
 
 
-def forecast_charts(forecast: Forecast, number: int) -> list[charts.Chart]:
+def forecast_charts(forecast: Forecast) -> list[Chart]:
     """Time over devices with bounds, or the rate where there is no time; and what each device does over one of the fewest."""
-    forecast_rows, first = records(forecast.table), forecast.results[0]
-    timed = all(row["seconds_per_epoch"] is not None for row in forecast_rows)
+    rows, first = records(forecast.table), forecast.results[0]
+    timed = all(row["seconds_per_epoch"] is not None for row in rows)
     times = ("seconds_per_epoch", "seconds per epoch") if timed else ("training_samples_per_second", "samples/s")
-    labels, note = [first.profile, *merged_labels(forecast.results)], " ".join([forecast.how, *forecast.notes[:1]])
+    labels, note = (
+        ["prediction", first.profile, *merged_labels(forecast.results)],
+        " ".join([forecast.how, *forecast.notes[:1]]),
+    )
+    # measured: grey and hollow, as published
+    styles = {
+        MEASURED: Style(MEASURED, charts.OTHER_SLOT, published=True),
+        PREDICTION: Style(PREDICTION, charts.PARTS[0]),
+    }
     figures = []
     for name, y_label in (times, ("scaling_efficiency", "work of a device over the fewest")):
-        series = []
-        for kind, slot in (
-            (MEASURED, charts.OTHER_SLOT),
-            (PREDICTION, charts.PARTS[0]),
-        ):  # measured: grey and hollow, as published
-            known = [row for row in forecast_rows if row["kind"] == kind and row[name]]
-            ends = ((row.get(f"{name}_low") or None, row.get(f"{name}_high") or None) for row in known)
-            path = tuple(
-                Point(float(row["devices"]), row[name], None, *(end if None not in end else (None, None)))
-                for row, end in zip(known, ends, strict=True)
-            )
-            series += [charts.Series(kind, slot, (path,), kind == MEASURED)] if path else []
-        stem, axes = (f"forecast-{number:02d}", first.workload, y_label), ("devices", y_label)
-        figures += charts.charts(stem, forecast.title, ["prediction", *labels], axes, series, note=note, kind="powers")
+        marks, known = list[Mark](), [row for kind in styles for row in rows if row["kind"] == kind and row[name]]
+        for row in known:
+            low, high = (row.get(f"{name}_{end}") or None for end in ("low", "high"))
+            ends = (None, None) if None in (low, high) else (low, high)
+            marks.append((styles[row["kind"]], 0, Point(float(row["devices"]), row[name], None, *ends)))
+        figures += charts.charts(forecast.title, labels, ("devices", y_label), marks, note=note, kind="powers")
     return figures

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
-from suite.results.columns import Result, RunRow
+from suite.results.columns import Result
+from suite.results.combine import grouped
 from suite.results.identity import label, named_apart
 from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
 from suite.results.logs.record import RunRecord
 from suite.results.render.html import charts
+from suite.results.render.html.curves import quality
 from suite.results.render.tables import cell_text
 from suite.results.scores import merged_labels
 from suite.results.text import clean, devices_text
@@ -23,33 +26,36 @@ _MOST_BARS = 40
 _LOSSES = ("eval_loss", "loss")
 
 
-def study_charts(result: StudyResult, number: int, looks: charts.Looks) -> list[charts.Chart]:
-    """The figures of one study; none where nothing was measured. `number` makes file names unique; `looks`: of the page's
-    results, of which a cell may hold a part alone."""
+def study_charts(result: StudyResult, looks: charts.Looks) -> list[charts.Chart]:
+    """The figures of one study; none where nothing was measured. `looks`: of the page's results, of which a cell may hold a
+    part alone."""
     if not result.measured or not result.keys:
         return []
     looks = {**charts.looks(result.rows), **looks}
     own = [looks[charts.key_of(row)] for row in result.rows]
-    if len({(look.name, line.values.get("mode")) for look, line in zip(own, result.measured, strict=True)}) < len(own):
+    modes = [line.values.get("mode") for line in result.measured]
+    if len({*zip((look.of_result for look in own), modes, strict=True)}) < len(own):
         texts = named_apart(result.rows, [_rest(line, *_alike(result)) for line in result.measured], fewest=True)
-        own = [replace(look, name=charts.short(text) or look.name) for look, text in zip(own, texts, strict=True)]
+        own = [
+            replace(look, of_result=look.of_result._replace(label=charts.short(text) or look.of_result.label))
+            for look, text in zip(own, texts, strict=True)
+        ]
     kind, context = result.figure.get("kind"), Context(result.measured)
-    if kind == "curves" and (curves := _over_time(result, number, own)):
+    if kind == "curves" and (curves := _over_time(result, own)):
         return curves
     for name in (str(result.figure.get("y")), *column_names(result.table.get("columns"))):
         if name in COLUMNS and any(value(name, line, context) is not None for line in result.measured):
             numbers = all(_number(line, result.keys[0]) is not None for line in result.lines)
-            return (_lines if kind == "lines" and numbers else _bars)(result, name, number, own)
+            return (_lines if kind == "lines" and numbers else _bars)(result, name, own)
     return []
 
 
 def _charts(
-    result: StudyResult, number: int, axes: tuple[str, str], further: str, series: Sequence[charts.Series], **more: Any
+    result: StudyResult, axes: tuple[str, str], further: str, marks: Sequence[charts.Mark], **more: Any
 ) -> list[charts.Chart]:
     """The chart of one quantity of a study; `further`: what its title goes on with."""
     labels = [*merged_labels(result.rows), *(["small version"] if result.size == "ci" else [])]
-    stem, title = (f"study-{number:02d}", result.name, axes[1], further), f"{result.name}: {axes[1]}{further}"
-    return charts.charts(stem, title, labels, axes, series, **more)
+    return charts.charts(f"{result.name}: {axes[1]}{further}", labels, axes, marks, **more)
 
 
 def _number(line: Line, key: str) -> float | None:
@@ -78,24 +84,22 @@ def _alike(result: StudyResult) -> list[str]:
     return [key for key in result.keys if several and len({line.values[key] for line in result.lines}) == 1]
 
 
-def _lines(result: StudyResult, y: str, number: int, looks: Sequence[charts.Look]) -> list[charts.Chart]:
+def _lines(result: StudyResult, y: str, looks: Sequence[charts.Look]) -> list[charts.Chart]:
     """One curve for each combination of the other keys, called as all of its results are."""
     context, x = Context(result.measured), result.keys[0]
-    curves: dict[str, list[tuple[charts.Look, charts.Points]]] = {}
-    for line, row, look in zip(result.measured, result.rows, looks, strict=True):
-        point = charts.finite_points([(_number(line, x), value(y, line, context))], row)
-        curves.setdefault(_rest(line, x), []).append((look, point))
-    series = list[charts.Series]()
-    for rest, members in curves.items():
-        words = [look.name.split(", ") for look, _ in members]
+    marks, styles = list[charts.Mark](), dict[str, charts.Style]()
+    by_rest = grouped(zip(result.measured, result.rows, looks, strict=True), lambda one: _rest(one[0], x))
+    for rest, members in by_rest.items():
+        of_curve, words = members[0][2].of_curve, [look.of_result.label.split(", ") for _, _, look in members]
         name = ", ".join(word for word in words[0] if all(word in each for each in words))
-        name = charts.short(rest) if name in ("", *(one.label for one in series)) else name
-        points = tuple(sorted((one for _, point in members for one in point), key=lambda point: point[:2]))
-        look, taken = members[0][0], sum(one.slot == members[0][0].slot for one in series)
-        style = look.curve_style if name == look.curve else taken
-        series.append(charts.Series(name or look.curve, look.slot, (points,) if points else (), style=style))
+        name = charts.short(rest) if name in ("", *(one.label for one in styles.values())) else name
+        taken = sum(one.slot == of_curve.slot for one in styles.values())
+        style = of_curve if name == of_curve.label else of_curve._replace(label=name or of_curve.label, style=taken)
+        styles[rest] = style
+        points = (charts.finite_points([(_number(line, x), value(y, line, context))], row) for line, row, _ in members)
+        marks += [(style, 0, point) for point in sorted(chain(*points), key=lambda point: point[:2])]
     x_label = "samples of a device" if x == "batch" else label(x.rpartition(".")[2])
-    return _charts(result, number, (x_label, y), "", series, note=_missing(result), from_zero=True)
+    return _charts(result, (x_label, y), "", marks, note=_missing(result), from_zero=True)
 
 
 def _missing(result: StudyResult) -> str:
@@ -103,52 +107,47 @@ def _missing(result: StudyResult) -> str:
     return f"Not drawn: {'; '.join(missing[:12])}{' …' if len(missing) > 12 else ''}" if missing else ""
 
 
-def _bars(result: StudyResult, y: str, number: int, looks: Sequence[charts.Look]) -> list[charts.Chart]:
+def _bars(result: StudyResult, y: str, looks: Sequence[charts.Look]) -> list[charts.Chart]:
     """One chart, of studies over modes one for each mode."""
     made, alike, context = [], _alike(result), Context(result.measured)
     look_of = {id(line): look for line, look in zip(result.measured, looks, strict=True)}
-    for mode in dict.fromkeys(line.values.get("mode", "") for line in result.lines):
-        bars = []
-        for line in [line for line in result.lines if line.values.get("mode", "") == mode][:_MOST_BARS]:
-            if (look := look_of.get(id(line))) is None:
-                name = charts.short(_rest(line, "mode", *alike)) or line.values.get("framework", "")
-                bars.append(charts.Series(name, charts.OTHER_SLOT, (), text=line.shown))
-            else:
-                length = value(y, line, context)
-                paths = tuple(filter(None, [charts.finite_points([(length, 0.0)], line.row)]))
-                bars.append(charts.Series(look.name, look.slot, paths, text=cell_text("", length)))
-        made += _charts(result, number, ("", y), f", {label(mode)}" if mode else "", bars, kind="bars")
+    for mode, lines in grouped(result.lines, lambda line: line.values.get("mode", "")).items():
+        bars = list[charts.Mark]()
+        for line in lines[:_MOST_BARS]:
+            name = charts.short(_rest(line, "mode", *alike)) or line.values.get("framework", "")
+            look = look_of.get(id(line))
+            style = charts.Style(*look.of_result[:2]) if look else charts.Style(name, charts.OTHER_SLOT)
+            length = value(y, line, context) if look else None
+            point = *charts.finite_points([(length, 0.0)], line.row), charts.Point(0.0, 0.0)
+            bars.append((style, cell_text("", length) if look else line.shown, point[0]))
+        made += _charts(result, ("", y), f", {label(mode)}" if mode else "", bars, kind="bars")
     return made
 
 
-def _over_time(result: StudyResult, number: int, looks: Sequence[charts.Look]) -> list[charts.Chart]:
+def _over_time(result: StudyResult, looks: Sequence[charts.Look]) -> list[charts.Chart]:
     """Validation loss over epochs and over seconds, one curve for each line; empty where it was not measured."""
-    made = []
-    for x in ("epochs", "seconds"):
-        paths = (tuple(filter(None, (_path(run, x) for run in row.runs if run.record))) for row in result.rows)
-        series = [charts.Series(one.name, one.slot, of, style=one.style) for one, of in zip(looks, paths, strict=True)]
-        made += _charts(result, number, (x, "validation loss"), f" over {x}", series, note=_missing(result))
+    made = list[charts.Chart]()
+    for x, scale in (("epochs", None), ("seconds", 1.0)):
+        marks = [
+            (look.of_result, run.path, point)
+            for look, row in zip(looks, result.rows, strict=True)
+            for run in row.runs
+            for point in charts.finite_points(quality(_LOSSES, scale, run.record or RunRecord()), run)
+        ]
+        made += _charts(result, (x, "validation loss"), f" over {x}", marks, note=_missing(result))
     return made
-
-
-def _path(run: RunRow, x_label: str) -> charts.Points:
-    record = run.record or RunRecord()
-    losses = [next((one.values[name] for name in _LOSSES if name in one.values), None) for one in record.evaluations]
-    xs = [one.seconds if x_label == "seconds" else record.epochs_at(one) for one in record.evaluations]
-    return charts.finite_points(zip(xs, losses, strict=True), run)
 
 
 def all_reduce_charts(results: Sequence[Result]) -> list[charts.Chart]:
     """Bus bandwidth of all-reduces over their size, a curve for each framework, number of devices and link."""
     measured = [row for row in results if row.all_reduces]
-    named = zip(measured, row_names(measured), strict=True)
     slots = charts.framework_slots(row.framework for row in measured)
-    paths = (
-        (charts.short(name), row.framework, [_bandwidths(row, one) for one in row.all_reduces]) for row, name in named
-    )
-    series = charts.series_of(paths, slots)
+    marks = list[charts.Mark]()
+    for style, (row, name) in enumerate(zip(measured, row_names(measured), strict=True)):
+        look = charts.Style(charts.short(name), slots.get(row.framework, charts.OTHER_SLOT), style)
+        marks += [(look, at, point) for at, one in enumerate(row.all_reduces) for point in _bandwidths(row, one)]
     title, axes = "All-reduce: bus bandwidth over size", ("bytes", "bus bandwidth, GB/s")
-    return charts.charts(["all-reduce", "bus bandwidth"], title, merged_labels(measured), axes, series, kind="powers")
+    return charts.charts(title, merged_labels(measured), axes, marks, kind="powers")
 
 
 def _bandwidths(row: Result, sums: AllReduceTime) -> charts.Points:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,16 @@ class Told:
     """Numbers of rows, in the order in which they are asked for."""
 
     def __init__(
-        self, results: Sequence[Result], home: Path, ours_fit: Mapping[str, Sequence[str]] | None = None
+        self,
+        results: Sequence[Result],
+        home: Path,
+        ours_fit: Callable[[Row], Mapping[str, Sequence[str]]] | None = None,
     ) -> None:
-        """`home`: folder of the page; `ours_fit`: facet to values that all of ours fit, as the rounds beside them."""
-        self._ours_fit, self._home = ours_fit or {}, home
+        """`home`: folder of the page; `ours_fit`: of a row of ours facet to values that it fits, as the rounds beside it."""
+        self._ours_fit, self._home = ours_fit or (lambda row: {}), home
         self.rows: list[Row] = []
         self._numbers: dict[Hashable, int] = {}
+        self._kinds: dict[Any, int] = {}
         ours = [row for row in results if row.profile]
         words = distinguishing_words(
             ours, [(row.workload, row.profile, row.framework, row.devices, row.system) for row in ours]
@@ -59,21 +63,22 @@ class Told:
         text = clean(paths[0].name, 60) if len(paths) == 1 else f"{len(paths):,} runs"
         return text, link(paths[0] if len(paths) == 1 else Path(os.path.commonpath(paths)), self._home)
 
-    def facts(self) -> dict[str, Any]:
-        """What filters go by, in the order of FACETS, and lines of (what, text), each once; of each row its places in them."""
-        facets, lines = dict[Any, int](), dict[tuple[str, str], int]()
+    def facts(self, counted: Iterable[Row]) -> dict[str, Any]:
+        """What filters go by, in the order of FACETS, and lines of (what, text), each once; of each row its places in them;
+        how many of the `counted` rows, which need not stand on the page, are of each kind."""
+        lines = dict[tuple[str, str], int]()
         rows = [
             [
-                facets.setdefault(self._facets(row), len(facets)),
+                self._kind(row),
                 *(lines.setdefault(one, len(lines)) for one in self._lines(row) if one[1]),
             ]
             for row in self.rows
         ]
-        return {"kinds": [*facets], "lines": [*lines], "rows": rows}
+        counts = [*Counter(map(self._kind, counted)).items()]
+        return {"kinds": [*self._kinds], "lines": [*lines], "rows": rows, "counts": counts}
 
-    def counts(self, rows: Iterable[Row]) -> list[Any]:
-        """(what filters go by, how many) of rows that need not stand on the page."""
-        return [[facets, count] for facets, count in Counter(map(self._facets, rows)).items()]
+    def _kind(self, row: Row) -> int:
+        return self._kinds.setdefault(self._facets(row), len(self._kinds))
 
     def choices(self) -> dict[str, list[str]]:
         """What can be chosen of each facet, where there is a choice."""
@@ -91,7 +96,7 @@ class Told:
         named = dict(zip(FACETS, (clean(text, 60) for text in texts), strict=False))
         several = labels(row) if isinstance(row, Result) else row.labels
         short = tuple(BUSY if one.startswith(BUSY) else clean(one, 60) for one in several)
-        ours_fit = self._ours_fit if row.profile else {}
+        ours_fit = self._ours_fit(row) if row.profile else {}
         return (*((text, *ours_fit[name]) if name in ours_fit else text for name, text in named.items()), short)
 
     def _lines(self, row: Row) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from typing import Any
 import vl_convert
 
 from suite.results.columns import Row
-from suite.results.render.html.charts import OTHER_SLOT, Chart, Point, Series
+from suite.results.render.html.charts import MAX_BANDS, OTHER_SLOT, Chart, Point, Series, file_name
 from suite.results.text import clean
 from suite.results.views.section import NOT_VERIFIED
 
@@ -37,8 +37,8 @@ _DASHES: tuple[list[int], ...] = ([], [6, 2], [2, 2], [6, 2, 2, 2])
 CATEGORIES = ("bars", "parts", "ratios")
 _FONT = "DejaVu Sans, Verdana, Arial, sans-serif"
 _WIDTH, _HEIGHT = 420, 260
-STEP = 22
-"""Height of a bar and the gap below it, pixels."""
+STEP = 34
+"""Height of a bar with its name above and the gap below it, pixels."""
 _POINT, _MARKED = 40.0, 20  # Size of a marker, square pixels; a curve of more points has none
 _LOGARITHMIC = 3.0  # Values that span less than this factor stand on a linear axis
 _FOR_SCREENS = 2.0
@@ -68,11 +68,11 @@ def marks(chart: Chart, number_of: Callable[[Row], int] | None = None) -> dict[s
             column.append(float(f"{value:.5g}") if isinstance(value, float) else value)
 
     for one in chart.series:
-        paths = one.paths or (((Point(0.0, 0.0),),) if chart.kind == "bars" else ())
-        for number, path in enumerate(paths):
-            name = one.names[number] if one.names else one.label if chart.kind == "bars" else ""
+        for number, path in enumerate(one.paths):
+            own = one.names[number] if one.names else ""
+            name, text = {"bars": (one.label, own), "parts": (own, ""), "ratios": (own, "")}.get(chart.kind, ("", ""))
             for point in path:
-                add(one.label, number, point, name, one.text, UNMARKED if len(path) > _MARKED else None)
+                add(one.label, number, point, name, text, UNMARKED if len(path) > _MARKED else None)
             if chart.kind == "scaling" and len(path) > 1:
                 first, last = path[0], path[-1]
                 for step in range(13):  # enough of them for a curve where the axes are linear
@@ -94,13 +94,17 @@ def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
     shown = not on_page and chart.kind != "bars" and len(chart.series) > 1
     colour = {"field": "s", "type": "nominal", "title": None, "scale": scale, "legend": legend if shown else None}
     bars = {one["name"] for one in rows if "name" in one}
+    banded = [*dict.fromkeys(one["s"] for one in rows if one.get("low") is not None)]
+    banded = banded if len(banded) <= MAX_BANDS else []
     made: dict[str, Json] = {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "data": {"name": "marks"} if on_page else {"values": rows},
         "autosize": {"type": "fit-x" if on_page else "pad", "contains": "padding"},
         "width": _WIDTH,
         "height": STEP * len(bars) if chart.kind in CATEGORIES else _HEIGHT,
-        "params": [{"name": "from", "value": None}, {"name": "to", "value": None}],
+        "params": [
+            {"name": name, "value": value} for name, value in (("from", None), ("to", None), ("banded", banded))
+        ],
         "layer": _bars(chart, colour, paint) if chart.kind in CATEGORIES else _curves(chart, colour, paint, on_page),
         "config": _config(paint, on_page),
     }
@@ -143,7 +147,9 @@ def _has_lines(chart: Chart) -> bool:
 
 
 def _dash(one: Series) -> list[int]:
-    return _DASHES[1 + one.style % 3 if one.published else one.style % len(_DASHES)]
+    if one.published:
+        return _DASHES[1 + (one.style + one.style // 6) % 3]
+    return _DASHES[(one.style + one.style // 12) % len(_DASHES)]  # with its shape so 24 are distinct
 
 
 def _shape(one: Series) -> str:
@@ -185,7 +191,9 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
         layers.append(layer(kinds.format(IDEAL), dotted, {"x": x, "y": y, "detail": [{"field": "s"}, {"field": "p"}]}))
     if any(point.low is not None for point in points):
         ends = {**place, "y": y | {"field": "low"}, "y2": {"field": "high"}}
-        mark = {"type": "area", "opacity": 0.18} if timed else {"type": "rule", "opacity": 0.6}
+        pointed = {"condition": {"test": "indexof(banded, datum.s) >= 0", "value": 0.18}, "value": 0}
+        mark = {"type": "area"} if timed else {"type": "rule", "opacity": 0.6}
+        ends |= {"fillOpacity": pointed} if timed else {}
         layers.append(layer(f"{of_points} && isValid(datum.low)", mark, ends))
     if chart.kind != "points":
         lines = {**place, "strokeDash": dash, "detail": {"field": "p"}, "order": {"field": "x"}}
@@ -209,11 +217,13 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
 
 
 def _bars(chart: Chart, colour: dict[str, Json], paint: Paint) -> list[dict[str, Json]]:
-    limit = {"labelLimit": 260, "ticks": False, "grid": False, "domain": False}
-    y = {"field": "name", "type": "nominal", "sort": None, "title": None, "axis": limit}
+    # names stand above their bars: beside them they would leave no width on a phone
+    above = {"labelAlign": "left", "labelBaseline": "bottom", "labelOffset": -2, "labelPadding": 0, "labelLimit": 330}
+    axis = {**above, "ticks": False, "grid": False, "domain": False, "zindex": 1}
+    y = {"field": "name", "type": "nominal", "sort": None, "title": None, "axis": axis}
     xs = [point.x for one in chart.series for path in one.paths for point in path]
     x = _axis("x", chart.y_label, xs, logarithmic=chart.kind == "ratios", zero=chart.kind != "ratios")
-    place, told = {"y": y, "x": x, "color": colour}, {"tooltip": {"content": "data"}}
+    place, told = {"y": y, "x": x, "color": colour}, {"tooltip": {"content": "data"}, "yOffset": 7}
     if chart.kind == "ratios":
         x["axis"].pop("values", None)
         one = {"mark": {"type": "rule", "color": paint(MUTED), "strokeDash": [2, 2]}, "encoding": {"x": {"datum": 1}}}
@@ -227,7 +237,7 @@ def _bars(chart: Chart, colour: dict[str, Json], paint: Paint) -> list[dict[str,
         places = json.dumps([one.label for one in chart.series])
         place |= {"order": {"field": "order"}}
         return [bar | {"transform": [{"calculate": f"indexof({places}, datum.s)", "as": "order"}]}]
-    text = {"type": "text", "align": "left", "dx": 5, "color": paint(INK)}
+    text = {"type": "text", "align": "left", "dx": 5, "dy": 7, "color": paint(INK)}
     return [bar, {"mark": text, "encoding": {"y": y, "x": x, "text": {"field": "text"}}}]
 
 
@@ -247,17 +257,14 @@ def _config(paint: Paint, on_page: bool) -> dict[str, Json]:
 
 
 def write_figures(charts: Sequence[Chart], folder: Path) -> None:
-    """`NAME.svg` and `NAME.png` of each chart on white in a new folder. Raises ValueError for one that cannot be written."""
+    """Each chart on white in a new folder, `01-TITLE.svg` and `.png`. Raises ValueError for one that cannot be written."""
     refuse_full(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for chart in charts:
-            picture = svg(chart)
-            with open(
-                folder / f"{chart.name}.svg", "x", encoding="utf-8"
-            ) as stream:  # of two with one name none is lost
-                stream.write(picture)
-            (folder / f"{chart.name}.png").write_bytes(vl_convert.svg_to_png(picture, scale=_FOR_SCREENS))
+        for number, chart in enumerate(charts, start=1):
+            stem, picture = file_name(number, chart.title), svg(chart)
+            (folder / f"{stem}.svg").write_text(picture, encoding="utf-8")
+            (folder / f"{stem}.png").write_bytes(vl_convert.svg_to_png(picture, scale=_FOR_SCREENS))
     except OSError as error:
         raise ValueError(f"--figures {folder} cannot be written ({error.strerror}); give another place") from error
 

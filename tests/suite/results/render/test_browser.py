@@ -146,15 +146,91 @@ def test_figures_have_the_width_of_their_cards_whatever_was_chosen_before(browse
     page.context.close()
 
 
-def test_paper_has_whole_figures_and_says_what_was_chosen(browser, report):
-    page, _ = opened(browser, report, "#workload=ssd", viewport={"width": 1900, "height": 900})
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [("#workload=ssd", "Chosen: workload ssd; 4 of 9 runs"), ("#workload=ncf&framework=mxnet&devices=2", "")],
+)
+def test_paper_has_whole_figures_and_says_what_was_chosen(browser, report, address, said):
+    page, _ = opened(browser, report, address, viewport={"width": 1900, "height": 900})
     assert not page.is_visible("#stated")
+    if not said:
+        page.click("button[type=reset]")  # figures were drawn, and others were not, for what was chosen before
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     expect(page.locator("figure:not([data-drawn]):visible")).to_have_count(0)
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 720, "height": 1000})  # A4 less its margins
     assert page.evaluate(MISFITS) == []
-    assert page.inner_text("#stated") == "Chosen: workload ssd; 4 of 9 runs"
+    assert page.inner_text("#stated") == said
+    drawn = page.locator("figure:visible")
+    assert drawn.count() == (7 if said else 14)
+    assert page.locator("figure:visible .plot svg").count() == drawn.count()
+    page.context.close()
+
+
+def test_names_keep_the_values_that_tell_series_apart_and_are_one_in_all_figures(browser, tmp_path):
+    for precision, batch, framework, clock in (
+        ("fp16", 256, "pytorch", "v0.5"), ("fp32", 2048, "pytorch", "v0.5"), ("fp32", 16384, "mxnet", "v0.7"),
+    ):  # fmt: skip
+        for devices in (1, 2):
+            own = {"batch_size_global": batch, "precision": precision, "framework": framework, "clock": clock}
+            write_run(tmp_path / "logs", f"{batch}-{devices}", devices=devices, seconds_per_epoch=3.0 / devices, **own)
+    assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
+    page, noticed = opened(browser, tmp_path / "page.html", viewport={"width": 1280, "height": 900})
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(page.locator("figure:not([data-drawn])")).to_have_count(0)
+    curves = [
+        "pytorch, fp16, bs 256, clock v0.5",
+        "pytorch, fp32, bs 2,048, clock v0.5",
+        "mxnet, fp32, bs 16,384, clock v0.7",
+    ]
+    results = sorted(f"{name}, {devices} dev" for name in curves for devices in (1, 2))
+    looks = {}
+    for figure in page.locator("figure", has=page.locator(".legend line")).all():
+        names = [name.strip() for name in figure.locator(".legend button").all_inner_texts()]
+        assert sorted(names) == (sorted(curves) if "over devices" in figure.inner_text() else results)
+        for name, sample in zip(names, figure.locator(".legend svg").all(), strict=True):
+            looks.setdefault(name, set()).add(sample.inner_html())
+    assert {len(of) for of in looks.values()} == {1}
+    assert len({next(iter(looks[name])) for name in results}) == len(results)
+    bars = page.locator("figure", has_text="what the speedup is made of").locator(".role-axis-label text")
+    assert {f"{name}, 1 → 2 dev" for name in curves} <= {*bars.all_text_contents()}
+    page.set_viewport_size({"width": 400, "height": 900})
+    cut = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"
+    assert page.eval_on_selector_all(".legend button", cut) == 0
+    assert noticed == []
+    page.context.close()
+
+
+def test_metrics_have_names_in_words_and_axes_are_logarithmic_only_where_values_span_a_factor_of_three(
+    browser, tmp_path
+):
+    for workload, metric, factor in (("ncf", "hr_at_10", 1.5), ("ssd", "map", 4.0)):
+        for devices in (1, 4):
+            own = {
+                "workload": workload,
+                "targets": {metric: 0.635},
+                "seconds_per_epoch": 1.0 if devices > 1 else factor,
+            }
+            write_run(tmp_path / "logs", f"{workload}-{devices}", devices=devices, **own)
+    assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
+    page, noticed = opened(browser, tmp_path / "page.html", viewport={"width": 1280, "height": 900})
+    gaps = """figure => {
+      const [, ticks] = figure.querySelectorAll('.role-axis-tick');
+      const at = [...ticks.querySelectorAll('line')].map(one => one.getBoundingClientRect().y).sort((a, b) => a - b);
+      const between = at.slice(1).map((y, place) => y - at[place]);
+      return Math.max(...between) - Math.min(...between);
+    }"""
+    for title, even in (("NCF", True), ("SSD", False)):
+        figure = page.locator("figure", has_text=f"{title}: time to target over devices")
+        expect(figure.locator(".plot svg")).to_have_count(1)
+        assert (figure.evaluate(gaps) < 3) is even
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    text = page.inner_text("body")
+    assert {"hit rate at 10 over epochs", "mean average precision over epochs"} <= {
+        title.split(": ")[1] for title in shown(page, "figcaption b")
+    }
+    assert not re.search(r"hr_at_10|\bmap\b", text)
+    assert noticed == []
     page.context.close()
 
 
@@ -176,6 +252,30 @@ def test_all_of_a_page_obeys_the_filters_or_says_that_it_does_not(browser, repor
     page.click("button[type=reset]")
     assert not shown(page, ".unfiltered")
     assert shown(page, ".bad:not(.status)") == ["Runs without success: 1"]
+    assert noticed == []
+    page.context.close()
+
+
+def test_three_sentences_stand_on_top_and_the_fold_keeps_its_state(browser, tmp_path):
+    for workload in ("gnmt", "maskrcnn", "ncf", "resnet50", "ssd"):
+        for framework in ("pytorch", "mxnet") if workload == "ssd" else ("mxnet",):
+            write_run(tmp_path / "logs", f"{workload}-{framework}", workload=workload, framework=framework)
+    assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
+    page, noticed = opened(browser, tmp_path / "page.html", viewport={"width": 400, "height": 800})
+
+    def titles():
+        return [text.split(" (")[0] for text in shown(page, ".headlines li")]
+
+    assert (titles(), shown(page, "#further summary")) == (["GNMT", "Mask R-CNN", "NCF"], ["2 more"])
+    page.click("#further summary")
+    assert titles() == ["GNMT", "Mask R-CNN", "NCF", "ResNet-50", "SSD"]
+    page.select_option("select[name=framework]", "pytorch")
+    assert (titles(), shown(page, "#further")) == (["SSD"], [])  # which stood below the fold
+    page.select_option("select[name=framework]", "mxnet")
+    assert titles() == ["GNMT", "Mask R-CNN", "NCF", "ResNet-50", "SSD"]
+    page.click("#further summary")
+    page.click("button[type=reset]")
+    assert titles() == ["GNMT", "Mask R-CNN", "NCF"]
     assert noticed == []
     page.context.close()
 
@@ -308,9 +408,46 @@ def test_a_page_that_follows_keeps_what_was_opened_and_ends(browser, report, tmp
     page.context.close()
 
 
+BANDS = """all => all.map(one => one.getAttribute('fill-opacity') ?? one.getAttribute('opacity') ?? '1')
+  .filter(Number).length"""
+
+
+def test_a_thousand_runs_of_twelve_settings_are_medians_and_the_band_that_is_asked_for(browser, tmp_path):
+    for number in range(12):
+        for index in range(84 if number < 4 else 83):
+            qualities = [0.3 + (at + index % 7) / 100 for at in range(4 if number else 25)] + [0.65]
+            write_run(tmp_path / "logs", f"s{number}", index, qualities=qualities, batch_size_global=64 << number)
+    assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
+    assert (tmp_path / "page.html").stat().st_size < 3_000_000
+    page, noticed = opened(browser, tmp_path / "page.html", viewport={"width": 1280, "height": 1000})
+    figure = page.locator("figure:visible", has_text="hit rate at 10 over epochs")
+    bands, names = figure.locator(".plot .mark-area path"), figure.locator(".legend button")
+    expect(bands).to_have_count(12)
+    assert bands.evaluate_all(BANDS) == 0
+    names.nth(3).hover()
+    wait_until("the band of one", lambda: bands.evaluate_all(BANDS) == 1)
+    for at in range(9):
+        names.nth(at).click()
+    page.mouse.move(1, 1)
+    wait_until("the bands of three", lambda: bands.evaluate_all(BANDS) == 3)
+    page.click("button[type=reset]")
+    wait_until("none", lambda: (bands.count(), bands.evaluate_all(BANDS)) == (12, 0))
+    markers = figure.locator(".plot .mark-symbol path")
+    assert markers.evaluate_all(BANDS) == 11 * 5  # the setting with 26 evaluations has none
+    assert noticed == []
+    page.context.close()
+
+
 def test_published_results_begin_with_one_workload_round_and_division(browser, tmp_path):
-    ours = {"profile": "reference", "labels": [], "device": "cuda", "device_name": "Tesla V100-SXM2-16GB", "devices": 8}
-    write_run(tmp_path / "logs", "own", targets={"map": 0.635}, workload="ssd", **ours)
+    ours = {
+        "profile": "reference",
+        "labels": [],
+        "device": "cuda",
+        "device_name": "Tesla V100-SXM2-16GB",
+    }
+    for devices in (8, 16):
+        own = {**ours, "devices": devices}
+        write_run(tmp_path / "logs", f"own-{devices}", targets={"map": 0.635}, workload="ssd", **own)
     options = ["--own", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]
     assert main(["published", "list", *options]) == 0
     assert (tmp_path / "page.html").stat().st_size < 3 << 20
@@ -320,8 +457,20 @@ def test_published_results_begin_with_one_workload_round_and_division(browser, t
     assert chosen == {"workload": "ssd", "division": "closed", "submitter": ""}
     assert page.input_value("select[name=round]").startswith("v")
     assert shown(page, "main h2")[1].startswith("Ours: ssd")
-    assert page.locator("#section-2 td a").first.get_attribute("href") == "./logs/own/run_0/result_0.txt"
+    assert page.locator("#section-2 td a").first.get_attribute("href") == "./logs/own-8/run_0/result_0.txt"
+    assert "speedup" in shown(page, "#section-2 th")
+    assert page.locator("#section-2 th", has_text="speedup").count() == 1
+    pieces = shown(page, ".piece")  # of the round and workload alone, which has one target
+    assert [text.strip() for text in pieces if "target" in text] == [
+        "ssd: target mean average precision ≥ 0.23 · data set of the rules"
+    ]
     assert "gnmt" not in shown(page, "main th")  # no chosen row has it
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 720, "height": 1000})  # A4 less its margins
+    heights = page.eval_on_selector_all("main th", "all => all.map(one => one.offsetHeight)")
+    assert 0 < max(heights) < 50  # no word of a heading is cut into letters
+    page.emulate_media(media="screen")
+    page.set_viewport_size({"width": 1280, "height": 720})
     page.click("button[type=reset]")
     assert "gnmt" in shown(page, "main th")
     page.select_option("select[name=accelerator]", "V100 SXM")

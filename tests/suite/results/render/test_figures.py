@@ -14,7 +14,7 @@ from suite.results.price import Prices
 from suite.results.render.html import charts, scaling, vega
 from suite.results.render.html.charts import Chart, Point, Series
 from suite.results.render.html.curves import table_charts
-from suite.results.render.html.scaling import forecast_charts, scaling_charts
+from suite.results.render.html.scaling import forecast_charts
 from suite.results.render.html.studies import study_charts
 from suite.results.scores import find_published, published_results, result_rows
 from suite.results.views.report import together
@@ -33,14 +33,18 @@ SHEET = (Path(vega.__file__).parent / "templates" / "page.css").read_text()
 
 
 def chart(*series, **options):
-    named = {"name": "a", "title": "title", "labels": ("demo",), "x_label": "epochs", "y_label": "top1", **options}
+    named = {"title": "title", "labels": ("demo",), "x_label": "epochs", "y_label": "top1", **options}
     return Chart(series=series, **named)
 
 
 def charts_of(root):
     (found,) = together(result_rows(table(root)))
-    made = table_charts(found, 1, charts.looks(found))
+    made = table_charts(found, charts.looks(found))
     return [*made.quality, *made.rates]
+
+
+def scaling_charts(ours, published=()):
+    return scaling.scaling_charts(ours, published, charts.looks(ours, published))
 
 
 def places(path):
@@ -98,12 +102,17 @@ SLOW, FAST = ({"opt_base_learning_rate": rate, "opt_name": "adam"} for rate in (
         ([{"batch_size_global": 2048}, {"batch_size_global": 512}], ["bs 2,048", "bs 512"]),
         ([{}, {"targets": {"hr_at_10": 0.5}}], ["target 0.635", "target 0.5"]),
         ([{"precision": "fp16"}, {"precision": "tf32"}], ["fp16", "tf32"]),
+        (
+            [{"precision": "fp16", "batch_size_global": 2048}, {"framework": "mxnet"}, {"clock": "v0.7"}, {}],
+            ["pytorch, fp16, bs 2,048, clock v0.5", "mxnet, fp32, bs 4,096, clock v0.5",
+             "pytorch, fp32, bs 4,096, clock v0.7", "pytorch, fp32, bs 4,096, clock v0.5"],
+        ),
     ],
 )  # fmt: skip
 def test_names_have_the_value_that_tells_results_apart(settings, names):
     results = [make_result(**{"devices": 1, "hyperparameters": SLOW, **one}) for one in settings]
     found = charts.looks(results)
-    assert [found[charts.key_of(row)].name for row in results] == names
+    assert [found[charts.key_of(row)].of_result.label for row in results] == names
 
 
 @given(
@@ -116,19 +125,29 @@ def test_names_have_the_value_that_tells_results_apart(settings, names):
 )
 def test_names_of_different_results_differ_whatever_their_values(settings):
     results = [make_result(devices, hyperparameters={"opt_x": value}) for value, devices in settings]
-    assert len({look.name for look in charts.looks(results).values()}) == len(settings)
+    assert len({look.of_result.label for look in charts.looks(results).values()}) == len(settings)
 
 
 def test_a_name_has_one_look_in_every_figure_of_a_page():
     rates = [(workload, rate, devices) for workload in ("ncf", "ssd") for rate in (0.01, 0.02) for devices in (1, 2)]
     results = [make_result(d, workload=w, hyperparameters={"opt_base_learning_rate": r}) for w, r, d in rates[1:]]
     found = charts.looks(results).values()
-    for names in (
-        {(one.name, one.slot, one.style) for one in found},
-        {(one.curve, one.slot, one.curve_style) for one in found},
-    ):
-        assert len({name for name, *_ in names}) == len(names)
-    assert len({one.style for one in found}) == 4
+    for styles in ({one.of_result for one in found}, {one.of_curve for one in found}):
+        assert len({one.label for one in styles}) == len(styles)
+    assert len({one.of_result.style for one in found}) == 4
+
+
+def test_a_curve_whose_batch_grows_says_from_where_to_where_and_its_results_each_their_own():
+    sizes = [(few * devices, devices) for few in (256, 1024) for devices in (1, 2)]
+    results = [make_result(devices, ((8.0, 10.0),), batch_size_global=size) for size, devices in sizes]
+    found = charts.looks(results)
+    assert [found[charts.key_of(row)].of_result.label for row in results] == [
+        "bs 256, 1 dev", "bs 512, 2 dev", "bs 1,024, 1 dev", "bs 2,048, 2 dev"
+    ]  # fmt: skip
+    (over,) = scaling_charts(results)
+    assert [one.label for one in over.series] == ["bs 256–512", "bs 1,024–2,048"]
+    alone = charts.looks(results[:2])  # which devices say
+    assert {look.of_curve.label for look in alone.values()} == {"pytorch"}
 
 
 def test_curves_over_devices_are_named_by_their_targets():
@@ -149,7 +168,7 @@ def test_labels_that_must_not_be_missed_come_first_and_others_are_counted():
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b\\c\0", "", "é ü", "x" * 500, "CON", HOSTILE])
 def test_file_names_hold_letters_digits_and_dashes_alone(name):
-    assert re.fullmatch(r"[a-z0-9-]{1,130}", charts.file_name("01", name))
+    assert re.fullmatch(r"[a-z0-9-]{1,130}", charts.file_name(1, name))
 
 
 # --- time over devices --------------------------------------------------------------------------------------------------
@@ -185,12 +204,12 @@ def test_profiles_cpus_and_workloads_have_axes_of_their_own_reference_first():
     in_order = [(), ("cpu",), ("demo",), ("demo", "cpu")]
     assert [one.labels for one in found] == [labels for labels in in_order for _ in "ab"]
     assert [one.title.partition(":")[0] for one in found] == ["NCF", "SSD"] * 4
-    assert len({one.name for one in found}) == 8
 
 
 def test_speedups_are_the_product_of_their_parts():
     """Table 7 of the article: Transformer 15.8, NCF 2.8 times on 8 devices."""
-    found = {one.title.partition(":")[0]: one for one in scaling.speedup_charts(find_published("dgx1-article"))}
+    article = find_published("dgx1-article")
+    found = {one.title.partition(":")[0]: one for one in scaling.speedup_charts(article, charts.looks(article))}
     assert len(found) == 6
     for name, speedup in (("Transformer", 15.78), ("NCF", 2.8)):
         values = [[path[0].x for path in one.paths] for one in found[name].series]
@@ -203,7 +222,8 @@ def test_speedups_are_the_product_of_their_parts():
 def test_parts_of_the_time_add_up_to_a_run(tmp_path):
     for index in range(2):
         write_run(tmp_path, "a", index, samples=300, train_seconds=1.5)
-    (found,) = scaling.parts_charts(result_rows(table(tmp_path)))
+    rows = result_rows(table(tmp_path))
+    (found,) = scaling.parts_charts(rows, charts.looks(rows))
     parts = {one.label: one.paths[0][0].x for one in found.series}
     assert parts == {
         "training": 3.0, "waiting for data": 1.5, "evaluation": pytest.approx(0.75), "the rest": pytest.approx(0.75, abs=0.02)
@@ -213,7 +233,7 @@ def test_parts_of_the_time_add_up_to_a_run(tmp_path):
 
 def test_costs_are_those_of_the_price():
     results = [make_result(devices, ((seconds, 1.0),)) for devices, seconds in ((1, 3600.0), (2, 3000.0))]
-    (found,) = scaling.cost_charts(results, Prices(2.0))
+    (found,) = scaling.cost_charts(results, Prices(2.0), charts.looks(results))
     assert places(found.series[0].paths[0]) == ((1.0, 2.0), (2.0, pytest.approx(10 / 3)))
 
 
@@ -229,7 +249,7 @@ def test_own_reference_results_lie_over_published_ones_and_no_others():
 
 def test_predictions_have_bounds_and_measured_points_none():
     (made,) = forecasts(find_published("v0.7/NVIDIA/dgxa100_ngc20.06_mxnet"), Wanted((64,)))
-    time, work = forecast_charts(made, 1)
+    time, work = forecast_charts(made)
     assert (time.y_label, work.y_label) == ("seconds per epoch", "work of a device over the fewest")
     assert [(one.label, one.published) for one in time.series] == [("measured", True), ("prediction", False)]
     assert {point.low for point in time.series[0].paths[0]} == {None}
@@ -248,7 +268,7 @@ def line(rate=None, shown="", **values):
 
 def study(*lines, kind="bars", y="samples/s"):
     result = StudyResult("own", "", "full", tuple(lines[0].values), lines, figure={"y": y, "kind": kind})
-    return study_charts(result, 1, {})
+    return study_charts(result, {})
 
 
 def test_studies_are_curves_over_numbers_or_bars_with_a_place_for_what_could_not_run():
@@ -257,9 +277,8 @@ def test_studies_are_curves_over_numbers_or_bars_with_a_place_for_what_could_not
     assert [curve.x_label, curve.y_label] == ["samples of a device", "samples/s"]
     assert curve.note == "Not drawn: batch 4096: OOM"
     assert places(curve.series[0].paths[0]) == ((64.0, 1600.0), (64.0, 3200.0))  # as the results have it
-    shown = [(bar.label, bar.text) for bar in bars.series]
-    assert shown == [("batch 16", "1,600"), ("batch 64", "3,200"), ("batch 4096", "OOM")]
-    assert bars.series[2].paths == ()
+    shown = [(bar.label, *bar.names, bar.paths[0][0].x) for bar in bars.series]
+    assert shown == [("batch 16", "1,600", 1600.0), ("batch 64", "3,200", 3200.0), ("batch 4096", "OOM", 0.0)]
     assert study(*lines, kind="lines", y="GPU %")[0].y_label == "samples/s"  # what was not measured gives way
     assert study(lines[2]) == []
 
@@ -281,10 +300,10 @@ def test_a_result_of_a_study_has_the_name_and_look_that_it_has_in_all_figures_of
     rows = [make_result(d, hyperparameters={"opt_base_learning_rate": r}) for r, d in settings]
     looks = charts.looks([*rows, make_result(1, framework="mxnet")])
     lines = [Line({"gpus": str(d), "rate": str(r)}, row) for (r, d), row in zip(settings, rows, strict=True)]
-    own = {(one.name, one.slot) for one in map(looks.get, map(charts.key_of, rows))}
-    for kind, names in (("bars", own), ("lines", {(one.curve, one.slot) for one in looks.values()} - {("mxnet", 0)})):
+    own = {one.of_result[:2] for one in map(looks.get, map(charts.key_of, rows))}
+    for kind, names in (("bars", own), ("lines", {one.of_curve[:2] for one in looks.values()} - {("mxnet", 0)})):
         result = StudyResult("own", "", "full", ("gpus", "rate"), tuple(lines), figure={"y": "time", "kind": kind})
-        (found,) = study_charts(result, 1, looks)
+        (found,) = study_charts(result, looks)
         assert {(one.label, one.slot) for one in found.series} == names
     assert len(found.series) == len({one.style for one in found.series}) == 2
 
@@ -349,8 +368,8 @@ def test_hostile_text_is_drawn_as_it_is(tmp_path):
 
 @pytest.mark.parametrize("values", [(1.0, 2.0), (0.0, None), (None,), (1e14, 1e-9, 3.0)])
 def test_bar_charts_show_their_texts_whatever_they_are(values):
-    paths = [() if value is None else ((Point(value, 0.0),),) for value in values]
-    bars = [Series(f"{HOSTILE} {at}", at, path, text=f"{HOSTILE}{at}") for at, path in enumerate(paths)]
+    paths = [((Point(value or 0.0, 0.0),),) for value in values]
+    bars = [Series(f"{HOSTILE} {at}", at, path, names=(f"{HOSTILE}{at}",)) for at, path in enumerate(paths)]
     _, texts = parsed(chart(*bars, title="a", kind="bars"))
     assert {f"{HOSTILE}{at}" for at in range(len(values))} <= {*texts}
 
@@ -417,6 +436,18 @@ def test_more_than_six_runs_are_their_median_and_a_band(tmp_path, count, paths, 
         assert (drawn[0][0].low, drawn[0][0].high) == (0.3, pytest.approx(0.36))
 
 
+@pytest.mark.parametrize(("settings", "opacity"), [(3, 0.18), (4, 0.0)])
+def test_files_have_the_bands_of_at_most_three_series(tmp_path, settings, opacity):
+    for index in range(7):
+        for batch in range(settings):
+            write_run(tmp_path, f"a{batch}", index, qualities=(0.3 + index / 100, 0.65), batch_size_global=256 << batch)
+    over_epochs, *_ = charts_of(tmp_path)
+    assert ("median, least and most" in over_epochs.note, "median" in over_epochs.note) == (opacity > 0, True)
+    tree, _ = parsed(over_epochs)
+    shown = [one.get("fill-opacity") for one in tree.iter() if one.get("fill-opacity") in ("0", "0.18")]
+    assert [*map(float, shown)] == [opacity] * settings
+
+
 def test_ticks_are_the_numbers_of_devices_and_never_rounded():
     """48 and 67 seconds stood at ticks of 50 and 70."""
     path = (Point(1.0, 67.0), Point(12.0, 48.0))
@@ -440,15 +471,38 @@ def test_axes_are_logarithmic_where_values_span_a_factor_of_three(last, kind):
 
 def test_a_colour_is_one_framework_and_its_curves_differ_in_line_and_marker():
     slots = charts.framework_slots(["pytorch", "jax", "mxnet"])
-    curves = [(str(at), name, LINE) for at, name in enumerate(("pytorch", "jax", "pytorch", "mxnet", "pytorch"))]
-    looks = vega.look(chart(*charts.series_of(curves, slots)))
+    results = [
+        make_result(framework=name, hyperparameters={"opt_x": at})
+        for at, name in enumerate(("pytorch", "jax", "pytorch", "mxnet", "pytorch"))
+    ]
+    found = charts.looks(results)
+    assert {found[charts.key_of(row)].of_result.slot for row in results} == {
+        *map(slots.get, ("pytorch", "jax", "mxnet"))
+    }
+    marks = [(found[charts.key_of(row)].of_result, 0, Point(1.0, 1.0)) for row in results]
+    looks = vega.look(*charts.charts("a", (), ("x", "y"), marks))
     assert len({one["colour"] for one in looks}) == 3
     assert len({one["colour"] for one in looks[::2]}) == 1
     assert len({str(one["dash"]) for one in looks[::2]}) == len({one["shape"] for one in looks[::2]}) == 3
     many = charts.framework_slots(f"other {index}" for index in range(9))
     assert sorted(many.values()) == list(range(charts.COLOURS))
-    own = [*range(charts.COLOURS), charts.WHOLE, *charts.PARTS, *charts.FACTORS]
+    own = [*range(charts.COLOURS), charts.WHOLE, *charts.PARTS, *charts.OF_SPEEDUPS[1:]]
     assert own == list(range(len(vega.SERIES_COLOURS)))
+
+
+@pytest.mark.parametrize(("published", "distinct"), [(False, 24), (True, 18)])
+def test_series_of_one_colour_are_distinct_in_line_and_marker(published, distinct):
+    looks = vega.look(chart(*(Series(str(at), 0, LINE, published, style=at) for at in range(distinct))))
+    assert len({(str(one["dash"]), one["shape"]) for one in looks}) == distinct
+
+
+@pytest.mark.parametrize(("runs", "paths"), [(24, 3), (27, 1)])
+def test_of_more_than_24_runs_in_a_figure_each_result_is_its_median(tmp_path, runs, paths):
+    for number in range(runs):
+        write_run(tmp_path, f"a{number // 3}", number % 3, batch_size_global=64 << number // 3)
+    over_epochs, *_ = charts_of(tmp_path)
+    assert {len(one.paths) for one in over_epochs.series} == {paths}
+    assert over_epochs.note == ("Of several runs: median, while half of them go on" if paths == 1 else "")
 
 
 def test_legends_of_files_have_the_dashes_of_their_lines():

@@ -115,6 +115,8 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     assert len(found.figures) == len(found.drawn)
     assert found.tags.count("details") == 10 + len(found.drawn)
     assert "versions numpy 2.4.6" in found.text
+    assert "target hit rate at 10 ≥ 0.635" in found.text
+    assert "hr_at_10" not in found.text  # a name in words wherever a person reads
     assert "hidden" not in found.text
     assert "process 0: out of memory" in found.text
 
@@ -403,7 +405,7 @@ def test_a_page_of_many_runs_is_bounded(tmp_path, monkeypatch):
     for index in range(4):
         write_run(tmp_path / "logs", f"other-{index}", system=f"machine {index}")
     found = page(tmp_path / "logs", tmp_path)
-    assert "Of more than 6 runs: median, least and most, while half of them go on" in found.text
+    assert "Of several runs: median, least and most, while half of them go on" in found.text
     assert len(found.figures[0]["marks"]["y"]) == 3 + 1  # one line of three evaluations, and its target
     assert "The last 3 tables have no figures" in found.text
     assert found.tags.count("details") == 64 + len(found.drawn)
@@ -423,6 +425,13 @@ def test_a_page_of_published_results(tmp_path, capsys):
     assert "Fujitsu gx_V100x8_ngc20.06_pytorch" in found.text
     assert found.source.split("<h2>All results with every column</h2>")[1].count("<tr data-of=") == 158
     assert len(csv_of(found).splitlines()) == 1 + 158
+    listed = found.source.split("<h2>All results with every column</h2>")[1]
+    heads = re.findall(r"<th[^>]*>([^<]*)<", listed)
+    assert (len(heads), "= throughput" in heads) == (len({*heads}), False)
+    assert "box mean average precision ≥ 0.377, mask mean average precision ≥ 0.339" in listed
+    facts = found.data
+    assert sum(count for _, count in facts["counts"]) == 158
+    assert len({json.dumps(kind) for kind in facts["kinds"]}) == len(facts["kinds"])
     assert not [value for _, name, value in found.attributes if name in ("src", "onload") or value.startswith("http")]
 
 
@@ -436,3 +445,15 @@ def test_names_in_own_files_of_published_results_are_escaped(tmp_path, monkeypat
     assert not {"i", "img"} & set(found.tags)
     assert found.tags.count("b") == len(found.drawn)
     assert "own file" in found.text
+
+
+def test_own_results_stand_among_the_rounds_of_their_own_target(tmp_path):
+    ours = {"profile": "reference", "labels": [], "device": "cuda", "device_name": "Tesla V100-SXM2-16GB", "devices": 8}
+    write_run(
+        tmp_path / "logs", "own", workload="gnmt", targets={"bleu": 21.8}, qualities=(21.9,), status="success", **ours
+    )
+    assert main(["published", "list", "--own", str(tmp_path / "logs"), "--html", str(tmp_path / "out.html")]) == 0
+    data = Page((tmp_path / "out.html").read_text(encoding="utf-8")).data
+    assert data["start"] == {"workload": "gnmt", "round": "v0.5", "division": "closed"}  # those after ask for 24
+    own = [dict(zip(data["facets"], kind, strict=True)) for kind in data["kinds"] if "reference" in kind]
+    assert [sorted({*kind["round"]} & {"ours", "v0.5", "v0.6", "v0.7"}) for kind in own] == [["ours", "v0.5"]]

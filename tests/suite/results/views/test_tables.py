@@ -47,6 +47,16 @@ def test_the_articles_own_tables():
     assert "4.76 printed, 4.68 by its own tables" in document(view)
 
 
+def test_a_series_keeps_its_batch_whichever_is_faster_on_each_number_of_devices(tmp_path):
+    for devices, seconds in ((1, (4.0, 2.0)), (2, (1.0, 1.5)), (4, (0.6, 0.5))):
+        for batch, once in zip((256, 2048), seconds, strict=True):
+            write_run(tmp_path, f"{batch}-{devices}", devices=devices, batch_size_global=batch, seconds_per_epoch=once)
+    write_run(tmp_path, "8192-8", devices=8, batch_size_global=8192)  # joins one of them
+    _, pairs = halves(tables(measured([tmp_path])))
+    both = pairs[["batch_size_global_from", "batch_size_global_to"]].drop_duplicates().values.tolist()
+    assert sorted(both) == [[256, 256], [2048, 2048], [2048, 8192]]
+
+
 def test_families_that_differ_in_a_setting_share_a_table(tmp_path):
     for target in (0.5, 0.6):
         sweep(tmp_path / str(target), counts=(1, 2), targets={"hr_at_10": target})

@@ -20,6 +20,7 @@
   const tip = byId("tip");
   const hover = (_, event, item, value) => {
     const figure = item && figures.find((one) => one.element.contains(event.target));
+    figures.forEach((one) => one.point(one === figure ? value?.s : null));
     if (!value || !figure) { tip.hidden = true; return; }
     const own = [[figure.bars ? value.name : value.s, ""], [figure.bars ? `${value.s}, ${figure.y}` : figure.x, number(value.x)]];
     if (!figure.bars) own.push([figure.y, number(value.y)]);
@@ -59,6 +60,8 @@
         if (one.dash) sample.append(svg("line", { x1: -15, x2: 15, stroke: one.colour, "stroke-width": 2, "stroke-dasharray": one.dash }));
         sample.append(svg("path", { d: SHAPES[one.shape], fill: one.hollow ? "none" : one.colour, stroke: one.colour }));
         button.append(sample, one.name);
+        button.onpointerenter = button.onfocus = () => this.point(one.name);
+        button.onpointerleave = button.onblur = () => this.point(null);
         button.onclick = () => { this.hidden.delete(one.name) || this.hidden.add(one.name); toAddress("push"); this.update(); };
         return button;
       });
@@ -68,6 +71,15 @@
       new ResizeObserver(() => this.fit()).observe(this.plot);
     }
     get marks() { return this.fitting.filter((one) => !this.hidden.has(one.s)); }
+    get banded() { // of many bands over each other none can be read
+      const names = [...new Set(this.marks.filter((one) => one.low != null).map((one) => one.s))];
+      return names.length > data.bands ? names.filter((one) => one === this.pointed) : names;
+    }
+    point(name) {
+      if ((this.pointed ?? null) === (name ?? null)) return;
+      this.pointed = name;
+      this.view?.signal("banded", this.banded).runAsync();
+    }
     get height() { return this.bars ? data.step * new Set(this.marks.map((one) => one.name)).size : this.spec.height; }
     filter(wanted) {
       this.fitting = this.all.filter((one) => one.row == null || fits(one.row, wanted));
@@ -92,6 +104,7 @@
         this.element.dataset.drawn = "yes";
         view.addEventListener("click", (_, item) => item?.datum?.row != null && find(item.datum.row));
         if (this.zoom) this.drag(view);
+        view.signal("banded", this.banded).runAsync();
         this.fit();
       });
     }
@@ -124,7 +137,7 @@
     update() {
       this.buttons.forEach((button, place) => button.setAttribute("aria-pressed", String(!this.hidden.has(this.legend[place].name))));
       if (this.element.hidden) return;
-      if (this.view) this.view.height(this.height).data("marks", this.marks).resize().runAsync();
+      if (this.view) this.view.height(this.height).data("marks", this.marks).signal("banded", this.banded).resize().runAsync();
       else if (this.element.dataset.drawn) this.draw();
       this.list();
     }
@@ -189,6 +202,7 @@
     apply();
     byId(section)?.scrollIntoView();
   };
+  const sentences = all(".headlines li"), [first, rest] = all(".headlines");
   const apply = () => {
     const wanted = chosen(), { axes, ...by } = wanted, filtered = Object.keys(by).length > 0;
     for (const part of all("[data-of]")) {
@@ -196,6 +210,12 @@
       part.hidden = !fitting.includes(true);
       part.dataset.partly = String(!part.hidden && fitting.includes(false));
       for (const count of all(".fitting", part)) count.textContent = number(fitting.filter(Boolean).length);
+    }
+    const told = sentences.filter((one) => !one.hidden); // the first that fit stand before the fold
+    told.forEach((one, place) => (place < 3 ? first : rest)?.append(one));
+    if (rest) {
+      byId("further").hidden = told.length <= 3;
+      all("summary", byId("further"))[0].textContent = `${told.length - 3} more`;
     }
     for (const { tHead, tBodies, rows } of all("table.sortable")) { // what no chosen row has needs no column
       const left = [...tBodies[0].rows].filter((one) => !one.hidden);
@@ -214,13 +234,19 @@
       note.hidden = !filtered || (told.length > 0 && !told.some((one) => one.hidden || one.dataset.partly === "true"));
     }
     for (const link of all('nav a, a[href^="#section"]')) link.hidden = byId(link.hash.slice(1)).hidden;
-    const count = (counts) => counts.reduce((sum, [, more]) => sum + more, 0), fitting = count(data.counts.filter(([facets]) => fit(facets, wanted)));
+    const count = (counts) => counts.reduce((sum, [, more]) => sum + more, 0), fitting = count(data.counts.filter(([kind]) => fit(data.kinds[kind], wanted)));
     byId("count").textContent = `${number(fitting)} of ${number(count(data.counts))} ${data.what}`;
     byId("stated").textContent = filtered ? `Chosen: ${Object.entries(by).map(([name, value]) => `${name} ${value}`).join(", ")}; ${byId("count").textContent}` : "";
     byId("nothing").hidden = fitting > 0 || !filtered;
   };
   filters.oninput = () => { toAddress("push"); apply(); };
-  filters.onreset = () => setTimeout(() => { figures.forEach((one) => one.hidden.clear()); toAddress("push"); apply(); });
+  filters.onreset = (event) => { // at once, not after this event: a print right after it shows all
+    event.preventDefault();
+    all("select", filters).forEach((one) => { one.value = ""; });
+    figures.forEach((one) => one.hidden.clear());
+    toAddress("push");
+    apply();
+  };
   addEventListener("click", (event) => {
     const link = event.target.closest?.('a[href^="#"]');
     if (!link) return;
@@ -235,7 +261,7 @@
   fromAddress();
 
   // --- a page that is written again while runs go on: what was opened stays so ---
-  const name = (one) => (one.closest("figure") ?? one).querySelector("b, .name").textContent;
+  const name = (one) => (one.closest("figure") ?? one).querySelector("b, .name")?.textContent ?? one.id;
   if (kept?.open) {
     all("details").forEach((one) => { one.open = kept.open.includes(name(one)); });
     scrollTo(0, kept.top);
