@@ -77,9 +77,7 @@ class Series:
     paths: tuple[Points, ...]
     published: bool = False  # Not ours: dashed, hollow and grey
     style: int = 0  # Selects marker and dashes: curves of one colour differ in them
-    names: tuple[
-        str, ...
-    ] = ()  # Of parts of bars: the bar that each path is in; of a bar: its value, or why there is none
+    names: tuple[str, ...] = ()  # Of parts of bars the bar that each is in; of a bar its value, or why there is none
 
 
 @dataclass(frozen=True)
