@@ -22,7 +22,7 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
 
 JAX = Framework(
     name="jax",
-    environments={"cpu": "jax", "cuda": "jax"},
+    environments={"cpu": "jax", "cuda": "jax-cuda"},
     packages=("jax",),
     processes=lambda devices, device: devices,
     commands=_commands,
