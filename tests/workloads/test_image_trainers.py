@@ -38,11 +38,13 @@ ON_TWO_STEPS = 3
 def in_each(cases, frameworks=FRAMEWORKS):
     """Parametrizes by `workload`, `case` and each of the frameworks that has a trainer of the workload.
 
-    Against float64 `make test` holds PyTorch, and against PyTorch the others, on uneven sizes.
+    Against float64 `make test` holds SSD, and ResNet-50 in PyTorch; against PyTorch the others, on uneven sizes.
     """
     plain = [one.values if hasattr(one, "marks") else one for one in cases]
     every = [(*one, name) for one in plain for name in frameworks if name in registry.frameworks_of(one[0])]
-    short = [one for one in every if one[:2] in UNEVEN or (one[:2] in SMALL and one[2] in ("pytorch", "jax"))]
+    short = [
+        one for one in every if one[:2] in (*UNEVEN, SMALL[1]) or (one[:2] == SMALL[0] and one[2] in ("pytorch", "jax"))
+    ]
     return pytest.mark.parametrize(("workload", "case", "framework"), full_but(every, *short))
 
 

@@ -5,7 +5,6 @@ import pytest
 
 from testing import synthetic_ssd
 from tests.frameworks_probe import below, probe, relative
-from tests.helpers import full_but
 from tests.workloads.ssd import ssd_loss_numpy
 from tests.workloads.test_image_trainers import FRAMEWORKS, reference, trained
 
@@ -29,7 +28,7 @@ def test_loss_of_synthetic_outputs_is_numpys(framework, equal):
     assert not found["by_logits"][positives == 0].any()
 
 
-@pytest.mark.parametrize("framework", full_but(FRAMEWORKS, "pytorch", "jax"))
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_first_step_has_the_gradients_of_float64(framework):
     """The velocity is gradient and decay. In fp32 some ReLUs of the trunk fall on the other side of 0, hence its limit."""
     found, wanted = trained("ssd", framework, "steps"), below(reference("ssd", "steps"), "first/velocity.")
