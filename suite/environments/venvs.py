@@ -146,10 +146,9 @@ def _make(current: EnvironmentStatus, keep: bool, python: str | None, say: Say, 
     version = _python_version(str(current.python))
     if version is None or not lock.supports(parsed_version(version)):
         raise ValueError(f"environment {name} needs Python {lock.python_range}, found {version} at {current.python}")
-    python, variables = str(current.python), installer.variables()
 
     def install(*words: str) -> None:
-        _run(installer.command(python, *words), variables)
+        _run(*installer.install(str(current.python), *words))
 
     say(f"{name}: installing {len(lock.pins(parsed_version(version)))} packages; a framework takes a minute or more")
     install("--requirement", str(lock.path))

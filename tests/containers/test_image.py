@@ -42,11 +42,14 @@ def wheels_into(folder, packages, names):
         package = packages[name]
         tags = re.findall(r"^Tag: (\S+)$", package.read_text("WHEEL"), re.MULTILINE)
         tag = next(tag for tag in known if tag in tags)
-        wheel = folder / f"{package.metadata['Name'].replace('-', '_')}-{package.version}-{tag}.whl"
-        with zipfile.ZipFile(wheel, "w") as file:
+        stem = f"{package.metadata['Name'].replace('-', '_')}-{package.version}"
+        made = {point.name for point in package.entry_points}  # by pip
+        with zipfile.ZipFile(folder / f"{stem}-{tag}.whl", "w") as file:
             for path in package.files:
                 if ".." not in path.parts and path.suffix != ".pyc":
                     file.write(path.locate(), path)
+                elif path.parent.name == "bin" and path.name not in made:
+                    file.write(path.locate(), f"{stem}.data/scripts/{path.name}")
 
 
 def base():
