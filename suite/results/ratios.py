@@ -221,9 +221,10 @@ def chains(family: Sequence[AnyResult]) -> list[list[AnyResult]]:
             chain += piece
         return made
 
+    places = {id(row): number for number, row in enumerate(family)}
     of_one_batch = grouped(family, lambda row: row.batch_size_global).values()
     made = joined([piece for rows in of_one_batch for piece in joined([row] for row in rows)])
-    return [sorted(chain, key=list(family).index) for chain in made]
+    return [sorted(chain, key=lambda row: places[id(row)]) for chain in made]
 
 
 def _chosen(row: Result) -> dict[str, Any]:

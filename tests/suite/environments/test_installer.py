@@ -1,5 +1,9 @@
 """uv looks for packages where pip is told to."""
 
+import os
+
+import pytest
+
 from suite.environments import installer
 
 CONFIGURED = """[global]
@@ -14,21 +18,17 @@ trusted-host = a b
 """
 
 
-NAMES = {**installer.INDEXES, **installer.VARIABLES}
-
-
-def told(tmp_path, monkeypatch):
-    """Of uv, with that file and no variables: what follows from the settings."""
-    for name, variable in {**NAMES, "no-index": "UV_INDEX_STRATEGY"}.items():
-        monkeypatch.delenv(f"PIP_{name.upper().replace('-', '_')}", raising=False)
-        monkeypatch.delenv(variable, raising=False)
+@pytest.fixture(autouse=True)
+def configured(tmp_path, monkeypatch):
+    """pip has that file, and neither it nor uv a variable."""
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))] + [*installer.VARIABLES.values()]:
+        monkeypatch.delenv(name, raising=False)
     file = tmp_path / "pip.conf"
     file.write_text(CONFIGURED)
     monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
 
 
-def test_settings_of_pip_are_handed_on(tmp_path, monkeypatch):
-    told(tmp_path, monkeypatch)
+def test_settings_of_pip_are_handed_on():
     command, found = installer.install("python", "x==1")
     assert command[1:] == ["pip", "install", "--python", "python", "--quiet", "--no-deps", "x==1"]
     assert found == {
@@ -41,8 +41,7 @@ def test_settings_of_pip_are_handed_on(tmp_path, monkeypatch):
     }
 
 
-def test_variables_come_before_files_and_uvs_own_before_both(tmp_path, monkeypatch):
-    told(tmp_path, monkeypatch)
+def test_variables_come_before_files_and_uvs_own_before_both(monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", "https://d/simple")
     monkeypatch.setenv("UV_FIND_LINKS", "/uvs")
     _, found = installer.install("python", "x==1")
@@ -50,9 +49,8 @@ def test_variables_come_before_files_and_uvs_own_before_both(tmp_path, monkeypat
     assert "UV_FIND_LINKS" not in found
 
 
-def test_without_an_index_none_is_asked(tmp_path, monkeypatch):
+def test_without_an_index_none_is_asked(monkeypatch):
     """Whatever else is told: uv knows no variable for it."""
-    told(tmp_path, monkeypatch)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     command, found = installer.install("python", "x==1")
     assert "--no-index" in command
