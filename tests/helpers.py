@@ -43,11 +43,15 @@ def examples(count, **others):
     return settings(max_examples=scaled.get(settings.get_current_profile_name(), count), **others)
 
 
+def full_of(values, *long):
+    """Cases of a parameter, those of them that are `long` with the mark `full`; a tuple is several parameters."""
+    cases = [(one if isinstance(one, tuple) else (one,), one in long) for one in values]
+    return [pytest.param(*one, marks=pytest.mark.full if is_long else ()) for one, is_long in cases]
+
+
 def full_but(values, *short):
-    """Cases of a parameter, those of them that are not `short` with the mark `full`; a tuple is several parameters."""
-    every = [one if isinstance(one, tuple) else (one,) for one in values]
-    short = [one if isinstance(one, tuple) else (one,) for one in short]
-    return [pytest.param(*one, marks=() if one in short else pytest.mark.full) for one in every]
+    """The same of those that are not `short`."""
+    return full_of(values, *(one for one in values if one not in short))
 
 
 def variables(tmp_path, toy=False, **extra):

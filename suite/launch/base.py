@@ -59,6 +59,8 @@ class Framework:
     from_float64: Mapping[str, float] = field(default_factory=dict)
     """Optimizer to the largest difference of weights and optimizer state from float64 after ten steps, as a part of the array's
     largest value, over all variants of tests/workloads/frameworks/test_updates.py; CPU, rounded up. Packages state it."""
+    gpu_choices: tuple[str, ...] = ()
+    """Of the configuration's `framework.graphs` and `framework.kernels` those that its trainers have on GPUs."""
     build_query: str = ""
     """Python that prints, as JSON, [version, CUDA or null, whether it sees a GPU, architectures]; empty: the lock says it."""
 

@@ -54,5 +54,6 @@ PYTORCH = Framework(
     colour=1,
     tuning_variables=("TORCH_", "PYTORCH_"),
     from_float64={"sgd": 2.6e-7, "lars": 3.0e-7, "adam": 1.7e-7},
+    gpu_choices=("graphs", "kernels"),
     build_query=BUILD_QUERY,
 )

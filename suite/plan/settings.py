@@ -218,7 +218,7 @@ def _graphs(config: Config, workload: type[Workload], framework: Framework, devi
     typed = str(config["framework"]["graphs"])
     if typed != "on":
         return ""
-    able = framework.name == "pytorch" and device == "cuda" and devices <= workload.graph_devices
+    able = "graphs" in framework.gpu_choices and device == "cuda" and devices <= workload.graph_devices
     if not able or (config["mode"], config["update"]["kind"]) != ("train", "sync"):
         where = f"{workload.name} in {framework.name} on {devices} × {device}, mode={config['mode']}"
         raise ValueError(f"framework.graphs=on: {where} has no graph of a step; type framework.graphs=auto")
@@ -229,7 +229,7 @@ def _kernels(config: Config, framework: Framework, device: str) -> str:
     """`off`, or empty. Raises ValueError where it was typed and there are none."""
     if config["framework"]["kernels"] == "auto":
         return ""
-    if (framework.name, device) != ("pytorch", "cuda"):
+    if "kernels" not in framework.gpu_choices or device != "cuda":
         where = f"{framework.name} on device={device}"
         raise ValueError(f"framework.kernels=off: {where} has none of the suite's own kernels; leave it out")
     return "off"

@@ -5,7 +5,7 @@ import pytest
 
 from testing import synthetic_maskrcnn
 from tests.frameworks_probe import begins, below, probe, probe_together, relative
-from tests.helpers import full_but
+from tests.helpers import full_but, full_of
 from tests.workloads.maskrcnn import regions_plain as plain
 
 CASES = ("frozen", "demo")
@@ -19,7 +19,7 @@ LONG = ("tensorflow", "demo")
 def in_each(*frameworks):
     """Parametrizes by each of the frameworks and every case."""
     pairs = [(framework, case) for framework in frameworks for case in CASES]
-    return pytest.mark.parametrize(("framework", "case"), full_but(pairs, *(pair for pair in pairs if pair != LONG)))
+    return pytest.mark.parametrize(("framework", "case"), full_of(pairs, LONG))
 
 
 of_every_case = pytest.mark.parametrize("case", CASES)
