@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from suite.common.runspec import Host, RunSpec
-from suite.launch.base import Command, Framework, thread_variables, worker
+from suite.launch.base import Command, Framework, malloc_variables, thread_variables, worker
 from suite.launch.hosts import Rendezvous
+from suite.launch.pytorch import MALLOC_TUNABLES
 
 ADDRESS_VARIABLE = "SUITE_JAX_ADDRESS"
 """The address of this machine at which the other processes reach a process."""
 
 
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
+    """PyTorch's tunables of malloc are right here too: XLA takes a step's memory at its start and frees it at its end. On two
+    cores the Transformer's demo trained 1.36 times as fast with them, ResNet-50 1.1 times (one round, a noisy machine)."""
     variables = {
         **thread_variables(run.settings.cores_per_device),
+        **malloc_variables(run, MALLOC_TUNABLES),
         "MASTER_ADDR": rendezvous.master_address,
         "MASTER_PORT": str(rendezvous.master_port),
         ADDRESS_VARIABLE: host.address,
