@@ -46,14 +46,15 @@ class Layers:
     def convolve(
         self, x: jax.Array, layer: Convolution | layer_lists.Convolution, scale: jax.Array | float = 1.0
     ) -> jax.Array:
-        """(B, h, w, inputs) to (B, h', w', outputs), with zeros on every side; 1×1 of stride 1 as a matrix product.
+        """(B, h, w, inputs) to (B, h', w', outputs), with zeros on every side; `scale`: of each output.
 
-        `scale`: of each output.
+        1×1 is a matrix product: XLA's gradient of a strided one by its weight took 11 times as long on two cores (284 and 25 ms,
+        batch 16, 56 × 56 × 256 to 512).
         """
         weight = (self.weights[f"{layer.name}.weight"] * scale).astype(self.dtype)
         sides = [(side, side) for side in layer_lists.pair(layer.padding)]
-        if weight.shape[:2] == (1, 1) and layer.stride == 1 and not any(sum(sides, ())):
-            return x @ weight[0, 0]
+        if weight.shape[:2] == (1, 1) and not any(sum(sides, ())):
+            return x[:, :: layer.stride, :: layer.stride] @ weight[0, 0]
         return jax.lax.conv_general_dilated(
             x, weight, (layer.stride, layer.stride), sides, dimension_numbers=("NHWC", "HWIO", "NHWC")
         )
