@@ -1,26 +1,16 @@
 """What benchmarks say of rates that processes printed, what they make up, and that what they type can be run."""
 
-import importlib
 import itertools
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from suite.plan.jobs import plan
-from tests.helpers import composed
+from tests.benchmarks import module
+from tests.helpers import PROJECT, composed
 from workloads.common.coco.dataset import Coco2017
-
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-
-
-def module(name):
-    """A benchmark, as its script imports the others."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        return importlib.import_module(name)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +91,7 @@ def test_every_plain_loop_that_a_step_is_held_against_has_its_script():
     names += [f"maskrcnn_{framework if name == 'bare' else name}" for framework, (name, _) in others.items()]
     assert {f"{workload}_{framework}" for workload in ("gnmt",) for framework in others} <= set(names)
     for name in names:
-        assert (BENCHMARKS / "bare" / f"{name}.py").exists(), name
+        assert (PROJECT / "benchmarks" / "bare" / f"{name}.py").exists(), name
 
 
 CIFAR = SimpleNamespace(dataset="cifar-demo", cores=1, epochs=1)
