@@ -115,14 +115,14 @@ def watched(trainer: Any) -> Clock:
 def count_regions() -> dict[str, int]:
     """From now on `regions` and `positives` of the step that was computed last."""
     found: dict[str, int] = {}
-    learned = host.learned
+    sampled = host.sampled
 
     def counted(*given: Any, **words: Any) -> dict[str, Any]:
-        made = learned(*given, **words)
+        made = sampled(*given, **words)
         found.update(regions=int(made["weight"].sum()), positives=int(np.count_nonzero(made["label"])))
         return made
 
-    host.learned = counted
+    host.sampled = counted
     return found
 
 

@@ -12,13 +12,10 @@ from tests.benchmarks import module
 from tests.helpers import PROJECT, composed
 from workloads.common.coco.dataset import Coco2017
 
-
-@pytest.fixture(scope="module")
-def image_step():
-    return module("image_step")
+image_step = module("image_step")
 
 
-def test_shares_are_medians_of_ratios_within_a_round(image_step):
+def test_shares_are_medians_of_ratios_within_a_round():
     def rounds(rates, gigaflops=8.0):
         return [{"images_per_second": rate, "gigaflops_per_image": gigaflops} for rate in rates]
 
@@ -32,7 +29,7 @@ def test_shares_are_medians_of_ratios_within_a_round(image_step):
     assert not [name for name in found if name.endswith("_cpu")]
 
 
-def test_shares_of_processor_time_stand_beside_those_of_time(image_step):
+def test_shares_of_processor_time_stand_beside_those_of_time():
     def rounds(rate, of_cpu):
         return [{"images_per_second": rate, "images_per_cpu_second": of_cpu, "gigaflops_per_image": 8.0}]
 
@@ -40,7 +37,7 @@ def test_shares_of_processor_time_stand_beside_those_of_time(image_step):
     assert (found["suite_to_stock"], found["suite_to_stock_cpu"]) == (0.5, 1.2)
 
 
-def test_every_model_has_its_script(image_step):
+def test_every_model_has_its_script():
     for workload in [name for name in image_step.BATCHES if not name.startswith("zoo:")]:
         for framework in image_step.STOCK:
             name = f"{workload.removesuffix('50')}_{framework}.py"
@@ -51,7 +48,7 @@ def test_every_model_has_its_script(image_step):
             assert "import suite" not in text
 
 
-def test_networks_of_the_zoo_are_held_against_stock_ones_that_there_are(image_step):
+def test_networks_of_the_zoo_are_held_against_stock_ones_that_there_are():
     of_zoo = [name for name in image_step.BATCHES if name.startswith("zoo:")]
     assert set(of_zoo) <= set(image_step.IMAGE_SIZES)
     pairs = itertools.product(of_zoo, image_step.STOCK)
