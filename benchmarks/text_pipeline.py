@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from measuring import PROJECT, children_cpu_seconds, parser_with, show
+from measuring import PROJECT, parser_with, show
 
 from workloads.api import Place
 from workloads.common.batch_plan import buckets_by_samples
@@ -63,26 +63,29 @@ def write_source(folder: Path, pairs: int) -> None:
 def prepare(source: Path, destination: Path) -> dict[str, float]:
     """Prepare in a process of its own."""
     words = ["data", "prepare", "wmt16-en-de", "--from", str(source), "--to", str(destination)]
-    start, before, most = time.perf_counter(), children_cpu_seconds(), 0
+    start, most = time.perf_counter(), 0
+    cpu_seconds: dict[int, float] = {}
     variables = {**os.environ, "PYTHONPATH": str(PROJECT)}
     process = psutil.Popen([sys.executable, "-m", "suite.cli", *words], env=variables, stdout=subprocess.DEVNULL)
     while process.poll() is None:
-        most = max(most, _resident_bytes(process))
+        most = max(most, _look(process, cpu_seconds))
         time.sleep(0.05)
     seconds = time.perf_counter() - start
     if process.returncode:
         sys.exit(process.returncode)
-    used = children_cpu_seconds() - before
+    used = sum(cpu_seconds.values())
     return {"prepare_seconds": seconds, "prepare_cpu_seconds": used, "prepare_memory_bytes": most}
 
 
-def _resident_bytes(parent: psutil.Process) -> int:
-    """Of a process and its descendants; pages that they share count for each."""
+def _look(parent: psutil.Process, cpu_seconds: dict[int, float]) -> int:
+    """Bytes of a process and its descendants (pages that they share count for each); notes their CPU seconds so far."""
     total = 0
     with contextlib.suppress(psutil.NoSuchProcess):
         for process in (parent, *parent.children(recursive=True)):
             with contextlib.suppress(psutil.NoSuchProcess):
                 total += process.memory_info().rss
+                times = process.cpu_times()
+                cpu_seconds[process.pid] = times.user + times.system
     return total
 
 
