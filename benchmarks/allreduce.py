@@ -11,7 +11,6 @@ out by session (autogroup), and two processes that wait for each other are sever
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -19,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measuring import BENCHMARKS, children_cpu_seconds, environment, run_suite, show
+from measuring import BENCHMARKS, children_cpu_seconds, environment, parser_with, run_suite, show
 
 from suite.launch.network import free_ports
 from suite.machine.devices import cpu_cores
@@ -54,9 +53,7 @@ def bare_seconds(size: int) -> float:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bytes", type=int, default=64 << 20)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser = parser_with(__doc__, bytes=64 << 20, rounds=7)
     arguments = parser.parse_args()
     suite, bare = [], []
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,23 +1,24 @@
 """How training bears another busy process: demo steps on all cores of an idle machine, and beside a process that never waits.
 
     python benchmarks/busy_machine.py [--workloads ncf,resnet50,ssd] [--frameworks pytorch,tensorflow,mxnet] [--cores 2]
-        [--policies suite,spin,10000,1000,passive] [--rounds 7] [--seconds 2] [--before CHECKOUT]
+        [--policies suite,spin,10000,1000,passive] [--rounds 7] [--seconds 2]
 
 A policy says how threads of OpenMP wait for each other: `suite`: as the suite chooses for a demo; `spin`: libgomp's own choice,
 300,000 turns (GOMP_SPINCOUNT); a number: so many turns; `passive`: none (OMP_WAIT_POLICY). TensorFlow has threads of its own.
-`--before`: a checkout of an earlier commit, whose steps are measured in the same rounds with the variables of its own suite.
 
 A demo chooses its threads when it starts, so each contender is two processes: one started on the idle machine, whose rate there
-is measured, and one started beside the process that never waits.
+is measured, and one started beside the process that never waits. Each has the pins and threads of a real worker that starts
+then, and trains on the demo's own data.
 
 All contenders of a workload and framework take turns, idle and busy in each round. Printed as JSON, medians of the quieter half
-of the rounds: samples_per_second idle and busy, their ratio (goal: 0.5), idle over that of `before` (goal: 0.97), and
-others_share, what processes that belong to neither took of the cores meanwhile: above 0.05 the figures are worth little.
+of the rounds: samples_per_second idle and busy, their ratio (goal: 0.5), and others_share, what processes that belong to
+neither took of the cores meanwhile: above 0.05 the figures are worth little.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -25,87 +26,126 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
-from contenders import Contender
-from measuring import BENCHMARKS, FRAMEWORKS, PROJECT, environment, show
+from contenders import Contender, answer_rounds
+from measuring import FRAMEWORKS, environment, parser_with, show, trainer_of
 
-from suite.common.paths import data_root
+from suite.common import registry
+from suite.common.runspec import read_run
+from suite.launch.base import place_of
 from suite.launch.children import die_with_parent
 from suite.machine.cpu_load import core_seconds
+from suite.worker.main import pin
+from suite.worker.threads import with_threads
+from testing.python_path import with_yaml
+from workloads.api import Batch
 
 HOG = [sys.executable, "-c", "while True: pass"]
-GOALS = {"busy_over_idle": 0.5, "idle_over_before": 0.97}
+GOAL = 0.5
+"""Of busy over idle."""
 SETTLE_SECONDS = 0.2
 Sample = tuple[float, float]
 """(share of the cores that neither contender nor hog took, samples per second)."""
 
 
 def policy_variables(name: str) -> dict[str, str]:
-    """What a policy sets beside the suite's own variables."""
-    if name in ("suite", "before"):
+    """What a policy sets in place of the suite's own variables."""
+    if name == "suite":
         return {}
     if name == "passive":
         return {"OMP_WAIT_POLICY": "PASSIVE"}
     return {"GOMP_SPINCOUNT": "300000" if name == "spin" else str(int(name))}
 
 
-def benchmark_cores(arguments: argparse.Namespace) -> list[int]:
-    """The cores that all share."""
-    return sorted(os.sched_getaffinity(0))[: arguments.cores]
-
-
-def busy_process(cores: Sequence[int]) -> subprocess.Popen[bytes]:
-    """The process that never waits, running on these cores, and no longer than this one."""
+@contextlib.contextmanager
+def machine(state: str, cores: Sequence[int]) -> Iterator[subprocess.Popen[bytes] | None]:
+    """These cores `idle`, or `busy`: with a process on them that never waits, and lives no longer than this one."""
+    if state == "idle":
+        yield None
+        return
     hog = subprocess.Popen(["taskset", "-c", ",".join(map(str, cores)), *HOG], preexec_fn=die_with_parent)
     time.sleep(SETTLE_SECONDS)
-    return hog
-
-
-def started(
-    policy: str, state: str, arguments: argparse.Namespace, workload: str, framework: str, scratch: Path
-) -> Contender:
-    """A contender that started in that state of the machine."""
-    hog = busy_process(benchmark_cores(arguments)) if state == "busy" else None
     try:
-        return contender(policy, arguments, workload, framework, scratch / state)
+        yield hog
     finally:
-        if hog is not None:
-            hog.kill()
-            hog.wait()
+        hog.kill()
+        hog.wait()
 
 
-def contender(policy: str, arguments: argparse.Namespace, workload: str, framework: str, scratch: Path) -> Contender:
+def planned(words: Sequence[str], folder: Path) -> dict[str, str]:
+    """Write `run.json`; what the launcher would set. Makes the demo's data if they are missing."""
+    from rich.console import Console  # none of them in a framework's environment
+
+    from suite.config.compose import compose
+    from suite.control.controller import checked_jobs
+    from suite.launch.base import meet
+    from suite.launch.hosts import hosts_of
+
+    output = folder / "unused"
+    (job,), _ = checked_jobs(compose([*words, f"output={output}"]), output, Console(stderr=True), None)
+    run = job.run(0, False)
+    run.write(folder / "run.json")
+    cluster = meet(hosts_of(run))
+    (command,) = registry.load_framework(run.settings.framework).commands(run, "run.json", cluster, cluster.hosts[0])
+    return dict(command.variables)
+
+
+def contender(
+    policy: str, arguments: argparse.Namespace, workload: str, framework: str, cores: Sequence[int], folder: Path
+) -> Contender:
     """The process that trains under a policy."""
-    checkout = Path(arguments.before).resolve() if policy == "before" else PROJECT
-    folder = scratch / f"{workload}-{framework}-{policy}"
     folder.mkdir(parents=True)
-    places = {**os.environ, "PYTHONPATH": str(checkout), "SUITE_DATA_DIR": str(data_root())}
-    script = str(BENCHMARKS / "busy_run.py")
-    # Another way of waiting is compared at one thread for each core; how many the suite takes is part of its own way.
-    more = [f"cpu.threads_per_device={arguments.cores}"] if policy_variables(policy) else []
-    command = [sys.executable, script, workload, framework, str(arguments.cores), str(folder), *more]
-    subprocess.run(command, check=True, env=places)
-    variables = json.loads((folder / "variables.json").read_text())
+    words = [f"workload={workload}", f"framework={framework}", "profile=demo", "device=cpu", "seed=1"]
+    words += [f"cpu.cores_per_device={arguments.cores}"]
     mine = policy_variables(policy)
+    # Another way of waiting is compared at one thread for each core; how many the suite takes is part of its own way.
+    variables = planned([*words, *([f"cpu.threads_per_device={arguments.cores}"] if mine else [])], folder)
     if mine:
         variables = {name: value for name, value in variables.items() if "WAIT" not in name and "SPIN" not in name}
-    python = environment(framework).command()
-    step = [str(BENCHMARKS / "busy_step.py"), str(folder / "run.json"), str(arguments.seconds)]
-    pairs = {**variables, **mine, "PYTHONPATH": str(checkout), "TF_CPP_MIN_LOG_LEVEL": "2"}
-    command = ["env", *(f"{name}={value}" for name, value in pairs.items()), *python, *step]
-    return Contender(command, benchmark_cores(arguments))
+    pairs = {**variables, **mine, "PYTHONPATH": with_yaml(), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    step = [str(Path(__file__).resolve()), "--run", str(folder / "run.json"), "--seconds", str(arguments.seconds)]
+    command = environment(framework).command(*step)
+    return Contender(["env", *(f"{name}={value}" for name, value in pairs.items()), *command], cores)
 
 
-def measured(one: Contender, cores: list[int], hog: subprocess.Popen[bytes] | None) -> Sample:
+def train(path: Path, seconds: float) -> None:
+    """Be a contender: train the run of a run.json, on its own data, pinned and with the threads of a worker that starts now."""
+    run = read_run(path)
+    place = with_threads(place_of(run, 0, 1), run.settings)
+    pin(place)
+    workload = registry.load_workload(run.settings.workload)(run.settings, run.facts)
+    trainer = trainer_of(workload, place)
+    batches = workload.open_data(place, run.settings.seed).train(0, 1 << 40)
+
+    def work(limit_seconds: float) -> int:
+        samples, end = 0, time.perf_counter() + limit_seconds
+
+        def stretch() -> Iterator[list[Batch]]:
+            nonlocal samples
+            while True:
+                batch = next(batches)
+                samples += batch[0].samples_global
+                yield batch
+                if time.perf_counter() > end:
+                    return
+
+        trainer.train(stretch(), 0)
+        return samples
+
+    answer_rounds(work, seconds)
+
+
+def measured(one: Contender, cores: Sequence[int], hog: subprocess.Popen[bytes] | None) -> Sample:
     """A round, and what others took of the cores meanwhile."""
 
     def look() -> tuple[float, float, float]:
         spent = core_seconds()
-        times = [psutil.Process(pid).cpu_times() for pid in (one.process.pid, hog.pid if hog else one.process.pid)]
-        ours = sum(used.user + used.system for used in times[: 2 if hog else 1])
+        pids = [one.process.pid, *([hog.pid] if hog else [])]
+        times = [psutil.Process(pid).cpu_times() for pid in pids]
+        ours = sum(used.user + used.system for used in times)
         return sum(spent[core][0] for core in cores), sum(spent[core][2] for core in cores), ours
 
     before = look()
@@ -114,73 +154,55 @@ def measured(one: Contender, cores: list[int], hog: subprocess.Popen[bytes] | No
     return max(0.0, busy - ours) / every, one.rates[-1][0]
 
 
-def alternate(
-    contenders: dict[str, dict[str, Contender]], cores: list[int], rounds: int
-) -> dict[str, dict[str, list[Sample]]]:
-    """Samples of every contender, idle and busy in turn."""
-    found: dict[str, dict[str, list[Sample]]] = {name: {"idle": [], "busy": []} for name in contenders}
-    for _ in range(rounds):
-        for state in ("idle", "busy"):
-            hog = busy_process(cores) if state == "busy" else None
-            try:
-                for name, both in contenders.items():
-                    found[name][state].append(measured(both[state], cores, hog))
-            finally:
-                if hog is not None:
-                    hog.kill()
-                    hog.wait()
-    return found
-
-
-def summary(samples: dict[str, list[Sample]]) -> dict[str, float]:
+def figures(samples: dict[str, list[Sample]]) -> dict[str, object]:
     """Medians of the quieter half of the rounds."""
     quiet = {state: sorted(rounds)[: (len(rounds) + 1) // 2] for state, rounds in samples.items()}
     rates = {state: statistics.median(rate for _, rate in rounds) for state, rounds in quiet.items()}
-    return {**rates, "others_share": max(share for rounds in quiet.values() for share, _ in rounds)}
-
-
-def compare(workload: str, framework: str, arguments: argparse.Namespace, scratch: Path) -> list[dict[str, object]]:
-    """All policies of one workload in one framework."""
-    wanted = ["suite"] if framework == "tensorflow" else arguments.policies.split(",")
-    names = [*(["before"] if arguments.before else []), *wanted]
-    contenders = {
-        name: {state: started(name, state, arguments, workload, framework, scratch) for state in ("idle", "busy")}
-        for name in names
+    ratio = rates["busy"] / rates["idle"]
+    return {
+        "samples_per_second": {state: round(rate, 1) for state, rate in rates.items()},
+        "busy_over_idle": round(ratio, 3),
+        "met": ratio >= GOAL,
+        "others_share": round(max(share for rounds in quiet.values() for share, _ in rounds), 3),
+        "rounds": {state: [round(rate, 1) for _, rate in rounds] for state, rounds in samples.items()},
     }
-    cores = benchmark_cores(arguments)
-    samples = alternate(contenders, cores, arguments.rounds)
+
+
+def compare(workload: str, framework: str, arguments: argparse.Namespace, scratch: Path) -> Iterator[dict[str, object]]:
+    """All policies of one workload in one framework."""
+    names = ["suite"] if framework == "tensorflow" else arguments.policies.split(",")
+    cores = sorted(os.sched_getaffinity(0))[: arguments.cores]
+    contenders: dict[str, dict[str, Contender]] = {name: {} for name in names}
+    for name, both in contenders.items():
+        for state in ("idle", "busy"):
+            with machine(state, cores):
+                folder = scratch / state / f"{workload}-{framework}-{name}"
+                both[state] = contender(name, arguments, workload, framework, cores, folder)
+    samples: dict[str, dict[str, list[Sample]]] = {name: {"idle": [], "busy": []} for name in names}
+    for _ in range(arguments.rounds):
+        for state in ("idle", "busy"):
+            with machine(state, cores) as hog:
+                for name, both in contenders.items():
+                    samples[name][state].append(measured(both[state], cores, hog))
     for both in contenders.values():
         for one in both.values():
             one.close()
-    figures = {name: summary(rounds) for name, rounds in samples.items()}
-    results = []
-    for name, found in figures.items():
-        ratios = {"busy_over_idle": found["busy"] / found["idle"]}
-        if arguments.before:
-            ratios["idle_over_before"] = found["idle"] / figures["before"]["idle"]
-        results.append({
-            "workload": workload, "framework": framework, "policy": name,
-            "samples_per_second": {state: round(found[state], 1) for state in ("idle", "busy")},
-            **{key: round(value, 3) for key, value in ratios.items()},
-            "met": all(value >= GOALS[key] for key, value in ratios.items()),
-            "others_share": round(found["others_share"], 3),
-            "rounds": {state: [round(rate, 1) for _, rate in rounds] for state, rounds in samples[name].items()},
-        })  # fmt: skip
-        print(json.dumps(results[-1]), file=sys.stderr)
-    return results
+    for name, found in samples.items():
+        result = {"workload": workload, "framework": framework, "policy": name, **figures(found)}
+        print(json.dumps(result), file=sys.stderr)
+        yield result
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--workloads", default="ncf,resnet50,ssd")
-    parser.add_argument("--frameworks", default=FRAMEWORKS)
-    parser.add_argument("--policies", default="suite,spin,10000,1000,passive")
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--before", default="")
+    parser = parser_with(
+        __doc__, workloads="ncf,resnet50,ssd", frameworks=FRAMEWORKS, policies="suite,spin,10000,1000,passive",
+        cores=2, rounds=7, seconds=2.0,
+    )  # fmt: skip
+    parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.run:
+        return train(arguments.run, arguments.seconds)
     with tempfile.TemporaryDirectory() as scratch:
         results = [
             item
@@ -188,7 +210,7 @@ def main() -> None:
             for framework in arguments.frameworks.split(",")
             for item in compare(workload, framework, arguments, Path(scratch))
         ]
-    show("busy_machine", arguments.cores, goals=GOALS, results=results)
+    show("busy_machine", arguments.cores, goals={"busy_over_idle": GOAL}, results=results)
 
 
 if __name__ == "__main__":

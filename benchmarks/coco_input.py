@@ -1,7 +1,9 @@
 """Speed of the detection workloads' training input on JPEGs of 640 x 480 pixels with boxes and polygons, as COCO has them.
 
     python benchmarks/coco_input.py --python PYTHON_WITH_TORCH [--workload ssd|maskrcnn] [--images 256] [--rounds 9]
+        [--seconds 2] [--quality 94]
 
+The Python also has torchvision and pycocotools; JPEGs of quality 94 are as large as COCO's.
 Images per second of one core, read and decoded: this pipeline (`exact`, `scaled`) and torch's DataLoader with torchvision v2
 and either of its decoders (`pillow`, `torchvision`; without workers, its fastest on one core), in alternating rounds; medians
 and their ratios. Everything of a process is pinned to the core; rates are also given per second of processor time, which other
@@ -28,7 +30,7 @@ import cv2
 import numpy as np
 import PIL
 from contenders import alternate, answer_pipeline, medians, rounded
-from measuring import BENCHMARKS, show
+from measuring import BENCHMARKS, parser_with, show
 from photos import COCO_HEIGHT, COCO_WIDTH, write_coco
 
 from workloads.api import Place, Settings
@@ -108,13 +110,8 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, object]:
 
 def main() -> None:
     """Write the images, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = parser_with(__doc__, python=sys.executable, images=256, rounds=9, seconds=2.0, quality=94)
     parser.add_argument("--workload", default="ssd", choices=sorted(BATCHES))
-    parser.add_argument("--python", default=sys.executable, help="a Python that has torch, torchvision and pycocotools")
-    parser.add_argument("--images", type=int, default=256)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of one round")
-    parser.add_argument("--quality", type=int, default=94, help="of the JPEGs; 94 gives files as large as COCO's")
     parser.add_argument("--pipeline", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.pipeline:

@@ -64,19 +64,14 @@ def alternate(
     return {name: contender.rates for name, contender in contenders.items()}
 
 
-def answer_rounds(work: Callable[[], int], finish: Callable[[], None], seconds: float) -> None:
-    """Be a contender of rounds of `seconds`: `work` does some items and says how many, `finish` what was begun ahead."""
-    finish()
+def answer_rounds(work: Callable[[float], int], seconds: float) -> None:
+    """Be a contender of rounds of `seconds`: `work` does items for at least so long, and says how many."""
+    work(WARM_UP_SECONDS)
     print("ready", flush=True)
     for _ in sys.stdin:
-        start = time.perf_counter()
-        while time.perf_counter() - start < WARM_UP_SECONDS:
-            work()
-        finish()
-        done, start, cpu = 0, time.perf_counter(), time.process_time()
-        while time.perf_counter() - start < seconds:
-            done += work()
-        finish()
+        work(WARM_UP_SECONDS)
+        start, cpu = time.perf_counter(), time.process_time()
+        done = work(seconds)
         print(json.dumps([done / (time.perf_counter() - start), done / (time.process_time() - cpu)]), flush=True)
     os._exit(0)
 
@@ -84,9 +79,15 @@ def answer_rounds(work: Callable[[], int], finish: Callable[[], None], seconds: 
 def answer_pipeline(data: Any, seconds: float) -> None:
     """Be a contender that makes a workload's training batches."""
     batches = data.train(0, 1 << 40)
-    for _ in range(4):
-        next(batches)
-    answer_rounds(lambda: len(next(batches)[0].arrays["label"]), data.finish, seconds)
+
+    def work(limit_seconds: float) -> int:
+        done, end = 0, time.perf_counter() + limit_seconds
+        while time.perf_counter() < end:
+            done += len(next(batches)[0].arrays["label"])
+        data.finish()  # what was begun ahead
+        return done
+
+    answer_rounds(work, seconds)
 
 
 def medians(rates: Rates, clock: int) -> dict[str, float]:

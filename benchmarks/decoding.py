@@ -21,8 +21,8 @@ from typing import Any
 import gnmt_step
 import numpy as np
 import transformer_step
-from measuring import in_environment, show
-from translation_step import Figures, trainer_of
+from measuring import in_environment, parser_with, show, trainer_of
+from translation_step import Figures
 
 from workloads.api import Batch
 
@@ -135,7 +135,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     kind = KINDS[args.worker]
     made: Any = kind.made("pytorch", "fp32", argparse.Namespace(**vars(args), batch=32, length=25))
     made.longest_translation = lambda batch: batch.arrays["source_length"] + MORE
-    trainer = trainer_of(made)
+    trainer = trainer_of(made, warm_up=False)
     trainer.model.eval()
     batches = chosen(made, args.sentences, args.batches)
     if args.worker == "gnmt":
@@ -156,13 +156,9 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_with(__doc__, workloads="gnmt,transformer", sentences=16, batches=1, cores=1)
     parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
-    parser.add_argument("--workloads", default="gnmt,transformer")
     parser.add_argument("--size", default="full", choices=("full", "demo"))
-    parser.add_argument("--sentences", type=int, default=16, help="of a batch")
-    parser.add_argument("--batches", type=int, default=1)
-    parser.add_argument("--cores", type=int, default=1)
     parser.add_argument("--linear", default="onednn", choices=("mkl", "onednn"))
     args = parser.parse_args()
     if args.worker:

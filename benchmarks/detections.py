@@ -3,38 +3,43 @@
     python benchmarks/detections.py [--images 4952] [--cores 2] [--kinds trained,undecided,scattered]
     python benchmarks/detections.py --workload maskrcnn [--images 5000] [--cores 2]
 
-Mask R-CNN: pasting and encoding of masks, AP of boxes and of masks (mask_detections.py). SSD: decoding and suppression of 4,952
-images, and AP of what they leave:
-
-8,732 priors, 81 classes, in batches of 32 through `Workload.measure`, as an evaluation does it: one thread of one process,
-pinned to `--cores` cores. Synthetic outputs are made batch by batch, outside the clock. Every image is measured, nothing is
-extrapolated:
+SSD: decoding and suppression of 4,952 images, and AP of what they leave. 8,732 priors, 81 classes, in batches of 32 through
+`Workload.measure`, as an evaluation does it: one thread of one process, pinned to `--cores` cores. Synthetic outputs are made
+batch by batch, outside the clock. Every image is measured, nothing is extrapolated:
 
 trained     objects as in COCO (7 in an image), found by the priors that match them; misses, confused classes, false alarms
 undecided   an early network: background leads by little, a tenth of the classes passes 0.05 on every prior
 scattered   nothing learned, large logits: every class has more candidates than its best 200
 
-AP is of `trained`, with 48 more images without objects, by both evaluators, whose numbers must be equal. Prints JSON.
+AP is of `trained`, with 48 more images without objects, by both evaluators, whose numbers must be equal.
+
+Mask R-CNN: 30 synthetic detections in each of 5,000 images of 640 x 480: near the objects, some of another class. Pasted and
+encoded through `results.measure` in the workload's threads, as an evaluation does it; AP of boxes and of masks by both
+evaluators, whose numbers must be equal. Prints JSON.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
+import itertools
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import mask_detections
 import numpy as np
 import numpy.typing as npt
 from image_suite import full_size
-from measuring import show
+from measuring import parser_with, show
+from pycocotools import mask as tool
 
-from workloads.api import Array, Batch
+from workloads.api import Array, Arrays, Batch
 from workloads.common.coco import average_precision
+from workloads.common.coco.masks import split_bytes
+from workloads.maskrcnn import results as maskrcnn_results
+from workloads.maskrcnn.workload import MaskRCNN
 from workloads.ssd import boxes
 from workloads.ssd.detections import SCORE_MINIMUM
 from workloads.ssd.workload import SSD
@@ -42,17 +47,21 @@ from workloads.ssd.workload import SSD
 BATCH, CLASSES = 32, 80
 WITHOUT_OBJECTS = 48
 WIDTH, HEIGHT = 640, 480
-TARGET_SECONDS = 60.0
+TARGET_SECONDS, MASKS_TARGET_SECONDS = 60.0, 240.0
 OBJECTS_MEAN = 7.3
 """Of a validation image: 36,781 boxes, 5,000 images."""
 FALSE_ALARMS = 3
 """For every prior that has an object, anywhere in the image."""
+MASKS_BATCH, SLOTS, DETECTIONS, SIDE, SCALE = 8, 100, 30, 28, 800 / 480
+"""Of Mask R-CNN: images, places and detections of an image, pixels of a mask's side, what images are enlarged by."""
 KINDS = ("trained", "undecided", "scattered")
 Outputs = dict[str, Array]
+Truth = tuple[Array, Array, Array]
+"""Boxes (M, 4) by corners in shares of the image, labels (M,) from 1, where those of each image end (images,)."""
 
 
-def objects(random: np.random.Generator, images: int) -> tuple[Array, Array, Array]:
-    """Boxes (M, 4) by corners in shares of the image, labels (M,) from 1, and where those of each image end (images,)."""
+def objects(random: np.random.Generator, images: int) -> Truth:
+    """Objects of synthetic images."""
     ends = np.cumsum(1 + random.poisson(OBJECTS_MEAN - 1, images))
     size = np.exp(random.uniform(np.log(0.03), np.log(0.8), (ends[-1], 2)))
     corner = random.uniform(0, 1 - size)
@@ -61,7 +70,7 @@ def objects(random: np.random.Generator, images: int) -> tuple[Array, Array, Arr
     return np.concatenate([corner, corner + size], axis=1).astype(np.float32), label, ends
 
 
-def outputs(kind: str, random: np.random.Generator, workload: SSD, found: tuple[Array, Array, Array]) -> Outputs:
+def outputs(kind: str, random: np.random.Generator, workload: SSD, found: Truth) -> Outputs:
     """Logits (B, 81, P) and offsets (B, 4, P) of the images whose objects are given."""
     count, of_priors = len(found[2]), len(workload.priors)
     logits = random.standard_normal((count, CLASSES + 1, of_priors), np.float32)
@@ -86,31 +95,33 @@ def outputs(kind: str, random: np.random.Generator, workload: SSD, found: tuple[
     return {"logits": logits, "offsets": wanted + offsets * np.float32(0.5)}
 
 
-def batches(
-    workload: SSD, kind: str, images: int, truth: tuple[Array, Array, Array]
-) -> Iterator[tuple[Batch, Outputs]]:
-    """Evaluation batches with their outputs; the last one is padded."""
-    random = np.random.default_rng(1)
+def of_images(truth: Truth, number: Array) -> Truth:
+    """The objects of images that follow each other; one that stands twice at the end has none the second time."""
     box, label, ends = truth
-    for first in range(0, images, BATCH):
-        number = np.minimum(np.arange(first, first + BATCH), images - 1)
-        start = ends[first - 1] if first else 0
-        some = slice(start, ends[number[-1]])
-        of_batch = box[some], label[some], ends[number] - start
+    start = ends[number[0] - 1] if number[0] else 0
+    some = slice(start, ends[number[-1]])
+    return box[some], label[some], ends[number] - start
+
+
+def batches(size: int, images: int, make: Callable[[Array], Outputs]) -> Iterator[tuple[Batch, Outputs]]:
+    """Evaluation batches of `size` images with what `make` gives for their numbers; the last one is padded."""
+    for first in range(0, images, size):
+        number = np.minimum(np.arange(first, first + size), images - 1)
         arrays: dict[str, Array] = {
             "number": number,
-            "width": np.full(BATCH, WIDTH),
-            "height": np.full(BATCH, HEIGHT),
-            "valid": np.arange(first, first + BATCH) < images,
+            "size": np.tile(np.array([HEIGHT * SCALE, WIDTH * SCALE], np.int32), (size, 1)),
+            "width": np.full(size, WIDTH),
+            "height": np.full(size, HEIGHT),
+            "valid": np.arange(first, first + size) < images,
         }
-        yield Batch(arrays, BATCH, BATCH, BATCH), outputs(kind, random, workload, of_batch)
+        yield Batch(arrays, size, size, size), make(number)
 
 
-def measure(workload: SSD, kind: str, images: int, truth: tuple[Array, Array, Array]) -> tuple[dict[str, Any], Outputs]:
+def measure(workload: SSD, kind: str, images: int, truth: Truth) -> tuple[dict[str, Any], Outputs]:
     """Seconds of decoding and suppression of all images, what went in and came out; and the detections."""
     seconds = cpu_seconds = 0.0
-    candidates, parts = [], []
-    for batch, made in batches(workload, kind, images, truth):
+    candidates, parts, random = [], [], np.random.default_rng(1)
+    for batch, made in batches(BATCH, images, lambda n: outputs(kind, random, workload, of_images(truth, n))):
         candidates.append(passing(made["logits"][batch.arrays["valid"]][:2]))
         begin, cpu = time.perf_counter(), time.process_time()
         parts.append(workload.measure(batch, made))
@@ -134,7 +145,7 @@ def passing(logits: Array) -> float:
     return float(np.count_nonzero((powers / powers.sum(axis=1, keepdims=True))[:, 1:] > SCORE_MINIMUM) / len(logits))
 
 
-def ground_truth(truth: tuple[Array, Array, Array], images: int) -> dict[str, Any]:
+def ground_truth(truth: Truth, images: int) -> dict[str, Any]:
     """The objects as COCO's annotation files have them; `images` ids from 0."""
     box, label, ends = truth
     pixels = box * np.array([WIDTH, HEIGHT] * 2, np.float32)
@@ -155,53 +166,158 @@ def ground_truth(truth: tuple[Array, Array, Array], images: int) -> dict[str, An
     }
 
 
+def by_evaluator(figures: Callable[[str], dict[str, Any]], *values: str) -> dict[str, Any]:
+    """Figures of every evaluator that can be imported; these values must be equal."""
+    found: dict[str, Any] = dict.fromkeys(average_precision.EVALUATORS, "not installed")
+    for evaluator in found:
+        if importlib.util.find_spec(evaluator.replace("-", "_")) is not None:
+            found[evaluator] = figures(evaluator)
+    different = {tuple(one[name] for name in values) for one in found.values() if isinstance(one, dict)}
+    assert len(different) == 1, f"the evaluators differ: {found}"
+    return found
+
+
 def scored(truth: dict[str, Any], found: Outputs) -> dict[str, Any]:
-    """AP and seconds of every evaluator that can be imported."""
+    """AP and seconds."""
     rows: npt.NDArray[np.float64] = average_precision.rows(
         found["number"], found["box"], found["score"], found["label"]
     )
-    results: dict[str, Any] = {"ground_truths": len(truth["annotations"]), "detections": len(rows)}
-    for evaluator in average_precision.EVALUATORS:
-        if importlib.util.find_spec(evaluator.replace("-", "_")) is None:
-            results[evaluator] = "not installed"
-            continue
+
+    def figures(evaluator: str) -> dict[str, Any]:
         begin, cpu = time.perf_counter(), time.process_time()
         value = average_precision.average_precision(truth, rows, evaluator)
         seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - cpu
-        results[evaluator] = {"ap": value, "seconds": round(seconds, 2), "cpu_seconds": round(cpu_seconds, 2)}
-    values = {one["ap"] for one in results.values() if isinstance(one, dict)}
-    assert len(values) == 1, f"the evaluators differ: {results}"
-    return results
+        return {"ap": value, "seconds": round(seconds, 2), "cpu_seconds": round(cpu_seconds, 2)}
+
+    sizes = {"ground_truths": len(truth["annotations"]), "detections": len(rows)}
+    return {**sizes, **by_evaluator(figures, "ap")}
+
+
+def blobs(random: np.random.Generator, count: int) -> npt.NDArray[np.float32]:
+    """(count, 28, 28) probabilities: ellipses with noisy edges."""
+    y, x = (np.arange(SIDE) + 0.5 - SIDE / 2)[:, None] / (SIDE / 2), (np.arange(SIDE) + 0.5 - SIDE / 2) / (SIDE / 2)
+    radius = random.uniform(0.7, 1.1, (count, 2, 1, 1))
+    distance = (y / radius[:, 0]) ** 2 + (x / radius[:, 1]) ** 2
+    return (1 / (1 + np.exp(6 * (distance - 1) + random.normal(0, 0.7, distance.shape)))).astype(np.float32)
+
+
+def masks(random: np.random.Generator, truth: Truth, number: Array) -> Outputs:
+    """What a network that has learned something finds in these images, resized."""
+    box, label, ends = truth
+    pixels = box * np.array([WIDTH, HEIGHT] * 2) * SCALE
+    found = {
+        "box": np.zeros((MASKS_BATCH, SLOTS, 4), np.float32),
+        "score": np.zeros((MASKS_BATCH, SLOTS), np.float32),
+        "label": np.zeros((MASKS_BATCH, SLOTS), np.int32),
+        "mask": np.zeros((MASKS_BATCH, SLOTS, SIDE, SIDE), np.float32),
+    }
+    for slot, image in enumerate(number):
+        start = ends[image - 1] if image else 0
+        chosen = random.integers(start, ends[image], DETECTIONS)
+        shift = random.normal(0, 0.1, (DETECTIONS, 4)) * np.tile(pixels[chosen, 2:] - pixels[chosen, :2], 2)
+        found["box"][slot, :DETECTIONS] = np.sort((pixels[chosen] + shift).reshape(-1, 2, 2), axis=1).reshape(-1, 4)
+        wrong = random.random(DETECTIONS) < 0.3
+        found["label"][slot, :DETECTIONS] = np.where(wrong, random.integers(1, CLASSES + 1, DETECTIONS), label[chosen])
+        found["score"][slot, :DETECTIONS] = np.sort(random.uniform(0.05, 1, DETECTIONS))[::-1]
+        found["mask"][slot, :DETECTIONS] = blobs(random, DETECTIONS)
+    return found
+
+
+def pasted(truth: Truth, images: int) -> tuple[dict[str, Any], Outputs]:
+    """Seconds of pasting and encoding all detections in the workload's threads, and the results; making them is not timed."""
+    parts: list[Arrays] = []
+    seconds, cpu_seconds, random = 0.0, 0.0, np.random.default_rng(2)
+    made = batches(MASKS_BATCH, images, lambda number: masks(random, truth, number))
+    with ThreadPoolExecutor(MaskRCNN.measure_threads) as pool:
+        while some := list(itertools.islice(made, 16)):
+            begin, cpu = time.perf_counter(), time.process_time()
+            parts += pool.map(lambda one: maskrcnn_results.measure(*one), some)
+            seconds += time.perf_counter() - begin
+            cpu_seconds += time.process_time() - cpu
+    found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    assert len(found["seen"]) == images
+    spent = {"seconds": round(seconds, 2), "cpu_seconds": round(cpu_seconds, 2), "threads": MaskRCNN.measure_threads}
+    return {**spent, "detections": len(found["score"])}, found
+
+
+def true_masks(truth: Truth) -> list[bytes]:
+    """Ellipses that fill the objects' boxes, as compressed run lengths."""
+    turn = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    circle = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    pixels = truth[0].astype(np.float64) * np.array([WIDTH, HEIGHT] * 2)
+    found = []
+    for left, top, right, bottom in pixels.tolist():
+        points = np.array([left + right, top + bottom]) / 2 + circle * np.array([right - left, bottom - top]) / 2
+        found.append(bytes(tool.merge(tool.frPyObjects([points.reshape(-1).tolist()], HEIGHT, WIDTH))["counts"]))
+    return found
+
+
+def masks_scored(truth: dict[str, Any], of_truth: list[bytes], found: Outputs) -> dict[str, Any]:
+    """AP of boxes and of masks, and seconds."""
+    rows = average_precision.rows(found["number"], found["box"], found["score"], found["label"])
+    sizes = np.tile([HEIGHT, WIDTH], (len(rows), 1))
+    encoded = split_bytes(found["mask_counts"], np.cumsum(found["mask_bytes"]))
+
+    def figures(evaluator: str) -> dict[str, Any]:
+        times = [time.perf_counter()]
+        boxes = average_precision.average_precision(truth, rows, evaluator)
+        times.append(time.perf_counter())
+        segments = average_precision.mask_average_precision(truth, of_truth, rows, sizes, encoded, evaluator)
+        times.append(time.perf_counter())
+        seconds = {name: round(value, 2) for name, value in zip(("BBOX", "SEGM"), np.diff(times).tolist(), strict=True)}
+        return {"BBOX": boxes, "SEGM": segments, "seconds": seconds}
+
+    return by_evaluator(figures, "BBOX", "SEGM")
+
+
+def maskrcnn(images: int) -> dict[str, Any]:
+    """All figures of Mask R-CNN; `total_seconds` of each evaluator with pasting and encoding."""
+    truth = objects(np.random.default_rng(0), images)
+    encoding, found = pasted(truth, images)
+    precision = masks_scored(ground_truth(truth, images), true_masks(truth), found)
+    totals = {
+        name: round(encoding["seconds"] + sum(one["seconds"].values()), 2)
+        for name, one in precision.items()
+        if isinstance(one, dict)
+    }
+    return {
+        "images": images,
+        "detections_per_image": DETECTIONS,
+        "target_seconds": MASKS_TARGET_SECONDS,
+        "paste_and_encode": encoding,
+        "average_precision": precision,
+        "total_seconds": totals,
+        "met": {name: total <= MASKS_TARGET_SECONDS for name, total in totals.items()},
+    }
+
+
+def ssd(images: int, kinds: list[str], cores: int) -> dict[str, Any]:
+    """All figures of SSD."""
+    workload = full_size("ssd", "pytorch", "fp32", BATCH, cores)
+    assert isinstance(workload, SSD)
+    truth = objects(np.random.default_rng(0), images)
+    results, precision = {}, None
+    for kind in kinds:
+        results[kind], found = measure(workload, kind, images, truth)
+        print(f"{kind}: {results[kind]}", file=sys.stderr)
+        if kind == "trained":
+            precision = scored(ground_truth(truth, images + WITHOUT_OBJECTS), found)
+            print(f"AP: {precision}", file=sys.stderr)
+    sizes = {"threads": 1, "priors": len(workload.priors), "classes": CLASSES + 1, "target_seconds": TARGET_SECONDS}
+    return {**sizes, "results": results, "average_precision": precision}
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = parser_with(__doc__, cores=2, kinds=",".join(KINDS))
     parser.add_argument("--workload", choices=("ssd", "maskrcnn"), default="ssd")
     parser.add_argument("--images", type=int, help="4952, of Mask R-CNN 5000")
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--kinds", default=",".join(KINDS))
     args = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.cores])
     known = {"outputs": "synthetic", "numpy": np.__version__}
     if args.workload == "maskrcnn":
-        images = args.images or 5_000
-        truth = objects(np.random.default_rng(0), images)
-        figures = mask_detections.measure(truth, ground_truth(truth, images), images, CLASSES)
-        return show("detections maskrcnn", args.cores, **known, **figures)
-    args.images = args.images or 4_952
-    workload = full_size("ssd", "pytorch", "fp32", BATCH, args.cores)
-    assert isinstance(workload, SSD)
-    truth = objects(np.random.default_rng(0), args.images)
-    results, precision = {}, None
-    for kind in args.kinds.split(","):
-        results[kind], found = measure(workload, kind, args.images, truth)
-        print(f"{kind}: {results[kind]}", file=sys.stderr)
-        if kind == "trained":
-            precision = scored(ground_truth(truth, args.images + WITHOUT_OBJECTS), found)
-            print(f"AP: {precision}", file=sys.stderr)
-    sizes = {"threads": 1, "priors": len(workload.priors), "classes": CLASSES + 1, "target_seconds": TARGET_SECONDS}
-    show("detections", args.cores, **known, **sizes, results=results, average_precision=precision)
+        return show("detections maskrcnn", args.cores, **known, **maskrcnn(args.images or 5_000))
+    show("detections", args.cores, **known, **ssd(args.images or 4_952, args.kinds.split(","), args.cores))
 
 
 if __name__ == "__main__":

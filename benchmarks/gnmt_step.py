@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from translation_step import Case, Kind, main
+from bare.rates import Case
+from translation_step import Kind, main
 
 from workloads.gnmt import network
 from workloads.gnmt.workload import GNMT

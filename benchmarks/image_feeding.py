@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import image_step
 import photos
+from measuring import in_turns
 
 from suite.common import registry
 
@@ -40,15 +39,11 @@ def prepared(workload: str, scratch: Path) -> Path:
 
 def measure(args: argparse.Namespace, framework: str, precision: str, data: Path) -> dict[str, object]:
     """Rates of all rounds and their median share; the two processes of a round change places."""
-    synthetic: list[dict[str, Any]] = []
-    fed: list[dict[str, Any]] = []
-    for number in range(args.rounds):
-        for reads in (number % 2 == 0, number % 2 == 1):
-            found = image_step.run(args, framework, precision, "suite", str(data) if reads else "")
-            (fed if reads else synthetic).append(found)
-        rates = [round(rounds[-1]["images_per_second"], 2) for rounds in (synthetic, fed)]
-        print(f"{framework} {precision} {number}: {rates[0]} synthetic, {rates[1]} fed", file=sys.stderr)
-    return summary(synthetic, fed)
+
+    def run(name: str) -> dict[str, float]:
+        return image_step.run(args, framework, precision, "suite", str(data) if name == "fed" else "")
+
+    return summary(**in_turns(["synthetic", "fed"], args.rounds, run, "images_per_second", f"{framework} {precision}"))
 
 
 def summary(synthetic: list[dict[str, float]], fed: list[dict[str, float]]) -> dict[str, object]:
@@ -70,7 +65,7 @@ def summary(synthetic: list[dict[str, float]], fed: list[dict[str, float]]) -> d
 
 def main() -> None:
     """Measure and print."""
-    args = image_step.options(argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None))
+    args = image_step.options(__doc__)
     with tempfile.TemporaryDirectory() as scratch:
         data = prepared(args.workload, Path(scratch))
 

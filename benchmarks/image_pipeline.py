@@ -24,7 +24,7 @@ from pathlib import Path
 
 import cv2
 from contenders import Rates, alternate, answer_pipeline, medians, rounded
-from measuring import BENCHMARKS, show
+from measuring import BENCHMARKS, parser_with, show
 from photos import HEIGHT, WIDTH, write_imagenet
 
 from workloads.api import Place, Settings
@@ -56,7 +56,7 @@ def pipeline(decode: str, folder: str, seconds: float) -> None:
     answer_pipeline(ImageNetData(settings, IMAGENET.read(Path(folder)), Place(0, 1, range(1), 1, ("cpu",)), 0), seconds)
 
 
-def commands(folder: Path, prepared: Path, seconds: float, python: str | None, cores: int) -> dict[str, list[str]]:
+def commands(folder: Path, prepared: Path, seconds: float, python: str, cores: int) -> dict[str, list[str]]:
     """Name to command of every contender."""
     listing, bare = folder / "files.txt", str(BENCHMARKS / "bare/image_loader.py")
     me = [sys.executable, str(Path(__file__).resolve()), "--pipeline"]
@@ -116,12 +116,7 @@ def report(rates: dict[str, Rates], bytes_mean: int) -> dict[str, object]:
 
 def main() -> None:
     """Write the images, measure on one core and on two, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--python", help="a Python that has torch and torchvision")
-    parser.add_argument("--images", type=int, default=512)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of one round")
-    parser.add_argument("--quality", type=int, default=90)
+    parser = parser_with(__doc__, python="", images=512, rounds=9, seconds=1.0, quality=90)
     parser.add_argument("--pipeline", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.pipeline:

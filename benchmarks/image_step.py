@@ -19,10 +19,9 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 from collections.abc import Callable
 
-from measuring import BENCHMARKS, FRAMEWORKS, MALLOC_TUNABLES, in_environment, median_ratio, show, turns
+from measuring import BENCHMARKS, FRAMEWORKS, MALLOC_TUNABLES, in_environment, in_turns, median_ratio, parser_with, show
 
 from workloads.zoo.stock import STOCK as ZOO_STOCK
 
@@ -52,15 +51,15 @@ def models(workload: str, framework: str) -> dict[str, str]:
 
 def run(args: argparse.Namespace, framework: str, precision: str, model: str, data: str = "") -> dict[str, float]:
     """One process in the framework's environment; its JSON. `data`: prepared ones, of our trainers."""
-    sizes = [precision, args.batch, args.steps]
     kind, _, zoo_model = args.workload.rpartition(":")
-    pixels = [args.pixels] if args.pixels else []
+    given = {name: getattr(args, name) for name in ("workload", "batch", "cores", "steps", "pixels")}
     if model == "suite" or (kind == "zoo" and zoo_model in ZOO_STOCK[framework]):
-        given = [data, model if kind == "zoo" else "", *pixels]
-        words = [BENCHMARKS / "image_suite.py", args.workload, framework, args.cores, *sizes, *given]
+        given |= {"framework": framework, "precision": precision, "data": data, "implementation": model}
+        words = [BENCHMARKS / "image_suite.py", *(f"--{name}={value}" for name, value in given.items())]
     else:
-        script = f"{zoo_model.removesuffix('50')}_{framework}.py"
-        words = [BENCHMARKS / "bare" / script, args.cores, model.removesuffix("_malloc"), *sizes, *pixels]
+        script = BENCHMARKS / "bare" / f"{zoo_model.removesuffix('50')}_{framework}.py"
+        sizes = [args.batch, args.steps, *([args.pixels] if args.pixels else [])]
+        words = [script, args.cores, model.removesuffix("_malloc"), precision, *sizes]
     found: dict[str, float] = in_environment(
         framework, words, args.cores, kind == "zoo" or model in ("suite", "bare_malloc")
     )
@@ -69,13 +68,12 @@ def run(args: argparse.Namespace, framework: str, precision: str, model: str, da
 
 def measure(args: argparse.Namespace, framework: str, precision: str) -> dict[str, object]:
     """Rates of every round, medians, and the suite's shares."""
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in models(args.workload, framework)}
-    for number in range(args.rounds):
-        for name in turns(list(found), number):
-            found[name].append(run(args, framework, precision, name))
-        rates = {name: round(rounds[-1]["images_per_second"], 2) for name, rounds in found.items()}
-        print(f"{framework} {precision} {number}: {rates}", file=sys.stderr)
-    return {"models": models(args.workload, framework), **summary(found)}
+    described = models(args.workload, framework)
+    found = in_turns(
+        list(described), args.rounds, lambda name: run(args, framework, precision, name), "images_per_second",
+        f"{framework} {precision}",
+    )  # fmt: skip
+    return {"models": described, **summary(found)}
 
 
 def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
@@ -107,16 +105,11 @@ def _gigaflops(found: dict[str, list[dict[str, float]]], name: str) -> float:
     return own["gigaflops_per_image"] if "gigaflops_per_image" in own else found["bare"][0]["gigaflops_per_image"]
 
 
-def options(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """What this benchmark and image_feeding.py can be told."""
+def options(doc: str | None) -> argparse.Namespace:
+    """What this benchmark and image_feeding.py can be told; 0 for the workload's own batch and the reference's pixels."""
+    parser = parser_with(doc, frameworks=FRAMEWORKS, batch=0, pixels=0, cores=2, rounds=3, steps=4)
     parser.add_argument("--workload", default="resnet50", choices=sorted(BATCHES))
-    parser.add_argument("--frameworks", default=FRAMEWORKS)
     parser.add_argument("--precisions", default="fp32", help="fp32,bf16 (MXNet has no bf16 on CPUs: left out there)")
-    parser.add_argument("--batch", type=int, default=0, help="0: the workload's of this benchmark")
-    parser.add_argument("--pixels", type=int, default=0, help="of a side (not of ssd); 0: the reference's")
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=4, help="of a block")
     args = parser.parse_args()
     args.batch = args.batch or BATCHES[args.workload]
     if args.pixels and args.workload == "ssd":
@@ -141,7 +134,7 @@ def show_all(benchmark: str, args: argparse.Namespace, measured: Callable[[str, 
 
 def main() -> None:
     """Measure and print."""
-    args = options(argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None))
+    args = options(__doc__)
     show_all("image_step", args, lambda framework, precision: measure(args, framework, precision))
 
 

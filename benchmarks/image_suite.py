@@ -1,9 +1,10 @@
 """The suite's training step of ResNet-50 or SSD, full size: what image_step.py and image_feeding.py measure.
 
-    python image_suite.py WORKLOAD FRAMEWORK CORES PRECISION BATCH STEPS [PREPARED_DATA [IMPLEMENTATION [PIXELS]]]
+    python image_suite.py [--workload resnet50] [--framework pytorch] [--precision fp32] [--batch 32] [--cores 2] [--steps 4]
+                          [--data PREPARED] [--implementation suite] [--pixels 0]
 
-WORKLOAD: resnet50, ssd, or a network of the zoo, as `zoo:vgg16`; IMPLEMENTATION of the latter: suite or stock.
-PIXELS of a side (not of SSD): 0 or left out for the reference's.
+Workload: resnet50, ssd, or a network of the zoo, as `zoo:vgg16`; implementation of the latter: suite or stock.
+Pixels of a side (not of SSD): 0 for the reference's.
 
 On synthetic batches that lie ready, or on images that the pipeline reads meanwhile. Prints JSON: images_per_second over a block
 of steps, as training runs them, and images_per_cpu_second, which other work on the machine disturbs less; data_wait_share, the
@@ -13,27 +14,28 @@ makes before training begins.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from suite.common.registry import load_trainer
-from suite.launch.network import free_ports
-from workloads.api import Batch, Facts, Json, Place, Settings, Workload
+from measuring import parser_with, trainer_of
+
+from testing import synthetic
+from workloads.api import Batch, Facts, Json, Place, Workload
 from workloads.common.networks.layer_lists import multiply_adds
+from workloads.maskrcnn.workload import MaskRCNN
 from workloads.resnet50.workload import ResNet50
 from workloads.ssd.workload import SSD
 from workloads.zoo.workload import Zoo
 
 KINDS = {
-    "resnet50": (ResNet50, "reference", "imagenet", (1_281_167, 50_000), 1_000),
-    "zoo": (Zoo, "sgd", "imagenet", (1_281_167, 50_000), 1_000),
-    "ssd": (SSD, "nvidia_v0.5_dgx1", "coco2017", (117_266, 4_952), 80),
+    "resnet50": (ResNet50, "reference", "imagenet", (1_281_167, 50_000), {"classes": 1_000}),
+    "zoo": (Zoo, "sgd", "imagenet", (1_281_167, 50_000), {"classes": 1_000}),
+    "ssd": (SSD, "nvidia_v0.5_dgx1", "coco2017", (117_266, 4_952), {"classes": 80}),
+    "maskrcnn": (MaskRCNN, "reference", "coco2017", (117_266, 5_000), {"classes": 80, "objects_per_image_most": 93}),
 }
-"""Workload to its class, hyperparameter set, data set, training and evaluation images, classes."""
+"""Workload to its class, hyperparameter set, data set, training and evaluation images, other counts."""
 ZOO_RATE = 1e-6
 """At the set's own rate the loss of networks without batch norm, on random images, soon is no number."""
 PIPELINE_IMAGES = 512
@@ -41,33 +43,26 @@ PIPELINE_IMAGES = 512
 
 
 def full_size(
-    given: str,
-    framework: str,
-    precision: str,
-    batch: int,
-    cores: int,
-    data: str = "",
-    implementation: str = "suite",
-    pixels: int = 0,
-) -> Workload:
+    workload: str, framework: str, precision: str, batch: int, cores: int,
+    data: str = "", implementation: str = "suite", pixels: int = 0,
+) -> Workload:  # fmt: skip
     """A workload of the reference's sizes on one CPU device; with the counts of prepared data, or the published ones."""
-    name, _, model = given.partition(":")
-    kind, chosen, dataset, images, classes = KINDS[name]
+    name, _, model = workload.partition(":")
+    kind, chosen, dataset, images, sizes = KINDS[name]
     options: dict[str, Json] = {"model": model, "implementation": implementation} if model else {}
     options |= {"image_size": pixels} if pixels else {}
     values = kind.named_sets()[chosen].plain
     values |= {"learning_rate": ZOO_RATE} if name == "zoo" else {}
-    settings = Settings(
-        workload=name, framework=framework, profile="synthetic", rules="v0.7", device="cpu",
-        devices=1, nodes=1, cores_per_device=cores, precision=precision,
-        batch_size_global=batch, batch_rule="set", lr_scaling="none", stop="steps:10", dataset=dataset, data_dir=data,
+    settings = synthetic.settings(
+        name, framework=framework, profile="synthetic", cores_per_device=cores, precision=precision,
+        batch_size_global=batch, stop="steps:10", dataset=dataset, data_dir=data,
         model=kind.defaults("synthetic", "v0.7", options).model, hyperparameter_set=chosen, hyperparameters=values,
         options={"evaluation_batch_size": batch, "compile": "auto", **options},
     )  # fmt: skip
     if data:
         settings = replace(settings, profile="reference")
         return kind(settings, kind.read_facts(settings))
-    return kind(settings, Facts(*images, {"classes": classes}, "synthetic"))
+    return kind(settings, Facts(*images, sizes, "synthetic"))
 
 
 class Watched:
@@ -105,29 +100,16 @@ def pipeline_rate(workload: Workload, place: Place, batch: int) -> float:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    given_first = (
-        ("workload", str),
-        ("framework", str),
-        ("cores", int),
-        ("precision", str),
-        ("batch", int),
-        ("steps", int),
-    )
-    for name, kind in given_first:
-        parser.add_argument(name, type=kind)
-    for name, value in {"data": "", "implementation": "suite", "pixels": 0}.items():
-        parser.add_argument(name, nargs="?", type=type(value), default=value)
-    given = parser.parse_args()
-    batch, steps = given.batch, given.steps
-    variables = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(free_ports(1)[0]), "MASTER_ADDR": "127.0.0.1"}
-    os.environ.update(variables)
-    of_network = given.data, given.implementation, given.pixels
-    workload = full_size(given.workload, given.framework, given.precision, batch, given.cores, *of_network)
-    place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=given.cores)
+    given = parser_with(
+        __doc__, workload="resnet50", framework="pytorch", precision="fp32", batch=32, cores=2, steps=4, data="",
+        implementation="suite", pixels=0,
+    ).parse_args()  # fmt: skip
+    batch, steps, cores = given.batch, given.steps, given.cores
+    network = given.data, given.implementation, given.pixels
+    workload = full_size(given.workload, given.framework, given.precision, batch, cores, *network)
+    place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=cores)
     found = {"pipeline_images_per_second": pipeline_rate(workload, place, batch)} if workload.settings.data_dir else {}
-    trainer = load_trainer(workload.name, given.framework)(workload, place)
-    trainer.setup(workload.initial_weights(1))
+    trainer = trainer_of(workload, place)
     data = workload.open_data(place, 1)
     batches = data.train(0, 1 << 40)
     trainer.train([next(batches)], 0)

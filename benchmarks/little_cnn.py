@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measuring import FRAMEWORKS, blocks, run_suite, show
+from measuring import FRAMEWORKS, blocks, parser_with, run_suite, show
 
 from suite.results.logs.collect import collect
 from workloads.zoo.settings import TARGETS_TOP1
@@ -53,11 +53,8 @@ def measure(arguments: argparse.Namespace, framework: str, output: Path) -> dict
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = parser_with(__doc__, frameworks=FRAMEWORKS, cores=1, epochs=0)
     parser.add_argument("--dataset", default="cifar-demo", choices=sorted(TARGETS_TOP1))
-    parser.add_argument("--frameworks", default=FRAMEWORKS)
-    parser.add_argument("--cores", type=int, default=1)
-    parser.add_argument("--epochs", type=int, default=0, help="0: to the target")
     arguments = parser.parse_args()
     results = {}
     with tempfile.TemporaryDirectory() as scratch:

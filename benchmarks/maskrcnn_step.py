@@ -14,13 +14,12 @@ CPU seconds: on a busy machine the latter count. Prints JSON.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
-from measuring import BENCHMARKS, in_environment, median_ratio, show, turns
+from measuring import BENCHMARKS, in_environment, in_turns, median_ratio, parser_with, show
 
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.input import rpn_targets
@@ -36,12 +35,12 @@ OTHERS = {
 
 def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:
     """One process of a model; its JSON."""
-    sizes = [args.cores, args.precision, args.steps]
     if model == "suite":
-        words = [BENCHMARKS / "maskrcnn_suite.py", args.framework, *sizes, "step", "-"]
+        names = ("framework", "precision", "cores", "steps")
+        words = [BENCHMARKS / "maskrcnn_suite.py", *(f"--{name}={getattr(args, name)}" for name in names)]
     else:
         name = model if model == "torchvision" else args.framework
-        words = [BENCHMARKS / "bare" / f"maskrcnn_{name}.py", *sizes, inputs]
+        words = [BENCHMARKS / "bare" / f"maskrcnn_{name}.py", args.cores, args.precision, args.steps, inputs]
     found: dict[str, float] = in_environment(args.framework, words, args.cores)
     return found
 
@@ -59,11 +58,7 @@ def anchor_seconds(inputs: str) -> float:
 
 def measure(args: argparse.Namespace, other: str, inputs: str) -> dict[str, object]:
     """Every round's figures, medians, shares."""
-    found: dict[str, list[dict[str, float]]] = {"suite": [], other: []}
-    for number in range(args.rounds):
-        for name in turns(list(found), number):
-            found[name].append(run(args, name, inputs))
-        print({name: round(rounds[-1]["cpu_seconds"], 2) for name, rounds in found.items()}, file=sys.stderr)
+    found = in_turns(["suite", other], args.rounds, lambda name: run(args, name, inputs), "cpu_seconds")
     shares = {
         f"suite_to_{other}_by_{kind}": median_ratio(found[other], found["suite"], kind)
         for kind in ("seconds", "cpu_seconds")
@@ -73,12 +68,9 @@ def measure(args: argparse.Namespace, other: str, inputs: str) -> dict[str, obje
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = parser_with(__doc__, cores=2, rounds=3, steps=2)
     parser.add_argument("--framework", default="pytorch", choices=sorted(OTHERS))
     parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=2)
     args = parser.parse_args()
     if args.precision != "fp32" and args.framework != "pytorch":
         parser.error(f"--framework {args.framework}: the plain loop has fp32 alone; leave --precision out")
@@ -86,8 +78,7 @@ def main() -> None:
     models = {"suite": "this suite's trainer", name: description}
     with tempfile.TemporaryDirectory() as folder:
         inputs = str(Path(folder) / "inputs.npz")
-        writer = [BENCHMARKS / "maskrcnn_suite.py", "pytorch", args.cores, args.precision, 0, "inputs", inputs]
-        in_environment("pytorch", writer, args.cores)
+        in_environment("pytorch", [BENCHMARKS / "maskrcnn_suite.py", "--inputs", inputs], args.cores)
         results = measure(args, name, inputs)
     sizes = {"batch_size_global": 1, "image_size": [800, 1333], "steps_of_a_block": args.steps}
     show("maskrcnn_step", args.cores, framework=args.framework, models=models, **sizes, results=results)

@@ -1,7 +1,7 @@
 """The suite's training step of Mask R-CNN, full size, one image of 800×1333: what maskrcnn_step.py measures.
 
-    python maskrcnn_suite.py FRAMEWORK CORES PRECISION STEPS inputs INPUTS.npz    writes weights and inputs for the plain loops
-    python maskrcnn_suite.py FRAMEWORK CORES PRECISION STEPS step -               measures
+    python maskrcnn_suite.py --inputs INPUTS.npz     writes weights and inputs for the plain loops
+    python maskrcnn_suite.py [--framework pytorch] [--precision fp32] [--cores 2] [--steps 2]
 
 Prints JSON: seconds and CPU seconds per step, in PyTorch `parts` (seconds of each within a step), the peak of the resident set,
 regions, positive ones, the loss.
@@ -9,9 +9,7 @@ regions, positive ones, the loss.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import resource
 import time
 from collections import defaultdict
@@ -21,10 +19,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from image_suite import full_size
+from measuring import parser_with, trainer_of
 
-from suite.common.registry import load_trainer
-from suite.launch.network import free_ports
-from workloads.api import Batch, Facts, Place, Settings
+from workloads.api import Batch, Place
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.regions import host
 from workloads.maskrcnn.workload import MaskRCNN
@@ -36,18 +34,10 @@ RATE = 1e-4
 
 def workload(framework: str, cores: int, precision: str) -> MaskRCNN:
     """The reference's sizes on one CPU device, one image."""
-    chosen = "reference"
-    values = MaskRCNN.named_sets()[chosen].plain
-    model = MaskRCNN.defaults("synthetic", "v0.7", {}).model
-    settings = Settings(
-        workload="maskrcnn", framework=framework, profile="synthetic", rules="v0.7", device="cpu",
-        devices=1, nodes=1, cores_per_device=cores, precision=precision,
-        batch_size_global=1, batch_rule="set", lr_scaling="none", stop="steps:10", dataset="coco2017",
-        model={**model, "padded_shapes": [[800, 1344]]}, hyperparameter_set=chosen,
-        hyperparameters={**values, "learning_rate": RATE, "warmup_steps": 0, "num_image_candidates": 2_000},
-        options={"evaluation_batch_size": 1, "compile": "auto"},
-    )  # fmt: skip
-    return MaskRCNN(settings, Facts(117_266, 5_000, {"classes": 80, "objects_per_image_most": 93}, "synthetic"))
+    full = full_size("maskrcnn", framework, precision, 1, cores)
+    model = {**full.settings.model, "padded_shapes": [[800, 1344]]}
+    values = {**full.settings.hyperparameters, "learning_rate": RATE, "warmup_steps": 0, "num_image_candidates": 2_000}
+    return MaskRCNN(replace(full.settings, model=model, hyperparameters=values), full.facts)
 
 
 def batch_of(made: MaskRCNN, place: Place) -> Batch:
@@ -125,14 +115,14 @@ def watched(trainer: Any) -> Clock:
 def count_regions() -> dict[str, int]:
     """From now on `regions` and `positives` of the step that was computed last."""
     found: dict[str, int] = {}
-    learned = host.learned
+    sampled = host.sampled
 
     def counted(*given: Any, **words: Any) -> dict[str, Any]:
-        made = learned(*given, **words)
+        made = sampled(*given, **words)
         found.update(regions=int(made["weight"].sum()), positives=int(np.count_nonzero(made["label"])))
         return made
 
-    host.learned = counted
+    host.sampled = counted
     return found
 
 
@@ -160,29 +150,15 @@ def measured(trainer: Any, batch: Batch, steps: int, eager: bool) -> dict[str, A
 
 def main() -> None:
     """Write inputs, or measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, kind in {
-        "framework": str,
-        "cores": int,
-        "precision": str,
-        "steps": int,
-        "what": str,
-        "path": str,
-    }.items():
-        parser.add_argument(name, type=kind)
-    given = parser.parse_args()
-    os.environ.update(
-        {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(free_ports(1)[0]), "MASTER_ADDR": "127.0.0.1"}
-    )
+    given = parser_with(__doc__, framework="pytorch", precision="fp32", cores=2, steps=2, inputs="").parse_args()
     place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=given.cores)
     made = workload(given.framework, given.cores, given.precision)
     batch = batch_of(made, place)
-    if given.what == "inputs":
-        write_inputs(made, batch, given.path)
-        print(json.dumps({"written": given.path}))
+    if given.inputs:
+        write_inputs(made, batch, given.inputs)
+        print(json.dumps({"written": given.inputs}))
         return
-    trainer = load_trainer("maskrcnn", given.framework)(made, place)
-    trainer.setup(made.initial_weights(1), warm_up=False)
+    trainer = trainer_of(made, place, warm_up=False)
     trainer.train([[batch]], 0)
     print(json.dumps(measured(trainer, batch, given.steps, given.framework == "pytorch")))
     trainer.close()

@@ -5,6 +5,7 @@ Who imports this finds `testing`, which lies beside this folder, from whatever f
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import resource
@@ -12,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,24 @@ from suite.common import registry
 from suite.common.git_state import git_state
 from suite.launch import mxnet, pytorch
 from suite.launch.base import thread_variables
+from suite.launch.network import free_ports
 from suite.machine.devices import cpu_model
 from testing.python_path import with_yaml
+from workloads.api import Place, Workload
 
 PROJECT = Path(__file__).resolve().parent.parent
 BENCHMARKS = PROJECT / "benchmarks"
 FRAMEWORKS = "pytorch,tensorflow,mxnet"
 MALLOC_TUNABLES = {"pytorch": pytorch.MALLOC_TUNABLES, "mxnet": mxnet.MALLOC_TUNABLES}
 _BEGIN, _LOAD = time.time(), os.getloadavg()[0]
+
+
+def parser_with(doc: str | None, /, **options: str | float) -> argparse.ArgumentParser:
+    """A parser that says the first line of a script, with `--NAME` for each option: its default, whose type it takes."""
+    parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
+    for name, default in options.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default)
+    return parser
 
 
 def head(benchmark: str, cores: int = 0) -> dict[str, object]:
@@ -68,6 +79,15 @@ def in_environment(framework: str, words: Sequence[object], cores: int, malloc: 
     pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[:cores])]
     command = [*pin, *environment(framework).command(*map(str, words))]
     return json.loads(_said(command, variables).strip().splitlines()[-1])
+
+
+def trainer_of(workload: Workload, place: Place | None = None, warm_up: bool = True) -> Any:
+    """Its trainer, set up in this process, the only one of its run: at a place, else on one CPU device."""
+    place = place or Place(0, 1, range(1), 1, ("cpu",), cores_per_device=workload.settings.cores_per_device or 1)
+    os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_PORT=str(free_ports(1)[0]))
+    trainer = registry.load_trainer(workload.name, workload.settings.framework)(workload, place)
+    trainer.setup(workload.initial_weights(1), warm_up)
+    return trainer
 
 
 @dataclass(frozen=True)
@@ -114,10 +134,18 @@ def median_ratio(over: Sequence[Mapping[str, float]], under: Sequence[Mapping[st
     return round(statistics.median(a[key] / b[key] for a, b in zip(over, under, strict=True)), 3)
 
 
-def turns(names: Sequence[str], number: int) -> list[str]:
-    """All names, from another one on in each round."""
-    first = number % len(names)
-    return [*names[first:], *names[:first]]
+def in_turns(
+    names: Sequence[str], rounds: int, run: Callable[[str], dict[str, Any]], key: str, said: str = ""
+) -> dict[str, list[dict[str, Any]]]:
+    """What `run` finds of each name in every round, from another one on in each; one figure is printed after `said`."""
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    for number in range(rounds):
+        first = number % len(names)
+        for name in (*names[first:], *names[:first]):
+            found[name].append(run(name))
+        last = {name: round(figures[-1][key], 2) for name, figures in found.items()}
+        print(f"{said} {number} {key}: {last}", file=sys.stderr)
+    return found
 
 
 def _said(command: Sequence[str], variables: Mapping[str, str]) -> str:

@@ -13,7 +13,6 @@ counts, full-size layers; its operations are those of the plain forward pass. Pr
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
@@ -21,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from measuring import BENCHMARKS, FRAMEWORKS, blocks, in_environment, run_suite, show
+from measuring import BENCHMARKS, FRAMEWORKS, blocks, in_environment, parser_with, run_suite, show
 
 from suite.common import registry
 
@@ -111,10 +110,7 @@ def fractions(row: dict[str, list[float]], best_gemm: float, copy: float) -> dic
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--frameworks", default=FRAMEWORKS)
-    parser.add_argument("--cores", default="1,2")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = parser_with(__doc__, frameworks=FRAMEWORKS, cores="1,2", rounds=5)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["SUITE_DATA_DIR"] = str(Path(scratch) / "data")

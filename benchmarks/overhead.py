@@ -9,7 +9,6 @@ median of each and their ratio. The bare loops stand in benchmarks/bare/: at mos
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import BENCHMARKS, FRAMEWORKS, blocks, in_environment, run_suite, show
+from measuring import BENCHMARKS, FRAMEWORKS, blocks, in_environment, parser_with, run_suite, show
 
 from suite.common import registry
 from suite.common.runspec import RunSpec, read_run
@@ -107,11 +106,8 @@ def measure(framework: str, profile: str, cores: int, rounds: int, scratch: Path
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--frameworks", default=FRAMEWORKS)
+    parser = parser_with(__doc__, frameworks=FRAMEWORKS, cores=2, rounds=7)
     parser.add_argument("--profile", default="synthetic", choices=sorted(STEPS))
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=7)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         results = [

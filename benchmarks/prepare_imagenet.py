@@ -8,7 +8,6 @@ so a disk's own time is not in these figures. Peak memory is the largest residen
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import tempfile
@@ -16,10 +15,9 @@ import time
 from pathlib import Path
 
 import photos
-from measuring import show, suite_command
+from measuring import parser_with, show, suite_command
 
 CLASSES, PHOTOGRAPHS, QUALITY = 1000, 1000, 90
-TRAIN, VAL = 1_281_167, 50_000
 
 
 def write_images(root: Path, counts: dict[str, int]) -> None:
@@ -49,9 +47,7 @@ def prepare(source: Path, destination: Path) -> dict[str, object]:
 
 def main() -> None:
     """Write the files, prepare, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--train", type=int, default=TRAIN)
-    parser.add_argument("--val", type=int, default=VAL)
+    parser = parser_with(__doc__, train=1_281_167, val=50_000)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)

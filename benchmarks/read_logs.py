@@ -9,7 +9,6 @@ them. Wanted: at most 10 seconds for 1,000 logs of 50 KB, and at least three tim
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -21,7 +20,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from measuring import show
+from measuring import parser_with, show
 from mlperf_logging.compliance_checker import mlp_parser
 
 from suite.results import read
@@ -143,10 +142,7 @@ def measure(files: dict[str, list[Path]], rounds: int) -> dict[str, object]:
 
 def main() -> None:
     """Write the logs, check that both readers see the same, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--logs", type=int, default=1000)
-    parser.add_argument("--kilobytes", type=int, default=50)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = parser_with(__doc__, logs=1000, kilobytes=50, rounds=3)
     args = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as folder:

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import psutil
-from measuring import BENCHMARKS, PROJECT, show
+from measuring import BENCHMARKS, PROJECT, parser_with, show
 
 from workloads.common.text import bleu, sources
 
@@ -292,7 +292,7 @@ def train(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     """Carry out a part and print what it found, with the machine and the versions."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = parser_with(__doc__)
     parts = parser.add_subparsers(dest="part", required=True)
     of_corpus, of_baselines, of_train = (parts.add_parser(name) for name in ("corpus", "baselines", "train"))
     of_corpus.add_argument("packages", nargs="*", metavar="PACKAGE")

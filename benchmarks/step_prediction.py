@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from measuring import children_cpu_seconds, run_suite, show
+from measuring import children_cpu_seconds, parser_with, run_suite, show
 
 from suite.machine.devices import cpu_cores
 from suite.results.logs.reader import read
@@ -107,11 +107,7 @@ def predicted_and_measured(runs: Runs, workload: str, fit: LinkFit) -> tuple[flo
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--workloads", default=",".join(DEMOS))
-    parser.add_argument("--framework", default="pytorch")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--link", default="loopback")
+    parser = parser_with(__doc__, workloads=",".join(DEMOS), framework="pytorch", rounds=5, link="loopback")
     parser.add_argument("--several", nargs="*", default=[])
     parser.add_argument("--beside", action="store_true")
     arguments = parser.parse_args()

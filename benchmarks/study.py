@@ -11,12 +11,11 @@ taken up again if they are there.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import tempfile
 from pathlib import Path
 
-from measuring import run_suite, show, suite_command
+from measuring import parser_with, run_suite, show, suite_command
 
 from suite.results import table
 from suite.results.columns import RunRow, rows
@@ -52,7 +51,7 @@ def draw(runs: Path, folder: Path, name: str) -> list[str]:
 
 def main() -> None:
     """Run, draw and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = parser_with(__doc__)
     parser.add_argument("study", metavar="NAME")
     parser.add_argument("words", nargs="*", metavar="KEY=VALUE")
     parser.add_argument("--figures", type=Path, metavar="FOLDER")

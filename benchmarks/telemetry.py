@@ -8,7 +8,6 @@ Samples as a run does, once a second beside idle processes that stand for the ru
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import tempfile
@@ -17,7 +16,7 @@ import time
 from pathlib import Path
 
 import psutil
-from measuring import show
+from measuring import parser_with, show
 
 from suite.control.telemetry import INTERVAL_SECONDS, TelemetryRecorder
 from suite.machine import devices
@@ -80,9 +79,7 @@ def measure(seconds: float, processes: int) -> dict[str, object]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--processes", type=int, default=8)
+    parser = parser_with(__doc__, seconds=20.0, processes=8)
     arguments = parser.parse_args()
     show("telemetry", **measure(arguments.seconds, arguments.processes))
 

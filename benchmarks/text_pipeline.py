@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from measuring import PROJECT, show
+from measuring import PROJECT, parser_with, show
 
 from workloads.api import Place
 from workloads.common.batch_plan import buckets_by_samples
@@ -33,7 +33,7 @@ from workloads.common.text.batches import Batching, TranslationData, equal_edges
 from workloads.common.text.dataset import WMT16_FILES, WMT16_REFERENCES, WMT16_VOCABULARY
 from workloads.common.text.vocabulary import GNMT
 
-PAIRS, SUBWORDS = 4_000_000, 32_313
+SUBWORDS = 32_313
 EVALUATION = {"dev": 5_168, "test": 3_003}
 LIMITS = {"prepare_seconds": 180.0, "prepare_memory_bytes": 4e9, "open_seconds": 3.0, "plan_seconds": 2.0}
 DRAWN = 1 << 22
@@ -62,22 +62,11 @@ def write_source(folder: Path, pairs: int) -> None:
 
 def prepare(source: Path, destination: Path) -> dict[str, float]:
     """Prepare in a process of its own."""
-    command = [
-        sys.executable,
-        "-m",
-        "suite.cli",
-        "data",
-        "prepare",
-        "wmt16-en-de",
-        "--from",
-        source,
-        "--to",
-        destination,
-    ]
+    words = ["data", "prepare", "wmt16-en-de", "--from", str(source), "--to", str(destination)]
     start, most = time.perf_counter(), 0
     cpu_seconds: dict[int, float] = {}
     variables = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    process = psutil.Popen(list(map(str, command)), env=variables, stdout=subprocess.DEVNULL)
+    process = psutil.Popen([sys.executable, "-m", "suite.cli", *words], env=variables, stdout=subprocess.DEVNULL)
     while process.poll() is None:
         most = max(most, _look(process, cpu_seconds))
         time.sleep(0.05)
@@ -134,8 +123,7 @@ def measure(folder: Path) -> dict[str, float]:
 
 def main() -> None:
     """Generate, prepare, measure in a fresh process, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser = parser_with(__doc__, pairs=4_000_000)
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from translation_step import Case, Kind, main
+from bare.rates import Case
+from translation_step import Kind, main
 
 from workloads.transformer import network
 from workloads.transformer.workload import REFERENCE_VOCABULARY, Transformer

@@ -11,12 +11,11 @@ would write it (benchmarks/bare/), `bare_onednn` the same with linear layers thr
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
-import os
 import statistics
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,11 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import BENCHMARKS, FRAMEWORKS, in_environment, median_ratio, show
+from bare.block import shortest
+from bare.rates import Case, mxnet_products, tensorflow_products
+from measuring import BENCHMARKS, FRAMEWORKS, in_environment, in_turns, median_ratio, parser_with, show, trainer_of
 
-from suite.common import registry
-from suite.launch.network import free_ports
-from workloads.api import Batch, Facts, Place, Settings
+from testing import synthetic
+from workloads.api import Batch, Facts
 from workloads.common.text.workload import TranslationWorkload
 
 SUITE = "suite"
@@ -36,8 +36,6 @@ NO_BF16 = ("tensorflow", "mxnet")
 """Frameworks whose trainer has fp32 alone on a CPU."""
 SIZES = ("batch", "length", "cores", "steps")
 """What every process is told."""
-Case = tuple[int, int, int]
-"""Rows, inputs and outputs of a product."""
 Figures = dict[str, float]
 
 
@@ -63,11 +61,10 @@ class Kind:
         profile, chosen, words = self.sizes[args.size]
         values = self.workload.named_sets()[chosen].plain
         model = self.workload.defaults(profile, "v0.7", {}).model
-        settings = Settings(
-            workload=self.workload.name, framework=framework, profile=profile, rules="v0.7", device="cpu",
-            devices=1, nodes=1, cores_per_device=args.cores, precision=precision,
-            batch_size_global=args.batch * (args.length if self.tokens else 1), batch_rule="set", lr_scaling="none",
-            stop="steps:10", dataset=self.dataset, model=model, hyperparameter_set=chosen,
+        settings = synthetic.settings(
+            self.workload.name, framework=framework, profile=profile, cores_per_device=args.cores, precision=precision,
+            batch_size_global=args.batch * (args.length if self.tokens else 1), stop="steps:10",
+            dataset=self.dataset, model=model, hyperparameter_set=chosen,
             hyperparameters={**values, **self.changed(args.length)}, linear=args.linear if framework == "pytorch" else "",
         )  # fmt: skip
         sizes = {"vocabulary": words, "dev": 200, "pairs": 100_000, "dev_longest": 100, "test_longest": 100}
@@ -83,17 +80,6 @@ def batches(made: TranslationWorkload) -> Iterator[list[Batch]]:
         batch.arrays[name][:] = generator.integers(4, made.vocabulary_size, batch.arrays[name].shape)
     while True:
         yield [batch]
-
-
-def shortest(run: Callable[[], object], times: int) -> tuple[float, float]:
-    """Seconds and CPU seconds of the shortest of `times`, after one that does not count."""
-    run()
-    found = []
-    for _ in range(times):
-        begin, used = time.perf_counter(), time.process_time()
-        run()
-        found.append((time.perf_counter() - begin, time.process_time() - used))
-    return min(one for one, _ in found), min(other for _, other in found)
 
 
 def pytorch_products(cases: list[Case], precision: str) -> Callable[[], object]:
@@ -117,62 +103,12 @@ def pytorch_products(cases: list[Case], precision: str) -> Callable[[], object]:
     return run
 
 
-def tensorflow_products(cases: list[Case], precision: str) -> Callable[[], object]:
-    """The same by tf.matmul, waited for."""
-    import tensorflow as tf
-
-    pairs: list[Any] = []
-    for (rows, inputs, outputs), count in Counter(cases).items():
-        x, y, w = (tf.random.normal(size) for size in ((rows, inputs), (rows, outputs), (outputs, inputs)))
-        pairs += [(x, w, False, True), (y, w, False, False), (y, x, True, False)] * count
-
-    def run() -> None:
-        for a, b, first, second in pairs:
-            tf.matmul(a, b, transpose_a=first, transpose_b=second)[0, 0].numpy()
-
-    return run
-
-
-def mxnet_products(cases: list[Case], precision: str) -> Callable[[], object]:
-    """The same by FullyConnected, which goes through oneDNN."""
-    import mxnet as mx
-
-    pairs: list[Any] = []
-    for (rows, inputs, outputs), count in Counter(cases).items():
-        shapes = (
-            ((rows, inputs), (outputs, inputs)),
-            ((rows, outputs), (inputs, outputs)),
-            ((outputs, rows), (inputs, rows)),
-        )
-        pairs += [tuple(mx.nd.random.normal(shape=shape) for shape in pair) for pair in shapes] * count
-
-    def run() -> None:
-        for a, b in pairs:
-            mx.nd.FullyConnected(a, b, num_hidden=b.shape[0], no_bias=True)
-        mx.nd.waitall()
-
-    return run
-
-
-PRODUCTS = {"pytorch": pytorch_products, "tensorflow": tensorflow_products, "mxnet": mxnet_products}
-
-
-def trainer_of(made: TranslationWorkload) -> Any:
-    """Its trainer on one device, ready."""
-    os.environ.update({"MASTER_PORT": str(free_ports(1)[0]), "RANK": "0", "WORLD_SIZE": "1"})
-    place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=made.settings.cores_per_device)
-    trainer = registry.load_trainer(made.settings.workload, made.settings.framework)(made, place)
-    trainer.setup(made.initial_weights(1), warm_up=False)
-    return trainer
-
-
 def suite_step(made: TranslationWorkload, args: argparse.Namespace) -> tuple[float, float]:
     """Seconds and CPU seconds of a step."""
-    trainer = trainer_of(made)
-    ready = batches(made)
-    found = shortest(lambda: trainer.train([next(ready)], 1_000), args.steps)
+    trainer, items = trainer_of(made, warm_up=False), batches(made)
+    seconds, cpu, _ = shortest(lambda: trainer.train([next(items)], 1_000), args.steps)
     trainer.close()
-    return found
+    return seconds, cpu
 
 
 def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str) -> Figures:
@@ -180,7 +116,9 @@ def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str
     made: Any = kind.made(framework, precision, args)
     step, step_cpu = suite_step(made, args)
     cases = kind.products(made.network, args.batch, args.length)
-    gemm, gemm_cpu = shortest(PRODUCTS[framework](cases, precision), args.steps)
+    products = {"tensorflow": tensorflow_products, "mxnet": mxnet_products}
+    multiply = pytorch_products(cases, precision) if framework == "pytorch" else products[framework](cases)
+    gemm, gemm_cpu, _ = shortest(multiply, args.steps)
     operations = 6 * sum(math.prod(case) for case in cases)
     return {
         "step_seconds": step, "step_cpu_seconds": step_cpu, "gemm_seconds": gemm, "gemm_cpu_seconds": gemm_cpu,
@@ -191,7 +129,7 @@ def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str
     }  # fmt: skip
 
 
-def run(kind: Kind, framework: str, precision: str, model: str, args: argparse.Namespace) -> Figures:
+def run(kind: Kind, args: argparse.Namespace, framework: str, precision: str, model: str) -> Figures:
     """One model's figures, in a process of its own."""
     if model == SUITE:
         words = [Path(sys.argv[0]).resolve(), "--worker", framework, "--precisions", precision]
@@ -218,20 +156,14 @@ def summary(rounds: Mapping[str, list[Figures]]) -> dict[str, Figures]:
 
 def options(kind: Kind, description: str, batch: int, length: int) -> argparse.Namespace:
     """What can be told."""
-    parser = argparse.ArgumentParser(description=description)
+    parser = parser_with(description, frameworks=FRAMEWORKS, batch=batch, length=length, cores=2, rounds=3, steps=2)
     parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
-    parser.add_argument("--frameworks", default=FRAMEWORKS)
     parser.add_argument("--precisions", default="fp32", help="fp32,bf16 (PyTorch alone has bf16)")
     parser.add_argument(
         "--models", default="", help="suite, and of bare, bare_onednn, stock those wanted; all by default"
     )
     parser.add_argument("--linear", default="onednn", choices=("mkl", "onednn"), help="library of the suite in PyTorch")
     parser.add_argument("--size", default="full", choices=sorted(kind.sizes))
-    parser.add_argument("--batch", type=int, default=batch)
-    parser.add_argument("--length", type=int, default=length)
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=2)
     return parser.parse_args()
 
 
@@ -248,12 +180,8 @@ def main(kind: Kind, description: str, batch: int, length: int) -> None:
                 continue
             models = [SUITE, *kind.others.get(framework, ())]
             models = [model for model in models if not args.models or model in args.models.split(",")]
-            rounds: dict[str, list[Figures]] = {model: [] for model in models}
-            for number in range(args.rounds):
-                for model in models:
-                    rounds[model].append(run(kind, framework, precision, model, args))
-                    last = rounds[model][-1]["step_cpu_seconds"]
-                    print(f"{framework} {precision} {number} {model}: {last:.2f} CPU s a step", file=sys.stderr)
-            results[f"{framework} {precision}"] = summary(rounds)
+            case = f"{framework} {precision}"
+            one_run = functools.partial(run, kind, args, framework, precision)
+            results[case] = summary(in_turns(models, args.rounds, one_run, "step_cpu_seconds", case))
     told = {name: getattr(args, name) for name in ("size", "batch", "length", "cores", "rounds", "steps", "linear")}
     show(f"{kind.workload.name}_step", args.cores, **told, results=results)

@@ -24,7 +24,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.measuring import PROJECT, show
+from benchmarks.measuring import PROJECT, parser_with, show
 from suite.common import registry
 from suite.common.paths import data_root
 from suite.common.runspec import read_run
@@ -110,12 +110,7 @@ def measured(
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--workloads", default="ncf,resnet50")
-    parser.add_argument("--framework", default="pytorch")
-    parser.add_argument("--rate", default="200mbit")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=40)
+    parser = parser_with(__doc__, workloads="ncf,resnet50", framework="pytorch", rate="200mbit", rounds=5, steps=40)
     arguments = parser.parse_args()
     try:
         bits_per_second(arguments.rate)

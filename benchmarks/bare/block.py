@@ -3,6 +3,7 @@
 import json
 import resource
 import time
+from collections.abc import Callable
 
 
 def print_rate(step, read, images, steps, gigaflops):
@@ -20,15 +21,20 @@ def print_rate(step, read, images, steps, gigaflops):
     print(json.dumps({**rates, "gigaflops_per_image": round(gigaflops, 3), "loss": last}))
 
 
+def shortest(run: Callable[[], object], times: int) -> tuple[float, float, object]:
+    """Seconds and CPU seconds of the shortest of `times`, after one that does not count, and what the last one returned."""
+    run()
+    found = []
+    for _ in range(times):
+        begin, used = time.perf_counter(), time.process_time()
+        last = run()
+        found.append((time.perf_counter() - begin, time.process_time() - used))
+    return min(one for one, _ in found), min(other for _, other in found), last
+
+
 def print_shortest(step, steps):
     """A step to warm up, then the shortest of `steps`, each of which returns the loss when it is done; prints JSON."""
-    step()
-    found = []
-    for _ in range(steps):
-        begin, used = time.perf_counter(), time.process_time()
-        loss = step()
-        found.append((time.perf_counter() - begin, time.process_time() - used))
-    seconds, cpu = (min(one) for one in zip(*found))
+    seconds, cpu, loss = shortest(step, steps)
     print(json.dumps({"step_seconds": seconds, "step_cpu_seconds": cpu, "loss": loss}))
 
 

@@ -1,27 +1,14 @@
 """A training step of GNMT written by hand with MXNet's Gluon: rnn.LSTM, the fused operator. Imports nothing of the suite.
 
-    python gnmt_mxnet.py bare fp32 full|demo BATCH LENGTH CORES STEPS
-
-Full sentences of random words, MXNet's own dropout. Prints seconds and CPU seconds of the shortest step.
+OMP_NUM_THREADS=CORES python gnmt_mxnet.py bare fp32 full|demo BATCH LENGTH CORES STEPS
 """
 
-import os
-import sys
+import mxnet as mx
+import numpy as np
+from mxnet.gluon import nn, rnn
+from translation import GNMT, GNMT_CLIP, GNMT_PARAMETERS, SMOOTHING, mxnet
 
-_, _, SIZE, *NUMBERS = sys.argv[1:]
-BATCH, LENGTH, CORES, STEPS = map(int, NUMBERS)
-os.environ["OMP_NUM_THREADS"] = str(CORES)  # MXNet reads it when it is loaded
-
-import mxnet as mx  # noqa: E402
-import numpy as np  # noqa: E402
-from block import print_shortest  # noqa: E402
-from mxnet.gluon import nn, rnn  # noqa: E402
-
-SIZES = {"full": (32_320, 1_024, 4), "demo": (1_256, 128, 3)}
-"""Words, hidden values, layers of encoder and decoder."""
-PARAMETERS = {"full": 160_671_297, "demo": 1_477_097}
-"""Values of all parameters; the first number is the published runs' (MLPerf v0.6, v0.7)."""
-DROPOUT, SMOOTHING, CLIP = 0.2, 0.1, 5.0
+DROPOUT = 0.2
 
 
 class Bare(nn.HybridBlock):
@@ -63,30 +50,13 @@ class Bare(nn.HybridBlock):
         return -F.mean((1 - SMOOTHING) * own + SMOOTHING * F.mean(logarithms, axis=-1))
 
 
-def main():
-    words = SIZES[SIZE][0]
-    model = Bare(*SIZES[SIZE])
+def make(name, *sizes):
+    model = Bare(*sizes)
     model.initialize(mx.init.Uniform(0.1))
-    model.hybridize(static_alloc=True, static_shape=True)
-    batch = [mx.nd.array(np.random.randint(4, words, (BATCH, LENGTH)), dtype="int32") for _ in range(3)]
-    parameters = model.collect_params()
-    count = sum(int(np.prod(parameter.shape)) for parameter in parameters.values())
-    assert count == PARAMETERS[SIZE], f"{count} parameters"
-    adam = mx.gluon.Trainer(parameters, "adam", {"learning_rate": 1e-4})
-
-    def step():
-        with mx.autograd.record():
-            loss = model(*batch)
-        loss.backward()
-        gradients = [parameter.grad() for parameter in parameters.values()]
-        mx.gluon.utils.clip_global_norm(gradients, CLIP, check_isfinite=False)
-        adam.step(1)
-        value = float(loss.asscalar())
-        mx.nd.waitall()
-        return value
-
-    print_shortest(step, STEPS)
+    count = sum(int(np.prod(parameter.shape)) for parameter in model.collect_params().values())
+    assert count in GNMT_PARAMETERS.values(), f"{count} parameters"
+    return (model,)
 
 
 if __name__ == "__main__":
-    main()
+    mxnet(make, GNMT, GNMT_CLIP)

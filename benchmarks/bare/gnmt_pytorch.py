@@ -6,10 +6,9 @@ python gnmt_pytorch.py bare|bare_onednn fp32|bf16 full|demo BATCH LENGTH CORES S
 import torch
 from linear import Linear
 from torch import nn
-from translation import main
+from translation import GNMT as SIZES
+from translation import pytorch
 
-SIZES = {"full": (32_320, 1_024, 4), "demo": (1_256, 128, 3)}
-"""Words, hidden values, layers of encoder and decoder."""
 DROPOUT = 0.2
 
 
@@ -45,4 +44,4 @@ class GNMT(nn.Module):
 
 
 if __name__ == "__main__":
-    main(lambda model, *sizes: GNMT(*sizes), SIZES, 1e-4)
+    pytorch(lambda model, *sizes: GNMT(*sizes), SIZES)

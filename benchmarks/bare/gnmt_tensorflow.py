@@ -3,18 +3,13 @@
     python gnmt_tensorflow.py bare|bare_keras fp32 full|demo BATCH LENGTH CORES STEPS
 
 bare: an LSTM multiplies the input of all positions at once, then goes through them in a loop of the graph; bare_keras:
-tf.keras.layers.LSTM, which has one bias where the others have two. Full sentences of random words, fixed shapes, TensorFlow's
-own dropout, gradients and clipping. Prints seconds and CPU seconds of the shortest step.
+tf.keras.layers.LSTM, which has one bias where the others have two.
 """
 
 import tensorflow as tf
-from translation_tensorflow import main
+from translation import GNMT, GNMT_CLIP, GNMT_PARAMETERS, SMOOTHING, tensorflow
 
-SIZES = {"full": (32_320, 1_024, 4), "demo": (1_256, 128, 3)}
-"""Words, hidden values, layers of encoder and decoder."""
-PARAMETERS = {"full": 160_671_297, "demo": 1_477_097}
-"""Values of all variables; the first number is the published runs' (MLPerf v0.6, v0.7)."""
-DROPOUT, SMOOTHING, CLIP = 0.2, 0.1, 5.0
+DROPOUT = 0.2
 
 
 class Bare:
@@ -91,15 +86,12 @@ class Bare:
         wanted = (1 - SMOOTHING) * wanted + SMOOTHING / self.words
         return tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(wanted, logits))
 
-
-def make(name, words, *sizes):
-    model = Bare(*sizes, keras=name == "bare_keras")
-    model.loss(*words)  # makes the variables
-    missing = 4 * model.hidden * len(model.made) if model.keras else 0  # Keras has one bias
-    count = sum(variable.shape.num_elements() for variable in model.variables)
-    assert count + missing in PARAMETERS.values(), f"{count} parameters"
-    return model.loss, model.variables
+    def all_variables(self):
+        missing = 4 * self.hidden * len(self.made) if self.keras else 0  # Keras has one bias
+        count = sum(variable.shape.num_elements() for variable in self.variables)
+        assert count + missing in GNMT_PARAMETERS.values(), f"{count} parameters"
+        return self.variables
 
 
 if __name__ == "__main__":
-    main(make, SIZES, 0.999, 1e-8, CLIP)
+    tensorflow(lambda model, *sizes: Bare(*sizes, keras=model == "bare_keras"), GNMT, 0.999, 1e-8, GNMT_CLIP)

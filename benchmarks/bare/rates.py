@@ -9,21 +9,47 @@ rows, and a copy of 256 MiB (bytes read plus bytes written). Prints JSON: gemm_g
 import json
 import os
 import sys
-import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 LAYERS = [(256, 256), (256, 128), (128, 64)]
 REPEATS = 5
+Case = tuple[int, int, int]
+"""Rows, inputs and outputs of a layer's product."""
 
 
-def best(run):
-    """Shortest of REPEATS times, in seconds."""
-    run()
-    times = []
-    for _ in range(REPEATS):
-        begin = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - begin)
-    return min(times)
+def tensorflow_products(cases: Sequence[Case]) -> Callable[[], None]:
+    """All three of each layer by tf.matmul, waited for."""
+    import tensorflow as tf
+
+    pairs = []
+    for (rows, inputs, outputs), count in Counter(cases).items():
+        x, y, w = (tf.random.normal(size) for size in ((rows, inputs), (rows, outputs), (outputs, inputs)))
+        pairs += [(x, w, False, True), (y, w, False, False), (y, x, True, False)] * count
+
+    def run() -> None:
+        for a, b, first, second in pairs:
+            tf.matmul(a, b, transpose_a=first, transpose_b=second)[0, 0].numpy()
+
+    return run
+
+
+def mxnet_products(cases: Sequence[Case]) -> Callable[[], None]:
+    """The same by FullyConnected(a, b) = a · bᵀ, which goes through oneDNN; mx.nd.dot does not and is half as fast."""
+    import mxnet as mx
+
+    pairs = []
+    for (rows, inputs, outputs), count in Counter(cases).items():
+        x, y, w = (rows, inputs), (rows, outputs), (outputs, inputs)
+        shapes = (x, w), (y, w[::-1]), (y[::-1], x[::-1])
+        pairs += [tuple(mx.nd.random.normal(shape=shape) for shape in pair) for pair in shapes] * count
+
+    def run() -> None:
+        for a, b in pairs:
+            mx.nd.FullyConnected(a, b, num_hidden=b.shape[0], no_bias=True)
+        mx.nd.waitall()
+
+    return run
 
 
 def pytorch(cores, samples):
@@ -47,57 +73,33 @@ def tensorflow(cores, samples):
 
     tf.config.threading.set_intra_op_parallelism_threads(cores)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    cases = []
-    for inputs, outputs in LAYERS:
-        x, g = tf.random.normal((samples, inputs)), tf.random.normal((samples, outputs))
-        w = tf.random.normal((outputs, inputs))
-        cases += [(x, w, False, True), (g, w, False, False), (g, x, True, False)]
     source = tf.random.normal((1 << 26,))
-
-    def products():
-        for a, b, ta, tb in cases:
-            tf.linalg.matmul(a, b, transpose_a=ta, transpose_b=tb)
-
-    return products, lambda: tf.identity(source) + 0
+    return tensorflow_products([(samples, *layer) for layer in LAYERS]), lambda: tf.identity(source) + 0
 
 
 def mxnet(cores, samples):
     import mxnet as mx
 
-    # FullyConnected(a, b) = a · bᵀ goes through oneDNN; mx.nd.dot does not and is half as fast.
-    cases = []
-    for inputs, outputs in LAYERS:
-        shapes = ((samples, inputs), (outputs, inputs)), ((samples, outputs), (inputs, outputs))
-        shapes += (((outputs, samples), (inputs, samples)),)
-        cases += [tuple(mx.nd.random.normal(shape=shape) for shape in pair) for pair in shapes]
     source, target = mx.nd.random.normal(shape=(1 << 26,)), mx.nd.zeros((1 << 26,))
-
-    def products():
-        for a, b in cases:
-            mx.nd.FullyConnected(a, b, num_hidden=b.shape[0], no_bias=True)
-        mx.nd.waitall()
 
     def copy():
         source.copyto(target)
         mx.nd.waitall()
 
-    return products, copy
+    return mxnet_products([(samples, *layer) for layer in LAYERS]), copy
 
 
 def main():
+    from block import shortest
+
     name, cores, samples = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     os.environ.update({"OMP_NUM_THREADS": sys.argv[2], "TF_CPP_MIN_LOG_LEVEL": "2"})
     products, copy = {"pytorch": pytorch, "tensorflow": tensorflow, "mxnet": mxnet}[name](cores, samples)
     operations = 3 * 2 * samples * sum(inputs * outputs for inputs, outputs in LAYERS)
-    print(
-        json.dumps(
-            {
-                "gemm_gflops": operations / best(products) / 1e9,
-                "copy_gigabytes_per_second": 2 * 4 * (1 << 26) / best(copy) / 1e9,
-            }
-        )
-    )
+    gemm_gflops = operations / shortest(products, REPEATS)[0] / 1e9
+    copied = 2 * 4 * (1 << 26) / shortest(copy, REPEATS)[0] / 1e9
+    print(json.dumps({"gemm_gflops": gemm_gflops, "copy_gigabytes_per_second": copied}))
 
 
 if __name__ == "__main__":

@@ -1,26 +1,16 @@
 """A training step of the Transformer (big) written by hand with MXNet's Gluon. Imports nothing of the suite.
 
-    python transformer_mxnet.py bare fp32 full|demo BATCH LENGTH CORES STEPS
-
-Full sentences of random words, MXNet's own dropout. Prints seconds and CPU seconds of the shortest step.
+OMP_NUM_THREADS=CORES python transformer_mxnet.py bare fp32 full|demo BATCH LENGTH CORES STEPS
 """
 
 import math
-import os
-import sys
 
-_, _, SIZE, *NUMBERS = sys.argv[1:]
-BATCH, LENGTH, CORES, STEPS = map(int, NUMBERS)
-os.environ["OMP_NUM_THREADS"] = str(CORES)  # MXNet reads it when it is loaded
+import mxnet as mx
+import numpy as np
+from mxnet.gluon import nn
+from translation import LENGTH, SMOOTHING, TRANSFORMER, mxnet
 
-import mxnet as mx  # noqa: E402
-import numpy as np  # noqa: E402
-from block import print_shortest  # noqa: E402
-from mxnet.gluon import nn  # noqa: E402
-
-SIZES = {"full": (33_708, 1_024, 4_096, 6, 16), "demo": (1_253, 128, 512, 2, 4)}
-"""Words, hidden values, feed-forward values, layers, heads."""
-DROPOUT, SMOOTHING = 0.1, 0.1
+DROPOUT = 0.1
 
 
 def dense(outputs, inputs, bias=False):
@@ -87,31 +77,18 @@ class Bare(nn.HybridBlock):
         for layer in self.decoder:
             x = layer(x, later, memory, nothing)
         logarithms = F.log_softmax(self.classifier(self.decoder_norm(x)))
-        return -((1 - SMOOTHING) * F.pick(logarithms, label) + SMOOTHING * F.mean(logarithms, axis=-1))
+        own = F.pick(logarithms, label)
+        return -F.mean((1 - SMOOTHING) * own + SMOOTHING * F.mean(logarithms, axis=-1))
 
 
-def main():
-    words, hidden, *_ = SIZES[SIZE]
-    model = Bare(*SIZES[SIZE])
+def make(name, words, hidden, *sizes):
+    model = Bare(words, hidden, *sizes)
     model.initialize(mx.init.Xavier())
-    model.hybridize(static_alloc=True, static_shape=True)
     angles = np.arange(LENGTH)[:, None] * np.exp(np.arange(hidden // 2) * (-math.log(1e4) / (hidden // 2 - 1)))
     places = mx.nd.array(np.concatenate([np.sin(angles), np.cos(angles)], 1)[None])
     later = mx.nd.array(np.triu(np.full((1, LENGTH, LENGTH), -1e9), 1))
-    batch = [mx.nd.array(np.random.randint(4, words, (BATCH, LENGTH)), dtype="int32") for _ in range(3)]
-    adam = mx.gluon.Trainer(model.collect_params(), "adam", {"learning_rate": 1e-4, "beta2": 0.98, "epsilon": 1e-9})
-
-    def step():
-        with mx.autograd.record():
-            loss = model(*batch, places, mx.nd.zeros_like(later), later)
-        loss.backward()
-        adam.step(BATCH * LENGTH)
-        value = float(loss.mean().asscalar())
-        mx.nd.waitall()
-        return value
-
-    print_shortest(step, STEPS)
+    return model, places, mx.nd.zeros_like(later), later
 
 
 if __name__ == "__main__":
-    main()
+    mxnet(make, TRANSFORMER, beta2=0.98, epsilon=1e-9)

@@ -9,10 +9,8 @@ import torch
 from linear import Linear, product
 from torch import nn
 from torch.nn import functional
-from translation import main
+from translation import TRANSFORMER, pytorch
 
-SIZES = {"full": (33_708, 1_024, 4_096, 6, 16), "demo": (1_253, 128, 512, 2, 4)}
-"""Words, hidden values, feed-forward values, layers, heads."""
 DROPOUT = 0.1
 
 
@@ -91,4 +89,4 @@ class Stock(Bare):
 
 
 if __name__ == "__main__":
-    main(lambda model, *sizes: (Stock if model == "stock" else Bare)(*sizes), SIZES, 1e-4)
+    pytorch(lambda model, *sizes: (Stock if model == "stock" else Bare)(*sizes), TRANSFORMER)

@@ -1,18 +1,14 @@
 """A training step of the Transformer (big) written by hand in TensorFlow. Imports nothing of the suite.
 
-    python transformer_tensorflow.py bare|bare_xla fp32 full|demo BATCH LENGTH CORES STEPS
-
-Full sentences of random words, fixed shapes, TensorFlow's own dropout. Prints seconds and CPU seconds of the shortest step.
+python transformer_tensorflow.py bare|bare_xla fp32 full|demo BATCH LENGTH CORES STEPS
 """
 
 import math
 
 import tensorflow as tf
-from translation_tensorflow import main
+from translation import SMOOTHING, TRANSFORMER, tensorflow
 
-SIZES = {"full": (33_708, 1_024, 4_096, 6, 16), "demo": (1_253, 128, 512, 2, 4)}
-"""Words, hidden values, feed-forward values, layers, heads."""
-DROPOUT, SMOOTHING = 0.1, 0.1
+DROPOUT = 0.1
 
 
 class Bare:
@@ -80,12 +76,9 @@ class Bare:
         spread = tf.reduce_logsumexp(logits, 1) - tf.reduce_mean(logits, 1)
         return tf.reduce_mean((1 - SMOOTHING) * entropy + SMOOTHING * spread)
 
-
-def make(name, words, *sizes):
-    model = Bare(*sizes)
-    model.loss(*words)  # makes the variables
-    return model.loss, list(model.variables.values())
+    def all_variables(self):
+        return list(self.variables.values())
 
 
 if __name__ == "__main__":
-    main(make, SIZES, 0.98, 1e-9)
+    tensorflow(lambda model, *sizes: Bare(*sizes), TRANSFORMER, 0.98, 1e-9)

@@ -1,37 +1,103 @@
-"""How the bare translation loops are timed. Imports nothing of the suite."""
+"""How the bare translation loops train and are timed. Imports nothing of the suite.
+
+Each takes MODEL fp32|bf16 SIZE BATCH LENGTH CORES STEPS. Full sentences of random words, fixed shapes, the framework's own
+dropout, Adam. A step to warm up, then the shortest of STEPS; prints JSON: its seconds and CPU seconds, and the loss.
+`make(MODEL, *sizes of SIZE)` is a framework's model.
+"""
 
 import contextlib
 import sys
 
-import torch
 from block import print_shortest
-from linear import Linear
-from torch.nn import functional
+
+GNMT = {"full": (32_320, 1_024, 4), "demo": (1_256, 128, 3)}
+"""Words, hidden values, layers of encoder and decoder."""
+GNMT_PARAMETERS = {"full": 160_671_297, "demo": 1_477_097}
+"""Values of all parameters; the first number is the published runs' (MLPerf v0.6, v0.7)."""
+GNMT_CLIP = 5.0
+TRANSFORMER = {"full": (33_708, 1_024, 4_096, 6, 16), "demo": (1_253, 128, 512, 2, 4)}
+"""Words, hidden values, feed-forward values, layers, heads."""
+SMOOTHING, RATE = 0.1, 1e-4
+
+MODEL, PRECISION, SIZE, *numbers = sys.argv[1:]
+BATCH, LENGTH, CORES, STEPS = map(int, numbers)
 
 
-def main(make, sizes, rate):
-    """argv: MODEL fp32|bf16 SIZE BATCH LENGTH CORES STEPS. `make(model, *sizes[SIZE])`: a module (source, target) to logits.
+def pytorch(make, sizes):
+    """The model is a module: (source, target) to logits."""
+    import torch
+    from linear import Linear
+    from torch.nn import functional
 
-    A step to warm up, then the shortest of STEPS; prints JSON. Sentences are full: there is no padding.
-    """
-    model_name, precision, size = sys.argv[1:4]
-    batch, length, cores, steps = map(int, sys.argv[4:])
-    torch.set_num_threads(cores)
+    torch.set_num_threads(CORES)
     torch.manual_seed(1)
-    Linear.onednn = model_name == "bare_onednn"
-    words = sizes[size][0]
-    model = make(model_name, *sizes[size])
-    adam = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
-    source, target, label = (torch.randint(4, words, (batch, length)) for _ in range(3))
-    narrow = torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
+    Linear.onednn = MODEL == "bare_onednn"
+    model = make(MODEL, *sizes[SIZE])
+    adam = torch.optim.Adam(model.parameters(), lr=RATE, fused=True)
+    source, target, label = (torch.randint(4, sizes[SIZE][0], (BATCH, LENGTH)) for _ in range(3))
+    narrow = torch.autocast("cpu", torch.bfloat16) if PRECISION == "bf16" else contextlib.nullcontext()
 
     def step():
         adam.zero_grad(set_to_none=True)
         with narrow:
             logits = model(source, target)
-        loss = functional.cross_entropy(logits.flatten(0, 1).float(), label.flatten(), label_smoothing=0.1)
+        loss = functional.cross_entropy(logits.flatten(0, 1).float(), label.flatten(), label_smoothing=SMOOTHING)
         loss.backward()
         adam.step()
         return float(loss.detach())
 
-    print_shortest(step, steps)
+    print_shortest(step, STEPS)
+
+
+def tensorflow(make, sizes, beta2, epsilon, clip=None):
+    """The model has `loss(source, target, label)`, whose first call makes its `variables`. `bare_xla` is compiled by XLA."""
+    import tensorflow as tf
+
+    assert PRECISION == "fp32", PRECISION
+    tf.config.threading.set_intra_op_parallelism_threads(CORES)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    words = [tf.random.uniform((BATCH, LENGTH), 4, sizes[SIZE][0], tf.int32) for _ in range(3)]
+    model = make(MODEL, *sizes[SIZE])
+    model.loss(*words)
+    variables = model.all_variables()
+    moments = [[tf.Variable(tf.zeros_like(variable)) for variable in variables] for _ in range(2)]
+    rates = {"lr": RATE, "beta1": 0.9, "beta2": beta2, "epsilon": epsilon, "beta1_power": 0.0, "beta2_power": 0.0}
+
+    @tf.function(jit_compile=MODEL == "bare_xla")
+    def train(*batch):
+        with tf.GradientTape() as tape:
+            loss = model.loss(*batch)
+        gradients = tape.gradient(loss, variables)
+        if clip:
+            gradients, _ = tf.clip_by_global_norm(gradients, clip)
+        for x, m, v, g in zip(variables, *moments, gradients):
+            tf.raw_ops.ResourceApplyAdam(var=x.handle, m=m.handle, v=v.handle, grad=tf.convert_to_tensor(g), **rates)
+        return loss
+
+    print_shortest(lambda: float(train(*words)), STEPS)
+
+
+def mxnet(make, sizes, clip=None, **of_adam):
+    """The model is an initialized block: (source, target, label) and what `make` gives beside it, to the loss."""
+    import mxnet as mx
+
+    assert PRECISION == "fp32", PRECISION
+    model, *more = make(MODEL, *sizes[SIZE])
+    model.hybridize(static_alloc=True, static_shape=True)
+    words = [mx.nd.random.randint(4, sizes[SIZE][0], (BATCH, LENGTH), dtype="int32") for _ in range(3)]
+    parameters = model.collect_params()
+    adam = mx.gluon.Trainer(parameters, "adam", {"learning_rate": RATE, **of_adam})
+
+    def step():
+        with mx.autograd.record():
+            loss = model(*words, *more)
+        loss.backward()
+        if clip:
+            gradients = [parameter.grad() for parameter in parameters.values()]
+            mx.gluon.utils.clip_global_norm(gradients, clip, check_isfinite=False)
+        adam.step(1)
+        value = float(loss.asscalar())
+        mx.nd.waitall()
+        return value
+
+    print_shortest(step, STEPS)

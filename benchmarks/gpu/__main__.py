@@ -73,9 +73,8 @@ def _json(command: Sequence[str]) -> dict[str, Any]:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        printed = [
-            line for line in (error.stdout or b"").splitlines() if line.startswith(b"{")
-        ]  # bytes, in spite of `text`
+        lines = (error.stdout or b"").splitlines()  # bytes, in spite of `text`
+        printed = [line for line in lines if line.startswith(b"{")]
         return {**(json.loads(printed[-1]) if printed else {}), "error": f"no answer within {CASE_SECONDS:.0f} s"}
     if done.returncode:
         return {"error": (done.stderr.strip() or done.stdout.strip())[-600:]}
@@ -85,11 +84,8 @@ def _json(command: Sequence[str]) -> dict[str, Any]:
 
 def trained(out: Path, environment: Environment, *words: str) -> dict[str, Any]:
     """A run of the suite, by its log."""
-    folder = (
-        out
-        / "logs"
-        / "-".join(word.partition("=")[2].replace(":", "_") for word in dict.fromkeys((*words[:3], words[-1])))
-    )
+    values = (word.partition("=")[2].replace(":", "_") for word in dict.fromkeys((*words[:3], words[-1])))
+    folder = out / "logs" / "-".join(values)
     where = [f"output={folder}", "device=cuda", f"environment={environment.name}", "resume=true"]
     command = [sys.executable, str(PROJECT / "run_suite.py"), *words, *where]
     try:
@@ -102,9 +98,8 @@ def trained(out: Path, environment: Environment, *words: str) -> dict[str, Any]:
     found: dict[str, Any] = {"status": run.status, "reason": run.reason, "run": str(run.path.parent)}
     if record is not None:
         blocks = [block for block in record.throughput if block.samples and block.train_seconds]
-        rate = sum(block.samples or 0 for block in blocks) / max(
-            sum(block.train_seconds or 0 for block in blocks), 1e-9
-        )
+        seconds = sum(block.train_seconds or 0 for block in blocks)
+        rate = sum(block.samples or 0 for block in blocks) / max(seconds, 1e-9)
         metrics = json_lines(run.path.parent / "metrics.jsonl")
         peak = max((number(line.get("memory_peak_bytes")) or 0 for line in metrics), default=0)
         found |= {"seconds": record.seconds, "epochs": record.epochs_to_target, "quality": dict(record.quality)}
@@ -136,10 +131,9 @@ def published(workload: str) -> str:
     """Samples/s of a GPU in the published entries on eight: median, for A100 and H100."""
     rows = table(published=True)
     rows = rows[(rows["workload"] == workload) & (rows["devices"] == 8) & rows["published_rate"].notna()]
-    rates = {
-        card: rows[rows["device_name"].str.contains(card)]["published_rate"].median() / 8 for card in ("A100", "H100")
-    }
-    return ", ".join(f"{card} {rate:,.0f}" for card, rate in rates.items() if rate == rate) or "–"
+    cards = {card: rows[rows["device_name"].str.contains(card)] for card in ("A100", "H100")}
+    rates = {card: of_card["published_rate"].median() / 8 for card, of_card in cards.items() if len(of_card)}
+    return ", ".join(f"{card} {rate:,.0f}" for card, rate in rates.items()) or "–"
 
 
 def report(found: Mapping[str, Mapping[str, Any]], hardware: Mapping[str, Any]) -> Iterator[str]:
@@ -175,9 +169,8 @@ def _rows(stage: str, case: str, one: Mapping[str, Any]) -> Iterator[Sequence[An
     elif stage == "fast":
         rate, peak, status = (one.get(name) for name in ("samples_per_second", "peak_gib", "status"))
         yield case, f"{rate or 0:,.0f}", published(case.partition(" ")[0]), peak, status
-    for name, part in (
-        (name, part) for name, part in one.items() if isinstance(part, dict) and stage in ("right", "why")
-    ):
+    parts = {name: part for name, part in one.items() if isinstance(part, dict) and stage in ("right", "why")}
+    for name, part in parts.items():
         if "error" in part:
             yield case, name, part["error"].splitlines()[-1]
         elif stage == "right":
@@ -186,12 +179,8 @@ def _rows(stage: str, case: str, one: Mapping[str, Any]) -> Iterator[Sequence[An
             slowest = "; ".join(f"{kernel[:60]} {ms}" for kernel, ms in part.get("kernels", {}).items())
             yield case, name, part["step_ms"], part.get("device_busy", ""), part["peak_gib"], slowest
     if stage == "right" and case == "kernels":
-        yield (
-            case,
-            "",
-            *(f"{name}: {one.get(name)}" for name in ("plain", "usable", "samples", "norm")),
-            one.get("as_expected"),
-        )
+        said = (f"{name}: {one.get(name)}" for name in ("plain", "usable", "samples", "norm"))
+        yield case, "", *said, one.get("as_expected")
 
 
 def _line(cells: Iterable[Any]) -> str:
@@ -203,13 +192,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"of {', '.join(STAGES)}; default: all")
     parser.add_argument("--out", type=Path, default=PROJECT / "build" / "gpu")
-    parser.add_argument(
-        "--minutes", type=float, default=10.0, help="of each stage; cases that are left wait for the next call"
-    )
+    parser.add_argument("--minutes", type=float, default=10.0, help="of each stage; the rest waits for the next call")
     parser.add_argument("--workloads", default=",".join(DEMOS))
-    parser.add_argument(
-        "--environment", default="", help="of PyTorch; default: torch where it was made, else this Python"
-    )
+    parser.add_argument("--environment", default="", help="of PyTorch; default: torch if it was made, else this Python")
     args = parser.parse_args()
     if unknown := [one for one in args.stages if one not in STAGES]:
         parser.error(f"{unknown[0]}: allowed: {', '.join(STAGES)}")

@@ -1,34 +1,21 @@
 """What benchmarks say of rates that processes printed, what they make up, and that what they type can be run."""
 
-import importlib
 import itertools
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from suite.plan.jobs import plan
-from tests.helpers import composed
+from tests.benchmarks import module
+from tests.helpers import PROJECT, composed
 from workloads.common.coco.dataset import Coco2017
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+image_step = module("image_step")
 
 
-def module(name):
-    """A benchmark, as its script imports the others."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        return importlib.import_module(name)
-
-
-@pytest.fixture(scope="module")
-def image_step():
-    return module("image_step")
-
-
-def test_shares_are_medians_of_ratios_within_a_round(image_step):
+def test_shares_are_medians_of_ratios_within_a_round():
     def rounds(rates, gigaflops=8.0):
         return [{"images_per_second": rate, "gigaflops_per_image": gigaflops} for rate in rates]
 
@@ -42,7 +29,7 @@ def test_shares_are_medians_of_ratios_within_a_round(image_step):
     assert not [name for name in found if name.endswith("_cpu")]
 
 
-def test_shares_of_processor_time_stand_beside_those_of_time(image_step):
+def test_shares_of_processor_time_stand_beside_those_of_time():
     def rounds(rate, of_cpu):
         return [{"images_per_second": rate, "images_per_cpu_second": of_cpu, "gigaflops_per_image": 8.0}]
 
@@ -50,7 +37,7 @@ def test_shares_of_processor_time_stand_beside_those_of_time(image_step):
     assert (found["suite_to_stock"], found["suite_to_stock_cpu"]) == (0.5, 1.2)
 
 
-def test_every_model_has_its_script(image_step):
+def test_every_model_has_its_script():
     for workload in [name for name in image_step.BATCHES if not name.startswith("zoo:")]:
         for framework in image_step.STOCK:
             name = f"{workload.removesuffix('50')}_{framework}.py"
@@ -61,7 +48,7 @@ def test_every_model_has_its_script(image_step):
             assert "import suite" not in text
 
 
-def test_networks_of_the_zoo_are_held_against_stock_ones_that_there_are(image_step):
+def test_networks_of_the_zoo_are_held_against_stock_ones_that_there_are():
     of_zoo = [name for name in image_step.BATCHES if name.startswith("zoo:")]
     assert set(of_zoo) <= set(image_step.IMAGE_SIZES)
     pairs = itertools.product(of_zoo, image_step.STOCK)
@@ -101,7 +88,7 @@ def test_every_plain_loop_that_a_step_is_held_against_has_its_script():
     names += [f"maskrcnn_{framework if name == 'bare' else name}" for framework, (name, _) in others.items()]
     assert {f"{workload}_{framework}" for workload in ("gnmt",) for framework in others} <= set(names)
     for name in names:
-        assert (BENCHMARKS / "bare" / f"{name}.py").exists(), name
+        assert (PROJECT / "benchmarks" / "bare" / f"{name}.py").exists(), name
 
 
 CIFAR = SimpleNamespace(dataset="cifar-demo", cores=1, epochs=1)

@@ -1,15 +1,12 @@
 """The corpus of programs' messages and what translates it without a model."""
 
-import importlib
 import struct
-from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-with pytest.MonkeyPatch.context() as patch:
-    patch.syspath_prepend(str(BENCHMARKS))
-    real_text = importlib.import_module("real_text")
+from tests.benchmarks import module
+
+real_text = module("real_text")
 
 
 def catalogue(messages, order="<"):
