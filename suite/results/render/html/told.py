@@ -75,13 +75,13 @@ class Told:
         return self._kinds.setdefault(self._facets(row), len(self._kinds))
 
     def choices(self) -> dict[str, list[str]]:
-        """What can be chosen of each facet, where there is a choice."""
-        columns = zip(*map(self._facets, self.rows), strict=True)
-        values = (
-            {value for one in column for value in ((one,) if isinstance(one, str) else one)} for column in columns
-        )
-        known = {name: sorted(some - {""}, key=_by_number) for name, some in zip(FACETS, values, strict=False)}
-        return {name: column for name, column in known.items() if len(column) > 1}
+        """What can be chosen of each facet, where there is a choice: rows differ in it."""
+        found = {}
+        for name, column in zip(FACETS, zip(*map(self._facets, self.rows), strict=True), strict=False):
+            values = {value for one in column for value in ((one,) if isinstance(one, str) else one)} - {""}
+            if len(values) > 1 and len({*column}) > 1:
+                found[name] = sorted(values, key=_by_number)
+        return found
 
     def _facets(self, row: Row) -> tuple[str | tuple[str, ...], ...]:
         where = accelerator_name(row.device_name or row.device or "")

@@ -164,6 +164,8 @@ def test_paper_has_whole_figures_and_says_what_was_chosen(browser, report, addre
     drawn = page.locator("figure:visible")
     assert drawn.count() == (7 if said else 14)
     assert page.locator("figure:visible .plot svg").count() == drawn.count()
+    letters = page.locator("figure:visible .role-axis-label text").first
+    assert letters.bounding_box()["height"] > 9  # pixels: two figures side by side, drawn for that width
     page.context.close()
 
 
@@ -241,7 +243,7 @@ def test_all_of_a_page_obeys_the_filters_or_says_that_it_does_not(browser, repor
     page, noticed = opened(browser, report, "#workload=ssd")
     assert [text[:3] for text in shown(page, ".headlines li")] == ["SSD"]
     assert not any("ncf" in text.lower() for text in shown(page, "nav a, main h2"))
-    assert shown(page, "nav a") == shown(page, "main h2")
+    assert shown(page, "nav a") == shown(page, "nav li") == shown(page, "main h2")
     assert not shown(page, "#nothing")
     assert shown(page, ".bad") == []  # the run without success has no workload
     page.select_option("select[name=framework]", "mxnet")

@@ -41,6 +41,7 @@
     one.scrollIntoView({ block: "center" });
   };
   const linear = (spec) => JSON.parse(JSON.stringify(spec, (_, part) => part?.type === "log" ? { type: "linear", zero: true } : part));
+  let paper = 0; // pixels of a figure that is printed: two of them side by side keep letters that can be read
   class Figure {
     constructor(element, { marks, ...given }) {
       Object.assign(this, given, { element, hidden: new Set(), view: null, plot: element.querySelector(".plot"), title: element.querySelector("b").textContent });
@@ -80,7 +81,7 @@
     }
     draw() {
       if (this.element.hidden) return;
-      const spec = { ...(this.axes ? linear(this.spec) : this.spec), description: this.plot.getAttribute("aria-label"), width: this.plot.clientWidth, height: this.height, datasets: { marks: this.marks } };
+      const spec = { ...(this.axes ? linear(this.spec) : this.spec), description: this.plot.getAttribute("aria-label"), width: paper || this.plot.clientWidth, height: this.height, datasets: { marks: this.marks } };
       const options = { ast: true, actions: false, logLevel: 1, // no warnings: a filter may leave a layer empty
         renderer: "svg", defaultStyle: false, tooltip: hover };
       this.drawing ??= vegaEmbed(this.plot, spec, options).then(({ view }) => {
@@ -96,9 +97,10 @@
       });
     }
     fit() { // sharp at the width that there is now; until then, and on paper, the style sheet scales the drawing
-      if (!this.view || !this.plot.clientWidth || this.plot.clientWidth === this.width) return;
-      this.width = this.plot.clientWidth;
-      this.view.width(this.width).runAsync();
+      const width = this.plot.clientWidth && (paper || this.plot.clientWidth);
+      if (!this.view || !width || width === this.width) return;
+      this.width = width;
+      this.view.width(width).runAsync();
     }
     drag(view) {
       let dragged;
@@ -135,7 +137,10 @@
     for (const entry of entries) if (entry.isIntersecting) figures.find((one) => one.element === entry.target).draw();
   }, { rootMargin: "400px" });
   figures.forEach((one) => seen.observe(one.element));
-  addEventListener("beforeprint", () => figures.forEach((one) => one.draw()));
+  for (const [moment, width] of [["beforeprint", 320], ["afterprint", 0]]) addEventListener(moment, () => {
+    paper = width;
+    figures.forEach((one) => { one.draw(); one.fit(); });
+  });
 
   // --- tables ---
   for (const table of all("table.sortable")) {
@@ -207,7 +212,7 @@
       const told = all("[data-of]", note.parentElement);
       note.hidden = !filtered || (told.length > 0 && !told.some((one) => one.hidden || one.dataset.partly === "true"));
     }
-    for (const link of all('nav a, a[href^="#section"]')) link.hidden = byId(link.hash.slice(1)).hidden;
+    for (const link of all('nav a, a[href^="#section"]')) (link.closest("li") ?? link).hidden = byId(link.hash.slice(1)).hidden;
     const count = (counts) => counts.reduce((sum, [, more]) => sum + more, 0), fitting = count(data.counts.filter(([kind]) => fit(data.kinds[kind], wanted)));
     byId("count").textContent = `${number(fitting)} of ${number(count(data.counts))} ${data.what}`;
     byId("stated").textContent = filtered ? `Chosen: ${Object.entries(by).map(([name, value]) => `${name} ${value}`).join(", ")}; ${byId("count").textContent}` : "";
