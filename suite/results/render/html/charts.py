@@ -97,17 +97,12 @@ class Chart:
 
 
 def charts(
-    title: str,
-    rows: Iterable[Result],
-    axes: tuple[str, str],
-    marks: Iterable[Mark],
-    labels: Iterable[str] = (),
-    **more: Any,
+    title: str, rows: Iterable[Result], axes: tuple[str, str], marks: Iterable[Mark], **more: Any
 ) -> list[Chart]:
-    """The one chart of all marks, which are of `rows`, or none without any. `axes`: what is on them; `labels`: beside those of
-    the rows."""
+    """The one chart of all marks, which are of `rows`, or none without any. `axes`: what is on them; `more`: its other fields,
+    and `labels` beside those of the rows."""
     together = tuple(mark for of_style in grouped(marks, lambda mark: mark[0]).values() for mark in of_style)
-    shown = shown_labels((*labels, *merged_labels(rows)))
+    shown = shown_labels((*more.pop("labels", ()), *merged_labels(rows)))
     return [Chart(title, shown, *axes, together, **more)] if together else []
 
 

@@ -170,7 +170,7 @@ def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> 
         ]
         labels = ["published", *(f"ours: {label}" for label in merged_labels(ours))]
         axes, title = ("accelerators", "minutes to target"), charts.titled(members)
-        figures += charts.charts(title, (), axes, marks, labels, kind="points")
+        figures += charts.charts(title, (), axes, marks, labels=labels, kind="points")
     return figures
 
 
@@ -192,6 +192,6 @@ def forecast_charts(forecast: Forecast) -> list[Chart]:
             low, high = (row.get(f"{name}_{end}") or None for end in ("low", "high"))
             ends = (None, None) if None in (low, high) else (low, high)
             marks.append((styles[row["kind"]], 0, Point(float(row["devices"]), row[name], None, *ends)))
-        axes = ("devices", y_label)
-        figures += charts.charts(forecast.title, forecast.results, axes, marks, labels, note=note, kind="powers")
+        more = {"labels": labels, "note": note, "kind": "powers"}
+        figures += charts.charts(forecast.title, forecast.results, ("devices", y_label), marks, **more)
     return figures

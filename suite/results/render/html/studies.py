@@ -54,7 +54,7 @@ def _charts(
 ) -> list[charts.Chart]:
     """The chart of one quantity of a study; `further`: what its title goes on with."""
     labels = ["small version"] if result.size == "ci" else []
-    return charts.charts(f"{result.name}: {axes[1]}{further}", result.rows, axes, marks, labels, **more)
+    return charts.charts(f"{result.name}: {axes[1]}{further}", result.rows, axes, marks, labels=labels, **more)
 
 
 def _number(line: Line, key: str) -> float | None:

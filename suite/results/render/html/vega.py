@@ -68,13 +68,12 @@ def scripts() -> str:
 def marks(chart: Chart, number_of: Callable[[Row], int] | None = None) -> dict[str, list[Json]]:
     """The points of a chart as columns: series, path, x, y, low, high, `name` of a bar, its text, the row, the kind."""
     names = ("s", "p", "x", "y", "low", "high", "name", "text", "row", "k")
-    columns: dict[str, list[Json]] = {name: [] for name in names}
+    rows = list[list[Json]]()
 
     def add(label: str, path: int, point: Point, name: str = "", text: str = "", kind: int | None = None) -> None:
         place = None if point.row is None or number_of is None else number_of(point.row)
         values = (label, path, point.x, point.y, point.low, point.high, name, text, place, kind)
-        for column, value in zip(columns.values(), values, strict=True):
-            column.append(float(f"{value:.5g}") if isinstance(value, float) else value)
+        rows.append([float(f"{value:.5g}") if isinstance(value, float) else value for value in values])
 
     for number, ((one, where), curve) in enumerate(grouped(chart.marks, lambda mark: mark[:2]).items()):
         own, first, last = str(where), curve[0][2], curve[-1][2]
@@ -86,7 +85,8 @@ def marks(chart: Chart, number_of: Callable[[Row], int] | None = None) -> dict[s
             add(one.label, number, Point(x, first.y * first.x / x, first.row), kind=IDEAL)
     for point in chart.targets:
         add("", 0, point, text=f"target {point.y:.6g}", kind=TARGET)
-    return {name: values for name, values in columns.items() if name == "s" or any(v not in (None, "") for v in values)}
+    columns = zip(names, map(list, zip(*rows, strict=True)), strict=True)
+    return {name: values for name, values in columns if name == "s" or any(one not in (None, "") for one in values)}
 
 
 def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
@@ -109,7 +109,7 @@ def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
         "width": _WIDTH,
         "height": STEP * len(bars) if chart.kind in CATEGORIES else _HEIGHT,
         "params": [
-            {"name": name, "value": value} for name, value in (("from", None), ("to", None), ("banded", banded))
+            {"name": one, "value": value} for one, value in {"from": None, "to": None, "banded": banded}.items()
         ],
         "layer": _bars(chart, colour, paint) if chart.kind in CATEGORIES else _curves(chart, colour, paint, on_page),
         "config": _config(paint, on_page),
