@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
 
 from suite.launch.known import known
 from suite.results.columns import BUSY, Result, Row
 from suite.results.combine import grouped
-from suite.results.identity import distinguishing_words, weighty_words
+from suite.results.identity import distinguishing_words, label, weighty_words
+from suite.results.names import short_title, workload_name
 from suite.results.published import ARTICLE
-from suite.results.ratios import chains, families, place
+from suite.results.ratios import place
+from suite.results.scores import merged_labels
 from suite.results.text import clean, devices_text, shortened
-from suite.results.views.overview import order_of
+from suite.results.views.overview import order_of, series
 
 # Of frameworks, or of accelerators; those after them are of a whole, of parts of time, of factors of a speedup
 COLOURS = 6
@@ -65,19 +69,8 @@ class Style(NamedTuple):
 
 
 Mark = tuple[Style, Hashable, Point]
-"""Whose, in which of its curves or bars, where."""
-
-
-@dataclass(frozen=True)
-class Series:
-    """Curves with one colour and name: the runs of one result, or one scaling curve; or the bars of one kind."""
-
-    label: str
-    slot: int  # Selects the colour
-    paths: tuple[Points, ...]
-    published: bool = False  # Not ours: dashed, hollow and grey
-    style: int = 0  # Selects marker and dashes: curves of one colour differ in them
-    names: tuple[str, ...] = ()  # Of parts of bars the bar that each is in; of a bar its value, or why there is none
+"""Whose, where in it, and the point. Where: in which of its curves; of a part of a bar in which bar; of a bar its value in
+words, or why there is none."""
 
 
 @dataclass(frozen=True)
@@ -88,26 +81,35 @@ class Chart:
     labels: tuple[str, ...]  # Labels to show with the numbers: `demo`, `cpu`
     x_label: str
     y_label: str
-    series: tuple[Series, ...]
+    marks: tuple[Mark, ...]  # Those of one style together
     note: str = ""  # Caption: which curves were left out
     kind: str = "lines"
     """`lines`: linear axes; `powers`: logarithmic ones; `scaling`: these, with ideal scaling dotted; `points`: these without
-    lines; `bars`: each series is one, its value the x of its point; `parts`: series stacked in named bars; `ratios`: points on
+    lines; `bars`: each style is one, its value the x of its point; `parts`: styles stacked in named bars; `ratios`: points on
     a logarithmic axis, in a line for each name."""
     targets: Points = ()  # A horizontal line at each different y
     from_zero: bool = False
 
+    @property
+    def styles(self) -> list[Style]:
+        """Each style once, in order."""
+        return [*dict.fromkeys(style for style, _, _ in self.marks)]
 
-def charts(title: str, labels: Iterable[str], axes: tuple[str, str], marks: Iterable[Mark], **more: Any) -> list[Chart]:
-    """The one chart of all marks, or none without any. `axes`: what is on them."""
-    every: dict[Style, dict[Hashable, list[Point]]] = {}
-    for style, path, point in marks:
-        every.setdefault(style, {}).setdefault(path, []).append(point)
-    series = tuple(
-        Series(one.label, one.slot, tuple(map(tuple, of.values())), one.published, one.style, names=tuple(map(str, of)))
-        for one, of in every.items()
-    )
-    return [Chart(title, shown_labels(labels), *axes, series, **more)] if series else []
+
+def charts(
+    title: str, rows: Iterable[Result], axes: tuple[str, str], marks: Iterable[Mark], **more: Any
+) -> list[Chart]:
+    """The one chart of all marks, which are of `rows`, or none without any. `axes`: what is on them; `more`: its other fields,
+    and `labels` beside those of the rows."""
+    together = tuple(mark for of_style in grouped(marks, lambda mark: mark[0]).values() for mark in of_style)
+    shown = shown_labels((*more.pop("labels", ()), *merged_labels(rows)))
+    return [Chart(title, shown, *axes, together, **more)] if together else []
+
+
+def titled(rows: Sequence[Result], what: str = "") -> str:
+    """The title of a chart of results of one workload: `SSD: time to target over devices`."""
+    workload = workload_name(rows[0].workload) if rows else ""
+    return ": ".join(filter(None, (short_title(clean(workload or "unknown workload", 40)), what)))
 
 
 def file_name(number: int, title: str) -> str:
@@ -203,7 +205,9 @@ def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[Hash
     ours = [row for row in listed if row.profile]
     frameworks, places = {row.framework for row in ours}, {place(row) for row in ours}
     rounds = {row.round for row in listed if not row.profile}
-    styles: dict[tuple[int, str], dict[str, int]] = {}  # Of the curves, and of the results, of a colour
+    styles = defaultdict[tuple[int, str], defaultdict[str, int]](
+        lambda: defaultdict(count().__next__)
+    )  # of each colour
 
     def who(row: Result) -> str:
         if row.profile:
@@ -212,7 +216,7 @@ def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[Hash
         return "DGX-1 article" if row.round == ARTICLE else " ".join(whose)
 
     for members in groups(listed):
-        curves = [chain for family in families(members) for chain in chains(family)]
+        curves = series(members)
         drawn = {id(row) for curve in curves for row in curve}
         curves += [[row] for row in members if id(row) not in drawn]
         told = _told(curves, [who(curve[0]) for curve in curves])
@@ -225,10 +229,8 @@ def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[Hash
                 full = ", ".join(filter(None, (next(names), where if row.profile else "")))
                 usual, published = clean(row.framework, 60) or "runs", id(row) in grey
                 slot = OTHER_SLOT if published else slots.get(row.framework, OTHER_SLOT)
-                of_curves, of_results = (styles.setdefault((slot, kind), {}) for kind in ("curve", "result"))
-                of_curve = of_curves.setdefault(text if row.profile else name, len(of_curves))
-                key = f"{words if row.profile else name}, {where}"
-                own = of_results.setdefault(key, len(of_results))
+                of_curve = styles[slot, "curve"][text if row.profile else name]
+                own = styles[slot, "result"][f"{words if row.profile else name}, {where}"]
                 both = (name or usual, slot, of_curve, published), (full or usual, slot, own, published)
                 found[key_of(row)] = Look(*(Style(*one) for one in both))
     return found
@@ -247,8 +249,9 @@ def _told(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[list
         each = [next(own).split(", ") for _ in curve]
         shared = [word for word in each[0] if all(word in other for other in each)]
         sizes = sorted({row.batch_size_global or 0 for row in curve})
-        if any(word.startswith("global batch ") for word in each[0]) and len(sizes) > 1:
-            shared.append(f"global batch {sizes[0]:,}–{sizes[-1]:,}")
+        batch = label("batch_size_global")
+        if len(sizes) > 1 and f"{batch} {curve[0].batch_size_global or 0:,}" in each[0]:
+            shared.append(f"{batch} {sizes[0]:,}–{sizes[-1]:,}")
         told.append([", ".join(shared), *map(", ".join, each)])
     return told
 

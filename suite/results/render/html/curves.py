@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 from suite.results.columns import Result
 from suite.results.logs.record import RunRecord, Throughput
 from suite.results.logs.recorded_telemetry import RecordedTelemetry, telemetry
-from suite.results.names import short_title, workload_name
+from suite.results.names import workload_name
 from suite.results.render.html import charts
-from suite.results.scores import merged_labels
 from suite.results.targets import bleu_scale, metric_name, metric_title
 from suite.results.text import clean
 
@@ -25,8 +24,8 @@ _SENSORS: Mapping[str, tuple[str, str]] = {
 }
 """Sensor (docs/telemetry.md) to title and unit of its figure."""
 Points = Iterable[tuple[float | None, float | None]]
-Quantity = tuple[str, str, str, Callable[[RunRecord], Points], dict[str, Any]]
-"""Title, labels of x and y, points of a run, further fields of the chart."""
+Quantity = tuple[str, tuple[str, str], Callable[[RunRecord], Points], dict[str, Any]]
+"""What it is, what is on the axes, points of a run, further fields of the chart."""
 
 
 class TableCharts(NamedTuple):
@@ -39,21 +38,18 @@ class TableCharts(NamedTuple):
 def table_charts(results: Sequence[Result], looks: charts.Looks) -> TableCharts:
     """All charts of one table."""
     longest = max((item.seconds for record in _records(results) for item in record.evaluations), default=0.0)
-    time, labels = charts.time_unit(longest), merged_labels(results)
-    workload = clean(workload_name(results[0].workload) or "unknown workload", 40)
-
+    time = charts.time_unit(longest)
     most = charts.MAX_PATHS if sum(len(row.attempts) for row in results) <= charts.MAX_CURVES else 1
 
     def made(quantities: Iterable[Quantity]) -> list[charts.Chart]:
         found = []
-        for title, x_label, y_label, of, more in quantities:
+        for what, axes, of, more in quantities:
             drawn = [mark for row in results for mark in _marks(row, of, looks[charts.key_of(row)], most)]
             banded = len({style for style, _, point in drawn if point.low is not None})
             told = "median" if banded > charts.MAX_BANDS else "median, least and most"
             runs = "several" if most == 1 else f"more than {most}"
             note = f"Of {runs} runs: {told}, while half of them go on" if banded else ""
-            title = f"{short_title(workload)}: {title}"
-            found += charts.charts(title, labels, (x_label, y_label), drawn, note=note, **more)
+            found += charts.charts(charts.titled(results, what), results, axes, drawn, note=note, **more)
         return found
 
     unit = clean(results[0].sample_unit or "samples", 30)
@@ -80,7 +76,7 @@ def _qualities(results: Sequence[Result], unit: str, scale: float) -> Iterator[Q
             targets += charts.finite_points([(0.0, known)], row)
         shown = metric_title(clean(metric, 30))
         for what, x_label, divisor in (("epochs", "epochs", None), ("time", unit, scale)):
-            yield f"{shown} over {what}", x_label, shown, partial(quality, (metric,), divisor), {"targets": targets}
+            yield f"{shown} over {what}", (x_label, shown), partial(quality, (metric,), divisor), {"targets": targets}
 
 
 def quality(metrics: Sequence[str], scale: float | None, record: RunRecord) -> Points:
@@ -112,7 +108,7 @@ def _rates(samples: str, unit: str, scale: float) -> Iterator[Quantity]:
         ("throughput", f"{samples}/s, training alone", lambda block: block.samples_per_second),
         ("data wait", "% of training time", _waiting_percent),
     ):
-        yield f"{what} over time", unit, y_label, partial(_of_blocks, of, scale), {"from_zero": True}
+        yield f"{what} over time", (unit, y_label), partial(_of_blocks, of, scale), {"from_zero": True}
 
 
 def _waiting_percent(block: Throughput) -> float | None:
@@ -125,12 +121,10 @@ def _of_blocks(of: Callable[[Throughput], float | None], scale: float, record: R
 
 
 def _telemetry(results: Sequence[Result], unit: str, scale: float) -> Iterator[Quantity]:
-    recorded: dict[Path, RecordedTelemetry | None] = {}
-    for row in results:
-        records = [run.record for run in charts.evenly(row.attempts, _TELEMETRY_RUNS) if run.record]
-        recorded |= {record.path: telemetry(record.path.parent) for record in records}
+    runs = (run for row in results for run in charts.evenly(row.attempts, _TELEMETRY_RUNS))
+    recorded = {one.path: telemetry(one.path.parent) for run in runs if (one := run.record)}
     for sensor, (title, y_label) in _SENSORS.items():
-        yield title, unit, y_label, partial(_sampled, recorded, sensor, scale), {"from_zero": True}
+        yield title, (unit, y_label), partial(_sampled, recorded, sensor, scale), {"from_zero": True}
 
 
 def _sampled(recorded: Mapping[Path, RecordedTelemetry | None], sensor: str, scale: float, record: RunRecord) -> Points:

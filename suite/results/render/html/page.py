@@ -81,10 +81,7 @@ def write_html(
     told = Told(results, home)
     context = _page(runs, listed, results, told, published, prices, predicted, home)
     follows = {} if follow is None else {"written": int(time.time()), "every": FOLLOW_SECONDS if follow else 0}
-    page = _render(told, listed, **context, more={"what": "runs", **follows})
-    if figures is not None:
-        vega.write_figures(_charts(context["blocks"]), figures)
-    _write(out, page)
+    _write(out, told, listed, {"what": "runs", **follows}, figures, **context)
 
 
 def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> None:
@@ -118,10 +115,7 @@ def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> N
     about += [f"{_count(left_out, 'result')} of ours not drawn: demo, synthetic or on CPUs"] if left_out else []
     more = {"what": "results", "start": _start(results, drawn)}
     download = _download(view, "suite published list")
-    _write(
-        out,
-        _render(told, [*results, *drawn], title=view.title, about=about, blocks=blocks, download=download, more=more),
-    )
+    _write(out, told, [*results, *drawn], more, title=view.title, about=about, blocks=blocks, download=download)
 
 
 def _same_aim(one: Row, other: Row) -> bool:
@@ -133,24 +127,18 @@ def _start(results: Sequence[Result], own: Sequence[Result]) -> dict[str, str]:
     target, the latest of several, closed division."""
     chosen, known = dict[str, str](), list(results)
     ours = {row.workload for row in own}
-    for name in ("workload", "round", "division"):
-        fitting = [(row.workload in ours, any(_same_aim(row, one) for one in own)) for row in known]
-        values = [(fits, getattr(row, name)) for fits, row in zip(fitting, known, strict=True)]
-        if name == "division":
-            values = [((True, True), value) for _, value in values if value == "closed"]
-        if values and len({getattr(row, name) for row in results}) > 1:
-            chosen[name] = max(values, key=lambda one: (one[0], values.count(one), one[1]))[1]
+    for name in ("workload", "round"):
+        values = [(row.workload in ours, any(_same_aim(row, one) for one in own), getattr(row, name)) for row in known]
+        if len({getattr(row, name) for row in results}) > 1:
+            *_, chosen[name] = max(values, key=lambda one: (one[:2], values.count(one), one[2]))
             known = [row for row in known if getattr(row, name) == chosen[name]]
-    return chosen
+    divisions = {row.division for row in results} if any(row.division == "closed" for row in known) else ()
+    return chosen | ({"division": "closed"} if len(divisions) > 1 else {})
 
 
 def _tables(results: Sequence[Result]) -> tuple[list[str], list[list[Result]]]:
     listed = report.together(results)
     return report.titles(listed), listed
-
-
-def _charts(blocks: Iterable[Block]) -> list[charts.Chart]:
-    return [chart for block in blocks for chart in block["charts"]]
 
 
 def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
@@ -163,8 +151,20 @@ def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
         vega.refuse_full(figures)
 
 
-def _write(out: Path, page: str) -> None:
-    """The whole file or none: half a page would look like a complete report."""
+def _write(
+    out: Path,
+    told: Told,
+    counted: Iterable[Row],
+    more: Mapping[str, Any],
+    figures: Path | None = None,
+    **context: Any,
+) -> None:
+    """The page, which escapes everything it is given; the whole file or none: half of it would look like a complete report.
+    `counted`: rows that it counts; `more`: of its script's data; `figures`: the folder of its figures as files."""
+    drawn = [chart for block in context["blocks"] for chart in block["charts"]]
+    page = _render(told, {"figures": [_figure(one, told) for one in drawn], **told.facts(counted), **more}, **context)
+    if figures is not None:
+        vega.write_figures(drawn, figures)
     try:
         out.touch(exist_ok=False)
         try:
@@ -176,21 +176,11 @@ def _write(out: Path, page: str) -> None:
         raise ValueError(f"{out} cannot be written ({error.strerror}); give another place") from error
 
 
-def _render(told: Told, counted: Iterable[Row], more: Mapping[str, Any], **context: Any) -> str:
-    """The page, which escapes everything it is given. `counted`: rows that it counts; `more`: of its script's data."""
+def _render(told: Told, data: Mapping[str, Any], **context: Any) -> str:
     folder = Path(__file__).parent / "templates"
     loader, strict = jinja2.FileSystemLoader(folder), jinja2.StrictUndefined
     known = jinja2.Environment(loader=loader, autoescape=True, undefined=strict, trim_blocks=True, lstrip_blocks=True)
     known.filters["line"] = lambda text: clean(str(text), 4000)
-    figures = [_figure(chart, told) for chart in _charts(context["blocks"])]
-    data = {
-        "facets": FACETS,
-        "figures": figures,
-        **told.facts(counted),
-        "step": vega.STEP,
-        "bands": charts.MAX_BANDS,
-        **more,
-    }
     scripts = [_script(text) for text in (vega.scripts(), (folder / "page.js").read_text(encoding="utf-8"))]
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
     usual: Block = {"headlines": [], "failures": None, "runs": [], "runs_left_out": 0, "undrawn": 0}
@@ -199,9 +189,10 @@ def _render(told: Told, counted: Iterable[Row], more: Mapping[str, Any], **conte
         version=__version__,
         not_verified=NOT_VERIFIED,
         choices=told.choices(),
-        logarithmic=any(figure["logarithmic"] for figure in figures),
+        legend=vega.look,
+        logarithmic=any(figure["logarithmic"] for figure in data["figures"]),
         sources=Markup(" ".join(f"'sha256-{digest}'" for digest in digests)),
-        data=Markup(_json(data)),
+        data=Markup(_json({"facets": FACETS, "step": vega.STEP, "bands": charts.MAX_BANDS, **data})),
         library=Markup(scripts[0]),
         script=Markup(scripts[1]),
     )
@@ -219,20 +210,11 @@ def _script(text: str) -> str:
 
 
 def _figure(chart: charts.Chart, told: Told) -> dict[str, Any]:
-    marks, names = vega.marks(chart, told.number), ["", *(one.label for one in chart.series)]
+    marks, names = vega.marks(chart, told.number), ["", *(one.label for one in chart.styles)]
     marks["s"] = [names.index(name) for name in marks["s"]]  # a hundred times the same name would be most of the page
-    spec = vega.spec(chart, on_page=True)
+    spec, x, y = vega.spec(chart, on_page=True), chart.x_label, chart.y_label
     kinds = {"bars": chart.kind in vega.CATEGORIES, "logarithmic": '"type": "log"' in json.dumps(spec)}
-    kinds |= {"zoom": chart.x_label in ("seconds", "minutes")}
-    return {
-        **kinds,
-        "marks": marks,
-        "names": names,
-        "legend": vega.look(chart),
-        "spec": spec,
-        "x": chart.x_label,
-        "y": chart.y_label,
-    }
+    return {**kinds, "marks": marks, "names": names, "spec": spec, "x": x, "y": y}
 
 
 def _page(
@@ -279,9 +261,7 @@ def _page(
         "blocks": blocks,
         "undrawn": max(0, len(tables) - MAX_DRAWN_TABLES),
         "download": _download(view, "suite report", run_rows),
-        "runs": [
-            {**one, "of": told.number(row)} for one, row in zip(run_views(run_rows, home), run_rows, strict=False)
-        ],
+        "runs": run_views(run_rows, home, told.number),
         "runs_left_out": max(0, len(run_rows) - MAX_RUNS),
     }
 
@@ -359,10 +339,8 @@ def _block(
 def _part(told: Told, section: Section) -> dict[str, Any]:
     table = section.table if section.table is not None and len(section.table) else None
     more = 0 if table is None else max(0, len(table) - _MAX_ROWS)
-    shown, of = (
-        None if table is None else text_table(table.head(_MAX_ROWS), section.keys, alike=True),
-        section.of[:_MAX_ROWS],
-    )
+    shown = None if table is None else text_table(table.head(_MAX_ROWS), section.keys, alike=True)
+    of = section.of[:_MAX_ROWS]
     files = [told.files(rows_of[0]) if len(rows_of) == 1 else None for rows_of in of]
     noted: list[list[Row]] = [[] for _ in (shown.footnotes if shown is not None and of else ())]
     for rows_of, mark in zip(of, shown.marks if noted and shown is not None else (), strict=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,10 @@ _ENVIRONMENT = ("environment", "versions", "hardware", "git", "cores", "cache_cl
 Lines = Iterable[tuple[str, Any]]
 
 
-def run_views(runs: Sequence[RunRow], home: Path) -> list[dict[str, Any]]:
-    """The first MAX_RUNS runs, prepared for the page in the folder `home`: a summary line, and what opens below it."""
-    return [_view(run, home, at < _WITH_SETTINGS) for at, run in enumerate(runs[:MAX_RUNS])]
+def run_views(runs: Sequence[RunRow], home: Path, number: Callable[[RunRow], int]) -> list[dict[str, Any]]:
+    """The first MAX_RUNS runs, prepared for the page in the folder `home`: a summary line, and what opens below it. `number`:
+    of a run on the page."""
+    return [_view(run, home, at < _WITH_SETTINGS) | {"of": number(run)} for at, run in enumerate(runs[:MAX_RUNS])]
 
 
 def _view(run: RunRow, home: Path, with_settings: bool) -> dict[str, Any]:

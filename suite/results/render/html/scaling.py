@@ -10,7 +10,7 @@ from typing import Any
 
 from suite.results.columns import Result, Timed, records, timed
 from suite.results.combine import grouped
-from suite.results.names import accelerator_name, short_title
+from suite.results.names import accelerator_name
 from suite.results.price import Prices
 from suite.results.ratios import ratio
 from suite.results.render.html import charts
@@ -85,15 +85,7 @@ def _over_devices(
             style = style._replace(label=f"{style.label}{target}")
         marks += [(style, number, point(row)) for row in curve]
     labelled = [row for curve in curves if curve[0].profile or not ours for row in curve]
-    return _chart(what, labelled, ("devices", y_label), marks, **more)
-
-
-def _chart(what: str, rows: Sequence[Result], axes: tuple[str, str], marks: Iterable[Mark], **more: Any) -> list[Chart]:
-    """The chart of the rows of one group; none without any."""
-    if not rows:
-        return []
-    title = f"{short_title(clean(rows[0].workload, 40))}: {what}"
-    return charts.charts(title, merged_labels(rows), axes, marks, **more)
+    return charts.charts(charts.titled(labelled, what), labelled, ("devices", y_label), marks, **more)
 
 
 def speedup_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
@@ -141,18 +133,15 @@ def _in_parts(
         for point in charts.finite_points([(value, 0.0)], row)
     ]
     note = f"{len(found) - len(shown):,} more are not drawn" if len(found) > len(shown) else ""
-    return _chart(what, [row for _, row, _ in shown], ("", y_label), marks, kind=kind, note=note)
+    rows = [row for _, row, _ in shown]
+    return charts.charts(charts.titled(rows, what), rows, ("", y_label), marks, kind=kind, note=note)
 
 
 def _parts(row: Result) -> tuple[float, float, float, float]:
     """Seconds of all runs: in steps, waiting for data, in evaluations, elsewhere."""
-    waits, evaluates, timed_seconds = (
-        row.data_wait_seconds or 0.0,
-        row.evaluation_seconds or 0.0,
-        row.timed_seconds or 0.0,
-    )
-    rest = max(0.0, (row.run_seconds or 0.0) * len(row.runs) - timed_seconds - evaluates)
-    return timed_seconds - waits, waits, evaluates, rest
+    seconds = (row.timed_seconds, row.data_wait_seconds, row.evaluation_seconds, row.run_seconds)
+    trains, waits, evaluates, run = (one or 0.0 for one in seconds)
+    return trains - waits, waits, evaluates, max(0.0, run * len(row.runs) - trains - evaluates)
 
 
 def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> list[Chart]:
@@ -169,7 +158,7 @@ def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> 
         style, slot = divmod(common.get(kind := accelerator_name(row.device_name), -1), charts.COLOURS)
         return Style(clean(kind, 30), slot, style) if kind in common else Style("other accelerators", charts.OTHER_SLOT)
 
-    for workload, members in grouped(listed, lambda row: row.workload).items():
+    for members in grouped(listed, lambda row: row.workload).values():
         if len(members) < 2:
             continue
         theirs, ours = ([row for row in members if bool(row.profile) is one] for one in (False, True))
@@ -180,8 +169,8 @@ def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> 
             (styles[id(row)], id(row), Point(float(row.devices), row.seconds / 60, row)) for row in (*theirs, *ours)
         ]
         labels = ["published", *(f"ours: {label}" for label in merged_labels(ours))]
-        axes, title = ("accelerators", "minutes to target"), short_title(clean(workload, 40))
-        figures += charts.charts(title, labels, axes, marks, kind="points")
+        axes, title = ("accelerators", "minutes to target"), charts.titled(members)
+        figures += charts.charts(title, (), axes, marks, labels=labels, kind="points")
     return figures
 
 
@@ -190,10 +179,7 @@ def forecast_charts(forecast: Forecast) -> list[Chart]:
     rows, first = records(forecast.table), forecast.results[0]
     timed = all(row["seconds_per_epoch"] is not None for row in rows)
     times = ("seconds_per_epoch", "seconds per epoch") if timed else ("training_samples_per_second", "samples/s")
-    labels, note = (
-        ["prediction", first.profile, *merged_labels(forecast.results)],
-        " ".join([forecast.how, *forecast.notes[:1]]),
-    )
+    labels, note = (PREDICTION, first.profile), " ".join([forecast.how, *forecast.notes[:1]])
     # measured: grey and hollow, as published
     styles = {
         MEASURED: Style(MEASURED, charts.OTHER_SLOT, published=True),
@@ -206,5 +192,6 @@ def forecast_charts(forecast: Forecast) -> list[Chart]:
             low, high = (row.get(f"{name}_{end}") or None for end in ("low", "high"))
             ends = (None, None) if None in (low, high) else (low, high)
             marks.append((styles[row["kind"]], 0, Point(float(row["devices"]), row[name], None, *ends)))
-        figures += charts.charts(forecast.title, labels, ("devices", y_label), marks, note=note, kind="powers")
+        more = {"labels": labels, "note": note, "kind": "powers"}
+        figures += charts.charts(forecast.title, forecast.results, ("devices", y_label), marks, **more)
     return figures

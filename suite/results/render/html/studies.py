@@ -16,7 +16,6 @@ from suite.results.logs.record import RunRecord
 from suite.results.render.html import charts
 from suite.results.render.html.curves import quality
 from suite.results.render.tables import cell_text
-from suite.results.scores import merged_labels
 from suite.results.text import clean, devices_text
 from suite.results.views.all_reduce import row_names
 from suite.results.views.study import StudyResult
@@ -54,8 +53,8 @@ def _charts(
     result: StudyResult, axes: tuple[str, str], further: str, marks: Sequence[charts.Mark], **more: Any
 ) -> list[charts.Chart]:
     """The chart of one quantity of a study; `further`: what its title goes on with."""
-    labels = [*merged_labels(result.rows), *(["small version"] if result.size == "ci" else [])]
-    return charts.charts(f"{result.name}: {axes[1]}{further}", labels, axes, marks, **more)
+    labels = ["small version"] if result.size == "ci" else []
+    return charts.charts(f"{result.name}: {axes[1]}{further}", result.rows, axes, marks, labels=labels, **more)
 
 
 def _number(line: Line, key: str) -> float | None:
@@ -147,7 +146,7 @@ def all_reduce_charts(results: Sequence[Result]) -> list[charts.Chart]:
         look = charts.Style(charts.short(name), slots.get(row.framework, charts.OTHER_SLOT), style)
         marks += [(look, at, point) for at, one in enumerate(row.all_reduces) for point in _bandwidths(row, one)]
     title, axes = "All-reduce: bus bandwidth over size", ("bytes", "bus bandwidth, GB/s")
-    return charts.charts(title, merged_labels(measured), axes, marks, kind="powers")
+    return charts.charts(title, measured, axes, marks, kind="powers")
 
 
 def _bandwidths(row: Result, sums: AllReduceTime) -> charts.Points:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from suite.results.columns import BUSY, OURS, Result, Row
+from suite.results.columns import BUSY, Result, Row
 from suite.results.identity import distinguishing_words
 from suite.results.names import accelerator_name, framework_name
 from suite.results.render.html.charts import key_of
@@ -66,14 +66,8 @@ class Told:
     def facts(self, counted: Iterable[Row]) -> dict[str, Any]:
         """What filters go by, in the order of FACETS, and lines of (what, text), each once; of each row its places in them;
         how many of the `counted` rows, which need not stand on the page, are of each kind."""
-        lines = dict[tuple[str, str], int]()
-        rows = [
-            [
-                self._kind(row),
-                *(lines.setdefault(one, len(lines)) for one in self._lines(row) if one[1]),
-            ]
-            for row in self.rows
-        ]
+        lines: defaultdict[tuple[str, str], int] = defaultdict(lambda: len(lines))
+        rows = [[self._kind(row), *(lines[one] for one in self._lines(row) if one[1])] for row in self.rows]
         counts = [*Counter(map(self._kind, counted)).items()]
         return {"kinds": [*self._kinds], "lines": [*lines], "rows": rows, "counts": counts}
 
@@ -81,23 +75,22 @@ class Told:
         return self._kinds.setdefault(self._facets(row), len(self._kinds))
 
     def choices(self) -> dict[str, list[str]]:
-        """What can be chosen of each facet, where there is a choice."""
-        columns = zip(*map(self._facets, self.rows), strict=True) if self.rows else ()
-        values = (
-            {value for one in column for value in ((one,) if isinstance(one, str) else one)} for column in columns
-        )
-        known = {name: sorted(some - {""}, key=_by_number) for name, some in zip(FACETS, values, strict=False)}
-        return {name: column for name, column in known.items() if len(column) > 1}
+        """What can be chosen of each facet, where there is a choice: rows differ in it."""
+        found = {}
+        for name, column in zip(FACETS, zip(*map(self._facets, self.rows), strict=True), strict=False):
+            values = {value for one in column for value in ((one,) if isinstance(one, str) else one)} - {""}
+            if len(values) > 1 and len({*column}) > 1:
+                found[name] = sorted(values, key=_by_number)
+        return found
 
     def _facets(self, row: Row) -> tuple[str | tuple[str, ...], ...]:
-        where, whose = accelerator_name(row.device_name or row.device or ""), "ours" if row.round == OURS else row.round
+        where = accelerator_name(row.device_name or row.device or "")
         texts = [row.workload, framework_name(row.framework, row.system), where, str(row.devices or "")]
-        texts += (row.system or row.device_name or "", row.profile, whose, row.division, row.submitter)
-        named = dict(zip(FACETS, (clean(text, 60) for text in texts), strict=False))
-        several = labels(row) if isinstance(row, Result) else row.labels
-        short = tuple(BUSY if one.startswith(BUSY) else clean(one, 60) for one in several)
+        texts += [row.system or row.device_name or "", row.profile, row.round, row.division, row.submitter]
+        named = zip(FACETS, (clean(text, 60) for text in texts), strict=False)
+        short = tuple(BUSY if one.startswith(BUSY) else clean(one, 60) for one in labels(row))
         ours_fit = self._ours_fit(row) if row.profile else {}
-        return (*((text, *ours_fit[name]) if name in ours_fit else text for name, text in named.items()), short)
+        return (*((text, *ours_fit[name]) if name in ours_fit else text for name, text in named), short)
 
     def _lines(self, row: Row) -> Iterator[tuple[str, str]]:
         yield "", clean(", ".join(filter(None, (row.workload, row.framework, _devices(row)))), 120)
@@ -108,11 +101,11 @@ class Told:
         yield "division", clean(row.division, 20)
         yield "time", "" if row.seconds is None else time_text(row.seconds)
         yield "epochs", "" if row.epochs is None else figure_text(row.epochs)
-        rate = row.samples / row.train_seconds if row.samples and row.train_seconds else None
-        rate = row.samples_per_second if isinstance(row, Result) else rate
+        own = row.samples / row.train_seconds if row.samples and row.train_seconds else None
+        rate = row.samples_per_second if isinstance(row, Result) else own
         yield f"{clean(row.sample_unit or 'samples', 30)}/s", "" if rate is None else figure_text(rate)
         yield "waiting for data", "" if not row.data_wait_share else percent_text(row.data_wait_share)
-        yield "labels", clean(", ".join(labels(row) if isinstance(row, Result) else row.labels), 200)
+        yield "labels", clean(", ".join(labels(row)), 200)
         runs = (row.runs if isinstance(row, Result) else ()) or (row,)
         more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
         yield "log", clean(runs[0].run[-120:], 120) + more

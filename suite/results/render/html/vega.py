@@ -15,7 +15,8 @@ from typing import Any
 import vl_convert
 
 from suite.results.columns import Row
-from suite.results.render.html.charts import MAX_BANDS, OTHER_SLOT, Chart, Point, Series, file_name
+from suite.results.combine import grouped
+from suite.results.render.html.charts import MAX_BANDS, OTHER_SLOT, Chart, Point, Style, file_name
 from suite.results.text import clean
 from suite.results.views.section import NOT_VERIFIED
 
@@ -32,7 +33,15 @@ CSS_VARIABLES: Mapping[str, str] = {
     **{INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"},
 }
 """Colour to the CSS variable that replaces it on the page; files use the light theme."""
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")  # as many as charts.SHAPES
+_SHAPES = {
+    "circle": "M0-4A4 4 0 1 1 0 4A4 4 0 1 1 0-4",
+    "square": "M-3.5-3.5H3.5V3.5H-3.5Z",
+    "triangle-up": "M0-4L4 3.5H-4Z",
+    "diamond": "M0-4.5L4.5 0L0 4.5L-4.5 0Z",
+    "triangle-down": "M0 4L4-3.5H-4Z",
+    "cross": "M-1.5-4.5H1.5V-1.5H4.5V1.5H1.5V4.5H-1.5V1.5H-4.5V-1.5H-1.5Z",
+}
+"""Vega's name of each of the charts.SHAPES markers to its outline in a legend of the page, within 10 by 10 pixels."""
 _DASHES: tuple[list[int], ...] = ([], [6, 2], [2, 2], [6, 2, 2, 2])
 CATEGORIES = ("bars", "parts", "ratios")
 _FONT = "DejaVu Sans, Verdana, Arial, sans-serif"
@@ -59,28 +68,25 @@ def scripts() -> str:
 def marks(chart: Chart, number_of: Callable[[Row], int] | None = None) -> dict[str, list[Json]]:
     """The points of a chart as columns: series, path, x, y, low, high, `name` of a bar, its text, the row, the kind."""
     names = ("s", "p", "x", "y", "low", "high", "name", "text", "row", "k")
-    columns: dict[str, list[Json]] = {name: [] for name in names}
+    rows = list[list[Json]]()
 
     def add(label: str, path: int, point: Point, name: str = "", text: str = "", kind: int | None = None) -> None:
         place = None if point.row is None or number_of is None else number_of(point.row)
         values = (label, path, point.x, point.y, point.low, point.high, name, text, place, kind)
-        for column, value in zip(columns.values(), values, strict=True):
-            column.append(float(f"{value:.5g}") if isinstance(value, float) else value)
+        rows.append([float(f"{value:.5g}") if isinstance(value, float) else value for value in values])
 
-    for one in chart.series:
-        for number, path in enumerate(one.paths):
-            own = one.names[number] if one.names else ""
-            name, text = {"bars": (one.label, own), "parts": (own, ""), "ratios": (own, "")}.get(chart.kind, ("", ""))
-            for point in path:
-                add(one.label, number, point, name, text, UNMARKED if len(path) > _MARKED else None)
-            if chart.kind == "scaling" and len(path) > 1:
-                first, last = path[0], path[-1]
-                for step in range(13):  # enough of them for a curve where the axes are linear
-                    x = first.x * (last.x / first.x) ** (step / 12)
-                    add(one.label, number, Point(x, first.y * first.x / x, first.row), kind=IDEAL)
+    for number, ((one, where), curve) in enumerate(grouped(chart.marks, lambda mark: mark[:2]).items()):
+        own, first, last = str(where), curve[0][2], curve[-1][2]
+        name, text = {"bars": (one.label, own), "parts": (own, ""), "ratios": (own, "")}.get(chart.kind, ("", ""))
+        for _, _, point in curve:
+            add(one.label, number, point, name, text, UNMARKED if len(curve) > _MARKED else None)
+        for step in range(13 if chart.kind == "scaling" and len(curve) > 1 else 0):  # a curve where axes are linear
+            x = first.x * (last.x / first.x) ** (step / 12)
+            add(one.label, number, Point(x, first.y * first.x / x, first.row), kind=IDEAL)
     for point in chart.targets:
         add("", 0, point, text=f"target {point.y:.6g}", kind=TARGET)
-    return {name: values for name, values in columns.items() if name == "s" or any(v not in (None, "") for v in values)}
+    columns = zip(names, map(list, zip(*rows, strict=True)), strict=True)
+    return {name: values for name, values in columns if name == "s" or any(one not in (None, "") for one in values)}
 
 
 def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
@@ -88,10 +94,10 @@ def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
     paint: Paint = _of_the_page if on_page else str
     drawn = marks(chart)
     rows = [dict(zip(drawn, values, strict=True)) for values in zip(*drawn.values(), strict=True)]
-    scale = {"domain": [one.label for one in chart.series], "range": [paint(_colour(one)) for one in chart.series]}
+    scale = {"domain": [one.label for one in chart.styles], "range": [paint(_colour(one)) for one in chart.styles]}
     legend: dict[str, Json] = {"labelLimit": 300, "symbolStrokeWidth": 2}
     legend |= {"symbolType": "stroke", "symbolSize": 900} if _has_lines(chart) else {}
-    shown = not on_page and chart.kind != "bars" and len(chart.series) > 1
+    shown = not on_page and chart.kind != "bars" and len(chart.styles) > 1
     colour = {"field": "s", "type": "nominal", "title": None, "scale": scale, "legend": legend if shown else None}
     bars = {one["name"] for one in rows if "name" in one}
     banded = [*dict.fromkeys(one["s"] for one in rows if one.get("low") is not None)]
@@ -103,7 +109,7 @@ def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
         "width": _WIDTH,
         "height": STEP * len(bars) if chart.kind in CATEGORIES else _HEIGHT,
         "params": [
-            {"name": name, "value": value} for name, value in (("from", None), ("to", None), ("banded", banded))
+            {"name": one, "value": value} for one, value in {"from": None, "to": None, "banded": banded}.items()
         ],
         "layer": _bars(chart, colour, paint) if chart.kind in CATEGORIES else _curves(chart, colour, paint, on_page),
         "config": _config(paint, on_page),
@@ -121,24 +127,25 @@ def _of_the_page(colour: str) -> str:
     return f"var({CSS_VARIABLES[colour]})"
 
 
-def _colour(one: Series) -> str:
+def _colour(one: Style) -> str:
     return MUTED if one.published or one.slot == OTHER_SLOT else SERIES_COLOURS[one.slot % len(SERIES_COLOURS)]
 
 
 def look(chart: Chart) -> list[dict[str, Json]]:
-    """Each series of a chart for the legend of the page: its name, its colour, its shape and how its line is drawn."""
-    dash, hollow = _dash if _has_lines(chart) else lambda one: None, {"hollow": True} if chart.kind == "ratios" else {}
-    return [
-        {"name": one.label, "colour": _of_the_page(_colour(one)), "dash": dash(one), "shape": _shape(one), **hollow}
-        for one in (() if chart.kind == "bars" else chart.series)
-    ]
+    """Each style of a chart for the legend of the page: its name, its colour, its marker and how its line is drawn."""
+    found = []
+    for one in () if chart.kind == "bars" else chart.styles:
+        colour, dash = _of_the_page(_colour(one)), _dash(one) if _has_lines(chart) else None
+        marker = {"shape": _SHAPES[_shape(one)], "fill": "none" if chart.kind == "ratios" else colour}
+        found.append({"name": one.label, "colour": colour, "dash": dash, **marker})
+    return found
 
 
 SHAPE = {"field": "marker", "type": "nominal", "scale": None}  # no scale: a legend of lines has their dashes alone
 
 
 def _marker(chart: Chart) -> dict[str, Json]:
-    shapes = {one.label: _shape(one) for one in chart.series}
+    shapes = {one.label: _shape(one) for one in chart.styles}
     return {"calculate": f"{json.dumps(shapes)}[datum.s]", "as": "marker"}
 
 
@@ -146,14 +153,14 @@ def _has_lines(chart: Chart) -> bool:
     return chart.kind not in (*CATEGORIES, "points")
 
 
-def _dash(one: Series) -> list[int]:
+def _dash(one: Style) -> list[int]:
     if one.published:
         return _DASHES[1 + (one.style + one.style // 6) % 3]
     return _DASHES[(one.style + one.style // 12) % len(_DASHES)]  # with its shape so 24 are distinct
 
 
-def _shape(one: Series) -> str:
-    return _SHAPES[one.style % len(_SHAPES)]
+def _shape(one: Style) -> str:
+    return [*_SHAPES][one.style % len(_SHAPES)]
 
 
 def _axis(field: str, title: str, values: Iterable[float], *, logarithmic: bool, zero: bool = False) -> dict[str, Json]:
@@ -170,7 +177,7 @@ def _axis(field: str, title: str, values: Iterable[float], *, logarithmic: bool,
 
 
 def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) -> list[dict[str, Json]]:
-    points = [point for one in chart.series for path in one.paths for point in path]
+    points = [point for _, _, point in chart.marks]
     logarithmic, timed = chart.kind != "lines", chart.kind == "lines"
     heights = [*(point.y for point in points), *(one.y for one in chart.targets)]
     x = _axis("x", chart.x_label, (point.x for point in points), logarithmic=logarithmic, zero=timed)
@@ -178,7 +185,7 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
     if timed:  # the page sets them where a pointer is dragged
         x["scale"] |= {"domainMin": {"expr": "from"}, "domainMax": {"expr": "to"}, "padding": 5, "nice": False}
         y["scale"] |= {"padding": 5}
-    dash = colour | {"scale": colour["scale"] | {"range": [*map(_dash, chart.series)]}}  # one legend with the colours
+    dash = colour | {"scale": colour["scale"] | {"range": [*map(_dash, chart.styles)]}}  # one legend with the colours
     place = {"x": x, "y": y, "color": colour}
 
     def layer(test: str, mark: dict[str, Json], encoding: dict[str, Json], *more: Json) -> dict[str, Json]:
@@ -198,15 +205,19 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
     if chart.kind != "points":
         lines = {**place, "strokeDash": dash, "detail": {"field": "p"}, "order": {"field": "x"}}
         layers.append(layer(of_points, {"type": "line", "strokeWidth": 2}, lines))
-    size: Json = {"value": _POINT}
-    if chart.kind == "points":
-        size = {"condition": {"test": "indexof(datum.s, 'ours') === 0", "value": 5 * _POINT}, "value": _POINT}
-    full = {"test": "indexof(datum.s, 'ours') === 0" if chart.kind == "points" else "true", "value": 1}
-    unmarked = {"condition": [{"test": kinds.format(UNMARKED), "value": 0}, full], "value": 0.6}
-    dots = {**place, "shape": SHAPE, "size": size, "opacity": unmarked}
+    ours, usual = ("indexof(datum.s, 'ours') === 0", 0.6) if chart.kind == "points" else ("false", 1)
+    size = {"condition": {"test": ours, "value": 5 * _POINT}, "value": _POINT}
+    opaque = [{"test": kinds.format(UNMARKED), "value": 0}, {"test": ours, "value": 1}]
+    dots = {**place, "shape": SHAPE, "size": size, "opacity": {"condition": opaque, "value": usual}}
     layers.append(
         layer(of_points, {"type": "point", "filled": True, "tooltip": {"content": "data"}}, dots, _marker(chart))
     )
+    if on_page and chart.x_label in ("seconds", "minutes"):
+        begin = "pointerdown[event.pointerType !== 'touch' && !event.button]"
+        dragged = {"on": f"[{begin}, window:pointerup] > window:pointermove!", "clear": "window:pointerup"}
+        brush = {"type": "interval", "encodings": ["x"], "translate": False, "zoom": False, **dragged}
+        shade = {"fill": paint(MUTED), "fillOpacity": 0.15, "stroke": None}
+        layers[-1]["params"] = [{"name": "brush", "select": {**brush, "mark": shade}}]
     if chart.targets:
         each = {"aggregate": [{"op": "min", "field": "text", "as": "text"}], "groupby": ["y"]}
         rule = {"type": "rule", "strokeDash": [5, 3], "color": paint(INK)}
@@ -221,20 +232,20 @@ def _bars(chart: Chart, colour: dict[str, Json], paint: Paint) -> list[dict[str,
     above = {"labelAlign": "left", "labelBaseline": "bottom", "labelOffset": -2, "labelPadding": 0, "labelLimit": 330}
     axis = {**above, "ticks": False, "grid": False, "domain": False, "zindex": 1}
     y = {"field": "name", "type": "nominal", "sort": None, "title": None, "axis": axis}
-    xs = [point.x for one in chart.series for path in one.paths for point in path]
+    xs = [point.x for _, _, point in chart.marks]
     x = _axis("x", chart.y_label, xs, logarithmic=chart.kind == "ratios", zero=chart.kind != "ratios")
     place, told = {"y": y, "x": x, "color": colour}, {"tooltip": {"content": "data"}, "yOffset": 7}
     if chart.kind == "ratios":
         x["axis"].pop("values", None)
         one = {"mark": {"type": "rule", "color": paint(MUTED), "strokeDash": [2, 2]}, "encoding": {"x": {"datum": 1}}}
-        product = {"test": f"datum.s === {json.dumps(chart.series[0].label)}", "value": 200}  # around its larger factor
+        product = {"test": f"datum.s === {json.dumps(chart.styles[0].label)}", "value": 200}  # around its larger factor
         size = {"condition": product, "value": 60}
         point = {"type": "point", "filled": False, "strokeWidth": 2.5, "opacity": 1, **told}
         drawn = {**place, "shape": SHAPE, "size": size}
         return [one, {"mark": point, "encoding": drawn, "transform": [_marker(chart)]}]
     bar: dict[str, Json] = {"mark": {"type": "bar", "height": 14, **told}, "encoding": place}
     if chart.kind == "parts":
-        places = json.dumps([one.label for one in chart.series])
+        places = json.dumps([one.label for one in chart.styles])
         place |= {"order": {"field": "order"}}
         return [bar | {"transform": [{"calculate": f"indexof({places}, datum.s)", "as": "order"}]}]
     text = {"type": "text", "align": "left", "dx": 5, "dy": 7, "color": paint(INK)}

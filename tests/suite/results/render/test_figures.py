@@ -3,16 +3,19 @@
 import math
 import re
 import xml.etree.ElementTree as ElementTree
+from itertools import chain, count
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.results import table
+from suite.results.combine import grouped
 from suite.results.price import Prices
 from suite.results.render.html import charts, scaling, vega
-from suite.results.render.html.charts import Chart, Point, Series
+from suite.results.render.html.charts import Chart, Point, Style
 from suite.results.render.html.curves import table_charts
 from suite.results.render.html.scaling import forecast_charts
 from suite.results.render.html.studies import study_charts
@@ -32,9 +35,35 @@ LINE = ((Point(1.0, 1.0), Point(2.0, 2.0)),)
 SHEET = (Path(vega.__file__).parent / "templates" / "page.css").read_text()
 
 
+class Series(NamedTuple):
+    """The curves or bars of one style."""
+
+    label: str
+    slot: int
+    paths: tuple
+    published: bool = False
+    style: int = 0
+    names: tuple = ()
+
+    def marks(self):
+        style = Style(self.label, self.slot, self.style, self.published)
+        named = zip(self.names or map(str, count()), self.paths, strict=False)
+        return [(style, name, point) for name, path in named for point in path]
+
+
+def series_of(shown):
+    """What a chart has as marks."""
+    made = []
+    for style, marks in grouped(shown.marks, lambda mark: mark[0]).items():
+        paths = grouped(marks, lambda mark: str(mark[1]))
+        points = tuple(tuple(point for *_, point in path) for path in paths.values())
+        made.append(Series(style.label, style.slot, points, style.published, style.style, tuple(paths)))
+    return made
+
+
 def chart(*series, **options):
     named = {"title": "title", "labels": ("demo",), "x_label": "epochs", "y_label": "top1", **options}
-    return Chart(series=series, **named)
+    return Chart(marks=tuple(chain.from_iterable(one.marks() for one in series)), **named)
 
 
 def charts_of(root):
@@ -58,20 +87,20 @@ def test_curves_hold_the_evaluations_of_the_log(tmp_path):
     for index in range(2):
         write_run(tmp_path, "a", index, qualities=(0.3, 0.5, 0.65), seconds_per_epoch=2.0 + index)
     over_epochs, over_time, *_ = charts_of(tmp_path)
-    paths = over_epochs.series[0].paths
+    paths = series_of(over_epochs)[0].paths
     assert [places(path) for path in paths] == [((1.0, 0.3), (2.0, 0.5), (3.0, 0.65))] * 2
     assert [path[0].row.run for path in paths] == ["a/run_0", "a/run_1"]
     assert {(point.y, point.row.devices) for point in over_epochs.targets} == {(0.635, 1)}
     assert over_epochs.labels == ("demo", "cpu")
     assert over_time.x_label == "seconds"
-    for path, seconds in zip(over_time.series[0].paths, ([2, 4, 6], [3, 6, 9]), strict=True):
+    for path, seconds in zip(series_of(over_time)[0].paths, ([2, 4, 6], [3, 6, 9]), strict=True):
         assert [point.x for point in path] == pytest.approx(seconds, abs=0.01)
 
 
 def test_throughput_and_data_wait_of_each_block(tmp_path):
     write_run(tmp_path, "a", samples=300, train_seconds=1.5)
     *_, throughput, data_wait = charts_of(tmp_path)
-    (rates,), (waits,) = throughput.series, data_wait.series
+    (rates,), (waits,) = series_of(throughput), series_of(data_wait)
     assert [one.title for one in (throughput, data_wait)] == ["NCF: throughput over time", "NCF: data wait over time"]
     assert [point.y for point in rates.paths[0]] == [200.0] * 3
     assert [point.y for point in waits.paths[0]] == pytest.approx([100 / 3] * 3)  # 0.5 of 1.5 s
@@ -83,7 +112,7 @@ def test_bleu_is_drawn_in_points_whatever_the_log_has(tmp_path):
     over_epochs, *_ = charts_of(tmp_path)
     assert (over_epochs.x_label, over_epochs.title) == ("epochs", "GNMT: BLEU over epochs")
     assert [point.y for point in over_epochs.targets] == [pytest.approx(63.5)]
-    assert [point.y for point in over_epochs.series[0].paths[0]] == pytest.approx([20.0, 65.0])
+    assert [point.y for point in series_of(over_epochs)[0].paths[0]] == pytest.approx([20.0, 65.0])
 
 
 # --- names --------------------------------------------------------------------------------------------------------------
@@ -145,7 +174,7 @@ def test_a_curve_whose_batch_grows_says_from_where_to_where_and_its_results_each
         "bs 256, 1 dev", "bs 512, 2 dev", "bs 1,024, 1 dev", "bs 2,048, 2 dev"
     ]  # fmt: skip
     (over,) = scaling_charts(results)
-    assert [one.label for one in over.series] == ["bs 256–512", "bs 1,024–2,048"]
+    assert [one.label for one in series_of(over)] == ["bs 256–512", "bs 1,024–2,048"]
     alone = charts.looks(results[:2])  # which devices say
     assert {look.of_curve.label for look in alone.values()} == {"pytorch"}
 
@@ -157,7 +186,7 @@ def test_curves_over_devices_are_named_by_their_targets():
         for devices, seconds in zip((1, 2), times, strict=True)
     ]
     (found,) = scaling_charts(results)
-    assert [one.label for one in found.series] == ["target 0.635", "target 0.5"]
+    assert [one.label for one in series_of(found)] == ["target 0.635", "target 0.5"]
 
 
 def test_labels_that_must_not_be_missed_come_first_and_others_are_counted():
@@ -181,8 +210,8 @@ def test_time_over_devices():
     times = ((1, 8.0), (2, 4.0), (4, 2.5))
     (found,) = scaling_charts([make_result(devices, ((time, 1.0),)) for devices, time in times])
     assert found.y_label.startswith("seconds")
-    assert places(found.series[0].paths[0]) == ((1.0, 8.0), (2.0, 4.0), (4.0, 2.5))
-    assert found.series[0].label == "pytorch"
+    assert places(series_of(found)[0].paths[0]) == ((1.0, 8.0), (2.0, 4.0), (4.0, 2.5))
+    assert series_of(found)[0].label == "pytorch"
 
 
 def test_published_results_stand_beside_reference_runs_on_gpus_alone():
@@ -190,8 +219,8 @@ def test_published_results_stand_beside_reference_runs_on_gpus_alone():
     for profile, labels in (("demo", ("demo",)), ("reference", ("cpu",)), ("synthetic", ("synthetic",))):
         assert scaling_charts([make_result(2, profile=profile, labels=labels)], article) == []
     (found,) = scaling_charts([make_result(2, **REFERENCE)], article)
-    assert [(one.published, len(one.paths[0])) for one in found.series] == [(False, 1), (True, 3)]
-    assert [one.label for one in found.series] == ["pytorch", "DGX-1 article"]
+    assert [(one.published, len(one.paths[0])) for one in series_of(found)] == [(False, 1), (True, 3)]
+    assert [one.label for one in series_of(found)] == ["pytorch", "DGX-1 article"]
 
 
 def test_profiles_cpus_and_workloads_have_axes_of_their_own_reference_first():
@@ -212,8 +241,8 @@ def test_speedups_are_the_product_of_their_parts():
     found = {one.title.partition(":")[0]: one for one in scaling.speedup_charts(article, charts.looks(article))}
     assert len(found) == 6
     for name, speedup in (("Transformer", 15.78), ("NCF", 2.8)):
-        values = [[path[0].x for path in one.paths] for one in found[name].series]
-        place = found[name].series[0].names.index("DGX-1 article, 1 → 8 dev")
+        values = [[path[0].x for path in one.paths] for one in series_of(found[name])]
+        place = series_of(found[name])[0].names.index("DGX-1 article, 1 → 8 dev")
         assert values[0][place] == pytest.approx(speedup, abs=0.02)
         for total, throughput, efficiency in zip(*values, strict=True):
             assert total == pytest.approx(throughput * efficiency)
@@ -224,36 +253,38 @@ def test_parts_of_the_time_add_up_to_a_run(tmp_path):
         write_run(tmp_path, "a", index, samples=300, train_seconds=1.5)
     rows = result_rows(table(tmp_path))
     (found,) = scaling.parts_charts(rows, charts.looks(rows))
-    parts = {one.label: one.paths[0][0].x for one in found.series}
+    parts = {one.label: one.paths[0][0].x for one in series_of(found)}
     assert parts == {
         "training": 3.0, "waiting for data": 1.5, "evaluation": pytest.approx(0.75), "the rest": pytest.approx(0.75, abs=0.02)
     }  # fmt: skip
-    assert [one.names for one in found.series] == [("pytorch",)] * 4
+    assert [one.names for one in series_of(found)] == [("pytorch",)] * 4
 
 
 def test_costs_are_those_of_the_price():
     results = [make_result(devices, ((seconds, 1.0),)) for devices, seconds in ((1, 3600.0), (2, 3000.0))]
     (found,) = scaling.cost_charts(results, Prices(2.0), charts.looks(results))
-    assert places(found.series[0].paths[0]) == ((1.0, 2.0), (2.0, pytest.approx(10 / 3)))
+    assert places(series_of(found)[0].paths[0]) == ((1.0, 2.0), (2.0, pytest.approx(10 / 3)))
 
 
 def test_own_reference_results_lie_over_published_ones_and_no_others():
     ours = [make_result(8, **REFERENCE), make_result(4, profile="demo", labels=("demo",))]
     found = scaling.workload_charts(find_published("v0.5"), ours)
     (ncf,) = [one for one in found if one.title == "NCF"]
-    assert [[point.x for path in one.paths for point in path] for one in ncf.series if one.label == "ours"] == [[8.0]]
-    points = sum(len(one.paths) for one in ncf.series)
+    assert [[point.x for path in one.paths for point in path] for one in series_of(ncf) if one.label == "ours"] == [
+        [8.0]
+    ]
+    points = sum(len(one.paths) for one in series_of(ncf))
     assert points == 1 + len([row for row in find_published("v0.5") if row.workload == "ncf" and row.devices])
-    assert all("ours" not in [one.label for one in other.series] for other in found if other is not ncf)
+    assert all("ours" not in [one.label for one in series_of(other)] for other in found if other is not ncf)
 
 
 def test_predictions_have_bounds_and_measured_points_none():
     (made,) = forecasts(find_published("v0.7/NVIDIA/dgxa100_ngc20.06_mxnet"), Wanted((64,)))
     time, work = forecast_charts(made)
     assert (time.y_label, work.y_label) == ("seconds per epoch", "work of a device over the fewest")
-    assert [(one.label, one.published) for one in time.series] == [("measured", True), ("prediction", False)]
-    assert {point.low for point in time.series[0].paths[0]} == {None}
-    ((predicted,),) = time.series[1].paths
+    assert [(one.label, one.published) for one in series_of(time)] == [("measured", True), ("prediction", False)]
+    assert {point.low for point in series_of(time)[0].paths[0]} == {None}
+    ((predicted,),) = series_of(time)[1].paths
     assert predicted.x == 64
     assert predicted.low < predicted.y < predicted.high
 
@@ -276,8 +307,8 @@ def test_studies_are_curves_over_numbers_or_bars_with_a_place_for_what_could_not
     (curve,), (bars,) = study(*lines, kind="lines"), study(*lines)
     assert [curve.x_label, curve.y_label] == ["samples of a device", "samples/s"]
     assert curve.note == "Not drawn: batch 4096: OOM"
-    assert places(curve.series[0].paths[0]) == ((64.0, 1600.0), (64.0, 3200.0))  # as the results have it
-    shown = [(bar.label, *bar.names, bar.paths[0][0].x) for bar in bars.series]
+    assert places(series_of(curve)[0].paths[0]) == ((64.0, 1600.0), (64.0, 3200.0))  # as the results have it
+    shown = [(bar.label, *bar.names, bar.paths[0][0].x) for bar in series_of(bars)]
     assert shown == [("batch 16", "1,600", 1600.0), ("batch 64", "3,200", 3200.0), ("batch 4096", "OOM", 0.0)]
     assert study(*lines, kind="lines", y="GPU %")[0].y_label == "samples/s"  # what was not measured gives way
     assert study(lines[2]) == []
@@ -292,7 +323,7 @@ def test_studies_are_curves_over_numbers_or_bars_with_a_place_for_what_could_not
 )
 def test_bars_leave_out_what_is_alike_and_say_what_numbers_are(key, values, labels):
     (found,) = study(*(line(1.0, **{"device": "cpu", key: value}) for value in values))
-    assert [bar.label for bar in found.series] == labels
+    assert [bar.label for bar in series_of(found)] == labels
 
 
 def test_a_result_of_a_study_has_the_name_and_look_that_it_has_in_all_figures_of_a_page():
@@ -304,8 +335,8 @@ def test_a_result_of_a_study_has_the_name_and_look_that_it_has_in_all_figures_of
     for kind, names in (("bars", own), ("lines", {one.of_curve[:2] for one in looks.values()} - {("mxnet", 0)})):
         result = StudyResult("own", "", "full", ("gpus", "rate"), tuple(lines), figure={"y": "time", "kind": kind})
         (found,) = study_charts(result, looks)
-        assert {(one.label, one.slot) for one in found.series} == names
-    assert len(found.series) == len({one.style for one in found.series}) == 2
+        assert {(one.label, one.slot) for one in series_of(found)} == names
+    assert len(series_of(found)) == len({one.style for one in series_of(found)}) == 2
 
 
 def test_each_mode_has_a_chart():
@@ -321,8 +352,8 @@ def test_losses_of_a_study_over_epochs_and_seconds(tmp_path):
     write(tmp_path / "one" / "run_0" / "result_0.txt", lines)
     (row,) = result_rows(table(tmp_path))
     over_epochs, over_seconds = study(Line({"gpus": "1"}, row), kind="curves")
-    assert places(over_epochs.series[0].paths[0]) == ((1.0, 2.0), (2.0, 1.5))
-    assert [point.x for point in over_seconds.series[0].paths[0]] == pytest.approx([2.0, 4.0], abs=0.01)
+    assert places(series_of(over_epochs)[0].paths[0]) == ((1.0, 2.0), (2.0, 1.5))
+    assert [point.x for point in series_of(over_seconds)[0].paths[0]] == pytest.approx([2.0, 4.0], abs=0.01)
 
 
 # --- bounds -------------------------------------------------------------------------------------------------------------
@@ -428,7 +459,7 @@ def test_more_than_six_runs_are_their_median_and_a_band(tmp_path, count, paths, 
     for index in range(count):
         write_run(tmp_path, "a", index, qualities=(0.3 + index / 100, 0.5, 0.65))
     over_epochs, *_ = charts_of(tmp_path)
-    drawn = over_epochs.series[0].paths
+    drawn = series_of(over_epochs)[0].paths
     assert len(drawn) == paths
     assert sum(point.low is not None for path in drawn for point in path) == points
     if points:
@@ -480,7 +511,7 @@ def test_a_colour_is_one_framework_and_its_curves_differ_in_line_and_marker():
         *map(slots.get, ("pytorch", "jax", "mxnet"))
     }
     marks = [(found[charts.key_of(row)].of_result, 0, Point(1.0, 1.0)) for row in results]
-    looks = vega.look(*charts.charts("a", (), ("x", "y"), marks))
+    looks = vega.look(*charts.charts("a", results, ("x", "y"), marks))
     assert len({one["colour"] for one in looks}) == 3
     assert len({one["colour"] for one in looks[::2]}) == 1
     assert len({str(one["dash"]) for one in looks[::2]}) == len({one["shape"] for one in looks[::2]}) == 3
@@ -501,7 +532,7 @@ def test_of_more_than_24_runs_in_a_figure_each_result_is_its_median(tmp_path, ru
     for number in range(runs):
         write_run(tmp_path, f"a{number // 3}", number % 3, batch_size_global=64 << number // 3)
     over_epochs, *_ = charts_of(tmp_path)
-    assert {len(one.paths) for one in over_epochs.series} == {paths}
+    assert {len(one.paths) for one in series_of(over_epochs)} == {paths}
     assert over_epochs.note == ("Of several runs: median, while half of them go on" if paths == 1 else "")
 
 

@@ -43,6 +43,7 @@ class Page(HTMLParser):
         self.text = " ".join(" ".join(self.texts).split())
         self.headings = re.findall(r"<h2>([^<]*)</h2>", text.partition("<script")[0])
         self.drawn = re.findall(r"<figcaption><b>([^<]*)</b>", text)
+        self.legends = re.findall(r'<div class="legend">(.*?)</div>', text)
         (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
         self.data = json.loads(found)
         self.figures = self.data["figures"]
@@ -124,9 +125,11 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
 def test_a_run_on_a_busy_machine_says_so_among_all_runs(tmp_path):
     for index, busy in enumerate(([], ["others took 48 % of its cores"])):
         write_run(tmp_path / "logs", "ncf-1", index, start=10**6 * index, condition={"busy": busy})
-    listed = page(tmp_path / "logs", tmp_path).source.partition(">All runs</h2>")[2]
-    quiet, busy = re.findall(r"<summary>(.*?)</summary>", listed, re.DOTALL)
+    found = page(tmp_path / "logs", tmp_path)
+    quiet, busy = re.findall(r"<summary>(.*?)</summary>", found.source.partition(">All runs</h2>")[2], re.DOTALL)
     assert ("busy" in quiet, "busy machine: others took 48 % of its cores" in busy) == (False, True)
+    counted = [("busy machine" in found.data["kinds"][kind][-1], count) for kind, count in found.data["counts"]]
+    assert sorted(counted) == [(False, 1), (True, 1)]  # what the filter of labels finds
 
 
 def test_what_was_not_measured_has_no_section(tmp_path):
@@ -135,6 +138,7 @@ def test_what_was_not_measured_has_no_section(tmp_path):
     titles = ["Quality over time", "Where the time goes", "ncf on laptop (demo)", "While they ran", "All runs"]
     assert found.headings == titles
     assert "Speedups decomposed" not in found.text
+    assert "select" not in found.tags  # of one run there is nothing to choose
     assert len(found.figures) == 5
 
 
@@ -198,10 +202,10 @@ def test_published_results_stand_beside_ours(tmp_path):
     sweep(root, runs=3, profile="reference", labels=[])
     plain = page(root, tmp_path, "plain.html")
     beside = page(root, tmp_path, "beside.html", published=find_published("dgx1-article"))
-    names = [[one["name"] for one in found.figures[0]["legend"]] for found in (plain, beside)]
+    names = [re.findall(r'value="([^"]*)"', found.legends[0]) for found in (plain, beside)]
     assert names == [["pytorch"], ["pytorch", "DGX-1 article"]]
-    ours, theirs = (one["dash"] for one in beside.figures[0]["legend"])
-    assert (ours, bool(theirs)) == ([], True)
+    ours, theirs = re.findall(r'stroke-dasharray="([^"]*)"', beside.legends[0])
+    assert (ours, bool(theirs)) == ("", True)
     assert "resnet50" not in beside.text
     assert "hardware Some CPU, theirs Tesla V100-SXM2" in beside.text
     other = page(root, tmp_path, "other.html", published=find_published("v0.7/Fujitsu"))  # no NCF

@@ -4,8 +4,8 @@
   data.rows = data.rows.map(([facets, ...lines]) => ({ facets: data.kinds[facets], lines: lines.map((at) => data.lines[at]) }));
   const byId = (id) => document.getElementById(id);
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-  const make = (name, text, attributes = {}, space) => {
-    const one = space ? document.createElementNS(space, name) : document.createElement(name);
+  const make = (name, text, attributes = {}) => {
+    const one = document.createElement(name);
     one.textContent = text;
     for (const [key, value] of Object.entries(attributes)) one.setAttribute(key, value);
     return one;
@@ -40,32 +40,20 @@
     one.open = true;
     one.scrollIntoView({ block: "center" });
   };
-  const linear = (part) => {
-    if (part === null || typeof part !== "object") return part;
-    if (Array.isArray(part)) return part.map(linear);
-    if (part.type === "log") return { type: "linear", zero: true };
-    return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, linear(value)]));
-  };
-  const SHAPES = { circle: "M0-4A4 4 0 1 1 0 4A4 4 0 1 1 0-4", square: "M-3.5-3.5H3.5V3.5H-3.5Z", "triangle-up": "M0-4L4 3.5H-4Z", diamond: "M0-4.5L4.5 0L0 4.5L-4.5 0Z", "triangle-down": "M0 4L4-3.5H-4Z", cross: "M-1.5-4.5H1.5V-1.5H4.5V1.5H1.5V4.5H-1.5V1.5H-4.5V-1.5H-1.5Z" };
+  const linear = (spec) => JSON.parse(JSON.stringify(spec, (_, part) => part?.type === "log" ? { type: "linear", zero: true } : part));
+  let paper = 0; // pixels of a figure that is printed: two of them side by side keep letters that can be read
   class Figure {
     constructor(element, { marks, ...given }) {
       Object.assign(this, given, { element, hidden: new Set(), view: null, plot: element.querySelector(".plot"), title: element.querySelector("b").textContent });
       marks.s = marks.s.map((place) => given.names[place]);
       const columns = Object.keys(marks);
       this.all = marks.x.map((_, place) => Object.fromEntries(columns.map((name) => [name, marks[name][place]])));
-      this.buttons = given.legend.map((one) => {
-        const button = make("button", "", { type: "button" });
-        const svg = (name, attributes) => make(name, "", attributes, "http://www.w3.org/2000/svg");
-        const sample = svg("svg", { "aria-hidden": "true", width: 30, height: 10, viewBox: "-15 -5 30 10" });
-        if (one.dash) sample.append(svg("line", { x1: -15, x2: 15, stroke: one.colour, "stroke-width": 2, "stroke-dasharray": one.dash }));
-        sample.append(svg("path", { d: SHAPES[one.shape], fill: one.hollow ? "none" : one.colour, stroke: one.colour }));
-        button.append(sample, one.name);
-        button.onpointerenter = button.onfocus = () => this.point(one.name);
+      this.buttons = all(".legend button", element);
+      for (const button of this.buttons) {
+        button.onpointerenter = button.onfocus = () => this.point(button.value);
         button.onpointerleave = button.onblur = () => this.point(null);
-        button.onclick = () => { this.hidden.delete(one.name) || this.hidden.add(one.name); toAddress("push"); this.update(); };
-        return button;
-      });
-      element.querySelector(".legend").append(...this.buttons);
+        button.onclick = () => { this.hidden.delete(button.value) || this.hidden.add(button.value); toAddress("push"); this.update(); };
+      }
       element.querySelector("details").ontoggle = () => this.list();
       this.plot.style.minHeight = `${given.spec.height + 40}px`;
       new ResizeObserver(() => this.fit()).observe(this.plot);
@@ -87,13 +75,13 @@
       this.axes = wanted.axes;
       this.element.hidden = !this.fitting.some((one) => one.k !== 2);
       const there = new Set(this.fitting.map((one) => one.s)), labels = new Set(this.fitting.flatMap((one) => one.row == null ? [] : data.rows[one.row].facets.at(-1)));
-      this.buttons.forEach((button, place) => { button.hidden = !there.has(this.legend[place].name); });
+      for (const button of this.buttons) button.hidden = !there.has(button.value);
       for (const badge of all(".badge", this.element)) badge.hidden = known.has(badge.textContent) && !labels.has(badge.textContent);
       this.update();
     }
     draw() {
       if (this.element.hidden) return;
-      const spec = { ...(this.axes ? linear(this.spec) : this.spec), description: this.plot.getAttribute("aria-label"), width: this.plot.clientWidth, height: this.height, datasets: { marks: this.marks } };
+      const spec = { ...(this.axes ? linear(this.spec) : this.spec), description: this.plot.getAttribute("aria-label"), width: paper || this.plot.clientWidth, height: this.height, datasets: { marks: this.marks } };
       const options = { ast: true, actions: false, logLevel: 1, // no warnings: a filter may leave a layer empty
         renderer: "svg", defaultStyle: false, tooltip: hover };
       this.drawing ??= vegaEmbed(this.plot, spec, options).then(({ view }) => {
@@ -103,39 +91,28 @@
         this.plot.setAttribute("role", "img");
         this.element.dataset.drawn = "yes";
         view.addEventListener("click", (_, item) => item?.datum?.row != null && find(item.datum.row));
-        if (this.zoom) this.drag(view);
+        if (this.spec.layer.some((one) => one.params)) this.drag(view);
         view.signal("banded", this.banded).runAsync();
         this.fit();
       });
     }
     fit() { // sharp at the width that there is now; until then, and on paper, the style sheet scales the drawing
-      if (!this.view || !this.plot.clientWidth || this.plot.clientWidth === this.width) return;
-      this.width = this.plot.clientWidth;
-      this.view.width(this.width).runAsync();
+      const width = this.plot.clientWidth && (paper || this.plot.clientWidth);
+      if (!this.view || !width || width === this.width) return;
+      this.width = width;
+      this.view.width(width).runAsync();
     }
     drag(view) {
-      const place = (event) => event.clientX - this.plot.getBoundingClientRect().left;
+      let dragged;
       const range = (from, to) => view.signal("from", from).signal("to", to).runAsync();
+      view.addSignalListener("brush", (_, { x }) => { // gone once the pointer is up
+        if (!x && dragged && view.scale("x")(dragged[1]) - view.scale("x")(dragged[0]) > 6) range(...dragged);
+        dragged = x;
+      });
       this.plot.ondblclick = () => range(null, null);
-      this.plot.onpointerdown = (event) => {
-        if (event.pointerType === "touch" || event.button) return;
-        const start = place(event), brush = make("div", "", { class: "brush" });
-        this.plot.append(brush);
-        this.plot.onpointermove = (moved) => { // captured once it moves: a click must reach its point
-          this.plot.setPointerCapture(event.pointerId);
-          brush.style.left = `${Math.min(start, place(moved))}px`;
-          brush.style.width = `${Math.abs(place(moved) - start)}px`;
-        };
-        this.plot.onpointerup = (ended) => {
-          const [from, to] = [start, place(ended)].sort((one, other) => one - other).map((x) => view.scale("x").invert(Math.max(0, Math.min(view.width(), x - view.origin()[0]))));
-          this.plot.onpointermove = this.plot.onpointerup = null;
-          brush.remove();
-          if (Math.abs(place(ended) - start) > 6) range(from, to);
-        };
-      };
     }
     update() {
-      this.buttons.forEach((button, place) => button.setAttribute("aria-pressed", String(!this.hidden.has(this.legend[place].name))));
+      for (const button of this.buttons) button.setAttribute("aria-pressed", !this.hidden.has(button.value));
       if (this.element.hidden) return;
       if (this.view) this.view.height(this.height).data("marks", this.marks).signal("banded", this.banded).resize().runAsync();
       else if (this.element.dataset.drawn) this.draw();
@@ -160,7 +137,10 @@
     for (const entry of entries) if (entry.isIntersecting) figures.find((one) => one.element === entry.target).draw();
   }, { rootMargin: "400px" });
   figures.forEach((one) => seen.observe(one.element));
-  addEventListener("beforeprint", () => figures.forEach((one) => one.draw()));
+  for (const [moment, width] of [["beforeprint", 320], ["afterprint", 0]]) addEventListener(moment, () => {
+    paper = width;
+    figures.forEach((one) => { one.draw(); one.fit(); });
+  });
 
   // --- tables ---
   for (const table of all("table.sortable")) {
@@ -175,9 +155,8 @@
         const value = ({ cells }) => cells[column].dataset.value ?? cells[column].textContent;
         const compare = (one, other) => {
           const [first, second] = [value(one), value(other)];
-          if (first === "–" || second === "–") return (first === "–") - (second === "–"); // what is not known comes last
-          const numbers = one.cells[column].dataset.value && other.cells[column].dataset.value;
-          return falling * (numbers ? first - second : first.localeCompare(second, "en", { numeric: true }));
+          const unknown = (first === "–") - (second === "–"); // which comes last
+          return unknown || falling * (first - second || first.localeCompare(second, "en", { numeric: true }));
         };
         table.tBodies[0].append(...[...table.tBodies[0].rows].sort(compare));
       };
@@ -233,7 +212,7 @@
       const told = all("[data-of]", note.parentElement);
       note.hidden = !filtered || (told.length > 0 && !told.some((one) => one.hidden || one.dataset.partly === "true"));
     }
-    for (const link of all('nav a, a[href^="#section"]')) link.hidden = byId(link.hash.slice(1)).hidden;
+    for (const link of all('nav a, a[href^="#section"]')) (link.closest("li") ?? link).hidden = byId(link.hash.slice(1)).hidden;
     const count = (counts) => counts.reduce((sum, [, more]) => sum + more, 0), fitting = count(data.counts.filter(([kind]) => fit(data.kinds[kind], wanted)));
     byId("count").textContent = `${number(fitting)} of ${number(count(data.counts))} ${data.what}`;
     byId("stated").textContent = filtered ? `Chosen: ${Object.entries(by).map(([name, value]) => `${name} ${value}`).join(", ")}; ${byId("count").textContent}` : "";
