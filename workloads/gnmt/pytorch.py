@@ -115,11 +115,7 @@ class Translator(nn.Module):
         self.classifier = nn.Linear(layers.hidden, layers.vocabulary)
 
     def forward(
-        self,
-        source: torch.Tensor,
-        lengths: torch.Tensor,
-        target: torch.Tensor,
-        masks: tuple[Mask, Mask] | None,
+        self, source: torch.Tensor, lengths: torch.Tensor, target: torch.Tensor, masks: tuple[Mask, Mask] | None
     ) -> torch.Tensor:
         """source (B, S), lengths (B,), target (B, T), int64, to logits (T · B, V); masks of dropout, (S, B, …), (T, B, …)."""
         of_source, of_target = masks or (None, None)

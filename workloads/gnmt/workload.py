@@ -7,16 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from workloads.api import (
-    Array,
-    Batch,
-    Defaults,
-    Facts,
-    Json,
-    LossScaling,
-    OptimizerSettings,
-    Settings,
-)
+from workloads.api import Array, Batch, Defaults, Facts, Json, LossScaling, OptimizerSettings, Settings
 from workloads.common import schedules
 from workloads.common.text.beam import Beam
 from workloads.common.text.vocabulary import PAD, padded_size
@@ -40,11 +31,7 @@ class GNMT(TranslationWorkload):
     name = "gnmt"
     log_name = "gnmt"
     default_rules = "v0.7"
-    precisions = {
-        "pytorch": ("fp32", "tf32", "bf16", "fp16"),
-        "tensorflow": ("fp32", "tf32"),
-        "mxnet": ("fp32",),
-    }
+    precisions = {"pytorch": ("fp32", "tf32", "bf16", "fp16"), "tensorflow": ("fp32", "tf32"), "mxnet": ("fp32",)}
     linear_choice = ("pytorch",)
     bleu_digits = 2
     """As `sacrebleu --score-only` prints it (reference inference.py)."""

@@ -5,15 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from workloads.api import (
-    Array,
-    Batch,
-    Defaults,
-    Facts,
-    Json,
-    LossScaling,
-    Settings,
-)
+from workloads.api import Array, Batch, Defaults, Facts, Json, LossScaling, Settings
 from workloads.common import schedules
 from workloads.common.batch_plan import Bucket, buckets_by_tokens
 from workloads.common.text.batches import growing_edges
@@ -22,12 +14,7 @@ from workloads.common.text.facts import WMT17
 from workloads.common.text.vocabulary import PAD, SHIFTED
 from workloads.common.text.workload import TranslationWorkload
 from workloads.transformer import network
-from workloads.transformer.settings import (
-    REFERENCE_MODEL,
-    SIZES,
-    TransformerOptions,
-    profile_defaults,
-)
+from workloads.transformer.settings import REFERENCE_MODEL, SIZES, TransformerOptions, profile_defaults
 
 REFERENCE_PARAMETERS = 210_804_736
 """With 33,708 words (docs/transformer.md has the sum)."""
@@ -46,11 +33,7 @@ class Transformer(TranslationWorkload):
     log_name = "transformer"
     default_rules = "v0.7"
     batch_unit = "tokens"
-    precisions = {
-        "pytorch": ("fp32", "tf32", "bf16", "fp16"),
-        "tensorflow": ("fp32", "tf32"),
-        "mxnet": ("fp32",),
-    }
+    precisions = {"pytorch": ("fp32", "tf32", "bf16", "fp16"), "tensorflow": ("fp32", "tf32"), "mxnet": ("fp32",)}
     linear_choice = ("pytorch",)
     reference_model = REFERENCE_MODEL
     official_runs = 10

@@ -227,11 +227,7 @@ class Positives:
 
 
 def learned(
-    objectness: torch.Tensor,
-    deltas: torch.Tensor,
-    anchors: Sequence[torch.Tensor],
-    batch: Tensors,
-    rules: RegionRules,
+    objectness: torch.Tensor, deltas: torch.Tensor, anchors: Sequence[torch.Tensor], batch: Tensors, rules: RegionRules
 ) -> Tensors:
     """What `Detector` pools and what is learned of it.
 
