@@ -31,12 +31,8 @@ class Transformer(TranslationWorkload):
 
     name = "transformer"
     log_name = "transformer"
-    default_rules = "v0.7"
     batch_unit = "tokens"
-    precisions = {"pytorch": ("fp32", "tf32", "bf16", "fp16"), "tensorflow": ("fp32", "tf32"), "mxnet": ("fp32",)}
-    linear_choice = ("pytorch",)
     reference_model = REFERENCE_MODEL
-    official_runs = 10
     fp16_scaling = LossScaling("dynamic", start=128.0, growth_interval=2_000)
     """NVIDIA's entries, fairseq/fp16_trainer.py."""
     framing = SHIFTED
@@ -49,7 +45,8 @@ class Transformer(TranslationWorkload):
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
         self.network = network.build(settings.model, self.vocabulary_size, self.options.dropout)
-        if _has_reference_sizes(settings) and self.network.vocabulary == REFERENCE_VOCABULARY:
+        is_reference = all(settings.model[name] == REFERENCE_MODEL[name] for name in SIZES)
+        if is_reference and self.network.vocabulary == REFERENCE_VOCABULARY:
             count = sum(network.parameter_counts(self.network).values())
             assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
 
@@ -138,7 +135,3 @@ class Transformer(TranslationWorkload):
     def log_metadata(self) -> Mapping[str, Mapping[str, Json]]:
         """How long pairs are treated (closed_transformer.yaml of v0.7)."""
         return {"max_sequence_length": {"method": "discard"}}
-
-
-def _has_reference_sizes(settings: Settings) -> bool:
-    return all(settings.model[name] == REFERENCE_MODEL[name] for name in SIZES)
