@@ -29,6 +29,7 @@ from workloads.gnmt.workload import GNMT
 
 Mask = Callable[[Tensor, slice], Tensor]
 """An LSTM's input (L, B, w), and its part of its side's mask, to what is left."""
+PAIR = ("source", "source_length", "target", "label")
 CUDNN_LSTM = 2
 """Of the kinds of RNNs that cuDNN knows."""
 
@@ -155,8 +156,7 @@ class Translator(nn.Module):
         module: nn.LSTM = getattr(self, lstm.name)
         narrow = torch.get_autocast_dtype("cuda") if x.is_cuda and torch.is_autocast_enabled("cuda") else x.dtype
         if narrow != torch.bfloat16:
-            outputs: Tensor = module(x)[0]
-            return outputs
+            return module(x)[0]
         with torch.autocast("cuda", enabled=False):  # which makes fp16 of an LSTM's input, whatever was asked for
             weights = _Narrowed.apply(self.narrowed(lstm.name, module, narrow), *module._flat_weights)
             zeros = torch.zeros(1, x.shape[1], module.hidden_size, dtype=narrow, device=x.device)
@@ -256,9 +256,7 @@ class GNMTTrainer(ModelTrainer):
         return self._entropy(batch, self.called, self.workload.options.label_smoothing) / batch.weight_global
 
     def _entropy(self, batch: Batch, model: Any, smoothing: float) -> Tensor:
-        source, lengths, target, label = (
-            self.ids(batch, name) for name in ("source", "source_length", "target", "label")
-        )
+        source, lengths, target, label = (self.ids(batch, name) for name in PAIR)
         with self.autocast():
             logits = model(source, lengths, target, self._masks(batch))
         return smoothed_entropy(logits, label.t().reshape(-1), 1 - smoothing, smoothing, PAD)
@@ -289,9 +287,7 @@ class GNMTTrainer(ModelTrainer):
 
     def _losses(self, batch: Batch) -> Tensor:
         """Sum over each sentence's tokens of -log p (B,), without smoothing."""
-        source, lengths, target, label = (
-            self.ids(batch, name) for name in ("source", "source_length", "target", "label")
-        )
+        source, lengths, target, label = (self.ids(batch, name) for name in PAIR)
         logits = self.model(source, lengths, target, None)
         entropy = F.cross_entropy(logits.float(), label.t().reshape(-1), ignore_index=PAD, reduction="none")
         return entropy.view(label.t().shape).sum(0)

@@ -215,7 +215,4 @@ class GNMTTrainer(ModelTrainer):
         """A step of a beam search, whose row n goes on from row `parents[n]` (N,)."""
         before = [tf.gather(one, parents) for one in layers]
         count = len(before) // 2
-        outputs: list[tf.Tensor] = self.model.step(
-            Memory(*memory), tokens, before[:count], before[count:], self.workload.beam.width
-        )
-        return outputs
+        return self.model.step(Memory(*memory), tokens, before[:count], before[count:], self.workload.beam.width)

@@ -115,10 +115,8 @@ class GNMT(TranslationWorkload):
     # -- weights, quality -----------------------------------------------------------------------------------------
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        model = self.settings.model
-        return network.initial_weights(
-            self.network, seed, float(model["initial"]), float(model["initial_embedding"]), PAD
-        )
+        scale, of_words = (float(self.settings.model[name]) for name in ("initial", "initial_embedding"))
+        return network.initial_weights(self.network, seed, scale, of_words, PAD)
 
     @property
     def beam(self) -> Beam:

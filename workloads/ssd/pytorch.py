@@ -40,9 +40,7 @@ class Detector(Trunk):
 
     def __init__(self, layers: network.Network) -> None:
         super().__init__(layers.stem, layers.blocks, _norm)
-        mean, deviation = (
-            torch.tensor(values).view(1, 3, 1, 1) for values in (network.MEAN, network.STANDARD_DEVIATION)
-        )
+        mean, deviation = (torch.tensor(one).view(1, 3, 1, 1) for one in (network.MEAN, network.STANDARD_DEVIATION))
         self.register_buffer("scale", 1 / (255 * deviation), persistent=False)
         self.register_buffer("shift", mean / deviation, persistent=False)
         self.classes = layers.classes

@@ -190,9 +190,8 @@ def read(folder: Path, split: str, objects: int) -> tuple[Polygons, Bools]:
     trainable = open_array(folder, split, "trainable", "bool", objects)
     object_ends = open_array(folder, split, "object_polygon_ends", "int64", objects)
     polygon_ends = open_array(folder, split, "polygon_ends", "int64", int(object_ends[-1]) if objects else 0)
-    points = open_array(
-        folder, split, "polygon_points", "float32", 2 * int(polygon_ends[-1]) if len(polygon_ends) else 0
-    )
+    count = 2 * int(polygon_ends[-1]) if len(polygon_ends) else 0
+    points = open_array(folder, split, "polygon_points", "float32", count)
     return Polygons(points.reshape(-1, 2), polygon_ends, object_ends), trainable
 
 

@@ -46,8 +46,7 @@ class Places:
         self, y: Tensor, label: str, added: Tensor | None = None, first: int = 0
     ) -> Tensor:  # fmt: skip
         """The same in one pass, and one back. The mask's values from `first` on count."""
-        out: Tensor = _Dropped.apply(y, added, self.keys, self.positions, label, first, self.rate)
-        return out
+        return _Dropped.apply(y, added, self.keys, self.positions, label, first, self.rate)
 
 
 class _Dropped(torch.autograd.Function):

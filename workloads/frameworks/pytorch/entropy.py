@@ -52,5 +52,4 @@ def smoothed_entropy(logits: Tensor, labels: Tensor, on_label: float, on_mean: f
 
     The two shares add up to 1. Rows labelled `padding` count nothing.
     """
-    entropy: Tensor = _SmoothedEntropy.apply(logits, labels, on_label, on_mean, padding)
-    return entropy
+    return _SmoothedEntropy.apply(logits, labels, on_label, on_mean, padding)

@@ -31,10 +31,9 @@ class BatchNorm(nn.BatchNorm2d):
 def activated(norm: nn.Module, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
     """ReLU of the normalised map, after `shortcut` is added to it."""
     if BatchNorm.fused and isinstance(norm, BatchNorm) and norm.training and x.is_cuda:
-        activated: Tensor = Fused.apply(
+        return Fused.apply(
             x, norm.weight, norm.bias, shortcut, norm.running_mean, norm.running_var, norm.momentum, norm.eps
         )
-        return activated
     out = norm(x)
     if shortcut is not None:
         out += shortcut

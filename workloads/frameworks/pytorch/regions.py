@@ -36,8 +36,7 @@ def pool(maps: Sequence[Tensor], strides: Sequence[int], boxes: Tensor, level: T
     Computed in fp32 at least, whatever the maps' type: a place on a map needs more digits than bf16 has.
     """
     if maps[0].is_cuda and kernels.usable():
-        pooled: Tensor = OwnLevel.apply(boxes, level, strides, side, *maps)
-        return pooled
+        return OwnLevel.apply(boxes, level, strides, side, *maps)
     kind = torch.promote_types(maps[0].dtype, torch.float32)
     with torch.autocast(boxes.device.type, enabled=False):
         pooled = _pool([one.to(kind) for one in maps], strides, boxes.to(kind), level, side)

@@ -84,8 +84,7 @@ class Rows:
     def packed(self, x: Tensor) -> Tensor:
         """(B, L, w) to (R, w)."""
         flat = x.reshape(-1, x.shape[-1])
-        packed: Tensor = flat if self.places is None else _Packed.apply(flat, self.places)
-        return packed
+        return flat if self.places is None else _Packed.apply(flat, self.places)
 
     def padded(self, x: Tensor) -> Tensor:
         """(R, w) to (B, L, w), zeros at padding."""

@@ -90,8 +90,7 @@ class Channel:
         self._group.receive(self._weights, self._group.server)
         for name, value in self._parameters.items():
             value.copy_(self._of_weights[name])
-        tail: Array = self._weights[-self._tail :].numpy()
-        return tail
+        return self._weights[-self._tail :].numpy()
 
     @torch.no_grad()
     def push(self, tail: Array) -> None:

@@ -49,8 +49,7 @@ class Rows:
             rows = _and_zeros(tf.reshape(x, [-1, size]))
             return [tf.gather(rows, numbers) for numbers in there], gradient
 
-        planes: list[tf.Tensor] = cut(x)
-        return planes
+        return cut(x)
 
     def packed(self, x: tf.Tensor) -> tf.Tensor:
         """(B, H, L, e) to (R, H · e)."""
