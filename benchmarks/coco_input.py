@@ -35,8 +35,8 @@ from photos import COCO_HEIGHT, COCO_WIDTH, write_coco
 
 from workloads.api import Place, Settings
 from workloads.common.coco.dataset import CocoFolders
-from workloads.common.coco.facts import COCO2017
 from workloads.common.images import turbo
+from workloads.common.images.counts import COCO2017
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.input import rpn_targets
 from workloads.maskrcnn.input.data import SampleData

@@ -14,7 +14,9 @@ def of_pytorch(trainer, batch):
 def of_tensorflow(trainer, batch):
     """One device alone divides a batch of two devices by their number, which is undone."""
     factor = batch.weight_global / batch.weight if trainer.place.replicas_total == 1 else 1
-    return {name: factor * trainer.model.outside(value.numpy()) for name, value in trainer.backward(batch).items()}
+    return {
+        name: factor * trainer.model.outside(name, value.numpy()) for name, value in trainer.backward(batch).items()
+    }
 
 
 def of_jax(trainer, batch):

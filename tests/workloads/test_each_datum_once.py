@@ -10,7 +10,7 @@ from tests.workloads.resnet50.test_resnet_workload import made as resnet
 from tests.workloads.ssd.test_ssd_workload import made as ssd
 from tests.workloads.transformer.test_transformer_workload import made as transformer
 from workloads.common.text.facts import synthetic_lengths
-from workloads.ncf.data import published_facts
+from workloads.ncf.facts import published_facts
 from workloads.ncf.workload import NCF
 
 MOST = Fraction(1, 100)

@@ -50,22 +50,13 @@ class Hyperparameter:
     """`published: …`, `derived: …`, `presumed: …` or `user`."""
 
 
-@dataclass(frozen=True)
-class HyperparameterSet(Mapping[str, Hyperparameter]):
+class HyperparameterSet(dict[str, Hyperparameter]):
     """Name to value and source of one set."""
 
-    by_name: Mapping[str, Hyperparameter]
-    sentence: str = ""
-    """What it is, for whoever chooses one."""
-
-    def __getitem__(self, name: str) -> Hyperparameter:
-        return self.by_name[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.by_name)
-
-    def __len__(self) -> int:
-        return len(self.by_name)
+    def __init__(self, by_name: Mapping[str, Hyperparameter], sentence: str = "") -> None:
+        super().__init__(by_name)
+        self.sentence = sentence
+        """What it is, for whoever chooses one."""
 
     @property
     def plain(self) -> dict[str, Json]:

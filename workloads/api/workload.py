@@ -275,9 +275,8 @@ class Workload(ABC):
         """`optimizer()`, once it is clear that every replica's batch can be cut into its equal pieces. Raises ValueError."""
         settings = self.optimizer()
         pieces = settings.accumulation_steps
-        for count in sorted(
-            {spec.shape[0] for specs in self.shapes() for spec in specs.values()} if pieces > 1 else ()
-        ):
+        every = (spec.shape[0] for specs in self.shapes() for spec in specs.values()) if pieces > 1 else ()
+        for count in sorted(set(every)):
             if count % pieces:
                 raise ValueError(
                     f"accumulation_steps={pieces}: a device's batch of {count} cannot be cut into {pieces} equal pieces; "

@@ -44,7 +44,9 @@ def parse_yaml(text: str, path: Path, twice: bool = False) -> Any:
     import yaml
 
     try:
-        _check_characters(text)
+        if strange := yaml.reader.Reader.NON_PRINTABLE.search(text):
+            what = f"the character U+{ord(strange.group()):04X} is not allowed in YAML"
+            raise _Mistake(text.count("\n", 0, strange.start()) + 1, what)
         _Bounds(twice).check(yaml.parse(text, Loader=_loader()))
         return yaml.load(text, Loader=_loader())
     except _Mistake as mistake:
@@ -82,15 +84,6 @@ def _loader() -> Any:
                 raise _Mistake(node.start_mark.line + 1, f"{str(node.value)[:_SHOWN]}: {error}") from None
 
     return Loader
-
-
-def _check_characters(text: str) -> None:
-    from yaml.reader import Reader
-
-    strange = Reader.NON_PRINTABLE.search(text)
-    if strange is not None:
-        line = text.count("\n", 0, strange.start()) + 1
-        raise _Mistake(line, f"the character U+{ord(strange.group()):04X} is not allowed in YAML")
 
 
 def _said(error: yaml.MarkedYAMLError, text: str) -> str:

@@ -1,4 +1,4 @@
-"""Arrays of prepared data: mapped into memory, and ragged ones, groups of rows end to end."""
+"""Types of arrays by name. Arrays of prepared data: mapped into memory, and ragged ones, groups of rows end to end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+Bools = npt.NDArray[np.bool_]
+UInt8s = npt.NDArray[np.uint8]
+UInt16s = npt.NDArray[np.uint16]
+Integers = npt.NDArray[np.integer]
+"""Of any width."""
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+Float32s = npt.NDArray[np.float32]
+Float64s = npt.NDArray[np.float64]
 
 
 def mapped(path: Path, dtype: str | tuple[str, ...], count: int | None = None) -> npt.NDArray[Any]:
@@ -23,7 +33,7 @@ def mapped(path: Path, dtype: str | tuple[str, ...], count: int | None = None) -
     return np.asarray(array.view(np.ndarray))
 
 
-def rows_of(ends: npt.NDArray[np.int64], groups: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
+def rows_of(ends: Int64s, groups: Int64s) -> tuple[Int64s, ...]:
     """Rows of some groups, of which group g has rows ends[g - 1] … ends[g] - 1; and where the rows of each taken one end."""
     starts = np.where(groups > 0, ends[groups - 1], 0) if len(ends) else np.zeros(0, np.int64)
     counts = ends[groups] - starts

@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from workloads.common.arrays import Int64s, Integers
 from workloads.common.randomness import Permutation, stream
-
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class BatchPlan:
     """
 
     def __init__(
-        self, lengths: npt.NDArray[np.integer], buckets: Sequence[Bucket], seed: int, epoch: int, every: bool = False
+        self, lengths: Integers, buckets: Sequence[Bucket], seed: int, epoch: int, every: bool = False
     ) -> None:
         """`lengths` (N,): of each sample, in tokens. `buckets`: with rising edges."""
         self.buckets = tuple(buckets)
@@ -88,9 +86,6 @@ class BatchPlan:
             shuffled = Permutation(stream(seed, "batch order", epoch), len(sizes))(np.arange(len(sizes)))
         self._owner, self._start = batch_owner[shuffled], starts[shuffled]
         self.samples_left_out = len(lengths) - len(self._samples) + self.samples_repeated
-        padded = int((sizes * edges[batch_owner]).sum())
-        self.fill = float(np.asarray(lengths)[self._samples].sum() / padded) if padded else 0.0
-        """Tokens over tokens with padding."""
 
     def __len__(self) -> int:
         """Steps of the epoch."""

@@ -1,10 +1,20 @@
-"""CPU cores for what a process does beside its devices: making batches."""
+"""Threads that make batches beside the devices: the option that says how many, and the cores that there are."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
-from workloads.api import Place
+from workloads.api import Place, WorkloadOptions, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataThreadsOptions(WorkloadOptions):
+    """Of every workload whose batches are made by threads."""
+
+    data_threads: int = option(
+        0, "threads per process that make batches; 0: what suits the workload", minimum=0, key="data.threads"
+    )
 
 
 def own_cores(place: Place) -> int:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from workloads.common.arrays import Float32s, Int64s
 from workloads.common.randomness import bits, stream
 
 DRAWS = 4
 """Random numbers of 16 bits that one hash gives."""
 RANGE = 1 << 16
-
-Int64s = npt.NDArray[np.int64]
 
 
 def threshold(rate: float) -> int:
@@ -24,7 +22,7 @@ def keys(seed: int, epoch: int, samples: Int64s) -> Int64s:
     return (bits(stream(seed, "dropout", epoch), samples) >> np.uint64(1)).view(np.int64)
 
 
-def multipliers(keys: Int64s, label: str, positions: int, width: int, rate: float) -> npt.NDArray[np.float32]:
+def multipliers(keys: Int64s, label: str, positions: int, width: int, rate: float) -> Float32s:
     """What activations (positions, B, width) are multiplied by: 0 with probability `rate`, else 1 / (1 - rate).
 
     `keys` (B,), not negative: one for each sample and epoch. `label`: tells masks of one step apart. A sample's mask depends on
@@ -33,7 +31,7 @@ def multipliers(keys: Int64s, label: str, positions: int, width: int, rate: floa
     return multipliers_at(keys[None, :], np.arange(positions)[:, None], label, width, rate)
 
 
-def multipliers_at(keys: Int64s, positions: Int64s, label: str, width: int, rate: float) -> npt.NDArray[np.float32]:
+def multipliers_at(keys: Int64s, positions: Int64s, label: str, width: int, rate: float) -> Float32s:
     """The same (…, width) for the samples with these keys (…) at these positions (…), which broadcast against each other."""
     assert width % DRAWS == 0, width
     random = bits(stream(0, f"dropout/{label}"), keys[..., None], positions[..., None], np.arange(width // DRAWS))

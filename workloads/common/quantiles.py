@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from workloads.common.arrays import Float64s
 
 LOG_2 = 0.6931471805599453
 ROOT_HALF = 0.7071067811865476
@@ -39,7 +39,7 @@ _LOG_SERIES = tuple(1.0 / power for power in range(23, 2, -2))
 """Coefficients of artanh(s)/s − 1 in s², highest power first; |s| ≤ 0.1716 leaves a remainder below 1e-19."""
 
 
-def _horner(coefficients: tuple[float, ...], x: Floats) -> Floats:
+def _horner(coefficients: tuple[float, ...], x: Float64s) -> Float64s:
     value = np.full_like(x, coefficients[0])
     for coefficient in coefficients[1:]:
         np.multiply(value, x, out=value)
@@ -47,11 +47,11 @@ def _horner(coefficients: tuple[float, ...], x: Floats) -> Floats:
     return value
 
 
-def _ratio(polynomials: tuple[tuple[float, ...], tuple[float, ...]], x: Floats) -> Floats:
+def _ratio(polynomials: tuple[tuple[float, ...], tuple[float, ...]], x: Float64s) -> Float64s:
     return np.divide(_horner(polynomials[0], x), _horner(polynomials[1], x))
 
 
-def log(x: npt.ArrayLike) -> Floats:
+def log(x: npt.ArrayLike) -> Float64s:
     """Natural logarithm of positive finite numbers, to about 1e-15 relative, in float64."""
     mantissa, exponent = np.frexp(np.asarray(x, np.float64))
     small = mantissa < ROOT_HALF
@@ -63,7 +63,7 @@ def log(x: npt.ArrayLike) -> Floats:
     return np.asarray(power * LOG_2 + (2.0 * s + 2.0 * s * series))
 
 
-def inverse_normal(probability: Floats) -> Floats:
+def inverse_normal(probability: Float64s) -> Float64s:
     """Quantile of the standard normal distribution, 0 < probability < 1, one axis."""
     q = probability - 0.5
     out = np.empty_like(q)

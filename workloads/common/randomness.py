@@ -20,10 +20,10 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.arrays import Float64s, Int64s, Integers
 from workloads.common.quantiles import inverse_normal
 
 UInt64s = npt.NDArray[np.uint64]
-Int64s = npt.NDArray[np.int64]
 
 GAMMA = 0x9E3779B97F4A7C15
 """Increment of SplitMix64: the odd integer next to 2⁶⁴ divided by the golden ratio."""
@@ -74,7 +74,7 @@ def bits(key: int | np.uint64, *coordinates: npt.ArrayLike) -> UInt64s:
     return state
 
 
-def _hash_step(state: UInt64s, coordinate: npt.NDArray[np.integer]) -> UInt64s:
+def _hash_step(state: UInt64s, coordinate: Integers) -> UInt64s:
     """mix(state + (coordinate + 1)·γ), broadcast, in chunks that stay in cache."""
     shape = np.broadcast_shapes(state.shape, coordinate.shape)
     out = np.empty(shape, np.uint64)
@@ -118,7 +118,7 @@ def integers(random: UInt64s, n: int) -> Int64s:
     return out.view(np.int64)
 
 
-def uniform(random: UInt64s) -> npt.NDArray[np.float64]:
+def uniform(random: UInt64s) -> Float64s:
     """float64 in [0, 1): the upper 53 bits as a fraction, so every value is exact."""
     upper = np.asarray(np.right_shift(random, _S11)).view(np.int64)
     return np.asarray(upper * 2.0**-53)

@@ -16,6 +16,7 @@ import numpy as np
 
 from workloads.api import Array, Arrays, Batch
 from workloads.common import dropout
+from workloads.common.arrays import Int32s, Int64s
 from workloads.common.text import beam
 from workloads.common.text.vocabulary import PAD
 from workloads.frameworks.mxnet.flat import Shapes
@@ -224,7 +225,7 @@ class Decoder:
         memory = {"values": values, "keys": keys, "padding": self._there(padding(batch.arrays))}
         return State(memory, [zeros] * len(self.trainer.step_model.states))
 
-    def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
+    def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
         said = {"tokens": self._there(tokens), "parents": self._there(parents.astype(np.int32))}
         states = dict(zip(self.trainer.step_model.states, state.layers, strict=True))
         outputs = self.trainer.stepper(False, self.replica.arguments(False), {**said, **state.memory, **states})

@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from workloads.api import Batch
+from workloads.common.arrays import Int32s, Int64s
 from workloads.common.text import beam
 from workloads.common.text.vocabulary import PAD
 from workloads.frameworks.pytorch import kernels
@@ -26,8 +27,9 @@ from workloads.frameworks.pytorch.model import ModelTrainer
 from workloads.gnmt import network
 from workloads.gnmt.workload import GNMT
 
-Mask = Callable[[torch.Tensor, slice], torch.Tensor]
+Mask = Callable[[Tensor, slice], Tensor]
 """An LSTM's input (L, B, w), and its part of its side's mask, to what is left."""
+PAIR = ("source", "source_length", "target", "label")
 CUDNN_LSTM = 2
 """Of the kinds of RNNs that cuDNN knows."""
 
@@ -36,12 +38,12 @@ class _Reordered(torch.autograd.Function):
     """Rows of x (R, h) in the order `places` (R,), which is its own inverse: the gradient takes the same way back."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, x: Tensor, places: Tensor) -> Tensor:
         ctx.save_for_backward(places)
         return x.index_select(0, places)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (places,) = ctx.saved_tensors
         return gradient.contiguous().index_select(0, places), None
 
@@ -51,13 +53,13 @@ class _Narrowed(torch.autograd.Function):
     step. Gradients come back in the weights' own type."""
 
     @staticmethod
-    def forward(ctx: Any, buffers: list[torch.Tensor], *weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(ctx: Any, buffers: list[Tensor], *weights: Tensor) -> tuple[Tensor, ...]:
         ctx.dtype = weights[0].dtype
         torch._foreach_copy_(buffers, weights)
         return tuple(buffer.detach() for buffer in buffers)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         return None, *(gradient.to(ctx.dtype) for gradient in gradients)
 
 
@@ -65,11 +67,11 @@ class _Narrowed(torch.autograd.Function):
 class Memory:
     """What the decoder looks at: B sentences."""
 
-    values: torch.Tensor
+    values: Tensor
     """(B, S, h) the encoder's outputs."""
-    keys: torch.Tensor
+    keys: Tensor
     """(B, S, h) projected."""
-    padding: torch.Tensor
+    padding: Tensor
     """(B, 1, S) True where there is none."""
 
 
@@ -82,14 +84,14 @@ class Attention(nn.Module):
         self.bias, self.vector = nn.Parameter(torch.zeros(hidden)), nn.Parameter(torch.ones(hidden))
         self.scale = nn.Parameter(torch.zeros(1))
 
-    def memory(self, values: torch.Tensor, lengths: torch.Tensor) -> Memory:
+    def memory(self, values: Tensor, lengths: Tensor) -> Memory:
         """Encoder outputs (S, B, h) and lengths (B,); the bias is added to the keys, of which there are fewer than sums."""
         values = values.transpose(0, 1).contiguous()
         places = torch.arange(values.shape[1], device=values.device)
         keys = linear(values, self.key.weight, self.bias)
         return Memory(values, keys, (places >= lengths[:, None])[:, None])
 
-    def forward(self, queries: torch.Tensor, memory: Memory) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, queries: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Queries (B, T, h) to contexts (B, T, h) and weights (B, T, S)."""
         asked = linear(queries, self.query.weight, None)
         sums = asked[:, :, None] + memory.keys[:, None]
@@ -106,7 +108,7 @@ class Translator(nn.Module):
     def __init__(self, layers: network.Network) -> None:
         super().__init__()
         self.layers = layers
-        self.narrow: dict[str, list[torch.Tensor]] = {}
+        self.narrow: dict[str, list[Tensor]] = {}
         """Name of an LSTM to where its weights lie in bf16 on a GPU."""
         self.embedding = nn.Embedding(layers.vocabulary, layers.hidden)
         for lstm in layers.lstms:
@@ -114,13 +116,7 @@ class Translator(nn.Module):
         self.attention = Attention(layers.hidden)
         self.classifier = nn.Linear(layers.hidden, layers.vocabulary)
 
-    def forward(
-        self,
-        source: torch.Tensor,
-        lengths: torch.Tensor,
-        target: torch.Tensor,
-        masks: tuple[Mask, Mask] | None,
-    ) -> torch.Tensor:
+    def forward(self, source: Tensor, lengths: Tensor, target: Tensor, masks: tuple[Mask, Mask] | None) -> Tensor:
         """source (B, S), lengths (B,), target (B, T), int64, to logits (T · B, V); masks of dropout, (S, B, …), (T, B, …)."""
         of_source, of_target = masks or (None, None)
         words = torch.cat([source.t().reshape(-1), target.t().reshape(-1)])
@@ -132,7 +128,7 @@ class Translator(nn.Module):
         )
         return linear(outputs.flatten(0, 1), self.classifier.weight, self.classifier.bias)
 
-    def encode(self, x: torch.Tensor, lengths: torch.Tensor, mask: Mask | None) -> torch.Tensor:
+    def encode(self, x: Tensor, lengths: Tensor, mask: Mask | None) -> Tensor:
         """Embedded words (S, B, h) to outputs (S, B, h)."""
         ahead, back, *others = self.layers.encoder
         x = dropped(x, mask, ahead)
@@ -145,7 +141,7 @@ class Translator(nn.Module):
             x = x + y if lstm.residual else y
         return x
 
-    def decode(self, x: torch.Tensor, memory: Memory, mask: Mask | None) -> torch.Tensor:
+    def decode(self, x: Tensor, memory: Memory, mask: Mask | None) -> Tensor:
         """Embedded words (T, B, h), all at once, to the classifier's inputs (T, B, h)."""
         first, *others = self.layers.decoder
         x = self.run(first, dropped(x, mask, first))
@@ -155,19 +151,18 @@ class Translator(nn.Module):
             x = x + y if lstm.residual else y
         return x
 
-    def run(self, lstm: network.Lstm, x: torch.Tensor) -> torch.Tensor:
+    def run(self, lstm: network.Lstm, x: Tensor) -> Tensor:
         """One LSTM over a sequence (L, B, inputs), from zeros: (L, B, h)."""
         module: nn.LSTM = getattr(self, lstm.name)
         narrow = torch.get_autocast_dtype("cuda") if x.is_cuda and torch.is_autocast_enabled("cuda") else x.dtype
         if narrow != torch.bfloat16:
-            outputs: torch.Tensor = module(x)[0]
-            return outputs
+            return module(x)[0]
         with torch.autocast("cuda", enabled=False):  # which makes fp16 of an LSTM's input, whatever was asked for
             weights = _Narrowed.apply(self.narrowed(lstm.name, module, narrow), *module._flat_weights)
             zeros = torch.zeros(1, x.shape[1], module.hidden_size, dtype=narrow, device=x.device)
             return torch.lstm(x.to(narrow), (zeros, zeros), weights, True, 1, 0.0, self.training, False, False)[0]
 
-    def narrowed(self, name: str, module: nn.LSTM, narrow: torch.dtype) -> list[torch.Tensor]:
+    def narrowed(self, name: str, module: nn.LSTM, narrow: torch.dtype) -> list[Tensor]:
         """Where an LSTM's weights lie in a narrow type: in one array, as cuDNN wants them."""
         if name not in self.narrow:
             sizes = module.input_size, CUDNN_LSTM, module.hidden_size, 0, module.num_layers
@@ -177,22 +172,22 @@ class Translator(nn.Module):
         return self.narrow[name]
 
 
-def dropped(x: torch.Tensor, mask: Mask | None, lstm: network.Lstm) -> torch.Tensor:
+def dropped(x: Tensor, mask: Mask | None, lstm: network.Lstm) -> Tensor:
     """An LSTM's input after dropout."""
     return x if mask is None else mask(x, lstm.mask)
 
 
-def in_memory(mask: torch.Tensor, x: torch.Tensor, part: slice) -> torch.Tensor:
+def in_memory(mask: Tensor, x: Tensor, part: slice) -> Tensor:
     """A `Mask` that lies there, (L, B, …)."""
     return x * mask[..., part].to(x.dtype)
 
 
-def drawn(places: Places, side: str, x: torch.Tensor, part: slice) -> torch.Tensor:
+def drawn(places: Places, side: str, x: Tensor, part: slice) -> Tensor:
     """A `Mask` that is drawn where it is needed."""
     return places.by_kernel(x.flatten(0, 1), side, first=part.start).view(x.shape)
 
 
-def reversing(lengths: torch.Tensor, positions: int, sentences: int) -> torch.Tensor:
+def reversing(lengths: Tensor, positions: int, sentences: int) -> Tensor:
     """(positions · B,) which row of a flattened (positions, B, …) stands where, with each sentence's valid part reversed."""
     place = torch.arange(positions, device=lengths.device)[:, None]
     mirrored = torch.where(place < lengths, lengths - 1 - place, place)
@@ -204,9 +199,9 @@ class State:
     """Of a beam search, on the device."""
 
     memory: Memory
-    hidden: list[torch.Tensor]
+    hidden: list[Tensor]
     """Of each decoder layer, (N, h)."""
-    cells: list[torch.Tensor]
+    cells: list[Tensor]
 
 
 class Decoder:
@@ -224,7 +219,7 @@ class Decoder:
         count = len(self.model.layers.decoder)
         return State(memory, [zeros] * count, [zeros] * count)
 
-    def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
+    def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
         model, rows = self.model, self.trainer.to_device(parents)
         hidden, cells = ([one[rows] for one in part] for part in (state.hidden, state.cells))
         x = model.embedding(self.trainer.to_device(tokens))
@@ -252,18 +247,16 @@ class GNMTTrainer(ModelTrainer):
     def build(self) -> nn.Module:
         return Translator(self.workload.network)
 
-    def ids(self, batch: Batch, name: str) -> torch.Tensor:
+    def ids(self, batch: Batch, name: str) -> Tensor:
         """An array of whole numbers on the device, int64."""
         return self.to_device(batch.arrays[name]).long()
 
-    def loss(self, batch: Batch) -> torch.Tensor:
+    def loss(self, batch: Batch) -> Tensor:
         """This replica's part: sum over tokens of the smoothed cross-entropy, over the sentences of the global batch."""
         return self._entropy(batch, self.called, self.workload.options.label_smoothing) / batch.weight_global
 
-    def _entropy(self, batch: Batch, model: Any, smoothing: float) -> torch.Tensor:
-        source, lengths, target, label = (
-            self.ids(batch, name) for name in ("source", "source_length", "target", "label")
-        )
+    def _entropy(self, batch: Batch, model: Any, smoothing: float) -> Tensor:
+        source, lengths, target, label = (self.ids(batch, name) for name in PAIR)
         with self.autocast():
             logits = model(source, lengths, target, self._masks(batch))
         return smoothed_entropy(logits, label.t().reshape(-1), 1 - smoothing, smoothing, PAD)
@@ -285,18 +278,16 @@ class GNMTTrainer(ModelTrainer):
         of_source, of_target = layers.mask_widths
         return of("source", of_source), of("target", of_target)
 
-    def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
+    def outputs(self, batch: Batch) -> Mapping[str, Tensor]:
         """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
         if "label" in batch.arrays:
             return {"loss": self._losses(batch)}
         translated = self.workload.translated(Decoder(self), batch)
         return {name: torch.from_numpy(value) for name, value in translated.items()}
 
-    def _losses(self, batch: Batch) -> torch.Tensor:
+    def _losses(self, batch: Batch) -> Tensor:
         """Sum over each sentence's tokens of -log p (B,), without smoothing."""
-        source, lengths, target, label = (
-            self.ids(batch, name) for name in ("source", "source_length", "target", "label")
-        )
+        source, lengths, target, label = (self.ids(batch, name) for name in PAIR)
         logits = self.model(source, lengths, target, None)
         entropy = F.cross_entropy(logits.float(), label.t().reshape(-1), ignore_index=PAD, reduction="none")
         return entropy.view(label.t().shape).sum(0)

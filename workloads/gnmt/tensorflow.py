@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from workloads.api import Batch
 from workloads.common import dropout
+from workloads.common.arrays import Int32s, Int64s
 from workloads.common.text import beam
 from workloads.common.text.vocabulary import PAD
 from workloads.frameworks.tensorflow.model import ModelTrainer
@@ -146,7 +147,7 @@ class Decoder:
         zeros = tf.zeros((memory[0].shape[0] * self.width, layers.hidden))
         return State(memory, [zeros] * (2 * len(layers.decoder)))
 
-    def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
+    def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
         outputs = self.trainer.advance(state.memory, tf.constant(tokens), tf.constant(parents), state.layers)
         return beam.Candidates(*(one.numpy() for one in outputs[:3])), State(state.memory, outputs[3:])
 
@@ -214,7 +215,4 @@ class GNMTTrainer(ModelTrainer):
         """A step of a beam search, whose row n goes on from row `parents[n]` (N,)."""
         before = [tf.gather(one, parents) for one in layers]
         count = len(before) // 2
-        outputs: list[tf.Tensor] = self.model.step(
-            Memory(*memory), tokens, before[:count], before[count:], self.workload.beam.width
-        )
-        return outputs
+        return self.model.step(Memory(*memory), tokens, before[:count], before[count:], self.workload.beam.width)

@@ -7,16 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from workloads.api import (
-    Array,
-    Batch,
-    Defaults,
-    Facts,
-    Json,
-    LossScaling,
-    OptimizerSettings,
-    Settings,
-)
+from workloads.api import Array, Batch, Defaults, Facts, Json, LossScaling, OptimizerSettings, Settings
 from workloads.common import schedules
 from workloads.common.text.beam import Beam
 from workloads.common.text.vocabulary import PAD, padded_size
@@ -39,20 +30,12 @@ class GNMT(TranslationWorkload):
 
     name = "gnmt"
     log_name = "gnmt"
-    default_rules = "v0.7"
-    precisions = {
-        "pytorch": ("fp32", "tf32", "bf16", "fp16"),
-        "tensorflow": ("fp32", "tf32"),
-        "mxnet": ("fp32",),
-    }
-    linear_choice = ("pytorch",)
     bleu_digits = 2
     """As `sacrebleu --score-only` prints it (reference inference.py)."""
     reference_model = REFERENCE_MODEL
     keys_of_lengths = TranslationWorkload.keys_of_lengths | {
         f"opt_learning_rate_{what}" for what in ("warmup_steps", "remain_steps", "decay_interval")
     }
-    official_runs = 10
     fp16_scaling = LossScaling("dynamic", start=8_192.0, growth_interval=128, maximum=8_192.0)
     """reference fp_optimizers.py, train.py."""
     Options = GNMTOptions
@@ -63,7 +46,8 @@ class GNMT(TranslationWorkload):
         multiple = network.VOCABULARY_MULTIPLE if settings.precision in HALF else 1
         words = padded_size(self.vocabulary_size, multiple)
         self.network = network.build(settings.model, words, self.options.dropout)
-        if _has_reference_sizes(settings) and words in REFERENCE_PARAMETERS:
+        is_reference = all(settings.model[name] == REFERENCE_MODEL[name] for name in ("hidden", "layers"))
+        if is_reference and words in REFERENCE_PARAMETERS:
             count, reference = sum(network.parameter_counts(self.network).values()), REFERENCE_PARAMETERS[words]
             assert count == reference, f"{count} parameters, not the reference's {reference}"
 
@@ -131,10 +115,8 @@ class GNMT(TranslationWorkload):
     # -- weights, quality -----------------------------------------------------------------------------------------
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        model = self.settings.model
-        return network.initial_weights(
-            self.network, seed, float(model["initial"]), float(model["initial_embedding"]), PAD
-        )
+        scale, of_words = (float(self.settings.model[name]) for name in ("initial", "initial_embedding"))
+        return network.initial_weights(self.network, seed, scale, of_words, PAD)
 
     @property
     def beam(self) -> Beam:
@@ -167,7 +149,3 @@ class GNMT(TranslationWorkload):
             "model_hp_num_layers": self.settings.model["layers"],
             "model_parameters": sum(network.parameter_counts(self.network).values()),
         }
-
-
-def _has_reference_sizes(settings: Settings) -> bool:
-    return all(settings.model[name] == REFERENCE_MODEL[name] for name in ("hidden", "layers"))

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from workloads.api import Json
-
-Float32s = npt.NDArray[np.float32]
+from workloads.common.arrays import Float32s
 
 RATIOS = (0.5, 1.0, 2.0)
 """Height over width (reference defaults.py)."""
@@ -38,6 +36,15 @@ class Level:
         """Flat number after its last anchor."""
         return self.first + self.height * self.width * len(self.base)
 
+    @cached_property
+    def anchors(self) -> Float32s:
+        """(cells · R, 4) all of them, read-only."""
+        y, x = np.meshgrid(np.arange(self.height) * self.stride, np.arange(self.width) * self.stride, indexing="ij")
+        moves = np.stack([x, y, x, y], axis=-1).astype(np.float32)
+        anchors: Float32s = (moves[:, :, None] + self.base).reshape(-1, 4)
+        anchors.flags.writeable = False
+        return anchors
+
 
 def base_anchors(stride: int, size: float, ratios: tuple[float, ...] = RATIOS) -> Float32s:
     """(R, 4) anchors of the cell at 0, 0.
@@ -55,24 +62,19 @@ def base_anchors(stride: int, size: float, ratios: tuple[float, ...] = RATIOS) -
 
 def levels(model: Mapping[str, Json], height: int, width: int) -> tuple[Level, ...]:
     """The levels of images padded to `height` x `width` pixels; made once for each shape."""
-    return _levels(*_sizes(model), height, width)
+    sizes = tuple(float(size) for size in model["anchor_sizes"])
+    strides = tuple(int(stride) for stride in model["strides"])
+    return _levels(sizes, strides, tuple(float(ratio) for ratio in model.get("anchor_ratios", RATIOS)), height, width)
 
 
 def level_anchors(model: Mapping[str, Json], height: int, width: int) -> list[Float32s]:
     """Anchors (cells · R, 4) of every level of images padded to `height` x `width`, read-only; made once for each shape."""
-    return list(_anchors(*_sizes(model), height, width))
+    return [level.anchors for level in levels(model, height, width)]
 
 
 def count(model: Mapping[str, Json], height: int, width: int) -> int:
     """Anchors of all levels."""
     return levels(model, height, width)[-1].stop
-
-
-def _sizes(model: Mapping[str, Json]) -> tuple[tuple[float, ...], tuple[int, ...], tuple[float, ...]]:
-    """Anchor size and stride of each level, ratios of a cell."""
-    sizes = tuple(float(size) for size in model["anchor_sizes"])
-    strides = tuple(int(stride) for stride in model["strides"])
-    return sizes, strides, tuple(float(ratio) for ratio in model.get("anchor_ratios", RATIOS))
 
 
 @lru_cache(maxsize=64)
@@ -86,18 +88,3 @@ def _levels(
         first = levels[-1].stop if levels else 0
         levels.append(Level(stride, -(-height // stride), -(-width // stride), base, first))
     return tuple(levels)
-
-
-@lru_cache(maxsize=64)
-def _anchors(
-    sizes: tuple[float, ...], strides: tuple[int, ...], ratios: tuple[float, ...], height: int, width: int
-) -> tuple[Float32s, ...]:
-    return tuple(_of_level(level) for level in _levels(sizes, strides, ratios, height, width))
-
-
-def _of_level(level: Level) -> Float32s:
-    y, x = np.meshgrid(np.arange(level.height) * level.stride, np.arange(level.width) * level.stride, indexing="ij")
-    moves = np.stack([x, y, x, y], axis=-1).astype(np.float32)
-    anchors: Float32s = (moves[:, :, None] + level.base).reshape(-1, 4)
-    anchors.flags.writeable = False
-    return anchors

@@ -77,10 +77,8 @@ def from_torchvision(arrays: Mapping[str, Array], layers: network.Network) -> di
     given = backbones.check(arrays, wanted)
     renamed: dict[str, Array] = {}
     for layer in convolutions:
-        of_norm = (
-            np.float64(given[f"{layer.norm}.{name}"]) for name in ("weight", "bias", "running_mean", "running_var")
-        )
-        weight, bias, mean, variance = of_norm
+        names = ("weight", "bias", "running_mean", "running_var")
+        weight, bias, mean, variance = (np.float64(given[f"{layer.norm}.{name}"]) for name in names)
         scale = weight / np.sqrt(variance + TORCHVISION_EPSILON)
         renamed[f"{layer.name}.weight"] = given[f"{layer.name}.weight"]
         renamed[f"{layer.norm}.weight"] = scale.astype(np.float32)

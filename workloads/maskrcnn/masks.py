@@ -9,13 +9,9 @@ from itertools import pairwise
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 
+from workloads.common.arrays import Float32s, Int64s, UInt8s
 from workloads.common.coco.masks import Polygons as Polygons
-
-Float32s = npt.NDArray[np.float32]
-Int64s = npt.NDArray[np.int64]
-UInt8s = npt.NDArray[np.uint8]
 
 PADDING = 1
 """Pixels of zeros around a predicted mask before it is enlarged."""

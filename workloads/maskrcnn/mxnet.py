@@ -20,6 +20,7 @@ import mxnet as mx
 import numpy as np
 
 from workloads.api import Array, Batch, ParameterRule, Place
+from workloads.common.arrays import Float32s, Int32s
 from workloads.frameworks.mxnet.graphs import Function, Graphs, Inputs, Part, Tensor
 from workloads.frameworks.mxnet.images import ImageTrainer
 from workloads.frameworks.mxnet.layers import BLOCK, ImageModel, rectified
@@ -30,7 +31,7 @@ from workloads.maskrcnn import network
 from workloads.maskrcnn.regions import host
 from workloads.maskrcnn.regions.detections import detect
 from workloads.maskrcnn.regions.proposals import Proposals
-from workloads.maskrcnn.regions.rules import Float32s, Int32s, stacked
+from workloads.maskrcnn.regions.rules import stacked
 from workloads.maskrcnn.workload import MaskRCNN
 
 RPN_BETA_ROOT = 3

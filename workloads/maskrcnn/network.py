@@ -243,9 +243,8 @@ def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
     0.01, class logits 0.01, box deltas 0.001, mask head normal of deviation √(2 / fan-out); biases 0.
     """
     for layer in network.trunk_convolutions:
-        for name, value in residual.normed_weights(
-            layer, seed, "normal", math.sqrt(2 / (layer.outputs * layer.kernel**2))
-        ):
+        deviation = math.sqrt(2 / (layer.outputs * layer.kernel**2))
+        for name, value in residual.normed_weights(layer, seed, "normal", deviation):
             is_scale = network.frozen and name == f"{layer.norm}.weight"
             yield name, value * np.float32(_random_scale(layer)) if is_scale else value
     for other in network.layers:

@@ -29,7 +29,7 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from workloads.api import Arrays, Batch, Place
 from workloads.frameworks.pytorch import kernels
@@ -46,8 +46,8 @@ from workloads.maskrcnn.regions.proposals import Proposals
 from workloads.maskrcnn.regions.rules import stacked
 from workloads.maskrcnn.workload import MaskRCNN
 
-Tensors = dict[str, torch.Tensor]
-Between = Callable[[torch.Tensor, torch.Tensor], Tensors]
+Tensors = dict[str, Tensor]
+Between = Callable[[Tensor, Tensor], Tensors]
 """RPN's logits (B, A) and deltas (B, A, 4) to `box` (B, R, 4) and `level` (B, R), in training with what is learned of
 them."""
 
@@ -82,7 +82,7 @@ class Detector(Trunk):
         self.mask = Part([*layers.mask_convolutions, layers.mask_up, layers.mask_logits])
         self.register_buffer("means", torch.tensor(network.BGR_MEANS).view(1, 3, 1, 1), persistent=False)
 
-    def forward(self, images: torch.Tensor, sizes: torch.Tensor, between: Between) -> Tensors:
+    def forward(self, images: Tensor, sizes: Tensor, between: Between) -> Tensors:
         """What losses need but targets of masks: `between`'s tensors, and `objectness`, `rpn_delta`, `logits`, `box_delta`,
         `mask_logits`."""
         maps, objectness, deltas = self.first_half(images, sizes)
@@ -94,9 +94,7 @@ class Detector(Trunk):
         predicted = {"objectness": objectness, "rpn_delta": deltas, "logits": logits, "box_delta": box_deltas}
         return {**regions, **predicted, "mask_logits": of_masks}
 
-    def first_half(
-        self, images: torch.Tensor, sizes: torch.Tensor
-    ) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
+    def first_half(self, images: Tensor, sizes: Tensor) -> tuple[list[Tensor], Tensor, Tensor]:
         """The pyramid's maps, from images (B, H, W, 3) with `sizes` (B, 2), and RPN's logits (B, A) and deltas (B, A, 4)."""
         maps = self.pyramid(self.stage_maps(self.normalised(images, sizes)))
         objectness, deltas = [], []
@@ -106,7 +104,7 @@ class Detector(Trunk):
             deltas.append(self.rpn.bbox_pred(hidden).permute(0, 2, 3, 1).reshape(len(one), -1, 4))
         return maps, torch.cat(objectness, 1).float(), torch.cat(deltas, 1).float()
 
-    def normalised(self, images: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+    def normalised(self, images: Tensor, sizes: Tensor) -> Tensor:
         """(B, 3, H, W) blue, green, red minus their means; 0 where `sizes` (B, 2) say that there is padding."""
         x = images.flip(3).permute(0, 3, 1, 2).to(self.means.dtype) - self.means
         rows, columns = (torch.arange(x.shape[axis], device=x.device) for axis in (2, 3))
@@ -114,16 +112,14 @@ class Detector(Trunk):
         x *= (columns < sizes[:, 1:])[:, None, None, :]
         return x
 
-    def pyramid(self, stages: list[torch.Tensor]) -> list[torch.Tensor]:
+    def pyramid(self, stages: list[Tensor]) -> list[Tensor]:
         """The stages' maps to the levels', the finest first."""
         inner = [getattr(self.fpn, f"inner{number}")(one) for number, one in enumerate(stages)]
         for number in reversed(range(self.layers.levels - 1)):
             inner[number] += F.interpolate(inner[number + 1], size=inner[number].shape[2:])
         return [getattr(self.fpn, f"layer{number}")(one) for number, one in enumerate(inner)]
 
-    def boxes(
-        self, maps: list[torch.Tensor], box: torch.Tensor, level: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def boxes(self, maps: list[Tensor], box: Tensor, level: Tensor) -> tuple[Tensor, Tensor]:
         """Class logits (B, R, C + 1) and deltas (B, R, C + 1, 4) of regions."""
         x = pool(maps, self.layers.strides, box, level, self.layers.box_pool).flatten(1)
         for layer in (self.box.fc6, self.box.fc7):
@@ -131,9 +127,7 @@ class Detector(Trunk):
         logits, deltas = self.box.cls_score(x), self.box.bbox_pred(x)
         return logits.view(*level.shape, -1).float(), deltas.view(*level.shape, -1, 4).float()
 
-    def masks(
-        self, maps: list[torch.Tensor], box: torch.Tensor, level: torch.Tensor, label: torch.Tensor
-    ) -> torch.Tensor:
+    def masks(self, maps: list[Tensor], box: Tensor, level: Tensor, label: Tensor) -> Tensor:
         """Mask logits (B, M, 28, 28) of regions, of their `label`'s class alone: the other 80 channels are never looked
         at."""
         x = pool(maps, self.layers.strides, box, level, self.layers.mask_pool)
@@ -148,10 +142,8 @@ class Detector(Trunk):
 def losses(outputs: Tensors, batch: Tensors) -> Tensors:
     """The five losses of a device's batch by name, from `Detector`'s outputs and a batch's sampled anchors; no axes."""
     anchor, is_object, weight = batch["anchor"].long(), batch["anchor_label"], batch["anchor_weight"]
-    logits, deltas = (
-        outputs["objectness"].gather(1, anchor),
-        outputs["rpn_delta"].gather(1, anchor[..., None].expand(-1, -1, 4)),
-    )
+    logits = outputs["objectness"].gather(1, anchor)
+    deltas = outputs["rpn_delta"].gather(1, anchor[..., None].expand(-1, -1, 4))
     sampled, regions = _count(weight), _count(outputs["weight"])
     label, slots = outputs["label"].long(), outputs["mask"].shape[1]
     own = outputs["box_delta"].gather(2, label[..., None, None].expand(-1, -1, 1, 4))[:, :, 0]
@@ -170,11 +162,11 @@ def losses(outputs: Tensors, batch: Tensors) -> Tensors:
     }
 
 
-def _count(weight: torch.Tensor) -> torch.Tensor:
+def _count(weight: Tensor) -> Tensor:
     return weight.sum().clamp(min=1)
 
 
-def _smooth_l1(given: torch.Tensor, wanted: torch.Tensor, beta: float) -> torch.Tensor:
+def _smooth_l1(given: Tensor, wanted: Tensor, beta: float) -> Tensor:
     """Sum (…,) over the four deltas (…, 4)."""
     return F.smooth_l1_loss(given, wanted, reduction="none", beta=beta).sum(-1)
 
@@ -189,7 +181,7 @@ class MaskRCNNTrainer(ImageTrainer):
         self.rules = workload.region_rules
         self.positives: on_gpu.Positives
         """Of the step that is computed."""
-        self.anchors: dict[tuple[int, ...], list[torch.Tensor]] = {}
+        self.anchors: dict[tuple[int, ...], list[Tensor]] = {}
         """Padded shape to the anchors of its levels on the device; on a CPU none."""
 
     def build(self) -> nn.Module:
@@ -199,7 +191,7 @@ class MaskRCNNTrainer(ImageTrainer):
         buffers, wanted = dict(self.model.named_buffers()), network.constants(self.workload.network)
         return {**super().tensors(), **{name: buffers[name] for name in wanted}}
 
-    def loss(self, batch: Batch) -> torch.Tensor:
+    def loss(self, batch: Batch) -> Tensor:
         """This replica's part of the mean over the devices."""
         return torch.stack(list(self.parts(batch).values())).sum() / self.settings.devices
 
@@ -216,7 +208,7 @@ class MaskRCNNTrainer(ImageTrainer):
             outputs["mask"] = self.to_device(self.positives.masks(batch.arrays, self.rules.mask_side))
         return losses(outputs, arrays)
 
-    def decided(self, decide: Between, objectness: torch.Tensor, deltas: torch.Tensor) -> Tensors:
+    def decided(self, decide: Between, objectness: Tensor, deltas: Tensor) -> Tensors:
         """`decide`'s regions; without masks' targets what these are made from begins its way to the host."""
         regions = decide(objectness, deltas)
         if "mask" not in regions:
@@ -230,7 +222,7 @@ class MaskRCNNTrainer(ImageTrainer):
         batch = {name: self.to_device(value) for name, value in values.items()} | {"size": on_device["size"]}
         return partial(on_gpu.learned, anchors=self.anchors_on_device(arrays), batch=batch, rules=self.rules)
 
-    def anchors_on_device(self, arrays: Arrays) -> list[torch.Tensor]:
+    def anchors_on_device(self, arrays: Arrays) -> list[Tensor]:
         """(A_l, 4) of each level, for a batch's padded images."""
         shape = arrays["image"].shape[1:3]
         if shape not in self.anchors:
@@ -238,20 +230,18 @@ class MaskRCNNTrainer(ImageTrainer):
             self.anchors[shape] = [self.to_device(level.copy()) for level in levels]
         return self.anchors[shape]
 
-    def proposals(
-        self, arrays: Arrays, objectness: torch.Tensor, deltas: torch.Tensor, training: bool
-    ) -> list[Proposals]:
+    def proposals(self, arrays: Arrays, objectness: Tensor, deltas: Tensor, training: bool) -> list[Proposals]:
         """Those of each image, on the host."""
         on_host = objectness.cpu().numpy(), deltas.cpu().numpy()
         return host.proposals(arrays, *on_host, self.settings.model, self.rules, suppress, training)
 
-    def learned(self, arrays: Arrays, objectness: torch.Tensor, deltas: torch.Tensor) -> Tensors:
+    def learned(self, arrays: Arrays, objectness: Tensor, deltas: Tensor) -> Tensors:
         """The regions that a batch learns, on the device: the fields of `Regions`."""
         proposed = self.proposals(arrays, objectness, deltas, training=True)
         made = host.sampled(proposed, arrays, self.settings.seed, self.rules)
         return {name: self.to_device(array) for name, array in made.items()}
 
-    def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
+    def outputs(self, batch: Batch) -> Mapping[str, Tensor]:
         """`box` (B, D, 4), `score`, `label` (B, D), 0 where there is none, and `mask` (B, D, 28, 28) probabilities."""
         if self.device.type == "cuda" and kernels.usable():
             return self.outputs_on_device(batch)

@@ -41,6 +41,7 @@ REFERENCE_MODEL: Mapping[str, Json] = {
 """Reference config/defaults.py and configs/e2e_mask_rcnn_R_50_FPN_1x.yaml, but for `padded_shapes`: (height, width), of which a
 batch takes the smallest that holds its images, where the reference pads to the batch's maximum. Pairs (training, test)."""
 DEMO_MODEL: Mapping[str, Json] = {
+    **REFERENCE_MODEL,
     "image_size": 96,
     "image_size_most": 128,
     "padded_shapes": [[96, 128], [128, 96]],
@@ -49,11 +50,9 @@ DEMO_MODEL: Mapping[str, Json] = {
     "trunk_norm": "batch",
     "fpn_channels": 32,
     "anchor_sizes": [17, 26, 38, 58],
-    "anchor_ratios": [0.5, 1.0, 2.0],
     "strides": [4, 8, 16, 32],
     "rpn_samples": 64,
     "rois": 32,
-    "roi_positive_fraction": 0.25,
     "proposals_before_nms": [100, 100],
     "proposals_after_nms": [100, 100],
     "proposals_test": 50,
@@ -63,8 +62,6 @@ DEMO_MODEL: Mapping[str, Json] = {
     "box_features": 128,
     "mask_convolutions": 2,
     "mask_channels": 32,
-    "box_pool": 7,
-    "mask_pool": 14,
     "classes": 10,
 }
 """The same code, smaller (docs/demos.md)."""

@@ -223,9 +223,7 @@ class MaskRCNNTrainer(ImageTrainer):
 
     def proposals(self, objectness: Array, deltas: Array, training: bool) -> list[Proposals]:
         """Those of each image of the batch."""
-        return host.proposals(
-            self.arrays, objectness, deltas, self.settings.model, self.rules, suppress, training=training
-        )
+        return host.proposals(self.arrays, objectness, deltas, self.settings.model, self.rules, suppress, training)
 
     def learned(self, objectness: Array, deltas: Array) -> list[Array]:
         """On the host: the arrays of `between`."""

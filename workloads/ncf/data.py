@@ -15,14 +15,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from workloads.api import Array, Batch, Facts, Place, Settings, options_as
-from workloads.common.arrays import mapped
+from workloads.common.arrays import Int32s, mapped
 from workloads.common.cores import own_cores
 from workloads.common.data.prefetch import Prefetch
 from workloads.common.randomness import CHUNK, Permutation, stream
-from workloads.ncf.facts import published_facts, read_facts
 from workloads.ncf.sampling import (
     EVALUATION_NEGATIVES,
     NEGATIVES_PER_POSITIVE,
@@ -33,9 +31,7 @@ from workloads.ncf.sampling import (
     training_key,
 )
 from workloads.ncf.settings import NCFOptions
-from workloads.ncf.sharding import SAMPLES_PER_POSITIVE, Sharding, SyntheticNCFData
-
-__all__ = ["NCFData", "SyntheticNCFData", "published_facts", "read_facts"]
+from workloads.ncf.sharding import SAMPLES_PER_POSITIVE, Sharding
 
 BURST_SAMPLES = 1 << 18
 """Small batches are made so many samples at a time (4 MiB): between steps, training empties the caches that sampling fills;
@@ -68,7 +64,7 @@ class NCFData:
         self.threads = options_as(NCFOptions, settings).data_threads or _threads(settings.device, place)
         self.device_draws = device_draws(settings)
         self._positives: Positives | None = None
-        self._evaluation: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]] | None = None
+        self._evaluation: list[tuple[Int32s, Int32s]] | None = None
         self._running: weakref.WeakSet[Prefetch[list[Batch]]] = weakref.WeakSet()
 
     # -- training -------------------------------------------------------------------------------------------------
@@ -163,7 +159,7 @@ class NCFData:
                 batches.append(Batch(arrays, float(count), float(total), total))
             yield batches
 
-    def _evaluation_tables(self) -> list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]]:
+    def _evaluation_tables(self) -> list[tuple[Int32s, Int32s]]:
         """(users (n,), candidates (n, 1000)) of each local replica."""
         if self._evaluation is None:
             tables = []
@@ -186,10 +182,8 @@ class NCFData:
 
 def device_draws(settings: Settings) -> bool:
     """Whether the trainer makes the training samples. Raises ValueError where that was typed and cannot be."""
-    typed, can = (
-        options_as(NCFOptions, settings).device_draws,
-        (settings.framework, settings.device) == ("pytorch", "cuda"),
-    )
+    typed = options_as(NCFOptions, settings).device_draws
+    can = (settings.framework, settings.device) == ("pytorch", "cuda")
     if typed == "on" and not can:
         raise ValueError(
             f"workload.device_draws=on: PyTorch on GPUs alone draws samples on the device, not {settings.framework} with "

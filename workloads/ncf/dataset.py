@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from workloads.common import manifest as manifests
+from workloads.common.arrays import Int32s, Int64s
 from workloads.common.data.published import COUNTS
 from workloads.common.manifest import Manifest
 from workloads.ncf import ratings as files
@@ -24,8 +24,6 @@ MINIMUM_RATINGS = 20
 """Users with fewer are dropped (reference convert.py; logged as preproc_hp_min_ratings)."""
 LEAST_MINIMUM = 2
 """Leaving one out takes two: one to test, one to train on."""
-
-Int32s = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -81,9 +79,7 @@ def split(ratings: Ratings, minimum_ratings: int = MINIMUM_RATINGS, require_two:
     return _leave_one_out(user, item, time, duplicates, poor_users)
 
 
-def _check_users(
-    name: str, ids: npt.NDArray[np.int64], per_user: npt.NDArray[np.int64], minimum_ratings: int, require_two: bool
-) -> None:
+def _check_users(name: str, ids: Int64s, per_user: Int64s, minimum_ratings: int, require_two: bool) -> None:
     """Raise ValueError for a user with a single item (if asked for), or if no user has enough."""
     if require_two and int(per_user.min()) < LEAST_MINIMUM:
         poor = int(np.argmax(per_user < LEAST_MINIMUM))
@@ -98,9 +94,7 @@ def _check_users(
         )
 
 
-def _latest(
-    user: npt.NDArray[np.int64], item: npt.NDArray[np.int64], time: npt.NDArray[np.int64], items: int
-) -> npt.NDArray[np.int64]:
+def _latest(user: Int64s, item: Int64s, time: Int64s, items: int) -> Int64s:
     """Rows to keep, in file order: of each repeated (user, item) the latest, of equal times the last."""
     pair = user * items + item
     ordered = np.sort(pair)
@@ -111,9 +105,7 @@ def _latest(
     return np.sort(order[last])
 
 
-def _leave_one_out(
-    user: npt.NDArray[np.int64], item: npt.NDArray[np.int64], time: npt.NDArray[np.int64], duplicates: int, dropped: int
-) -> Split:
+def _leave_one_out(user: Int64s, item: Int64s, time: Int64s, duplicates: int, dropped: int) -> Split:
     """Sort by user, keeping file order, and take out each user's latest row."""
     users, items = int(user.max()) + 1, int(item.max()) + 1
     order = np.argsort(user.astype(np.int32), kind="stable")

@@ -12,16 +12,14 @@ import math
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from workloads.common.arrays import Float64s, Int64s
 from workloads.common.data.generated import Generated
 from workloads.common.manifest import Manifest
 from workloads.common.quantiles import log
 from workloads.common.randomness import Permutation, bits, integers, normal, stream, uniform
 from workloads.ncf import ratings as files
 from workloads.ncf.dataset import MINIMUM_RATINGS, MovieLens, split, write
-
-Floats = npt.NDArray[np.float64]
 
 SEED = 1
 """Of the data set; runs have seeds of their own."""
@@ -38,12 +36,12 @@ FIRST_SECOND = 1_400_000_000
 """Time stamps start here (May 2014)."""
 
 
-def _normals(label: str, rows: int, columns: int) -> Floats:
+def _normals(label: str, rows: int, columns: int) -> Float64s:
     at = np.arange(rows * columns)
     return np.asarray(normal(bits(stream(SEED, label), at), np.float64).reshape(rows, columns), np.float64)
 
 
-def true_scores() -> Floats:
+def true_scores() -> Float64s:
     """What users think of items, without noise: (USERS, ITEMS)."""
     cluster = integers(bits(stream(SEED, "cluster of user"), np.arange(USERS)), CLUSTERS)
     centres = _normals("cluster centres", CLUSTERS, FACTORS)
@@ -56,7 +54,7 @@ def true_scores() -> Floats:
     return MATCH_WEIGHT * match - log(rank)
 
 
-def generate() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def generate() -> tuple[Int64s, Int64s, Int64s]:
     """(user, item, place in the user's history), each (n,), sorted by user and item."""
     draws = uniform(bits(stream(SEED, "gumbel"), np.arange(USERS * ITEMS))).reshape(USERS, ITEMS)
     scores = true_scores() - NOISE * log(-log(draws + 2.0**-54))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from workloads.api import Facts
@@ -18,22 +19,15 @@ def read_facts(data_dir: str | Path) -> Facts:
         counts = {name: int(manifest.counts[name]) for name in ("users", "items", "train")}
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{folder / manifests.NAME} is not of a MovieLens data set ({manifest.dataset})") from None
-    sizes = {"users": counts["users"], "items": counts["items"]}
-    return Facts(
-        train_samples=counts["train"],
-        evaluation_samples=counts["users"],
-        sizes={**sizes, "min_ratings": int(manifest.options.get("minimum_ratings", 20))},
-        fingerprint=manifest.fingerprint,
-        notes=manifests.notes(manifest),
-    )
+    minimum = int(manifest.options.get("minimum_ratings", 20))
+    return _facts(counts, minimum, manifest.fingerprint, manifests.notes(manifest))
 
 
 def published_facts() -> Facts:
     """ML-20M's counts, for runs on synthetic batches."""
-    counts = COUNTS["ml-20m"]
-    return Facts(
-        train_samples=counts["train"],
-        evaluation_samples=counts["users"],
-        sizes={"users": counts["users"], "items": counts["items"], "min_ratings": 20},
-        fingerprint="synthetic",
-    )
+    return _facts(COUNTS["ml-20m"], 20, "synthetic")
+
+
+def _facts(counts: Mapping[str, int], minimum: int, fingerprint: str, notes: tuple[str, ...] = ()) -> Facts:
+    sizes = {"users": counts["users"], "items": counts["items"], "min_ratings": minimum}
+    return Facts(counts["train"], counts["users"], sizes, fingerprint, notes)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.arrays import Bools, Integers
+
 TOP = 10
 """Ranks that count as a hit (v0.5 rules)."""
 
 
-def hits(logits: npt.NDArray[np.floating], items: npt.NDArray[np.integer], top: int = TOP) -> npt.NDArray[np.bool_]:
+def hits(logits: npt.NDArray[np.floating], items: Integers, top: int = TOP) -> Bools:
     """True (u,) where the test item is among the `top` best candidates.
 
     logits (u, c) and items (u, c): column 0 is the test item, the others are the negatives in ascending order of item,
@@ -25,7 +27,7 @@ def hits(logits: npt.NDArray[np.floating], items: npt.NDArray[np.integer], top: 
     return np.asarray(np.logical_and(hit, ~np.isnan(score[:, 0])))
 
 
-def hit_rate(hit: npt.NDArray[np.bool_]) -> float:
+def hit_rate(hit: Bools) -> float:
     """HR@10 of all users' hits (n,): a number in [0, 1]."""
     if hit.size == 0:
         raise ValueError("no user was evaluated")

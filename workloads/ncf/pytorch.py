@@ -15,12 +15,13 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from workloads.api import Arrays, Batch, GradientTraffic, Place
 from workloads.frameworks.pytorch.linear import linear
 from workloads.frameworks.pytorch.model import ModelTrainer
 from workloads.frameworks.pytorch.optimizers import Optimizer, build_optimizer
+from workloads.frameworks.pytorch.server import views
 from workloads.frameworks.pytorch.side_by_side import SideBySide
 from workloads.ncf import weights as neumf
 from workloads.ncf.samples.pytorch import Sampler
@@ -36,12 +37,12 @@ EMBEDDINGS = ("gmf_user", "gmf_item", "mlp_user", "mlp_item")
 class Layer(nn.Module):
     """Weight (outputs, inputs) and bias (outputs,) of a linear layer."""
 
-    def __init__(self, tensors: Mapping[str, torch.Tensor], name: str) -> None:
+    def __init__(self, tensors: Mapping[str, Tensor], name: str) -> None:
         super().__init__()
         self.weight = nn.Parameter(tensors[f"{name}.weight"])
         self.bias = nn.Parameter(tensors[f"{name}.bias"])
 
-    def forward(self, x: torch.Tensor, relu: bool = False) -> torch.Tensor:
+    def forward(self, x: Tensor, relu: bool = False) -> Tensor:
         """(…, inputs) to (…, outputs)."""
         return linear(x, self.weight, self.bias, relu)
 
@@ -49,14 +50,14 @@ class Layer(nn.Module):
 class NeuMF(nn.Module):
     """Layers on the tensors given, by canonical name. Embedding tables ask for no gradient: their rows do."""
 
-    def __init__(self, tensors: Mapping[str, torch.Tensor], layers: int) -> None:
+    def __init__(self, tensors: Mapping[str, Tensor], layers: int) -> None:
         super().__init__()
         for name in EMBEDDINGS:
             self.register_parameter(name, nn.Parameter(tensors[name], requires_grad=False))
         self.mlp = nn.ModuleList(Layer(tensors, f"mlp.{number}") for number in range(layers))
         self.output = Layer(tensors, "output")
 
-    def rows(self, user: torch.Tensor, item: torch.Tensor) -> dict[str, torch.Tensor]:
+    def rows(self, user: Tensor, item: Tensor) -> dict[str, Tensor]:
         """Embedding rows of users and items, (..., F) and (..., E)."""
         ids = {"user": user, "item": item}
         return {name: F.embedding(ids[name[4:]], getattr(self, name)) for name in EMBEDDINGS}
@@ -66,10 +67,10 @@ class NeuMF(nn.Module):
 class Piece:
     """A part of a batch, each tensor (B,); users and items as int64."""
 
-    user: torch.Tensor
-    item: torch.Tensor
-    label: torch.Tensor
-    weight: torch.Tensor
+    user: Tensor
+    item: Tensor
+    label: Tensor
+    weight: Tensor
     weight_global: float
 
 
@@ -107,21 +108,16 @@ class NCFTrainer(ModelTrainer):
         return CPU_PIECE if cores == 1 else math.ceil(samples / (rounds * cores))
 
     def build(self) -> nn.Module:
-        size = sum(int(torch.Size(shape).numel()) for shape in self.shapes.values())
+        size = sum(map(math.prod, self.shapes.values()))
         self.flat, self.gradient = (torch.zeros(size, device=self.device) for _ in range(2))
         self.flat.grad = self.gradient
-        self.by_name = self._views(self.gradient)
-        model = NeuMF(self._views(self.flat), self.layers)
+        self.by_name = views(self.gradient, self.shapes)
+        model = NeuMF(views(self.flat, self.shapes), self.layers)
         layers = {name: parameter for name, parameter in model.named_parameters() if name not in EMBEDDINGS}
         for name, parameter in layers.items():
             parameter.grad = self.by_name[name]
         self.layer_parameters = list(layers.values())
         return model
-
-    def _views(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Name to its part of a flat vector, in its shape."""
-        parts = flat.split([int(torch.Size(shape).numel()) for shape in self.shapes.values()])
-        return {name: part.view(shape) for (name, shape), part in zip(self.shapes.items(), parts, strict=True)}
 
     def build_optimizer(self) -> Optimizer:
         """Of the flat vector: the workload has one rule for all parameters."""
@@ -134,7 +130,7 @@ class NCFTrainer(ModelTrainer):
 
     # -- model ----------------------------------------------------------------------------------------------------
 
-    def logits(self, rows: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    def logits(self, rows: Mapping[str, Tensor]) -> Tensor:
         """fp32 logits (B,) from gathered embedding rows: GMF (B, F) and MLP (B, E); the output layer is fp32 always (ties)."""
         with self.autocast():
             hidden = torch.cat([rows["mlp_user"], rows["mlp_item"]], dim=-1)
@@ -143,7 +139,7 @@ class NCFTrainer(ModelTrainer):
         both = torch.cat([rows["gmf_user"] * rows["gmf_item"], hidden.float()], dim=-1)
         return self.model.output(both).squeeze(-1)
 
-    def arrays(self, batch: Batch) -> dict[str, torch.Tensor]:
+    def arrays(self, batch: Batch) -> dict[str, Tensor]:
         """`user`, `item`, `label`, `weight` of a training batch on the device, or made there."""
         arrays = {name: self.to_device(array) for name, array in batch.arrays.items()}
         if "draw" not in arrays:
@@ -153,21 +149,19 @@ class NCFTrainer(ModelTrainer):
             self.sampler = Sampler.of(self.workload.data, self.device)
         return self.sampler(**arrays, count=-(-batch.samples_global // self.place.replicas_total))
 
-    def loss(self, batch: Batch) -> torch.Tensor:
+    def loss(self, batch: Batch) -> Tensor:
         arrays = self.arrays(batch)
         rows = self.model.rows(arrays["user"], arrays["item"])
         return self._loss(rows, arrays["label"], arrays["weight"], batch.weight_global)
 
-    def _loss(
-        self, rows: Mapping[str, torch.Tensor], label: torch.Tensor, weight: torch.Tensor, weight_global: float
-    ) -> torch.Tensor:
+    def _loss(self, rows: Mapping[str, Tensor], label: Tensor, weight: Tensor, weight_global: float) -> Tensor:
         """Binary cross-entropy with logits, summed over the samples' weights, over the global weight."""
         terms = F.binary_cross_entropy_with_logits(self.logits(rows), label, weight, reduction="sum")
         return terms / weight_global
 
     # -- training -------------------------------------------------------------------------------------------------
 
-    def backward(self, batch: Batch) -> torch.Tensor:
+    def backward(self, batch: Batch) -> Tensor:
         """Loss of a batch; its gradient, in pieces that fit the cache and summed over replicas, is added to the flat one."""
         arrays = self.arrays(batch)
         total = torch.zeros((), device=self.device)
@@ -190,7 +184,7 @@ class NCFTrainer(ModelTrainer):
             work.wait()
         return total
 
-    def _differentiate(self, piece: Piece) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+    def _differentiate(self, piece: Piece) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Loss of a piece and its gradients: of the four tables' rows, then of the layers. Changes nothing."""
         with torch.no_grad():
             rows = self.model.rows(piece.user, piece.item)
@@ -203,15 +197,15 @@ class NCFTrainer(ModelTrainer):
     def _add(
         self,
         pieces: Sequence[Piece],
-        done: Sequence[tuple[torch.Tensor, tuple[torch.Tensor, ...]]],
+        done: Sequence[tuple[Tensor, tuple[Tensor, ...]]],
         under_way: list[dist.Work] | None,
-    ) -> list[torch.Tensor]:
+    ) -> list[Tensor]:
         """Add the gradients of pieces to the flat one, in order: every thread has tables of its own. Returns the losses.
 
         `under_way`: begin the sum over replicas of each part as soon as it is complete, and put it there.
         """
 
-        def complete(part: torch.Tensor) -> None:
+        def complete(part: Tensor) -> None:
             if under_way is not None:
                 under_way.append(dist.all_reduce(part, async_op=True))
 
@@ -231,7 +225,7 @@ class NCFTrainer(ModelTrainer):
         self.side_by_side.map(scatter, range(len(EMBEDDINGS)))
         return [loss for loss, _ in done]
 
-    def gradients(self) -> list[torch.Tensor]:
+    def gradients(self) -> list[Tensor]:
         return [self.gradient]
 
     def clear_gradients(self) -> None:
@@ -252,7 +246,9 @@ class NCFTrainer(ModelTrainer):
         instead of once for every candidate: the same sums, less than half of the arithmetic.
         """
         with torch.inference_mode():
-            item_half = self._item_half()
+            first, table = self.model.mlp[0], self.model.mlp_item
+            with self.autocast():  # (items, outputs of the first layer): the items' share of its sums, bias included
+                item_half = linear(table, first.weight[:, -table.shape[1] :], first.bias)
             for (batch,) in batches:
                 user, item = self.to_device(batch.arrays["user"]), self.to_device(batch.arrays["item"])
                 step = max(1, (CPU_PIECE if self.device.type == "cpu" else GPU_SCORES) // item.shape[1])
@@ -260,14 +256,8 @@ class NCFTrainer(ModelTrainer):
                 parts = self.side_by_side.map(lambda pair: self._score(*pair, item_half), pairs)
                 yield batch, {"logits": torch.cat(parts).cpu().numpy()}
 
-    def _item_half(self) -> torch.Tensor:
-        """(items, outputs of the first layer): the items' share of its sums, bias included."""
-        first, table = self.model.mlp[0], self.model.mlp_item
-        with self.autocast():
-            return linear(table, first.weight[:, -table.shape[1] :], first.bias)
-
     @torch.inference_mode()  # holds for one thread, as autocast does
-    def _score(self, user: torch.Tensor, item: torch.Tensor, item_half: torch.Tensor) -> torch.Tensor:
+    def _score(self, user: Tensor, item: Tensor, item_half: Tensor) -> Tensor:
         """fp32 logits (U, C) of users (U,) and their candidates (U, C)."""
         model = self.model
         with self.autocast():

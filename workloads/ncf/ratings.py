@@ -20,8 +20,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
+from workloads.common.arrays import Int64s
 from workloads.common.data.archives import DAMAGED, why
 from workloads.files import open_stream
 
@@ -57,9 +57,9 @@ CSV, DAT, TAB = Layout("ratings.csv", b",", True), Layout("ratings.dat", b"::", 
 class Ratings:
     """The columns of a ratings file in file order, each int64 (n,), and the identity of the bytes."""
 
-    user: npt.NDArray[np.int64]
-    item: npt.NDArray[np.int64]
-    time: npt.NDArray[np.int64]
+    user: Int64s
+    item: Int64s
+    time: Int64s
     """Seconds since 1970."""
     name: str
     bytes: int
@@ -178,7 +178,7 @@ def _layout(head: bytes, name: str) -> Layout:
     )
 
 
-def _parse(stream: io.BufferedReader, layout: Layout) -> list[npt.NDArray[np.int64]]:
+def _parse(stream: io.BufferedReader, layout: Layout) -> list[Int64s]:
     """The columns user, item, time. Raises ValueError (pandas' or our own) without saying where."""
     import pandas
 
@@ -188,7 +188,7 @@ def _parse(stream: io.BufferedReader, layout: Layout) -> list[npt.NDArray[np.int
         # Split at single colons, with an empty column in each gap: pandas' fast parser knows no longer separators.
         names, separator = ["user", "gap1", "item", "gap2", "rating", "gap3", "time"], ":"
     types = {name: "int64" if name in ("user", "item", "time") else "float64" for name in names}
-    parts: list[list[npt.NDArray[np.int64]]] = [[], [], []]
+    parts: list[list[Int64s]] = [[], [], []]
     with warnings.catch_warnings():
         # Without this, a file whose lines all have a field too many would lose it with a mere warning.
         warnings.simplefilter("error", pandas.errors.ParserWarning)

@@ -11,16 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
-from workloads.common.randomness import CHUNK, Int64s, bits, fold, integers, stream
+from workloads.common.arrays import Bools, Int32s, Int64s, Integers, UInt8s
+from workloads.common.randomness import CHUNK, bits, fold, integers, stream
 
 NEGATIVES_PER_POSITIVE = 4
 """Of training; reference run_and_time.sh, logged as input_hp_num_neg."""
 EVALUATION_NEGATIVES = 999
 """Per user; v0.5 rules, logged as eval_hp_num_neg."""
 
-Items = npt.NDArray[np.int32]
+Items = Int32s
 _BLOCK_BYTES = 1 << 20
 """Unpacked bitmap rows (one byte per item) that are filled at a time: about a core's second-level cache."""
 
@@ -32,19 +32,12 @@ class Positives:
     Raises ValueError for pairs out of range or order (a damaged file), and for a user who has every item.
     """
 
-    def __init__(
-        self,
-        users: npt.NDArray[np.integer],
-        items: npt.NDArray[np.integer],
-        users_total: int,
-        items_total: int,
-        threads: int = 1,
-    ) -> None:
+    def __init__(self, users: Integers, items: Integers, users_total: int, items_total: int, threads: int = 1) -> None:
         _check_range("train_user", users, users_total)
         _check_range("train_item", items, items_total)
         if (users[1:] < users[:-1]).any():
             raise ValueError("train_user is not sorted; prepare the data again")
-        self.users_total, self.items_total = users_total, items_total
+        self.items_total = items_total
         self.row_bytes = -(-items_total // 8)
         self.bitmap = np.empty(users_total * self.row_bytes, np.uint8)
         rows = max(1, _BLOCK_BYTES // max(1, items_total))
@@ -57,7 +50,7 @@ class Positives:
         ]
         run_parallel([partial(self._fill, blocks[thread::threads]) for thread in range(threads)])
 
-    def _fill(self, blocks: Sequence[tuple[int, int, npt.NDArray[np.integer], npt.NDArray[np.integer]]]) -> None:
+    def _fill(self, blocks: Sequence[tuple[int, int, Integers, Integers]]) -> None:
         """Write the bitmap rows of users first … stop - 1 for each (first, stop, users, items)."""
         width = self.row_bytes * 8
         for first, stop, users, items in blocks:
@@ -67,7 +60,7 @@ class Positives:
                 self._require_a_negative(first, unpacked.reshape(stop - first, width))
             self.bitmap[first * self.row_bytes : stop * self.row_bytes] = np.packbits(unpacked, bitorder="little")
 
-    def _require_a_negative(self, first: int, unpacked: npt.NDArray[np.uint8]) -> None:
+    def _require_a_negative(self, first: int, unpacked: UInt8s) -> None:
         """Drawing for a user who has every item would never end."""
         full = np.flatnonzero(unpacked.sum(axis=1, dtype=np.int64) >= self.items_total)
         if full.size:
@@ -75,7 +68,7 @@ class Positives:
                 f"user {first + int(full[0])} has every one of the {self.items_total} items: no negative can be drawn"
             )
 
-    def contains(self, users: npt.NDArray[np.integer], items: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+    def contains(self, users: Integers, items: Integers) -> Bools:
         """True (n,) where (users[i], items[i]) is a training positive."""
         at = users.astype(np.int64)
         np.multiply(at, self.row_bytes, out=at)
@@ -85,7 +78,7 @@ class Positives:
         return np.asarray((self.bitmap[at] >> place) & np.uint8(1)).view(np.bool_)
 
 
-def _check_range(name: str, values: npt.NDArray[np.integer], total: int) -> None:
+def _check_range(name: str, values: Integers, total: int) -> None:
     if values.size and (int(values.min()) < 0 or int(values.max()) >= total):
         raise ValueError(f"{name} has numbers outside 0 … {total - 1}; prepare the data again")
 
@@ -100,9 +93,7 @@ def evaluation_key(seed: int) -> np.uint64:
     return stream(seed, "ncf evaluation negatives")
 
 
-def draw(
-    key: int | np.uint64, numbers: Int64s, users: npt.NDArray[np.integer], positives: Positives, out: Items
-) -> None:
+def draw(key: int | np.uint64, numbers: Int64s, users: Integers, positives: Positives, out: Items) -> None:
     """Fill `out` (n,) with one item per draw number (n,), none of them a training positive of its user (n,)."""
     keys = [fold(key, 0)]
     for first in range(0, numbers.size, CHUNK):
@@ -121,9 +112,7 @@ def draw(
             attempt += 1
 
 
-def evaluation_negatives(
-    seed: int, users: npt.NDArray[np.integer], positives: Positives, out: Items, threads: int = 1
-) -> None:
+def evaluation_negatives(seed: int, users: Integers, positives: Positives, out: Items, threads: int = 1) -> None:
     """Fill `out` (len(users), 999): a user's negatives per row, ascending, so that repeats are neighbours."""
     key = evaluation_key(seed)
     slots = np.arange(EVALUATION_NEGATIVES, dtype=np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workloads.api import hyperparameter, option
-from workloads.common.options import DataThreadsOptions
+from workloads.common.cores import DataThreadsOptions
 
 REFERENCE_MODEL = {"mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64]}
 """Reference neumf.py; the first size is the concatenated input, so the MLP embeddings have 128 each."""

@@ -23,17 +23,11 @@ from workloads.api import (
     Workload,
 )
 from workloads.ncf import sampling, weights
-from workloads.ncf.data import (
-    NCFData,
-    SyntheticNCFData,
-    device_draws,
-    evaluation_users_per_batch,
-    published_facts,
-    read_facts,
-)
+from workloads.ncf.data import NCFData, device_draws, evaluation_users_per_batch
+from workloads.ncf.facts import published_facts, read_facts
 from workloads.ncf.metrics import hit_rate, hits
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL, NCFOptions
-from workloads.ncf.sharding import SAMPLES_PER_POSITIVE
+from workloads.ncf.sharding import SAMPLES_PER_POSITIVE, SyntheticNCFData
 
 REFERENCE_PARAMETERS = 31_832_577
 """With ML-20M's counts (reference neumf.py)."""
@@ -47,11 +41,7 @@ class NCF(Workload):
     sample_unit = "samples"
     default_rules = "v0.5"
     gpu_precisions = ("tf32", "bf16")  # small matrices: more is bandwidth; the rules of v0.5 know no tf32
-    precisions = {
-        "pytorch": ("fp32", "bf16", "tf32"),
-        "tensorflow": ("fp32", "bf16"),
-        "mxnet": ("fp32",),
-    }
+    precisions = {"pytorch": ("fp32", "bf16", "tf32"), "tensorflow": ("fp32", "bf16"), "mxnet": ("fp32",)}
     linear_choice = ("pytorch",)
     graph_devices = math.inf
     reference_model = REFERENCE_MODEL

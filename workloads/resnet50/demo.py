@@ -10,9 +10,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
+from workloads.common.arrays import UInt8s
 from workloads.common.data.generated import Generated
 from workloads.common.images.drawing import scenes
 from workloads.common.images.drawing.scenes import CLASSES, Draws
@@ -52,7 +50,7 @@ def kind_of(index: int) -> int:
     return index % len(CLASSES)
 
 
-def draw(split: str, index: int) -> npt.NDArray[np.uint8]:
+def draw(split: str, index: int) -> UInt8s:
     """Image `index` of a split, (height, width, 3) uint8, blue, green, red."""
     key = fold(stream(SEED, f"imagenet-demo {split}"), index)
     draws, kind = Draws(key), kind_of(index)

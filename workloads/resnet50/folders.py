@@ -79,7 +79,13 @@ def list_validation(source: Path, classes: list[str]) -> Listing:
         return list_folders(source, "val", classes)
     listing = Listing()
     _list_images(source, "val", -1, listing)
-    path = _label_file(source)
+    places = (below / name for below in (source, folder) for name in LABEL_FILES)
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        raise ValueError(
+            f"{folder} has no class folders and there is no file of labels; put {LABEL_FILES[0]} beside it, "
+            f"with lines NAME WNID (ILSVRC2012_val_00000001.JPEG n01751748)"
+        )
     wnids = read_labels(path, [Path(name).name for name in listing.names])
     numbers = {name: number for number, name in enumerate(classes)}
     keep = []
@@ -120,17 +126,6 @@ def read_labels(path: Path, names: list[str]) -> Mapping[str, str]:
     if missing:
         raise ValueError(f"{path}: no label for {missing[0]} ({len(missing):,} of {len(names):,} images)")
     return {name: given[Path(name).stem] for name in names}
-
-
-def _label_file(source: Path) -> Path:
-    for folder in (source, source / "val"):
-        for name in LABEL_FILES:
-            if (folder / name).is_file():
-                return folder / name
-    raise ValueError(
-        f"{source / 'val'} has no class folders and there is no file of labels; put {LABEL_FILES[0]} beside it, "
-        f"with lines NAME WNID (ILSVRC2012_val_00000001.JPEG n01751748)"
-    )
 
 
 def _list_images(source: Path, folder: str, label: int, listing: Listing) -> None:

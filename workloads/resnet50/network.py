@@ -67,11 +67,6 @@ def build(model: Mapping[str, Json]) -> Network:
     return Network(trunk.stem, trunk.blocks, int(model["classes"]))
 
 
-def activation_values(network: Network, image_size: int) -> int:
-    """Numbers that the convolutions give for one image of `image_size` pixels on each side."""
-    return residual.activation_values(network, image_size, image_size)
-
-
 def shapes(network: Network) -> Shapes:
     """Canonical name to shape of every trained parameter, in order."""
     classifier = {"fc.weight": (network.classes, network.features), "fc.bias": (network.classes,)}

@@ -10,7 +10,7 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from workloads.api import Batch
 from workloads.frameworks.pytorch.images import ImageTrainer
@@ -30,7 +30,7 @@ class ResNet(Trunk):
         self.register_buffer("mean", torch.tensor(network.MEAN).view(1, 3, 1, 1), persistent=False)
         self.fc = nn.Linear(layers.features, layers.classes)
 
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """(B, S, S, 3) to (B, K)."""
         x = self.trunk(images.permute(0, 3, 1, 2).to(self.mean.dtype) - self.mean)
         return self.fc(x.mean((2, 3))).float()
@@ -44,7 +44,7 @@ class ResNetTrainer(ImageTrainer):
     def build(self) -> nn.Module:
         return ResNet(self.workload.network)
 
-    def loss(self, batch: Batch) -> torch.Tensor:
+    def loss(self, batch: Batch) -> Tensor:
         images, labels = self.to_device(batch.arrays["image"]), self.to_device(batch.arrays["label"]).long()
         with self.autocast():
             logits = self.called(images)

@@ -7,19 +7,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from workloads.api import (
-    Array,
-    Data,
-    Defaults,
-    Facts,
-    Json,
-    OptimizerSettings,
-    ParameterRule,
-    Place,
-    Settings,
-)
+from workloads.api import Array, Data, Defaults, Facts, Json, OptimizerSettings, ParameterRule, Place, Settings
 from workloads.common import schedules
 from workloads.common.images.batches.classifier import ClassifierWorkload
+from workloads.common.networks import residual
 from workloads.resnet50 import network
 from workloads.resnet50.settings import DEMO, REFERENCE_MODEL, ResNet50Options
 
@@ -68,7 +59,8 @@ class ResNet50(ClassifierWorkload):
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
         """89 MB in fp32 for 50 layers at 224 pixels."""
-        return network.activation_values(network.build(settings.model), int(settings.model["image_size"]))
+        size = int(settings.model["image_size"])
+        return residual.activation_values(network.build(settings.model), size, size)
 
     # -- schedule -------------------------------------------------------------------------------------------------
 

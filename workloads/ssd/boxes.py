@@ -9,12 +9,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.arrays import Float32s, Int32s, Int64s
 from workloads.ssd.priors import VARIANCES, Priors
 
-Float32s = npt.NDArray[np.float32]
 Floats = npt.NDArray[np.floating]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
 
 MATCH_IOU = 0.5
 """A prior learns an object that overlaps it by more (reference utils.py)."""

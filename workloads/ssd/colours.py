@@ -17,11 +17,9 @@ from collections.abc import Sequence
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 
+from workloads.common.arrays import Float32s, Float64s, Int64s, UInt8s
 from workloads.common.randomness import bits, integers, stream, uniform
-
-UInt8s = npt.NDArray[np.uint8]
 
 ORDERS = np.array(list(itertools.permutations(range(4))))
 """(24, 4) of brightness 0, contrast 1, saturation 2, hue 3."""
@@ -29,9 +27,7 @@ _CUT = -0.499
 _LEVELS = np.arange(256, dtype=np.float32)
 
 
-def draw(
-    seed: int, epoch: int, images: npt.NDArray[np.int64], strengths: Sequence[float]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+def draw(seed: int, epoch: int, images: Int64s, strengths: Sequence[float]) -> tuple[Float64s, Int64s]:
     """Factors (b, 4) and orders (b, 4) for images (b,); `strengths` of brightness, contrast, saturation and hue."""
     key = stream(seed, "detection colours", epoch)
     signed = 2.0 * uniform(bits(key, np.asarray(images)[:, None], np.arange(4))) - 1.0
@@ -69,7 +65,7 @@ def _hue(image: UInt8s, factor: float) -> None:
     cv2.cvtColor(turned, cv2.COLOR_HSV2RGB_FULL, dst=image)
 
 
-def _table(values: npt.NDArray[np.float32]) -> UInt8s:
+def _table(values: Float32s) -> UInt8s:
     """What each of 256 levels becomes."""
     return np.clip(values, 0, 255).astype(np.uint8)
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.api import Json
+from workloads.common.arrays import Bools, Float32s, Float64s, Int32s, Int64s
 from workloads.common.randomness import bits, fold, integers, stream, uniform
 
 MINIMUM_IOU = (None, 0.1, 0.3, 0.5, 0.7, 0.9, -1.0)
@@ -28,11 +29,6 @@ _LIMITS = np.array([-1.0 if minimum is None else minimum for minimum in MINIMUM_
 
 WHOLE = np.array([0.0, 0.0, 1.0, 1.0])
 """The window of an image that is not cropped."""
-
-Float64s = npt.NDArray[np.float64]
-Float32s = npt.NDArray[np.float32]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -79,13 +75,13 @@ def windows(seed: int, epoch: int, images: Int64s, boxes: Float32s, ends: Int64s
     return accepted
 
 
-def flips(seed: int, epoch: int, images: Int64s) -> npt.NDArray[np.bool_]:
+def flips(seed: int, epoch: int, images: Int64s) -> Bools:
     """Whether each image (b,) is mirrored left and right: one half of them."""
     return integers(bits(stream(seed, "detection flip", epoch), images), 2).astype(bool)
 
 
 def inside(
-    windows: Float64s, mirrored: npt.NDArray[np.bool_], boxes: Float32s, labels: Int32s, ends: Int64s
+    windows: Float64s, mirrored: Bools, boxes: Float32s, labels: Int32s, ends: Int64s
 ) -> tuple[Float32s, Int32s, Int64s]:
     """What is left of the objects: boxes in shares of their window, mirrored where the image is, labels, ends.
 
@@ -136,7 +132,7 @@ def _objects_of(rows: Int64s, boxes: Float32s, ends: Int64s) -> tuple[Float64s, 
     return boxes[np.arange(len(image)) + np.repeat(ends[rows] - stops, counts)].astype(np.float64), image
 
 
-def _accepted(window: Float64s, minimum: Float64s, boxes: Float64s, image: Int64s) -> npt.NDArray[np.bool_]:
+def _accepted(window: Float64s, minimum: Float64s, boxes: Float64s, image: Int64s) -> Bools:
     """Which windows (k, 4) overlap every object of their image by more than `minimum` (k,), and hold a centre."""
     window_of_box = window[image]
     size = np.minimum(boxes[:, 2:], window_of_box[:, 2:]) - np.maximum(boxes[:, :2], window_of_box[:, :2])
@@ -151,7 +147,7 @@ def _accepted(window: Float64s, minimum: Float64s, boxes: Float64s, image: Int64
     return np.asarray(all_above & any_inside)
 
 
-def _centred(boxes: npt.NDArray[np.floating], windows: Float64s) -> npt.NDArray[np.bool_]:
+def _centred(boxes: npt.NDArray[np.floating], windows: Float64s) -> Bools:
     """Which boxes (m, 4) have their centre inside their window (m, 4)."""
     middle = (boxes[:, :2].astype(np.float64) + boxes[:, 2:]) / 2
     return np.asarray(((middle > windows[:, :2]) & (middle < windows[:, 2:])).all(axis=1))

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 import numpy as np
-import numpy.typing as npt
 
 from workloads.api import Array, Facts, Place, Settings
+from workloads.common.arrays import Bools, Float32s, Float64s, Int32s, Int64s, UInt8s
 from workloads.common.coco import objects
 from workloads.common.images.jpeg import Reader
 from workloads.common.images.resize import resize_smooth_into
-from workloads.common.images.sharded import Begun, ImageData, ImageJob, Int64s, UInt8s
+from workloads.common.images.sharded import Begun, ImageData, ImageJob
 from workloads.ssd import boxes, colours, crops, priors
 from workloads.ssd.settings import SSDOptions
 
@@ -30,11 +30,11 @@ class Drawn:
     images: Int64s
     pixels: Int64s
     """(b, 4) left, top, width, height of the crops."""
-    mirrored: npt.NDArray[np.bool_]
-    factors: npt.NDArray[np.float64]
+    mirrored: Bools
+    factors: Float64s
     orders: Int64s
-    box: npt.NDArray[np.float32]
-    label: npt.NDArray[np.int32]
+    box: Float32s
+    label: Int32s
     ends: Int64s
 
 
@@ -128,7 +128,7 @@ class DetectionData(ImageData):
         resize_smooth_into(part, out, bool(drawn.mirrored[place]))
         colours.jitter(out, drawn.factors[place].tolist(), drawn.orders[place].tolist())
 
-    def evaluation_facts(self, images: Int64s, valid: npt.NDArray[np.bool_]) -> dict[str, Array]:
+    def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
         """Numbers and sizes; those of image 0 where an image only fills the batch up."""
         sizes = {"width": self.evaluation_images.width[images], "height": self.evaluation_images.height[images]}
         return {"number": images, **sizes}

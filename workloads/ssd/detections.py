@@ -10,13 +10,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from workloads.common.arrays import Bools, Float32s, Int32s, Int64s
 from workloads.ssd.boxes import decode, iou
 from workloads.ssd.priors import Priors
-
-Float32s = npt.NDArray[np.float32]
-Int64s = npt.NDArray[np.int64]
 
 SCORE_MINIMUM = 0.05
 """Scores must be larger."""
@@ -35,11 +32,11 @@ _AT_ONCE = 256
 class Detections:
     """n detections of one or more images."""
 
-    image: npt.NDArray[np.int32]
+    image: Int32s
     """(n,) place of the image in its batch."""
     box: Float32s
     """(n, 4) left, top, right, bottom in shares of the image; may reach beyond it."""
-    label: npt.NDArray[np.int32]
+    label: Int32s
     """(n,) classes from 1."""
     score: Float32s
     """(n,) softmax; falling within an image."""
@@ -54,9 +51,7 @@ def detect(logits: Float32s, offsets: Float32s, priors: Priors) -> Detections:
     return Detections(image, box, label, score)
 
 
-def _detect_one(
-    logits: Float32s, offsets: Float32s, priors: Priors
-) -> tuple[Float32s, npt.NDArray[np.int32], Float32s]:
+def _detect_one(logits: Float32s, offsets: Float32s, priors: Priors) -> tuple[Float32s, Int32s, Float32s]:
     """Boxes, labels and scores of one image."""
     label, prior, score = _candidates(logits)
     best = _best_of_classes(label, score)
@@ -121,7 +116,7 @@ def suppress(boxes: Float32s, labels: Int64s) -> Int64s:
     return kept
 
 
-def _clash(boxes: Float32s, labels: Int64s, first: Int64s, second: Int64s) -> npt.NDArray[np.bool_]:
+def _clash(boxes: Float32s, labels: Int64s, first: Int64s, second: Int64s) -> Bools:
     """(n, m) whether rows (n,) and rows (m,) are of one class and overlap by 0.5 or more."""
     same_class = labels[first, None] == labels[second]
     return np.asarray(same_class & (iou(boxes[first], boxes[second]) >= SUPPRESSION_IOU))

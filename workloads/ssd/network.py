@@ -87,11 +87,6 @@ def map_sizes(network: Network, image_size: int) -> list[int]:
     return sizes
 
 
-def activation_values(network: Network, image_size: int) -> int:
-    """Numbers that the trunk's convolutions give for one image of `image_size` pixels on each side."""
-    return residual.activation_values(network, image_size, image_size)
-
-
 def shapes(network: Network) -> Shapes:
     """Canonical name to shape of every trained parameter, in order."""
     return residual.parameter_shapes(network.convolutions)
@@ -123,12 +118,7 @@ def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
         yield from residual.normed_weights(layer, seed, "normal", math.sqrt(2 / (layer.outputs * layer.kernel**2)))
     for layer in network.convolutions:
         if layer.norm is None:
-            yield from _biased_weights(layer, seed)
-
-
-def _biased_weights(layer: Convolution, seed: int) -> Iterator[tuple[str, Array]]:
-    area = layer.kernel**2
-    fan_in, fan_out = layer.inputs * area, layer.outputs * area
-    weight, bias = f"{layer.name}.weight", f"{layer.name}.bias"
-    yield weight, draw(seed, weight, layer.shape, "uniform", math.sqrt(6 / (fan_in + fan_out)))
-    yield bias, draw(seed, bias, (layer.outputs,), "uniform", 1 / math.sqrt(fan_in))
+            area, weight, bias = layer.kernel**2, f"{layer.name}.weight", f"{layer.name}.bias"
+            fan_in, fan_out = layer.inputs * area, layer.outputs * area
+            yield weight, draw(seed, weight, layer.shape, "uniform", math.sqrt(6 / (fan_in + fan_out)))
+            yield bias, draw(seed, bias, (layer.outputs,), "uniform", 1 / math.sqrt(fan_in))

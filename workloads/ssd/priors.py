@@ -12,11 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from workloads.api import Json
-
-Float32s = npt.NDArray[np.float32]
+from workloads.common.arrays import Float32s, Float64s
 
 VARIANCES = (0.1, 0.2)
 """Offsets of centres and of sizes are divided by these (reference utils.py)."""
@@ -72,7 +70,7 @@ def _maps(model: Mapping[str, Json]) -> Iterator[tuple[int, float, list[tuple[fl
         yield int(size), image_size / float(step), shapes
 
 
-def _map_boxes(size: int, cells: float, shapes: list[tuple[float, float]]) -> npt.NDArray[np.float64]:
+def _map_boxes(size: int, cells: float, shapes: list[tuple[float, float]]) -> Float64s:
     """(shapes · size², 4) centre x, centre y, width, height."""
     middle = (np.arange(size) + 0.5) / cells
     boxes = np.empty((len(shapes), size, size, 4))

@@ -11,7 +11,7 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from workloads.api import Batch
 from workloads.frameworks.pytorch.images import ImageTrainer
@@ -30,7 +30,7 @@ class Extra(nn.Module):
         super().__init__()
         self.conv1, self.conv2 = (convolution(layer) for layer in pair)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """One map to the next."""
         return F.relu(self.conv2(F.relu(self.conv1(x), inplace=True)), inplace=True)
 
@@ -40,9 +40,7 @@ class Detector(Trunk):
 
     def __init__(self, layers: network.Network) -> None:
         super().__init__(layers.stem, layers.blocks, _norm)
-        mean, deviation = (
-            torch.tensor(values).view(1, 3, 1, 1) for values in (network.MEAN, network.STANDARD_DEVIATION)
-        )
+        mean, deviation = (torch.tensor(one).view(1, 3, 1, 1) for one in (network.MEAN, network.STANDARD_DEVIATION))
         self.register_buffer("scale", 1 / (255 * deviation), persistent=False)
         self.register_buffer("shift", mean / deviation, persistent=False)
         self.classes = layers.classes
@@ -52,7 +50,7 @@ class Detector(Trunk):
             self.add_module(head.name, convolution(head))
         self.maps = len(layers.box_heads)
 
-    def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """(B, S, S, 3) to (B, 4, P) and (B, C + 1, P)."""
         x = self.trunk(images.permute(0, 3, 1, 2).to(self.scale.dtype) * self.scale - self.shift)
         offsets, logits = [], []
@@ -65,9 +63,7 @@ class Detector(Trunk):
         return torch.cat(offsets, 2).float(), torch.cat(logits, 2).float()
 
 
-def detection_loss(
-    offsets: torch.Tensor, logits: torch.Tensor, wanted: torch.Tensor, labels: torch.Tensor
-) -> torch.Tensor:
+def detection_loss(offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tensor) -> Tensor:
     """Sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0 background.
 
     Of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of three times as many negatives, those
@@ -95,14 +91,14 @@ class SSDTrainer(ImageTrainer):
     def build(self) -> nn.Module:
         return Detector(self.workload.network)
 
-    def loss(self, batch: Batch) -> torch.Tensor:
+    def loss(self, batch: Batch) -> Tensor:
         """This replica's part of the mean over the global batch; in fp32 whatever the network computes in."""
         images, wanted, labels = (self.to_device(batch.arrays[name]) for name in ("image", "offset", "label"))
         with self.autocast():
             offsets, logits = self.called(images)
         return detection_loss(offsets, logits, wanted, labels.long()) / batch.weight_global
 
-    def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
+    def outputs(self, batch: Batch) -> Mapping[str, Tensor]:
         """`offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
         offsets, logits = self.model(self.to_device(batch.arrays["image"]))
         return {"offsets": offsets, "logits": logits}

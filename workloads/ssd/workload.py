@@ -24,18 +24,14 @@ from workloads.api import (
 )
 from workloads.common import schedules
 from workloads.common.coco import average_precision
-from workloads.common.coco.facts import COCO2017
 from workloads.common.coco.workload import DetectionWorkload, judged
 from workloads.common.images import index
-from workloads.common.networks import backbones, torch_files
+from workloads.common.images.counts import COCO2017
+from workloads.common.networks import backbones, residual, torch_files
 from workloads.common.networks.backbones import Decode, Published, Shapes
 from workloads.ssd import backbone, network, priors
 from workloads.ssd.detections import detect
-from workloads.ssd.settings import (
-    DEMO,
-    REFERENCE_MODEL,
-    SSDOptions,
-)
+from workloads.ssd.settings import DEMO, REFERENCE_MODEL, SSDOptions
 
 REFERENCE_PARAMETERS = 19_972_534
 """With 80 classes (reference ssd300.py)."""
@@ -79,7 +75,8 @@ class SSD(DetectionWorkload):
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
         """81 MB in fp32 at 300 pixels."""
-        return network.activation_values(network.build(settings.model), int(settings.model["image_size"]))
+        size = int(settings.model["image_size"])
+        return residual.activation_values(network.build(settings.model), size, size)
 
     # -- schedule -------------------------------------------------------------------------------------------------
 

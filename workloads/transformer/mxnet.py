@@ -14,6 +14,7 @@ import numpy as np
 
 from workloads.api import Array, Arrays, Batch
 from workloads.common import dropout
+from workloads.common.arrays import Int32s, Int64s
 from workloads.common.text import beam
 from workloads.common.text.vocabulary import PAD
 from workloads.frameworks.mxnet.graphs import Graphs, Inputs, Model, Tensor
@@ -303,7 +304,7 @@ class Decoder:
         memory = dict(zip(model.memory, encoded, strict=True))
         return State({"padding": padding, **memory}, [empty] * len(model.said), 0)
 
-    def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
+    def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
         model, said = self.trainer.step_model, state.said
         if state.count == said[0].shape[2]:
             said = [mx.nd.concat(mx.nd.zeros_like(one), one, dim=2) for one in said]

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from workloads.api import Batch
+from workloads.common.arrays import Int32s, Int64s
 from workloads.common.text import beam
 from workloads.common.text.vocabulary import PAD
 from workloads.frameworks.pytorch.copies import download
@@ -31,7 +32,7 @@ from workloads.transformer.workload import Transformer
 class Masks:
     """Dropout of a batch: what activations are multiplied by (workloads/common/dropout.py)."""
 
-    keys: torch.Tensor
+    keys: Tensor
     """(B,) on the device, where the masks are drawn."""
     rate: float
     places: dict[int, Places] = field(default_factory=dict)
@@ -44,7 +45,7 @@ class Masks:
             self.places[id(rows)] = Places(self.keys[sequence], position, self.rate)
         return self.places[id(rows)]
 
-    def of_weights(self, label: str, heads: int, queries: int, keys: int) -> torch.Tensor:
+    def of_weights(self, label: str, heads: int, queries: int, keys: int) -> Tensor:
         """(B, H, T, S): of attention weights. Drawn as S · H values of each query, so that padding changes none."""
         places = torch.arange(queries, device=self.keys.device)
         factors = multipliers_at(self.keys[:, None], places, label, keys * heads, self.rate)
@@ -52,9 +53,9 @@ class Masks:
 
 
 def attend(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, allowed: torch.Tensor | None, causal: bool,
-    weights_mask: torch.Tensor | None, dropped: float,
-) -> torch.Tensor:  # fmt: skip
+    query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None, causal: bool,
+    weights_mask: Tensor | None, dropped: float,
+) -> Tensor:  # fmt: skip
     """Queries (B, H, T, e), keys and values (B, H, S, e), `allowed` (B, 1, 1, S) bool or None for all, to (B, H, T, e).
 
     `weights_mask` (B, H, T, S) multiplies the attention weights; without it the fused kernel runs, and draws a mask
@@ -82,7 +83,7 @@ class _Layer(nn.Module):
         for name, (outputs, inputs) in sizes.items():
             self.add_module(name, nn.Linear(inputs, outputs, bias=bias))
 
-    def linear(self, name: str, x: torch.Tensor, relu: bool = False) -> torch.Tensor:
+    def linear(self, name: str, x: Tensor, relu: bool = False) -> Tensor:
         layer = getattr(self, name)
         return linear(x, layer.weight, layer.bias, relu)
 
@@ -127,7 +128,7 @@ class Translator(nn.Module):
 
     # -- on rows --------------------------------------------------------------------------------------------------
 
-    def forward(self, words: torch.Tensor, source: Rows, target: Rows, keys: torch.Tensor | None) -> torch.Tensor:
+    def forward(self, words: Tensor, source: Rows, target: Rows, keys: Tensor | None) -> Tensor:
         """Words of both sides (R_s + R_t,) int64, the source's first, to logits (R_t, V); keys (B,) of dropout, None: none."""
         masks = None if keys is None else Masks(keys, self.sizes.dropout)
         # One look-up for both sides: its gradient is one array as large as the table.
@@ -140,31 +141,31 @@ class Translator(nn.Module):
             x = self.fed_forward(x, layer, name, target, masks)
         return self.classify(x)
 
-    def embed(self, words: torch.Tensor) -> torch.Tensor:
+    def embed(self, words: Tensor) -> Tensor:
         """Words (R,) to (R, d); padding, which stands before a target's first word, is embedded as zeros."""
-        rows: torch.Tensor = self.embedding(words)
+        rows: Tensor = self.embedding(words)
         return rows * ((words != PAD)[:, None] * self.sizes.scale)
 
-    def placed(self, x: torch.Tensor, rows: Rows, side: str, masks: Masks | None) -> torch.Tensor:
+    def placed(self, x: Tensor, rows: Rows, side: str, masks: Masks | None) -> Tensor:
         """Embedded words (R, d) with their positions, after dropout."""
         x = x + self.positions[rows.on_device[1]]
         return x if masks is None else masks.of_rows(rows).dropped(x, f"{side}/embedding")
 
-    def encode(self, x: torch.Tensor, rows: Rows, masks: Masks | None) -> torch.Tensor:
+    def encode(self, x: Tensor, rows: Rows, masks: Masks | None) -> Tensor:
         """Placed words (R, d) to the memory (R, d)."""
         for name, layer in self.layers("encoder"):
             x = self.attended(x, layer.self_attention, f"{name}/self", rows, rows, None, masks)
             x = self.fed_forward(x, layer, name, rows, masks)
         return self.encoder_norm(x)
 
-    def classify(self, x: torch.Tensor) -> torch.Tensor:
+    def classify(self, x: Tensor) -> Tensor:
         """The decoder's outputs (R, d) to logits (R, V), by the embedding's table."""
         return linear(self.decoder_norm(x), self.embedding.weight, None)
 
     def attended(
-        self, x: torch.Tensor, layer: _Layer, label: str, rows: Rows, others: Rows, memory: torch.Tensor | None,
+        self, x: Tensor, layer: _Layer, label: str, rows: Rows, others: Rows, memory: Tensor | None,
         masks: Masks | None,
-    ) -> torch.Tensor:  # fmt: skip
+    ) -> Tensor:  # fmt: skip
         """x (R, d) after a sub-layer that attends to `others`: to themselves, or, with a memory (R_s, d), to that."""
         normed = layer.norm(x)
         if memory is None:
@@ -183,7 +184,7 @@ class Translator(nn.Module):
         y = layer.linear("output", rows.packed(y.transpose(1, 2).flatten(2)))
         return added(x, y, rows, label, masks)
 
-    def fed_forward(self, x: torch.Tensor, layer: Encoder, name: str, rows: Rows, masks: Masks | None) -> torch.Tensor:
+    def fed_forward(self, x: Tensor, layer: Encoder, name: str, rows: Rows, masks: Masks | None) -> Tensor:
         """x (R, d) after the feed-forward sub-layer."""
         part = layer.feed_forward
         inner = part.linear("inner", part.norm(x), relu=True)
@@ -191,13 +192,13 @@ class Translator(nn.Module):
             inner = masks.of_rows(rows).dropped(inner, f"{name}/relu")
         return added(x, part.linear("outer", inner), rows, f"{name}/feed_forward", masks)
 
-    def split(self, x: torch.Tensor, parts: int) -> list[torch.Tensor]:
+    def split(self, x: Tensor, parts: int) -> list[Tensor]:
         """(B, L, parts · d) to as many (B, H, L, e)."""
         heads = x.view(*x.shape[:2], parts, self.sizes.heads, -1).permute(2, 0, 3, 1, 4)
         return list(heads.unbind(0))
 
 
-def added(x: torch.Tensor, y: torch.Tensor, rows: Rows, label: str, masks: Masks | None) -> torch.Tensor:
+def added(x: Tensor, y: Tensor, rows: Rows, label: str, masks: Masks | None) -> Tensor:
     """A sub-layer's input and its output after dropout."""
     return x + y if masks is None else masks.of_rows(rows).dropped(y, label, added=x)
 
@@ -206,11 +207,11 @@ def added(x: torch.Tensor, y: torch.Tensor, rows: Rows, label: str, masks: Masks
 class State:
     """Of a beam search, on the device."""
 
-    memory: list[tuple[torch.Tensor, torch.Tensor]]
+    memory: list[tuple[Tensor, Tensor]]
     """Of each layer, keys and values (B, H, S, e) of the encoder's outputs."""
-    allowed: torch.Tensor | None
+    allowed: Tensor | None
     """(B, 1, 1, S) True where the source has a word."""
-    said: torch.Tensor | None
+    said: Tensor | None
     """(layers, 2, N, H, t, e): keys and values of the words so far; None before the first."""
 
 
@@ -233,7 +234,7 @@ class Search:
         allowed = None if rows.mask is None else rows.mask[:, None, None]
         return State([(key, value) for key, value in projected], allowed, None)
 
-    def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
+    def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
         model = self.model
         count = 0 if state.said is None else state.said.shape[4]
         before = None if state.said is None else state.said[:, :, self.to_device(parents)]
@@ -271,7 +272,7 @@ class TransformerTrainer(ModelTrainer):
         torch.backends.cuda.enable_cudnn_sdp(self.workload.options.cudnn_attention)
         return Translator(self.workload.network, self.workload.longest, self.device.type == "cuda")
 
-    def loss(self, batch: Batch) -> torch.Tensor:
+    def loss(self, batch: Batch) -> Tensor:
         """This replica's part: sum over tokens of the smoothed cross-entropy, over the target tokens of the global batch."""
         workload = self.workload
         keys = self.to_device(batch.arrays["dropout_key"]) if workload.network.dropout else None
@@ -281,7 +282,7 @@ class TransformerTrainer(ModelTrainer):
         tokens = int(batch.arrays["target_length"].sum())
         return (entropy - workload.least_loss * tokens) / batch.weight_global
 
-    def logits(self, model: Any, batch: Batch, keys: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor, Rows]:
+    def logits(self, model: Any, batch: Batch, keys: Tensor | None) -> tuple[Tensor, Tensor, Rows]:
         """Logits (R_t, V), labels (R_t,) and the rows of a batch's targets. Keys (B,): of dropout."""
         arrays = batch.arrays
         sides = {"source": "source_length", "target": "target_length"}
@@ -295,14 +296,14 @@ class TransformerTrainer(ModelTrainer):
             logits = model(of_both, source, target, keys)
         return logits, labels, target
 
-    def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
+    def outputs(self, batch: Batch) -> Mapping[str, Tensor]:
         """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
         if "label" in batch.arrays:
             return {"loss": self._losses(batch)}
         translated = self.workload.translated(Search(self), batch)
         return {name: torch.from_numpy(value) for name, value in translated.items()}
 
-    def _losses(self, batch: Batch) -> torch.Tensor:
+    def _losses(self, batch: Batch) -> Tensor:
         """Sum over each sentence's tokens of -log p (B,), without smoothing."""
         logits, labels, rows = self.logits(self.model, batch, None)
         entropy = F.cross_entropy(logits.float(), labels, ignore_index=PAD, reduction="none")

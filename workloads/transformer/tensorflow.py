@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from workloads.api import Batch
+from workloads.common.arrays import Int32s, Int64s
 from workloads.common.text import beam
 from workloads.common.text.vocabulary import PAD
 from workloads.frameworks.tensorflow.dropout import multipliers_at
@@ -246,7 +247,7 @@ class Search:
         layers, parts, sentences, heads, _, size = source[0].shape
         return State(source, tf.zeros((layers, parts, sentences * self.width, heads, 0, size)))
 
-    def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
+    def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
         *best, said = self.trainer.advance(*state.source, state.said, tf.constant(tokens), tf.constant(parents))
         return beam.Candidates(*(one.numpy() for one in best)), State(state.source, said)
 

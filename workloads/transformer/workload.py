@@ -5,15 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from workloads.api import (
-    Array,
-    Batch,
-    Defaults,
-    Facts,
-    Json,
-    LossScaling,
-    Settings,
-)
+from workloads.api import Array, Batch, Defaults, Facts, Json, LossScaling, Settings
 from workloads.common import schedules
 from workloads.common.batch_plan import Bucket, buckets_by_tokens
 from workloads.common.text.batches import growing_edges
@@ -22,12 +14,7 @@ from workloads.common.text.facts import WMT17
 from workloads.common.text.vocabulary import PAD, SHIFTED
 from workloads.common.text.workload import TranslationWorkload
 from workloads.transformer import network
-from workloads.transformer.settings import (
-    REFERENCE_MODEL,
-    SIZES,
-    TransformerOptions,
-    profile_defaults,
-)
+from workloads.transformer.settings import REFERENCE_MODEL, SIZES, TransformerOptions, profile_defaults
 
 REFERENCE_PARAMETERS = 210_804_736
 """With 33,708 words (docs/transformer.md has the sum)."""
@@ -44,16 +31,8 @@ class Transformer(TranslationWorkload):
 
     name = "transformer"
     log_name = "transformer"
-    default_rules = "v0.7"
     batch_unit = "tokens"
-    precisions = {
-        "pytorch": ("fp32", "tf32", "bf16", "fp16"),
-        "tensorflow": ("fp32", "tf32"),
-        "mxnet": ("fp32",),
-    }
-    linear_choice = ("pytorch",)
     reference_model = REFERENCE_MODEL
-    official_runs = 10
     fp16_scaling = LossScaling("dynamic", start=128.0, growth_interval=2_000)
     """NVIDIA's entries, fairseq/fp16_trainer.py."""
     framing = SHIFTED
@@ -66,7 +45,8 @@ class Transformer(TranslationWorkload):
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
         self.network = network.build(settings.model, self.vocabulary_size, self.options.dropout)
-        if _has_reference_sizes(settings) and self.network.vocabulary == REFERENCE_VOCABULARY:
+        is_reference = all(settings.model[name] == REFERENCE_MODEL[name] for name in SIZES)
+        if is_reference and self.network.vocabulary == REFERENCE_VOCABULARY:
             count = sum(network.parameter_counts(self.network).values())
             assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
 
@@ -155,7 +135,3 @@ class Transformer(TranslationWorkload):
     def log_metadata(self) -> Mapping[str, Mapping[str, Json]]:
         """How long pairs are treated (closed_transformer.yaml of v0.7)."""
         return {"max_sequence_length": {"method": "discard"}}
-
-
-def _has_reference_sizes(settings: Settings) -> bool:
-    return all(settings.model[name] == REFERENCE_MODEL[name] for name in SIZES)

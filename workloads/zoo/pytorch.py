@@ -5,9 +5,8 @@ Shapes: B images of a replica, S pixels of a side, K classes. Images come as uin
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from workloads.api import Batch
 from workloads.frameworks.pytorch.dropout import multipliers
@@ -28,16 +27,16 @@ class ZooTrainer(ImageTrainer):
             return stock_network(self.workload)
         return LayerNetwork(self.workload.network)
 
-    def loss(self, batch: Batch) -> torch.Tensor:
+    def loss(self, batch: Batch) -> Tensor:
         images, labels = self.to_device(batch.arrays["image"]), self.to_device(batch.arrays["label"]).long()
         masks = self.masks(batch)
         with self.autocast():
             logits = self.called(images, masks) if masks else self.called(images)
         return F.cross_entropy(logits.float(), labels, reduction="sum") / batch.weight_global
 
-    def masks(self, batch: Batch) -> dict[str, torch.Tensor]:
+    def masks(self, batch: Batch) -> dict[str, Tensor]:
         """Of dropout by label, (B, C, h, w) or (B, C): the same in every framework; stock networks draw their own."""
-        masks: dict[str, torch.Tensor] = {}
+        masks: dict[str, Tensor] = {}
         layers = self.workload.network.dropouts if isinstance(self.model, LayerNetwork) else []
         if layers:
             keys = self.to_device(batch.arrays["dropout_key"])

@@ -15,15 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from suite_jax.optimizers import Values
+from workloads.common.arrays import Float32s
 from workloads.maskrcnn import boxes
-from workloads.maskrcnn.regions.rules import (
-    DETECTION_NMS_IOU,
-    MATCH_IOU,
-    PROPOSAL_NMS_IOU,
-    SCORE_MINIMUM,
-    Float32s,
-    RegionRules,
-)
+from workloads.maskrcnn.regions.rules import DETECTION_NMS_IOU, MATCH_IOU, PROPOSAL_NMS_IOU, SCORE_MINIMUM, RegionRules
 
 SAMPLES = 2
 """In each direction of a bin, of two cells each."""

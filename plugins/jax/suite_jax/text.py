@@ -19,6 +19,7 @@ from suite_jax.model import ModelTrainer, words
 from suite_jax.optimizers import Values
 from workloads.api import Batch
 from workloads.common import dropout
+from workloads.common.arrays import Int32s, Int64s
 from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2, stream
 from workloads.common.text import beam
 from workloads.common.text.vocabulary import PAD
@@ -165,7 +166,7 @@ class Search:
         kept = jax.device_put(self.trainer.begun(rows), self.trainer.device, may_alias=False)  # steps write over it
         return State(self.trainer.encode(self.weights, source, lengths), kept)
 
-    def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
+    def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
         if state.said == state.room:
             state = replace(state, kept=self.trainer.grow(state.kept), room=2 * state.room)
         place = np.int32(state.said)

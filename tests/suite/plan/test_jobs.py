@@ -9,7 +9,7 @@ from suite.common.run_folder import SUPERSEDED
 from suite.plan.jobs import plan
 from suite.plan.resume import FINISHED, finished_status, set_aside
 from tests.helpers import composed
-from workloads.ncf.data import published_facts
+from workloads.ncf.facts import published_facts
 from workloads.ncf.workload import NCF
 
 

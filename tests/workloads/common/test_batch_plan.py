@@ -35,9 +35,8 @@ def test_buckets_of_equal_size_are_not_ordered_alike():
     assert not found[8] & found[16]
 
 
-def test_fill_is_tokens_over_tokens_with_padding():
+def test_samples_longer_than_any_bucket_are_left_out():
     plan = BatchPlan(np.array([3, 4, 7, 8]), (Bucket(4, 2), Bucket(8, 2)), 1, 0)
-    assert plan.fill == (3 + 4 + 7 + 8) / (4 + 4 + 8 + 8)
     assert plan.samples_left_out == 0
     assert BatchPlan(np.array([9, 9]), (Bucket(8, 1),), 1, 0).samples_left_out == 2
 

@@ -4,7 +4,7 @@ import dataclasses
 
 from testing import synthetic
 from tests.workloads.closed_logs import changed, varied
-from workloads.ncf.data import published_facts
+from workloads.ncf.facts import published_facts
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ncf.workload import NCF
 

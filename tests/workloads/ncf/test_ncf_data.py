@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from testing import synthetic_ncf as synthetic
-from workloads.ncf.data import NCFData, SyntheticNCFData, evaluation_users_per_batch, published_facts, read_facts
+from workloads.ncf.data import NCFData, evaluation_users_per_batch
+from workloads.ncf.facts import published_facts, read_facts
 from workloads.ncf.sampling import Positives
+from workloads.ncf.sharding import SyntheticNCFData
 
 USERS, ITEMS = synthetic.USERS, synthetic.ITEMS
 

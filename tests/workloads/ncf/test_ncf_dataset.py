@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.helpers import examples, written
 from workloads.common.data.published import COUNTS
-from workloads.ncf.data import read_facts
 from workloads.ncf.dataset import ML1M, ML20M, ML100K, split
+from workloads.ncf.facts import read_facts
 from workloads.ncf.ratings import Ratings
 
 HEADER = "userId,movieId,rating,timestamp\n"

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from testing import synthetic_ncf as synthetic
-from workloads.ncf.data import NCFData, read_facts
+from workloads.ncf.data import NCFData
 from workloads.ncf.demo import MLDemo
+from workloads.ncf.facts import read_facts
 from workloads.ncf.metrics import hit_rate, hits
 
 TARGET = 0.635

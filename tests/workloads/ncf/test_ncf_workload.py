@@ -13,7 +13,7 @@ from tests.helpers import composed
 from tests.workloads.ncf import neumf_numpy
 from workloads.api import Batch, Place
 from workloads.ncf import weights
-from workloads.ncf.data import published_facts
+from workloads.ncf.facts import published_facts
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ncf.workload import NCF
 

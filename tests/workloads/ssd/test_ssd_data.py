@@ -10,7 +10,7 @@ from tests.workloads.common.coco.synthetic_coco import blank, copies, validation
 from tests.workloads.resnet50.synthetic_images import place
 from tests.workloads.ssd.test_ssd_workload import made
 from workloads.api import Facts
-from workloads.common.coco.facts import COCO2017
+from workloads.common.images.counts import COCO2017
 from workloads.common.images.jpeg import BadImage, Reader
 from workloads.ssd import boxes, crops
 from workloads.ssd.data import DetectionData

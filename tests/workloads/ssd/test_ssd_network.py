@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from workloads.common.networks import residual
 from workloads.ssd import network
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
 
@@ -25,7 +26,7 @@ def test_maps_are_those_of_the_priors(model, sizes):
 
 def test_activations_of_the_trunk():
     stem, first, second, third = 64 * 150**2, 6 * 64 * 75**2, 9 * 128 * 38**2, 13 * 256 * 38**2
-    assert network.activation_values(network.build(REFERENCE_MODEL), 300) == stem + first + second + third
+    assert residual.activation_values(network.build(REFERENCE_MODEL), 300, 300) == stem + first + second + third
 
 
 def test_initial_weights():

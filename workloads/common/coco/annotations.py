@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.arrays import Int64s
 from workloads.common.coco import masks
 from workloads.common.coco.masks import Mask
 
@@ -63,11 +64,11 @@ class Annotations:
     known: list[str] = field(default_factory=list)
     """What was left out because it is known of the published files."""
 
-    def counts(self) -> npt.NDArray[np.int64]:
+    def counts(self) -> Int64s:
         """Objects of each image."""
         return np.bincount(self.objects["image"], minlength=len(self.images)).astype(np.int64)
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Annotations:
+    def take(self, rows: Int64s) -> Annotations:
         """Only some images, and their objects; `rows` rise."""
         place = np.full(len(self.images), -1, np.int64)
         place[rows] = np.arange(len(rows))
@@ -244,27 +245,23 @@ def _objects(
             problems.append(f"{path}: annotation without a usable id: {_text(entry)}")
             continue
         image, category, box, area = (entry.get(name) for name in ("image_id", "category_id", "bbox", "area"))
-        what = f"annotation {number}"
+        what = f"{path}: annotation {number}"
         if number in seen:
-            problems.append(f"{path}: {what} stands there twice")
-            continue
-        seen.add(number)
-        if not isinstance(image, int) or image not in images:
-            problems.append(f"{path}: {what}: its image {_text(image)} is not among the usable images of the file")
-            continue
-        what += f" (image {image})"
-        if not isinstance(category, int) or category not in numbers:
-            problems.append(f"{path}: {what}: unknown category {_text(category)}")
-            continue
-        wrong = _wrong_box(box, *images[image][2:4]) or _wrong_area(area)
-        if wrong and KNOWN_EMPTY.get(number) == image and _is_flat(box):
-            known.append(f"{path}: {what}: {wrong}, as in the published file")
-        elif wrong:
-            problems.append(f"{path}: {what}: {wrong}")
+            problems.append(f"{what} stands there twice")
+        elif not isinstance(image, int) or image not in images:
+            problems.append(f"{what}: its image {_text(image)} is not among the usable images of the file")
+        elif not isinstance(category, int) or category not in numbers:
+            problems.append(f"{what} (image {image}): unknown category {_text(category)}")
+        elif wrong := _wrong(box, area, *images[image][2:4]):
+            if KNOWN_EMPTY.get(number) == image and _is_flat(box):
+                known.append(f"{what} (image {image}): {wrong}, as in the published file")
+            else:
+                problems.append(f"{what} (image {image}): {wrong}")
         else:
             area = box[2] * box[3] if area is None else float(area)
             crowd, mask = bool(entry.get("iscrowd")), entry.get("segmentation")
             usable.append((image, number, box, numbers[category], area, crowd, mask))
+        seen.add(number)
     return usable
 
 
@@ -284,8 +281,8 @@ def _with_masks(
     return [each for row, each in enumerate(usable) if row not in wrong]
 
 
-def _wrong_box(box: Any, width: int, height: int) -> str:
-    """What is wrong with a box in an image of that size; empty: nothing."""
+def _wrong(box: Any, area: Any, width: int, height: int) -> str:
+    """What is wrong with a box in an image of that size, or with its area, if it has one; empty: nothing."""
     if not isinstance(box, list) or len(box) != 4 or not all(map(_is_number, box)):
         return f"box {_text(box)} is not four finite numbers"
     left, top, across, down = box
@@ -294,14 +291,9 @@ def _wrong_box(box: Any, width: int, height: int) -> str:
     beyond = max(-left, -top, left + across - width, top + down - height)
     if beyond > TOLERANCE_PIXELS:
         return f"box {_text(box)} reaches {beyond:g} pixels beyond its image of {width} x {height}"
+    if area is not None and not (_is_number(area) and area >= 0):
+        return f"area {_text(area)} is no finite number from 0 on"
     return ""
-
-
-def _wrong_area(area: Any) -> str:
-    """What is wrong with an area; empty: nothing, or there is none."""
-    return (
-        "" if area is None or (_is_number(area) and area >= 0) else f"area {_text(area)} is no finite number from 0 on"
-    )
 
 
 def _is_flat(box: Any) -> bool:

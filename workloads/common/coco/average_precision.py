@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.arrays import Float64s, Integers
 from workloads.files import read_json
 
 EVALUATORS = ("pycocotools", "faster-coco-eval")
 DIGITS = 12
+GROUND_TRUTH = "val_ground_truth.json"
+"""What the metric compares with, in the prepared folder."""
 GROUND_TRUTH_BYTES = 1 << 30
 
 
@@ -27,17 +30,13 @@ def read_ground_truth(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: cannot be read ({error}); prepare the data again") from None
 
 
-def rows(
-    image_id: npt.ArrayLike, box: npt.ArrayLike, score: npt.ArrayLike, category_id: npt.ArrayLike
-) -> npt.NDArray[np.float64]:
+def rows(image_id: npt.ArrayLike, box: npt.ArrayLike, score: npt.ArrayLike, category_id: npt.ArrayLike) -> Float64s:
     """Detections (n, 7) as COCO's tools take them: image id, left, top, width, height in pixels, score, category id."""
     boxes = np.asarray(box, np.float64).reshape(-1, 4)
     return np.column_stack([np.asarray(image_id), boxes, np.asarray(score), np.asarray(category_id)]).astype(np.float64)
 
 
-def average_precision(
-    truth: Mapping[str, Any], detections: npt.NDArray[np.float64], evaluator: str = "pycocotools"
-) -> float:
+def average_precision(truth: Mapping[str, Any], detections: Float64s, evaluator: str = "pycocotools") -> float:
     """AP as a fraction: all areas, the best 100 of an image, mean over classes and ten IoUs. 0 without detections.
 
     To twelve digits: the evaluators add up in different orders, and a log must not show which one it was.
@@ -50,8 +49,8 @@ def average_precision(
 def mask_average_precision(
     truth: Mapping[str, Any],
     of_truth: Sequence[bytes],
-    detections: npt.NDArray[np.float64],
-    sizes: npt.NDArray[np.integer],
+    detections: Float64s,
+    sizes: Integers,
     masks: Sequence[bytes],
     evaluator: str = "pycocotools",
 ) -> float:

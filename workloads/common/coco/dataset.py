@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from workloads.common.arrays import Int64s
 from workloads.common.coco import annotations as coco
 from workloads.common.coco import masks, objects
 from workloads.common.coco.annotations import Annotations, merge
-from workloads.common.coco.facts import GROUND_TRUTH
+from workloads.common.coco.average_precision import GROUND_TRUTH
 from workloads.common.images import index
 from workloads.common.images.dataset import ImageDataset, fill
 from workloads.common.images.jpeg import Header
@@ -116,7 +116,7 @@ class CocoFolders(ImageDataset[Content]):
         filled = (fill(size, [image_bytes[split]]) for split, size in self.archives.items())
         return bool(self.annotations_sha256) and digests == list(self.annotations_sha256) and all(filled)
 
-    def chosen(self, annotations: Annotations, split: str, train: Annotations) -> npt.NDArray[np.int64]:
+    def chosen(self, annotations: Annotations, split: str, train: Annotations) -> Int64s:
         """Rows of the images to keep: all, or with `subset` some that have objects, spread evenly."""
         full = np.flatnonzero(annotations.counts())
         training = int(np.count_nonzero(train.counts()))
@@ -198,9 +198,7 @@ class Coco2014(CocoFolders):
     }
 
 
-def _write_index(
-    folder: Path, split: str, all_objects: Annotations, rows: npt.NDArray[np.int64], sizes: list[int]
-) -> None:
+def _write_index(folder: Path, split: str, all_objects: Annotations, rows: Int64s, sizes: list[int]) -> None:
     """The index of some images; `sizes` (n,) are the bytes of all."""
     some = all_objects.images[rows]
     names = [f"{below}/{name}" for below, name in zip(some["folder"], some["name"], strict=True)]

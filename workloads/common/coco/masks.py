@@ -19,11 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common.arrays import rows_of
+from workloads.common.arrays import Bools, Float32s, Float64s, Int64s, UInt8s, rows_of
 from workloads.common.coco.objects import open_array, write_arrays
-
-Float32s = npt.NDArray[np.float32]
-Int64s = npt.NDArray[np.int64]
 
 POINTS_LEAST = 3
 """Of a polygon."""
@@ -120,7 +117,7 @@ def _decompressed(text: str) -> list[int] | None:
     return counts if not shift else None
 
 
-def problems(masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: npt.NDArray[np.bool_]) -> dict[int, str]:
+def problems(masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: Bools) -> dict[int, str]:
     """Number of each mask (of `masks`, in images of these sizes (M,) in pixels) with which something is wrong, and what.
 
     Polygons may leave their image, as in the reference, which looks at no border. Points further away than it is long are
@@ -169,7 +166,7 @@ def _polygon_problems(masks: Sequence[Mask], some: range, width: Int64s, height:
     return problem_of
 
 
-def _coordinates(masks: Sequence[Mask]) -> npt.NDArray[np.float64]:
+def _coordinates(masks: Sequence[Mask]) -> Float64s:
     return np.frombuffer(b"".join([mask.coordinates for mask in masks]), np.float64)
 
 
@@ -188,14 +185,13 @@ def write(folder: Path, split: str, masks: Sequence[Mask], trainable: npt.ArrayL
     write_arrays(folder, split, arrays)
 
 
-def read(folder: Path, split: str, objects: int) -> tuple[Polygons, npt.NDArray[np.bool_]]:
+def read(folder: Path, split: str, objects: int) -> tuple[Polygons, Bools]:
     """Map the polygons of one split's objects, and which of these are trained on. Raises ValueError naming the file."""
     trainable = open_array(folder, split, "trainable", "bool", objects)
     object_ends = open_array(folder, split, "object_polygon_ends", "int64", objects)
     polygon_ends = open_array(folder, split, "polygon_ends", "int64", int(object_ends[-1]) if objects else 0)
-    points = open_array(
-        folder, split, "polygon_points", "float32", 2 * int(polygon_ends[-1]) if len(polygon_ends) else 0
-    )
+    count = 2 * int(polygon_ends[-1]) if len(polygon_ends) else 0
+    points = open_array(folder, split, "polygon_points", "float32", count)
     return Polygons(points.reshape(-1, 2), polygon_ends, object_ends), trainable
 
 
@@ -229,7 +225,7 @@ def read_run_lengths(folder: Path, split: str, annotations: int) -> list[bytes]:
     return split_bytes(counts, ends)
 
 
-def split_bytes(values: npt.NDArray[np.uint8], ends: Int64s) -> list[bytes]:
+def split_bytes(values: UInt8s, ends: Int64s) -> list[bytes]:
     """Byte strings that lie end to end."""
     data, starts = values.tobytes(), np.concatenate([[0], ends[:-1]]).tolist() if len(ends) else []
     return [data[start:end] for start, end in zip(starts, ends.tolist(), strict=True)]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common.arrays import mapped, rows_of
+from workloads.common.arrays import Bools, Float32s, Int32s, Int64s, mapped, rows_of
 
 TYPES = {"object_ends": "int64", "box": "float32", "class": "int32"}
 
@@ -23,13 +23,11 @@ TYPES = {"object_ends": "int64", "box": "float32", "class": "int32"}
 class Objects:
     """One split; arrays as above, boxes as (M, 4)."""
 
-    ends: npt.NDArray[np.int64]
-    box: npt.NDArray[np.float32]
-    label: npt.NDArray[np.int32]
+    ends: Int64s
+    box: Float32s
+    label: Int32s
 
-    def take(
-        self, images: npt.NDArray[np.int64], widths: npt.ArrayLike, heights: npt.ArrayLike
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    def take(self, images: Int64s, widths: npt.ArrayLike, heights: npt.ArrayLike) -> tuple[Float32s, Int32s, Int64s]:
         """Objects of images (b,) of the given sizes in pixels, end to end.
 
         Returns boxes (m, 4) left, top, right, bottom in shares of the image, classes (m,), and where the objects of each image
@@ -44,9 +42,7 @@ class Objects:
         return box.astype(np.float32), self.label[rows], ends
 
 
-def corners_inside(
-    box: npt.NDArray[np.float32], width: npt.ArrayLike, height: npt.ArrayLike
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+def corners_inside(box: Float32s, width: npt.ArrayLike, height: npt.ArrayLike) -> tuple[Float32s, Bools]:
     """Boxes (m, 4) left, top, width, height as corners whose right and bottom pixel belong to them, cut to their images (m,).
 
     Second result: which are more than one pixel wide and high (maskrcnn_benchmark structures/bounding_box.py: `convert`,

@@ -13,7 +13,7 @@ import numpy as np
 from workloads.api import Array, Arrays, Facts, Json, Settings, hyperparameter, option
 from workloads.common import schedules
 from workloads.common.coco import average_precision
-from workloads.common.coco.facts import GROUND_TRUTH
+from workloads.common.coco.average_precision import GROUND_TRUTH
 from workloads.common.images.workload import ImageOptions, ImageWorkload
 from workloads.common.networks import backbones
 from workloads.common.networks.backbones import BackboneOptions, Decode, Published, Shapes

@@ -58,6 +58,8 @@ class ImageFacts:
 
 IMAGENET = ImageFacts("an image", "imagenet")
 """ILSVRC2012."""
+COCO2017 = ImageFacts("a detection", "coco2017", other_counts=("val_objects",))
+"""COCO 2017, or data in its layout."""
 
 
 def check_batch(settings: Settings, facts: Facts) -> None:

@@ -13,7 +13,6 @@ from typing import ClassVar, Generic, TypeVar
 from workloads.common import manifest as manifests
 from workloads.common.data.published import COUNTS
 from workloads.common.images import index
-from workloads.common.images.index import ImageIndex
 from workloads.common.manifest import Manifest
 
 MOST_NAMED = 20
@@ -91,11 +90,7 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         return notes
 
     def complete(
-        self,
-        manifest: Manifest,
-        counts: Mapping[str, int],
-        compared: str,
-        other: Sequence[str] = (),
+        self, manifest: Manifest, counts: Mapping[str, int], compared: str, other: Sequence[str] = ()
     ) -> Manifest:
         """The manifest with counts, notes and whether this is the published data set.
 
@@ -125,7 +120,8 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         root = index.root(destination, manifest)
         if not root.resolve().is_relative_to(destination.resolve()):  # those of generated data lie inside
             for split in self._indexed(manifest):
-                yield from _paths(index.read(destination, split, root, manifest.counts[split]))
+                images = index.read(destination, split, root, manifest.counts[split])
+                yield from (images.path(number) for number in range(len(images)))
         yield from super().files(destination)
 
     def _indexed(self, manifest: Manifest) -> list[str]:
@@ -168,12 +164,6 @@ def fill(archive_bytes: int, sizes: Iterable[int]) -> bool:
     tar adds 0.5 to 2.5 KB to each file, 1 to 2 % of ImageNet's; zip takes about 1 % off a JPEG.
     """
     return abs(sum(sizes) / archive_bytes - 1) < 0.03
-
-
-def _paths(images: ImageIndex) -> Iterator[str]:
-    """Paths of all; the index is mapped into memory no longer than they are asked for."""
-    for number in range(len(images)):
-        yield images.path(number)
 
 
 def _same_bytes(path: str, expected: int) -> None:

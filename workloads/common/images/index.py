@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common.arrays import mapped
+from workloads.common.arrays import Int32s, Int64s, UInt8s, mapped
 from workloads.common.manifest import Manifest
 
 TYPES = {"names": "uint8", "ends": "int64", "label": "int32", "width": "int32", "height": "int32", "bytes": "int64"}
@@ -26,12 +26,12 @@ class ImageIndex:
     """One split; arrays as above."""
 
     root: Path
-    names: npt.NDArray[np.uint8]
-    ends: npt.NDArray[np.int64]
-    label: npt.NDArray[np.int32]
-    width: npt.NDArray[np.int32]
-    height: npt.NDArray[np.int32]
-    bytes: npt.NDArray[np.int64]
+    names: UInt8s
+    ends: Int64s
+    label: Int32s
+    width: Int32s
+    height: Int32s
+    bytes: Int64s
 
     def __len__(self) -> int:
         return len(self.label)

@@ -16,13 +16,12 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 import simplejpeg
 
+from workloads.common.arrays import UInt8s
 from workloads.common.images import turbo
 from workloads.files import open_stream
 
-UInt8s = npt.NDArray[np.uint8]
 Box = tuple[int, int, int, int]
 """Left, top, width, height in pixels."""
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-UInt8s = npt.NDArray[np.uint8]
+from workloads.common.arrays import Int64s, UInt8s
 
 
 def resize_into(source: UInt8s, out: UInt8s, flip: bool = False) -> None:
@@ -49,9 +49,7 @@ def evaluation_size(height: int, width: int, shorter: int) -> tuple[int, int]:
     return int(np.float32(height) * ratio), int(np.float32(width) * ratio)
 
 
-def bounded_size(
-    height: npt.ArrayLike, width: npt.ArrayLike, shorter: int, longest: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def bounded_size(height: npt.ArrayLike, width: npt.ArrayLike, shorter: int, longest: int) -> tuple[Int64s, Int64s]:
     """Heights and widths with the shorter side `shorter`, or less where the longer one would be above `longest`, aspect kept.
 
     Rounding as in maskrcnn_benchmark (data/transforms/transforms.py, `Resize.get_size`): the longer side down, a limited

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from workloads.api import Facts
+from workloads.common.arrays import Int64s
 from workloads.common.images.counts import Shape
 from workloads.common.images.index import ImageIndex
-
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

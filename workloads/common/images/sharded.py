@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from workloads.api import Array, Batch, Facts, Place, Settings, options_as, steps_of
 from workloads.common import manifest as manifests
+from workloads.common.arrays import Bools, Int64s, UInt8s
 from workloads.common.cores import own_cores
 from workloads.common.images import index
 from workloads.common.images.batches.pool import BatchesAhead, Buffers, ReaderPool
@@ -37,8 +37,6 @@ DENOMINATORS = (8, 4, 2)
 SUBSTITUTES = 100
 """With `skip_bad`, so many images in a row may be damaged before the run ends."""
 
-UInt8s = npt.NDArray[np.uint8]
-Int64s = npt.NDArray[np.int64]
 Begun = tuple[dict[str, Array], "list[Future[None]]"]
 """Arrays of a batch, and the tasks that complete them."""
 Making = tuple[list[Batch], "list[Future[None]]"]
@@ -116,6 +114,7 @@ class ImageData(ABC):
         self._running: weakref.WeakSet[BatchesAhead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}
         self._skipped: set[int] = set()
+        """Images that a line on stderr has named."""
 
     def read_index(self, split: str, root: Path) -> ImageIndex:
         """The images of `train` or `val`."""
@@ -139,7 +138,7 @@ class ImageData(ABC):
     def begin(self, job: ImageJob) -> Begun:
         """Begin to make a training batch; its images are written to `take(…, job.shape)`."""
 
-    def evaluation_facts(self, images: Int64s, valid: npt.NDArray[np.bool_]) -> dict[str, Array]:
+    def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
         """Arrays beside `image` and `valid` of an evaluation batch: labels, 0 where `valid` is False and `images` has 0."""
         return {"label": self.evaluation_images.label[images] * valid}
 
@@ -194,7 +193,9 @@ class ImageData(ABC):
             except BadImage as error:
                 if not self.skip_bad:
                     raise BadImage(f"{self.images.path(image)}: {error}") from None
-                self._say_skipped(image, error)
+                if image not in self._skipped:
+                    self._skipped.add(image)
+                    print(f"left out: {self.images.path(image)}: {error}", file=sys.stderr, flush=True)
                 last, image = image, (image + 1) % len(self.images)
         raise BadImage(f"{self.images.path(last)}: and {SUBSTITUTES - 1} images before it cannot be decoded")
 
@@ -257,9 +258,3 @@ class ImageData(ABC):
             self.evaluation_image(reader.decode(reader.read(path, int(self.evaluation_images.bytes[image]))), out)
         except BadImage as error:
             raise BadImage(f"{path}: {error}") from None
-
-    def _say_skipped(self, image: int, error: BadImage) -> None:
-        """A line on stderr, once for each image."""
-        if image not in self._skipped:
-            self._skipped.add(image)
-            print(f"left out: {self.images.path(image)}: {error}", file=sys.stderr, flush=True)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from workloads.api import Array, Batch, Facts, Place, Settings
-from workloads.common.images.counts import Shape, image_shapes
+from workloads.common.images.counts import image_shapes
 from workloads.common.randomness import bits, stream
-
-
-def random_pixels(key: np.uint64, count: int, shape: Shape) -> npt.NDArray[np.uint8]:
-    """(count, *shape, 3) uniform bytes, by hash."""
-    height, width = shape
-    total = count * height * width * 3
-    return bits(key, 0, np.arange(-(-total // 8))).view(np.uint8)[:total].reshape(count, height, width, 3)
 
 
 class SyntheticData(ABC):
@@ -40,7 +33,9 @@ class SyntheticData(ABC):
         for number in range(-(-self.BATCHES // len(self.shapes)) * len(self.shapes)):
             key = stream(seed, self.STREAM, number)
             self.shape = self.shapes[number % len(self.shapes)]
-            image = random_pixels(key, count, self.shape)
+            shape = (count, *self.shape, 3)
+            values = bits(key, 0, np.arange(-(-math.prod(shape) // 8))).view(np.uint8)
+            image = values[: math.prod(shape)].reshape(shape)
             arrays: dict[str, Array] = {"image": image, **self.targets(key, count)}
             self.batches.append(Batch(arrays, float(count), float(total), total))
 

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
+
+from workloads.common.arrays import UInt8s
 
 _DECOMPRESS = 1
 _PIXELS_RGB = 0
@@ -116,9 +117,9 @@ class RegionDecoder:
         self,
         header: tuple[int, int, int],
         box: tuple[int, int, int, int],
-        room: Callable[[int], npt.NDArray[np.uint8]],
+        room: Callable[[int], UInt8s],
         denominator: int = 1,
-    ) -> npt.NDArray[np.uint8]:
+    ) -> UInt8s:
         """The pixels of `box` = (left, top, width, height): a view of `room`, which gives memory of so many bytes or more.
 
         `denominator` 2, 4 or 8 decodes at that fraction of the size; `box` counts pixels of the reduced image. Raises

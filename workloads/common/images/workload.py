@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workloads.api import ArraySpec, Batch, Facts, Settings, Workload, option
+from workloads.common.cores import DataThreadsOptions
 from workloads.common.images import counts
-from workloads.common.options import DataThreadsOptions
 
 GREY = 128
 """Of the pixels of dummy batches."""

@@ -8,7 +8,7 @@ of fully connected layers (outputs, inputs), where a map is flattened channel by
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -309,11 +309,6 @@ def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
         if len(shape) == 1:
             yield name, np.full(shape, float(name in scales), np.float32)
         else:
-            yield name, draw(seed, name, shape, "uniform", math.sqrt(6 / _fans(shape, network.gain)))
-
-
-def _fans(shape: Iterable[int], gain: str) -> int:
-    """Fan-in for `he`, fan-in + fan-out for `glorot`."""
-    outputs, inputs, *kernel = shape
-    area = math.prod(kernel)
-    return inputs * area + (outputs * area if gain == "glorot" else 0)
+            outputs, inputs, *kernel = shape
+            fans = (inputs + outputs * (network.gain == "glorot")) * math.prod(kernel)  # of `he` fan-in alone
+            yield name, draw(seed, name, shape, "uniform", math.sqrt(6 / fans))

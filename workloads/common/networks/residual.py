@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from workloads.api import Array
 from workloads.common.networks.initial import draw
+
+if TYPE_CHECKING:
+    from workloads.common.networks import layer_lists
+
+    AnyConvolution: TypeAlias = "Convolution | layer_lists.Convolution"
 
 BLOCKS: Mapping[int, tuple[str, tuple[int, ...]]] = {
     18: ("basic", (2, 2, 2, 2)),
@@ -165,30 +170,7 @@ def activation_values(trunk: Trunk, height: int, width: int) -> int:
     return sum(layer.outputs * row * column for (layer, row), (_, column) in zip(rows, columns, strict=True))
 
 
-class Parametrised(Protocol):
-    """What parameters follow from: any convolution."""
-
-    @property
-    def name(self) -> str:
-        """Of its weights."""
-        ...
-
-    @property
-    def outputs(self) -> int:
-        """Channels."""
-        ...
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]: ...
-
-    @property
-    def norm(self) -> str | None: ...
-
-    @property
-    def has_bias(self) -> bool: ...
-
-
-def parameter_shapes(convolutions: Iterable[Parametrised], frozen_norm: bool = False) -> Shapes:
+def parameter_shapes(convolutions: Iterable[AnyConvolution], frozen_norm: bool = False) -> Shapes:
     """Of every parameter: weights, the bias if there is one, a batch norm's scale and shift, unless those are frozen."""
     shapes: Shapes = {}
     for layer in convolutions:
@@ -200,17 +182,17 @@ def parameter_shapes(convolutions: Iterable[Parametrised], frozen_norm: bool = F
     return shapes
 
 
-def affine_shapes(convolutions: Iterable[Parametrised]) -> Shapes:
+def affine_shapes(convolutions: Iterable[AnyConvolution]) -> Shapes:
     """Of every norm's scale and shift. Frozen ones, into which statistics are folded, are state and not parameters."""
     return _of_norms(convolutions, ("weight", "bias"))
 
 
-def statistic_shapes(convolutions: Iterable[Parametrised]) -> Shapes:
+def statistic_shapes(convolutions: Iterable[AnyConvolution]) -> Shapes:
     """Of every running statistic of a batch norm: they are state, not parameters."""
     return _of_norms(convolutions, ("running_mean", "running_var"))
 
 
-def _of_norms(convolutions: Iterable[Parametrised], kinds: tuple[str, str]) -> Shapes:
+def _of_norms(convolutions: Iterable[AnyConvolution], kinds: tuple[str, str]) -> Shapes:
     normed = [layer for layer in convolutions if layer.norm is not None]
     return {f"{layer.norm}.{kind}": (layer.outputs,) for layer in normed for kind in kinds}
 

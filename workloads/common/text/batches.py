@@ -19,10 +19,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from workloads.api import Array, ArraySpec, Batch, Place
 from workloads.common import dropout
+from workloads.common.arrays import Int64s, Integers, UInt16s
 from workloads.common.batch_plan import BatchPlan, Bucket
 from workloads.common.data.prefetch import Prefetch
 from workloads.common.text.prepared import Parallel, Side, framed
@@ -30,8 +30,6 @@ from workloads.common.text.vocabulary import Framing
 
 AHEAD = 4
 """Steps whose batches are made ahead."""
-
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -134,7 +132,7 @@ def count(length_counts: Int64s, batching: Batching) -> Counts:
     return Counts(tuple(steps), int(pairs.sum()) - short, left_out, repeated, filled / places if places else 0.0)
 
 
-def plan(lengths: npt.NDArray[np.uint16], batching: Batching, seed: int, epoch: int) -> BatchPlan:
+def plan(lengths: UInt16s, batching: Batching, seed: int, epoch: int) -> BatchPlan:
     """The batches of an epoch."""
     longer = np.maximum(lengths[0], lengths[1]).astype(np.int32) + batching.framing.extra
     return BatchPlan(longer, batching.buckets, seed, epoch, batching.every_pair)
@@ -146,7 +144,7 @@ class TranslationData:
     def __init__(
         self,
         batching: Batching,
-        lengths: npt.NDArray[np.uint16],
+        lengths: UInt16s,
         splits: dict[str, Parallel],
         place: Place,
         seed: int,
@@ -253,7 +251,7 @@ class TranslationData:
             prefetch.close()
 
 
-def random_side(lengths: Sequence[int] | npt.NDArray[np.integer], ids: npt.NDArray[np.integer]) -> Side:
+def random_side(lengths: Sequence[int] | Integers, ids: Integers) -> Side:
     """A side of these lengths (N,) over ids (T,) that repeat: for synthetic corpora."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])

@@ -25,14 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.api import Batch
+from workloads.common.arrays import Bools, Float32s, Float64s, Int32s, Int64s, Integers
 from workloads.common.text.vocabulary import EOS, PAD
 
 State = TypeVar("State")
 
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-Float32s = npt.NDArray[np.float32]
-Float64s = npt.NDArray[np.float64]
 
 NORM_CONSTANT = 5.0
 """In the length penalty (Wu et al. 2016, equation 14)."""
@@ -44,7 +41,7 @@ class Candidates:
 
     scores: npt.NDArray[np.floating]
     """(N, m) log p, of the m most probable tokens in any order; m ≥ 2K, or the whole vocabulary."""
-    tokens: npt.NDArray[np.integer]
+    tokens: Integers
     """(N, m)"""
     attention: npt.NDArray[np.floating] | None = None
     """(N, S) weights of this step; needed for a coverage penalty, 0 at padding."""
@@ -106,10 +103,6 @@ class Translations:
     scores: Float64s
     """(B,)"""
 
-    def outputs(self) -> dict[str, npt.NDArray[Any]]:
-        """What a trainer's `predict` gives."""
-        return {"tokens": self.tokens, "token_count": self.counts}
-
 
 def search(decoder: Decoder[State], batch: Batch, beam: Beam, longest: npt.ArrayLike, live: Any = None) -> Translations:
     """Translate a batch. `longest` (B,) or a number: tokens of a translation, EOS included; `live` (B,) bool: the others are
@@ -128,7 +121,7 @@ def search(decoder: Decoder[State], batch: Batch, beam: Beam, longest: npt.Array
 class _Search:
     """The hypotheses of a batch, between two steps."""
 
-    def __init__(self, beam: Beam, limits: Int64s, live: npt.NDArray[np.bool_]) -> None:
+    def __init__(self, beam: Beam, limits: Int64s, live: Bools) -> None:
         count, width = len(limits), beam.width
         self.beam, self.limits, self.step = beam, limits, 0
         self.open = live & (limits > 0)
@@ -211,7 +204,7 @@ class _Search:
         order = np.lexsort(keys, axis=1)[:, :most]
         return np.asarray(some[rows, order])
 
-    def _record(self, slot: npt.NDArray[np.intp], scores: Float64s, ends: npt.NDArray[np.bool_]) -> None:
+    def _record(self, slot: npt.NDArray[np.intp], scores: Float64s, ends: Bools) -> None:
         """Keep each sentence's best translation that has just ended, if it beats the earlier ones."""
         ends = ends & self.open[:, None]
         if not ends.any():
@@ -220,9 +213,7 @@ class _Search:
         counts = np.full(totals.shape, self.step)
         self._take_over(totals.max(axis=1) > self.best, totals, slot, counts, self.step - 1)
 
-    def _take_over(
-        self, where: npt.NDArray[np.bool_], totals: Float64s, slot: npt.NDArray[np.intp], counts: Int64s, step: int
-    ) -> None:
+    def _take_over(self, where: Bools, totals: Float64s, slot: npt.NDArray[np.intp], counts: Int64s, step: int) -> None:
         """The best translations of some sentences are now the best of (B, …) that were hypotheses `slot` after `step` steps."""
         best = np.arange(len(totals)), np.argmax(totals, axis=1)
         self.best = np.where(where, totals[best], self.best)
@@ -238,7 +229,7 @@ class _Search:
         of_each = np.log(np.minimum(some, 1.0)).sum(-1)
         return np.asarray(self.beam.coverage_penalty * of_each[np.arange(len(slot))[:, None], slot])
 
-    def _move(self, slot: npt.NDArray[np.intp], scores: Float64s, tokens: Int32s, ends: npt.NDArray[np.bool_]) -> None:
+    def _move(self, slot: npt.NDArray[np.intp], scores: Float64s, tokens: Int32s, ends: Bools) -> None:
         """The chosen candidates become the hypotheses; the decoder's rows of sentences that are done stay where they are."""
         count, width = self.scores.shape
         still = self.open[:, None]

@@ -245,7 +245,8 @@ class WMT17EnDe(TextDataset):
         corpora = [f"{name}.{code}" for names in WMT17_SPLITS.values() for name in names for code in self.languages]
         own = self.vocabulary
         if own is not None and not own.is_file():
-            raise ValueError(f"--vocabulary {own}: no such file; learn one with: {self.how_to_learn()}")
+            how = f"suite data make-vocabulary {self.name} --from FILE … --to FILE"
+            raise ValueError(f"--vocabulary {own}: no such file; learn one with: {how}")
         wanted = corpora if own else [WMT17_VOCABULARY, *corpora]
         self._members = sources.find_members(source, wanted, WMT17_EXPECTED)
         files = {str(path.relative_to(source)): path for path, _ in self._members.values()}
@@ -306,7 +307,3 @@ class WMT17EnDe(TextDataset):
             with (work / name).open("wb") as out:
                 sources.append(member, out)
         return [work / name for name in wanted]
-
-    def how_to_learn(self) -> str:
-        """The command that learns a vocabulary."""
-        return f"suite data make-vocabulary {self.name} --from FILE … --to FILE"

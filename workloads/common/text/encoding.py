@@ -9,18 +9,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.arrays import Int32s
 from workloads.common.data.lines import blocks
 from workloads.common.text.subtokens import Subtokeniser
 from workloads.common.text.vocabulary import UNK, Vocabulary
-
-Int32s = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class Encoded:
     """What a text file was made into, beside the raw file of its ids."""
 
-    lengths: npt.NDArray[np.int32]
+    lengths: Int32s
     """(N,) subwords of each line."""
     unknown: int
     example: str

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from workloads.api import Facts, Settings
 from workloads.common import manifest as manifests
+from workloads.common.arrays import Int64s, UInt16s
 from workloads.common.data import downloads, published
 from workloads.common.randomness import bits, normal, stream
 from workloads.common.text import prepared
@@ -22,9 +22,6 @@ LENGTH_COUNTS = "train_length_counts"
 END = "end"
 """Of the sizes: the id of EOS, where it is not `vocabulary.EOS`."""
 COUNTS = ("train", "dev", "test", "vocabulary", "test_longest", "dev_longest")
-
-Int64s = npt.NDArray[np.int64]
-UInt16s = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from workloads.common.arrays import mapped
+from workloads.common.arrays import Bools, Int32s, Int64s, Integers, UInt16s, mapped
 from workloads.common.data import lines
 from workloads.common.data.lines import read_lines
 from workloads.common.text import encoding, subtokens
@@ -42,10 +41,7 @@ SUBTOKENS = "subtokens"
 UNKNOWN_SHARE = 0.01
 """More unknown subwords than this in the training text: the vocabulary is another text's."""
 
-Ids = npt.NDArray[np.integer]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-UInt16s = npt.NDArray[np.uint16]
+Ids = Integers
 
 
 @dataclass(frozen=True)
@@ -166,9 +162,7 @@ def _unknown(processed: Processed, encoded: dict[tuple[str, str], Encoded]) -> d
     return {"train_unknown": total}
 
 
-def _write_split(
-    folder: Path, split: str, sides: dict[str, Encoded], keep: npt.NDArray[np.bool_], vocabulary: int
-) -> dict[str, int]:
+def _write_split(folder: Path, split: str, sides: dict[str, Encoded], keep: Bools, vocabulary: int) -> dict[str, int]:
     """Arrays of a split from the raw ids, which are removed; its counts."""
     kept = int(keep.sum())
     counts = {split: kept, f"{split}_too_long": len(keep) - kept}
@@ -190,7 +184,7 @@ def _write_split(
     return counts
 
 
-def length_counts(lengths: npt.NDArray[np.integer]) -> Int64s:
+def length_counts(lengths: Integers) -> Int64s:
     """Of lengths (2, N): row 0 the pairs whose longer side has 0, 1, … subwords, row 1 the subwords of both sides of these."""
     longer = np.maximum(lengths[0], lengths[1])
     tokens = np.bincount(longer, weights=lengths[0].astype(np.float64) + lengths[1])
@@ -202,13 +196,11 @@ def length_counts(lengths: npt.NDArray[np.integer]) -> Int64s:
 
 def read(folder: Path, split: str, count: int) -> Parallel:
     """The `count` pairs of a split, mapped into memory. Raises ValueError naming a file that is not as it should be."""
-    return Parallel(*(_read_side(folder, split, side, count) for side in SIDES))
-
-
-def _read_side(folder: Path, split: str, side: str, count: int) -> Side:
-    offsets = mapped(folder / f"{split}_{side}_offsets.npy", "int64", count + 1)
-    ids = mapped(folder / f"{split}_{side}.npy", ("uint16", "int32"), int(offsets[-1]))
-    return Side(ids, offsets)
+    sides = []
+    for side in SIDES:
+        offsets = mapped(folder / f"{split}_{side}_offsets.npy", "int64", count + 1)
+        sides.append(Side(mapped(folder / f"{split}_{side}.npy", ("uint16", "int32"), int(offsets[-1])), offsets))
+    return Parallel(*sides)
 
 
 def vocabulary_of(folder: Path, options: Mapping[str, Any]) -> Vocabulary | Subtokeniser:

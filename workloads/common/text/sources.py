@@ -98,9 +98,14 @@ def unpack_wmt(members: dict[str, tuple[Path, str]], languages: Sequence[str], f
 
 
 def append(member: tuple[Path, str], out: IO[bytes]) -> None:
-    """Append a file, (file, "") or (archive, member), to another."""
+    """Append a file, (file, "") or (archive, member), to another; its last line gets an end if it has none."""
+    last = b"\n"
     with _opened(*member) as file:
-        _copy(file, out)
+        while block := file.read(1 << 20):
+            out.write(block)
+            last = block[-1:]
+    if last != b"\n":
+        out.write(b"\n")
 
 
 @contextlib.contextmanager
@@ -116,16 +121,6 @@ def _opened(path: Path, member: str) -> Iterator[IO[bytes]]:
             yield inner
     except DAMAGED as error:
         raise ValueError(f"{path}: {member} cannot be read ({why(error)}); download it again") from None
-
-
-def _copy(file: IO[bytes], out: IO[bytes]) -> None:
-    """Append a file; its last line gets an end if it has none."""
-    last = b"\n"
-    while block := file.read(1 << 20):
-        out.write(block)
-        last = block[-1:]
-    if last != b"\n":
-        out.write(b"\n")
 
 
 def segments(sgm: str) -> list[str]:
@@ -157,12 +152,14 @@ def process(source: Path, languages: Sequence[str], merges: int, folder: Path) -
     """
     plain = plain_files(source, languages)
     for split in ("train", "dev", "test"):
-        _check_lines(plain[split, "source"], plain[split, "target"])
+        pair = plain[split, "source"], plain[split, "target"]
+        numbers = [sum(data.count(b"\n") + (not data.endswith(b"\n")) for data in chunks(path)) for path in pair]
+        check_equal(*pair, numbers)
     tokenised = {}
     for (split, side), path in plain.items():
         language = languages[SIDES.index(side)]
         tokenised[split, side] = folder / f"{split}.tok.{language}"
-        _tokenise(path, language, tokenised[split, side])
+        _map_lines(path, tokenised[split, side], tokenise_lines, language)
     dropped = {}
     for split in ("train", "dev"):
         sides = [tokenised[split, side] for side in SIDES]
@@ -175,23 +172,13 @@ def process(source: Path, languages: Sequence[str], merges: int, folder: Path) -
     files = {}
     for (split, side), path in tokenised.items():
         files[split, side] = folder / f"{split}.bpe.{languages[SIDES.index(side)]}"
-        _apply_bpe(path, codes, files[split, side])
+        _map_lines(path, files[split, side], apply_bpe_lines, str(codes))
     write_vocabulary([files["train", "source"], files["train", "target"]], folder / "vocabulary.bpe")
     return Processed(files, folder / "vocabulary.bpe", plain["test", "target"]), dropped
 
 
-def _check_lines(one: Path, other: Path) -> None:
-    numbers = [sum(data.count(b"\n") + (not data.endswith(b"\n")) for data in chunks(path)) for path in (one, other)]
-    check_equal(one, other, numbers)
-
-
-def _tokenise(path: Path, language: str, out: Path) -> None:
-    """Moses' tokens of each line, separated by spaces."""
-    _map_lines(path, out, tokenise_lines, language)
-
-
 def tokenise_lines(lines: list[str], language: str) -> list[str]:
-    """As tokenizer.perl -q -l LANGUAGE does, special characters escaped."""
+    """Moses' tokens, as tokenizer.perl -q -l LANGUAGE separates them by spaces, special characters escaped."""
     tokenise = tokeniser(language)
     return [tokenise(line) for line in lines]
 
@@ -216,7 +203,7 @@ def clean(sides: Sequence[Path], out: Sequence[Path]) -> tuple[int, int]:
             fits = CLEAN_WORDS[0] <= counts[0] and counts[1] <= min(CLEAN_WORDS[1], CLEAN_RATIO * counts[0])
             if not fits or any(map(TOO_LONG_WORD.search, pair)):
                 not_clean += 1
-            elif not all(_is_latin1(line) for line in pair):
+            elif max("".join(pair)) > "\xff":
                 not_latin1 += 1
             else:
                 for file, each in zip(files, words, strict=True):
@@ -224,25 +211,12 @@ def clean(sides: Sequence[Path], out: Sequence[Path]) -> tuple[int, int]:
     return not_clean, not_latin1
 
 
-def _is_latin1(line: str) -> bool:
-    try:
-        line.encode("latin-1")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def learn_bpe(texts: Sequence[Path], merges: int, codes: Path) -> None:
     """Write the merges that shorten the texts most. subword-nmt's progress bar is not shown."""
     from subword_nmt.learn_bpe import learn_bpe as learn
 
-    lines = itertools.chain.from_iterable(_lines(path) for path in texts)
     with codes.open("w", encoding="utf-8") as out, contextlib.redirect_stderr(io.StringIO()):
-        learn(lines, out, merges)
-
-
-def _apply_bpe(path: Path, codes: Path, out: Path) -> None:
-    _map_lines(path, out, apply_bpe_lines, str(codes))
+        learn(_lines(*texts), out, merges)
 
 
 def apply_bpe_lines(lines: list[str], codes: str) -> list[str]:
@@ -261,16 +235,15 @@ def _merges(codes: str) -> Any:
 
 def write_vocabulary(texts: Sequence[Path], out: Path) -> None:
     """The subwords of the texts, the most frequent first, of equal ones the one seen first (get_vocab.py)."""
-    counts: Counter[str] = Counter()
-    for line in itertools.chain.from_iterable(_lines(path) for path in texts):
-        counts.update(line.split())
+    counts = Counter(subword for line in _lines(*texts) for subword in line.split())
     Vocabulary([subword for subword, _ in counts.most_common()]).write(out)
 
 
-def _lines(path: Path) -> Iterator[str]:
-    """Lines without their ends. Raises ValueError naming file and line."""
-    for _, lines in blocks(path):
-        yield from lines
+def _lines(*paths: Path) -> Iterator[str]:
+    """Lines of one file after the other, without their ends. Raises ValueError naming file and line."""
+    for path in paths:
+        for _, lines in blocks(path):
+            yield from lines
 
 
 def _batches(lines: Iterable[str], size: int = 5_000) -> Iterator[list[str]]:

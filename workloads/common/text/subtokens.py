@@ -11,9 +11,6 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from workloads.common.data.lines import read_lines
 from workloads.common.text.vocabulary import PAD
 
@@ -28,8 +25,6 @@ CACHED = 1 << 20
 _TOKEN = re.compile(r"[^\W_]+|[\W_]+")
 """Letters and numbers (categories L and N) in a row, or anything else in a row."""
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
-
-Int32s = npt.NDArray[np.int32]
 
 
 class Subtokeniser:
@@ -72,15 +67,11 @@ class Subtokeniser:
         for token in tokens(text):
             ids = self._known.get(token)
             if ids is None:
-                ids = self._ids_of(token)
+                ids = [self.ids[piece] for piece in self.pieces(escaped(token, self.alphabet))]
                 if len(self._known) < CACHED:
                     self._known[token] = ids
             encoded += ids
         return encoded
-
-    def _ids_of(self, token: str) -> list[int]:
-        """The subtokens of a token."""
-        return [self.ids[piece] for piece in self.pieces(escaped(token, self.alphabet))]
 
     def pieces(self, text: str) -> list[str]:
         """The greedy longest matches of an escaped token, each a subtoken."""

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -86,6 +86,10 @@ Of others: the target's."""
 class TranslationWorkload(Workload):
     """Sentence pairs in, BLEU out. Where batches are of samples, sets give `buckets` too."""
 
+    default_rules = "v0.7"
+    precisions = {"pytorch": ("fp32", "tf32", "bf16", "fp16"), "tensorflow": ("fp32", "tf32"), "mxnet": ("fp32",)}
+    linear_choice = ("pytorch",)
+    official_runs = 10
     sample_unit = "sentence pairs"
     further_units = ("tokens",)
     keys_of_lengths = frozenset({"train_samples", "input_pairs_too_long", "input_pairs_left_out", "input_fill"})
@@ -228,13 +232,11 @@ class TranslationWorkload(Workload):
     def open_data(self, place: Place, seed: int) -> Data:
         """Map the arrays; a synthetic corpus is drawn by hash."""
         splits = ("train", "test", "dev") if self.has_validation_loss else ("train", "test")
-        if self.settings.profile == "synthetic":
-            corpus = {split: self._synthetic(split) for split in splits}
-            lengths = facts.synthetic_lengths(self.facts.sizes["pairs"])
-        else:
-            sizes = self._prepared_sizes()
-            corpus = {split: prepared.read(self.folder, split, sizes[split]) for split in splits}
-            lengths = corpus["train"].lengths()
+        counts, synthetic = self.facts.sizes, self.settings.profile == "synthetic"
+        sizes = {"train": counts["pairs"], "test": self.facts.evaluation_samples, "dev": counts["dev"]}
+        read = self._synthetic if synthetic else partial(prepared.read, self.folder)
+        corpus = {split: read(split, sizes[split]) for split in splits}
+        lengths = facts.synthetic_lengths(counts["pairs"]) if synthetic else corpus["train"].lengths()
         return TranslationData(self.batching, lengths, corpus, place, seed, self.steps_per_epoch)
 
     @property
@@ -242,15 +244,10 @@ class TranslationWorkload(Workload):
         """Of the prepared data set."""
         return Path(self.settings.data_dir)
 
-    def _prepared_sizes(self) -> dict[str, int]:
-        sizes = self.facts.sizes
-        return {"train": sizes["pairs"], "test": self.facts.evaluation_samples, "dev": sizes["dev"]}
-
-    def _synthetic(self, split: str) -> Parallel:
+    def _synthetic(self, split: str, count: int) -> Parallel:
         """Random ids of the published sizes; more training pairs than are drawn repeat them."""
-        count = min(self._prepared_sizes()[split], facts.SYNTHETIC_PAIRS)
         most = self.facts.sizes.get(f"{split}_longest", prepared.LONGEST)
-        lengths = np.minimum(facts.synthetic_lengths(count), most)
+        lengths = np.minimum(facts.synthetic_lengths(min(count, facts.SYNTHETIC_PAIRS)), most)
         draws = bits(stream(0, f"synthetic sentences {split}"), np.arange(1 << 20))
         ids = (integers(draws, self.vocabulary_size - len(SPECIALS)) + len(SPECIALS)).astype(np.int32)
         return Parallel(*(batches.random_side(of_side, ids) for of_side in lengths))
@@ -261,11 +258,7 @@ class TranslationWorkload(Workload):
         """Adam without decay or clipping."""
         values = self.options
         return OptimizerSettings(
-            "adam",
-            beta1=values.beta1,
-            beta2=values.beta2,
-            epsilon=values.epsilon,
-            loss_scaling=self.loss_scaling,
+            "adam", beta1=values.beta1, beta2=values.beta2, epsilon=values.epsilon, loss_scaling=self.loss_scaling
         )
 
     @property
@@ -281,7 +274,8 @@ class TranslationWorkload(Workload):
         """A batch's translations: `tokens` (B, T) and `token_count` (B,); short ones of a dummy batch, which has no `valid`."""
         live = batch.arrays.get("valid")
         longest = self.longest_translation(batch) if live is not None else WARM_UP_TOKENS
-        return search(decoder, batch, self.beam, longest, live).outputs()
+        found = search(decoder, batch, self.beam, longest, live)
+        return {"tokens": found.tokens, "token_count": found.counts}
 
     def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Of one evaluation batch; padding is dropped.

@@ -122,11 +122,8 @@ class ImageTrainer(ModelTrainer):
 
     def quotient(self, shapes: DataShapes) -> Array:
         """The statistics of the state over those that MXNet moves: 1 or n / (n - 1), one flat vector."""
-        if shapes not in self.quotients:
-            self.quotients[shapes] = self._quotient(shapes)
-        return self.quotients[shapes]
-
-    def _quotient(self, shapes: DataShapes) -> Array:
+        if shapes in self.quotients:
+            return self.quotients[shapes]
         others = {**dict(shapes), **{name: value.shape for name, value in self.model.constants().items()}}
         graph = self.model.graph(training=True)
         inner, taken = graph.get_internals(), set(graph.list_inputs())
@@ -136,7 +133,8 @@ class ImageTrainer(ModelTrainer):
         for name, (channels,) in self.model.statistics.items():
             count = math.prod(maps[self.model.norm_output(name.rpartition(".")[0])]) / channels
             factors.append(np.full(channels, count / max(count - 1, 1) if name.endswith("var") else 1.0))
-        return np.concatenate(factors).astype(np.float32)
+        self.quotients[shapes] = np.concatenate(factors).astype(np.float32)
+        return self.quotients[shapes]
 
     def weights(self) -> dict[str, Array]:
         statistics = views(self.replicas[0].statistics, self.model.statistics)

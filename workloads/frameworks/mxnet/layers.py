@@ -84,9 +84,8 @@ class ImageModel(Model):
         arrays = [x, *(inputs[f"{layer.norm}.{kind}"] for kind in kinds)]
         constants = {"eps": self.epsilon, "momentum": self.momentum, "fix_gamma": False, "name": layer.norm}
         if self.on_cpu and not _keeps_blocks(layer):
-            arrays[0] = F.reshape(
-                x, (0, 0, 0, 0)
-            )  # brings it into plain order, which batch norm rearranges as it needs
+            # Brings it into plain order, which batch norm rearranges as it needs.
+            arrays[0] = F.reshape(x, (0, 0, 0, 0))
         elif self.on_cpu and relu:
             return F.contrib.BatchNormWithReLU(*arrays, **constants)
         x = F.BatchNorm(*arrays, **constants)

@@ -73,7 +73,7 @@ class ModelTrainer(MXNetTrainer):
 
     def parameter_rule(self, name: str) -> ParameterRule:
         """How one of the model's `shapes` is updated."""
-        return self.workload.parameter_rule(name)  # type: ignore[no-any-return]
+        return self.workload.parameter_rule(name)
 
     @property
     def compiles(self) -> bool:

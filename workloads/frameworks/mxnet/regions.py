@@ -14,11 +14,9 @@ from typing import Protocol
 
 import mxnet as mx
 import numpy as np
-import numpy.typing as npt
 
-Float32s = npt.NDArray[np.float32]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
+from workloads.common.arrays import Float32s, Int32s, Int64s
+
 MapShapes = Sequence[tuple[int, int]]
 """(rows, columns) of each level."""
 

@@ -168,8 +168,7 @@ class Store(Meeting):
         self._store.pull(WEIGHTS, out=self._weights)
         size = self._flat.size
         self._weights[:size].copyto(self._flat)
-        tail: Array = self._weights[size:].asnumpy()
-        return tail
+        return self._weights[size:].asnumpy()
 
     def push(self, tail: Array) -> None:
         """The flat gradients and the tail to the server."""

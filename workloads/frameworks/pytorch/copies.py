@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from workloads.api import Array, Batch
 
@@ -22,7 +23,7 @@ def pinned(batches: Iterable[list[Batch]], device: torch.device) -> Iterator[lis
         ]
 
 
-def upload(array: Array, device: torch.device) -> torch.Tensor:
+def upload(array: Array, device: torch.device) -> Tensor:
     """An array on the device; on CUDA by way of pinned memory, where `pinned` arrays are already, without waiting.
 
     PyTorch keeps pinned blocks for reuse and gives none out again before the copy from it has been made, so the array's
@@ -33,11 +34,11 @@ def upload(array: Array, device: torch.device) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(array))
 
 
-def _pinned(array: Array) -> torch.Tensor:
+def _pinned(array: Array) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array)).pin_memory()
 
 
-def download(*tensors: torch.Tensor) -> list[npt.NDArray[Any]]:
+def download(*tensors: Tensor) -> list[npt.NDArray[Any]]:
     """The tensors as arrays of the host, after one wait for all of them."""
     copies = [tensor.to("cpu", non_blocking=True) for tensor in tensors]
     if any(tensor.is_cuda for tensor in tensors):

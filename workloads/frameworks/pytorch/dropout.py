@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from workloads.common import dropout
 from workloads.frameworks.pytorch import kernels
 from workloads.frameworks.pytorch.kernels.plain import hashed
 
 
-def multipliers(keys: torch.Tensor, label: str, positions: int, width: int, rate: float) -> torch.Tensor:
+def multipliers(keys: Tensor, label: str, positions: int, width: int, rate: float) -> Tensor:
     """`workloads.common.dropout.multipliers` where the keys are."""
     places = torch.arange(positions, device=keys.device)[:, None]
     return multipliers_at(keys[None, :], places, label, width, rate)
 
 
-def multipliers_at(keys: torch.Tensor, positions: torch.Tensor, label: str, width: int, rate: float) -> torch.Tensor:
+def multipliers_at(keys: Tensor, positions: Tensor, label: str, width: int, rate: float) -> Tensor:
     """`workloads.common.dropout.multipliers_at` of int64 where the keys and positions are."""
     if keys.device.type == "cpu":
         return torch.from_numpy(dropout.multipliers_at(keys.numpy(), positions.numpy(), label, width, rate))
@@ -29,12 +30,12 @@ def multipliers_at(keys: torch.Tensor, positions: torch.Tensor, label: str, widt
 class Places:
     """Of rows, what their masks are drawn from."""
 
-    keys: torch.Tensor
+    keys: Tensor
     """(R,) int64, as `positions` are."""
-    positions: torch.Tensor
+    positions: Tensor
     rate: float
 
-    def dropped(self, y: torch.Tensor, label: str, added: torch.Tensor | None = None) -> torch.Tensor:
+    def dropped(self, y: Tensor, label: str, added: Tensor | None = None) -> Tensor:
         """Rows y (R, width) after dropout, in their type; with `added` (R, width) the sum of both, at least in fp32."""
         if self.keys.is_cuda and kernels.usable():
             return self.by_kernel(y, label, added)
@@ -42,11 +43,10 @@ class Places:
         return y * mask.to(y.dtype) if added is None else added + y * mask
 
     def by_kernel(
-        self, y: torch.Tensor, label: str, added: torch.Tensor | None = None, first: int = 0
-    ) -> torch.Tensor:  # fmt: skip
+        self, y: Tensor, label: str, added: Tensor | None = None, first: int = 0
+    ) -> Tensor:  # fmt: skip
         """The same in one pass, and one back. The mask's values from `first` on count."""
-        out: torch.Tensor = _Dropped.apply(y, added, self.keys, self.positions, label, first, self.rate)
-        return out
+        return _Dropped.apply(y, added, self.keys, self.positions, label, first, self.rate)
 
 
 class _Dropped(torch.autograd.Function):
@@ -54,16 +54,16 @@ class _Dropped(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, y: torch.Tensor, added: torch.Tensor | None, keys: torch.Tensor, positions: torch.Tensor, label: str,
+        ctx: Any, y: Tensor, added: Tensor | None, keys: Tensor, positions: Tensor, label: str,
         first: int, rate: float,
-    ) -> torch.Tensor:  # fmt: skip
+    ) -> Tensor:  # fmt: skip
         ctx.save_for_backward(keys, positions)
         ctx.drawn, ctx.types = (label, first, rate), (y.dtype, None if added is None else added.dtype)
         dtype = y.dtype if added is None else torch.promote_types(added.dtype, torch.float32)
         return kernels.drop(y, added, keys, positions, label, first, rate, dtype)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         (of_y, of_added), (keys, positions) = ctx.types, ctx.saved_tensors
         label, first, rate = ctx.drawn
         steep = kernels.drop(gradient, None, keys, positions, label, first, rate, of_y)

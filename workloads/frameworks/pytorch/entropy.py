@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from workloads.frameworks.pytorch import kernels
 
@@ -15,9 +16,7 @@ class _SmoothedEntropy(torch.autograd.Function):
     the kernel it is the only one."""
 
     @staticmethod
-    def forward(
-        ctx: Any, logits: torch.Tensor, labels: torch.Tensor, on_label: float, on_mean: float, padding: int
-    ) -> torch.Tensor:
+    def forward(ctx: Any, logits: Tensor, labels: Tensor, on_label: float, on_mean: float, padding: int) -> Tensor:
         ctx.shares, ctx.padding = (on_label, on_mean), padding
         ctx.by_kernel = logits.is_cuda and logits.dtype != torch.float64 and kernels.usable()
         if ctx.by_kernel:
@@ -33,7 +32,7 @@ class _SmoothedEntropy(torch.autograd.Function):
         return -(terms * ctx.valid).sum()
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         on_label, on_mean = ctx.shares
         if ctx.by_kernel:
             logits, labels, normal = ctx.saved_tensors
@@ -48,12 +47,9 @@ class _SmoothedEntropy(torch.autograd.Function):
         return gradient_of_logits.to(ctx.dtype), None, None, None, None
 
 
-def smoothed_entropy(
-    logits: torch.Tensor, labels: torch.Tensor, on_label: float, on_mean: float, padding: int
-) -> torch.Tensor:
+def smoothed_entropy(logits: Tensor, labels: Tensor, on_label: float, on_mean: float, padding: int) -> Tensor:
     """Logits (R, V), labels (R,) to Σ -(on_label · log p of the label + on_mean · mean over V of log p), at least in fp32.
 
     The two shares add up to 1. Rows labelled `padding` count nothing.
     """
-    entropy: torch.Tensor = _SmoothedEntropy.apply(logits, labels, on_label, on_mean, padding)
-    return entropy
+    return _SmoothedEntropy.apply(logits, labels, on_label, on_mean, padding)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from workloads.api import Batch, Place, TrainStats, Workload
 from workloads.frameworks.pytorch.model import ModelTrainer
@@ -26,14 +27,14 @@ class ImageTrainer(ModelTrainer):
             torch.backends.cudnn.benchmark = True
         BatchNorm.fused = self.settings.options.get("fused_norms") == "on"
 
-    def tensors(self) -> dict[str, torch.Tensor]:
+    def tensors(self) -> dict[str, Tensor]:
         return {**self.parameters, **self.statistics()}
 
-    def statistics(self) -> dict[str, torch.Tensor]:
+    def statistics(self) -> dict[str, Tensor]:
         """Running means and variances by name; a model starts with 0 and 1."""
         return {name: value for name, value in self.model.named_buffers() if "running" in name}
 
-    def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
+    def outputs(self, batch: Batch) -> Mapping[str, Tensor]:
         """A classifier's `logits` (B, K)."""
         return {"logits": self.model(self.to_device(batch.arrays["image"])).float()}
 

@@ -10,14 +10,14 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from workloads.common.networks import layer_lists
 from workloads.common.networks.layer_lists import Layer
 from workloads.frameworks.pytorch.norms import BatchNorm, activated
 from workloads.frameworks.pytorch.residual import Norm, Residual, convolution
 
-Step = Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor]
+Step = Callable[[Tensor, dict[str, Tensor]], Tensor]
 """From a map (B, C, h, w) or features (B, C), and dropout masks by label, to the next ones."""
 
 
@@ -31,7 +31,7 @@ class Normalised(nn.Module):
         self.register_buffer("scale", scale.view(1, 3, 1, 1), persistent=False)
         self.register_buffer("shift", shift.view(1, 3, 1, 1), persistent=False)
 
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """(pixel / 255 - mean) / deviation."""
         return torch.addcmul(self.shift, images.permute(0, 3, 1, 2).to(self.scale.dtype), self.scale)
 
@@ -45,7 +45,7 @@ class LayerNetwork(nn.Module):
         self.norm: Norm = partial(BatchNorm, eps=network.epsilon, momentum=network.momentum)
         self.steps = self.sequence(network.layers)
 
-    def forward(self, images: torch.Tensor, masks: dict[str, torch.Tensor] | None = None) -> torch.Tensor:
+    def forward(self, images: Tensor, masks: dict[str, Tensor] | None = None) -> Tensor:
         """Logits (B, K), fp32, of uint8 images (B, S, S, 3); without masks nothing is dropped."""
         return run(self.steps, self.normalised(images), masks or {}).float()
 
@@ -101,7 +101,7 @@ class LayerNetwork(nn.Module):
         return module
 
 
-def run(steps: Sequence[Step], x: torch.Tensor, masks: dict[str, torch.Tensor]) -> torch.Tensor:
+def run(steps: Sequence[Step], x: Tensor, masks: dict[str, Tensor]) -> Tensor:
     """One after the other."""
     for step in steps:
         x = step(x, masks)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 
 def _find() -> Any:
@@ -43,14 +44,14 @@ class _Linear(torch.autograd.Function):
     """x (B, inputs), weight (outputs, inputs), bias (outputs,) or None to (B, outputs)."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, relu: bool) -> torch.Tensor:
-        y: torch.Tensor = _FUSED(x, weight, bias, "relu" if relu else "none", [], "")
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
+        y: Tensor = _FUSED(x, weight, bias, "relu" if relu else "none", [], "")
         ctx.save_for_backward(x, weight, y)
         ctx.relu = relu
         return y
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, y = ctx.saved_tensors
         if ctx.relu:
             gradient = torch.ops.aten.threshold_backward(gradient, y, 0)
@@ -59,7 +60,7 @@ class _Linear(torch.autograd.Function):
         return x_gradient, weight_gradient, gradient.sum(0) if ctx.needs_input_grad[2] else None, None
 
 
-def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, relu: bool = False) -> torch.Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool = False) -> Tensor:
     """x (…, inputs) · weightᵀ + bias if there is one, then ReLU if asked; weight (outputs, inputs)."""
     if _library == "mkl" or x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
         y = F.linear(x, weight, bias)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, Place, TrainStats, Workload
@@ -50,7 +50,7 @@ class ModelTrainer(PyTorchTrainer):
         """The model; its parameters carry canonical names. It is moved to the device."""
         raise NotImplementedError
 
-    def loss(self, batch: Batch) -> torch.Tensor:
+    def loss(self, batch: Batch) -> Tensor:
         """This replica's part of the loss (sum of terms / weight_global), a scalar, with its graph.
 
         Calls `self.called`, the model as training has it (compiled, distributed). `batch` is one piece of a step's batch; its
@@ -58,7 +58,7 @@ class ModelTrainer(PyTorchTrainer):
         """
         raise NotImplementedError
 
-    def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
+    def outputs(self, batch: Batch) -> Mapping[str, Tensor]:
         """What `predict` yields for a batch. Calls `self.model`; under autocast already."""
         raise NotImplementedError
 
@@ -162,7 +162,7 @@ class ModelTrainer(PyTorchTrainer):
         self.model.train()
         return self._run(self.gradients_alone(batch) for (batch,) in steps)
 
-    def step(self, batch: Batch, learning_rate: float) -> torch.Tensor:
+    def step(self, batch: Batch, learning_rate: float) -> Tensor:
         """`eager_step`; with `framework.graphs=on` the full batch's from the second on as a graph."""
         if self.settings.graphs != "on" or batch.samples_global != self.settings.batch_size_global:
             return self.eager_step(batch, learning_rate)
@@ -173,7 +173,7 @@ class ModelTrainer(PyTorchTrainer):
             self.graph = StepGraph(self.eager_step, batch, self.device)
         return self.graph(batch, learning_rate)
 
-    def eager_step(self, batch: Batch, learning_rate: Rate) -> torch.Tensor:
+    def eager_step(self, batch: Batch, learning_rate: Rate) -> Tensor:
         """Forward, backward and all-reduce, piece by piece; then unscale, clip, update, or leave the update to the server."""
         assert self.optimizer is not None, f"mode={self.settings.mode} makes no updates"
         loss = self.backward(batch)
@@ -188,19 +188,19 @@ class ModelTrainer(PyTorchTrainer):
         self.clear_gradients()
         return loss
 
-    def gradients_alone(self, batch: Batch) -> torch.Tensor:
+    def gradients_alone(self, batch: Batch) -> Tensor:
         """Loss of a batch after its gradients have been computed, summed over replicas, and dropped."""
         loss = self.backward(batch)
         self.clear_gradients()
         return loss
 
     @torch.no_grad()
-    def loss_alone(self, batch: Batch) -> torch.Tensor:
+    def loss_alone(self, batch: Batch) -> Tensor:
         """Loss of a batch without gradients."""
         losses = [self.loss(piece) for piece in self.pieces(batch)]
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
-    def backward(self, batch: Batch) -> torch.Tensor:
+    def backward(self, batch: Batch) -> Tensor:
         """Loss of a batch; its gradients, scaled and summed over replicas, are added to those that are there.
 
         Replicas wait for each other in the backward pass of the last piece alone.
@@ -214,7 +214,7 @@ class ModelTrainer(PyTorchTrainer):
         losses.append(self._backward(last))
         return losses[0] if not held else torch.stack(losses).sum()
 
-    def _backward(self, piece: Batch) -> torch.Tensor:
+    def _backward(self, piece: Batch) -> Tensor:
         loss = self.loss(piece)
         # DistributedDataParallel averages gradients where a sum is wanted.
         self.scaler.scaled(loss, 1 if self.settings.asynchronous else self.place.processes).backward()
@@ -230,7 +230,7 @@ class ModelTrainer(PyTorchTrainer):
         cuts = [slice(number * size, (number + 1) * size) for number in range(count)]
         return [replace(batch, arrays={name: array[cut] for name, array in batch.arrays.items()}) for cut in cuts]
 
-    def gradients(self) -> list[torch.Tensor]:
+    def gradients(self) -> list[Tensor]:
         """Those that the optimizer will read."""
         by_name = {name: value.grad for name, value in self.parameters.items() if value.requires_grad}
         without = [name for name, gradient in by_name.items() if gradient is None]
@@ -265,7 +265,7 @@ class ModelTrainer(PyTorchTrainer):
         finally:
             self.model.train()
 
-    def tensors(self) -> dict[str, torch.Tensor]:
+    def tensors(self) -> dict[str, Tensor]:
         """What of the model belongs to a state: the parameters."""
         return self.parameters
 
@@ -285,5 +285,5 @@ class ModelTrainer(PyTorchTrainer):
         self.scaler.load_state(state)
 
 
-def _copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, Array]:
+def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Array]:
     return {name: value.detach().float().cpu().contiguous().numpy().copy() for name, value in tensors.items()}

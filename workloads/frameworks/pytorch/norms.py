@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 ROWS, CHANNELS = 64, 64
 """Of a map in the registers of one program."""
@@ -28,13 +28,12 @@ class BatchNorm(nn.BatchNorm2d):
         self.num_batches_tracked = None
 
 
-def activated(norm: nn.Module, x: torch.Tensor, shortcut: torch.Tensor | None = None) -> torch.Tensor:
+def activated(norm: nn.Module, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
     """ReLU of the normalised map, after `shortcut` is added to it."""
     if BatchNorm.fused and isinstance(norm, BatchNorm) and norm.training and x.is_cuda:
-        activated: torch.Tensor = Fused.apply(
+        return Fused.apply(
             x, norm.weight, norm.bias, shortcut, norm.running_mean, norm.running_var, norm.momentum, norm.eps
         )
-        return activated
     out = norm(x)
     if shortcut is not None:
         out += shortcut
@@ -46,9 +45,9 @@ class Fused(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, shortcut: torch.Tensor | None,
-        running_mean: torch.Tensor, running_var: torch.Tensor, momentum: float, epsilon: float,
-    ) -> torch.Tensor:  # fmt: skip
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, shortcut: Tensor | None,
+        running_mean: Tensor, running_var: Tensor, momentum: float, epsilon: float,
+    ) -> Tensor:  # fmt: skip
         from workloads.frameworks.pytorch.kernels import norm_kernels
 
         x = x.contiguous(memory_format=torch.channels_last)
@@ -73,7 +72,7 @@ class Fused(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         from workloads.frameworks.pytorch.kernels import norm_kernels
 
         x, out, *of_channels = ctx.saved_tensors
@@ -91,7 +90,7 @@ class Fused(torch.autograd.Function):
         return back, totals[1], totals[0], passed if ctx.added else None, None, None, None, None
 
 
-def _sizes(x: torch.Tensor) -> tuple[int, int, int, int]:
+def _sizes(x: Tensor) -> tuple[int, int, int, int]:
     """Rows and channels of a map, parts of its rows and rows of each."""
     rows, channels = x.numel() // x.shape[1], x.shape[1]
     each = max(-(-rows // PARTS), ROWS)

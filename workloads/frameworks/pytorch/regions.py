@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
+from torch import Tensor
 from torchvision.ops import nms, roi_align
 
+from workloads.common.arrays import Float32s, Int64s
 from workloads.frameworks.pytorch import kernels
 
 SAMPLES = 2
@@ -23,22 +24,19 @@ PRODUCT_CELLS_MOST = 1024
 """Maps of a level with more cells are left to torchvision's operator on a CPU."""
 
 
-def suppress(boxes: npt.NDArray[np.float32], scores: npt.NDArray[np.float32], most_iou: float) -> npt.NDArray[np.int64]:
+def suppress(boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
     """Places of the boxes (n, 4) that no better kept one overlaps by more than `most_iou`, best first."""
     kept = nms(torch.from_numpy(boxes), torch.from_numpy(scores), most_iou)
     return np.asarray(kept.numpy())
 
 
-def pool(
-    maps: Sequence[torch.Tensor], strides: Sequence[int], boxes: torch.Tensor, level: torch.Tensor, side: int
-) -> torch.Tensor:
+def pool(maps: Sequence[Tensor], strides: Sequence[int], boxes: Tensor, level: Tensor, side: int) -> Tensor:
     """(B·R, C, side, side) of regions (B, R, 4) in pixels, each from the map (B, C, h, w) that `level` (B, R) names.
 
     Computed in fp32 at least, whatever the maps' type: a place on a map needs more digits than bf16 has.
     """
     if maps[0].is_cuda and kernels.usable():
-        pooled: torch.Tensor = OwnLevel.apply(boxes, level, strides, side, *maps)
-        return pooled
+        return OwnLevel.apply(boxes, level, strides, side, *maps)
     kind = torch.promote_types(maps[0].dtype, torch.float32)
     with torch.autocast(boxes.device.type, enabled=False):
         pooled = _pool([one.to(kind) for one in maps], strides, boxes.to(kind), level, side)
@@ -49,9 +47,7 @@ class OwnLevel(torch.autograd.Function):
     """`pool` by a kernel that visits each region on its own level alone; maps stay as they are, sums are fp32."""
 
     @staticmethod
-    def forward(
-        ctx: Any, boxes: torch.Tensor, level: torch.Tensor, strides: Sequence[int], side: int, *maps: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(ctx: Any, boxes: Tensor, level: Tensor, strides: Sequence[int], side: int, *maps: Tensor) -> Tensor:
         boxes, level = boxes.contiguous(), level.contiguous()
         ctx.save_for_backward(boxes, level)
         ctx.strides, ctx.shapes, ctx.dtype = strides, [one.shape for one in maps], maps[0].dtype
@@ -63,7 +59,7 @@ class OwnLevel(torch.autograd.Function):
         return pooled
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         boxes, level = ctx.saved_tensors
         gradient = gradient.contiguous(memory_format=torch.channels_last)
         slopes = []
@@ -74,9 +70,7 @@ class OwnLevel(torch.autograd.Function):
         return None, None, None, None, *slopes
 
 
-def _pool(
-    maps: Sequence[torch.Tensor], strides: Sequence[int], boxes: torch.Tensor, level: torch.Tensor, side: int
-) -> torch.Tensor:
+def _pool(maps: Sequence[Tensor], strides: Sequence[int], boxes: Tensor, level: Tensor, side: int) -> Tensor:
     if boxes.device.type == "cpu" and maps[0].shape[2] * maps[0].shape[3] <= PRODUCT_CELLS_MOST:
         return _pool_by_products(maps, strides, boxes, level, side)
     images = torch.arange(len(boxes), device=boxes.device, dtype=boxes.dtype).repeat_interleave(boxes.shape[1])
@@ -86,9 +80,7 @@ def _pool(
     return _pool_on_device(maps, strides, rows, of_level, side)
 
 
-def _pool_on_device(
-    maps: Sequence[torch.Tensor], strides: Sequence[int], rows: torch.Tensor, level: torch.Tensor, side: int
-) -> torch.Tensor:
+def _pool_on_device(maps: Sequence[Tensor], strides: Sequence[int], rows: Tensor, level: Tensor, side: int) -> Tensor:
     """The same where asking how many regions a level has means to wait: each level pools all; those of others count nothing.
 
     Each from its own place: at a common one the zeros of their gradients would all be added to the same few cells, one after
@@ -102,9 +94,7 @@ def _pool_on_device(
     return total
 
 
-def _pool_by_level(
-    maps: Sequence[torch.Tensor], strides: Sequence[int], rows: torch.Tensor, level: torch.Tensor, side: int
-) -> torch.Tensor:
+def _pool_by_level(maps: Sequence[Tensor], strides: Sequence[int], rows: Tensor, level: Tensor, side: int) -> Tensor:
     """Regions (N, 5) with their images, sorted by level, each level pooled alone."""
     order = level.argsort(stable=True)
     counts = torch.bincount(level, minlength=len(maps)).tolist()
@@ -116,8 +106,8 @@ def _pool_by_level(
 
 
 def _pool_by_products(
-    maps: Sequence[torch.Tensor], strides: Sequence[int], boxes: torch.Tensor, level: torch.Tensor, side: int
-) -> torch.Tensor:
+    maps: Sequence[Tensor], strides: Sequence[int], boxes: Tensor, level: Tensor, side: int
+) -> Tensor:
     """A bin is a product of weights of rows, cells, and weights of columns; weights are 0 in the maps of other levels."""
     images, regions, channels = len(boxes), boxes.shape[1], maps[0].shape[1]
     total = None
@@ -134,7 +124,7 @@ def _pool_by_products(
     return total.flatten(0, 1).permute(0, 3, 1, 2)
 
 
-def _weights(low: torch.Tensor, high: torch.Tensor, stride: int, cells: int, side: int) -> torch.Tensor:
+def _weights(low: Tensor, high: Tensor, stride: int, cells: int, side: int) -> Tensor:
     """(B, R, side, cells) how much each cell of a line counts in each bin of regions from `low` to `high` (B, R), in pixels.
 
     A sample beyond a line's ends by more than a cell counts nothing; others take the nearest place on it.

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from workloads.common.networks import layer_lists
 from workloads.common.networks.residual import Block, Convolution
@@ -29,10 +29,10 @@ class FrozenNorm(nn.Module):
         super().__init__()
         self.register_buffer("weight", torch.ones(channels))
         self.register_buffer("bias", torch.zeros(channels))
-        self.given: tuple[torch.Tensor, torch.Tensor] | None = None
+        self.given: tuple[Tensor, Tensor] | None = None
         """What `folded` gives next, made by `FrozenStage`."""
 
-    def folded(self, layer: nn.Conv2d) -> tuple[torch.Tensor, torch.Tensor]:
+    def folded(self, layer: nn.Conv2d) -> tuple[Tensor, Tensor]:
         """Weights and bias of the convolution before, with this norm in them."""
         given, self.given = self.given, None
         return (layer.weight * self.weight.view(-1, 1, 1, 1), self.bias) if given is None else given
@@ -70,12 +70,12 @@ class _Scaled(torch.autograd.Function):
     """Weights times scales of the same shapes, in a type."""
 
     @staticmethod
-    def forward(ctx: Any, scales: list[torch.Tensor], kind: torch.dtype, *weights: torch.Tensor) -> Any:
+    def forward(ctx: Any, scales: list[Tensor], kind: torch.dtype, *weights: Tensor) -> Any:
         ctx.scales = scales
         return tuple(_in_type(torch._foreach_mul(weights, scales), kind))
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         asked = [number for number, needs in enumerate(ctx.needs_input_grad[2:]) if needs]
         slopes = _in_type([gradients[number] for number in asked], torch.float32)
         slopes = torch._foreach_mul(slopes, [ctx.scales[number] for number in asked])
@@ -83,7 +83,7 @@ class _Scaled(torch.autograd.Function):
         return None, None, *(found.get(number) for number in range(len(gradients)))
 
 
-def _in_type(tensors: Sequence[torch.Tensor], kind: torch.dtype) -> list[torch.Tensor]:
+def _in_type(tensors: Sequence[Tensor], kind: torch.dtype) -> list[Tensor]:
     if all(one.dtype == kind for one in tensors):
         return list(tensors)
     made = [torch.empty_like(one, dtype=kind) for one in tensors]
@@ -91,16 +91,14 @@ def _in_type(tensors: Sequence[torch.Tensor], kind: torch.dtype) -> list[torch.T
     return made
 
 
-def normed(layer: nn.Conv2d, norm: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def normed(layer: nn.Conv2d, norm: nn.Module, x: Tensor) -> Tensor:
     """A convolution and its norm. A frozen one scales the weights instead of the maps, which are many times larger."""
     if not isinstance(norm, FrozenNorm):
         return norm(layer(x))
     return F.conv2d(x, *norm.folded(layer), layer.stride, layer.padding)
 
 
-def relu_normed(
-    layer: nn.Conv2d, norm: nn.Module, x: torch.Tensor, shortcut: torch.Tensor | None = None
-) -> torch.Tensor:
+def relu_normed(layer: nn.Conv2d, norm: nn.Module, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
     """`normed`, to which `shortcut` is added, after ReLU."""
     if not isinstance(norm, FrozenNorm):
         return activated(norm, layer(x), shortcut)
@@ -122,7 +120,7 @@ class Residual(nn.Module):
         shortcut = block.shortcut
         self.downsample = nn.Sequential(convolution(shortcut), norm(shortcut.outputs)) if shortcut is not None else None
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """(B, inputs, h, w) to (B, outputs, h / stride, w / stride)."""
         out = x
         for number in range(1, self.convolutions):
@@ -147,11 +145,11 @@ class Trunk(nn.Module):
         every = [[self.conv1, self.bn1], *([getattr(self, name)] for name in self.stages)]
         self.frozen = [FrozenStage(parts) for parts in every] if isinstance(self.bn1, FrozenNorm) else []
 
-    def trunk(self, x: torch.Tensor) -> torch.Tensor:
+    def trunk(self, x: Tensor) -> Tensor:
         """Normalised images (B, 3, S, S) to the last stage's map."""
         return self.stage_maps(x)[-1]
 
-    def stage_maps(self, x: torch.Tensor) -> list[torch.Tensor]:
+    def stage_maps(self, x: Tensor) -> list[Tensor]:
         """Normalised images (B, 3, H, W) to the map of every stage, the finest first."""
         if x.is_cuda and not torch.compiler.is_compiling():
             self.fold(x.device.type)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from workloads.api import Array
 from workloads.frameworks.pytorch.copies import upload
@@ -16,12 +17,12 @@ class _Padded(torch.autograd.Function):
     """x (R, w) to (N, w): rows at their places, zeros elsewhere. No two rows have one place, so gradients are only moved."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, places: torch.Tensor, count: int) -> torch.Tensor:
+    def forward(ctx: Any, x: Tensor, places: Tensor, count: int) -> Tensor:
         ctx.save_for_backward(places)
         return x.new_zeros(count, x.shape[1]).index_copy_(0, places, x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         (places,) = ctx.saved_tensors
         return gradient.index_select(0, places), None, None
 
@@ -30,13 +31,13 @@ class _Packed(torch.autograd.Function):
     """x (N, w) to (R, w): the rows at these places."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, x: Tensor, places: Tensor) -> Tensor:
         ctx.save_for_backward(places)
         ctx.count = len(x)
         return x.index_select(0, places)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (places,) = ctx.saved_tensors
         return gradient.new_zeros(ctx.count, gradient.shape[1]).index_copy_(0, places, gradient), None
 
@@ -58,11 +59,11 @@ class Rows:
     """(R,) which sequence each row belongs to; on the host, as `position` is."""
     position: Array
     """(R,) and which place of it."""
-    on_device: torch.Tensor
+    on_device: Tensor
     """(2, R) both on the device."""
-    places: torch.Tensor | None
+    places: Tensor | None
     """(R,) places in a flattened (B, L), on the device; None: all."""
-    mask: torch.Tensor | None
+    mask: Tensor | None
     """(B, L) True where a position counts; None: everywhere."""
 
     @classmethod
@@ -80,13 +81,12 @@ class Rows:
         counting = None if mask.all() else upload(mask, device)
         return cls(len(lengths), length, sequence, position, on_device, of_rows, counting)
 
-    def packed(self, x: torch.Tensor) -> torch.Tensor:
+    def packed(self, x: Tensor) -> Tensor:
         """(B, L, w) to (R, w)."""
         flat = x.reshape(-1, x.shape[-1])
-        packed: torch.Tensor = flat if self.places is None else _Packed.apply(flat, self.places)
-        return packed
+        return flat if self.places is None else _Packed.apply(flat, self.places)
 
-    def padded(self, x: torch.Tensor) -> torch.Tensor:
+    def padded(self, x: Tensor) -> Tensor:
         """(R, w) to (B, L, w), zeros at padding."""
         if self.places is not None:
             x = _Padded.apply(x, self.places, self.sequences * self.length)

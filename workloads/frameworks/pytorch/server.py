@@ -17,6 +17,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from workloads.api import Array, Workload, count_update, tail_size
 from workloads.frameworks.pytorch.gloo import polling_gives_way
@@ -42,13 +43,13 @@ class Group:
         with polling_gives_way():
             self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("vectors", self.store), rank, workers + 1, _PATIENCE)
 
-    def send(self, vector: torch.Tensor, to: int, tag: int = _VECTOR) -> None:
+    def send(self, vector: Tensor, to: int, tag: int = _VECTOR) -> None:
         """Returns when the vector may change again."""
         self._gloo.send([vector], to, tag).wait()
 
-    def receive(self, vector: torch.Tensor, sender: int, tag: int = _VECTOR) -> None:
+    def receive(self, vector: Tensor, sender: int) -> None:
         """Fill the vector."""
-        self._gloo.recv([vector], sender, tag).wait()
+        self._gloo.recv([vector], sender, _VECTOR).wait()
 
     def next_message(self) -> tuple[int, int]:
         """(sender, PUSH or PULL) of whichever worker comes first."""
@@ -58,7 +59,7 @@ class Group:
         return work._source_rank(), int(head)
 
 
-def _views(flat: torch.Tensor, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, torch.Tensor]:
+def views(flat: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
     """Name to its part of a flat vector, in its shape."""
     sizes = [math.prod(shape) for shape in shapes.values()]
     parts = flat[: sum(sizes)].split(sizes)
@@ -68,14 +69,14 @@ def _views(flat: torch.Tensor, shapes: Mapping[str, tuple[int, ...]]) -> dict[st
 class Channel:
     """A worker's way to the server (`workloads.api.Channel`); the first worker brings the weights that all begin with."""
 
-    def __init__(self, parameters: Mapping[str, torch.Tensor], address: str, worker: int, workers: int) -> None:
+    def __init__(self, parameters: Mapping[str, Tensor], address: str, worker: int, workers: int) -> None:
         self._parameters = dict(parameters)
         self._group = Group(address, worker, workers)
         self._tail = tail_size(workers)
         shapes = {name: tuple(value.shape) for name, value in parameters.items()}
         size = sum(math.prod(shape) for shape in shapes.values())
         self._weights, self._gradients = torch.zeros(size + self._tail), torch.zeros(size + self._tail)
-        self._of_weights, self._of_gradients = _views(self._weights, shapes), _views(self._gradients, shapes)
+        self._of_weights, self._of_gradients = views(self._weights, shapes), views(self._gradients, shapes)
         if worker == 0:
             for name, value in self._parameters.items():
                 self._of_weights[name].copy_(value.detach())
@@ -89,8 +90,7 @@ class Channel:
         self._group.receive(self._weights, self._group.server)
         for name, value in self._parameters.items():
             value.copy_(self._of_weights[name])
-        tail: Array = self._weights[-self._tail :].numpy()
-        return tail
+        return self._weights[-self._tail :].numpy()
 
     @torch.no_grad()
     def push(self, tail: Array) -> None:
@@ -110,8 +110,8 @@ def serve(workload: Workload, address: str, workers: int) -> None:
     shapes = {name: tuple(shape) for name, shape in json.loads(group.store.get(_SHAPES)).items()}
     tail, size = tail_size(workers), sum(math.prod(shape) for shape in shapes.values())
     weights, gradients = torch.zeros(size + tail), torch.zeros(size + tail)
-    parameters = {name: torch.nn.Parameter(view) for name, view in _views(weights, shapes).items()}
-    for name, view in _views(gradients, shapes).items():
+    parameters = {name: torch.nn.Parameter(view) for name, view in views(weights, shapes).items()}
+    for name, view in views(gradients, shapes).items():
         parameters[name].grad = view
     optimizer = build_optimizer(parameters, workload.parameter_rule, workload.update_settings())
     counts, pushed = weights[-tail:].numpy(), gradients[-tail:].numpy()

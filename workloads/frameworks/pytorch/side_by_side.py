@@ -32,7 +32,6 @@ class SideBySide:
         if self.count == 1 or len(parts) == 1:
             return [compute(part) for part in parts]
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(
-                self.count, "part", torch.set_num_threads, (1,)
-            )  # of the calling thread alone
+            # `set_num_threads` is of the calling thread alone.
+            self._pool = ThreadPoolExecutor(self.count, "part", torch.set_num_threads, (1,))
         return list(self._pool.map(compute, parts))

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from workloads.api import Array, Arrays, Batch, Place, Trainer, TrainStats, Workload, check_finite
 from workloads.common.data.prefetch import Prefetch
@@ -50,11 +51,11 @@ class PyTorchTrainer(Trainer):
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
 
-    def step(self, batch: Batch, learning_rate: float) -> torch.Tensor:
+    def step(self, batch: Batch, learning_rate: float) -> Tensor:
         """One optimizer step; returns this replica's part of the loss (sum of terms / weight_global), a scalar."""
         raise NotImplementedError
 
-    def loss(self, batch: Batch) -> torch.Tensor:
+    def loss(self, batch: Batch) -> Tensor:
         """The same part of the loss without an update."""
         raise NotImplementedError
 
@@ -64,9 +65,9 @@ class PyTorchTrainer(Trainer):
         context: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         return context if narrow is None else torch.autocast(self.device.type, narrow)
 
-    def to_device(self, array: Array | torch.Tensor) -> torch.Tensor:
+    def to_device(self, array: Array | Tensor) -> Tensor:
         """A batch array on the device; a tensor is there already (`StepGraph`)."""
-        return array if isinstance(array, torch.Tensor) else upload(array, self.device)
+        return array if isinstance(array, Tensor) else upload(array, self.device)
 
     # -- Trainer --------------------------------------------------------------------------------------------------
 
@@ -96,7 +97,7 @@ class PyTorchTrainer(Trainer):
         with torch.no_grad():
             return self._run(self.loss(batch) for (batch,) in steps)
 
-    def _run(self, losses: Iterator[torch.Tensor]) -> TrainStats:
+    def _run(self, losses: Iterator[Tensor]) -> TrainStats:
         """Consume the steps; the only waits for the device are the check one interval late and the end."""
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         host = torch.zeros((), dtype=torch.float64, pin_memory=self.device.type == "cuda")

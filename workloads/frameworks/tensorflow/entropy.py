@@ -28,5 +28,4 @@ def smoothed_entropy(logits: tf.Tensor, labels: tf.Tensor, on_label: float, on_m
 
         return tf.reduce_sum((on_label * of_label + on_mean * of_all) * valid), gradient
 
-    losses: tf.Tensor = entropy(logits)
-    return losses
+    return entropy(logits)

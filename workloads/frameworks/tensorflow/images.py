@@ -47,11 +47,11 @@ class ImageModel(Model):
         """From uint8 images (B, H, W, 3) to the model's fp32 outputs; in training the running statistics move."""
         raise NotImplementedError
 
-    def inside(self, value: Array) -> Array:
+    def inside(self, name: str, value: Array) -> Array:
         """(outputs, inputs, height, width) to (height, width, inputs, outputs); others as they are."""
         return np.transpose(value, (2, 3, 1, 0)) if value.ndim == 4 else value
 
-    def outside(self, value: Array) -> Array:
+    def outside(self, name: str, value: Array) -> Array:
         return np.ascontiguousarray(np.transpose(value, (3, 2, 0, 1))) if value.ndim == 4 else value.copy()
 
     def parameter(self, name: str) -> tf.Tensor:
@@ -78,7 +78,8 @@ class ImageModel(Model):
 
     def stage_maps(self, x: tf.Tensor, layers: Trunk, training: bool) -> list[tf.Tensor]:
         """The same to the map of every stage, the finest first."""
-        x = max_pool(tf.nn.relu(self.unit(x, layers.stem, training)))
+        x = tf.nn.relu(self.unit(x, layers.stem, training))
+        x = tf.nn.max_pool2d(pad(x, 1), 3, 2, "VALID")  # after ReLU zeros at the border are as good as minus infinity
         maps: dict[str, tf.Tensor] = {}
         for block in layers.blocks:
             x = maps[block.convolutions[0].name.partition(".")[0]] = self.residual(x, block, training)
@@ -145,11 +146,6 @@ class ImageTrainer(ModelTrainer):
             for statistic, value in zip(statistics, summed, strict=True):
                 statistic.assign(value / self.place.processes)
         return stats
-
-
-def max_pool(x: tf.Tensor) -> tf.Tensor:
-    """3×3 with stride 2 and padding 1. After ReLU, zeros at the border are as good as minus infinity."""
-    return tf.nn.max_pool2d(pad(x, 1), 3, 2, "VALID")
 
 
 def pad(x: tf.Tensor, count: int, columns: int | None = None, extra: tuple[int, int] = (0, 0)) -> tf.Tensor:

@@ -24,8 +24,7 @@ def layer_norm(x: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor, epsilon: float)
 
         return normed * scale + shift, gradient
 
-    outputs: tf.Tensor = norm(x, scale, shift)
-    return outputs
+    return norm(x, scale, shift)
 
 
 def _mean(x: tf.Tensor) -> tf.Tensor:

@@ -228,8 +228,7 @@ class ModelTrainer(TensorFlowTrainer):
         """Gradients of a batch, summed over replicas, with a dynamic scale in them; only running statistics are updated."""
         # That the function returns them keeps TensorFlow from leaving them out.
         scale = tf.constant(np.float32(1 / batch.weight_global))
-        gradients: Tensors = self._summed_gradients(scale, *self.tensors(self.training_batch(batch), self.inputs))
-        return gradients
+        return self._summed_gradients(scale, *self.tensors(self.training_batch(batch), self.inputs))
 
     def loss(self, batch: Batch) -> None:
         """Loss of a batch without gradients; running statistics move, as in a step."""
@@ -242,8 +241,7 @@ class ModelTrainer(TensorFlowTrainer):
         self.total.assign_add(tf.cast(loss, tf.float64))
 
     def outputs(self, batch: Batch) -> Tensors:
-        outputs: Tensors = self._outputs(*self.tensors(batch, self.evaluation_inputs))
-        return outputs
+        return self._outputs(*self.tensors(batch, self.evaluation_inputs))
 
     def gradient_traffic(self) -> GradientTraffic:
         """Of the parameters that are trained, in fp32, joined and cut into chunks."""
@@ -253,8 +251,7 @@ class ModelTrainer(TensorFlowTrainer):
     # -- state ----------------------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, Array]:
-        weights: dict[str, Array] = self.model.state()
-        return weights
+        return self.model.state()
 
     def state(self) -> dict[str, Array]:
         return {**self.weights(), **self.optimizer.state(), **self.loss_scale.state()}

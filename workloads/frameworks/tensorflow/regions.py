@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
+
+from workloads.common.arrays import Float32s, Int64s
 
 SAMPLES = 2
 """In each direction of a bin."""
 
 
-def suppress(boxes: npt.NDArray[np.float32], scores: npt.NDArray[np.float32], most_iou: float) -> npt.NDArray[np.int64]:
+def suppress(boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
     """Places of the boxes (n, 4) that no better kept one overlaps by more than `most_iou`, best first."""
     with tf.device("CPU:0"):
         kept = tf.raw_ops.NonMaxSuppressionV3(

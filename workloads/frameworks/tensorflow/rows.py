@@ -27,7 +27,9 @@ class Rows:
         """(R, 2): which sequence each row belongs to, and which place of it."""
         self.sequence, self.position = self.places[:, 0], self.places[:, 1]
         self._parts: dict[int, list[tf.Tensor]] = {}
-        self._back = self._places_of_heads()
+        places = self.sequence[:, None] * self.heads + tf.range(self.heads)
+        self._back = places * length + self.position[:, None]
+        """Where (R, H) rows of e values come from in (B, H, L)."""
 
     def of(self, array: tf.Tensor) -> tf.Tensor:
         """Values (B, L) of the rows, (R,)."""
@@ -47,8 +49,7 @@ class Rows:
             rows = _and_zeros(tf.reshape(x, [-1, size]))
             return [tf.gather(rows, numbers) for numbers in there], gradient
 
-        planes: list[tf.Tensor] = cut(x)
-        return planes
+        return cut(x)
 
     def packed(self, x: tf.Tensor) -> tf.Tensor:
         """(B, H, L, e) to (R, H · e)."""
@@ -73,11 +74,6 @@ class Rows:
             heads = tf.where(ranks < 0, 0, tf.range(self.heads)[:, None])
             self._parts[parts] = [first + heads + tf.where(ranks < 0, 0, part * self.heads) for part in range(parts)]
         return self._parts[parts]
-
-    def _places_of_heads(self) -> tf.Tensor:
-        """Where (R, H) rows of e values come from in (B, H, L)."""
-        sequence, position = self.sequence[:, None], self.position[:, None]
-        return (sequence * self.heads + tf.range(self.heads)) * self.length + position
 
 
 def _and_zeros(x: tf.Tensor) -> tf.Tensor:

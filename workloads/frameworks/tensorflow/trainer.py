@@ -108,10 +108,9 @@ class TensorFlowTrainer(Trainer):
             here = tf.nest.map_structure(tf.identity, tensors)
             return collective(tf.distribute.get_replica_context(), here)
 
-        function: Callable[[Any], Any] = tf.function(
+        return tf.function(
             lambda tensors: self.strategy.run(in_replica, (tensors,)), autograph=False, reduce_retracing=True
         )
-        return function
 
     # -- Trainer --------------------------------------------------------------------------------------------------
 
@@ -177,8 +176,7 @@ class TensorFlowTrainer(Trainer):
 
     def _all_gather(self, array: Array) -> Array:
         """Collective: arrays (n,) of all processes, joined in process order, (processes · n,)."""
-        joined: Array = self._join(tf.constant(array)).numpy()
-        return joined
+        return self._join(tf.constant(array)).numpy()
 
     def broadcast(self, value: float) -> float:
         """Process 0's value: a sum to which the others add nothing."""

@@ -34,14 +34,14 @@ class Model:
 
     def _variable(self, name: str, trainable: bool) -> tf.Variable:
         """Zeros."""
-        inside = self.inside(np.broadcast_to(np.float32(0), self.shapes[name]))  # a view: no memory
+        inside = self.inside(name, np.broadcast_to(np.float32(0), self.shapes[name]))  # a view: no memory
         return tf.Variable(tf.zeros(inside.shape), name=name, trainable=trainable)
 
-    def inside(self, value: Array) -> Array:
+    def inside(self, name: str, value: Array) -> Array:
         """An array of canonical layout as the model computes with it. Default: as it is."""
         return value
 
-    def outside(self, value: Array) -> Array:
+    def outside(self, name: str, value: Array) -> Array:
         """Inverse of `inside`, as a copy."""
         return value.copy()
 
@@ -51,12 +51,12 @@ class Model:
             statistic.assign(tf.fill(statistic.shape, 1.0 if name.endswith("var") else 0.0))
         variables = self.variables
         for name, value in weights:
-            variables[name].assign(self.inside(value))
+            variables[name].assign(self.inside(name, value))
 
     def state(self) -> dict[str, Array]:
         """Copies of all variables, in canonical layout."""
-        return {name: self.outside(variable.numpy()) for name, variable in self.variables.items()}
+        return {name: self.outside(name, variable.numpy()) for name, variable in self.variables.items()}
 
     def load_state(self, state: Arrays) -> None:
         for name, variable in self.variables.items():
-            variable.assign(self.inside(state[name]))
+            variable.assign(self.inside(name, state[name]))

@@ -11,11 +11,10 @@ from pathlib import Path
 from threading import Lock
 
 import numpy as np
-import numpy.typing as npt
 
 from workloads.api import Array, Facts, Json, Place, Settings
 from workloads.common import manifest as manifests
-from workloads.common.arrays import rows_of
+from workloads.common.arrays import Bools, Float32s, Int32s, Int64s, UInt8s, rows_of
 from workloads.common.coco import masks, objects
 from workloads.common.coco.masks import Polygons
 from workloads.common.images import index
@@ -24,16 +23,13 @@ from workloads.common.images.index import ImageIndex
 from workloads.common.images.jpeg import Reader
 from workloads.common.images.resize import bounded_size, resize_into, resize_smooth_into
 from workloads.common.images.shape_groups import ShapeGroup, group_by_orientation
-from workloads.common.images.sharded import Begun, ImageData, ImageJob, Int64s, UInt8s
+from workloads.common.images.sharded import Begun, ImageData, ImageJob
 from workloads.common.randomness import bits, fold, stream
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.input import facts as counted
 from workloads.maskrcnn.input import rpn_targets
 from workloads.maskrcnn.input.order import StreamOrder
 from workloads.maskrcnn.settings import MaskRCNNOptions
-
-Bools = npt.NDArray[np.bool_]
-Float32s = npt.NDArray[np.float32]
 
 FLIP_CHANCE = 0.5
 """Reference defaults.py, the only augmentation."""
@@ -45,7 +41,7 @@ class Objects:
 
     box: Float32s
     """(m, 4) left, top, right, bottom in pixels, the last ones included."""
-    label: npt.NDArray[np.int32]
+    label: Int32s
     ends: Int64s
     """(b,) where those of each image end."""
     polygons: Polygons

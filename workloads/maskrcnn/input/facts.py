@@ -7,21 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from workloads.api import Facts, Json, Settings
 from workloads.common import manifest as manifests
+from workloads.common.arrays import Int64s
 from workloads.common.coco import masks, objects
-from workloads.common.coco.facts import COCO2017
 from workloads.common.images import index
-from workloads.common.images.counts import Shape, image_shapes
+from workloads.common.images.counts import COCO2017, Shape, image_shapes
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.resize import bounded_size
 from workloads.common.images.shape_groups import ShapeGroup, group_by_orientation, with_group_counts
 from workloads.common.manifest import Manifest
 from workloads.maskrcnn.input.order import StreamOrder
-
-Int64s = npt.NDArray[np.int64]
 
 OBJECTS_MOST = 93
 """Objects of the image of COCO 2017 that has most, crowds counted: presumed, for synthetic batches."""

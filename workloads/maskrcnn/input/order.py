@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from workloads.common.arrays import Int64s
 from workloads.common.images.counts import Shape, stream_steps
-from workloads.common.images.shape_groups import Int64s, ShapeGroup
+from workloads.common.images.shape_groups import ShapeGroup
 from workloads.common.randomness import Permutation, stream
 
 

@@ -19,13 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.arrays import Bools, Float32s, Float64s, Int32s, Int64s
 from workloads.common.randomness import Permutation, bits, fold
 from workloads.maskrcnn import boxes
 from workloads.maskrcnn.anchors import Level
-
-Float32s = npt.NDArray[np.float32]
-Float64s = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
 
 POSITIVE_IOU, NEGATIVE_IOU = 0.7, 0.3
 """Reference defaults.py, RPN.FG_IOU_THRESHOLD and BG_IOU_THRESHOLD."""
@@ -49,7 +46,7 @@ class Labels:
 class Sample:
     """S slots of an image, positives first; unused ones have weight 0."""
 
-    anchor: npt.NDArray[np.int32]
+    anchor: Int32s
     """(S,) flat numbers."""
     label: Float32s
     weight: Float32s
@@ -152,7 +149,7 @@ def _windows(one: _Shared, peak: Float64s, limit: Float64s) -> Iterator[tuple[in
         yield int(number), int(ratio), rows, columns, overlap
 
 
-def _span(enough: npt.NDArray[np.bool_]) -> slice:
+def _span(enough: Bools) -> slice:
     """From the first to the last that is True; what is shared grows up to a place and falls after it."""
     first = int(enough.argmax())
     return slice(first, len(enough) - int(enough[::-1].argmax()))

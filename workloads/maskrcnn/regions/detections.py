@@ -10,17 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workloads.common.arrays import Float32s, Int32s
 from workloads.maskrcnn import boxes
 from workloads.maskrcnn.regions.proposals import top
-from workloads.maskrcnn.regions.rules import (
-    DETECTION_NMS_IOU,
-    SCORE_MINIMUM,
-    Float32s,
-    Int32s,
-    RegionRules,
-    Suppress,
-    suppressed,
-)
+from workloads.maskrcnn.regions.rules import DETECTION_NMS_IOU, SCORE_MINIMUM, RegionRules, Suppress, suppressed
 
 
 @dataclass(frozen=True)

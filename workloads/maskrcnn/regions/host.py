@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from workloads.api import Array, Arrays, Json
+from workloads.common.arrays import Float32s
 from workloads.maskrcnn import anchors, masks
 from workloads.maskrcnn.regions.proposals import Proposals, propose
 from workloads.maskrcnn.regions.rois import sample
-from workloads.maskrcnn.regions.rules import Float32s, RegionRules, Suppress
+from workloads.maskrcnn.regions.rules import RegionRules, Suppress
 
 SLOTS_ROUNDED = 8
 """Positive slots are cut to a multiple of this: kernels are made for few shapes."""

@@ -12,16 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workloads.common.arrays import Float32s, Int32s, Int64s
 from workloads.maskrcnn import boxes
-from workloads.maskrcnn.regions.rules import (
-    PROPOSAL_NMS_IOU,
-    Float32s,
-    Int32s,
-    Int64s,
-    RegionRules,
-    Suppress,
-    suppressed,
-)
+from workloads.maskrcnn.regions.rules import PROPOSAL_NMS_IOU, RegionRules, Suppress, suppressed
 
 
 @dataclass(frozen=True)

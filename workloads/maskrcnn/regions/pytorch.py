@@ -12,12 +12,13 @@ import functools
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import torch
+from torch import Tensor
 from torchvision.ops import nms
 
 from workloads.api import Arrays
 from workloads.common import randomness
+from workloads.common.arrays import Float32s, Int64s
 from workloads.frameworks.pytorch import kernels
 from workloads.frameworks.pytorch.kernels.plain import hash_step
 from workloads.maskrcnn import boxes as conventions
@@ -32,19 +33,19 @@ from workloads.maskrcnn.regions.rules import (
     RegionRules,
 )
 
-Tensors = dict[str, torch.Tensor]
+Tensors = dict[str, Tensor]
 
 POLYGONS = ("points", "polygon_ends", "object_ends")
 """Arrays of a batch that masks are made from (input/data.py)."""
 _LAST = torch.iinfo(torch.int64).max
 
 
-def area(boxes: torch.Tensor) -> torch.Tensor:
+def area(boxes: Tensor) -> Tensor:
     """Pixels (…,) of boxes (…, 4)."""
     return (boxes[..., 2] - boxes[..., 0] + 1) * (boxes[..., 3] - boxes[..., 1] + 1)
 
 
-def iou(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+def iou(first: Tensor, second: Tensor) -> Tensor:
     """(B, n, m) of boxes (B, n, 4) and (B, m, 4)."""
     low = torch.maximum(first[:, :, None, :2], second[:, None, :, :2])
     high = torch.minimum(first[:, :, None, 2:], second[:, None, :, 2:])
@@ -53,7 +54,7 @@ def iou(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     return shared / (area(first)[:, :, None] + area(second)[:, None] - shared)
 
 
-def encode(boxes: torch.Tensor, references: torch.Tensor, weights: Sequence[float]) -> torch.Tensor:
+def encode(boxes: Tensor, references: Tensor, weights: Sequence[float]) -> Tensor:
     """Deltas (…, 4) that turn references into boxes."""
     of_moves, of_sizes = _factors(weights)
     size, of_size = (one[..., 2:] - one[..., :2] + 1 for one in (boxes, references))
@@ -61,7 +62,7 @@ def encode(boxes: torch.Tensor, references: torch.Tensor, weights: Sequence[floa
     return torch.cat([moves * of_moves, (size / of_size).log() * of_sizes], -1)
 
 
-def decode(deltas: torch.Tensor, references: torch.Tensor, weights: Sequence[float]) -> torch.Tensor:
+def decode(deltas: Tensor, references: Tensor, weights: Sequence[float]) -> Tensor:
     """Boxes (…, 4) from references (…, 4); deltas that are no numbers become 0."""
     of_moves, of_sizes = _factors(weights)
     moved = deltas.nan_to_num(0.0, 1e6, -1e6)
@@ -78,7 +79,7 @@ def _factors(weights: Sequence[float]) -> tuple[float, float]:
     return weights[0], weights[2]
 
 
-def kept(boxes: torch.Tensor, scores: torch.Tensor, most_iou: float) -> torch.Tensor:
+def kept(boxes: Tensor, scores: Tensor, most_iou: float) -> Tensor:
     """(B, n) 1 or 0: which boxes (B, n, 4), best first, no better kept one overlaps by more.
 
     Without a kernel of ours by torchvision's, for each image by itself, which waits.
@@ -92,13 +93,13 @@ def kept(boxes: torch.Tensor, scores: torch.Tensor, most_iou: float) -> torch.Te
 
 
 def propose(
-    objectness: torch.Tensor,
-    deltas: torch.Tensor,
-    anchors: Sequence[torch.Tensor],
-    sizes: torch.Tensor,
+    objectness: Tensor,
+    deltas: Tensor,
+    anchors: Sequence[Tensor],
+    sizes: Tensor,
     rules: RegionRules,
     training: bool = True,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Boxes (B, K, 4), anchors (B, K) and whether each is a proposal (B, K).
 
     Arguments as `proposals.propose` has them; K is the sum over levels of what is decoded, in evaluation at most
@@ -126,18 +127,13 @@ def propose(
     return torch.cat(boxes, 1), torch.cat(places, 1), is_best & score.isfinite()
 
 
-def edges(sizes: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def edges(sizes: Tensor, like: Tensor) -> Tensor:
     """(B, 4) the largest coordinates of boxes within images of `sizes` (B, 2), height and width."""
     return (sizes.flip(1).repeat(1, 2) - 1).to(like.dtype)
 
 
 def detect(
-    proposals: torch.Tensor,
-    there: torch.Tensor,
-    probabilities: torch.Tensor,
-    deltas: torch.Tensor,
-    sizes: torch.Tensor,
-    rules: RegionRules,
+    proposals: Tensor, there: Tensor, probabilities: Tensor, deltas: Tensor, sizes: Tensor, rules: RegionRules
 ) -> Tensors:
     """The fields of `detections.Detections`: `box` (B, D, 4), `score`, `label`, `level` (B, D).
 
@@ -161,11 +157,7 @@ def detect(
 
 
 def sample(
-    proposals: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-    box: torch.Tensor,
-    label: torch.Tensor,
-    keys: torch.Tensor,
-    rules: RegionRules,
+    proposals: tuple[Tensor, Tensor, Tensor], box: Tensor, label: Tensor, keys: Tensor, rules: RegionRules
 ) -> Tensors:
     """`rois.Regions` as tensors by name, from `propose`, objects (B, G, 4) with `label` (B, G), and `keys` (B, 2)."""
     proposed, anchor, there = proposals
@@ -195,17 +187,17 @@ def sample(
     }
 
 
-def _rows(boxes: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+def _rows(boxes: Tensor, places: Tensor) -> Tensor:
     return boxes.gather(1, places[..., None].expand(-1, -1, 4))
 
 
-def level(boxes: torch.Tensor, rules: RegionRules) -> torch.Tensor:
+def level(boxes: Tensor, rules: RegionRules) -> Tensor:
     """As `RegionRules.level`."""
     ratio = area(boxes).sqrt() / rules.level_size + float(ROUNDING)
     return ((ratio.log2() + rules.level_base).floor() - 2).clamp(0, rules.levels - 1).to(torch.int32)
 
 
-def keys(number: npt.NDArray[np.int64], epoch: int, seed: int) -> npt.NDArray[np.int64]:
+def keys(number: Int64s, epoch: int, seed: int) -> Int64s:
     """(B, 2) what hashes of an image's anchors and of its objects begin with, made on the host."""
     kinds = np.array([OF_ANCHORS, OF_OBJECTS])
     return randomness.bits(randomness.stream(seed, KEY, epoch), number[:, None], kinds).view(np.int64)
@@ -218,7 +210,7 @@ class Positives:
         self.copies = [regions[name].to("cpu", non_blocking=True) for name in ("box", "label", "object")]
         self.arrived = torch.cuda.current_stream().record_event() if regions["box"].is_cuda else None
 
-    def masks(self, arrays: Arrays, side: int) -> npt.NDArray[np.float32]:
+    def masks(self, arrays: Arrays, side: int) -> Float32s:
         """(B, M, side, side) as `host.mask_targets` makes them, once the copies are there."""
         if self.arrived is not None:
             self.arrived.synchronize()
@@ -227,11 +219,7 @@ class Positives:
 
 
 def learned(
-    objectness: torch.Tensor,
-    deltas: torch.Tensor,
-    anchors: Sequence[torch.Tensor],
-    batch: Tensors,
-    rules: RegionRules,
+    objectness: Tensor, deltas: Tensor, anchors: Sequence[Tensor], batch: Tensors, rules: RegionRules
 ) -> Tensors:
     """What `Detector` pools and what is learned of it.
 
@@ -258,7 +246,7 @@ def _masks_agree() -> bool:
     return kernels.agree(_masks_differ)
 
 
-def _masks_differ() -> torch.Tensor:
+def _masks_differ() -> Tensor:
     """Of 400 regions of ten stars with twelve corners each, two polygons to an object."""
     turn = np.arange(12) * (np.pi / 6)
     rays = (3 + np.arange(120) * 37 % 50).reshape(10, 12, 1)

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workloads.common.arrays import Float32s, Int32s, Int64s
 from workloads.common.randomness import UInt64s, bits, stream
 from workloads.maskrcnn import boxes
 from workloads.maskrcnn.regions.proposals import Proposals
-from workloads.maskrcnn.regions.rules import MATCH_IOU, Float32s, Int32s, Int64s, RegionRules
+from workloads.maskrcnn.regions.rules import MATCH_IOU, RegionRules
 
 KEY = "regions"
 """Stream of the hash."""

@@ -6,14 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from workloads.api import Json
+from workloads.common.arrays import Float32s, Int32s, Int64s
 from workloads.maskrcnn.boxes import area, functions
-
-Float32s = npt.NDArray[np.float32]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
 
 Suppress = Callable[[Float32s, Float32s, float], Int64s]
 """A framework's non-maximum suppression: boxes (n, 4) whose right and bottom edges do *not* belong to them, scores (n,),

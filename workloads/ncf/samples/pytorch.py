@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from workloads.frameworks.pytorch import kernels
 from workloads.frameworks.pytorch.copies import upload
@@ -15,17 +16,17 @@ from workloads.ncf.data import NCFData
 from workloads.ncf.sampling import NEGATIVES_PER_POSITIVE
 from workloads.ncf.sharding import SAMPLES_PER_POSITIVE
 
-Tensors = dict[str, torch.Tensor]
+Tensors = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
 class Sampler:
     """What data.py keeps on the host: for ML-20M 0.6 GB."""
 
-    user: torch.Tensor
+    user: Tensor
     """(P,) int32 of the training positives, as `item`."""
-    item: torch.Tensor
-    bitmap: torch.Tensor
+    item: Tensor
+    bitmap: Tensor
     """(users · row_bytes,) uint8"""
     row_bytes: int
     items_total: int
@@ -42,11 +43,11 @@ class Sampler:
         )
         return cls(user, item, bitmap, positives.row_bytes, positives.items_total, order.left_size, order.right_size)
 
-    def __call__(self, order: torch.Tensor, draw: torch.Tensor, count: int) -> Tensors:
+    def __call__(self, order: Tensor, draw: Tensor, count: int) -> Tensors:
         """`user`, `item` int64, `label`, `weight` float32, each (count,), from the arrays of `data.drawn_by_device`."""
         return (self.by_kernel if order.is_cuda and kernels.usable() else self.by_operators)(order, draw, count)
 
-    def by_kernel(self, order: torch.Tensor, draw: torch.Tensor, count: int) -> Tensors:
+    def by_kernel(self, order: Tensor, draw: Tensor, count: int) -> Tensors:
         """In one launch."""
         from workloads.frameworks.pytorch.kernels import triton_kernels
 
@@ -59,7 +60,7 @@ class Sampler:
         )  # fmt: skip
         return found
 
-    def by_operators(self, order: torch.Tensor, draw: torch.Tensor, count: int) -> Tensors:
+    def by_operators(self, order: Tensor, draw: Tensor, count: int) -> Tensors:
         """The same by PyTorch's own, with a wait for each redraw."""
         first, real, key = draw
         at = torch.arange(count, device=order.device)
@@ -83,7 +84,7 @@ class Sampler:
             "weight": counts.float(),
         }
 
-    def _permuted(self, order: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    def _permuted(self, order: Tensor, x: Tensor) -> Tensor:
         """One pass of the permutation's rounds."""
         left, right = x // self.right, x % self.right
         for number, table in enumerate(order.long()):

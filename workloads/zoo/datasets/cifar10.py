@@ -42,20 +42,13 @@ class Cifar10(arrays.ArrayDataset):
     def prepare(self, source: Path, destination: Path) -> list[str]:
         with opened(source) as (ending, read):
             splits = {split: split_of(split, ending, read) for split in FILES}
-        return self.published(splits, "cifar-10", CLASSES, destination, _archive_note(source))
+        notes = []
+        if not source.is_dir() and (digest := manifests.sha256(source, "md5")) not in MD5:
+            notes = [f"{source.name} has the MD5 {digest}, which is none of the published archives'"]
+        return self.published(splits, "cifar-10", CLASSES, destination, notes)
 
     def how(self) -> str:
         return f"suite data prepare {self.name} --from ARCHIVE"
-
-
-def _archive_note(source: Path) -> list[str]:
-    """A note where an archive is not one of the published ones."""
-    if source.is_dir():
-        return []
-    digest = manifests.sha256(source, "md5")
-    if digest in MD5:
-        return []
-    return [f"{source.name} has the MD5 {digest}, which is none of the published archives'"]
 
 
 @contextmanager

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from workloads.common.arrays import UInt8s
 from workloads.common.data.generated import Generated
 from workloads.common.images.batches import arrays
 from workloads.common.images.drawing import scenes
 from workloads.common.images.drawing.scenes import CLASSES, Draws
-from workloads.common.images.sharded import UInt8s
 from workloads.common.manifest import Manifest
 from workloads.common.randomness import fold, stream
 

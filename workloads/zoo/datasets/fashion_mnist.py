@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from workloads.common.arrays import UInt8s
 from workloads.common.data.archives import DAMAGED
 from workloads.common.data.published import COUNTS
 from workloads.common.images.batches import arrays
-from workloads.common.images.sharded import UInt8s
 from workloads.files import open_stream
 
 PACKAGED = Path("/usr/share/datasets/fashion-mnist")

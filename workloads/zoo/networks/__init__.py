@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from workloads.common.networks.layer_lists import Builder, Layer, Network, Small
 from workloads.zoo.networks import inception, inception_v3, plain, residual
@@ -59,7 +61,7 @@ def build(model: str, image_size: int, classes: int, padding: str = "same") -> N
     kind = KINDS[model]
     if padding != "same" and model != "littlecnn":
         raise ValueError(f"workload.padding={padding}: of littlecnn alone; type workload.padding=same")
-    append = plain.littlecnn_valid if padding == "valid" else kind.append
+    append = partial(plain.littlecnn, padding=0) if padding == "valid" else kind.append
     try:
         layers = _layers(append, image_size, classes)
     except Small:
@@ -72,17 +74,10 @@ def build(model: str, image_size: int, classes: int, padding: str = "same") -> N
 def smallest(append: Callable[[Builder, int], object]) -> int:
     """Pixels of a side from which on a network can be built."""
     size = LARGEST_SMALLEST_SIDE
-    while _fits(append, size - 1):
-        size -= 1
+    with contextlib.suppress(Small):
+        while _layers(append, size - 1, 2):
+            size -= 1
     return size
-
-
-def _fits(append: Callable[[Builder, int], object], image_size: int) -> bool:
-    try:
-        _layers(append, image_size, 2)
-    except Small:
-        return False
-    return True
 
 
 def _layers(append: Callable[[Builder, int], object], image_size: int, classes: int) -> tuple[Layer, ...]:

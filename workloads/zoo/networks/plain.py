@@ -9,21 +9,12 @@ from workloads.common.networks.layer_lists import Builder
 MAX = "max"
 
 
-def littlecnn(net: Builder, classes: int) -> None:
+def littlecnn(net: Builder, classes: int, padding: int = 1) -> None:
     """The scaling article's CIFAR-10 network: two blocks of two convolutions and a pool, 512 features.
 
     It names neither padding nor dropout: padded as its picture has it; dropout as in the CIFAR example of Keras 2.1, which it
-    resembles (examples/cifar10_cnn.py).
+    resembles (examples/cifar10_cnn.py) and where the second convolution of a block has `padding` 0.
     """
-    _littlecnn(net, classes, 1)
-
-
-def littlecnn_valid(net: Builder, classes: int) -> None:
-    """The example of Keras 2.1 itself: the second convolution of a block is not padded."""
-    _littlecnn(net, classes, 0)
-
-
-def _littlecnn(net: Builder, classes: int, padding: int) -> None:
     for block, width in enumerate((32, 64), start=1):
         net.conv(f"conv{block}_1", width, 3, padding=1).conv(f"conv{block}_2", width, 3, padding=padding)
         net.pool(MAX, 2, 2).dropout(0.25)

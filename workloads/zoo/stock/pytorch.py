@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 import torchvision
-from torch import nn
+from torch import Tensor, nn
 
 from workloads.frameworks.pytorch.layer_lists import Normalised
 from workloads.zoo.workload import Zoo
@@ -20,7 +19,7 @@ def stock_network(workload: Zoo) -> nn.Module:
     model: nn.Module = make(weights=None, num_classes=workload.network.classes, **further)
     normalised = Normalised(workload.network)
 
-    def normalise(module: nn.Module, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+    def normalise(module: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
         return (normalised.to(inputs[0].device)(inputs[0]),)
 
     model.register_forward_pre_hook(normalise)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from workloads.api import Array, Arrays
+from workloads.api import Array
 from workloads.common.networks import layer_lists
 from workloads.common.networks.layer_lists import Network
 from workloads.frameworks.tensorflow.variables import Model
@@ -45,18 +45,13 @@ class StockNetwork(Model):
         for layer, own in zip(listed, sorted(convolutions, key=_number), strict=True):
             yield from _of(layer.name, own, weight="kernel", bias="bias")
         names = [layer.norm for layer in listed if layer.norm is not None]
-        kinds_of_norm = {
-            "weight": "gamma",
-            "bias": "beta",
-            "running_mean": "moving_mean",
-            "running_var": "moving_variance",
-        }
         for name, own in zip(names, sorted(norms, key=_number), strict=True):
-            yield from _of(name, own, **kinds_of_norm)
+            yield from _of(name, own, weight="gamma", bias="beta")
+            yield from _of(name, own, running_mean="moving_mean", running_var="moving_variance")
         for linear, own in zip(layer_lists.linears(self.network), denses, strict=True):
             yield from _of(linear.name, own, weight="kernel", bias="bias")
 
-    def _inside(self, name: str, value: Array) -> Array:
+    def inside(self, name: str, value: Array) -> Array:
         """From the canonical layout to Keras'."""
         if value.ndim == 4:
             return np.transpose(value, (2, 3, 1, 0))
@@ -64,8 +59,7 @@ class StockNetwork(Model):
             value = value.reshape(len(value), CHANNELS_FLATTENED, -1).transpose(0, 2, 1).reshape(len(value), -1)
         return value.T if value.ndim == 2 else value
 
-    def _outside(self, name: str, value: Array) -> Array:
-        """Inverse of `_inside`, as a copy."""
+    def outside(self, name: str, value: Array) -> Array:
         if value.ndim == 4:
             return np.ascontiguousarray(np.transpose(value, (3, 2, 0, 1)))
         value = value.T if value.ndim == 2 else value
@@ -74,19 +68,8 @@ class StockNetwork(Model):
         return np.array(value)
 
     def load(self, weights: Iterable[tuple[str, Array]]) -> None:
-        """Statistics as before training, then those weights that the network has."""
-        for name, statistic in self.statistics.items():
-            statistic.assign(tf.fill(statistic.shape, 1.0 if name.endswith("var") else 0.0))
-        for name, value in weights:
-            if name in self.variables:
-                self.variables[name].assign(self._inside(name, value))
-
-    def state(self) -> dict[str, Array]:
-        return {name: self._outside(name, variable.numpy()) for name, variable in self.variables.items()}
-
-    def load_state(self, state: Arrays) -> None:
-        for name, variable in self.variables.items():
-            variable.assign(self._inside(name, state[name]))
+        """Of the weights those that the network has."""
+        super().load((name, value) for name, value in weights if name in self.variables)
 
 
 def _of(name: str, layer: Any, **kinds: str) -> Iterator[tuple[str, tf.Variable]]:

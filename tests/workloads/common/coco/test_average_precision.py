@@ -7,7 +7,7 @@ from tests.workloads.common.coco import synthetic_coco as synthetic
 from tests.workloads.ssd.test_ssd_workload import made
 from workloads.common.coco import average_precision
 from workloads.common.coco.average_precision import rows
-from workloads.common.coco.facts import COCO2017
+from workloads.common.images.counts import COCO2017
 from workloads.ssd.settings import DEMO_MODEL
 
 

@@ -19,9 +19,9 @@ from workloads.common import manifest as manifests
 from workloads.common.coco import annotations as coco
 from workloads.common.coco import objects
 from workloads.common.coco.dataset import Coco2017
-from workloads.common.coco.facts import COCO2017
 from workloads.common.data.published import COUNTS
 from workloads.common.images import index
+from workloads.common.images.counts import COCO2017
 
 
 @pytest.fixture(scope="module")

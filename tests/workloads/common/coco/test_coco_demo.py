@@ -16,10 +16,10 @@ from scipy.ndimage import binary_fill_holes
 from tests.helpers import examples
 from workloads.common import manifest as manifests
 from workloads.common.coco import demo, objects
-from workloads.common.coco.average_precision import average_precision, read_ground_truth, rows
+from workloads.common.coco.average_precision import GROUND_TRUTH, average_precision, read_ground_truth, rows
 from workloads.common.coco.dataset import CocoFolders
-from workloads.common.coco.facts import COCO2017, GROUND_TRUTH
 from workloads.common.images import index
+from workloads.common.images.counts import COCO2017
 from workloads.common.images.drawing.scenes import CLASSES
 from workloads.maskrcnn.settings import DEMO_TARGETS
 from workloads.ssd.workload import SSD

@@ -9,9 +9,8 @@ from tests.workloads.common.text.synthetic_text import write_processed
 from tests.workloads.ncf.test_ncf_dataset import write_source
 from tests.workloads.resnet50 import synthetic_images
 from workloads.common import manifest as manifests
-from workloads.common.coco.facts import COCO2017
 from workloads.common.data.published import COUNTS, differences
-from workloads.common.images.counts import IMAGENET
+from workloads.common.images.counts import COCO2017, IMAGENET
 from workloads.common.text import facts as text
 from workloads.common.text.dataset import WMT16EnDe
 from workloads.ncf.dataset import ML1M

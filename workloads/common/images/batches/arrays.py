@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from workloads.api import Array, Facts, Place, Settings
 from workloads.common import manifest as manifests
-from workloads.common.arrays import mapped
+from workloads.common.arrays import UInt8s, mapped
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.jpeg import Reader
-from workloads.common.images.sharded import Begun, ImageData, ImageJob, UInt8s
+from workloads.common.images.sharded import Begun, ImageData, ImageJob
 from workloads.common.manifest import Manifest
 
 SPLITS = ("train", "val")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.arrays import Bools, Int64s
 from workloads.common.randomness import bits, fold, integers, stream, uniform
 
 ASPECTS = (0.75, 1.33)
@@ -19,8 +20,6 @@ LEAST_COVERED = 0.1
 """Share of the object, here the image, that a crop must cover: with it, crops below a tenth of the image are drawn again."""
 ATTEMPTS = 100
 """Then the whole image is taken."""
-
-Int64s = npt.NDArray[np.int64]
 
 
 def crop_boxes(
@@ -40,14 +39,12 @@ def crop_boxes(
     return boxes
 
 
-def flips(seed: int, epoch: int, images: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def flips(seed: int, epoch: int, images: npt.ArrayLike) -> Bools:
     """Whether each image (n,) is mirrored left and right: one half of them."""
     return integers(bits(stream(seed, "image flip", epoch), np.asarray(images, np.int64)), 2).astype(bool)
 
 
-def _attempt(
-    key: np.uint64, image: Int64s, width: Int64s, height: Int64s, area_minimum: float
-) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+def _attempt(key: np.uint64, image: Int64s, width: Int64s, height: Int64s, area_minimum: float) -> tuple[Int64s, Bools]:
     """Boxes (n, 4) of one attempt, and which of them meet the conditions."""
     drawn = uniform(bits(key, np.arange(4)[:, None], image))
     aspect = ASPECTS[0] + (ASPECTS[1] - ASPECTS[0]) * drawn[0]

@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from workloads.api import Array, Facts, Place, Settings
+from workloads.common.arrays import Int64s, UInt8s
 from workloads.common.images.batches.augment import crop_boxes, flips
 from workloads.common.images.jpeg import Reader
 from workloads.common.images.resize import central_into, resize_into
-from workloads.common.images.sharded import Begun, ImageData, ImageJob, Int64s, UInt8s
+from workloads.common.images.sharded import Begun, ImageData, ImageJob
 from workloads.common.images.synthetic import SyntheticData
 from workloads.common.randomness import bits, integers
 

@@ -15,8 +15,8 @@ from typing import Generic, TypeVar
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 
+from workloads.common.arrays import UInt8s
 from workloads.common.images.jpeg import Reader
 
 T = TypeVar("T")
@@ -38,11 +38,11 @@ class Buffers:
 
     def __init__(self, most_bytes: int) -> None:
         self._bytes = most_bytes
-        self._free: list[npt.NDArray[np.uint8]] = []
+        self._free: list[UInt8s] = []
         self.allocated = 0
         """How many have been made in all."""
 
-    def take(self, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    def take(self, shape: tuple[int, ...]) -> UInt8s:
         """An array of `shape` with undefined content."""
         size = math.prod(shape)
         assert size <= self._bytes, f"{size} bytes of {self._bytes}"

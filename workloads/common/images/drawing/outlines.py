@@ -9,16 +9,15 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from workloads.common.arrays import Float64s
 
 GRID = 1024
 POINTS = 72
 """Of a curved outline."""
 
 
-def _polygon(points: list[tuple[float, float]]) -> Floats:
+def _polygon(points: list[tuple[float, float]]) -> Float64s:
     return np.asarray(np.rint(np.array(points) * GRID) / GRID, np.float64)
 
 
@@ -48,7 +47,7 @@ _THIRD, _GAP = 2 * math.pi / 3, math.pi / 4
 _CORNER = [(0.33, 0.33), (0.95, 0.33), (0.95, -0.33), (0.33, -0.33), (0.33, -0.95), (-0.33, -0.95)]
 _UPPER = [(1.0, 0.0), (0.15, -0.75), (0.15, -0.28), (-0.95, -0.28)]
 
-OUTLINES: dict[str, Floats] = {
+OUTLINES: dict[str, Float64s] = {
     "disc": _polygon(_curve(lambda _: 0.9)),
     "triangle": _polygon([(math.sin(a), -math.cos(a)) for a in (0, _THIRD, 2 * _THIRD)]),  # a corner on top
     "square": _polygon([(-0.8, -0.8), (0.8, -0.8), (0.8, 0.8), (-0.8, 0.8)]),

@@ -15,15 +15,15 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 
+from workloads.common.arrays import Float32s, Float64s, UInt8s
 from workloads.common.images.drawing.outlines import OUTLINES
 from workloads.common.images.drawing.textures import TEXTURES, field
 from workloads.common.randomness import Draws as Draws
 from workloads.common.randomness import bits, integers, normal
 
-Canvas = npt.NDArray[np.float32]
-Mask = npt.NDArray[np.uint8]
+Canvas = Float32s
+Mask = UInt8s
 Colour = tuple[float, float, float]
 
 CLASSES = tuple(OUTLINES)
@@ -50,7 +50,7 @@ class Pose:
     """Height over width, at most 1."""
     shear: float = 0.0
 
-    def matrix(self) -> npt.NDArray[np.float64]:
+    def matrix(self) -> Float64s:
         """(2, 2) from the unit disc to pixels: shear, squeeze, then rotate; rounded to 2⁻¹⁶."""
         cosine, sine = math.cos(self.rotation), math.sin(self.rotation)
         scaled = [
@@ -59,7 +59,7 @@ class Pose:
         ]
         return np.asarray(np.rint(np.array(scaled) * self.radius * 65536) / 65536, np.float64)
 
-    def corners(self, outline: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def corners(self, outline: Float64s) -> Float64s:
         """The polygon (n, 2) in pixels."""
         (a, b), (c, d) = self.matrix().tolist()
         x, y = outline[:, 0], outline[:, 1]
@@ -113,7 +113,7 @@ def _colours(draws: Draws, texture: str, hue: float, saturation: float) -> Look:
     return Look(texture, first, second, draws.uniform(0.8, 1.3))
 
 
-def polygon_mask(corners: npt.NDArray[np.float64], height: int, width: int) -> tuple[slice, slice, Mask]:
+def polygon_mask(corners: Float64s, height: int, width: int) -> tuple[slice, slice, Mask]:
     """(rows, columns, coverage 0 … 255) of a polygon: its box within the canvas and the share of each pixel there."""
     low = np.maximum(np.floor(corners.min(0)).astype(int) - MARGIN, 0)
     high = np.minimum(np.ceil(corners.max(0)).astype(int) + MARGIN, (width, height))
@@ -170,7 +170,7 @@ def _blend(box: Canvas, look: Look, share: Canvas, alpha: Canvas) -> None:
         plane += paint
 
 
-def paint_polygon(canvas: Canvas, corners: npt.NDArray[np.float64], colour: Colour) -> None:
+def paint_polygon(canvas: Canvas, corners: Float64s, colour: Colour) -> None:
     """Lay a polygon (n, 2) of one colour over the canvas."""
     rows, columns, mask = polygon_mask(corners, *canvas.shape[1:])
     alpha = mask * np.float32(1 / 255)
@@ -230,7 +230,7 @@ def stroke(
     paint_polygon(canvas, pose.corners(OUTLINES["square"]), colour)
 
 
-def camera(canvas: Canvas, draws: Draws) -> npt.NDArray[np.uint8]:
+def camera(canvas: Canvas, draws: Draws) -> UInt8s:
     """Contrast, brightness and Gaussian noise (σ 1–6), then 8 bits: (height, width, 3) blue, green, red."""
     contrast, brightness, sigma = draws.uniform(0.75, 1.2), draws.uniform(-25, 25), draws.uniform(1, 6)
     noise = bits(draws.part(1).key, np.arange(-(-canvas.size // 8))).astype("<u8", copy=False).view(np.uint8)
@@ -242,7 +242,7 @@ def camera(canvas: Canvas, draws: Draws) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(planes[::-1].transpose(1, 2, 0))
 
 
-def write_jpeg(path: Path, image: npt.NDArray[np.uint8]) -> None:
+def write_jpeg(path: Path, image: UInt8s) -> None:
     """Write an image (height, width, 3), blue, green, red."""
     fine, data = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
     assert fine, "OpenCV could not write a JPEG"
@@ -250,7 +250,7 @@ def write_jpeg(path: Path, image: npt.NDArray[np.uint8]) -> None:
 
 
 @cache
-def _noise_table() -> npt.NDArray[np.float32]:
+def _noise_table() -> Float32s:
     """Standard normal quantiles at the middle of 256 equal cells: a byte is a draw (at most 2.9 in size)."""
     cells = np.arange(NOISE_LEVELS, dtype=np.uint64) << np.uint64(56)
     return np.asarray(normal(cells + np.uint64(1 << 55), np.float32), np.float32)

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from workloads.common.arrays import Float32s, Float64s, Int64s
 from workloads.common.randomness import bits, integers
 
-Float32s = npt.NDArray[np.float32]
 Texture = Callable[[Float32s, Float32s, float, int], Float32s]
 """(u, v, sharpness, key): u, v (h, w) in units of the object's radius; `sharpness` in pixels per such unit, for soft
 edges a pixel wide; `key` for textures that are random."""
@@ -35,12 +34,12 @@ def edge(distance: Float32s, sharpness: float) -> Float32s:
     return np.asarray(np.clip(distance * sharpness + 0.5, 0.0, 1.0), np.float32)
 
 
-def field(corners: npt.NDArray[np.int64], height: int, width: int) -> npt.NDArray[np.float64]:
+def field(corners: Int64s, height: int, width: int) -> Float64s:
     """A smooth (…, height, width) field through a coarse grid of integers (…, rows, columns) below 2¹⁶."""
     return np.asarray(_weights(height, corners.shape[-2]) @ corners @ _weights(width, corners.shape[-1]).T)
 
 
-def _weights(length: int, cells: int) -> npt.NDArray[np.float64]:
+def _weights(length: int, cells: int) -> Float64s:
     """(length, cells): each row mixes two neighbouring cells, with a smooth step between them."""
     at = (np.arange(length) + 0.5) * ((cells - 1) / length)
     left = np.minimum(at.astype(np.int64), cells - 2)

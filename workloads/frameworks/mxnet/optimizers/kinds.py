@@ -265,7 +265,8 @@ class Adam(Optimizer):
 
     def apply(self, rate: float) -> None:
         self.steps += 1
-        sums = [(1 - beta**self.steps) / (1 - beta) * _complement(beta) for beta in self.betas]
+        complements = [float(np.float32(1) - np.float32(beta)) for beta in self.betas]  # as the operator computes 1 - β
+        sums = [(1 - b**self.steps) / (1 - b) * own for b, own in zip(self.betas, complements, strict=True)]
         rate, epsilon = rate * math.sqrt(sums[1]) / sums[0], self.settings.epsilon * math.sqrt(sums[1])
         always = {"beta1": self.betas[0], "beta2": self.betas[1], "epsilon": epsilon, "rescale_grad": self.rescale}
         for vectors, stretches in zip(self.vectors, self.stretches, strict=True):
@@ -291,11 +292,6 @@ class Adam(Optimizer):
     def reset(self) -> None:
         super().reset()
         self.steps = 0
-
-
-def _complement(beta: float) -> float:
-    """1 - β as MXNet's operator computes it."""
-    return float(np.float32(1) - np.float32(beta))
 
 
 class Rmsprop(Optimizer):

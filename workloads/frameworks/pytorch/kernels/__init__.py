@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from workloads.common import dropout
 from workloads.common.randomness import stream
@@ -26,7 +27,7 @@ BOXES_MOST = 4_096
 """Of an image, in the registers of one program."""
 
 
-def draw(keys: torch.Tensor, positions: torch.Tensor, label: str, width: int, rate: float) -> torch.Tensor:
+def draw(keys: Tensor, positions: Tensor, label: str, width: int, rate: float) -> Tensor:
     """`workloads.common.dropout.multipliers_at` (…, width) of int64 on a GPU."""
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
@@ -54,9 +55,9 @@ def _factor(rate: float, dtype: torch.dtype) -> float:
 
 
 def drop(
-    y: torch.Tensor, added: torch.Tensor | None, keys: torch.Tensor, positions: torch.Tensor, label: str, first: int,
+    y: Tensor, added: Tensor | None, keys: Tensor, positions: Tensor, label: str, first: int,
     rate: float, dtype: torch.dtype,
-) -> torch.Tensor:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """`added` + y · mask, rows (R, width) of keys and positions (R,), in `dtype`; the mask is never in memory. It is that of
     `draw` from its value `first` on, and without `added` in y's type."""
     from workloads.frameworks.pytorch.kernels import triton_kernels
@@ -65,23 +66,23 @@ def drop(
     out, each = torch.empty_like(y, dtype=dtype), width // dropout.DRAWS
     factor = _factor(rate, y.dtype if added is None else torch.float32)
     if y.numel():
-        values = (
-            y,
-            y if added is None else added.contiguous(),
-            keys,
-            positions,
-            out,
-            _begin(label),
-            first // dropout.DRAWS,
-        )
+        arrays = (y, y if added is None else added.contiguous(), keys, positions, out)
         block = min(HASHES // 4, 1 << (each - 1).bit_length())
         triton_kernels.drop[(rows, -(-each // block))](
-            *values, dropout.threshold(rate), factor, each, ADDED=added is not None, BLOCK=block, enable_fp_fusion=False
+            *arrays,
+            _begin(label),
+            first // dropout.DRAWS,
+            dropout.threshold(rate),
+            factor,
+            each,
+            ADDED=added is not None,
+            BLOCK=block,
+            enable_fp_fusion=False,
         )
     return out
 
 
-def suppress(boxes: torch.Tensor, most_iou: float) -> torch.Tensor:
+def suppress(boxes: Tensor, most_iou: float) -> Tensor:
     """(B, n) 1 or 0: which boxes (B, n, 4), best first, no better kept one overlaps by more. fp32, n ≤ BOXES_MOST."""
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
@@ -94,7 +95,7 @@ def suppress(boxes: torch.Tensor, most_iou: float) -> torch.Tensor:
 
 
 def pool(
-    cells: torch.Tensor, number: int, stride: int, boxes: torch.Tensor, levels: torch.Tensor, pooled: torch.Tensor,
+    cells: Tensor, number: int, stride: int, boxes: Tensor, levels: Tensor, pooled: Tensor,
     samples: int, back: bool = False,
 ) -> None:  # fmt: skip
     """ROIAlign of the regions (B, R, 4) whose `levels` (B, R) are `number`, on that level's map (B, C, h, w), to their places
@@ -109,8 +110,8 @@ def pool(
 
 
 def draw_masks(
-    boxes: torch.Tensor, labels: torch.Tensor, owners: torch.Tensor, objects: int, polygons: Sequence[torch.Tensor], side: int
-) -> torch.Tensor:  # fmt: skip
+    boxes: Tensor, labels: Tensor, owners: Tensor, objects: int, polygons: Sequence[Tensor], side: int
+) -> Tensor:  # fmt: skip
     """(B, M, side, side) zeros and ones: what the positives among regions (B, R, 4), whose `labels` (B, R) are not 0, see of
     their objects, `owners` (B, M) among their images' so many. `polygons`: points (N, 2), ends of polygons, of objects."""
     from workloads.frameworks.pytorch.kernels import region_kernels
@@ -124,9 +125,7 @@ def draw_masks(
     return masks
 
 
-def entropy(
-    logits: torch.Tensor, labels: torch.Tensor, on_label: float, on_mean: float, padding: int
-) -> tuple[torch.Tensor, torch.Tensor]:
+def entropy(logits: Tensor, labels: Tensor, on_label: float, on_mean: float, padding: int) -> tuple[Tensor, Tensor]:
     """Terms (R,) of `entropy.smoothed_entropy` of logits (R, V), V > 0, and what `entropy_gradient` needs of them, (R,)."""
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
@@ -139,9 +138,9 @@ def entropy(
 
 
 def entropy_gradient(
-    logits: torch.Tensor, labels: torch.Tensor, normal: torch.Tensor, gradient: torch.Tensor,
+    logits: Tensor, labels: Tensor, normal: Tensor, gradient: Tensor,
     on_label: float, on_mean: float, padding: int,
-) -> torch.Tensor:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """Of the terms' sum, times `gradient`, float32 without axes: (R, V) in the logits' type."""
     from workloads.frameworks.pytorch.kernels import triton_kernels
 
@@ -167,39 +166,37 @@ def _all_agree() -> bool:
     return agree(_masks_differ, _boxes_differ, _pools_differ, _entropies_differ)
 
 
-def agree(*differences: Callable[[], torch.Tensor]) -> bool:
+def agree(*differences: Callable[[], Tensor]) -> bool:
     """Whether kernels compile, and none of these finds that one gives other values than its plain form."""
     try:
         if not torch.stack([differ() for differ in differences]).any():
             return True
         why = "they give other values than their plain forms"
-    except (
-        Exception
-    ) as error:  # whatever Triton, its compiler or the driver say: the plain forms are as good, and slower
+    except Exception as error:  # whatever Triton, its compiler or the driver say: the plain forms are only slower
         why = f"{type(error).__name__}: {str(error).strip().splitlines()[-1:]}"
     print(f"Triton's kernels are not used: {why}", flush=True)
     return False
 
 
-def _some() -> tuple[torch.Tensor, torch.Tensor]:
+def _some() -> tuple[Tensor, Tensor]:
     """Keys (50, 1) and positions (50,) of hashes."""
     places = torch.arange(50, device="cuda")
     return places[:, None] * 7_919 + 3, places
 
 
-def _masks_differ() -> torch.Tensor:
+def _masks_differ() -> Tensor:
     keys, places = _some()
     return (draw(keys, places, "x", 36, 0.1) != hashed(keys, places, "x", 36, 0.1)).any()
 
 
-def _rectangles() -> torch.Tensor:
+def _rectangles() -> Tensor:
     """(1, 600, 4) with corners below 128."""
     keys, places = _some()
     corners = (hashed(keys[:, 0], places, "y", 100, 0.5) * 20).view(1, -1, 2)[:, :600].cumsum(1) % 97
     return torch.cat([corners, corners + 1 + corners.flip(2) % 31], -1)
 
 
-def _boxes_differ() -> torch.Tensor:
+def _boxes_differ() -> Tensor:
     from torchvision.ops import nms
 
     boxes = _rectangles()
@@ -209,7 +206,7 @@ def _boxes_differ() -> torch.Tensor:
     return (kept != suppress(boxes, 0.5)[0]).any()
 
 
-def _pools_differ() -> torch.Tensor:
+def _pools_differ() -> Tensor:
     """By more than rounding; two levels of two images."""
     from torchvision.ops import roi_align
 
@@ -231,7 +228,7 @@ def _pools_differ() -> torch.Tensor:
     return torch.stack(apart).max() > 1e-4
 
 
-def _entropies_differ() -> torch.Tensor:
+def _entropies_differ() -> Tensor:
     """By more than rounding."""
     keys, places = _some()
     logits = hashed(keys[:, 0], places, "z", 5_000, 0.5) * 3

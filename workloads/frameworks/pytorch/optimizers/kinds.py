@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from workloads.api import Arrays, OptimizerSettings, ParameterRule
 from workloads.common.optimizers import SLOTS, chosen
@@ -20,7 +21,7 @@ class Optimizer(ABC):
     """Whether `step` looks at `overflow`."""
 
     def __init__(
-        self, parameters: Mapping[str, torch.Tensor], rules: Callable[[str], ParameterRule], settings: OptimizerSettings
+        self, parameters: Mapping[str, Tensor], rules: Callable[[str], ParameterRule], settings: OptimizerSettings
     ) -> None:
         rule_of = {name: rules(name) for name in parameters}
         self.settings = settings
@@ -40,11 +41,11 @@ class Optimizer(ABC):
         """Make what else steps need."""
 
     @abstractmethod
-    def step(self, rate: Rate, overflow: torch.Tensor | None = None) -> None:
+    def step(self, rate: Rate, overflow: Tensor | None = None) -> None:
         """One update at the scheduled learning rate, which may lie on the device; where `overflow` (float32, no axes, on the
         device) is 1, neither parameters nor state change."""
 
-    def state(self) -> dict[str, torch.Tensor]:
+    def state(self) -> dict[str, Tensor]:
         """The state itself, no copies, by the names `KIND.PARAMETER`."""
         return {f"{kind}.{name}": slot for kind, slots in self.slots.items() for name, slot in slots.items()}
 
@@ -70,12 +71,12 @@ class Stock(Optimizer):
             for rule, names in self.groups.items()
         ]
 
-    def keep(self, **slots: Mapping[str, torch.Tensor]) -> None:
+    def keep(self, **slots: Mapping[str, Tensor]) -> None:
         """Each parameter's state under torch.optim's names for it."""
         for name, parameter in self.parameters.items():
             self.optimizer.state[parameter] = {kind: of_kind[name] for kind, of_kind in slots.items()}
 
-    def step(self, rate: Rate, overflow: torch.Tensor | None = None) -> None:
+    def step(self, rate: Rate, overflow: Tensor | None = None) -> None:
         """One step of torch.optim's; a fused operator reads `overflow` on the device (the attributes are
         torch.amp.GradScaler's way to say it)."""
         for group in self.optimizer.param_groups:
@@ -109,7 +110,7 @@ class Lars(Optimizer):
     """
 
     @torch.no_grad()
-    def step(self, rate: Rate, overflow: torch.Tensor | None = None) -> None:
+    def step(self, rate: Rate, overflow: Tensor | None = None) -> None:
         inside = self.settings.momentum_rate == "inside"
         for rule, names in self.groups.items():
             weights = [self.parameters[name] for name in names]
@@ -126,9 +127,7 @@ class Lars(Optimizer):
             else:
                 torch._foreach_add_(weights, torch._foreach_mul(velocities, -own_rate))
 
-    def _scales(
-        self, weights: list[torch.Tensor], gradients: list[torch.Tensor], rule: ParameterRule, rate: Rate
-    ) -> list[torch.Tensor]:
+    def _scales(self, weights: list[Tensor], gradients: list[Tensor], rule: ParameterRule, rate: Rate) -> list[Tensor]:
         """`rate` times the trust ratio of each parameter, on the device: nothing waits for it."""
         if not rule.adapt:
             if isinstance(rate, float):
@@ -156,7 +155,7 @@ class Adam(Stock):
         self.steps = torch.zeros(len(self.parameters), device=device)
         self.keep(step=dict(zip(self.parameters, self.steps.unbind(), strict=True)), **self.slots)
 
-    def state(self) -> dict[str, torch.Tensor]:
+    def state(self) -> dict[str, Tensor]:
         """The moments, and `step` (1,)."""
         return {**super().state(), "step": self.steps[:1]}
 
@@ -186,7 +185,7 @@ KINDS: dict[str, type[Optimizer]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rm
 
 
 def build_optimizer(
-    parameters: Mapping[str, torch.Tensor], rules: Callable[[str], ParameterRule], settings: OptimizerSettings
+    parameters: Mapping[str, Tensor], rules: Callable[[str], ParameterRule], settings: OptimizerSettings
 ) -> Optimizer:
     """The optimizer that `settings` name, for all parameters whose rule does not freeze them. Allocates its state.
 

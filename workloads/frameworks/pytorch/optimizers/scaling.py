@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from workloads.api import Arrays, LossScaling
 
 
-def clip(gradients: list[torch.Tensor], clip_norm: float | None) -> None:
+def clip(gradients: list[Tensor], clip_norm: float | None) -> None:
     """Multiply all gradients by min(1, clip_norm / their global L2 norm), in place; None: nothing.
 
     torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm, which other frameworks do not.
@@ -32,14 +33,14 @@ class LossScaler:
             self.scale = torch.full((), settings.start, device=device)
             self.clean_steps = torch.zeros((), dtype=torch.int32, device=device)
 
-    def scaled(self, loss: torch.Tensor, replicas: int = 1) -> torch.Tensor:
+    def scaled(self, loss: Tensor, replicas: int = 1) -> Tensor:
         """The loss times the scale, and times the replicas where gradients will be averaged though a sum is wanted."""
         if self.dynamic:
             return loss * (replicas * self.scale)
         factor = replicas * self.factor
         return loss if factor == 1 else loss * factor
 
-    def unscale(self, gradients: list[torch.Tensor]) -> torch.Tensor | None:
+    def unscale(self, gradients: list[Tensor]) -> Tensor | None:
         """Divide gradients, summed over replicas, by the scale, in place.
 
         Returns, under dynamic scaling, whether any of them is not finite: float32 0 or 1 without axes, on the device.
@@ -52,7 +53,7 @@ class LossScaler:
             torch._foreach_mul_(gradients, 1 / self.factor)
         return None
 
-    def update(self, overflow: torch.Tensor | None) -> None:
+    def update(self, overflow: Tensor | None) -> None:
         """The scale of the next step."""
         if overflow is None:
             return
@@ -62,7 +63,7 @@ class LossScaler:
         )
         self.scale.clamp_(max=values.maximum)
 
-    def state(self) -> dict[str, torch.Tensor]:
+    def state(self) -> dict[str, Tensor]:
         """Dynamic scaling: `loss_scale` and `loss_scale.clean_steps`, each (1,)."""
         if not self.dynamic:
             return {}

@@ -51,7 +51,7 @@ class Optimizer:
     def state(self) -> dict[str, Array]:
         """Copies of the state by the names `KIND.PARAMETER`, in canonical layout."""
         return {
-            f"{kind}.{name}": self.model.outside(slot.numpy())
+            f"{kind}.{name}": self.model.outside(name, slot.numpy())
             for kind, slots in self.slots.items()
             for name, slot in slots.items()
         }
@@ -59,7 +59,7 @@ class Optimizer:
     def load_state(self, state: Arrays) -> None:
         for kind, slots in self.slots.items():
             for name, slot in slots.items():
-                slot.assign(self.model.inside(state[f"{kind}.{name}"]))
+                slot.assign(self.model.inside(name, state[f"{kind}.{name}"]))
 
     def rate_of(self, name: str, rate: tf.Tensor) -> tf.Tensor:
         """The parameter's own rate."""
