@@ -12,7 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.api import Array, ArraySpec, Batch, Data, Defaults, Facts, Json, Place, Settings, Workload, option
+from workloads.api import (
+    Array,
+    ArraySpec,
+    Batch,
+    Data,
+    Defaults,
+    Facts,
+    Json,
+    Place,
+    Settings,
+    Workload,
+    option,
+)
 
 SMALLEST, FACTOR, LARGEST = 1 << 10, 4, 1 << 30
 """Bytes: 1 KiB to 1 GiB by factors of 4 (the range of studies.md, R9; nccl-tests' own examples go from 8 B by factors of 2)."""

@@ -7,7 +7,17 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from workloads.api import Array, Data, Defaults, Facts, Json, OptimizerSettings, ParameterRule, Place, Settings
+from workloads.api import (
+    Array,
+    Data,
+    Defaults,
+    Facts,
+    Json,
+    OptimizerSettings,
+    ParameterRule,
+    Place,
+    Settings,
+)
 from workloads.common import schedules
 from workloads.common.images.batches.classifier import ClassifierWorkload
 from workloads.common.networks import residual

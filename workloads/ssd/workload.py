@@ -31,7 +31,11 @@ from workloads.common.networks import backbones, residual, torch_files
 from workloads.common.networks.backbones import Decode, Published, Shapes
 from workloads.ssd import backbone, network, priors
 from workloads.ssd.detections import detect
-from workloads.ssd.settings import DEMO, REFERENCE_MODEL, SSDOptions
+from workloads.ssd.settings import (
+    DEMO,
+    REFERENCE_MODEL,
+    SSDOptions,
+)
 
 REFERENCE_PARAMETERS = 19_972_534
 """With 80 classes (reference ssd300.py)."""

@@ -7,7 +7,19 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.api import Array, Arrays, ArraySpec, Batch, Data, Defaults, Facts, Json, ParameterRule, Place, Settings
+from workloads.api import (
+    Array,
+    Arrays,
+    ArraySpec,
+    Batch,
+    Data,
+    Defaults,
+    Facts,
+    Json,
+    ParameterRule,
+    Place,
+    Settings,
+)
 from workloads.common import dropout
 from workloads.common.images.batches.classifier import ClassifierWorkload
 from workloads.common.images.counts import IMAGENET, ImageFacts

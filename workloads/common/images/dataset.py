@@ -90,7 +90,11 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         return notes
 
     def complete(
-        self, manifest: Manifest, counts: Mapping[str, int], compared: str, other: Sequence[str] = ()
+        self,
+        manifest: Manifest,
+        counts: Mapping[str, int],
+        compared: str,
+        other: Sequence[str] = (),
     ) -> Manifest:
         """The manifest with counts, notes and whether this is the published data set.
 

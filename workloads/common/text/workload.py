@@ -258,7 +258,11 @@ class TranslationWorkload(Workload):
         """Adam without decay or clipping."""
         values = self.options
         return OptimizerSettings(
-            "adam", beta1=values.beta1, beta2=values.beta2, epsilon=values.epsilon, loss_scaling=self.loss_scaling
+            "adam",
+            beta1=values.beta1,
+            beta2=values.beta2,
+            epsilon=values.epsilon,
+            loss_scaling=self.loss_scaling,
         )
 
     @property

@@ -82,7 +82,10 @@ def _module_d(net: Builder, name: str) -> None:
 
 def _module_e(net: Builder, name: str) -> None:
     def parted(b: Builder, first: str, second: str) -> Builder:
-        return b.fork(lambda c: _same(c, name, (first, 384, (1, 3))), lambda c: _same(c, name, (second, 384, (3, 1))))
+        return b.fork(
+            lambda c: _same(c, name, (first, 384, (1, 3))),
+            lambda c: _same(c, name, (second, 384, (3, 1))),
+        )
 
     net.fork(
         lambda b: _same(b, name, ("branch1x1", 320, 1)),
