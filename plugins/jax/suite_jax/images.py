@@ -48,8 +48,8 @@ class Layers:
     ) -> jax.Array:
         """(B, h, w, inputs) to (B, h', w', outputs), with zeros on every side; `scale`: of each output.
 
-        1×1 is a matrix product: XLA's gradient of a strided one by its weight took 11 times as long on two cores (284 and 25 ms,
-        batch 16, 56 × 56 × 256 to 512).
+        1×1 is a matrix product: XLA's gradient of a strided one by its weight took 11 times as long on two cores (284 ms, batch
+        16, 56 × 56 × 256 to 512).
         """
         weight = (self.weights[f"{layer.name}.weight"] * scale).astype(self.dtype)
         sides = [(side, side) for side in layer_lists.pair(layer.padding)]
