@@ -146,9 +146,10 @@ def _make(current: EnvironmentStatus, keep: bool, python: str | None, say: Say, 
     version = _python_version(str(current.python))
     if version is None or not lock.supports(parsed_version(version)):
         raise ValueError(f"environment {name} needs Python {lock.python_range}, found {version} at {current.python}")
+    command, variables = installer.install(str(current.python))  # asks pip, once
 
     def install(*words: str) -> None:
-        _run(*installer.install(str(current.python), *words))
+        _run([*command, *words], variables)
 
     say(f"{name}: installing {len(lock.pins(parsed_version(version)))} packages; a framework takes a minute or more")
     install("--requirement", str(lock.path))
