@@ -96,6 +96,7 @@ def _compose(arguments: Sequence[str]) -> Request:
     if flags.version:
         print(f"suite {__version__} (Hydra {hydra.__version__})")
         return Request(())
+    overrides.check_values(typed)
     overrides.check_count(overrides.counts(words), words)
     plugin_names = _plugins(words)
     plugins = activate(plugin_names, installs=not _is_dry(words))
