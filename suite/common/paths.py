@@ -3,6 +3,7 @@ measured once."""
 
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -58,6 +59,21 @@ def in_utf8(path: Path, what: str) -> Path:
             why = f"this locale's paths are {sys.getfilesystemencoding().upper()}; type: export LC_ALL=C.UTF-8"
         raise ValueError(f"{what}{shown}: {why}") from None
     return path
+
+
+def folds_names(folder: Path) -> bool:
+    """Return True if the file system of `folder` takes names in upper and lower case for the same.
+
+    A file is made for the check, and removed, in the nearest folder above that exists. False if none can be made there.
+    """
+    existing = next((above for above in (folder, *folder.parents) if above.is_dir()), None)
+    if existing is None:
+        return False
+    try:
+        with tempfile.NamedTemporaryFile(prefix=".suite-Case-", dir=existing) as probe:
+            return Path(probe.name).with_name(Path(probe.name).name.swapcase()).exists()
+    except OSError:
+        return False
 
 
 def _root(variable: str, folder: str) -> Path:

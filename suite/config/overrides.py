@@ -101,7 +101,10 @@ def check_form(arguments: Sequence[str]) -> None:
 
 
 def check_values(arguments: Sequence[str]) -> None:
-    """Raise ValueError, with the next step, for a value of another program (`checkpoint=5`); the folders of own files must have been searched."""
+    """Raise ValueError, with the next step, for a value of another program (`checkpoint=5`).
+
+    The user's folders must have been searched before.
+    """
     for argument in arguments:
         step = hints.next_step_for_value(argument)
         if step:

@@ -7,6 +7,7 @@ import datetime
 import itertools
 import shlex
 import sys
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from rich.markup import escape
 from suite.common import process
 from suite.common.job_name import named
 from suite.common.output_lock import output_locked
-from suite.common.paths import PROJECT, data_root, in_utf8, log_root
+from suite.common.paths import PROJECT, data_root, folds_names, in_utf8, log_root
 from suite.common.registry import WORKLOADS, load_dataset, names
 from suite.common.study import StudyCell
 from suite.common.typed import as_typed, program
@@ -181,7 +182,7 @@ def _dry_run(request: Request, output: Path, console: Console, agents: Agents | 
     if error is not None:
         raise error
     jobs = [one.job for one in plans if one.job is not None]
-    _refuse_equal(jobs)
+    _refuse_equal(jobs, output)
     check_folders(jobs, resume=bool(request.jobs[0].config["resume"]))
     largest = max(jobs, key=lambda job: job.template.settings.devices, default=None)
     for line in _preflight(largest, agents) if largest and not submitted else ():
@@ -242,18 +243,38 @@ def checked_jobs(
         if reason is not None:
             console.print(escape(f"{name}: {reason.shown}: {reason}"), soft_wrap=True)
     jobs = [one.job for one in plans if one.job is not None]
-    _refuse_equal(jobs)
+    _refuse_equal(jobs, output)
     if agents is not None:
         agents.check(jobs)
     return jobs, cells
 
 
-def _refuse_equal(jobs: Sequence[Job]) -> None:
-    seen: set[str] = set()
+def _refuse_equal(jobs: Sequence[Job], output: Path) -> None:
+    """Raise ValueError for two jobs that would write into one folder, with what they differ in.
+
+    Folder names that differ in upper and lower case, or in how a letter with an accent is encoded, are one name to some file
+    systems.
+    """
+    seen: dict[str, Job] = {}
+    folds = folds_names(output)
     for job in jobs:
-        if job.name in seen:
+        key = unicodedata.normalize("NFC", job.name).casefold() if folds else job.name
+        first = seen.setdefault(key, job)
+        if first is job:
+            continue
+        if first.name != job.name:
+            raise ValueError(
+                f"{first.name} and {job.name}: the file system of {output} takes these folders for the same; "
+                f"set names that differ in more than case, or another output=FOLDER"
+            )
+        words = sorted(set(first.template.typed) ^ set(job.template.typed))
+        keys = list(dict.fromkeys(word.partition("=")[0] for word in words))
+        if not keys:
             raise ValueError(f"{job.name}: two jobs of this sweep have the same settings; leave one out")
-        seen.add(job.name)
+        raise ValueError(
+            f"{', '.join(words)}: two jobs of this sweep differ in {' and '.join(keys)} alone, which is not part of a job's "
+            f"folder name ({job.name}); set one value, or run them as separate commands with another output=FOLDER each"
+        )
 
 
 def check_folders(jobs: Sequence[Job], resume: bool) -> None:

@@ -53,7 +53,8 @@ MEANT = {
 }
 BESIDE_NCF = [
     ("checkpoint=every:0", "checkpoint.when=every:0: "),
-    *[(f"checkpoint=every:1 stop=steps:5 environment=current {words}", f"checkpoint=every:1: {words} has none to go on from; leave one of them out")
+    *[(f"checkpoint=every:1 stop=steps:5 environment=current {words}",
+       f"checkpoint=every:1: {words} has none to go on from; leave one of them out")
       for words in ("mode=forward", "timing=steps", "timing.warmup_steps=2")],
     *[(typed, f"did you mean {meant}?") for typed, meant in {**MEANT, "device=gpu": "device=cuda"}.items()],
     ("output=", "output= names no folder; type output=FOLDER"),
