@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import datetime
 import itertools
+import os
 import shlex
 import sys
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,9 +38,10 @@ from suite.environments import environment
 from suite.launch.scratch import scratch_above
 from suite.plan.capacity import TooLarge
 from suite.plan.jobs import Job, Plan, check_trainers, plan
-from suite.plan.resume import FINISHED, finished_status, going_on, set_aside
+from suite.plan.resume import FINISHED, check_unmatched, finished_status, going_on, set_aside
 from suite.plan.settings import Impossible, Missing
 from suite.plan.shown import settings_text
+from suite.plan.sweep_commands import commands_to_resume, is_recorded, record_command
 from suite.preflight import doctor
 from suite.preflight.obstacles import explained
 
@@ -64,7 +66,44 @@ class Ended:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code: 0 all runs succeeded, 1 some did not, 2 the command line is wrong, 130 interrupted."""
+    """Exit code: 0 all runs succeeded, 1 some did not, 2 the command line is wrong, 130 interrupted.
+
+    `resume=true output=FOLDER` without a workload runs every command that wrote into the folder, one after another.
+    """
+    try:
+        resumed = commands_to_resume(arguments)
+    except ValueError as error:
+        print(f"{program()}: {as_typed(str(error))}", file=sys.stderr)
+        return 2
+    if not resumed:
+        return _run_command(arguments)
+    code = 0
+    for command in resumed:
+        print(
+            f"settings from the folder: {as_typed('python run_suite.py')} {shlex.join(command.arguments)}", flush=True
+        )
+        with _working_directory(command.folder):
+            code = max(code, _run_command(command.arguments))
+        if code == 130:
+            break
+    return code
+
+
+@contextlib.contextmanager
+def _working_directory(folder: str) -> Iterator[None]:
+    """Work in the folder that a recorded command was typed in, where its relative paths start; here if it is gone."""
+    before = os.getcwd()
+    if not os.path.isdir(folder):
+        folder = before
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _run_command(arguments: Sequence[str]) -> int:
+    """Compose one command and run its jobs; returns the exit code."""
     process.prepare()
     console = WholeLines(highlight=False)
     listen()
@@ -92,7 +131,9 @@ def main(arguments: Sequence[str]) -> int:
                 return _dry_run(request, output, console, None, submitted=True)
             if (error := refused(request, plans_for_slurm(request, output), here=False)) is not None:
                 raise error
-            return _said(submit(arguments, configs, output), console)
+            lines = submit(arguments, configs, output)
+            record_command(output, arguments)
+            return _said(lines, console)
         with contextlib.ExitStack() as machines:
             agents = agents_of(configs)
             if agents is not None:
@@ -101,7 +142,8 @@ def main(arguments: Sequence[str]) -> int:
                 return _dry_run(request, output, console, agents)
             jobs, cells = checked_jobs(request, output, console, agents)
             with output_locked(output) as check_output:
-                check_folders(jobs, resume=bool(first["resume"]))
+                check_folders(jobs, bool(first["resume"]), output, arguments)
+                record_command(output, arguments)
                 if cells:
                     write_study(output, cells)
                 code = 0 if run_jobs(jobs, console, ended, check_output, agents) else 1
@@ -183,7 +225,7 @@ def _dry_run(request: Request, output: Path, console: Console, agents: Agents | 
         raise error
     jobs = [one.job for one in plans if one.job is not None]
     _refuse_equal(jobs, output)
-    check_folders(jobs, resume=bool(request.jobs[0].config["resume"]))
+    check_folders(jobs, bool(request.jobs[0].config["resume"]), output, request.arguments)
     largest = max(jobs, key=lambda job: job.template.settings.devices, default=None)
     for line in _preflight(largest, agents) if largest and not submitted else ():
         _warn(console, as_typed(line))
@@ -277,8 +319,12 @@ def _refuse_equal(jobs: Sequence[Job], output: Path) -> None:
         )
 
 
-def check_folders(jobs: Sequence[Job], resume: bool) -> None:
-    """Refuse folders that hold results, or, when resuming, results of other settings. Called with the folder claimed."""
+def check_folders(jobs: Sequence[Job], resume: bool, output: Path, arguments: Sequence[str]) -> None:
+    """Refuse folders that hold results, or, when resuming, results of other settings. Called with the folder claimed.
+
+    A resumed command that the folder does not record must match the unfinished runs there, or it would train from scratch
+    next to them.
+    """
     for job in jobs:
         if resume:
             for index in range(job.run_count):
@@ -288,6 +334,9 @@ def check_folders(jobs: Sequence[Job], resume: bool) -> None:
                 f"{job.folder} holds results already and is never overwritten; type another output=FOLDER, "
                 f"or resume=true to run what is missing there"
             )
+    if resume and not is_recorded(output, arguments):
+        templates = {job.name: job.template for job in jobs}
+        check_unmatched(output, templates, {job.name: job.run_count for job in jobs})
 
 
 def _output(composed: Composed) -> Path:

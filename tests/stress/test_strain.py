@@ -56,7 +56,7 @@ def test_what_nobody_may_read_is_named(tmp_path, name):
 @pytest.mark.full
 def test_a_hundred_runs(tmp_path):
     run_suite(tmp_path, *TOY_RUN, "runs=100", toy=True, timeout=1800, exits=0)
-    job = only((tmp_path / "logs").glob("*/*"))
+    job = only((tmp_path / "logs").glob("*/toy-*"))
     assert {status(job / f"run_{number}")["status"] for number in range(100)} == {"success"}
     assert re.search(r"\|\s*100 \|", suite_here(tmp_path, "report", job).stdout)
 

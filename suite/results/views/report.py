@@ -27,6 +27,7 @@ from suite.results.views.all_reduce import all_reduce_sections
 from suite.results.views.baseline import Baseline, baseline_section
 from suite.results.views.headlines import mean_text
 from suite.results.views.overview import division, hardness, order_of, overview, several_nodes
+from suite.results.views.repeat import resuming_commands
 from suite.results.views.section import Section, View, frame_of, without_empty
 from suite.results.views.study import sections as studies
 
@@ -248,7 +249,7 @@ def _no_results(runs: pd.DataFrame) -> Iterator[Section]:
     for title, some in ((FAILED, failed), ("Runs that have not ended", [row for row in listed if row.running])):
         table = frame_of({"run": row.run, "status": row.status, "reason": row.reason} for row in some)
         if some:
-            yield Section(title, table=table, of=tuple((row,) for row in some))
+            yield Section(title, table=table, below=resuming_commands(some), of=tuple((row,) for row in some))
     digests = {row.path: row.record.digest for row in listed if row.record is not None}
     if copies := [row for row in listed if row.copy_of]:
         few = "1 log is a copy of another and does"

@@ -7,7 +7,7 @@ import pytest
 
 from suite.common.run_folder import SUPERSEDED
 from suite.plan.jobs import plan
-from suite.plan.resume import FINISHED, finished_status, set_aside
+from suite.plan.resume import finished_status, set_aside
 from tests.helpers import composed
 from workloads.ncf.facts import published_facts
 from workloads.ncf.workload import NCF
@@ -55,10 +55,19 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
     (tmp_path / "status.json").write_text('{"status": "success"}')
     assert finished_status(tmp_path, again) == ""  # somebody deleted its log
     (tmp_path / "result_1.txt").touch()
+    assert finished_status(tmp_path, again) == ""  # or its content
     of_other_data = replace(run, facts=replace(run.facts, fingerprint="of other data"))
-    for status in ("success", "target_missed", "interrupted"):
-        (tmp_path / "status.json").write_text(json.dumps({"status": status}))
-        assert finished_status(tmp_path, again) == (status if status in FINISHED else "")
+    ends = {
+        "success": ({"status": "success"}, "success"),
+        "a missed target": ({"status": "aborted"}, "target_missed"),
+        "a failure": ({"status": "aborted", "reason": "OSError: no space"}, ""),
+    }
+    for metadata, expected in ends.values():
+        stop = {"key": "run_stop", "value": None, "time_ms": 1, "metadata": metadata}
+        (tmp_path / "result_1.txt").write_text(f":::MLLOG {json.dumps(stop)}\n")
+        for filed in ({"status": "success"}, {"status": "interrupted"}, {}):
+            (tmp_path / "status.json").write_text(json.dumps(filed))
+            assert finished_status(tmp_path, again) == expected
         for other in (of_other_data, replace(run, settings=replace(run.settings, batch_size_global=4096))):
             with pytest.raises(ValueError, match="holds a run of other settings or data"):
                 finished_status(tmp_path, other)
@@ -77,15 +86,12 @@ def test_what_only_looks_like_a_run_is_named(job, tmp_path):
 
 
 @pytest.mark.parametrize("content", ["[]", "null", "3", '"x"', "{}", "[" * 100_000])
-def test_what_is_no_run_is_named_and_no_status_is_none(job, tmp_path, content):
+def test_what_is_no_run_is_named_and_a_log_without_an_end_is_none(job, tmp_path, content):
     run = job().run(0, cache_cleared=True)
     run.write(tmp_path / "run.json")
-    (tmp_path / "status.json").write_text(content)
-    if content.count("[") > 1:
-        with pytest.raises(ValueError, match=r"^\S*status\.json: JSON nested too deeply$"):
-            finished_status(tmp_path, run)
-    else:
-        assert finished_status(tmp_path, run) == ""
+    (tmp_path / "status.json").write_text('{"status": "success"}')
+    (tmp_path / "result_0.txt").write_text(f':::MLLOG {content}\nrun_stop\n:::MLLOG {{"key": "run_stop"\n')
+    assert finished_status(tmp_path, run) == ""
     (tmp_path / "run.json").write_text(content)
     (tmp_path / "status.json").write_text('{"status": "success"}')
     with pytest.raises(ValueError, match=r"^\S*run\.json"):
