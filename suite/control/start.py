@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from suite.common import process
+from suite.common.installed_copy import print_copy_notice
 from suite.common.typed import as_typed, program
 from suite.config.at_once import answer
 
@@ -14,6 +15,8 @@ def main(arguments: Sequence[str]) -> int:
     """Exit code: that of the controller; 2 for a user's mistake; 1 where packages are missing."""
     process.prepare()
     try:
+        if arguments[:1] != ["-sc"]:
+            print_copy_notice(program())
         printed = answer(arguments)
         if printed is not None:
             print(printed, flush=True)

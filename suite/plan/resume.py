@@ -148,10 +148,11 @@ def check_unmatched(output: Path, names: Mapping[str, RunSpec], run_counts: Mapp
     """
     unfinished = unfinished_jobs(output)
     for job in unfinished:
-        if job.run_count > run_counts.get(job.folder.name, job.run_count):
+        name, runs = job.folder.name, _typed(job.run).get("runs", str(job.run_count))
+        if job.run_count > run_counts.get(name, job.run_count):
             raise ValueError(
-                f"resume=true: {job.folder} was started with runs={_typed(job.run).get('runs', job.run_count)}, this command asks "
-                f"for {run_counts[job.folder.name]}; set runs={_typed(job.run).get('runs', job.run_count)}"
+                f"resume=true: {job.folder} was started with runs={runs}, this command asks for {run_counts[name]}; "
+                f"set runs={runs}"
             )
     unmatched = [job for job in unfinished if job.folder.name not in names]
     new = [run for name, run in names.items() if not (output / name).exists()]
