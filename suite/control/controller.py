@@ -196,7 +196,8 @@ def planned(request: Request, output: Path, agents: Agents | None, earlier: Sequ
         else plan(one.config, job_name(one), output, request.plugins, hosts, one.cell, versions, one.typed)
         for one, known in itertools.zip_longest(request.jobs, earlier)
     ]
-    for note in () if earlier else dict.fromkeys(note for one in plans for note in one.notes):
+    printed = {note for earlier_plan in earlier for note in earlier_plan.notes}
+    for note in dict.fromkeys(note for one in plans for note in one.notes if note not in printed):
         print(note, file=sys.stderr)
     return plans
 

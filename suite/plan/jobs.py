@@ -23,6 +23,7 @@ from suite.machine import devices
 from suite.machine.visible import NULL_DEVICE
 from suite.plan.capacity import check_inputs, check_memory
 from suite.plan.plausible import check_workload
+from suite.plan.schedule import schedule_note
 from suite.plan.settings import Config, Impossible, auto_environment, resolve_settings, visible_gpus
 from workloads.api import Facts, Settings, Workload
 
@@ -164,7 +165,20 @@ def plan(
             check_memory(workload, draft.settings, draft.hosts)
             if draft.facts is not None and output is not None and not findings:
                 job = make_job(draft, config, name, output, cell, versions or Versions(), typed)
+    if draft is not None and draft.facts is not None:
+        notes += _schedule_notes(draft.workload, draft.settings, draft.facts)
     return Plan(job, tuple(findings), draft, tuple(notes))
+
+
+def _schedule_notes(workload: type[Workload], settings: Settings, facts: Facts) -> list[str]:
+    """Return the note on a run beyond its schedule's end, if there is one; a run that is refused has none."""
+    try:
+        of_run = workload(settings, facts)
+        check_workload(of_run)
+    except ValueError:
+        return []
+    note = schedule_note(of_run)
+    return [note] if note else []
 
 
 def kinds(config: Config) -> tuple[type[Workload], Framework]:
