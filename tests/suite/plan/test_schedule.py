@@ -33,7 +33,7 @@ def in_one_step(self, step):
 
 
 CASES = [
-    (cosine(4), ["workload.max_epochs=9"], "max_epochs=9: the learning rate is zero from epoch 5 on; set workload.max_epochs=4"),
+    (cosine(4), ["workload.max_epochs=9"], "=9: the learning rate is zero from epoch 5 on; set workload.max_epochs=4"),
     (cosine(4), ["workload.max_epochs=5"], "from epoch 5 on"),
     (cosine(4), ["workload.max_epochs=4"], ""),
     (cosine(4), ["stop=epochs:6"], "stop=epochs:6: the learning rate is zero from epoch 5 on; set stop=epochs:4"),
