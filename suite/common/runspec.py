@@ -135,16 +135,20 @@ def read_run(path: Path) -> RunSpec:
         ) from None
 
 
+def facts_from_json(value: Mapping[str, Any], path: Path) -> Facts:
+    """Return the facts in the run.json at `path`. Their arrays lie next to it. Raises ValueError, TypeError, AttributeError."""
+    arrays = {name: str(path.parent / file) for name, file in value.get("arrays", {}).items()}
+    facts: Facts = _build(Facts, {**value, "arrays": arrays}, path)
+    return facts
+
+
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
     new = {"hosts": [], "study": "", "study_cell": [], "typed": []}  # later than the schema
     value = {**new, "checkpoint": "off", "checkpoint_final": False, "continues": {}, **value}
     settings = {"threads_per_device": "auto", "round": {}, **value["settings"]}  # one from before these were there
     settings.pop("clock", None)  # one from when it could be typed beside the round
     value["settings"] = _build(Settings, settings, path)
-    arrays = value["facts"].get("arrays", {})
-    value["facts"] = _build(
-        Facts, {**value["facts"], "arrays": {name: str(path.parent / file) for name, file in arrays.items()}}, path
-    )
+    value["facts"] = facts_from_json(value["facts"], path)
     value["hosts"] = [_build(Host, {"interface": "", **host}, path) for host in value["hosts"]]
     run: RunSpec = _build(RunSpec, value, path)
     return run

@@ -37,9 +37,10 @@ _CRASH = re.compile(r"Failed executing CHECK code:\n(.*?)\ntriggered by line:", 
 _COUNT = re.compile(r"Required (\S+) occurrence of (.*?)(?: but found (\d+).*)?$", re.DOTALL)
 _NEVER = re.compile(r"Failed checks for (\S+) : (.*)$", re.DOTALL)
 
+END_REMEDY = "the run was cut off or ended without success: see status.json beside the log, and run again"
 _WHAT_TO_DO: Mapping[str, str] = {
     "eval_accuracy": "train longer or choose other hyperparameters until the target is reached",
-    "run_stop": "the run was cut off or ended without success: see status.json beside the log, and run again",
+    "run_stop": END_REMEDY,
     "run_start": "log run_start once, after init_stop",
     "init_start": "log init_start before init_stop and run_start (rules=v0.7)",
     "init_stop": "end the init window before run_start, within 20 minutes of init_start",

@@ -92,7 +92,7 @@ _telemetry = lru_cache(maxsize=8)(telemetry)
 
 def _beside(log: RunRecord) -> RecordedTelemetry:
     """What was sampled during a run of ours (docs/telemetry.md)."""
-    whole = log.settings.profile and not log.gap_seconds  # of one that went on only the last part was sampled
+    whole = log.settings.profile and not log.resumptions  # of a resumed run only the last part was sampled
     return (_telemetry(log.path.parent) if whole else None) or RecordedTelemetry((), {})
 
 
@@ -104,10 +104,6 @@ def _sensor(name: str, of: Callable[[Sequence[float]], float] = statistics.fmean
         return of(values) if values else None
 
     return value
-
-
-def _wall_seconds(run: Run, log: RunRecord) -> float | None:
-    return None if log.seconds is None else log.seconds + log.gap_seconds
 
 
 def _memory(run: Run, log: RunRecord) -> float | None:
@@ -228,10 +224,12 @@ class Row(RunSettings):
         "Logged hyperparameters, as the rules use the word", _hyperparameters, unknown={}
     )
     seconds: float | None = column(
-        "`run_stop` - `run_start`, without the gaps of a run that went on from a checkpoint: of a success the time to target",
+        "`run_stop` - `run_start`: of a success the time to target. A resumed run's interruptions count",
         _log("seconds"),
     )
-    wall_seconds: float | None = _mean("The same with the gaps", _wall_seconds)
+    interrupted_seconds: float | None = _mean(
+        "Part of `seconds` in which a resumed run was interrupted", _log("interrupted_seconds")
+    )
     checkpoint_seconds: float | None = _mean(
         "Seconds spent on checkpoints, in no training seconds", _log("checkpoint_seconds")
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from suite.results.logs import quality
 from suite.results.logs.all_reduce import all_reduce, gradient_traffic
 from suite.results.logs.epochs import epochs_at
-from suite.results.logs.events import Event, Problem, Remarks, number, numbers, whole_number
+from suite.results.logs.events import Event, Problem, ProblemKind, Remarks, number, numbers, whole_number
 from suite.results.logs.fields import run_settings
 from suite.results.logs.keys import STRUCTURAL
 from suite.results.logs.lines import read_file
@@ -43,8 +44,9 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     for event in events:
         unique.setdefault(event.mark, event)
         first.setdefault(event.key, event)
-    events, gap_seconds = _contiguous(unique.values(), "suite_continued" in first)
+    events = list(unique.values())
     del unique
+    resumptions = sum(event.key == "suite_continued" for event in events)
     values = {key: event.value for key, event in first.items()}
     log_format = events[0].format if events else ""
     other = next((event for event in events if event.format != log_format), None)
@@ -85,7 +87,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         format=log_format,
         benchmark=benchmark,
         org=_text(values, "submission_org"),
-        division=_text(values, "submission_division"),
+        division="open" if resumptions and settings.profile else _text(values, "submission_division"),
         submission_status=_text(values, "submission_status"),
         platform=platform,
         settings=settings,
@@ -104,7 +106,8 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         batch_logged=batch,
         batch_basis=basis,
         digest=digest,
-        gap_seconds=gap_seconds,
+        resumptions=resumptions,
+        interrupted_seconds=_interrupted_seconds(events),
         checkpoint_seconds=math.fsum(number(seconds) or 0.0 for seconds in written),
         condition=_condition(values.get("suite_condition")),
         step_times=_numbers(values.get("suite_step_times")),
@@ -116,16 +119,14 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     return Reading(record, (*problems, *remarks.problems()))
 
 
-def _contiguous(events: Iterable[Event], continued: bool) -> tuple[list[Event], float]:
-    """The events with the times that they would have had without the gaps from a checkpoint to `suite_continued`, and the gaps'
-    seconds."""
-    kept, gaps_ms, last_ms = [], 0.0, math.inf
-    for event in events:
-        if event.key == "suite_continued":
-            gaps_ms += max(0.0, event.time_ms - last_ms)
-        last_ms = event.time_ms
-        kept.append(event._replace(time_ms=event.time_ms - gaps_ms) if continued else event)
-    return kept, gaps_ms / 1e3
+def _interrupted_seconds(events: Sequence[Event]) -> float:
+    """Return the seconds between each `suite_continued` line and the line before it."""
+    gaps_ms = (
+        event.time_ms - earlier.time_ms
+        for earlier, event in itertools.pairwise(events)
+        if event.key == "suite_continued"
+    )
+    return math.fsum(max(0.0, gap_ms) for gap_ms in gaps_ms) / 1e3
 
 
 def _settings(
@@ -203,7 +204,8 @@ def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: l
         return _minigo_clock(results, quality.RunClock(start, stop, None, claimed), problems)
     if events and stop is None:
         late = " after run_start" if stops else ""
-        problems.append(Problem(events[-1].line, f"{ENDS_HERE}: no run_stop{late}, the run was cut off"))
+        text = f"{ENDS_HERE}: no run_stop{late}, the run was cut off"
+        problems.append(Problem(events[-1].line, text, kind=ProblemKind.CUT_OFF))
     return quality.RunClock(start, stop, (stop.time_ms - start.time_ms) / 1000.0 if start and stop else None, claimed)
 
 

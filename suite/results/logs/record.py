@@ -118,6 +118,7 @@ class RunRecord:
     """`submission_benchmark`: the rules' name; `ssd` for RetinaNet too, which `settings.workload` tells from SSD."""
     org: str = ""
     division: str = ""
+    """`submission_division`. A resumed run of this suite is `open`, whatever its log says."""
     submission_status: str = ""
     platform: str = ""
     settings: RunSettings = RunSettings()
@@ -125,7 +126,8 @@ class RunRecord:
     start_ms: float | None = None
     """`run_start`, milliseconds since 1970."""
     seconds: float | None = None
-    """`run_stop` - `run_start`, without gaps; MiniGo of v0.6: the time stamp in `eval_result`. None if it is missing."""
+    """`run_stop` - `run_start`, interruptions included; MiniGo of v0.6: the time stamp in `eval_result`. None if it is
+    missing."""
     status: str = ""
     """`success`, `aborted`, `failed` (ended, but the claim of success does not hold, or a figure is not plausible),
     `truncated` (no `run_stop`), `unreadable` (no record)."""
@@ -150,8 +152,10 @@ class RunRecord:
     batch_basis: str = ""
     """`global`, or that a v0.5 log does not say whether `batch_logged` is of one device or of all; empty: no batch."""
 
-    gap_seconds: float = 0.0
-    """From checkpoints to where the run went on from them; in no other time."""
+    resumptions: int = 0
+    """Number of times that the run was resumed from a checkpoint (`suite_continued`)."""
+    interrupted_seconds: float = 0.0
+    """Part of `seconds` between the last line before each interruption and the resumption."""
     checkpoint_seconds: float = 0.0
     """Spent on writing checkpoints, within `seconds`."""
     condition: Condition | None = None
