@@ -88,8 +88,8 @@ class RunSpec:
     checkpoint_final: bool = False
     """Whether the trained weights are kept."""
     continues: Mapping[str, Json] = field(default_factory=dict)
-    """Of a run that goes on where an attempt was ended: `checkpoint`, the file beside run.json, and `stopped_ms`, the last sign
-    of life before it, milliseconds since 1970. Empty: it begins."""
+    """Of a run that goes on where an attempt was ended: `checkpoint`, the file beside run.json, `stopped_ms`, the last sign
+    of life before it, milliseconds since 1970, and `resumptions`, how often the run was resumed. Empty: it begins."""
     schema: int = SCHEMA
 
     def write(self, path: Path) -> None:

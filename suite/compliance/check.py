@@ -98,7 +98,8 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     profile = record.settings.profile
     run_problems = [problem for problem in reading.problems if problem not in problems]
     is_early = _counts_from_1(mllog_events, record) is not None
-    findings = suite_log.find_complaints(record, mllog_events, run_problems, is_early)
+    is_readable = all(problem.checker_reads for problem in problems)
+    findings = suite_log.find_complaints(record, mllog_events, run_problems, is_early, is_readable)
     if asked := asked_otherwise(record):
         kept = [item for item in complaints if item.key not in OF_TRAINING]
         complaints = kept + [asked] * (profile == "reference" and len(kept) < len(complaints))

@@ -28,7 +28,11 @@ class Findings:
 
 
 def find_complaints(
-    record: RunRecord, events: Sequence[Event], problems: Iterable[Problem], is_early_version: bool
+    record: RunRecord,
+    events: Sequence[Event],
+    problems: Iterable[Problem],
+    is_early_version: bool = False,
+    is_readable: bool = True,
 ) -> Findings:
     """Check a log of this suite. Logs of other programs have no findings. No content of the log raises.
 
@@ -37,10 +41,11 @@ def find_complaints(
         events: All records of the log in the order of the file.
         problems: What the reader found in the records, problems of single lines left out.
         is_early_version: True for a log that counts epochs from 1 where its round counts from 0.
+        is_readable: False if a line could not be read. The log fails then, and what is missing follows from that line.
     """
     findings = Findings()
     findings.complaints += log_origin.find_origin_complaints(record, events)
-    if not record.settings.profile or findings.complaints:
+    if not record.settings.profile or findings.complaints or not is_readable:
         return findings
     findings.complaints += _reader_complaints(problems)
     try:

@@ -256,11 +256,11 @@ def test_truncated_log_says_so_and_no_more(tmp_path):
 
 @pytest.mark.parametrize(("profile", "status"), [("demo", "success"), ("reference", "success"), ("demo", "aborted")])
 def test_a_demo_that_reached_its_own_target_needs_no_other(tmp_path, profile, status):
-    of_ssd = {"workload": "ssd", "profile": profile, "rules": "v0.7", "targets": {"map": 0.1}, "batch_size_global": 912}
-    of_suite = record_line(0, "suite_run", {**SUITE_RUN, **of_ssd})
-    log = edited(tmp_path, SSD, "eval_accuracy", value(0.2))
-    log = edited(tmp_path, log, "submission_division", value("open"))
-    log = edited(tmp_path, log, "run_start", lambda record: f"{of_suite}\n{as_line(record)}")
+    kind = next(kind for kind in rules_page.WORKLOADS if kind.name == "ssd")
+    settings = changed(rules_page.default_settings(kind, "v0.7", "pytorch"), targets={"map": 0.2})
+    write_log(tmp_path / "result_0.txt", kind(settings, rules_page.PUBLISHED[kind]))
+    log = edited(tmp_path, tmp_path / "result_0.txt", "submission_division", value("open"))
+    log = edited(tmp_path, log, "suite_run", lambda record: value({**record["value"], "profile": profile})(record))
     verdict = check_file(edited(tmp_path, log, "run_stop", metadata(status=status)))
     assert verdict.passed == (profile == "demo" and status == "success")
     assert any("at least 0.230" in text for text in verdict.remarks) == verdict.passed
