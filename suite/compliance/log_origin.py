@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from suite.common import registry
 from suite.compliance.complaints import MISSING, Complaint
@@ -14,20 +15,23 @@ from suite.results.logs.events import Event
 from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.text import clean
+from workloads import files
 
 NEVER_EDIT = "a log is never edited: run again, and give the log as it was written"
 PROFILES = ("reference", "demo", "synthetic")
 _KEY_PREFIX = "suite_"
-_SOURCE_FILE = re.compile(r"suite/(worker|control|agent)/\w+\.py")
+_SOURCE_FILE = re.compile(rb'"file": ?"(suite/(?:worker|control|agent)/\w{1,60}\.py)"')
 """`file` in the metadata of a record that this suite's log writer wrote."""
+_SEARCHED_BYTES = 1 << 20
+"""Length of the beginning of a log in which `file` is searched."""
 
 
 def signs_of_suite(record: RunRecord, events: Sequence[Event]) -> list[str]:
     """Return what shows that this suite wrote a log, apart from `suite_run`. Empty for the logs of other programs."""
     keys = sorted({event.key for event in events if event.key.startswith(_KEY_PREFIX) and event.key != "suite_run"})
-    files = sorted({str(event.metadata.get("file")) for event in events})
     signs = [f"key {clean(key, 40)}" for key in keys]
-    signs += [f"file {file} in the metadata" for file in files if _SOURCE_FILE.fullmatch(file)]
+    if source_file := _find_source_file(record.path):
+        signs.append(f"file {source_file} in the metadata")
     if isinstance(json_object(record.path.with_name("run.json")).get("settings"), dict):
         signs.append("run.json next to it")
     if isinstance(json_object(record.path.with_name("status.json")).get("status"), str):
@@ -63,3 +67,13 @@ def find_origin_complaints(record: RunRecord, events: Sequence[Event]) -> Iterat
     if record.benchmark != benchmark:
         found = f"{clean(record.benchmark, 40) or MISSING}, and workload {workload} in suite_run"
         yield Complaint("submission_benchmark", 0, found, benchmark, NEVER_EDIT)
+
+
+def _find_source_file(path: Path) -> str:
+    """Return a source file of this suite that a log names in its metadata, or an empty string. The reader leaves them out."""
+    try:
+        with files.open_stream(path) as stream:
+            match = _SOURCE_FILE.search(stream.read(_SEARCHED_BYTES))
+    except OSError:
+        return ""
+    return match[1].decode("ascii") if match else ""

@@ -25,6 +25,8 @@ BLOCK_KEYS = frozenset(
     }
 )
 """Keys of the lines that the loop writes for a block, in an order that follows from the schedule."""
+SHARE_ROUNDING = 1e-6
+"""`left_out_share` is rounded up to a multiple of this (`Workload.left_out_share`)."""
 
 
 @dataclass(frozen=True)
@@ -130,9 +132,9 @@ def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Wor
     steps, samples = first.step // epochs, int(first.samples) // epochs
     suite_run = suite_run_value(events)
     repeated = whole_number(suite_run.get("repeated_samples_per_epoch")) or 0
-    left_out = (number(suite_run.get("left_out_share")) or 0.0) * workload.facts.train_samples
-    least = workload.facts.train_samples + repeated - math.ceil(left_out)
-    most = workload.facts.train_samples + repeated - math.floor(left_out * (1 - 1e-6)) + 1
+    share, train_samples = number(suite_run.get("left_out_share")) or 0.0, workload.facts.train_samples
+    least = train_samples + repeated - math.ceil(share * train_samples)
+    most = train_samples + repeated - max(0, math.floor((share - SHARE_ROUNDING) * train_samples))
     largest, smallest = _largest_step(workload), _smallest_step(workload)
     fits_samples = least <= samples <= most and (workload.batch_unit == "tokens" or samples == steps * largest)
     if not fits_samples or not least / largest <= steps <= most / smallest + len(workload.shapes()):
