@@ -108,7 +108,5 @@ def foreign(
     events |= {"eval_accuracy": 0.76, "run_stop": None}
     own: dict[str, dict[str, Any]] = {"eval_accuracy": {"epoch_num": 2}, "run_stop": {"status": "success"}}
     at = {"eval_accuracy": 1000 * seconds - 1, "run_stop": 1000 * seconds}
-    lines = [
-        line(at.get(key, 0), key, value, file="train.py", **own.get(key, {})) for key, value in events.items()
-    ]
+    lines = [line(at.get(key, 0), key, value, file="train.py", **own.get(key, {})) for key, value in events.items()]
     return write(path, lines)

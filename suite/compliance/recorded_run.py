@@ -36,6 +36,13 @@ _TAKEN_AS_SET = frozenset(
     }
 )
 """Settings that planning takes as they are set on the command line, unless they are set to `auto` or `all`."""
+_OF_FIRST_ATTEMPT = frozenset(
+    {
+        *("system", "suite_version", "git_commit", "study", "study_cell", "runs_required"),
+        *("submission_org", "submission_status", "submission_platform"),
+    }
+)
+"""Facts that a resumed run's log has from its first attempt, and its run.json from the last one. They may differ."""
 _RESOLVED = ("auto", "all", "null", "")
 
 
@@ -55,7 +62,10 @@ def find_run_file_complaints(
     record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]
 ) -> Iterator[Complaint]:
     """Yield each contradiction between a log and the run.json next to it. `run_file`: its object; empty if there is none."""
-    for fact in (*_facts(record, events, run_file), *_overrides(record, events, run_file)):
+    is_resumed = bool(run_file.get("continues"))
+    for fact in (*_facts(events, run_file), *_overrides(record, events, run_file)):
+        if is_resumed and fact.name in _OF_FIRST_ATTEMPT:
+            continue
         if not _is_equal(fact.logged, fact.recorded):
             line = next((event.line for event in events if event.key == fact.key), 0)
             found = f"{fact.name} {_text(fact.logged)}"
@@ -72,7 +82,7 @@ def list_unverified(record: RunRecord, run_file: Mapping[str, Json]) -> list[str
     return [f"run.json next to the log has no {', '.join(absent)}"] if absent else []
 
 
-def _facts(record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Difference]:
+def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Difference]:
     """Yield everything that both the log and run.json state."""
     logged = suite_run_value(events)
     first: dict[str, Json] = {}

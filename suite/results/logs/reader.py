@@ -196,7 +196,7 @@ def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: l
             several = f"{len(same_key)} different {same_key[0].key}"
             problems.append(Problem(same_key[1].line, f"{several}; {which} is used"))
     if events and start is None:
-        problems.append(Problem(0, NO_START))
+        problems.append(Problem(0, NO_START, kind=ProblemKind.CUT_OFF))
     other = next((event for event, status in claims if status != claimed), None)
     if other is not None:
         problems.append(Problem(other.line, "run_stop contradicts another one about success; the first is used"))

@@ -474,3 +474,18 @@ def test_lines_are_of_the_type_that_the_rulesets_code_copies(tmp_path, ruleset):
     assert verdict.passed, verdict.complaints
     (complaint,) = check_file(write(folder / "missed.txt", stable_diffusion(fid=95.5))).complaints
     assert (complaint.key, complaint.found) == ("eval_accuracy", "FID 95.5, CLIP 0.16")
+
+
+def test_warm_up_steps_that_take_in_the_first_epoch_s_start_are_no_older_version(tmp_path):
+    log = log_of_v05(tmp_path, "gnmt")
+    starts = []
+
+    def without_first(record):
+        starts.append(record)
+        return None if len(starts) == 1 else {**record, "metadata": {"epoch_num": 1}}
+
+    lines = log.read_text().splitlines()
+    start = next(line for line in lines if '"epoch_start"' in line)
+    log.write_text("\n".join(line for line in lines for line in [line] * (2 if line == start else 1)) + "\n")
+    verdict = check_file(edited(tmp_path, log, "epoch_start", without_first))
+    assert not any(item.found == "epochs from 1" for item in verdict.complaints)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.compliance.check import check_file
+from suite.results.logs.reader import read
 from testing.fake_logs import foreign
 from tests.helpers import examples, json_values
 from tests.suite.compliance.suite_runs import complaints, edit, records, without_files, write_records, write_run
@@ -58,8 +59,25 @@ def test_a_resumed_run_is_open_and_passes(tmp_path):
     assert complaints(log) == {"suite_continued"}
     run = json.loads(log.with_name("run.json").read_text())
     run["continues"]["resumptions"] = 1
+    run["git"]["commit"], run["identity"]["system"] = "of the last attempt", "another name"
     log.with_name("run.json").write_text(json.dumps(run))
     assert complaints(log) == set()
+
+
+def test_tables_call_a_resumed_run_open_and_count_its_interruption(tmp_path):
+    log = without_files(write_run(tmp_path / "job" / "run_0"))
+    seconds = read(log).record.seconds
+    continued(log)
+    edit(log, lambda item: {**item, "time_ms": item["time_ms"] + 60_000} if is_after_first_block(item, log) else item)
+    record = read(log).record
+    assert (record.division, record.resumptions) == ("open", 1)
+    assert record.seconds == seconds + 60
+    assert record.interrupted_seconds == pytest.approx(60.5, abs=0.1)
+
+
+def is_after_first_block(item, log):
+    begun = [other["time_ms"] for other in records(log) if other["key"] == "suite_continued"]
+    return item["time_ms"] >= begun[0]
 
 
 @pytest.mark.parametrize("name", ["run.json", "status.json", "metrics.jsonl"])
