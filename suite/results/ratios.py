@@ -14,7 +14,7 @@ import numpy.typing as npt
 from suite.results.columns import AnyResult, Result
 from suite.results.combine import grouped
 from suite.results.identity import HYPERPARAMETERS, OF_SIZE_LOGGED, differences_text, key
-from suite.results.scores import counted_runs, figure, first_converged
+from suite.results.scores import counted_runs, figure, scoring_rule
 from suite.results.text import devices_text, placed_text
 
 _Floats = npt.NDArray[np.float64]
@@ -54,7 +54,7 @@ class Ratio:
     throughput: float | None
     """Ratio of times per epoch; of fixed-length runs of samples per second."""
     efficiency: float | None
-    """Statistical efficiency: ratio of epochs to target."""
+    """Statistical efficiency: ratio of epochs to target, each multiplied by the scaling factor of its result."""
     intervals: tuple[Interval | None, Interval | None, Interval | None] = (None, None, None)
     """Of total, throughput and efficiency."""
     no_interval: str = ""
@@ -162,7 +162,7 @@ def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
     """How much better `after` is than `before`, two rows of `results`; the caller knows that they may be compared."""
     total = throughput = efficiency = None
     if before.to_target and after.to_target:
-        efficiency = _over(before.epochs, after.epochs)
+        efficiency = _over(_scored_epochs(before), _scored_epochs(after))
         throughput = _over(before.seconds_per_epoch, after.seconds_per_epoch)
         total = _over(before.seconds, after.seconds)
         if throughput is not None and efficiency is not None:
@@ -178,6 +178,11 @@ def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
     if not why and three_intervals == (None, None, None):
         why = "the runs hold numbers out of range"
     return Ratio(before, after, total, throughput, efficiency, three_intervals, why)
+
+
+def _scored_epochs(result: Result) -> float | None:
+    """Return the epochs that the score stands for: a scaling factor charges a result for more epochs than it trained."""
+    return None if result.epochs is None else result.epochs * (result.scaling_factor or 1.0)
 
 
 def _over(above: float | None, below: float | None) -> float | None:
@@ -267,8 +272,9 @@ def _resampled(row: Result, side: int) -> _Floats:
     if side in cached:
         return cached[side]
     if row.to_target:
-        runs, fast, slow, _ = counted_runs(row.runs, row.runs_failed, row.runs_required, first_converged(row))
-        values = np.array(sorted((run.seconds, run.epochs or 0.0) for run in runs))
+        rule = scoring_rule(row, row.runs_successful + row.runs_failed)
+        runs, fast, slow, _ = counted_runs(row.runs, row.runs_failed, rule)
+        values = np.array(sorted((run.seconds, run.epochs or 0.0) for run in runs)) * (row.scaling_factor or 1.0)
         values[values == 0.0] = np.nan
     else:
         runs, fast, slow = [run for run in row.runs if run.samples and run.train_seconds], 0, 0

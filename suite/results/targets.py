@@ -35,17 +35,6 @@ OFFICIAL_TARGETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
 QUALITY_PAIRS: Mapping[str, tuple[str, str]] = {"maskrcnn": ("BBOX", "SEGM"), "mask_rcnn": ("BBOX", "SEGM")}
 """Benchmark to the names of its two quality metrics, for logs that hold a bare pair of numbers."""
 
-_RUNS = {
-    3: "gpt3 llama31_405b",
-    5: "resnet50 ssd maskrcnn dlrm retinanet",
-    10: "gnmt transformer minigo bert rnnt dlrm_dcnv2 stable_diffusion gnn rgat llama2_70b_lora",
-    40: "unet3d",
-    100: "ncf",
-}
-"""Rules of v0.5 (the only round that has NCF) to v0.7; from v0.7 to v5.0 mlperf-logging 4.1.68, benchmark_meta.py."""
-RUNS_REQUIRED: Mapping[str, int] = {name: runs for runs, names in _RUNS.items() for name in names.split()}
-"""The suite's name of a workload to the number of runs that a result needs; no round changed it for a workload that it kept."""
-
 
 def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) -> float:
     """What to multiply values of `metric` by to show them: 100 for BLEU as a fraction, else 1.
