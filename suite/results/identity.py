@@ -97,7 +97,9 @@ def key(row: Row, *aside: str) -> tuple[Any, ...]:
 
 
 def experiment(row: Row) -> tuple[Any, ...]:
-    """Equal in runs that make one result: `key`, but that a folder of a submission is one experiment whatever its runs log."""
+    """Return a value that is equal for the runs of one result: `key`, or the folder of a submission whatever its runs log."""
+    if row.is_submission:
+        return row.folder, row.workload
     return key(row, "batch") if row.folder else key(row)
 
 

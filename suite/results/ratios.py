@@ -50,11 +50,15 @@ class Ratio:
     before: Result
     after: Result
     total: float | None
-    """Ratio of times to target, exactly `throughput * efficiency` where both are known; None for runs of fixed length."""
+    """Ratio of times to target; None for runs of fixed length.
+
+    If `throughput` and `efficiency` are known, this is exactly their product, times the ratio of the scaling factors of the
+    two results (`scaling.json`).
+    """
     throughput: float | None
     """Ratio of times per epoch; of fixed-length runs of samples per second."""
     efficiency: float | None
-    """Statistical efficiency: ratio of epochs to target, each multiplied by the scaling factor of its result."""
+    """Statistical efficiency: ratio of epochs to target."""
     intervals: tuple[Interval | None, Interval | None, Interval | None] = (None, None, None)
     """Of total, throughput and efficiency."""
     no_interval: str = ""
@@ -137,10 +141,12 @@ class Ratio:
         if self.throughput is None or self.efficiency is None:
             return f"{whole}; epochs are not known, so it cannot be decomposed"
         epochs = times_text(self.throughput)
-        if abs(self.efficiency - 1) < SAME_EPOCHS:
-            return f"{whole}: epochs {epochs}, count unchanged"
-        count = f"{_amount(self.efficiency)} times {'fewer' if self.efficiency > 1 else 'as many'} of them"
-        return f"{whole}: epochs {epochs}, {count}"
+        count = "count unchanged"
+        if abs(self.efficiency - 1) >= SAME_EPOCHS:
+            count = f"{_amount(self.efficiency)} times {'fewer' if self.efficiency > 1 else 'as many'} of them"
+        factors = [result.scaling_factor or 1.0 for result in (self.after, self.before)]
+        scaling = f", scaling factors {factors[0]:.6g} and {factors[1]:.6g}" if factors[0] != factors[1] else ""
+        return f"{whole}: epochs {epochs}, {count}{scaling}"
 
 
 def times_text(ratio: float) -> str:
@@ -162,11 +168,11 @@ def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
     """How much better `after` is than `before`, two rows of `results`; the caller knows that they may be compared."""
     total = throughput = efficiency = None
     if before.to_target and after.to_target:
-        efficiency = _over(_scored_epochs(before), _scored_epochs(after))
+        efficiency = _over(before.epochs, after.epochs)
         throughput = _over(before.seconds_per_epoch, after.seconds_per_epoch)
         total = _over(before.seconds, after.seconds)
         if throughput is not None and efficiency is not None:
-            total = throughput * efficiency
+            total = throughput * efficiency * _scaling_ratio(before, after)
         else:
             throughput = efficiency = None
     else:
@@ -180,9 +186,9 @@ def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
     return Ratio(before, after, total, throughput, efficiency, three_intervals, why)
 
 
-def _scored_epochs(result: Result) -> float | None:
-    """Return the epochs that the score stands for: a scaling factor charges a result for more epochs than it trained."""
-    return None if result.epochs is None else result.epochs * (result.scaling_factor or 1.0)
+def _scaling_ratio(before: Result, after: Result) -> float:
+    """Return the ratio of the factors by which `scaling.json` multiplies the two scores."""
+    return (before.scaling_factor or 1.0) / (after.scaling_factor or 1.0)
 
 
 def _over(above: float | None, below: float | None) -> float | None:
@@ -274,7 +280,7 @@ def _resampled(row: Result, side: int) -> _Floats:
     if row.to_target:
         rule = scoring_rule(row, row.runs_successful + row.runs_failed)
         runs, fast, slow, _ = counted_runs(row.runs, row.runs_failed, rule)
-        values = np.array(sorted((run.seconds, run.epochs or 0.0) for run in runs)) * (row.scaling_factor or 1.0)
+        values = np.array(sorted((run.seconds, run.epochs or 0.0) for run in runs))
         values[values == 0.0] = np.nan
     else:
         runs, fast, slow = [run for run in row.runs if run.samples and run.train_seconds], 0, 0
@@ -309,7 +315,7 @@ def _intervals(before: Result, after: Result) -> tuple[Interval | None, Interval
         seconds, counts = (_resampled(before, 0) / _resampled(after, 1)).T
         if not before.to_target:
             return None, interval(seconds / counts), None
-        return interval(seconds), interval(seconds / counts), interval(counts)
+        return interval(seconds * _scaling_ratio(before, after)), interval(seconds / counts), interval(counts)
 
 
 def permutation_test(one: Sequence[float | None], other: Sequence[float | None]) -> tuple[float, float] | None:

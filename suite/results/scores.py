@@ -161,7 +161,10 @@ def score(
     mean_epochs = mean(retained, "epochs") if len(epochs) == len(retained) else None
     if scaling_factor != 1.0 and mean_seconds is not None:
         mean_of_runs = time_text(mean_seconds, mean_seconds * scaling_factor)
-        notes = (*notes, f"times are multiplied by {scaling_factor:.6g} ({SCALING_FILE}); mean of the runs {mean_of_runs}")
+        notes = (
+            *notes,
+            f"times are multiplied by {scaling_factor:.6g} ({SCALING_FILE}); mean of the runs {mean_of_runs}",
+        )
 
     def scaled(value: float | None) -> float | None:
         return None if value is None else value * scaling_factor
@@ -211,7 +214,9 @@ def counted_runs(
         runs, failed = runs[: rule.first_converged], 0
         notes.append(f"first {rule.first_converged} successful runs")
     if is_complete and 0 < failed <= dropped and len(runs) > 2 * dropped - failed:
-        notes.append("the failed run counts as the slowest" if failed == 1 else f"the {failed} failed runs count as the slowest")
+        notes.append(
+            "the failed run counts as the slowest" if failed == 1 else f"the {failed} failed runs count as the slowest"
+        )
         return runs, dropped, dropped - failed, tuple(notes)
     if is_complete and failed:
         notes.append(f"no official score: {failed} runs failed")
@@ -229,7 +234,9 @@ def failures(row: Result) -> tuple[str, bool]:
     if not failed:
         return "", True
     rule = scoring_rule(row, attempts)
-    has_score = rule is not None and attempts >= rule.runs_required and _counts_failures(rule, row.runs_successful, failed)
+    has_score = (
+        rule is not None and attempts >= rule.runs_required and _counts_failures(rule, row.runs_successful, failed)
+    )
     return f"{failed} of {attempts} runs", has_score
 
 

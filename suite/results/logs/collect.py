@@ -14,6 +14,7 @@ from pathlib import Path
 from suite.common.output_lock import holder_was_killed
 from suite.common.paths import shipped
 from suite.common.run_folder import STUDY_FILES, SUPERSEDED
+from suite.results.entry import Entry
 from suite.results.logs.lines import EMPTY, INCOMPLETE, may_be_log
 from suite.results.logs.reader import ENDS_HERE, NO_START, read
 from suite.results.logs.record import Reading, RunSettings
@@ -45,6 +46,8 @@ class Run:
     status: str
     """`success`, or what went wrong (docs/logs.md: status.json), or `truncated`, `aborted`, `failed`, `unreadable`."""
     reason: str
+    entry: Entry | None = None
+    """Entry that the folder of the log belongs to; None until the folders are read."""
 
     @property
     def succeeded(self) -> bool:
