@@ -352,6 +352,9 @@ class RunRow(Row):
     succeeded: bool = column("It did what was asked", _run("succeeded"), unknown=True)
     running: bool = column("It has not ended", _run("running"), unknown=False)
     copy_of: str = _text("The log of the same run, as long or longer, that counts in its place", lambda run, log: "")
+    repeat_of: str = _text(
+        "A log of the same run in its folder; both count, as in the official score", lambda run, log: ""
+    )
     also_in: str = _text("Another entry that contains the same log; both count", lambda run, log: "")
     entry_problems: tuple[str, ...] = column(
         "Files beside the log that cannot be used, and why", _entry_value("problems", ()), unknown=(), shown=False
@@ -482,17 +485,10 @@ HEADINGS: Mapping[str, str] = {name: one.heading for name, one in _OF_RESULTS.it
 # --- the table ----------------------------------------------------------------------------------------------------------
 
 
-def row_of(run: Run, copy_of: str = "", also_in: str = "") -> RunRow:
-    """Return a run as a row.
-
-    Args:
-        run: The run.
-        copy_of: The log that counts in its place; empty if the run counts.
-        also_in: Another entry that contains the same log; empty if there is none.
-    """
+def row_of(run: Run) -> RunRow:
+    """Return a run as a row."""
     log = run.reading.record if run.reading is not None else _NO_LOG
-    values = {name: one.value(run, log) for name, one in COLUMNS.items() if one.value is not None}
-    return RunRow(**values | {"copy_of": copy_of, "also_in": also_in})
+    return RunRow(**{name: one.value(run, log) for name, one in COLUMNS.items() if one.value is not None})
 
 
 def row_of_record(record: RunRecord) -> RunRow:

@@ -119,6 +119,9 @@ def _entry_notes(members: Sequence[RunRow]) -> Iterator[str]:
     yield from sorted(problems)
     if len({row.scaling_factor for row in members}) > 1:
         yield "the score is not scaled: its logs lie in folders with different scaling factors"
+    repeats = sum(bool(row.repeat_of) for row in members)
+    if repeats:
+        yield f"{repeats} of {len(members)} logs repeat others in the folder; the official score counts them"
     other_entries = Counter(row.also_in for row in members if row.also_in)
     for name, count in sorted(other_entries.items()):
         logs = f"all {count} logs" if count == len(members) else f"{count} of {len(members)} logs"
@@ -196,9 +199,8 @@ def counted_runs(
 ) -> tuple[Sequence[RunRow], int, int, tuple[str, ...]]:
     """Return the runs that enter the score, how many of the fastest and of the slowest are dropped, and notes.
 
-    A complete set is scored as mlperf-logging's result_summarizer does: failed runs, as many as the rule allows, are the
-    slowest of the dropped runs. An incomplete set, or one in which too many runs failed, has no official score. Its mean is
-    taken without the runs that the rule drops, or without one at each end if too few runs would be left.
+    The runs are scored as mlperf-logging's result_summarizer does: failed runs, as many as the rule allows, are the slowest of
+    the dropped runs. If too few runs are left for that, one is dropped at each end, and none of fewer than three.
     """
     attempts, notes = len(runs) + failed, []
     is_complete = rule is not None and attempts >= rule.runs_required
@@ -213,7 +215,8 @@ def counted_runs(
     if rule is not None and is_complete and rule.first_converged is not None and len(runs) >= rule.first_converged:
         runs, failed = runs[: rule.first_converged], 0
         notes.append(f"first {rule.first_converged} successful runs")
-    if is_complete and 0 < failed <= dropped and len(runs) > 2 * dropped - failed:
+    has_enough_runs = len(runs) > 2 * dropped - failed and (is_complete or len(runs) >= 3)
+    if rule is not None and 0 < failed <= dropped and has_enough_runs:
         notes.append(
             "the failed run counts as the slowest" if failed == 1 else f"the {failed} failed runs count as the slowest"
         )

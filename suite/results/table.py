@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,15 @@ def table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = Fa
     places = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
     runs = with_system_details(collect(places)) if places else []
     copies = find_copies(runs)
-    rows = (row_of(run, str(copies.copy_of.get(run.path, "")), copies.also_in.get(run.path, "")) for run in runs)
+    rows = [
+        replace(
+            row_of(run),
+            copy_of=str(copies.copy_of.get(run.path, "")),
+            repeat_of=str(copies.repeat_of.get(run.path, "")),
+            also_in=copies.also_in.get(run.path, ""),
+        )
+        for run in runs
+    ]
     return frame([*rows, *(published_rows(published_folders()) if published else ())])
 
 

@@ -9,14 +9,17 @@ from pathlib import Path
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
+from suite.results.scoring_rules import find_scoring_rule
 
 
 @dataclass
 class Copies:
-    """Which logs do not count, and which logs several entries contain."""
+    """Which logs do not count, and which logs occur several times and count all the same."""
 
     copy_of: dict[Path, Path] = field(default_factory=dict)
     """Log that does not count to the log that counts in its place."""
+    repeat_of: dict[Path, Path] = field(default_factory=dict)
+    """Log that counts to a log of the same run in its folder that counts too."""
     also_in: dict[Path, str] = field(default_factory=dict)
     """Log that counts to the name of another entry that contains the same log."""
 
@@ -46,18 +49,22 @@ class _Log:
 def find_copies(runs: Sequence[Run]) -> Copies:
     """Return the copies among the logs of `runs`.
 
-    Within one entry the longest log of a run counts. Entries that contain the same logs, such as one system that was submitted
-    in two rounds, keep them all. A folder that no layout names as an entry, and all of whose logs lie elsewhere too, is a copy.
+    - Within one entry the longest log of a run counts. A submission is an exception if it has the required number of logs only
+      with the repeated ones: the official score counts every log in it.
+    - Entries that contain the same logs, such as a system that was submitted in two rounds, keep them all.
+    - A folder that no layout names as an entry, and all of whose logs lie elsewhere too, is a copy.
     """
     copies = Copies()
+    groups = _same_runs(runs)
     counted: list[list[_Log]] = []
-    for group in _same_runs(runs):
+    for group in groups:
         by_entry: dict[Hashable, _Log] = {}
         for log in group:
             whole = by_entry.setdefault(log.entry_key, log)
             if whole is not log:
                 copies.copy_of[log.path] = whole.path
         counted.append(list(by_entry.values()))
+    _keep_repeats_of_submissions([log for group in groups for log in group], copies)
     _drop_copied_folders(counted, copies)
     for group in counted:
         logs = [log for log in group if log.path not in copies.copy_of]
@@ -66,6 +73,23 @@ def find_copies(runs: Sequence[Run]) -> Copies:
             if another is not None and another.run.entry is not None:
                 copies.also_in[log.path] = another.run.entry.name
     return copies
+
+
+def _keep_repeats_of_submissions(logs: Sequence[_Log], copies: Copies) -> None:
+    """Let the repeated logs of a submission count if the folder has the required number of logs only with them."""
+    by_folder: dict[Path, list[_Log]] = {}
+    for log in logs:
+        if log.is_named_entry:
+            by_folder.setdefault(log.path.parent, []).append(log)
+    for folder, members in by_folder.items():
+        entry = members[0].run.entry
+        assert entry is not None
+        rule = find_scoring_rule(entry.benchmark, entry.round)
+        repeats = [log.path for log in members if log.path in copies.copy_of]
+        is_original = all(copies.copy_of[path].parent == folder for path in repeats)
+        if rule is not None and is_original and len(members) == rule.runs_required:
+            for path in repeats:
+                copies.repeat_of[path] = copies.copy_of.pop(path)
 
 
 def _same_runs(runs: Sequence[Run]) -> list[list[_Log]]:
