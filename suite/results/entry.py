@@ -15,6 +15,7 @@ from pathlib import Path
 from suite.results.logs.events import number
 from suite.results.names import parse_round_name, round_of_folder
 from suite.results.system_description import (
+    DESCRIPTION_FILES,
     SystemDescription,
     find_description,
     read_description,
@@ -78,6 +79,12 @@ def log_folder(log: Path) -> Path:
 def is_submission_log(name: str) -> bool:
     """Check whether a file has the name of a log of a submission: `result_0.txt`."""
     return _LOG_OF_SUBMISSION.fullmatch(name) is not None
+
+
+def is_entry_file(path: Path) -> bool:
+    """Check whether a file has the name of a file that describes the results of a submission."""
+    is_description = path.parent.name == "systems" and path.suffix == ".json"
+    return is_description or path.name in (SCALING_FILE, *DESCRIPTION_FILES)
 
 
 def read_entry(folder: Path) -> Entry:

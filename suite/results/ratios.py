@@ -145,7 +145,9 @@ class Ratio:
         if abs(self.efficiency - 1) >= SAME_EPOCHS:
             count = f"{_amount(self.efficiency)} times {'fewer' if self.efficiency > 1 else 'as many'} of them"
         factors = [result.scaling_factor or 1.0 for result in (self.after, self.before)]
-        scaling = f", scaling factors {factors[0]:.6g} and {factors[1]:.6g}" if factors[0] != factors[1] else ""
+        scaling = ""
+        if not math.isclose(*factors, rel_tol=1e-6):  # the published files hold rounded factors
+            scaling = f", scaling factors {factors[0]:.6g} and {factors[1]:.6g}"
         return f"{whole}: epochs {epochs}, {count}{scaling}"
 
 

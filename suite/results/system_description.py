@@ -14,6 +14,8 @@ from suite.results.text import clean
 from workloads import files
 from workloads.api import Json
 
+DESCRIPTION_FILES = ("system.json", "entry.json")
+"""Names of a description in the folder of the system: v0.6 and v0.5."""
 _MAX_BYTES = 1 << 20
 _MAX_DEVICES = 1_000_000
 _DIVISIONS = ("closed", "open")
@@ -53,7 +55,7 @@ def find_description(submitter_folder: Path | None, system_folder: Path) -> Path
         submitter_folder: Folder that contains `systems/` and `results/`, if the layout of the folders is known.
         system_folder: Folder of the system's results.
     """
-    candidates = [system_folder / "system.json", system_folder / "entry.json"]
+    candidates = [system_folder / name for name in DESCRIPTION_FILES]
     if submitter_folder is not None:
         candidates.insert(0, submitter_folder / "systems" / f"{system_folder.name}.json")
     return next((path for path in candidates if os.path.isfile(path)), None)

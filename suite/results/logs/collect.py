@@ -14,7 +14,7 @@ from pathlib import Path
 from suite.common.output_lock import holder_was_killed
 from suite.common.paths import shipped
 from suite.common.run_folder import STUDY_FILES, SUPERSEDED
-from suite.results.entry import Entry
+from suite.results.entry import Entry, is_entry_file
 from suite.results.logs.lines import EMPTY, INCOMPLETE, may_be_log
 from suite.results.logs.reader import ENDS_HERE, NO_START, read
 from suite.results.logs.record import Reading, RunSettings
@@ -145,7 +145,11 @@ def skipped(paths: Sequence[Path]) -> int:
     for place, files, logs, others in itertools.chain.from_iterable(_walk(path) for path in paths if path.is_dir()):
         if any(name in files for name in _OF_A_RUN) or place.resolve() == shipped("logs/published"):
             continue
-        rest = [name for name in set(files).difference(logs) if not fnmatch(name, STUDY_FILES)]
+        rest = [
+            name
+            for name in set(files).difference(logs)
+            if not fnmatch(name, STUDY_FILES) and not is_entry_file(place / name)
+        ]
         unnamed = set(others)
         count += sum(name not in unnamed or _log_of_another_name(place / name, name) is None for name in rest)
     return count

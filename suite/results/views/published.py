@@ -27,7 +27,8 @@ OPTIONS: Mapping[str, Sequence[str]] = {
 """Filters, and the columns that each looks at. Several values are separated by commas."""
 _IN_FILES = (
     "round", "submitter", "system", "chips", "framework", "benchmark", "minutes", "runs", "epochs", "batch", "target",
-    "throughput", "cost", "runs_successful", "batch_unit", "target_mask", "throughput_unit", "division", "note", "source",
+    "throughput", "cost", "accelerator", "nodes", "runs_successful", "scaling_factor", "batch_unit", "target_mask",
+    "throughput_unit", "division", "availability", "note", "source",
 )  # fmt: skip
 _IN_TABLES = (*_IN_FILES[:6], "seconds", "runs", "failed", "epochs", "batch", "targets", "cost")
 _DISPENSABLE = ("epochs", "targets", "batch", "framework", "failed", "runs")
@@ -68,9 +69,10 @@ def _result(row: Result) -> Listed:
     same = ("round", "submitter", "system", "framework", "division", "seconds", "epochs")
     listed: Listed = dict.fromkeys(name for name in _IN_FILES if name != "cost")
     listed |= cells | {"told": cells.get("framework")} | {name: getattr(row, name) for name in same}
+    listed |= {"accelerator": row.device_name, "scaling_factor": row.scaling_factor}
     listed |= {"benchmark": row.workload, "batch": row.batch_size_global, "row": row, "notes": notes}
     return listed | {
-        "minutes": None if row.seconds is None else round(row.seconds / 60, 6),  # as the file has them
+        "minutes": None if row.seconds is None else round(row.seconds / 60, 6),
         "failed": runs - successful if isinstance(runs, int) and successful and runs != successful else None,
         "targets": targets_told(row.targets, row.workload),
         "note": "; ".join(note for note in notes if note),

@@ -78,12 +78,13 @@ def test_a_folder_s_name_says_the_round_that_a_log_does_not(tmp_path, folders, f
 
 
 @pytest.mark.parametrize("name", ["a.txt", "b.txt"])
-def test_a_description_is_of_all_that_is_not_published(tmp_path, name):
+def test_a_description_decides_also_for_a_log_that_is_published(tmp_path, name):
+    """The same log may be submitted again for another system."""
     write(tmp_path / "system" / "ssd" / "a.txt", log_of(published_run(**TPU), "MLL"))
     write(tmp_path / "system" / "ssd" / "b.txt", log_of({**published_run(**TPU), "seconds": "17"}, "MLL"))
     description = {"number_of_nodes": "2.0", "accelerators_per_node": 4, "accelerator_model_name": "Some GPU"}
     write(tmp_path / "system" / "system.json", [json.dumps(description)])
     found = told(tmp_path / "system" / "ssd")[name]
-    assert found[1:3] == (("tpu-v3 chip (2 cores)", 1024) if name == "a.txt" else ("Some GPU", 8))
+    assert found == ("v0.6", "Some GPU", 8, "tensorflow" if name == "a.txt" else "")
     runs = with_system_details(collect([tmp_path / "system" / "ssd" / name]))
-    assert [run.settings.nodes for run in runs] == [1 if name == "a.txt" else 2]
+    assert [run.settings.nodes for run in runs] == [2]
