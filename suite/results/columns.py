@@ -33,7 +33,7 @@ from suite.results.logs.events import number
 from suite.results.logs.keys import BOOKKEEPING
 from suite.results.logs.record import Condition, RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import RecordedTelemetry, json_lines, telemetry
-from suite.results.names import workload_name
+from suite.results.names import PLACEHOLDER, workload_name
 from suite.results.text import clean
 from workloads.api import GradientTraffic, Json
 
@@ -179,7 +179,8 @@ def _is_one_submission(run: Run, log: RunRecord) -> bool:
 def _submitter(run: Run, log: RunRecord) -> str:
     if _is_ours(run):
         return ""
-    return (run.entry.submitter if run.entry is not None else "") or log.org
+    of_entry = run.entry.submitter if run.entry is not None else ""
+    return of_entry or ("" if PLACEHOLDER in log.org else log.org)
 
 
 def _division(run: Run, log: RunRecord) -> str:

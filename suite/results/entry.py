@@ -12,7 +12,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from suite.results.logs.events import number
 from suite.results.names import parse_round_name, round_of_folder
 from suite.results.system_description import (
     DESCRIPTION_FILES,
@@ -147,9 +146,8 @@ def _find_submitter_folder(system_folder: Path) -> Path | None:
 def _read_scaling_factor(path: Path) -> float:
     """Return the factor in a `scaling.json`. Raises ValueError (one line) if the file does not hold one."""
     value = read_json_object(path).get("scaling_factor")
-    factor = None if isinstance(value, str) else number(value)
     low, high = _FACTOR_RANGE
-    if factor is None or not low <= factor <= high:
-        given = clean(str(value)[:60], 40)
-        raise ValueError(f"{path}: scaling_factor is {given}; expected a number from {low:g} to {high:g}")
-    return factor
+    if type(value) in (int, float) and low <= value <= high:
+        return float(value)
+    given = clean(str(value)[:60], 40)
+    raise ValueError(f"{path}: scaling_factor is {given}; expected a number from {low:g} to {high:g}")

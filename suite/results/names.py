@@ -34,6 +34,8 @@ WORKLOAD_TITLES: Mapping[str, str] = {
 }
 
 
+PLACEHOLDER = "PLACEHOLDER"
+"""Part of the names in logs whose submitter left the defaults of NVIDIA's scripts: `SUBMISSION_ORG_PLACEHOLDER`."""
 UNKNOWN_ROUND = "not known"
 """Round of a log whose format several rounds used, where neither a published run nor its folder's name says which."""
 _ROUND = re.compile(r"(?:(?:mlperf_)?training_(?:results_)?)?v?(\d\.\d)(?:\.0)?(?:-(?:main|master|[0-9a-f]{7,40}))?")

@@ -21,7 +21,7 @@ from suite.results.columns import RunRow
 from suite.results.entry import Entry, is_submission_log, log_folder, read_entry
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunSettings
-from suite.results.names import UNKNOWN_ROUND, framework_name, round_like, workload_name
+from suite.results.names import PLACEHOLDER, UNKNOWN_ROUND, framework_name, round_like, workload_name
 from suite.results.targets import METRIC_NAMES
 from workloads import files
 
@@ -233,6 +233,8 @@ def _describe(run: Run, entry: Entry) -> Run:
     if run.settings.rules not in ("", UNKNOWN_ROUND):
         settings.pop("rules", None)  # a line format of one round: v0.5, v0.6
     decided = {name: value for name, value in settings.items() if value not in (None, "")}
+    if PLACEHOLDER in run.settings.system:
+        decided.setdefault("system", "")
     return replace(run, settings=replace(run.settings, **decided))
 
 
