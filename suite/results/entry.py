@@ -147,7 +147,7 @@ def _read_scaling_factor(path: Path) -> float:
     """Return the factor in a `scaling.json`. Raises ValueError (one line) if the file does not hold one."""
     value = read_json_object(path).get("scaling_factor")
     low, high = _FACTOR_RANGE
-    if type(value) in (int, float) and low <= value <= high:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high:
         return float(value)
     given = clean(str(value)[:60], 40)
     raise ValueError(f"{path}: scaling_factor is {given}; expected a number from {low:g} to {high:g}")

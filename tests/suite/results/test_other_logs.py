@@ -58,6 +58,35 @@ def test_each_run_of_a_folder_gets_its_own_details(tmp_path):
     }
 
 
+@pytest.mark.parametrize("described", [True, False])
+def test_the_round_and_system_of_the_folder_decide_for_a_log_that_is_published_elsewhere(tmp_path, described):
+    """As v4.0 Dell XE9640 ResNet, whose logs were submitted in v3.1 too."""
+    row = published_run(round="v3.1", submitter="Dell", system="XE9640x4H100-SXM-80GB", benchmark="resnet50")
+    company = tmp_path / "v4.0" / "Company"
+    write(company / "results" / "box" / "resnet" / "result_0.txt", log_of(row))
+    if described:
+        description = {"number_of_nodes": 1, "accelerators_per_node": 8, "accelerator_model_name": "Some GPU"}
+        write(company / "systems" / "box.json", [json.dumps(description)])
+    (run,) = with_system_details(collect([tmp_path]))
+    settings = run.settings
+    hardware = (settings.device_name, settings.devices)
+    assert (settings.rules, settings.system, *hardware) == (
+        "v4.0",
+        "box",
+        *(("Some GPU", 8) if described else ("", None)),
+    )
+
+
+def test_a_published_log_below_the_name_of_its_entry_gets_the_figures_of_that_round(tmp_path):
+    """Its logs stand in v3.1 and in v4.0."""
+    wanted = {"round": "v4.0", "submitter": "Dell", "system": "XE9640x4H100-SXM-80GB", "benchmark": "resnet50"}
+    folder = tmp_path / "v4.0" / "Dell" / "results" / wanted["system"] / "resnet"
+    write(folder / "result_0.txt", log_of(published_run(**wanted)))
+    (tmp_path / "v4.0" / "Dell" / "systems").mkdir()
+    (run,) = with_system_details(collect([tmp_path]))
+    assert (run.settings.rules, run.settings.devices, run.settings.device_name) == ("v4.0", 4, "NVIDIA H100-SXM5-80GB")
+
+
 def test_a_log_keeps_the_round_that_its_own_lines_tell(tmp_path):
     write(tmp_path / "a.txt", log_of(published_run(**V07, status="success"), "MLL"))
     assert told(tmp_path)["a.txt"][0] == "v0.6"

@@ -1,5 +1,6 @@
 """Comparison: matching, differences, refusals, ratios, words, formats and the command, on small logs and on published ones."""
 
+import json
 import shutil
 from itertools import combinations
 from pathlib import Path
@@ -16,7 +17,7 @@ from suite.results.scores import published_results, result_rows
 from suite.results.table import table
 from suite.results.targets import same_targets
 from suite.results.views.compare import comparable, compare, logs_side, published_side
-from testing.fake_logs import foreign, write_run
+from testing.fake_logs import foreign, write, write_run
 from tests.helpers import PROJECT, examples, suite_here
 
 LOGS = Path(__file__).resolve().parents[5] / "shared" / "published" / "logs"
@@ -316,3 +317,37 @@ def test_two_folders_are_compared(tmp_path):
     assert done.stdout == suite(one, "--to-logs", other).stdout
     assert suite(one, "v0.5/NVIDIA/dgx1").returncode == 1  # a demo
     assert suite(one).returncode == 1  # convergence alone: nothing could be judged
+
+
+def submission(root, round_name, benchmark, factor=None):
+    """Five runs of an entry on eight devices, with a factor of its score."""
+    folder = root / round_name / "Lab" / "results" / "box" / benchmark
+    for index in range(5):
+        foreign(folder / f"result_{index}.txt", "x", 60 + index, benchmark, seed=f"{round_name}{index}")
+    description = {"number_of_nodes": 1, "accelerators_per_node": 8, "accelerator_model_name": "GPU"}
+    write(root / round_name / "Lab" / "systems" / "box.json", [json.dumps(description)])
+    if factor is not None:
+        write(folder / "scaling.json", [json.dumps({"scaling_factor": factor})])
+    return folder
+
+
+def test_a_benchmark_that_changed_its_name_is_compared(tmp_path):
+    """R-GAT is called gnn up to v4.1 and rgat from v5.0 on."""
+    view = two(submission(tmp_path, "v4.1", "gnn"), submission(tmp_path, "v5.0", "rgat"))
+    assert comparable(view)
+    assert ratios(view)[TIME].ratio == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("factors", [(1.1, None), (None, 1.1), (1.1, 1.2), (1.1, 1.1)])
+def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
+    folders = [submission(tmp_path, name, "resnet", one) for name, one in zip(("v4.0", "v4.1"), factors, strict=True)]
+    view = two(*folders)
+    first, second = (factor or 1.0 for factor in factors)
+    found = ratios(view)
+    time = found[TIME]
+    assert time.ratio == pytest.approx(second / first)
+    assert found[EPOCH_TIME].ratio == found[EPOCHS].ratio == pytest.approx(1.0)
+    assert (time.ours_value, time.theirs_value) == pytest.approx((62 * first, 62 * second))
+    assert time.ratio_low <= time.ratio <= time.ratio_high
+    assert (time.p == 1.0) == (first == second)
+    assert ("are multiplied by 1.1" in page(view)) == (1.1 in factors)
