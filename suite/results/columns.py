@@ -392,6 +392,7 @@ class Result(Row):
     seconds: float | None = scored(
         "Score: mean time to target of the retained runs, multiplied by `scaling_factor`", heading="time"
     )
+    unscaled_seconds: float | None = scored("Mean time to target of the retained runs, without `scaling_factor`")
     epochs: float | None = scored("Mean epochs to target of the same runs", reported=True)
     seconds_per_epoch: float | None = scored(
         "Mean time of the retained runs over their mean epochs, evaluation included", heading="time per epoch"

@@ -28,7 +28,7 @@ from suite.results.names import workload_name
 from suite.results.published import published_folders, published_rows
 from suite.results.scoring_rules import ScoringRule, find_scoring_rule
 from suite.results.table import table
-from suite.results.text import clean, time_text
+from suite.results.text import clean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +74,7 @@ def _result(members: Sequence[RunRow]) -> Result:
     scored = score(runs, len(members) - len(runs), rule, combined["scaling_factor"] or 1.0)
     mixed, notes = _mixed(runs)
     values = {item.name: getattr(shown, item.name) for item in fields(Row)} | combined | mixed | scored
-    values |= {} if shown.to_target else dict.fromkeys(("seconds", "epochs", "seconds_per_epoch"))
+    values |= {} if shown.to_target else dict.fromkeys(("seconds", "unscaled_seconds", "epochs", "seconds_per_epoch"))
     values["score_notes"] += (*notes, *_entry_notes(members))
     values["machine_condition"] = condition_text([row.condition for row in runs])
     return Result(
@@ -163,11 +163,8 @@ def score(
     mean_seconds = mean(retained, "seconds")
     mean_epochs = mean(retained, "epochs") if len(epochs) == len(retained) else None
     if scaling_factor != 1.0 and mean_seconds is not None:
-        mean_of_runs = time_text(mean_seconds, mean_seconds * scaling_factor)
-        notes = (
-            *notes,
-            f"times are multiplied by {scaling_factor:.6g} ({SCALING_FILE}); mean of the runs {mean_of_runs}",
-        )
+        mean_of_runs = f"mean of the runs {mean_seconds:,.2f} s"
+        notes = (*notes, f"times are multiplied by {scaling_factor:.6g} ({SCALING_FILE}); {mean_of_runs}")
 
     def scaled(value: float | None) -> float | None:
         return None if value is None else value * scaling_factor
@@ -180,6 +177,7 @@ def score(
         "score_method": _score_method(runs, fast),
         "score_notes": notes,
         "seconds": scaled(mean_seconds),
+        "unscaled_seconds": mean_seconds,
         "epochs": mean_epochs,
         "seconds_per_epoch": mean_seconds / mean_epochs if mean_seconds is not None and mean_epochs else None,
         "seconds_minimum": scaled(min(seconds, default=None)),

@@ -96,10 +96,11 @@ def test_a_scaling_factor_multiplies_times_and_leaves_epochs_and_their_time():
     times = ("seconds", "seconds_minimum", "seconds_maximum", "seconds_standard_deviation")
     for name in times:
         assert getattr(scaled, name) == pytest.approx(1.1 * getattr(plain, name))
+    assert scaled.unscaled_seconds == plain.seconds == plain.unscaled_seconds
     for name in ("epochs", "seconds_per_epoch", "run_seconds"):
         assert getattr(scaled, name) == getattr(plain, name)
     assert scaled.scaling_factor == 1.1
-    assert any("multiplied by 1.1" in note and "30.0 s" in note for note in scaled.score_notes)
+    assert any("multiplied by 1.1" in note and "30.00 s" in note for note in scaled.score_notes)
     pair = ratio(plain, scaled)
     assert pair.total == pytest.approx(1 / 1.1)
     assert pair.total == pytest.approx(pair.throughput * pair.efficiency / 1.1)
