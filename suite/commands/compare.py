@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite.commands.arguments import add, add_format, check_output, write
+from suite.commands.arguments import add, add_format, resolve_output, write
 
 if TYPE_CHECKING:
     from suite.results.views.compare import Side
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     from suite.results.scores import published_results
     from suite.results.views.compare import comparable, compare
 
-    check_output(args)
+    resolve_output(args)
     view = compare(*_sides(args), published_results())
     write(view, args)
     return 0 if comparable(view) else 1

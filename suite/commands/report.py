@@ -10,9 +10,23 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from suite.commands.arguments import add, add_format, add_logs, add_price, check_output, counts, prices, write
+from suite.commands.arguments import (
+    add,
+    add_format,
+    add_logs,
+    add_price,
+    counts,
+    prices,
+    print_notes,
+    resolve_output,
+    write,
+)
 from workloads import files
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print or write the report; 0. Raises ValueError for a folder without logs, a file that is no log, or an output that
     cannot be written."""
-    check_output(args)
+    resolve_output(args)
     _look_at(args.paths)
     if args.html is not None:
         return _html(args)
@@ -72,17 +86,21 @@ def _html(args: argparse.Namespace) -> int:
     if args.follow and args.figures is not None:
         raise ValueError("--follow writes a page again and again, and figures only once: leave out one of the two")
     from suite.results.render.html.page import FOLLOW_SECONDS, write_html  # vl-convert: only here
-    from suite.results.scores import find_published
+    from suite.results.scores import find_published, result_rows
     from suite.results.table import table
 
     published = [] if args.to is None else find_published(args.to)
+    price_list = prices(args)
 
-    def written(follow: bool | None) -> None:
+    def written(follow: bool | None) -> pd.DataFrame:
         with _in_place_of_an_older_page(args.html) as out:
             runs, home = table(args.paths), args.html.parent
-            write_html(runs, out, published, args.figures, prices(args), args.predict or (), follow, home)
+            write_html(runs, out, published, args.figures, price_list, args.predict or (), follow, home)
+        return runs
 
-    written(args.follow or None)
+    runs = written(args.follow or None)
+    if price_list is not None:
+        print_notes(price_list.unused_notes(result_rows(runs)), args)
     print(args.html, flush=True)
     if not args.follow:
         return 0

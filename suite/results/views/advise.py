@@ -83,7 +83,8 @@ def advise(
     above = [NOT_VERIFIED, *([ASSUMPTION] if any(choice["jobs_at_once"] > 1 for choice in data) else [])]
     if len({choice["profile"] for choice in data}) > 1:
         above.append("Several profiles were given; each has advice of its own, and they are never mixed.")
-    return View("On how many devices to run a job", tuple(sections), frame_of(data), tuple(above))
+    price_notes = () if prices is None else prices.unused_notes(results)
+    return View("On how many devices to run a job", tuple(sections), frame_of(data), tuple(above), price_notes)
 
 
 def _timed(results: Sequence[Result]) -> list[Timed]:

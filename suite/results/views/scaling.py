@@ -128,8 +128,6 @@ def _range_text(row: Mapping[str, Any], name: str) -> str:
 
 def forecasts(results: Sequence[Result], wanted: Wanted) -> list[Forecast]:
     """A forecast for each family of results that one can be made for. Raises ValueError, the first reason, if there is none."""
-    if wanted.prices is not None:
-        wanted.prices.refuse_unknown_names(results)
     groups = comparable(results)
     made, reasons = list[Forecast](), dict[str, list[str]]()
     names = named_apart([group[0] for group in groups], list(map(title, groups)), (), "gpus", "batch")
