@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from suite.commands.arguments import add, add_format, add_measured, add_price, prices, resolve_output, write
+from suite.commands.arguments import add, add_format, add_measured, add_price, check_logs, prices, resolve_output, write
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +30,7 @@ def run(args: argparse.Namespace) -> int:
     resolve_output(args)
     wanted = prices(args)
     deadline = None if args.deadline is None else parse_deadline(args.deadline)
+    check_logs(args.paths)
     results = measured(args.paths, args.published, args.workload, "advise")
     write(advise(results, args.devices, deadline, wanted), args)
     return 0

@@ -33,6 +33,15 @@ def add_logs(parser: argparse.ArgumentParser, usage: str = "paths DIR", nargs: s
     add(parser, usage, "folder with runs (searched below), or a log", nargs=nargs, type=Path)
 
 
+def check_logs(paths: Sequence[Path]) -> None:
+    """Raise ValueError for the first path that is a file and not a log."""
+    from suite.results.logs.collect import why_no_log
+
+    for path in paths:
+        if path.is_file() and (why := why_no_log(path)):
+            raise ValueError(f"{path} is no log: {why}; give a log, or a folder of runs")
+
+
 def add_measured(parser: argparse.ArgumentParser) -> None:
     """What is looked at: folders and logs, published results, one workload."""
     add_logs(parser, nargs="*")

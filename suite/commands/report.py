@@ -17,6 +17,7 @@ from suite.commands.arguments import (
     add_format,
     add_logs,
     add_price,
+    check_logs,
     counts,
     prices,
     print_notes,
@@ -50,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
     """Print or write the report; 0. Raises ValueError for a folder without logs, a file that is no log, or an output that
     cannot be written."""
     resolve_output(args)
-    _look_at(args.paths)
+    check_logs(args.paths)
+    _print_skipped(args.paths)
     if args.html is not None:
         return _html(args)
     if args.to is not None or args.figures is not None or args.predict is not None or args.follow:
@@ -66,13 +68,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _look_at(paths: list[Path]) -> None:
-    """Say how many files are left out. Raises ValueError for a path that is a file and no log."""
-    from suite.results.logs.collect import skipped, why_no_log
+def _print_skipped(paths: list[Path]) -> None:
+    """Print how many files below `paths` are left out because they are not logs."""
+    from suite.results.logs.collect import skipped
 
-    for path in paths:
-        if path.is_file() and (why := why_no_log(path)):
-            raise ValueError(f"{path} is no log: {why}; give a log, or a folder of runs")
     if count := skipped(paths):
         are = "1 file that is no log" if count == 1 else f"{count:,} files that are no logs"
         print(f"suite report: skipped {are}", file=sys.stderr)

@@ -6,7 +6,17 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from suite.commands.arguments import add, add_format, add_measured, add_price, counts, prices, resolve_output, write
+from suite.commands.arguments import (
+    add,
+    add_format,
+    add_measured,
+    add_price,
+    check_logs,
+    counts,
+    prices,
+    resolve_output,
+    write,
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
     system = None if args.system is None else find_system(args.system)
     gradients = None if args.gradient_mb is None else GradientTraffic(args.gradient_mb * 1e6)
+    check_logs(args.paths)
     results = measured(args.paths, args.published, args.workload, "scaling")
     price_list = prices(args)
     price_notes = () if price_list is None else price_list.unused_notes(results)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from suite.commands.arguments import add, add_format, add_logs, resolve_output, write
+from suite.commands.arguments import add, add_format, add_logs, check_logs, resolve_output, write
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +25,7 @@ def run(args: argparse.Namespace) -> int:
     resolve_output(args)
     if not args.paths and not args.article:
         raise ValueError("give a folder with runs (suite tables logs/) or --article")
+    check_logs(args.paths)
     results = measured(args.paths, command="tables") if args.paths else []
     view = tables(results, args.article)
     if args.figures is not None:
