@@ -200,7 +200,7 @@ def forecast(results: Sequence[Sized], wanted: Wanted, name: str = "") -> Foreca
     one_device = {row.batch_size_global for row in results if row.devices == 1 and row.samples_per_second}
     by_parts = wanted.system is not None or (link is not None and (reason or len(one_device) > 1))
     if reason and not by_parts:
-        raise ValueError(reason)
+        raise ValueError(f"{reason}; give --system NAME or FILE")
     figure, predicted, how, said = _by_step(results, wanted, link) if by_parts else _by_law(results, wanted)
     table = _table(results, figure, predicted, None if wanted.prices is None else wanted.prices.price(results[0]))
     first, *rest = _notes(results, table[table["kind"] == PREDICTION])
@@ -305,17 +305,17 @@ def _notes(results: Sequence[Result], predicted: pd.DataFrame) -> Iterator[str]:
 
 def why_not_by_law(results: Sequence[Sized]) -> str:
     """Why the law of published rows says nothing about these results; empty if it does."""
-    first, way_out = results[0], "give --system NAME or FILE"
+    first = results[0]
     if first.workload not in law.WORKLOADS:
-        return f"no published rows on several device counts to learn from; {way_out}"
+        return "no published rows on several device counts to learn from"
     if first.profile not in ("reference", "") or "cpu" in first.labels:
-        return f"the published rows are of reference runs on GPUs; {way_out}"
+        return "the published rows are of reference runs on GPUs"
     if outside := law.outside_of_the_law(first):
-        return f"{outside}, and the law is of published rows of the closed division on NVIDIA's GPUs; {way_out}"
+        return f"{outside}, and the law is of published rows of the closed division on NVIDIA's GPUs"
     if not _observed(results):
         reached = any(row.to_target for row in results)
         why = "time per epoch or batch not known, or less than a sample a device" if reached else "no run to a target"
-        return f"{why}, so there is no time per epoch to carry on from; {way_out}"
+        return f"{why}, so there is no time per epoch to carry on from"
     return ""
 
 
@@ -331,7 +331,9 @@ def _by_law(results: Sequence[Sized], wanted: Wanted) -> _Predicted:
     fit = law.published_fit(widest.workload)
     b_half, exponent = fit.constants
     times = {(one.devices, one.seconds_per_epoch) for one in seen}  # a published row asked for by name counts once
-    same_family = [family for family in fit.families if times & {(one.devices, one.seconds_per_epoch) for one in family}]
+    same_family = [
+        family for family in fit.families if times & {(one.devices, one.seconds_per_epoch) for one in family}
+    ]
     predicted, notes = [], []
     for devices, batch in wanted.batches([row for row, _ in pairs]):
         target = law.Observation(widest.workload, devices, batch * scale / devices, 1.0)
@@ -346,20 +348,21 @@ def _by_law(results: Sequence[Sized], wanted: Wanted) -> _Predicted:
     return "seconds_per_epoch", predicted, how, notes
 
 
-def prediction_note(family_rows: Sequence[Result], devices: int) -> str:
-    """One sentence on time with so many devices, by the law of published rows; empty where that law says nothing."""
-    known = sized(family_rows)
-    if not known or why_not_by_law(known):
-        return ""
-    row = next((row for row in records(forecast(known, Wanted((devices,))).table) if row["kind"] == PREDICTION), None)
-    if row is None:
-        return ""
-    time = f"{_range_text(row, 'seconds_per_epoch')} per epoch ({percent_text(law.LEVEL)} interval)"
-    note = f"Predicted, not measured: {devices_text(devices)}, batch {row['batch_size_global']:,.10g}: {time}"
-    if row["seconds"] is None:
-        return f"{note}; epochs to target at this batch are not known (suite scaling)."
-    time = _range_text(row, "seconds")
-    return f"{note}, {row['epochs']:.4g} epochs ({row['epochs_source']}), so {time} to the target (suite scaling)."
+def predict_times(
+    results: Sequence[Sized], devices: Sequence[int], prices: Prices | None = None
+) -> tuple[list[dict[str, Any]], str]:
+    """Predict the time to target of a group of `comparable` on other device counts, by the law of published rows.
+
+    Returns:
+        Rows of a forecast's table with a time to target, and the reason if there is none.
+    """
+    if not devices:
+        return [], ""
+    if reason := why_not_by_law(results):
+        return [], reason
+    table = forecast(results, Wanted(tuple(devices), prices=prices)).table
+    rows = [row for row in records(table) if row["kind"] == PREDICTION and row["seconds"]]
+    return rows, "" if rows else "the epochs to target at their batches are not known"
 
 
 def _by_step(results: Sequence[Sized], wanted: Wanted, link: MeasuredLink | None) -> _Predicted:

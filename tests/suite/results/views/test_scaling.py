@@ -23,7 +23,7 @@ from suite.results.views.scaling import (
     comparable,
     forecast,
     forecasts,
-    prediction_note,
+    predict_times,
     samples_of_epoch,
     view,
     why_not_by_law,
@@ -249,12 +249,21 @@ def test_the_law_says_nothing_of_rows_that_it_did_not_learn_from(name, hardware,
     found = published(name, "resnet50", device_name=hardware)
     with pytest.raises(ValueError, match=reason):
         forecasts(found, Wanted((4096,)))
-    assert all(prediction_note(group, 4096) == "" for group in comparable(found))
+    assert all(predict_times(group, [4096])[0] == [] for group in comparable(found))
 
 
-def test_a_note_for_advice(h100):
-    assert prediction_note(h100, 512).startswith("Predicted, not measured: 512 devices, batch ")
-    assert prediction_note([row for row in published_results() if row.workload == "ncf"][:1], 64) == ""
+def test_times_for_advice_are_those_of_the_forecast(h100):
+    rows, why = predict_times(h100, [16, 512], parse_prices("h100=2"))
+    assert why == ""
+    expected = [row for row in lines(forecast(h100, Wanted((16, 512))).table) if row.kind == "prediction"]
+    assert [row["seconds"] for row in rows] == [row.seconds for row in expected if row.seconds]
+    assert all(row["cost_low"] < row["cost"] < row["cost_high"] for row in rows)
+    assert predict_times(h100, []) == ([], "")
+    ncf = [row for row in published_results() if row.workload == "ncf"][:1]
+    assert predict_times(ncf, [64]) == (
+        [],
+        "no published rows on several device counts to learn from; give --system NAME or FILE",
+    )
 
 
 def test_rows_with_less_than_a_sample_a_device_are_shown_and_not_carried_on_from():
