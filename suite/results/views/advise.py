@@ -94,7 +94,8 @@ def advise(
     if not fitting:
         few = min(chain[0].devices for chain in all_series)
         raise ValueError(
-            f"--devices {devices}: the fewest devices that were measured are {few}; give {few} or more, or predict it: suite scaling --devices {devices}"
+            f"--devices {devices}: the fewest devices that were measured are {few}; give {few} or more, "
+            f"or predict it with suite scaling --devices {devices}"
         )
     sections, data = [], list[Choice]()
     groups = _groups(results)

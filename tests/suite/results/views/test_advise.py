@@ -215,7 +215,7 @@ def test_deadline_takes_the_fewest_device_hours_that_meet_it():
         (
             (80.0, 90.0, 100.0, 180.0),
             100.0,
-            ": the fewest device-hours that meet it (0.0264 a job); on average only: its slowest run",
+            "the fewest device-hours that meet it (0.0264 a job); on average only: its slowest",
         ),
         ((95.0,), 9.0, "no measured device count meets it; the fastest is 1 device, 95.0 s"),
     ):
