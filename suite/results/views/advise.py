@@ -194,7 +194,6 @@ def _predicted_choices(
         choice |= {"train_seconds_low": row["seconds_low"], "train_seconds_high": row["seconds_high"]}
         choice |= {f"device_hours_per_job{end}": row[f"device_hours{end}"] for end in ("_low", "_high")}
         choice |= {f"cost_per_job{end}": row[f"cost{end}"] for end in ("", "_low", "_high")}
-        choice["time_range"] = range_text(row["seconds_low"], row["seconds_high"], row["seconds"])
         choices.append(choice)
     _flag(choices, deadline)
     return choices
@@ -234,7 +233,7 @@ def _placed_choice(like: Result, machine: int, devices: int, kind: str, seconds:
     at_once = machine // devices
     choice: Choice = {name: getattr(like, name) for name in ("workload", "framework", "system", "profile")}
     choice |= {"machine_devices": machine, "devices": devices, "kind": kind, "train_seconds": seconds}
-    choice |= {"train_seconds_low": None, "train_seconds_high": None, "time_range": "", "slowest_seconds": None}
+    choice |= {"train_seconds_low": None, "train_seconds_high": None, "slowest_seconds": None}
     choice |= {"jobs_at_once": at_once, "idle_devices": machine - at_once * devices}
     choice |= {"jobs_per_hour": at_once * 3600.0 / seconds, "device_hours_per_job": devices * seconds / 3600.0}
     choice |= {"device_hours_per_job_low": None, "device_hours_per_job_high": None, "energy_joules_per_job": None}
@@ -331,9 +330,16 @@ def _section(advice: Advice) -> Section:
     name += ", extrapolated" if advice.machine > advice.chain[-1].devices else ""
     listed = sorted((*advice.measured, *advice.predicted), key=lambda choice: choice["devices"])
     shown = [column for column in _SHOWN if column != "kind" or advice.predicted]
-    table = without_empty(frame_of({column: choice[column] for column in shown} for choice in listed))
+    cells = [choice | {"time_range": _time_range(choice)} for choice in listed]
+    table = without_empty(frame_of({column: choice[column] for column in shown} for choice in cells))
     below = (*_answers(advice), *notes)
     return Section(name, (aim_text(best), _verdict(advice)), table, below=below, keys=2 if advice.predicted else 1)
+
+
+def _time_range(choice: Choice) -> str:
+    """Return the bounds of a predicted time as text; empty if it was measured."""
+    low, high = choice["train_seconds_low"], choice["train_seconds_high"]
+    return "" if low is None or high is None else range_text(low, high, choice["train_seconds"])
 
 
 def _verdict(advice: Advice) -> str:
