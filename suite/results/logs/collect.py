@@ -180,9 +180,11 @@ def _run(log: Path, status_path: Path | None, name: str) -> Run:
         settings = replace(settings, system=log.resolve().parent.parent.name)
     if record.finished:
         return Run(log, name, reading, settings or record.settings, "success", "")
-    if status == RUNNING:
+    if status not in ("", "success"):  # status.json says why the log ends where it does
         still = tuple(problem for problem in reading.problems if not _NOT_YET.search(problem.text))
-        return Run(log, name, replace(reading, problems=still), settings, status, reason)
+        reading = replace(reading, problems=still)
+    if status == RUNNING:
+        return Run(log, name, reading, settings, status, reason)
     if status in ("", "success"):
         status, reason = record.status, record.reason
     return Run(log, name, reading, settings, status, reason or record.reason)

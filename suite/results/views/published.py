@@ -49,11 +49,13 @@ def published_list(filters: Mapping[str, str | None], prices: Prices | None = No
     if not listed:
         raise ValueError("no published result matches all of these options; leave one of them out")
     rows = [row["row"] for row in listed]
+    price_notes: tuple[str, ...] = ()
     if prices is not None:
-        prices.refuse_unknown_names(rows)
+        price_notes = prices.unused_notes(rows)
         listed = [{**row, "cost": prices.cost(row["row"])} for row in listed]
     data = frame_of({name: row[name] for name in _IN_FILES if name in row} for row in listed)
-    return View("Published results", (*published_overview(rows, prices), _section(listed)), data)
+    sections = (*published_overview(rows, prices), _section(listed))
+    return View("Published results", sections, data, notes=price_notes)
 
 
 def _results() -> list[Listed]:

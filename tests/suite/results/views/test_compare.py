@@ -18,7 +18,7 @@ from suite.results.table import table
 from suite.results.targets import same_targets
 from suite.results.views.compare import comparable, compare, logs_side, published_side
 from testing.fake_logs import foreign, write, write_run
-from tests.helpers import PROJECT, examples, suite_here
+from tests.helpers import PROJECT, examples, refusal, suite_here
 
 LOGS = Path(__file__).resolve().parents[5] / "shared" / "published" / "logs"
 needs_logs = pytest.mark.skipif(not LOGS.is_dir(), reason=f"no published logs at {LOGS}")
@@ -351,3 +351,56 @@ def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
     assert time.ratio_low <= time.ratio <= time.ratio_high
     assert (time.p == 1.0) == (first == second)
     assert ("are multiplied by 1.1" in page(view)) == (1.1 in factors)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("x", "y"), "x and y do not exist, and no published results have these names; give folders that hold logs"),
+        (("a", "y"), "y does not exist, and no published results have that name; give folders that hold logs"),
+        (("x", "b"), "x does not exist, and no published results have that name"),
+        (("x",), "x does not exist, and no published results have that name"),
+        (("a", "--to-logs", "x"), "x does not exist, and no published results have that name"),
+        (("a", "v0.5/NVIDIA/dgx"), "did you mean"),
+        (("a", "--published"), "--published: give the name of published results, such as v0.7"),
+        (("a", "--to"), "--to: give the name of published results, such as v0.7"),
+        (("a", "--to", "nothing"), "--to nothing: no such published result; nearest: "),
+        (("a", "--published", "nothing"), "--published nothing: no such published result; nearest: "),
+        (("a", "--to", "b"), "--to b: expected the name of published results, and b is a path; run: "),
+        (("a", "empty"), "empty holds no log"),
+        (("a", "notes.txt"), "notes.txt is no log: not a log: no line holds"),
+        (("notes.txt", "a"), "notes.txt is no log: not a log: no line holds"),
+        (("notes.txt",), "notes.txt is no log: not a log: no line holds"),
+        (("a", "a"), "both sides are the same results: give two different sets of runs"),
+        (("a", "./a"), "both sides are the same results"),
+        (("a", "link"), "both sides are the same results"),
+        (("a", "--to-logs", "a"), "both sides are the same results"),
+        (("v0.5/NVIDIA", "v0.5/nvidia"), "both sides are the same results"),
+        (("a", "b", "c"), "expected one or two; run: "),
+        (("v0.5/NVIDIA",), "v0.5/NVIDIA is the name of published results, and no folder; run: "),
+    ],
+)
+def test_sides_that_are_missing_wrong_or_equal_are_one_line(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b", "c"):
+        runs(tmp_path / name, [12.0])
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("Nothing of a log.\n")
+    (tmp_path / "link").symlink_to("a")
+    line = refusal(suite_here(tmp_path, "compare", *arguments))
+    assert message in line
+    assert "--to" not in line or "--to" in arguments or "run: " in line, "no option that was not typed"
+
+
+def test_published_is_the_option_of_the_other_commands_and_either_order_is_taken(tmp_path):
+    runs(tmp_path / "a", [12.0], **REFERENCE)
+    by_option = [suite(tmp_path / "a", option, "v0.5/NVIDIA/dgx1") for option in ("--to", "--published")]
+    by_place = [suite(tmp_path / "a", "v0.5/NVIDIA/dgx1"), suite("v0.5/NVIDIA/dgx1", tmp_path / "a")]
+    assert {done.stdout for done in by_option} == {done.stdout for done in by_place}
+
+
+@pytest.mark.parametrize("command", [("advise",), ("scaling", "--devices", "8"), ("tables",), ("report",)])
+def test_a_file_that_is_no_log_is_named_by_every_command(tmp_path, command):
+    (tmp_path / "notes.txt").write_text("Nothing of a log.\n")
+    line = refusal(suite_here(tmp_path, command[0], "notes.txt", *command[1:]))
+    assert "notes.txt is no log: not a log: no line holds" in line
