@@ -7,17 +7,21 @@ relaunch repeats records later, or after the first attempt has trained.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from suite.results.logs.events import Event
 from suite.results.logs.keys import STRUCTURAL
+from workloads.api import Json
 
 _RELAUNCH_MS = 1000.0
 """A program takes longer than this to start."""
 SIMULTANEOUS_MS = 20_000.0
 """Processes of one run write the same record within this time. In 13,000 published logs, 11 s pass at most between the
 seeds of two processes."""
+_MAX_ATTEMPTS = 100
+"""Of one file."""
 _TRAINED = frozenset({"epoch_stop", "block_stop", "eval_start", "eval_stop", "eval_accuracy", "tracked_stats", "run_stop"})
 """Keys of records that a run writes only after it has trained."""
 _IN_ORDER = frozenset({"init_stop", "run_start", "train_loop", "epoch_start", "block_start", "eval_result"}) | _TRAINED
@@ -106,68 +110,74 @@ def attempts_text(attempts: Sequence[Attempt], chosen: int) -> str:
 
 def _start_positions(events: Sequence[Event]) -> list[int]:
     """Return where attempts begin among records in order of time."""
-    return _with_runs(events, [0, *_restarts(events)])
-
-
-def _restarts(events: Sequence[Event]) -> Iterator[int]:
-    """Yield the position of the first record of every attempt after the first."""
-    start = 0
-    first_ms: dict[str, float] = {}
-    trained = False
+    starts = [0]
+    header = _Header()
     for position, event in enumerate(events):
-        begins = None
-        if event.key in ("init_start", "run_start"):
-            begun_ms = [first_ms[key] for key in ("init_stop", "run_start") if key in first_ms]
-            if event.key == "run_start":
-                begun_ms = [first_ms["run_start"]] if "run_start" in first_ms else []
-            least_ms = _RELAUNCH_MS if trained else SIMULTANEOUS_MS
-            if begun_ms and event.time_ms - min(begun_ms) >= least_ms:
-                begins = _first_of_header(events, start, position)
-        elif event.key in ("global_batch_size", "seed") and not first_ms.keys() & {"init_stop", "run_start"}:
-            begins = _after_dead_start(events, start, position)
-        if begins is not None:
-            yield begins
-            start, trained = begins, False
-            first_ms = {}
+        begins = header.new_attempt(event)
+        if begins is not None and len(starts) < _MAX_ATTEMPTS:
+            starts.append(begins)
+            header = _Header(begins)
             for earlier in events[begins:position]:
-                first_ms.setdefault(earlier.key, earlier.time_ms)
-        trained = trained or (event.key in _TRAINED and "run_start" in first_ms)
-        first_ms.setdefault(event.key, event.time_ms)
+                header.add(earlier)
+        header.add(event)
+    return _with_runs(events, starts)
 
 
-def _first_of_header(events: Sequence[Event], start: int, position: int) -> int:
-    """Return where the header of a new attempt begins, one record of which stands at `position`.
+class _Header:
+    """Follows one attempt and finds where the next one begins: where the header is written again."""
 
-    The header repeats records of the attempt from `start` on. If that attempt came as far as `init_stop`, its header ended
-    before its last record in `_IN_ORDER`.
-    """
-    keys = [event.key for event in events[start:position]]
-    ended = next((index for index in range(len(keys), 0, -1) if keys[index - 1] in _IN_ORDER), 0)
-    if ended:
-        logged = set(keys[:ended])
-        openings = (index for index in range(ended, len(keys)) if keys[index] in _HEADER and keys[index] in logged)
-        return start + next(openings, len(keys))
-    first = len(keys)
-    while first and keys[first - 1] in keys[: first - 1]:
-        first -= 1
-    return start + first
+    def __init__(self, start: int = 0) -> None:
+        self._position = start
+        """Of the next record."""
+        self._first_ms: dict[str, float] = {}
+        """Key to the time of its first record."""
+        self._last_ms = math.inf
+        self._batch: Json = None
+        self._trained = False
+        self._repeats_from = start
+        """All records from here on repeat keys of the attempt."""
+        self._paused_at: int | None = None
+        """The first of these records that comes after a pause; None: there is no pause."""
+        self._opened_at = -1
+        """The last record that opens a header."""
+        self._reopened_at: int | None = None
+        """The first record after `init_stop` and all that follows it that repeats a key of the header."""
 
+    def add(self, event: Event) -> None:
+        """Add a record of the attempt. Records come in order of time."""
+        repeats = event.key in self._first_ms
+        if not repeats or event.key in _IN_ORDER:
+            self._repeats_from, self._paused_at = self._position + 1, None
+        elif self._paused_at is None and event.time_ms - self._last_ms >= SIMULTANEOUS_MS:
+            self._paused_at = self._position
+        if event.key in _IN_ORDER:
+            self._reopened_at = None
+        elif self._reopened_at is None and repeats and event.key in _HEADER:
+            self._reopened_at = self._position
+        if event.key in ("init_start", "submission_benchmark"):
+            self._opened_at = self._position
+        self._trained = self._trained or (event.key in _TRAINED and "run_start" in self._first_ms)
+        self._first_ms.setdefault(event.key, event.time_ms)
+        if event.key == "global_batch_size":
+            self._batch = event.value
+        self._last_ms = event.time_ms
+        self._position += 1
 
-def _after_dead_start(events: Sequence[Event], start: int, position: int) -> int | None:
-    """Return where a new attempt begins if the attempt from `start` on died before `init_stop`, else None.
-
-    `position`: a `global_batch_size` or `seed`. A run has one batch, and its processes log their seeds within seconds.
-    """
-    event = events[position]
-    earlier = next((other for other in events[start:position] if other.key == event.key), None)
-    if earlier is None:
-        return None
-    begins = _first_of_header(events, start, position)
-    if not any(other.key in ("init_start", "submission_benchmark") for other in events[begins:position]):
-        return None
-    paused = events[begins].time_ms - events[begins - 1].time_ms >= SIMULTANEOUS_MS
-    other_batch = event.key == "global_batch_size" and event.value != earlier.value
-    return begins if paused or other_batch else None
+    def new_attempt(self, event: Event) -> int | None:
+        """Return where a new attempt begins, if the next record shows that one has begun; else None."""
+        has_started = "init_stop" in self._first_ms or "run_start" in self._first_ms
+        if event.key == "run_start" or (event.key == "init_start" and has_started):
+            begun_keys = ("run_start",) if event.key == "run_start" else ("init_stop", "run_start")
+            begun_ms = min((self._first_ms[key] for key in begun_keys if key in self._first_ms), default=math.inf)
+            if event.time_ms - begun_ms < (_RELAUNCH_MS if self._trained else SIMULTANEOUS_MS):
+                return None
+            return self._position if self._reopened_at is None else self._reopened_at
+        if has_started or event.key not in ("global_batch_size", "seed") or event.key not in self._first_ms:
+            return None
+        # The attempt died before init_stop, or another process of the run writes.
+        other_batch = event.key == "global_batch_size" and event.value != self._batch
+        begins = self._repeats_from if other_batch and self._paused_at is None else self._paused_at
+        return begins if begins is not None and begins <= self._opened_at else None
 
 
 def _with_runs(events: Sequence[Event], starts: Sequence[int]) -> list[int]:

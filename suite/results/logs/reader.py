@@ -160,7 +160,8 @@ def _settings(
         problems.append(odd)
         batch = None
     rules = _RULES_BY_FORMAT.get(log_format, "")
-    settings = replace(settings, rules=rules, first_epoch=round_like(rules).first_epoch)
+    like = round_like(rules)
+    settings = replace(settings, rules=rules, first_epoch=like.first_epoch, clock=like.clock)
     return replace(settings, workload=benchmark, system=system, batch_size_global=batch)
 
 
