@@ -15,6 +15,7 @@ from suite.common.controller_process import is_alive
 from suite.common.output_lock import holder_was_killed
 from suite.common.paths import shipped
 from suite.common.run_folder import STUDY_FILES, SUPERSEDED
+from suite.results.logs.compressed import SUFFIXES
 from suite.results.logs.lines import EMPTY, INCOMPLETE, may_be_log
 from suite.results.logs.reader import ENDS_HERE, NO_START, read
 from suite.results.logs.record import Reading, RunSettings
@@ -22,7 +23,7 @@ from suite.results.logs.recorded_telemetry import json_object
 
 _NOT_YET = re.compile(f"^(?:{ENDS_HERE}|{NO_START}|{EMPTY})|{INCOMPLETE}")
 """Problems of a log that its run still writes, and none then."""
-_LOG_NAME = re.compile(r"result_[^/]*\.txt")
+_LOG_NAME = re.compile(rf"result_[^/]*\.txt({'|'.join(map(re.escape, SUFFIXES))})?")
 _OF_A_RUN = ("run.json", "status.json")
 """Files that every run of this suite has beside its log."""
 RUNNING = "running"
