@@ -191,6 +191,8 @@ def condition_text(test: str) -> str:
 def _single_condition_text(part: str) -> str:
     if part in _TESTS_IN_WORDS:
         return _TESTS_IN_WORDS[part]
+    if part.startswith("(") and part.endswith(")") and "(" not in part[1:-1] and ")" not in part[1:-1]:
+        return _single_condition_text(part[1:-1].strip())
     if match := _COMPARE.fullmatch(part):
         name = f"{match[1]} " if match[1] else ""
         return f"{name}{_OPERATORS[match[2]]}{match[3]}"

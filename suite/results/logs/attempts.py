@@ -22,7 +22,9 @@ SIMULTANEOUS_MS = 20_000.0
 seeds of two processes."""
 _MAX_ATTEMPTS = 100
 """Of one file."""
-_TRAINED = frozenset({"epoch_stop", "block_stop", "eval_start", "eval_stop", "eval_accuracy", "tracked_stats", "run_stop"})
+_TRAINED = frozenset(
+    {"epoch_stop", "block_stop", "eval_start", "eval_stop", "eval_accuracy", "tracked_stats", "run_stop"}
+)
 """Keys of records that a run writes only after it has trained."""
 _IN_ORDER = frozenset({"init_stop", "run_start", "train_loop", "epoch_start", "block_start", "eval_result"}) | _TRAINED
 """Keys of records that do not belong to the header of an attempt."""

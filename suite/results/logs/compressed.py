@@ -11,10 +11,10 @@ from typing import BinaryIO, cast
 
 MAX_DECOMPRESSED_BYTES = 1 << 28
 """A small file may decompress to any length."""
-_OPENERS: Mapping[str, Callable[[BinaryIO], BinaryIO]] = {
-    "gzip": lambda stream: cast("BinaryIO", gzip.GzipFile(fileobj=stream)),
-    "bzip2": lambda stream: cast("BinaryIO", bz2.BZ2File(stream)),
-    "xz": lambda stream: cast("BinaryIO", lzma.LZMAFile(stream)),
+_OPENERS: Mapping[str, Callable[[BinaryIO], object]] = {
+    "gzip": lambda stream: gzip.GzipFile(fileobj=stream),
+    "bzip2": bz2.BZ2File,
+    "xz": lzma.LZMAFile,
 }
 _FIRST_BYTES: Mapping[bytes, str] = {
     b"\x1f\x8b": "gzip",
@@ -33,7 +33,7 @@ class CompressedLog:
     """A compressed file that is read in blocks."""
 
     def __init__(self, stream: BinaryIO, compression: str) -> None:
-        self._stream = _OPENERS[compression](stream)
+        self._stream = cast("BinaryIO", _OPENERS[compression](stream))
         self._left = MAX_DECOMPRESSED_BYTES
         self.problem = ""
         """Why not everything was read; empty: everything was, so far."""

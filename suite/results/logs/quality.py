@@ -155,7 +155,9 @@ def read_quality(event: Event, targets: Mapping[str, float], benchmark: str, rem
         value = inner if isinstance(inner, dict) else value  # v0.6 Mask R-CNN
         quality = numbers(value)
         if event.key == "eval_accuracy":
-            quality |= {str(metric): figure for metric, item in value.items() if (figure := not_finite(item)) is not None}
+            quality |= {
+                str(metric): figure for metric, item in value.items() if (figure := not_finite(item)) is not None
+            }
         if any(isinstance(value[metric], str) for metric in quality):
             remarks.add(event.line, f"{event.key} holds text, read as the number in it")
         if len(quality) == len(targets) == 1 and name not in quality:

@@ -81,7 +81,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         epochs_trained = epochs_at_stop(epochs, reached, by_rules, events, evaluations, clock.end.time_ms)
         if epochs_trained > epochs:
             text = f"the run continued after the target, from epoch {epochs:g} to {epochs_trained:g}"
-            remarks.add(evaluations[reached].line, f"{text}: its time includes these epochs, epochs_to_target does not")
+            remarks.add(evaluations[reached].line, f"{text}: the time counts to run_stop, the epochs to the target")
     batch, basis = settings.batch_size_global, "global"
     if batch is None:
         batch = whole_number(values.get("input_batch_size"))

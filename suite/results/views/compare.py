@@ -241,7 +241,10 @@ def _lines(row: Result, other: Result, names: tuple[str, str]) -> Iterator[Line]
 
 
 def _of_run(column: str, run: RunRow) -> float | None:
-    over = {"seconds_per_epoch": (run.seconds, epochs_trained(run)), "samples_per_second": (run.samples, run.train_seconds)}
+    over = {
+        "seconds_per_epoch": (run.seconds, epochs_trained(run)),
+        "samples_per_second": (run.samples, run.train_seconds),
+    }
     above, below = over.get(column) or (getattr(run, column), 1)
     return above / below if above and below else None
 
