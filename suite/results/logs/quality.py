@@ -46,7 +46,7 @@ class Evaluations:
     @property
     def diverged(self) -> str:
         """`NaN` if the last evaluation holds no finite number; empty if it does."""
-        return next((figure_text(value) for value in self.last_quality.values() if not math.isfinite(value)), "")
+        return next((quality_text(value) for value in self.last_quality.values() if not math.isfinite(value)), "")
 
 
 def targets_of_run(
@@ -125,7 +125,7 @@ def read_evaluations(
             remarks.add(event.line, "eval_accuracy holds no number")
         elif len(finite) < len(quality):
             value = next(value for value in quality.values() if not math.isfinite(value))
-            remarks.add(event.line, f"eval_accuracy is {figure_text(value)}")
+            remarks.add(event.line, f"eval_accuracy is {quality_text(value)}")
         if not quality:
             continue
         if event.time_ms < begin:
@@ -137,7 +137,7 @@ def read_evaluations(
     return Evaluations(tuple(evaluations), last_quality, logged)
 
 
-def figure_text(value: float) -> str:
+def quality_text(value: float) -> str:
     """Return a value for messages: `0.7591`, `NaN`, `inf`."""
     return "NaN" if math.isnan(value) else f"{value:.4g}"
 

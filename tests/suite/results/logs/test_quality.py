@@ -5,10 +5,12 @@ import math
 
 import pytest
 
+from suite.commands import report
 from suite.results import read
 from suite.results.scores import results
 from suite.results.table import table
 from testing.fake_logs import demo_log, line, write
+from tests.helpers import subcommand
 
 NOT_A_NUMBER = [("NaN", math.isnan), ("null", math.isnan), ('"nan"', math.isnan), ("Infinity", math.isinf)]
 NOT_A_NUMBER += [("-Infinity", math.isinf), ('"inf"', math.isinf), ('"-Infinity"', math.isinf)]
@@ -109,3 +111,10 @@ def test_an_epoch_that_overlaps_the_last_evaluation_is_no_continuation(tmp_path)
 @pytest.mark.parametrize(("lines", "clock"), [(MLLOG, "v0.7"), (MLL, "v0.7"), (V05, "v0.5")], ids=["v0.7", "v0.6", "v0.5"])
 def test_logs_of_other_programs_have_the_clock_of_their_form(tmp_path, lines, clock):
     assert read(write(tmp_path / "result_0.txt", lines)).record.settings.clock == clock
+
+
+def test_pages_name_the_last_quality_of_a_diverged_run(tmp_path):
+    log(tmp_path / "runs", ["0.3", "0.6", "NaN"], status="aborted")
+    page = tmp_path / "page.html"
+    assert subcommand(report, str(tmp_path / "runs"), "--html", str(page)) == 0
+    assert "top-1 accuracy NaN" in page.read_text()
