@@ -374,6 +374,12 @@ class RunRow(Row):
     printed: Mapping[str, str] | None = column("Its line of a published file", shown=False)
 
 
+def epochs_trained(run: RunRow) -> float | None:
+    """Return the epochs that a run trained within its `seconds`: also those after the target was reached."""
+    trained = run.record.epochs_trained if run.record is not None else None
+    return run.epochs if trained is None or run.epochs is None else trained
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result(Row):
     """Runs of one experiment and their score (suite.results.scores)."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite.common.registry import not_allowed
-from suite.results.columns import BUSY, COLUMNS, Result, Row, RunRow, condition_text, frame, rows
+from suite.results.columns import BUSY, COLUMNS, Result, Row, RunRow, condition_text, epochs_trained, frame, rows
 from suite.results.combine import first, known, mean
 from suite.results.entry import SCALING_FILE
 from suite.results.identity import (
@@ -179,7 +179,7 @@ def score(
         "seconds": scaled(mean_seconds),
         "unscaled_seconds": mean_seconds,
         "epochs": mean_epochs,
-        "seconds_per_epoch": mean_seconds / mean_epochs if mean_seconds is not None and mean_epochs else None,
+        "seconds_per_epoch": _seconds_per_epoch(mean_seconds, retained),
         "seconds_minimum": scaled(min(seconds, default=None)),
         "seconds_maximum": scaled(max(seconds, default=None)),
         "seconds_standard_deviation": scaled(statistics.stdev(seconds)) if len(seconds) > 1 else None,
@@ -190,6 +190,14 @@ def _score_method(runs: Sequence[RunRow], dropped_fastest: int) -> str:
     if runs and runs[0].single_figure:
         return "single figure"
     return "olympic mean" if dropped_fastest else "plain mean"
+
+
+def _seconds_per_epoch(mean_seconds: float | None, runs: Sequence[RunRow]) -> float | None:
+    """Return the mean time per epoch. The epochs are all that were trained in that time, also after the target."""
+    epochs = [trained for run in runs if (trained := epochs_trained(run)) is not None]
+    if mean_seconds is None or not epochs or len(epochs) < len(runs):
+        return None
+    return mean_seconds / statistics.fmean(epochs) if any(epochs) else None
 
 
 def counted_runs(

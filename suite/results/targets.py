@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
+from suite.results.directions import improves_as_it_falls
+
 _MASK_RCNN = {"BBOX": 0.377, "SEGM": 0.339}
 _V06 = {
     "resnet": {"top1": 0.759},
@@ -108,7 +110,8 @@ def targets_text(targets: Mapping[str, float], workload: str = "") -> str:
 
 
 def targets_told(targets: Mapping[str, float], workload: str = "") -> str:
-    """The same in words: `top-1 accuracy ≥ 0.759`, `BLEU ≥ 24`."""
+    """The same in words: `top-1 accuracy ≥ 0.759`, `BLEU ≥ 24`, `quality ≤ 3.3` of a loss."""
     named = {metric_name(metric, workload): value for metric, value in targets.items()}
     shown = ((metric_title(metric), value * bleu_scale(metric, value)) for metric, value in named.items())
-    return ", ".join(f"{title} ≥ {value:.7g}" for title, value in shown)
+    signs = ("≤" if improves_as_it_falls(metric, workload) else "≥" for metric in named)
+    return ", ".join(f"{title} {sign} {value:.7g}" for sign, (title, value) in zip(signs, shown, strict=True))

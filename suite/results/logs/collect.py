@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
+from suite.common.controller_process import is_alive
 from suite.common.output_lock import holder_was_killed
 from suite.common.paths import shipped
 from suite.common.run_folder import STUDY_FILES, SUPERSEDED
 from suite.results.entry import Entry, is_entry_file
+from suite.results.logs.compressed import SUFFIXES
 from suite.results.logs.lines import EMPTY, INCOMPLETE, may_be_log
 from suite.results.logs.reader import ENDS_HERE, NO_START, read
 from suite.results.logs.record import Reading, RunSettings
@@ -22,7 +24,7 @@ from suite.results.logs.recorded_telemetry import json_object
 
 _NOT_YET = re.compile(f"^(?:{ENDS_HERE}|{NO_START}|{EMPTY})|{INCOMPLETE}")
 """Problems of a log that its run still writes, and none then."""
-_LOG_NAME = re.compile(r"result_[^/]*\.txt")
+_LOG_NAME = re.compile(rf"result_[^/]*\.txt({'|'.join(map(re.escape, SUFFIXES))})?")
 _OF_A_RUN = ("run.json", "status.json")
 """Files that every run of this suite has beside its log."""
 RUNNING = "running"
@@ -130,13 +132,19 @@ def _log_of_another_name(path: Path, name: str) -> Run | None:
 
 
 def filed_status(path: Path) -> tuple[str, str]:
-    """(status, reason) that a `status.json` holds, empty if it cannot be read; `KILLED` if its controller is gone."""
+    """Return (status, reason) of a `status.json`, empty if it cannot be read; `KILLED` if its controller is gone.
+
+    Another command may use the output folder after the controller was killed, and removes its lock. The process that
+    `status.json` names therefore decides, where it is visible from here, and otherwise the lock.
+    """
     filed = json_object(path)
     status, reason = str(filed.get("status") or ""), str(filed.get("reason") or "")
     if status != RUNNING:
         return status, reason
-    output = path.absolute().parents[2:3]  # of OUTPUT/JOB/run_N/status.json
-    return KILLED if any(map(holder_was_killed, output)) else (RUNNING, NOT_ENDED)
+    alive = is_alive(filed.get("controller"))
+    if alive is None:
+        alive = not any(map(holder_was_killed, path.absolute().parents[2:3]))  # of OUTPUT/JOB/run_N/status.json
+    return (RUNNING, NOT_ENDED) if alive else KILLED
 
 
 def skipped(paths: Sequence[Path]) -> int:

@@ -157,6 +157,18 @@ def test_difference_larger_than_run_to_run_variation(tmp_path):
     assert differing(view) == {}
 
 
+@pytest.mark.parametrize(
+    ("base", "said"), [(999.1, "no difference (16.67 min each)"), (1002.5, "less than 0.5 % apart: A took ")]
+)
+def test_a_ratio_that_rounds_to_1_is_no_difference_however_small_p_is(tmp_path, base, said):
+    runs(tmp_path / "a", [1000.0 + index / 100 for index in range(8)])
+    runs(tmp_path / "b", [base + 1 + index / 100 for index in range(8)])
+    time = ratios(two(tmp_path / "a", tmp_path / "b"))[TIME]
+    assert time.p < 0.001
+    assert time.verdict.startswith(said)
+    assert "1.00 times" not in time.verdict
+
+
 def test_a_small_p_is_never_zero(tmp_path):
     one, other = ([base + index / 100 for index in range(8)] for base in (12.0, 10.0))
     time = ratios(two(runs(tmp_path / "a", one), runs(tmp_path / "b", other)))[TIME]
