@@ -7,7 +7,7 @@ the user; text of a log never becomes code, and can name no file outside these f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from suite.compliance.complaints import (
 )
 from suite.compliance.equivalences import equivalences
 from suite.compliance.rulesets import RULES_FOLDER, Ruleset
+from suite.results.logs import attempts
 from suite.results.logs.collect import NOT_ENDED, RUNNING, filed_status
 from suite.results.logs.events import Event, Problem
 from suite.results.logs.lines import read_file
@@ -130,6 +131,7 @@ def _complaints(
     last_of_each_line = list({event.line: event for event in events}.values())
     counts = Counter(event.line for event in events)
     complaints += [_joined_records(line) for line, count in counts.items() if count > 1][:20]
+    complaints += _several_attempts(events)
     if early := _counts_from_1(last_of_each_line, record):
         complaints.append(early)
         last_of_each_line = [_counted_from_0(event) for event in last_of_each_line]
@@ -224,6 +226,16 @@ def _joined_records(line: int) -> Complaint:
     problem = "several records on one line, of which the checker reads only the last"
     do = "log from one process, and end each record with a new line"
     return Complaint("", line, problem, "one record a line", do, warning=True)
+
+
+def _several_attempts(events: Sequence[Event]) -> Iterator[Complaint]:
+    """Yield the complaint on a log to which a relaunched program appended."""
+    found = attempts.find_attempts(attempts.without_repeats(events))
+    if len(found) > 1:
+        parts = (f"{first} to {last}" for first, last in (attempt.lines for attempt in found[:10]))
+        do = f"split the file, one attempt a file: lines {', '.join(parts)}"
+        text = attempts.attempts_text(found, attempts.choose_attempt(found))
+        yield Complaint("run_start", found[1].lines[0], text, "one run a file", do, warning=True)
 
 
 def _counts_from_1(events: Sequence[Event], record: RunRecord) -> Complaint | None:

@@ -224,7 +224,11 @@ def _order_complaints(
     settings = record.settings
     lines = [event for event in events if event.key in BLOCK_KEYS]
     stop = next((event for event in events if event.key == "run_stop"), None)
-    reached = {item.line for item in record.evaluations if first_that_meets(record.targets, [item]) is not None}
+    reached = {
+        item.line
+        for item in record.evaluations
+        if first_that_meets(record.targets, [item], record.benchmark) is not None
+    }
     max_epochs = settings.max_epochs
     if max_epochs is None:  # older versions
         max_epochs = whole_number(_hyperparameters(events).get("max_epochs"))

@@ -114,6 +114,15 @@ def number(value: Json) -> float | None:
     return figure if math.isfinite(figure) else None
 
 
+def not_finite(value: Json) -> float | None:
+    """Return null, NaN, or infinity, also where a log holds it as text, as a float; None for any other value."""
+    if value is None:
+        return math.nan
+    if isinstance(value, str) and re.fullmatch(r"[+-]?(nan|inf|infinity)", value.strip(), re.IGNORECASE):
+        return float(value)
+    return value if isinstance(value, float) and not math.isfinite(value) else None
+
+
 def whole_number(value: Json) -> int | None:
     """`value` as exactly the whole number that it is, also where a log holds it as text or as 4096.0; None if it is not one."""
     if isinstance(value, str) and len(value) < _MOST_DIGITS and re.fullmatch(r"[+-]?[0-9]+", value.strip()):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from suite.results.directions import improves_as_it_falls
 from suite.results.logs.all_reduce import AllReduceTime
 from suite.results.logs.events import Problem
 from suite.results.logs.keys import is_hyperparameter
@@ -140,8 +141,11 @@ class RunRecord:
     """Those at or before `run_stop`, in order of time."""
     epochs_to_target: float | None = None
     """Epochs trained when the target was reached; None if it was not, there was none, or the log contradicts itself."""
+    epochs_trained: float | None = None
+    """Epochs trained by `run_stop`, all within `seconds`: more than `epochs_to_target` if the run continued after the target;
+    None where that is None."""
     quality: Mapping[str, float] = field(default_factory=dict)
-    """Of the last evaluation."""
+    """Of the last evaluation, also if that is not finite: NaN after a diverged run. `evaluations` has finite values only."""
     throughput: tuple[Throughput, ...] = ()
     logged: Mapping[str, Json] = field(default_factory=dict)
     """First value of every other key that holds a number, text, or a short list of such; `hyperparameters` are among them."""
@@ -189,9 +193,14 @@ class RunRecord:
 
     @property
     def best_quality(self) -> Mapping[str, float]:
-        """Quality at the evaluation with the highest first metric; empty without evaluations."""
-        metric, qualities = next(iter(self.targets), ""), [evaluation.quality for evaluation in self.evaluations]
-        return max(qualities, key=lambda quality: quality.get(metric, next(iter(quality.values()))), default={})
+        """Quality at the evaluation with the best first metric; empty without evaluations."""
+        qualities = [evaluation.quality for evaluation in self.evaluations]
+        if not qualities:
+            return {}
+        metric = next(iter(self.targets), next(iter(qualities[0])))
+        best = min if improves_as_it_falls(metric, self.benchmark) else max
+        with_metric = [quality for quality in qualities if metric in quality]
+        return best(with_metric or qualities, key=lambda quality: quality.get(metric, next(iter(quality.values()))))
 
     @property
     def finished(self) -> bool:
