@@ -33,7 +33,7 @@ IDENTITY = {"org": "DEMO - not an MLPerf result", "division": "open", "status": 
 def line(milliseconds: int, key: str, value: Any = None, **metadata: Any) -> str:
     """One record; `milliseconds` counts from START_MS."""
     record = {"namespace": "", "time_ms": START_MS + milliseconds, "event_type": "POINT_IN_TIME", "key": key}
-    metadata = {"file": "suite/worker/loop.py", "lineno": 1, **metadata}
+    metadata = {"file": "train.py", "lineno": 1, **metadata}
     return ":::MLLOG " + json.dumps({**record, "value": value, "metadata": metadata})
 
 

@@ -441,11 +441,6 @@ def test_the_folder_of_a_round_names_its_rules(tmp_path, folder, ruleset):
     assert ("does not name its round" in verdict.why_rules) == (ruleset == "0.7.0")
 
 
-def program_line(milliseconds, key, value=None, **metadata):
-    """A record of another program."""
-    return record_line(milliseconds, key, value, file="train.py", **metadata)
-
-
 def stable_diffusion(fid, clip=0.16):
     """A log of round v4.1 whose two metrics are computed and logged one by one."""
     settings = {
@@ -456,14 +451,14 @@ def stable_diffusion(fid, clip=0.16):
         "opt_learning_rate_warmup_steps": 1000, "gradient_accumulation_steps": 1, "init_stop": None, "run_start": None,
         "train_samples": 6_513_144, "eval_samples": 30_000,
     }  # fmt: skip
-    lines = [program_line(time, key, value) for time, (key, value) in enumerate(settings.items())]
+    lines = [record_line(time, key, value) for time, (key, value) in enumerate(settings.items())]
     for count in (512_000, 1_024_000):
         of_block = {"first_epoch_num": 1, "epoch_count": 1, "epoch_num": 1, "samples_count": count, "step_num": count}
-        lines += [program_line(count, key, **of_block) for key in ("block_start", "block_stop", "eval_start")]
-        lines += [program_line(count, "eval_accuracy", fid, metric="FID", **of_block)]
-        lines += [program_line(count, "eval_accuracy", clip, metric="CLIP", **of_block)]
-        lines += [program_line(count, "eval_stop", **of_block)]
-    return [*lines, program_line(2_000_000, "run_stop", status="success")]
+        lines += [record_line(count, key, **of_block) for key in ("block_start", "block_stop", "eval_start")]
+        lines += [record_line(count, "eval_accuracy", fid, metric="FID", **of_block)]
+        lines += [record_line(count, "eval_accuracy", clip, metric="CLIP", **of_block)]
+        lines += [record_line(count, "eval_stop", **of_block)]
+    return [*lines, record_line(2_000_000, "run_stop", status="success")]
 
 
 @pytest.mark.parametrize("ruleset", ["3.1.0", "4.0.0", "4.1.0", "5.0.0"])
