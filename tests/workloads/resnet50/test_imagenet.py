@@ -157,6 +157,39 @@ def test_what_is_wrong_with_labels(source, tmp_path, rows, said):
     assert path.name in message
 
 
+LEFT_BY_SYSTEMS = (".ipynb_checkpoints", ".thumbnails", "__MACOSX", "lost+found", "@eaDir")
+
+
+@pytest.mark.parametrize("hidden", LEFT_BY_SYSTEMS)
+@pytest.mark.parametrize("layout", ["folders", "flat"])
+def test_hidden_files_and_folders_are_skipped(source, tmp_path, hidden, layout):
+    if layout == "flat":
+        labels = flatten(source)
+        (source / "val_labels.txt").write_text("".join(f"{wnid}\n" for wnid in labels.values()))
+    prepare(source, tmp_path / "p")
+    for place in ("train", "val", "train/n00000000", *(["val/n00000001"] if layout == "folders" else [])):
+        folder = source / place / hidden
+        folder.mkdir()
+        shutil.copy(at(source), folder / "train_00007-checkpoint.JPEG")
+        for name in ("._train_00007.JPEG", "Thumbs.db", "desktop.ini", ".DS_Store"):
+            (source / place / name).write_bytes(b"x")
+    prepare(source, tmp_path / "q")
+    found = [manifests.read(tmp_path / name) for name in ("p", "q")]
+    assert found[0].fingerprint == found[1].fingerprint
+    assert found[1].counts["classes"] == 5
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("header", ["", "ImageId,PredictionString\n"])
+def test_a_label_file_with_a_byte_order_mark_and_any_line_ends(source, tmp_path, encoding, end, header):
+    labels = flatten(source)
+    text = header + "".join(f"{name},{wnid}\n" for name, wnid in labels.items())
+    (source / "LOC_val_solution.csv").write_bytes(text.replace("\n", end).encode(encoding))
+    prepare(source, tmp_path / "p")
+    assert manifests.read(tmp_path / "p").counts["val"] == 20
+
+
 # -- bad input --------------------------------------------------------------------------------------------------------
 
 
