@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import stat
+import unicodedata
 from typing import Any, BinaryIO
 
 RECORD_BYTES = 64 << 20
@@ -85,6 +86,19 @@ def decode_text(data: bytes, path: str | os.PathLike[str], errors: str = "strict
             raise ValueError(not_in_encoding(path, encoding)) from None
         line = data.count(b"\n", 0, mark_bytes + error.start) + 1
         raise ValueError(f"{os.fspath(path)}: line {line}: not UTF-8; save the file with this encoding") from None
+
+
+def printable(text: str) -> str:
+    """Return text from a file with spaces for the characters that a terminal obeys or that change the order of a line.
+
+    These are control characters, escapes included, and formatting characters such as U+202E. Bytes of a path that are not UTF-8
+    stay (surrogates): they are printed as escape sequences of Python.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or unicodedata.category(letter) in ("Zs", "Cs") else " " for letter in text
+    )
 
 
 def not_in_encoding(path: str | os.PathLike[str], encoding: str) -> str:

@@ -17,7 +17,7 @@ from suite.results.logs.events import Event, number
 from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.text import clean
-from workloads.api import Json, Settings, Workload, field_names
+from workloads.api import Json, Settings, Workload, field_names, fingerprints
 
 _AGAIN = "a log is never edited: run again, and give the log as it was written"
 _PARTS = ("model", "hyperparameters", "options")
@@ -71,7 +71,10 @@ def _closed(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
     of_log = {name: getattr(record.settings, name) for name in field_names(Settings, logged=True)}
     judged = _as_judged(json.dumps(of_log, default=str), json.dumps(decided, sort_keys=True))
     cleared = all(event.value is True for event in events if event.key == "cache_clear")
-    reasons = (*record.settings.deviations, *judged.reasons, *(() if cleared else ("cache_clear false, not true",)))
+    is_verified = fingerprints.is_verified(record.settings.dataset, record.settings.data_fingerprint)
+    reasons = [*record.settings.deviations, *judged.reasons]
+    reasons += [] if is_verified else [fingerprints.NOT_VERIFIED]
+    reasons += [] if cleared else ["cache_clear false, not true"]
     needed = f"what rules={clean(record.settings.rules, 20)} allows in division closed (docs/rules.md)"
     for reason in dict.fromkeys(reasons):
         do = "only an open run may have that: run again without it"

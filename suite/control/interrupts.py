@@ -14,6 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
+from suite.common.terminal import clean_lines
 from suite.common.typed import run_command
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -70,11 +71,15 @@ def signals_held() -> Iterator[None]:
 
 
 class WholeLines(Console):
-    """A console whose lines a signal does not cut: rich would write the rest of its buffer, or all of it, once more."""
+    """A console whose lines a signal does not cut: rich would write the rest of its buffer, or all of it, once more.
+
+    Strings are printed without control characters: they may come from a file.
+    """
 
     def print(self, *objects: Any, **how: Any) -> None:
+        cleaned = [clean_lines(item) if isinstance(item, str) else item for item in objects]
         with signals_held():
-            super().print(*objects, **how)
+            super().print(*cleaned, **how)
 
 
 def resuming_command(arguments: Sequence[str], output: Path) -> str:
