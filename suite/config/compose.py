@@ -20,6 +20,7 @@ from suite import __version__
 from suite.common import conf, registry
 from suite.common.conf import CONF
 from suite.common.study import StudyCell
+from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed
 from suite.config import overrides, studies
 from suite.config.composer import Composer
@@ -100,7 +101,7 @@ def _compose(arguments: Sequence[str]) -> Request:
     plugin_names = _plugins(words)
     plugins = activate(plugin_names, installs=not _is_dry(words))
     if flags.help:
-        print(as_typed(help_text(dict(_swept(words)))))
+        print(clean_lines(as_typed(help_text(dict(_swept(words))))))
         return Request(())
     composer, added, notes = Composer(), list[str](), list[str]()
     if studies.named(words):

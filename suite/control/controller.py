@@ -21,6 +21,7 @@ from suite.common.paths import PROJECT, data_root, in_utf8, log_root
 from suite.common.plugin_errors import describe_plugin_error
 from suite.common.registry import WORKLOADS, load_dataset, names
 from suite.common.study import StudyCell
+from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed, program
 from suite.config.compose import Composed, Request, compose
 from suite.control import caches, dry_run
@@ -79,7 +80,8 @@ def main(arguments: Sequence[str]) -> int:
         if not request.jobs:
             return 0
         if request.shown is not None:
-            print("---\n".join(settings_text(composed.config, request.shown) for composed in request.jobs), end="")
+            shown = "---\n".join(settings_text(composed.config, request.shown) for composed in request.jobs)
+            print(clean_lines(shown), end="")
             return 0
         for note in request.notes:
             console.print(escape(note), soft_wrap=True)
@@ -110,7 +112,7 @@ def main(arguments: Sequence[str]) -> int:
     except (ValueError, OSError) as error:
         if isinstance(error, OSError) and output is not None:
             error.filename = error.filename or str(output)  # of a full disk the system says no name
-        print(f"{program()}: {as_typed(one_line(error))}", file=sys.stderr)
+        print(clean_lines(f"{program()}: {as_typed(one_line(error))}"), file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
         console.print(escape(_interrupted(arguments, output)), soft_wrap=True)
@@ -160,7 +162,7 @@ def planned(request: Request, output: Path, agents: Agents | None, earlier: Sequ
         for one, known in itertools.zip_longest(request.jobs, earlier)
     ]
     for note in () if earlier else dict.fromkeys(note for one in plans for note in one.notes):
-        print(note, file=sys.stderr)
+        print(clean_lines(note), file=sys.stderr)
     return plans
 
 
@@ -414,7 +416,7 @@ def print_summary(ended: Sequence[Ended], console: Console, code: int) -> int:
         there = all(run.job.folder.is_dir() for run in ended)
         kept = f"the runs are kept; for their table type: {command}" if there else "their folder has been deleted"
         text = as_typed(f"no table: {one_line(error)}; {kept}")
-        print(f"{program()}: {text}", file=sys.stderr)
+        print(clean_lines(f"{program()}: {text}"), file=sys.stderr)
     return code
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from suite.common import process
+from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed, program
 from suite.config.at_once import answer
 
@@ -16,11 +17,11 @@ def main(arguments: Sequence[str]) -> int:
     try:
         printed = answer(arguments)
         if printed is not None:
-            print(printed, flush=True)
+            print(clean_lines(printed), flush=True)
             return 0
         from suite.control.controller import main as run
     except ValueError as error:
-        print(f"{program()}: {as_typed(str(error))}", file=sys.stderr)
+        print(clean_lines(f"{program()}: {as_typed(str(error))}"), file=sys.stderr)
         return 2
     except BrokenPipeError:
         process.print_no_more()

@@ -105,7 +105,7 @@ def _lines(places: Iterable[Path], pattern: str, required: Sequence[str]) -> Ite
     """The rows of all files of that name. Raises ValueError for a missing column or a file that is no CSV."""
     for path in (path for folder in places for path in sorted(folder.glob(pattern))):
         try:
-            with io.TextIOWrapper(files.open_stream(path), encoding="utf-8", newline="") as stream:
+            with io.TextIOWrapper(files.open_stream(path), encoding="utf-8-sig", newline="") as stream:
                 reader = csv.DictReader(stream)
                 missing = [name for name in required if name not in (reader.fieldnames or ())]
                 if missing:

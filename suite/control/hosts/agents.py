@@ -266,6 +266,9 @@ def _same_data(links: Sequence[AgentConnection], dataset: str, folder: str) -> N
 
 
 def _fingerprint(manifest: bytes) -> Any:
-    """What a manifest says of the content of its files, wherever they came from; all of it where it says nothing."""
-    content = json.loads(manifest)
-    return content.get("fingerprint") or content
+    """Return the fingerprint in a manifest of this or another machine; all of the manifest if it has none."""
+    try:
+        content = json.loads(manifest)
+    except (ValueError, RecursionError):
+        return manifest
+    return (content.get("fingerprint") if isinstance(content, dict) else None) or content

@@ -74,6 +74,13 @@ def test_the_machines_of_a_hosts_file(tmp_path):
     assert launchers.machine_names({**LAUNCH, "by": "ssh", "hostfile": str(file)}, {}) == ["b", "a", "node1", "node2"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_hosts_file_of_any_editor(tmp_path, encoding, end):
+    (tmp_path / "hosts").write_bytes(f"b slots=8{end}{end}a{end}".encode(encoding))
+    assert launchers.machine_names({**LAUNCH, "by": "ssh", "hostfile": str(tmp_path / "hosts")}, {}) == ["b", "a"]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
