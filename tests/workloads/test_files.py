@@ -74,6 +74,7 @@ def test_what_is_no_json_is_a_value_error(tmp_path, content):
 OTHERWISE = {
     "suite/agent/new_files.py": "what the agent's own workers write into its folder",
     "suite/launch/processes.py": "/proc",
+    "suite/common/controller_process.py": "/proc",
     "suite/common/runspec.py": "writes over a file of its own on a full disk",
     "suite/control/hosts/remote_host.py": "run.json and arrays that the controller has just written",
     "suite/control/progress.py": "metrics.jsonl of a run that it started",
