@@ -25,6 +25,7 @@ from suite.agent.wire import Message, Wire, packed, unpacked
 from suite.common.run_folder import RUN_FILE, is_beat
 from suite.launch import children, network, processes
 from suite.launch.scratch import Scratch
+from suite.launch.worker_env import inherited_variables, worker_variables
 from suite.machine import cgroups, disks, exhaustion
 from workloads import files
 
@@ -163,7 +164,7 @@ class Agent:
     def _start(self, name: str, arguments: list[str], variables: Mapping[str, str]) -> dict[str, Any]:
         assert self.folder is not None
         log = self.folder / f"{name}.log"
-        variables = {**os.environ, "TMPDIR": str(self.folder / "tmp"), **variables}
+        variables = {**worker_variables(os.environ, self.folder / "tmp"), **variables}
         child = children.start(arguments, variables, log, self.folder)
         self.started[name] = child
         return {"pid": child.pid}
@@ -199,7 +200,7 @@ class Agent:
                     capture_output=True,
                     text=True,
                     timeout=most_seconds,
-                    env={**os.environ, **variables},
+                    env={**inherited_variables(os.environ), **variables},
                     check=False,
                 )
                 self.wire.send(answer=number, code=done.returncode, output=done.stdout, errors=done.stderr)

@@ -17,7 +17,7 @@ from rich.markup import escape
 from suite.common import process
 from suite.common.job_name import named
 from suite.common.output_lock import output_locked
-from suite.common.paths import PROJECT, data_root, in_utf8, log_root
+from suite.common.paths import PROJECT, data_root, expand_user, in_utf8, log_root
 from suite.common.registry import WORKLOADS, load_dataset, names
 from suite.common.study import StudyCell
 from suite.common.typed import as_typed, program
@@ -281,7 +281,7 @@ def _output(composed: Composed) -> Path:
     elif not str(given).strip():
         raise ValueError("output= names no folder; type output=FOLDER, or leave it out: a new folder below logs/")
     else:
-        output = in_utf8(Path(str(given)).expanduser().absolute(), "output=")
+        output = in_utf8(expand_user(str(given)).absolute(), "output=")
     if (above := scratch_above(output)) is not None:
         raise ValueError(
             f"{output}: {above} holds a run's temporary files and ends with it; type another output=FOLDER"

@@ -20,6 +20,7 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
         "MASTER_ADDR": rendezvous.master_address,
         "MASTER_PORT": str(rendezvous.master_port),
         ADDRESS_VARIABLE: host.address,
+        "JAX_PLATFORMS": "cpu" if run.settings.device == "cpu" else "cuda,cpu",
     }
     return [worker(process, run.settings.devices, run_file, variables) for process in host.replicas]
 

@@ -20,6 +20,7 @@ from suite.control.hosts.connection import AgentConnection, ConnectionLost, Lost
 from suite.environments.environment import Environment
 from suite.launch.children import ENDING_SECONDS, GRACE_SECONDS
 from suite.launch.known import tuning_variables
+from suite.launch.worker_env import inherited_variables
 from suite.worker.heartbeat import STACK_SIGNAL
 
 CARRIED = ("SUITE_", "PYTHONPATH", "PYTHONSAFEPATH", "NVIDIA_TF32_OVERRIDE")
@@ -40,7 +41,7 @@ _OURS = (RUN_FILE, STATUS_FILE)
 def carried_variables() -> dict[str, str]:
     """Those of this process that workers on other machines get."""
     carried = (*CARRIED, *tuning_variables())
-    return {name: value for name, value in os.environ.items() if name.startswith(carried)}
+    return {name: value for name, value in inherited_variables(os.environ).items() if name.startswith(carried)}
 
 
 def own_variables() -> dict[str, str]:

@@ -14,6 +14,7 @@ from suite.environments.environment import Environment
 from suite.launch import children, processes
 from suite.launch.base import ports_here
 from suite.launch.scratch import Scratch
+from suite.launch.worker_env import worker_variables
 from suite.machine import cgroups, exhaustion
 from suite.worker.heartbeat import STACK_SIGNAL
 
@@ -42,7 +43,7 @@ class ThisHost:
         """A child of this process, with this process's variables, whose output goes to `name`.log. Raises OSError."""
         log = self.folder / f"{name}.log"
         self._scratch = self._scratch or Scratch()
-        variables = {**os.environ, "TMPDIR": str(self._scratch.path), **variables}
+        variables = {**worker_variables(os.environ, self._scratch.path), **variables}
         child = children.start(arguments, variables, log, self.folder)
         self._children.append(child)
         return child
