@@ -143,6 +143,8 @@ def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
     return {"GLIBC_TUNABLES": tunables}
 
 
+WITHOUT_PROXY = {"grpc_proxy": ""}
+"""gRPC would connect the processes of a run through the proxy of `http_proxy`; an empty value means no proxy."""
 DEVICE_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 """CUDA numbers devices as NVML does, which says what they are and samples them; its own order begins with the fastest."""
 
