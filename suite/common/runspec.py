@@ -90,6 +90,8 @@ class RunSpec:
     continues: Mapping[str, Json] = field(default_factory=dict)
     """Of a run that goes on where an attempt was ended: `checkpoint`, the file beside run.json, and `stopped_ms`, the last sign
     of life before it, milliseconds since 1970. Empty: it begins."""
+    environment_variables: Mapping[str, str] = field(default_factory=dict)
+    """Variables that the workers inherit and by which a user tunes them, without secrets (suite/launch/recorded_env.py)."""
     schema: int = SCHEMA
 
     def write(self, path: Path) -> None:
@@ -136,8 +138,9 @@ def read_run(path: Path) -> RunSpec:
 
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
-    new = {"hosts": [], "study": "", "study_cell": [], "typed": []}  # later than the schema
-    value = {**new, "checkpoint": "off", "checkpoint_final": False, "continues": {}, **value}
+    new: dict[str, Any] = {"hosts": [], "study": "", "study_cell": [], "typed": []}  # later than the schema
+    new |= {"checkpoint": "off", "checkpoint_final": False, "continues": {}, "environment_variables": {}}
+    value = {**new, **value}
     settings = {"threads_per_device": "auto", "round": {}, **value["settings"]}  # one from before these were there
     settings.pop("clock", None)  # one from when it could be typed beside the round
     value["settings"] = _build(Settings, settings, path)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from suite.common import registry
 from suite.compliance.complaints import MISSING, Complaint
+from suite.launch.recorded_env import numeric_deviations
 from suite.results.logs.collect import KILLED, RUNNING, filed_status
 from suite.results.logs.events import Event, number
 from suite.results.logs.record import RunRecord
@@ -71,7 +72,13 @@ def _closed(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
     of_log = {name: getattr(record.settings, name) for name in field_names(Settings, logged=True)}
     judged = _as_judged(json.dumps(of_log, default=str), json.dumps(decided, sort_keys=True))
     cleared = all(event.value is True for event in events if event.key == "cache_clear")
-    reasons = (*record.settings.deviations, *judged.reasons, *(() if cleared else ("cache_clear false, not true",)))
+    of_environment = numeric_deviations(record.settings.environment_variables)
+    reasons = (
+        *record.settings.deviations,
+        *judged.reasons,
+        *of_environment,
+        *(() if cleared else ("cache_clear false, not true",)),
+    )
     needed = f"what rules={clean(record.settings.rules, 20)} allows in division closed (docs/rules.md)"
     for reason in dict.fromkeys(reasons):
         do = "only an open run may have that: run again without it"

@@ -146,7 +146,7 @@ def planned(request: Request, output: Path, agents: Agents | None, earlier: Sequ
     first, hosts = request.jobs[0].config, agents.hosts if agents is not None else ()
     if first["resume"] and first["output"] is None:
         raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
-    versions = environment.Versions()
+    versions = environment.Descriptions()
     plans = [
         known
         if known is not None and (known.job is not None or known.findings)

@@ -41,6 +41,24 @@ def test_what_makes_a_run_open(job, words, cleared, deviations):
     assert (run.division, run.deviations) == ("open" if deviations else "closed", deviations)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "division"),
+    [
+        ("TF_ENABLE_ONEDNN_OPTS", "0", "open"),
+        ("NVIDIA_TF32_OVERRIDE", "1", "open"),
+        ("ONEDNN_DEFAULT_FPMATH_MODE", "bf16", "open"),
+        ("NCCL_DEBUG", "INFO", "closed"),
+        ("OMP_NUM_THREADS", "7", "closed"),
+    ],
+)
+def test_variables_that_change_the_arithmetic_make_a_run_open(job, monkeypatch, name, value, division):
+    monkeypatch.setenv(name, value)
+    run = job().run(0, cache_cleared=True)
+    assert run.division == division
+    assert run.environment_variables.get(name) == (None if name == "OMP_NUM_THREADS" else value)
+    assert [name in phrase for phrase in run.deviations] == ([True] if division == "open" else [])
+
+
 def test_each_run_of_a_job_has_a_seed_of_its_own(job):
     made = job()
     assert made.run(0, cache_cleared=True).settings.seed != made.run(1, cache_cleared=True).settings.seed
@@ -59,9 +77,13 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
     for status in ("success", "target_missed", "interrupted"):
         (tmp_path / "status.json").write_text(json.dumps({"status": status}))
         assert finished_status(tmp_path, again) == (status if status in FINISHED else "")
-        for other in (of_other_data, replace(run, settings=replace(run.settings, batch_size_global=4096))):
+        of_other_variables = replace(run, environment_variables={"XLA_FLAGS": "--a"})
+        of_other_batch = replace(run, settings=replace(run.settings, batch_size_global=4096))
+        for other in (of_other_data, of_other_variables, of_other_batch):
             with pytest.raises(ValueError, match="holds a run of other settings or data"):
                 finished_status(tmp_path, other)
+    of_other_gpu = replace(run, environment_variables={"CUDA_VISIBLE_DEVICES": "3"})
+    assert finished_status(tmp_path, of_other_gpu) == finished_status(tmp_path, again)
 
 
 def test_what_only_looks_like_a_run_is_named(job, tmp_path):

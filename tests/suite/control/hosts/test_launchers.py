@@ -177,9 +177,9 @@ def test_launchers_that_agree_are_one_and_one_process_of_another_does_not_count(
         rank_here({**slurm, "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "1", **mpich}).number
         == 1
     )
-    with pytest.raises(ValueError, match="^launch: MVAPICH and MPICH .*PMI_RANK=1"):
+    with pytest.raises(ValueError, match=r"^launch: MVAPICH and MPICH .*PMI_RANK=1"):
         rank_here({**mpich, **MPI_LAUNCHERS["MVAPICH"], "MV2_COMM_WORLD_RANK": "2"})
-    with pytest.raises(ValueError, match="^launch: PMI_RANK=9: a whole number from 0 to 3"):
+    with pytest.raises(ValueError, match=r"^launch: PMI_RANK=9: a whole number from 0 to 3"):
         rank_here({**mpich, "PMI_RANK": "9"})
     assert rank_here({"PMI_RANK": "1"}) is None
 
