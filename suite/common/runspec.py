@@ -92,6 +92,8 @@ class RunSpec:
     of life before it, milliseconds since 1970. Empty: it begins."""
     environment_variables: Mapping[str, str] = field(default_factory=dict)
     """Variables that the workers inherit and by which a user tunes them, without secrets (suite/launch/recorded_env.py)."""
+    open_network: bool = False
+    """Whether `framework.allow_open_grpc` lets processes listen where strangers can reach them."""
     schema: int = SCHEMA
 
     def write(self, path: Path) -> None:
@@ -139,7 +141,13 @@ def read_run(path: Path) -> RunSpec:
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
     new: dict[str, Any] = {"hosts": [], "study": "", "study_cell": [], "typed": []}  # later than the schema
-    new |= {"checkpoint": "off", "checkpoint_final": False, "continues": {}, "environment_variables": {}}
+    new |= {
+        "checkpoint": "off",
+        "checkpoint_final": False,
+        "continues": {},
+        "environment_variables": {},
+        "open_network": False,
+    }
     value = {**new, **value}
     settings = {"threads_per_device": "auto", "round": {}, **value["settings"]}  # one from before these were there
     settings.pop("clock", None)  # one from when it could be typed beside the round

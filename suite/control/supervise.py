@@ -20,7 +20,7 @@ from suite.control.progress import Progress
 from suite.control.telemetry import TelemetryRecorder, cut
 from suite.control.watch import POLL_SECONDS, RunStatus, Watch
 from suite.environments.environment import Environment
-from suite.launch.base import Framework, command_variables, meet
+from suite.launch.base import Framework, command_variables, meet, needs_private_network
 from suite.launch.hosts import hosts_of
 from suite.machine import disks, topology
 from suite.worker.heartbeat import Beat, beat_path
@@ -141,6 +141,7 @@ class Supervisor:
 
     def _start(self) -> None:
         rendezvous = meet(self.hosts, lambda host: self.watch.controls[self.hosts.index(host)].ports())
+        private = needs_private_network(self.framework, self.run_spec)
         for host, control in zip(self.hosts, self.watch.controls, strict=True):
             run_file = self.environment.map_path(control.folder / RUN_FILE)
             for command in self.framework.commands(self.run_spec, run_file, rendezvous, host):
@@ -148,7 +149,7 @@ class Supervisor:
                 inside = self.environment.of_process(control.folder, command.name, variables)
                 self.watch.command_hosts[command.name] = host
                 self.watch.children[command.name] = control.start(
-                    command.name, inside.command(*command.arguments), variables
+                    command.name, inside.command(*command.arguments), variables, private
                 )
                 self.watch.servers |= {command.name} if command.serves else set()
 

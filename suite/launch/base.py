@@ -10,7 +10,7 @@ from suite.common.run_folder import RUN_FILE
 from suite.common.runspec import Host, RunSpec
 from suite.launch.hosts import Rendezvous, hosts_of
 from suite.launch.network import free_ports, is_loopback, loopback_interface
-from workloads.api import Place, Workload
+from workloads.api import Place, Settings, Workload
 
 WORKER = ("-m", "suite.worker.main")
 SERVER = ("-m", "suite.worker.server")
@@ -60,6 +60,8 @@ class Framework:
     from_float64: Mapping[str, float] = field(default_factory=dict)
     """Optimizer to the largest difference of weights and optimizer state from float64 after ten steps, as a part of the array's
     largest value, over all variants of tests/workloads/frameworks/test_updates.py; CPU, rounded up. Packages state it."""
+    listens_everywhere: Callable[[Settings], bool] = lambda settings: False
+    """Whether processes of a run listen on all interfaces for connections that they do not authenticate."""
     gpu_choices: tuple[str, ...] = ()
     """Of the configuration's `framework.graphs` and `framework.kernels` those that its trainers have on GPUs."""
     build_query: str = ""
@@ -215,6 +217,11 @@ def variables_set_by_run(framework: Framework, run: RunSpec) -> frozenset[str]:
         for command in framework.commands(run, RUN_FILE, rendezvous, host)
         for name in command_variables(run, host, command)
     )
+
+
+def needs_private_network(framework: Framework, run: RunSpec) -> bool:
+    """Check whether the processes of a run, all on one machine, start in a private network: strangers must not reach them."""
+    return framework.listens_everywhere(run.settings) and run.settings.nodes == 1 and not run.open_network
 
 
 def place_of(run: RunSpec, process: int, processes: int) -> Place:

@@ -28,6 +28,7 @@ NOT_INHERITED = (
     "MASTER_PORT",
     "RANK",
     "ROLE_NAME",
+    "SUITE_PRIVATE_NETWORK",  # of a run in which this command is started
     "ROLE_RANK",
     "ROLE_WORLD_SIZE",
     "TF_CONFIG",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from suite.common.study import StudyCell
 from suite.environments import environment
 from suite.environments.environment import Descriptions, Environment
 from suite.environments.plugins import Plugin, check_trainer, with_plugins
+from suite.launch import private_network
 from suite.launch.base import Framework, variables_set_by_run
 from suite.launch.hosts import AvailableHost, spread
 from suite.launch.recorded_env import numeric_deviations, recorded_variables
@@ -24,7 +25,7 @@ from suite.machine import devices
 from suite.machine.visible import NULL_DEVICE
 from suite.plan.capacity import check_inputs, check_memory
 from suite.plan.plausible import check_workload
-from suite.plan.settings import Config, Impossible, auto_environment, resolve_settings, visible_gpus
+from suite.plan.settings import Config, Impossible, Missing, auto_environment, resolve_settings, visible_gpus
 from workloads.api import Facts, Settings, Workload
 
 
@@ -165,6 +166,8 @@ def plan(
         with findings:
             draft = replace(draft, settings=workload.resolve(settings))
         with findings:
+            _check_open_ports(config, draft, notes.append)
+        with findings:
             if draft.environment is not None:
                 draft = _described(draft, draft.environment, descriptions or Descriptions())
         with findings:
@@ -240,6 +243,7 @@ def make_job(
         checkpoint=config["checkpoint"]["when"],
         checkpoint_final=config["checkpoint"]["final"],
         environment_variables=draft.environment_variables,
+        open_network=bool(config["framework"]["allow_open_grpc"]),
     )
     return Job(
         name=name,
@@ -252,6 +256,34 @@ def make_job(
         environment=env,
         cache_clear=config["system"],
     )
+
+
+def _check_open_ports(config: Config, draft: Draft, log: Callable[[str], object]) -> None:
+    """Warn of servers that strangers can reach. Raise ValueError if that is not allowed and they cannot be shut off.
+
+    On one machine, processes that listen everywhere are started in a private network. That is not possible where the kernel
+    forbids it, and in a container, whose network is the machine's.
+    """
+    framework, settings, env = draft.framework, draft.settings, draft.environment
+    if env is None or not framework.listens_everywhere(settings):
+        return
+    risk = (
+        f"the servers of {framework.title or framework.name} have no authentication and listen on all interfaces: "
+        f"whoever reaches their ports can read and write files and run code as you"
+    )
+    if settings.nodes > 1 or config["framework"]["allow_open_grpc"]:
+        log(f"warning: {risk}; let a firewall keep strangers out (docs/several_machines.md)")
+        return
+    if env.container is not None:
+        reason = f"environment={env.name} gives them the network of the machine"
+    else:
+        fault = draft.hosts[0].private_network_fault if draft.hosts else private_network.unavailable_reason()
+        reason = f"this machine cannot make a private network for them ({fault})" if fault else ""
+    if reason:
+        raise Missing(
+            f"gpus={settings.devices} framework={framework.name}: {risk}, and {reason}; allowed: gpus=1, another framework, "
+            f"or, if only you can reach this machine's ports, set framework.allow_open_grpc=true"
+        )
 
 
 def _described(draft: Draft, env: Environment, descriptions: Descriptions) -> Draft:

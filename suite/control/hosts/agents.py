@@ -119,7 +119,8 @@ class Agents:
             assert link.facts is not None
             facts = link.facts
             cores, fault = tuple(facts["cores"]), facts.get("gpu_fault", "")
-            hosts.append(AvailableHost(facts["name"], address, interface, cores, facts["hardware"], fault))
+            no_network = facts.get("private_network_fault", "")
+            hosts.append(AvailableHost(facts["name"], address, interface, cores, facts["hardware"], fault, no_network))
         names = [host.name for host in hosts]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:

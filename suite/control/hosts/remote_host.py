@@ -104,9 +104,15 @@ class RemoteHost:
         own = [] if self.link.port is None else [self.link.port]
         return [*own, *map(int, ports)][: len(ports)]
 
-    def start(self, name: str, arguments: Sequence[str], variables: Mapping[str, str]) -> RemoteCommand:
-        """With the machine's own variables, those that a user sets for workers, and these."""
-        self.link.call("start", name=name, arguments=list(arguments), variables={**carried_variables(), **variables})
+    def start(
+        self, name: str, arguments: Sequence[str], variables: Mapping[str, str], private: bool = False
+    ) -> RemoteCommand:
+        """Start a process with the machine's own variables, those that a user sets for workers, and these.
+
+        `private`: start it in the private network that all such processes of the run share.
+        """
+        variables = {**carried_variables(), **variables}
+        self.link.call("start", name=name, arguments=list(arguments), variables=variables, private=private)
         return RemoteCommand(self, name)
 
     def alive(self, pid: int) -> bool:

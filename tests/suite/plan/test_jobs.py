@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 
 from suite.common.run_folder import SUPERSEDED
+from suite.launch import private_network
+from suite.launch.hosts import AvailableHost
 from suite.plan.jobs import plan
 from suite.plan.resume import FINISHED, finished_status, set_aside
 from tests.helpers import composed
@@ -57,6 +59,50 @@ def test_variables_that_change_the_arithmetic_make_a_run_open(job, monkeypatch, 
     assert run.division == division
     assert run.environment_variables.get(name) == (None if name == "OMP_NUM_THREADS" else value)
     assert [name in phrase for phrase in run.deviations] == ([True] if division == "open" else [])
+
+
+TWO_DEVICES = ("framework=tensorflow", "gpus=2", "oversubscribe=true")
+
+
+@pytest.fixture
+def draft_of(monkeypatch, tmp_path):
+    """Makes the plan of a command on a machine that allows no private network, or does, or on given machines."""
+    monkeypatch.setattr(NCF, "read_facts", classmethod(lambda cls, settings: published_facts()))
+
+    def made(*overrides, fault="Operation not permitted", hosts=()):
+        monkeypatch.setattr(private_network, "unavailable_reason", lambda: fault)
+        words = ("workload=ncf", "device=cpu", "profile=reference", "environment=current", *overrides)
+        return plan(composed(*words), "job", tmp_path, hosts=hosts)
+
+    return made
+
+
+def test_servers_that_strangers_can_reach_are_refused_on_one_machine_unless_that_is_allowed(draft_of):
+    (finding,) = draft_of(*TWO_DEVICES).findings
+    assert str(finding).startswith("gpus=2 framework=tensorflow: the servers of TensorFlow have no authentication")
+    assert "(Operation not permitted)" in str(finding)
+    assert "set framework.allow_open_grpc=true" in str(finding)
+    for words, fault in (
+        (TWO_DEVICES, ""),
+        (("framework=tensorflow",), "no"),
+        (("framework=pytorch", *TWO_DEVICES[1:]), "no"),
+    ):
+        made = draft_of(*words, fault=fault)
+        assert (made.findings, made.notes, made.job.template.open_network) == ((), (), False)
+    made = draft_of(*TWO_DEVICES, "framework.allow_open_grpc=true")
+    assert made.job.template.open_network
+    (note,) = made.notes
+    assert note.startswith("warning: the servers of TensorFlow have no authentication and listen on all interfaces")
+
+
+def test_servers_on_several_machines_are_warned_of_and_on_another_machine_its_kernel_decides(draft_of):
+    hosts = [AvailableHost(name, "10.0.0.1", "eth0", (0, 1), {"gpus": [], "cpu_model": "C"}, "", "no") for name in "ab"]
+    made = draft_of(*TWO_DEVICES, "nodes=2", "launch=ssh", "launch.hosts=[a,b]", fault="", hosts=hosts)
+    assert made.findings == ()
+    (note,) = made.notes
+    assert "let a firewall keep strangers out (docs/several_machines.md)" in note
+    (finding,) = draft_of(*TWO_DEVICES, "launch=ssh", "launch.hosts=[a]", fault="", hosts=hosts[:1]).findings
+    assert "(no)" in str(finding)
 
 
 def test_each_run_of_a_job_has_a_seed_of_its_own(job):
