@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from suite.common import registry
 from suite.compliance.complaints import MISSING, Complaint
-from suite.launch.recorded_env import numeric_deviations
+from suite.launch.recorded_env import environment_deviations
 from suite.results.logs.collect import KILLED, RUNNING, filed_status
 from suite.results.logs.events import Event, number
 from suite.results.logs.record import RunRecord
@@ -72,7 +72,7 @@ def _closed(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
     of_log = {name: getattr(record.settings, name) for name in field_names(Settings, logged=True)}
     judged = _as_judged(json.dumps(of_log, default=str), json.dumps(decided, sort_keys=True))
     cleared = all(event.value is True for event in events if event.key == "cache_clear")
-    of_environment = numeric_deviations(record.settings.environment_variables)
+    of_environment = environment_deviations(record.settings.environment_variables)
     reasons = (
         *record.settings.deviations,
         *judged.reasons,

@@ -37,6 +37,11 @@ def version(name):
     except importlib.metadata.PackageNotFoundError:
         return None
 variables = {name: value for name, value in os.environ.items() if name.startswith(tuple(prefixes))}
+library = os.path.dirname(os.path.abspath(os.__file__))
+for name in ("sitecustomize", "usercustomize"):
+    path = getattr(sys.modules.get(name), "__file__", None)
+    if path and os.path.dirname(os.path.abspath(path)) != library:
+        variables[name] = path
 shown = {name: hidden if re.search(secret, name, re.I) else value for name, value in variables.items()}
 print(json.dumps({"versions": {name: version(name) for name in packages}, "variables": shown}))
 """
@@ -163,7 +168,10 @@ class Description(NamedTuple):
     versions: Mapping[str, str | None]
     """Distribution name to installed version; None: not installed."""
     variables: Mapping[str, str]
-    """Variables that are recorded with a run, as a process in the environment has them, without secrets."""
+    """Variables that are recorded with a run, as a process in the environment has them, without secrets.
+
+    PYTHONPATH lacks the folders of the suite and of plugins. `sitecustomize` and `usercustomize` are files that Python ran.
+    """
 
 
 def describing_command(environment: Environment, packages: Sequence[str]) -> list[str]:
@@ -172,13 +180,23 @@ def describing_command(environment: Environment, packages: Sequence[str]) -> lis
     return environment.command("-c", DESCRIBE_SCRIPT, arguments)
 
 
-def description_from(text: str) -> Description:
-    """Return the description that a command printed. Raises ValueError if its last line is something else."""
+def description_from(text: str, environment: Environment) -> Description:
+    """Return the description of an environment that a command printed. Raises ValueError if its last line is something else."""
     try:
         printed = json.loads(last_line(text))
-        return Description(printed["versions"], printed["variables"])
+        variables = dict(printed["variables"])
+        if path := _other_folders(variables.pop("PYTHONPATH", ""), environment):
+            variables["PYTHONPATH"] = path
+        return Description(printed["versions"], variables)
     except (json.JSONDecodeError, KeyError, TypeError):
         raise ValueError(f"does not answer as a Python does: {last_line(text)!r}") from None
+
+
+def _other_folders(python_path: str, environment: Environment) -> str:
+    """Return the folders of a PYTHONPATH inside an environment that are neither the suite's nor plugins'."""
+    listed = [Path(environment.map_path(folder)) for folder in (str(PROJECT), *environment.python_path)]
+    folders = [folder for folder in python_path.split(":") if folder]
+    return ":".join(folder for folder in folders if not any(Path(folder).is_relative_to(path) for path in listed))
 
 
 def describe(environment: Environment, packages: Sequence[str], timeout_seconds: float = 60.0) -> Description:
@@ -189,7 +207,7 @@ def describe(environment: Environment, packages: Sequence[str], timeout_seconds:
     if outcome.code != 0:
         raise ValueError(f"{problem}: {outcome.why}")
     try:
-        return description_from(outcome.out)
+        return description_from(outcome.out, environment)
     except ValueError as error:
         raise ValueError(f"environment {environment.name}: {environment.python} {error}") from None
 

@@ -170,6 +170,12 @@ DEVICE_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 """CUDA numbers devices as NVML does, which says what they are and samples them; its own order begins with the fastest."""
 
 
+def arithmetic_variables(run: RunSpec) -> dict[str, str]:
+    """Return the variables that make fp32 mean fp32 on GPUs, whatever the shell says: libraries of NVIDIA may use TF32."""
+    settings = run.settings
+    return {"NVIDIA_TF32_OVERRIDE": "0"} if settings.device == "cuda" and settings.precision == "fp32" else {}
+
+
 def worker(process: int, processes: int, run_file: str, variables: Mapping[str, str]) -> Command:
     """The command of worker `process` of so many, which `place_from_environment` tells where it stands."""
     place = {"RANK": str(process), "WORLD_SIZE": str(processes), **DEVICE_ORDER}

@@ -16,6 +16,21 @@ MACHINE_PREFIXES = ("CUDA_", "NVIDIA_")
 """Prefixes of recorded variables that each machine sets for itself: the command's are not carried to other machines."""
 DEVICE_CHOICE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 """Recorded, but no difference between experiments: which of the machine's devices a process sees."""
+PRELOADING = {
+    "LD_PRELOAD": "loads other libraries into the workers",
+    "LD_AUDIT": "loads other libraries into the workers",
+    "CUDA_INJECTION64_PATH": "loads another library into the workers",
+    "NVTX_INJECTION64_PATH": "loads another library into the workers",
+    "TF_PLUGGABLE_DEVICE_LIBRARY_PATH": "loads another library into the workers",
+    "MXNET_LIBRARY_PATH": "loads another library into the workers",
+    "PYTHONPATH": "lets the workers import code that is neither the environment's nor a plugin's",
+    "PYTHONUSERBASE": "lets the workers import code that is neither the environment's nor a plugin's",
+    "sitecustomize": "runs other code in the workers",
+    "usercustomize": "runs other code in the workers",
+}
+"""Variables, and modules that Python imports at its start, by which other code runs in the workers, with what each does."""
+_PYTHON_PATHS = ("PYTHONPATH", "PYTHONUSERBASE", "sitecustomize", "usercustomize")
+"""Recorded, but no difference between experiments: their paths differ between machines."""
 _SET_BY_IMAGES = re.compile(
     r"(CUDA|CUDNN|NVIDIA|NCCL|CUBLAS|MKL|TF|PYTORCH|TORCH|JAX|XLA|MXNET)_([A-Z0-9_]*_)?VERSION|NV_\w+"
     r"|NVIDIA_(REQUIRE_CUDA|DRIVER_CAPABILITIES|PRODUCT_NAME|BUILD_ID|BUILD_REF)|(CUDA|CUDNN)_(HOME|PATH|ROOT)"
@@ -35,7 +50,7 @@ MAX_VALUE_CHARACTERS = 4096
 
 def recorded_prefixes() -> tuple[str, ...]:
     """Return the prefixes of the names of all recorded variables."""
-    return (*tuning_variables(), *MACHINE_PREFIXES)
+    return (*tuning_variables(), *MACHINE_PREFIXES, *PRELOADING)
 
 
 def recorded_variables(variables: Mapping[str, str], set_by_run: Collection[str] = ()) -> dict[str, str]:
@@ -60,7 +75,7 @@ def identifying_variables(recorded: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in recorded.items()
-        if name not in DEVICE_CHOICE and not _SET_BY_IMAGES.fullmatch(name)
+        if name not in (*DEVICE_CHOICE, *_PYTHON_PATHS) and not _SET_BY_IMAGES.fullmatch(name)
     }
 
 
@@ -210,16 +225,22 @@ the closed rules leave these to the submitter.
 """
 
 
-def numeric_variable(name: str) -> NumericVariable | None:
-    """Return the entry of a variable that can change the arithmetic, or None for any other variable."""
+def opens_run(name: str) -> bool:
+    """Check for a variable that makes a run open: it can change the arithmetic, or loads other code."""
+    return name in PRELOADING or _numeric_variable(name) is not None
+
+
+def environment_deviations(recorded: Mapping[str, str]) -> list[str]:
+    """Return a phrase for each recorded variable that makes a run open."""
+    phrases = []
+    for name, value in recorded.items():
+        entry = _numeric_variable(name)
+        if name in PRELOADING:
+            phrases.append(f"{name}, which {PRELOADING[name]}")  # its paths differ between machines
+        elif entry is not None:
+            phrases.append(f"environment variable {name}={value}, which {entry.effect}")
+    return phrases
+
+
+def _numeric_variable(name: str) -> NumericVariable | None:
     return next((entry for entry in NUMERIC_VARIABLES if re.fullmatch(entry.pattern, name)), None)
-
-
-def numeric_deviations(recorded: Mapping[str, str]) -> list[str]:
-    """Return a phrase for each recorded variable that can change the arithmetic; any of them makes a run open."""
-    entries = {name: numeric_variable(name) for name in recorded}
-    return [
-        f"environment variable {name}={recorded[name]}, which {entry.effect}"
-        for name, entry in entries.items()
-        if entry is not None
-    ]

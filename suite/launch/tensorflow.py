@@ -9,6 +9,7 @@ from suite.launch.base import (
     WITHOUT_PROXY,
     Command,
     Framework,
+    arithmetic_variables,
     server_commands,
     server_variables,
     thread_variables,
@@ -35,6 +36,7 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
             **thread_variables(run.settings.cores_per_device),
             "TF_CONFIG": json.dumps(task),
             **COMMON_VARIABLES,
+            **arithmetic_variables(run),
             **server_variables(run, rendezvous),
         }
         commands.append(worker(process, len(endpoints), run_file, variables))

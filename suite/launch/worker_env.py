@@ -36,6 +36,38 @@ NOT_INHERITED = (
     "WORLD_SIZE",
 )
 """Names of variables that no worker inherits; a name that ends with `_` stands for all names that begin with it."""
+PYTHON_SWITCHES = frozenset(
+    [
+        "PYTHONASYNCIODEBUG",
+        "PYTHONBREAKPOINT",
+        "PYTHONCASEOK",
+        "PYTHONDEBUG",
+        "PYTHONDEVMODE",
+        "PYTHONDUMPREFS",
+        "PYTHONDUMPREFSFILE",
+        "PYTHONEXECUTABLE",
+        "PYTHONHOME",
+        "PYTHONINSPECT",
+        "PYTHONMALLOC",
+        "PYTHONMALLOCSTATS",
+        "PYTHONNODEBUGRANGES",
+        "PYTHONOPTIMIZE",
+        "PYTHONPERFSUPPORT",
+        "PYTHONPLATLIBDIR",
+        "PYTHONPROFILEIMPORTTIME",
+        "PYTHONSTARTUP",
+        "PYTHONTHREADDEBUG",
+        "PYTHONTRACEMALLOC",
+        "PYTHONVERBOSE",
+        "PYTHONWARNINGS",
+        "PYTHON_FROZEN_MODULES",
+        "PYTHON_GIL",
+        "PYTHON_JIT",
+        "PYTHON_PERF_JIT_SUPPORT",
+        "PYTHON_PRESITE",
+    ]
+)
+"""Variables that change how Python itself starts and works; no worker inherits them either."""
 _PREFIXES = tuple(name for name in NOT_INHERITED if name.endswith("_"))
 USER_VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
 """Variables that `getpass.getuser()` reads before it looks the user id up."""
@@ -47,7 +79,9 @@ def inherited_variables(variables: Mapping[str, str]) -> dict[str, str]:
     A user id without an entry in the passwd database, as in containers, gets a user name: PyTorch's compiler asks for it.
     """
     inherited = {
-        name: value for name, value in variables.items() if name not in NOT_INHERITED and not name.startswith(_PREFIXES)
+        name: value
+        for name, value in variables.items()
+        if name not in NOT_INHERITED and name not in PYTHON_SWITCHES and not name.startswith(_PREFIXES)
     }
     if not any(inherited.get(name) for name in USER_VARIABLES) and not _has_passwd_entry():
         name = f"uid-{os.getuid()}"

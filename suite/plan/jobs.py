@@ -20,7 +20,7 @@ from suite.environments.plugins import Plugin, check_trainer, with_plugins
 from suite.launch import private_network
 from suite.launch.base import Framework, variables_set_by_run
 from suite.launch.hosts import AvailableHost, spread
-from suite.launch.recorded_env import numeric_deviations, recorded_variables
+from suite.launch.recorded_env import environment_deviations, recorded_variables
 from suite.machine import devices
 from suite.machine.visible import NULL_DEVICE
 from suite.plan.capacity import check_inputs, check_memory
@@ -92,7 +92,7 @@ class Draft:
         """
         circumstances = {"seed_source": self.seed_source, **(of_run.circumstances() if of_run is not None else {})}
         of_data = self.facts.notes if self.facts is not None else ()
-        of_environment = numeric_deviations(self.environment_variables)
+        of_environment = environment_deviations(self.environment_variables)
         judge = self.workload.deviations
         return (*judge(self.settings), *judge(self.settings, **circumstances), *of_data, *of_environment)
 

@@ -22,7 +22,7 @@ from suite.launch.base import variables_set_by_run
 from suite.launch.hosts import AvailableHost
 from suite.launch.launcher import Launch
 from suite.launch.network import LOOPBACK, is_loopback
-from suite.launch.recorded_env import numeric_variable, recorded_variables
+from suite.launch.recorded_env import opens_run, recorded_variables
 from suite.plan.jobs import Job
 from workloads import files
 
@@ -235,7 +235,7 @@ def _check_environments(
         links: The machines.
         environment: The environment.
         versions: Versions of packages that all machines must have.
-        variables: Recorded variables: those that can change the arithmetic must have the same values on all machines.
+        variables: Recorded variables: those that make a run open must have the same values on all machines.
         set_by_run: Names of variables that the run sets itself.
     """
     command = describing_command(environment, list(versions))
@@ -245,7 +245,7 @@ def _check_environments(
                 f"machine {link.name}: environment {environment.name} does not answer there: {_last(answer)}"
             )
         try:
-            description = description_from(answer["output"])
+            description = description_from(answer["output"], environment)
         except ValueError as error:
             raise ValueError(f"machine {link.name}: environment {environment.name} {error}") from None
         for name, expected in versions.items():
@@ -260,7 +260,7 @@ def _check_environments(
 
 def _check_variables(machine: str, there: Mapping[str, str], here: Mapping[str, str]) -> None:
     for name in sorted({*there, *here}):
-        if numeric_variable(name) is not None and there.get(name) != here.get(name):
+        if opens_run(name) and there.get(name) != here.get(name):
             texts = (f"{name}={values[name]}" if name in values else "not set" for values in (there, here))
             raise ValueError(
                 f"machine {machine}: environment variable {name}: {' there, and here '.join(texts)}; "

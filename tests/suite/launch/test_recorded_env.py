@@ -1,24 +1,27 @@
 """Environment variables that are recorded with a run: which, without secrets, and which of them make it open."""
 
 import json
+import os
 import re
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.common.runspec import read_run
+from suite.environments.environment import Environment, describe
 from suite.launch.base import WAITING_VARIABLES, variables_set_by_run
 from suite.launch.known import known
 from suite.launch.recorded_env import (
     HIDDEN,
     NUMERIC_VARIABLES,
+    environment_deviations,
     identifying_variables,
-    numeric_deviations,
     recorded_prefixes,
     recorded_variables,
 )
-from tests.helpers import TOY_RUN, examples, run_suite, suite_here
+from tests.helpers import PROJECT, TOY_RUN, examples, run_suite, suite_here
 from tests.suite.two_hosts import HOSTS, make_run
 
 PREFIXES = (
@@ -29,7 +32,7 @@ PREFIXES = (
 
 def test_variables_of_frameworks_and_libraries_are_recorded_and_no_others():
     tuned = {f"{prefix}X": "1" for prefix in PREFIXES}
-    others = {"PATH": "/bin", "HOME": "/", "TFX": "1", "X_TF_X": "1", "LS_COLORS": "1", "PYTHONPATH": "/a"}
+    others = {"PATH": "/bin", "HOME": "/", "TFX": "1", "X_TF_X": "1", "LS_COLORS": "1", "PYTHONSAFEPATH": "1"}
     others |= {"TF_VAR_db": "1", "TF_CLI_CONFIG_FILE": "a", "TF_LOG": "DEBUG", "TF_DATA_DIR": "a"}  # Terraform's
     waiting = dict.fromkeys(WAITING_VARIABLES, "1")  # the log has them as thread_waiting
     assert recorded_variables({**tuned, **others, **waiting}) == dict(sorted(tuned.items()))
@@ -121,7 +124,7 @@ NUMERIC = (
 
 @pytest.mark.parametrize("name", NUMERIC)
 def test_variables_that_change_the_arithmetic_are_named_with_what_they_do(name):
-    (phrase,) = numeric_deviations(
+    (phrase,) = environment_deviations(
         {name: "1", "NCCL_DEBUG": "INFO", "OMP_PROC_BIND": "true", "CUDA_VISIBLE_DEVICES": "0"}
     )
     assert phrase.startswith(f"environment variable {name}=1, which ")
@@ -137,6 +140,64 @@ def test_every_numeric_variable_is_recorded_and_has_a_source():
             assert alternative.startswith(recorded_prefixes()) or alternative[0].isupper()
         assert entry.effect
         assert "," in entry.source or " " in entry.source
+
+
+PRELOADED = {
+    "LD_PRELOAD": "/usr/lib/libfaketime.so.1",
+    "LD_AUDIT": "/lib/a.so",
+    "PYTHONPATH": "/home/user/code",
+    "PYTHONUSERBASE": "/home/user/.local",
+    "CUDA_INJECTION64_PATH": "/opt/inject.so",
+    "sitecustomize": "/home/user/sitecustomize.py",
+}
+
+
+@pytest.mark.parametrize(("name", "value"), PRELOADED.items())
+def test_code_that_is_loaded_from_elsewhere_makes_a_run_open(name, value):
+    assert recorded_variables({name: value}) == {name: value}
+    (phrase,) = environment_deviations({name: value, "NCCL_DEBUG": "INFO"})
+    assert phrase.startswith(f"{name}, which ")
+    assert value not in phrase
+
+
+def test_folders_of_the_suite_and_of_plugins_on_the_python_path_are_not_recorded(tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text("X = 1")
+    plugin = Environment("current", (), sys.executable, python_path=(str(tmp_path / "plugin"),))
+    for path, recorded in (
+        (f"{PROJECT}", None),
+        (f"{PROJECT}/tests/data/toy:{PROJECT}", None),
+        (f"/home/user/code:{PROJECT}:", "/home/user/code"),
+        (f"{PROJECT}-other", f"{PROJECT}-other"),
+    ):
+        monkeypatch.setenv("PYTHONPATH", path)
+        assert describe(plugin, []).variables.get("PYTHONPATH") == recorded
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = describe(plugin, []).variables
+    assert (found["PYTHONPATH"], found["sitecustomize"]) == (str(tmp_path), str(tmp_path / "sitecustomize.py"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["the shell", "the command prefix"])
+def test_a_run_with_preloaded_code_says_so(tmp_path, way):
+    (tmp_path / "sitecustomize.py").write_text("X = 1")
+    path = os.pathsep.join([str(tmp_path), str(PROJECT / "tests" / "data" / "toy"), str(PROJECT)])
+    library = "/nonexistent/libx.so"  # the loader prints a warning and goes on
+    shell = {
+        "PYTHONPATH": path,
+        "LD_PRELOAD": library,
+        "PYTHONSTARTUP": "/a",
+        "PYTHONOPTIMIZE": "1",
+    }
+    words = () if way == "the shell" else (f"environment.argv_prefix=[env,'LD_PRELOAD={library}']",)
+    if words:
+        del shell["LD_PRELOAD"]
+    run_suite(tmp_path, *TOY_RUN, *words, f"output={tmp_path / 'out'}", toy=True, exits=0, **shell)
+    run, logged = records(tmp_path / "out")
+    assert run.environment_variables["PYTHONPATH"] == str(tmp_path)
+    assert run.environment_variables["LD_PRELOAD"] == library
+    phrases = " ".join(logged["deviations"])
+    assert all(f"{name}, which" in phrases for name in ("LD_PRELOAD", "PYTHONPATH", "sitecustomize"))
+    assert not any(name.startswith("PYTHONS") for name in run.environment_variables)
 
 
 def records(folder):

@@ -27,7 +27,18 @@ HARMFUL = {
     "PMIX_RANK": "1",
     "JAX_COORDINATOR_ADDRESS": "a:1",
 }
-KEPT = {"PATH": "/bin", "TF_ENABLE_ONEDNN_OPTS": "0", "RANKED": "1", "HOROVOD_FUSION_THRESHOLD": "1", "HOME": "/home"}
+HARMFUL |= {
+    "PYTHONHOME": "/usr",
+    "PYTHONSTARTUP": "/home/user/.pythonrc",
+    "PYTHONINSPECT": "1",
+    "PYTHONWARNINGS": "error",
+    "PYTHONOPTIMIZE": "2",
+    "PYTHON_PRESITE": "mine",
+}
+OF_THE_COMMAND = ("RANK", "PMI_RANK", "PYTHONHOME", "PYTHONINSPECT", "PYTHONWARNINGS")
+"""Variables with which the command itself would not end well."""
+KEPT = {"PATH": "/bin", "HOME": "/home", "TF_ENABLE_ONEDNN_OPTS": "0", "RANKED": "1", "HOROVOD_FUSION_THRESHOLD": "1"}
+KEPT |= {"PYTHONPATH": "/a", "PYTHONUNBUFFERED": "1", "PYTHONHASHSEED": "0"}
 
 
 def test_harmful_variables_are_not_inherited_and_all_others_are():
@@ -77,7 +88,7 @@ def environment_of_worker(tmp_path, *words, **variables):
 
 
 def test_no_harmful_variable_of_the_shell_reaches_a_worker(tmp_path):
-    shell = {name: value for name, value in HARMFUL.items() if name not in ("RANK", "PMI_RANK")}
+    shell = {name: value for name, value in HARMFUL.items() if name not in OF_THE_COMMAND}
     found = environment_of_worker(tmp_path, HOME="/", MXNET_ENGINE_TYPE="NaiveEngine", **shell)
     assert (found["RANK"], found["WORLD_SIZE"], found["MXNET_ENGINE_TYPE"]) == ("0", "1", "NaiveEngine")
     assert found["HOME"].startswith(found["TMPDIR"])
