@@ -14,6 +14,7 @@ from suite.common import registry
 from suite.compliance.complaints import MISSING, Complaint
 from suite.compliance.log_origin import NEVER_EDIT
 from suite.compliance.logged_workload import PARTS, SHARES, logged_settings
+from suite.launch.recorded_env import environment_deviations
 from suite.results.logs.events import Event, number
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
@@ -62,6 +63,7 @@ def find_division_complaints(
     reasons = (
         *record.settings.deviations,
         *expected.open_reasons,
+        *environment_deviations(record.settings.environment_variables),
         *(() if is_verified else (fingerprints.NOT_VERIFIED,)),
         *(() if cleared else ("cache_clear false, not true",)),
         *((RESUMED,) if resumed else ()),

@@ -19,6 +19,7 @@ from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 from suite import __version__
 from suite.common import conf, registry
 from suite.common.conf import CONF
+from suite.common.paths import expand_user
 from suite.common.study import StudyCell
 from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed
@@ -157,11 +158,11 @@ def _search(words: list[str], config_dir: str | None) -> list[str]:
             path = (
                 Path(str(importlib.resources.files(package)), below)
                 if "pkg://" in text
-                else Path(text.removeprefix("file://"))
+                else expand_user(text.removeprefix("file://"))
             )
         except ModuleNotFoundError:
             raise ValueError(f"hydra.searchpath={text}: there is no such package") from None
-        folders.append(path.expanduser().absolute())
+        folders.append(path.absolute())
     conf.search(folders)
     return [*(text for text in words if text not in typed), *conf.search_words()]
 

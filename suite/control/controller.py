@@ -17,7 +17,7 @@ from rich.markup import escape
 from suite.common import process
 from suite.common.job_name import named
 from suite.common.output_lock import output_locked
-from suite.common.paths import PROJECT, data_root, in_utf8, log_root
+from suite.common.paths import PROJECT, data_root, expand_user, in_utf8, log_root
 from suite.common.plugin_errors import describe_plugin_error
 from suite.common.registry import WORKLOADS, load_dataset, names
 from suite.common.study import StudyCell
@@ -154,7 +154,7 @@ def planned(request: Request, output: Path, agents: Agents | None, earlier: Sequ
     first, hosts = request.jobs[0].config, agents.hosts if agents is not None else ()
     if first["resume"] and first["output"] is None:
         raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
-    versions = environment.Versions()
+    versions = environment.Descriptions()
     plans = [
         known
         if known is not None and (known.job is not None or known.findings)
@@ -289,7 +289,7 @@ def _output(composed: Composed) -> Path:
     elif not str(given).strip():
         raise ValueError("output= names no folder; type output=FOLDER, or leave it out: a new folder below logs/")
     else:
-        output = in_utf8(Path(str(given)).expanduser().absolute(), "output=")
+        output = in_utf8(expand_user(str(given)).absolute(), "output=")
     if (above := scratch_above(output)) is not None:
         raise ValueError(
             f"{output}: {above} holds a run's temporary files and ends with it; type another output=FOLDER"

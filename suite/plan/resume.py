@@ -14,10 +14,12 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from suite.common import checkpoints
 from suite.common.run_folder import STATUS_FILE, SUPERSEDED
 from suite.common.runspec import RunSpec, read_run
+from suite.launch.recorded_env import identifying_variables
 from workloads import files
 from workloads.api import Settings, field_names
 
@@ -29,11 +31,14 @@ _OF_ONE_LOG = ("device_name", "framework_version")
 
 
 def identity(run: RunSpec) -> str:
-    """Hash of what a run computes: settings without seed and paths, and the data's fingerprint."""
+    """Return a hash of what a run computes: settings without seed and paths, the data's fingerprint, environment variables."""
     every = asdict(run.settings)
     settings = {name: every[name] for name in field_names(Settings, resume=True)}
     settings["options"] = {name: value for name, value in settings["options"].items() if name != "backbone_weights"}
-    text = json.dumps([settings, run.facts.fingerprint], sort_keys=True, default=str)
+    parts: list[Any] = [settings, run.facts.fingerprint]
+    if variables := identifying_variables(run.environment_variables):
+        parts.append(variables)
+    text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

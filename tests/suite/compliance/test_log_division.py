@@ -54,6 +54,7 @@ EDITS = [
     ("resnet50", "mode", "forward", "submission_division"),
     ("resnet50", "hyperparameter_set", "mine", "submission_division"),
     ("resnet50", "deviations", ["decode scaled, not exact"], "submission_division"),
+    ("resnet50", "environment_variables", {"XLA_FLAGS": "--xla_cpu_enable_fast_math"}, "submission_division"),
     ("resnet50", "workload", "chess", "suite_run"),
     ("resnet50", "devices", None, "suite_run"),
     ("resnet50", "repeated_share", 0.5, "submission_division"),
