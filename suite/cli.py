@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from suite import __version__
 from suite.common import process
 from suite.common.installed_copy import print_copy_notice
+from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed
 
 COMMANDS = {
@@ -103,7 +104,7 @@ def _on_its_machines(parsed: argparse.Namespace, arguments: Sequence[str]) -> in
 
 
 def _say(line: str) -> None:
-    print(as_typed(line), flush=True)
+    print(clean_lines(as_typed(line)), flush=True)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from suite.commands.arguments import add, add_logs
 from suite.common.paths import shipped
+from suite.common.terminal import clean_lines
 
 if TYPE_CHECKING:
     from suite.trackers.exported import ExportedRun, Tracker
@@ -128,7 +129,7 @@ def _added(tracker: Tracker, one: ExportedRun) -> int:
     new = tracker.add(one)
     if new:
         state = "goes on" if one.end_ms is None else one.status
-        print(f"{one.name}: {new:,} scalars ({state})", flush=True)
+        print(clean_lines(f"{one.name}: {new:,} scalars ({state})"), flush=True)
     return new
 
 

@@ -18,6 +18,7 @@ OF_THE_COMMAND = (
     "sweep.limit",
     "checkpoint.when",
     "checkpoint.final",
+    "framework.allow_open_grpc",
 )
 OF_THE_MACHINE = ("backbone.weights", "system.cache_clear_command", "watchdog_seconds", "setup_watchdog_seconds")
 TOO_LONG = tuple(f"environment.{key}" for key in ("python", "argv_prefix", "path_map", "mounts", "options"))

@@ -76,9 +76,17 @@ def folds_names(folder: Path) -> bool:
         return False
 
 
+def expand_user(text: str) -> Path:
+    """Return the path with `~` replaced by the home folder. Raises ValueError if the home folder is not known."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError(f"{text}: this user has no home folder; give an absolute path, or set HOME") from None
+
+
 def _root(variable: str, folder: str) -> Path:
     """Absolute path from an environment variable (empty counts as unset; `~` is the home folder). Raises ValueError."""
     given = os.environ.get(variable, "")
     if given:
-        return in_utf8(Path(os.path.abspath(Path(given).expanduser())), f"{variable}=")
+        return in_utf8(Path(os.path.abspath(expand_user(given))), f"{variable}=")
     return in_utf8((PROJECT if IN_CHECKOUT else Path.cwd()) / folder, "")

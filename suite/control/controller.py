@@ -19,9 +19,11 @@ from rich.markup import escape
 from suite.common import process
 from suite.common.job_name import named
 from suite.common.output_lock import output_locked
-from suite.common.paths import PROJECT, data_root, folds_names, in_utf8, log_root
+from suite.common.paths import PROJECT, data_root, expand_user, folds_names, in_utf8, log_root
+from suite.common.plugin_errors import describe_plugin_error
 from suite.common.registry import WORKLOADS, load_dataset, names
 from suite.common.study import StudyCell
+from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed, program
 from suite.config.compose import Composed, Request, compose
 from suite.control import caches, dry_run
@@ -118,7 +120,8 @@ def _run_command(arguments: Sequence[str]) -> int:
         if not request.jobs:
             return 0
         if request.shown is not None:
-            print("---\n".join(settings_text(composed.config, request.shown) for composed in request.jobs), end="")
+            shown = "---\n".join(settings_text(composed.config, request.shown) for composed in request.jobs)
+            print(clean_lines(shown), end="")
             return 0
         for note in request.notes:
             console.print(escape(note), soft_wrap=True)
@@ -152,11 +155,16 @@ def _run_command(arguments: Sequence[str]) -> int:
     except (ValueError, OSError) as error:
         if isinstance(error, OSError) and output is not None:
             error.filename = error.filename or str(output)  # of a full disk the system says no name
-        print(f"{program()}: {as_typed(one_line(error))}", file=sys.stderr)
+        print(clean_lines(f"{program()}: {as_typed(one_line(error))}"), file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
         console.print(escape(_interrupted(arguments, output)), soft_wrap=True)
         code = 130
+    except Exception as error:
+        if (text := describe_plugin_error(error)) is None:
+            raise
+        print(f"{program()}: {text}", file=sys.stderr)
+        code = 2
     return print_summary(ended, console, code) if ended else code
 
 
@@ -189,7 +197,7 @@ def planned(request: Request, output: Path, agents: Agents | None, earlier: Sequ
     first, hosts = request.jobs[0].config, agents.hosts if agents is not None else ()
     if first["resume"] and first["output"] is None:
         raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
-    versions = environment.Versions()
+    versions = environment.Descriptions()
     plans = [
         known
         if known is not None and (known.job is not None or known.findings)
@@ -198,7 +206,7 @@ def planned(request: Request, output: Path, agents: Agents | None, earlier: Sequ
     ]
     printed = {note for earlier_plan in earlier for note in earlier_plan.notes}
     for note in dict.fromkeys(note for one in plans for note in one.notes if note not in printed):
-        print(note, file=sys.stderr)
+        print(clean_lines(note), file=sys.stderr)
     return plans
 
 
@@ -352,7 +360,7 @@ def _output(composed: Composed) -> Path:
     elif not str(given).strip():
         raise ValueError("output= names no folder; type output=FOLDER, or leave it out: a new folder below logs/")
     else:
-        output = in_utf8(Path(str(given)).expanduser().absolute(), "output=")
+        output = in_utf8(expand_user(str(given)).absolute(), "output=")
     if (above := scratch_above(output)) is not None:
         raise ValueError(
             f"{output}: {above} holds a run's temporary files and ends with it; type another output=FOLDER"
@@ -452,8 +460,18 @@ def _warn(console: Console, line: str) -> None:
 def _status_line(run: Ended) -> str:
     colour = "green" if run.status.status == "success" else "red"
     reason = f": {escape(run.status.reason)}" if run.status.reason else ""
-    where = escape(str(run.log if run.log.exists() else run.log.parent))
+    where = escape(str(_file_to_read(run)))
     return f"[{colour}]{run.status.status}[/]  {escape(f'{run.job.name}/run_{run.index}')}{reason}  {where}"
+
+
+def _file_to_read(run: Ended) -> Path:
+    """Return the file that says most about how a run ended: its log, or the traceback of the process that failed."""
+    folder = run.log.parent
+    if run.status.status in ("failed", "oom") and run.status.process is not None:
+        text_log = folder / f"worker-{run.status.process}.log"
+        if text_log.is_file() and text_log.stat().st_size:
+            return text_log
+    return run.log if run.log.exists() else folder
 
 
 def print_summary(ended: Sequence[Ended], console: Console, code: int) -> int:
@@ -469,7 +487,7 @@ def print_summary(ended: Sequence[Ended], console: Console, code: int) -> int:
         there = all(run.job.folder.is_dir() for run in ended)
         kept = f"the runs are kept; for their table type: {command}" if there else "their folder has been deleted"
         text = as_typed(f"no table: {one_line(error)}; {kept}")
-        print(f"{program()}: {text}", file=sys.stderr)
+        print(clean_lines(f"{program()}: {text}"), file=sys.stderr)
     return code
 
 

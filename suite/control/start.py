@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from suite.common import process
 from suite.common.installed_copy import print_copy_notice
+from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed, program
 from suite.config.at_once import answer
 
@@ -19,11 +20,11 @@ def main(arguments: Sequence[str]) -> int:
             print_copy_notice(program())
         printed = answer(arguments)
         if printed is not None:
-            print(printed, flush=True)
+            print(clean_lines(printed), flush=True)
             return 0
         from suite.control.controller import main as run
     except ValueError as error:
-        print(f"{program()}: {as_typed(str(error))}", file=sys.stderr)
+        print(clean_lines(f"{program()}: {as_typed(str(error))}"), file=sys.stderr)
         return 2
     except BrokenPipeError:
         process.print_no_more()

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from suite.common.paths import PROJECT, env_root
+from suite.common.paths import PROJECT, env_root, expand_user
 from suite.common.run_folder import safe_name
 from suite.environments.answers import answer
 from workloads import files
@@ -28,7 +28,7 @@ PIP = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-i
 
 def plugin_source(text: str) -> Path:
     """The folder or wheel at the path `text`. Raises ValueError (one line) if it is no package."""
-    path = Path(text).expanduser().absolute()
+    path = expand_user(text).absolute()
     if not path.exists():
         raise ValueError(
             f"plugins={text}: neither a folder or wheel (looked for {path}) nor a distribution installed in {sys.prefix}; "

@@ -14,12 +14,14 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from suite.common import checkpoints
 from suite.common.job_name import is_in_name
 from suite.common.logged_end import read_logged_end
 from suite.common.run_folder import RUN_FILE, STATUS_FILE, SUPERSEDED
 from suite.common.runspec import RunSpec, read_run
+from suite.launch.recorded_env import identifying_variables
 from workloads import files
 from workloads.api import Json, Settings, field_names
 
@@ -32,8 +34,11 @@ _OF_ONE_LOG = ("device_name", "framework_version")
 
 
 def identity(run: RunSpec) -> str:
-    """Hash of what a run computes: settings without seed and paths, and the data's fingerprint."""
-    text = json.dumps([_compared_settings(run), run.facts.fingerprint], sort_keys=True, default=str)
+    """Return a hash of what a run computes: settings without seed and paths, the data's fingerprint, environment variables."""
+    parts: list[Any] = [_compared_settings(run), run.facts.fingerprint]
+    if variables := identifying_variables(run.environment_variables):
+        parts.append(variables)
+    text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -81,7 +86,8 @@ def settings_differences(earlier: RunSpec, run: RunSpec) -> list[str]:
     """Return what differs in the settings that a resumed run must agree on, one text per setting; empty if nothing does."""
     if identity(earlier) == identity(run):
         return []
-    before, now = _flat(_compared_settings(earlier)), _flat(_compared_settings(run))
+    before = _flat(_compared_settings(earlier)) | _flat(identifying_variables(earlier.environment_variables))
+    now = _flat(_compared_settings(run)) | _flat(identifying_variables(run.environment_variables))
     differing = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     texts = [
         f"{name} is {_shown(before.get(name))} there, {_shown(now.get(name))} in this command" for name in differing
@@ -254,6 +260,7 @@ def _filed_reason(folder: Path) -> str:
 def _continued(run: RunSpec, path: Path) -> RunSpec:
     earlier = read_run(path.parent / "run.json")
     stopped_ms = max(file.stat().st_mtime for file in path.parent.iterdir()) * 1e3
+    before = int(earlier.continues.get("resumptions", bool(earlier.continues)))
     return replace(
         run,
         settings=replace(run.settings, seed=earlier.settings.seed),
@@ -261,5 +268,5 @@ def _continued(run: RunSpec, path: Path) -> RunSpec:
         labels=(*run.labels, CONTINUED),
         deviations=(*run.deviations, "it was interrupted, and went on from a checkpoint"),
         division="open",
-        continues={"checkpoint": path.name, "stopped_ms": round(stopped_ms)},
+        continues={"checkpoint": path.name, "stopped_ms": round(stopped_ms), "resumptions": before + 1},
     )

@@ -12,6 +12,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from dataclasses import fields, replace
 from typing import Any
 
+from suite.launch.recorded_env import identifying_variables
 from suite.results.columns import HEADINGS, Row
 from suite.results.logs.keys import BOOKKEEPING
 from suite.results.logs.record import RunSettings
@@ -27,7 +28,7 @@ _DERIVED = ("labels", "deviations", "data_fingerprint")
 """What follows from other fields: it counts, but is only named where nothing else differs."""
 _BOOKKEEPING_PREFIXES = ("submission_", "suite_", "power_")
 
-HYPERPARAMETERS = "hyperparameters"
+HYPERPARAMETERS, ENVIRONMENT_VARIABLES = "hyperparameters", "environment_variables"
 _WITH_DEVICES = (*(item.name for item in fields(LoggedSettings) if item.metadata["of_size"]), HYPERPARAMETERS)
 _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "gpus": _WITH_DEVICES,
@@ -81,10 +82,15 @@ _LABELS = {
 
 
 def facts(row: Row) -> dict[str, Any]:
-    """Everything that decides what a run measures, by name: fields, then logged hyperparameters."""
+    """Everything that decides what a run measures, by name: fields, environment variables, then logged hyperparameters."""
     values = {
-        name: getattr(row, name) for name in FIELDS if name != "rules" or row.profile
-    }  # of others `round` says it
+        name: getattr(row, name)
+        for name in FIELDS
+        if name != ENVIRONMENT_VARIABLES and (name != "rules" or row.profile)  # of others `round` says it
+    }
+    if row.profile:
+        variables = identifying_variables(row.environment_variables or {})
+        values |= {f"{ENVIRONMENT_VARIABLES}.{name}": value for name, value in variables.items()}
     logged = getattr(row, HYPERPARAMETERS) or {}
     return values | {f"{HYPERPARAMETERS}.{key}": value for key, value in logged.items() if not _is_bookkeeping(key)}
 
@@ -97,7 +103,9 @@ def key(row: Row, *aside: str) -> tuple[Any, ...]:
 
 
 def experiment(row: Row) -> tuple[Any, ...]:
-    """Equal in runs that make one result: `key`, but that a folder of a submission is one experiment whatever its runs log."""
+    """Return a value that is equal for the runs of one result: `key`, or the folder of a submission whatever its runs log."""
+    if row.is_submission:
+        return row.folder, row.workload
     return key(row, "batch") if row.folder else key(row)
 
 
@@ -129,7 +137,12 @@ def differences(one: Row, other: Row, *aside: str, known: bool = False) -> dict[
         if not _is_out(name, out) and _plain(first.get(name)) != _plain(second.get(name))
     }
     if known:
-        pairs = {name: pair for name, pair in pairs.items() if not any(value in (None, "", (), {}) for value in pair)}
+        pairs = {
+            name: pair
+            for name, pair in pairs.items()
+            if name.startswith(f"{ENVIRONMENT_VARIABLES}.")  # the first lines of a log have them all
+            or not any(value in (None, "", (), {}) for value in pair)
+        }
     return {name: pair for name, pair in pairs.items() if name not in _DERIVED} or pairs
 
 
@@ -171,19 +184,25 @@ def own_words(
     pairs = {(one.get("batch_rule"), one.get("batch_size_global")) for one in every}
     if "batch_rule" in differing and len(pairs) == len({rule for rule, _ in pairs}):  # which says it all
         differing = [name for name in differing if name != "batch_size_global"]
-    texts = {
-        name: [value_text(name, value, row, 1000) for value, row in zip(_unshared(name, every), rows, strict=True)]
-        for name in differing
-    }
+    texts = {name: _texts_of_unshared(name, rows, every) for name in differing}
     if fewest or set(differing) <= set(_DERIVED):
         differing = _fewest(differing, texts)
     short = {name: shortened(values, 40) for name, values in texts.items()}
     usual = {name: None if name in always else _usual(short[name]) for name in differing}
     named = (
-        [f"{label(name)} {short[name][place]}" for name in differing if short[name][place] != usual[name]]
+        [f"{label(name)} {short[name][place]}" for name in differing if short[name][place] not in ("", usual[name])]
         for place in range(len(rows))
     )
     return shortened([", ".join(words) for words in named], limit)
+
+
+def _texts_of_unshared(name: str, rows: Sequence[Row], every: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return each row's value as text; empty if the row has labels or deviations, and all rows have them."""
+    values = _unshared(name, every)
+    return [
+        "" if value == () and settings.get(name) else value_text(name, value, row, 1000)
+        for value, settings, row in zip(values, every, rows, strict=True)
+    ]
 
 
 def _unshared(name: str, every: Sequence[Mapping[str, Any]]) -> list[Any]:
@@ -276,6 +295,8 @@ def differences_text(one: Row, other: Row, *aside: str, of: str = "", known: boo
 
 def label(name: str) -> str:
     """What tables call a field: `global batch`; of a logged key the words without the prefixes of programs."""
+    if name.startswith(f"{ENVIRONMENT_VARIABLES}."):
+        return clean(name.removeprefix(f"{ENVIRONMENT_VARIABLES}."), 60)
     name = name.removeprefix(f"{HYPERPARAMETERS}.")
     if name != "opt_name":
         name = re.sub("^(sgd_opt|lars_opt|opt_hp|opt|model_hp|model|input_hp)_", "", name)

@@ -14,9 +14,11 @@ from suite.launch.children import die_with_parent
 if __name__ == "__main__":
     die_with_parent()  # before imports that take long: a parent that ends during them would leave it behind
 
-from suite.common.registry import load_trainer, load_workload
+from suite.common.plugin_errors import location_of
+from suite.common.registry import load_trainer, load_workload, packages_of
 from suite.common.runspec import RunSpec, read_run
 from suite.launch.base import place_from_environment, thread_variables
+from suite.launch.private_network import check_network
 from suite.machine import disks
 from suite.machine.near import near
 from suite.worker.checkpoints import begun
@@ -65,9 +67,13 @@ def status_of(error: BaseException) -> str:
 
 
 def reason_of(error: BaseException, run: RunSpec) -> str:
-    """One line: the exception, and the full disk that it may come from and not name."""
+    """Return one line: the exception, the line of code that raised it, and the full disk that may be its cause."""
+    location = ""
+    if status_of(error) == "failed":
+        location = location_of(error, packages_of(run.settings.workload, run.settings.framework))
+    where = f", at {location}" if location else ""
     full = disks.full(run.folder, run.settings.data_dir)
-    return f"{one_line(error)}; {full}" if full else one_line(error)
+    return f"{one_line(error)}{where}" + (f"; {full}" if full else "")
 
 
 def work(run: RunSpec, place: Place, heart: Heart) -> None:
@@ -97,6 +103,7 @@ def main() -> int:
     run = read_run(Path(sys.argv[1])).seen_by_workers()
     place = with_threads(place_from_environment(run), run.settings)
     redirect_output(Path(run.folder) / f"worker-{place.process}.log")
+    check_network()
     faulthandler.enable()
     faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller asks where a hung process stands
     pin(place)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from suite.results.columns import OURS, REPORTED, Result, rows
 from suite.results.combine import grouped
 from suite.results.identity import (
+    ENVIRONMENT_VARIABLES,
     HYPERPARAMETERS,
     distinguishing_words,
     facts,
@@ -53,17 +54,16 @@ FAILED = "Runs without success"
 def report(runs: pd.DataFrame, prices: Prices | None = None, against: Baseline | None = None) -> View:
     """Everything that the runs say; `prices`: and what each result costs, `against`: ratios to other results.
 
-    Raises ValueError for a price of a device that no run names, or a baseline that there is not.
+    Raises ValueError for a price list of which no price applies, or a baseline that there is not.
     """
     results = result_rows(runs)
-    if prices is not None:
-        prices.refuse_unknown_names(results)
+    price_notes = () if prices is None else prices.unused_notes(results)
     trained = [row for row in results if not row.all_reduces]
     tables = together(trained)
     sections = [*overview(trained, prices), *studies(runs, prices), *all_reduce_sections(results)]
     sections += [baseline_section(trained, against)] if against is not None else []
     sections += [results_section(one, prices, title, tables) for one, title in zip(tables, titles(tables), strict=True)]
-    return View("Results", (*sections, *_no_results(runs)), data(trained, prices))
+    return View("Results", (*sections, *_no_results(runs)), data(trained, prices), notes=price_notes)
 
 
 def data(results: Sequence[Result], prices: Prices | None = None) -> pd.DataFrame:
@@ -180,7 +180,8 @@ def _fields(table: Sequence[Result], kin: Sequence[Result], leaves: Sequence[str
 
     agreed = {name: value for name, value in own[0].items() if not varies(name, own)}
     aside = {*agreed, *_SHOWN_ELSEWHERE, *_NO_COLUMN}
-    columns = [name for name in own[0] if not (ours or name in aside or name.startswith(HYPERPARAMETERS))]
+    no_column = (HYPERPARAMETERS, ENVIRONMENT_VARIABLES)
+    columns = [name for name in own[0] if not (ours or name in aside or name.startswith(no_column))]
     texts = [", ".join(dict.fromkeys(f"{row.framework} {row.framework_version}".strip() for row in table))]
     texts += [f"{label(name)} {value_text(name, one, table[0])}" for name, one in agreed.items() if named(name, one)]
     texts += [f"leaves the closed rules: {clean('; '.join(leaves), 4000)}"] if leaves else []

@@ -71,24 +71,28 @@ def our_run(job, index, name="ncf", machine=None, suite_run=(), dirty=False, **v
     folder = job / f"run_{index}"
     (of_run,) = (record["value"] for record in written(name) if record["key"] == "suite_run")
     of_machine = {"system": "our box", "device_name": "NVIDIA Test 80GB", "framework_version": "2.11.0"}
+    of_machine["suite_version"] = "0.1.0"
     of_run = {**of_run, **of_machine, "git_commit": git_state()["commit"] or "", "run_index": index, **dict(suite_run)}
     source = "".join(f":::MLLOG {json.dumps(record)}\n" for record in written(name))
     log = folder / f"result_{index}.txt"
     folder.mkdir(parents=True, exist_ok=True)
     log.write_text(source)
     derived(log, log, index, 100 + index, suite_run=of_run, **values)
-    write_beside(folder, machine, dirty)
+    write_beside(folder, machine, dirty, of_run["hyperparameters"])
     return log
 
 
-def write_beside(folder, machine=None, dirty=False):
+def write_beside(folder, machine=None, dirty=False, hyperparameters=None):
     (folder / "topology.json").write_text(json.dumps(MACHINE if machine is None else machine))
     run = {
         "hardware": {"os": "Linux-6.8-glibc2.39"},
         "versions": {"suite": "0.1.0", "torch": "2.11.0", "hydra-core": None},
         "environment": {"name": "torch", "argv_prefix": ["secret"]},
         "git": {"dirty": dirty},
-        "settings": {"hyperparameter_sources": {"learning_rate": "user"}, "hyperparameters": {"learning_rate": 0.0045}},
+        "settings": {
+            "hyperparameter_sources": {"learning_rate": "user"},
+            "hyperparameters": hyperparameters or {"learning_rate": 0.0045},
+        },
     }
     (folder / "run.json").write_text(json.dumps(run))
     (folder / "status.json").write_text(json.dumps({"status": "success", "reason": ""}))
