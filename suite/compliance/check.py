@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from suite.compliance import claims, rule_files, rulesets
-from suite.compliance.complaints import MISSING, OF_TRAINING, Complaint, asked_otherwise, changed_target, explain
+from suite.compliance.complaints import (
+    MISSING,
+    OF_TRAINING,
+    Complaint,
+    ComplaintKind,
+    asked_otherwise,
+    changed_target,
+    explain,
+)
 from suite.compliance.equivalences import equivalences
 from suite.compliance.rulesets import RULES_FOLDER, Ruleset
 from suite.results.logs.collect import NOT_ENDED, RUNNING, filed_status
@@ -45,6 +53,8 @@ class Verdict:
     """False for a run that has not ended, and where no rules are known for such a log: then `passed` says nothing."""
     why_rules: str = ""
     """Why these rules, where the log does not say."""
+    missed_target: bool = False
+    """True if the log fails, and only because its run missed the target and did not claim success."""
 
     @classmethod
     def of(cls, path: Path, rules: str, good: str, complaints: Sequence[Complaint], werror: bool) -> Verdict:
@@ -102,7 +112,20 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if profile == "reference" and record.division == "closed":
         remarks += tuple(equivalences(record))
     text = f"log format valid; {asked.do}" if passed and asked else _verdict_text(passed, record, complaints)
-    return Verdict(path, passed, text, chosen.name, tuple(complaints), remarks, why_rules=chosen.remark)
+    failing = [item for item in complaints if werror or not item.warning]
+    missed_target = bool(failing) and all(item.kind is ComplaintKind.TARGET_MISSED for item in failing)
+    claims_success = any(event.key == "run_stop" and event.metadata.get("status") == "success" for event in events)
+    missed_target = missed_target and record.status != "success" and not claims_success
+    return Verdict(
+        path,
+        passed,
+        text,
+        chosen.name,
+        tuple(complaints),
+        remarks,
+        why_rules=chosen.remark,
+        missed_target=missed_target,
+    )
 
 
 def _complaints(
@@ -125,8 +148,8 @@ def _complaints(
 
 
 def _of_target(complaint: Complaint) -> bool:
-    """True for the complaint that no evaluation reached the target of the rules, which is not that of a demo."""
-    return complaint.key == "eval_accuracy" and not complaint.line and complaint.found != MISSING
+    """Return True for the complaint that no evaluation reached the target of the rules, which demos do not share."""
+    return complaint.key == "eval_accuracy" and complaint.kind is ComplaintKind.TARGET_MISSED
 
 
 def not_ended(path: Path) -> Verdict:

@@ -11,6 +11,7 @@ from pathlib import Path
 from suite.common.job_name import is_in_name, named
 from suite.common.run_folder import safe_name
 from suite.compliance.check import check_file
+from suite.compliance.complaints import ComplaintKind
 from suite.compliance.rulesets import DEFAULT
 from suite.machine.visible import NULL_DEVICE
 from suite.packaging.layout import failed_allowed, validated_benchmark
@@ -22,9 +23,6 @@ from suite.results.names import workload_name
 from suite.results.targets import RUNS_REQUIRED
 from suite.results.text import clean
 from workloads.api import round_called
-
-_TARGET_KEYS = ("eval_accuracy", "run_stop")
-"""Keys that the checker complains about in a run that missed the target."""
 
 
 @dataclass(frozen=True)
@@ -197,11 +195,12 @@ def _check_logs(benchmark: str, records: Sequence[RunRecord]) -> None:
     missed: list[RunRecord] = []
     for record in records:
         verdict = check_file(record.path)
-        wrong = [item for item in verdict.complaints if not item.warning]
-        if record.status != "success" and all(item.key in _TARGET_KEYS for item in wrong):
+        if verdict.missed_target or (verdict.passed and record.status != "success"):
             missed.append(record)
         elif not verdict.passed:
-            first = wrong[0] if wrong else None
+            wrong = [item for item in verdict.complaints if not item.warning]
+            first = next((item for item in wrong if item.kind is ComplaintKind.RULE), None)
+            first = first or (wrong[0] if wrong else None)
             what = f"{first.key}: {first.found}, needed: {first.needed}; {first.do}" if first else verdict.text
             raise ValueError(f"{clean(str(record.path), 300)} fails the rules ({verdict.text}); {clean(what, 500)}")
     allowed = failed_allowed(benchmark)
