@@ -15,7 +15,7 @@ from suite.compliance.complaints import ComplaintKind
 from suite.compliance.rulesets import DEFAULT
 from suite.machine.visible import NULL_DEVICE
 from suite.packaging.layout import failed_allowed, validated_benchmark
-from suite.packaging.same_setup import difference, repeated
+from suite.packaging.same_setup import difference, find_copy, find_foreign_overlap, find_overlap
 from suite.packaging.words import recorded_machine, typed_words
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
@@ -64,6 +64,14 @@ def choose_runs(runs: Sequence[Run], explanation: str = "") -> list[ChosenRuns]:
     if not benchmarks:
         raise ValueError("no run is left to package: none has a log in which the clock started")
     chosen = [_choose_runs(name, of_benchmark) for name, of_benchmark in sorted(benchmarks.items())]
+    if names := find_overlap([record for item in chosen for record in item.records]):
+        raise ValueError(
+            f"{names} overlap in time on one machine, so neither run had the machine to itself; give runs that were made one "
+            f"after another, or set system.name=NAME for each machine and package each system separately"
+        )
+    for item in chosen:
+        if names := find_foreign_overlap(item.records):
+            notes.append(f"{item.benchmark}: {names} overlap in time; such runs need different machines")
     return [ChosenRuns(item.benchmark, item.records, (*notes, *item.notes)) for item in chosen]
 
 
@@ -151,8 +159,8 @@ def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
         raise ValueError(
             f"{benchmark}: runs of one result must be equal but for the seed; {text}; package them separately"
         )
-    if text := repeated(records):
-        raise ValueError(f"{benchmark}: {text} are one run (same start and seed); give each run once")
+    if text := find_copy(records):
+        raise ValueError(f"{benchmark}: {text}, so they are copies of one run; give each run once")
     required = RUNS_REQUIRED[workload_name(benchmark)]
     if len(records) < required:
         raise ValueError(

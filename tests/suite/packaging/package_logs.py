@@ -2,6 +2,7 @@
 
 import functools
 import json
+import random
 import re
 import tempfile
 from dataclasses import replace
@@ -16,16 +17,24 @@ DATA = Path(__file__).resolve().parents[2] / "data" / "logs"
 COUNTS = {"resnet": 5, "ssd": 5, "maskrcnn": 5, "gnmt": 10, "transformer": 10}
 _RECORD = re.compile(r":::MLLOG (\{.*\})")
 HOUR_MS = 3_600_000
+JITTER_MS = 200
+"""By how much runs differ between two lines of their logs."""
+WORKLOADS = [kind.name for kind in rules_page.WORKLOADS]
 
 
-def derived(source, target, start_hours=0, seed=1, **values):
-    """A copy of a log with another start, seed, and values of keys (`eval_accuracy=0.1`); `status` is that of run_stop."""
-    lines = []
+def derived(source, target, start_hours=0, seed=1, jitter_ms=0, **values):
+    """Write the log of another run: another start, seed, and values of keys (`eval_accuracy=0.1`); `status` is that of run_stop.
+
+    `jitter_ms`: each time stamp comes up to so much later after the one before it than in the source, as in a run of its own. 0: a
+    copy.
+    """
+    lines, delay_ms, draw = [], 0, random.Random(f"{start_hours} {seed}")
     for line in Path(source).read_text(encoding="latin-1").splitlines():
         match = _RECORD.search(line)
         if match:
             record = json.loads(match[1])
-            record["time_ms"] += start_hours * HOUR_MS
+            delay_ms += draw.randint(0, jitter_ms)
+            record["time_ms"] += round(start_hours * HOUR_MS) + delay_ms
             record["value"] = {"seed": seed, **values}.get(record["key"], record["value"])
             if record["key"] == "run_stop" and "status" in values:
                 record["metadata"]["status"] = values["status"]
@@ -40,6 +49,7 @@ def log_set(folder, benchmark, count=None, source=None, **values):
     """`count` runs of a benchmark in `folder`, one a day: result_0.txt and on."""
     source = source or DATA / "0.7.0" / f"{benchmark}.txt"
     count = COUNTS[benchmark] if count is None else count
+    values = {"jitter_ms": JITTER_MS, **values}
     return [derived(source, folder / f"result_{n}.txt", 24 * n, 100 + n, **values) for n in range(count)]
 
 
@@ -76,7 +86,8 @@ def our_run(job, index, name="ncf", machine=None, suite_run=(), dirty=False, **v
     log = folder / f"result_{index}.txt"
     folder.mkdir(parents=True, exist_ok=True)
     log.write_text(source)
-    derived(log, log, index, 100 + index, suite_run=of_run, **values)
+    hours = 200 * WORKLOADS.index(name) + index  # one run at a time on the machine
+    derived(log, log, hours, 100 + index, JITTER_MS, suite_run=of_run, **values)
     write_beside(folder, machine, dirty)
     return log
 

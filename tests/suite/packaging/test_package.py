@@ -30,7 +30,7 @@ from suite.results.logs.reader import read
 from suite.worker.identity import log_identity
 from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, examples, json_values, suite_here
-from tests.suite.packaging.package_logs import COUNTS, DATA, MACHINE, derived, log_set, our_run
+from tests.suite.packaging.package_logs import JITTER_MS, COUNTS, DATA, MACHINE, derived, log_set, our_run
 from tests.workloads import rules_page
 from workloads.api import Facts, round_called
 
@@ -144,7 +144,7 @@ def test_one_real_run_below_the_target_is_allowed_and_a_second_is_not(tmp_path):
     derived(missed, logs[3], 24 * 300, 900)
     package([tmp_path / "logs"], tmp_path / "out", options)
     assert_passes_the_tools(tmp_path / "out", tmp_path)
-    derived(missed, logs[1], 24 * 301, 901)
+    derived(missed, logs[1], 24 * 301, 901, JITTER_MS)
     refused([tmp_path / "logs"], tmp_path / "two", "2 of the first 5 runs missed the target, 1 may", options)
 
 
@@ -163,7 +163,7 @@ def test_of_more_runs_the_first_by_start_are_taken(tmp_path):
     source = DATA / "0.7.0" / "ssd.txt"
     hours = [50, 10, 70, 30, 20, 60, 40]  # result_2 starts last and would be dropped together with result_5
     for index, hour in enumerate(hours):
-        derived(source, tmp_path / "logs" / f"result_{index}.txt", hour, 100 + index)
+        derived(source, tmp_path / "logs" / f"result_{index}.txt", hour, 100 + index, JITTER_MS)
     packaged = package([tmp_path / "logs"], tmp_path / "out", OPTIONS)
     place = tmp_path / "out" / "results" / "box" / "ssd"
     taken = [read(place / f"result_{index}.txt").record.seed for index in range(5)]
@@ -242,8 +242,8 @@ REFUSED = {
         "batch_size_global: 3,264 in .*, 1,632 in .*result_2.txt",
     ),
     "a copy": (spoilt_ssd(4, lambda log: log.write_bytes(log.with_name("result_1.txt").read_bytes())),
-     "result_1.txt and .*result_4.txt are one run"),
-    "equal seeds": (spoilt_ssd(4, lambda log: derived(DATA / "0.7.0" / "ssd.txt", log, 4000, 101)),
+     "result_1.txt and .*result_4.txt have the same run_start, so they are copies of one run"),
+    "equal seeds": (spoilt_ssd(4, lambda log: derived(DATA / "0.7.0" / "ssd.txt", log, 4000, 101, JITTER_MS)),
      "seed_checker 1.0.0: seed: seed 101 in result_1.txt and result_4.txt"),
     "a rule broken": (of_ssd(max_samples=7), "result_0.txt fails the rules .*max_samples: 7, needed: one of 1, 50"),
     "a broken line": (spoilt_ssd(2, lambda log: log.write_text(log.read_text() + ':::MLLOG {"key": \n')),
