@@ -18,13 +18,15 @@ from suite.results.logs.lines import read_file
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 
-STAMP_TOLERANCE_MS = 2.0
-"""Stamps are whole milliseconds, so a shifted or scaled copy differs from its original by at most 2 ms. Two different runs of
-the published rounds v1.0 to v5.1 differ by at least 3.4 ms in some stamp (19,657 pairs)."""
+SHIFTED_TOLERANCE_MS, SCALED_TOLERANCE_MS = 1.0, 2.0
+"""Stamps are whole milliseconds, so a shifted copy differs from its original by at most 1 ms and a scaled copy by at most 2 ms.
+Among 19,657 pairs of published runs (rounds v1.0 to v5.1) the closest two differ by 3.4 ms after scaling."""
+MAX_EDITED_STAMPS = 2
+"""Stamps of a shifted copy that may have been edited, such as `run_start`."""
 SEPARATE_STAMPS_MS = 20.0
 """Stamps that follow each other faster belong to one moment and count once."""
 MIN_SHIFTED_STAMPS, MIN_SCALED_STAMPS = 4, 6
-"""Logs with fewer moments are too short to tell a copy from another run."""
+"""In logs with fewer moments than these, a copy and another run look alike."""
 MAX_STAMPS = 500
 """Stamps of one log that are compared."""
 _STAMPED_KEYS = frozenset(
@@ -125,13 +127,13 @@ def _may_share_machine(first: RunTrace, second: RunTrace) -> bool:
 
 
 def _are_shifted(first: RunTrace, second: RunTrace) -> bool:
-    """Check whether nearly all stamps differ by one constant. A tenth of them may have been edited."""
+    """Check whether all stamps but MAX_EDITED_STAMPS differ by one constant."""
     ours, theirs = _moments(first, second)
     if len(ours) < MIN_SHIFTED_STAMPS:
         return False
     offsets = ours - theirs
-    edited = int(np.count_nonzero(np.abs(offsets - np.median(offsets)) > STAMP_TOLERANCE_MS))
-    return edited <= (max(1, len(ours) // 10) if len(ours) >= MIN_SCALED_STAMPS else 0)
+    edited = int(np.count_nonzero(np.abs(offsets - np.median(offsets)) > SHIFTED_TOLERANCE_MS))
+    return edited <= min(MAX_EDITED_STAMPS, len(ours) - MIN_SHIFTED_STAMPS)
 
 
 def _are_scaled(first: RunTrace, second: RunTrace) -> bool:
@@ -142,7 +144,7 @@ def _are_scaled(first: RunTrace, second: RunTrace) -> bool:
     ours, theirs = ours - ours[0], theirs - theirs[0]
     if ours[-1] > theirs[-1]:  # compare in the shorter log, in which roundings are not magnified
         ours, theirs = theirs, ours
-    return bool(np.all(np.abs(ours - theirs * (ours[-1] / theirs[-1])) <= STAMP_TOLERANCE_MS))
+    return bool(np.all(np.abs(ours - theirs * (ours[-1] / theirs[-1])) <= SCALED_TOLERANCE_MS))
 
 
 def _moments(first: RunTrace, second: RunTrace) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
