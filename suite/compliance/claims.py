@@ -33,7 +33,7 @@ def complaints(record: RunRecord, events: Sequence[Event]) -> list[Complaint]:
         return []
     found: list[Complaint] = []
     try:
-        found += [*_status(record), *_batches(record, events)]
+        found += [*_status(record), *_batches(record, events), *_opened_later(events)]
         if record.division == "closed":
             found += _closed(record, events)
     except Exception as error:  # settings that no run has, in whatever way
@@ -48,6 +48,17 @@ def _status(record: RunRecord) -> Iterator[Complaint]:
     if record.status == "success" and filed != KILLED and filed[0] not in ("", "success", RUNNING):
         found = f"success, but status.json beside it says {clean(' '.join(filed), 120)}"
         yield Complaint("run_stop", 0, found, "one end of a run", "see why in status.json; run again")
+
+
+def _opened_later(events: Sequence[Event]) -> Iterator[Complaint]:
+    """Complaints about a log that says closed, to which the controller added a reason for open when the run had ended."""
+    closed = next((event for event in events if event.key == "submission_division" and event.value == "closed"), None)
+    for event in events:
+        if event.key == "suite_open" and closed is not None:
+            reasons = event.value.get("reasons") if isinstance(event.value, dict) else None
+            text = "; ".join(map(str, reasons)) if isinstance(reasons, list) else "a line without reasons"
+            do = "the run is open: run again"
+            yield Complaint("submission_division", closed.line, f"closed, but {clean(text, 200)}", "open", do)
 
 
 def _batches(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:

@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from suite.control import condition, interrupts, memory
 from suite.control.hosts.connection import AgentConnection, ConnectionLost
 from suite.control.hosts.remote_host import RemoteHost
 from suite.control.hosts.this_host import ThisHost
+from suite.control.open_reasons import append_open_reasons
 from suite.control.progress import Progress
 from suite.control.telemetry import TelemetryRecorder, cut
 from suite.control.watch import POLL_SECONDS, RunStatus, Watch
@@ -47,9 +48,19 @@ class Supervisor:
         progress: Progress,
         links: Mapping[str, AgentConnection] = NO_LINKS,
         checkpoint: Path | None = None,
+        find_open_reasons: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """`links`: name of a machine to its agent; without any, the only machine is this one. `checkpoint`: what the run goes
-        on from, which moves to its folder."""
+        """Prepare a run.
+
+        Args:
+            run: Everything that is decided before the run starts.
+            framework: The framework of its workers.
+            environment: Where the workers run.
+            progress: Shows how far the run is.
+            links: Name of a machine to its agent. Empty: the only machine is this one.
+            checkpoint: The file that the run resumes from, which moves to its folder.
+            find_open_reasons: Called when the workers have ended; returns why the run is open after all.
+        """
         self.hosts = hosts_of(run)
         self.run_spec = replace(run, hosts=self.hosts)  # a worker in a container knows its machine by another name
         self.folder = Path(run.folder)
@@ -60,11 +71,14 @@ class Supervisor:
         self.watch = Watch(self.run_spec, self.hosts, self.process_hosts, has_agents=bool(links))
         self._links = links
         self._checkpoint = checkpoint
+        self._find_open_reasons = find_open_reasons
         if not links:
             self.watch.controls += [ThisHost(host, self.folder, environment) for host in self.hosts]
         self._telemetry: list[TelemetryRecorder] = []
         self.busy: list[str] = []
         """Why the machine was a busy one, after the run."""
+        self.open_reasons: list[str] = []
+        """Why the run is open though its first lines say closed, after the run."""
 
     def run(self) -> RunStatus:
         """Start, watch, clean up. On KeyboardInterrupt the tree is ended, filed as `interrupted`, and the exception raised."""
@@ -112,6 +126,17 @@ class Supervisor:
         for telemetry in self._telemetry:
             telemetry.stop()
         self._tell_condition(beats)
+        return self._append_open_reasons(status)
+
+    def _append_open_reasons(self, status: RunStatus) -> RunStatus:
+        """Append why the run is open after all to its log. Return the status: failed, if the log cannot be written."""
+        self.open_reasons = list(self._find_open_reasons())
+        if self.open_reasons:
+            try:
+                append_open_reasons(self.folder / f"result_{self.run_spec.run_index}.txt", self.open_reasons)
+            except OSError as error:
+                status = RunStatus("failed", f"{'; '.join(self.open_reasons)}, which the log cannot hold: {error}")
+                self._file(status)
         return status
 
     def _full_disk(self) -> str:
