@@ -90,6 +90,9 @@ class RunSpec:
     continues: Mapping[str, Json] = field(default_factory=dict)
     """Of a run that goes on where an attempt was ended: `checkpoint`, the file beside run.json, and `stopped_ms`, the last sign
     of life before it, milliseconds since 1970. Empty: it begins."""
+    code_digest: str = ""
+    """Digest of the code that the controller expects its workers to import (suite.common.source_code). In a worker: of the code
+    that it imported. Empty in files of older versions."""
     schema: int = SCHEMA
 
     def write(self, path: Path) -> None:
@@ -137,7 +140,7 @@ def read_run(path: Path) -> RunSpec:
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
     new = {"hosts": [], "study": "", "study_cell": [], "typed": []}  # later than the schema
-    value = {**new, "checkpoint": "off", "checkpoint_final": False, "continues": {}, **value}
+    value = {**new, "checkpoint": "off", "checkpoint_final": False, "continues": {}, "code_digest": "", **value}
     settings = {"threads_per_device": "auto", "round": {}, **value["settings"]}  # one from before these were there
     settings.pop("clock", None)  # one from when it could be typed beside the round
     value["settings"] = _build(Settings, settings, path)

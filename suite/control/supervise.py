@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from suite.common.paths import PROJECT
 from suite.common.run_folder import RUN_FILE, machine_folder
 from suite.common.runspec import Host, RunSpec, write_atomically
 from suite.control import condition, interrupts, memory
@@ -24,6 +25,7 @@ from suite.environments.environment import Environment
 from suite.launch.base import Framework, meet, network_variables
 from suite.launch.hosts import hosts_of
 from suite.machine import disks, topology
+from suite.results.text import clean
 from suite.worker.heartbeat import Beat, beat_path
 
 NO_LINKS: Mapping[str, AgentConnection] = {}
@@ -126,11 +128,13 @@ class Supervisor:
         for telemetry in self._telemetry:
             telemetry.stop()
         self._tell_condition(beats)
-        return self._append_open_reasons(status)
+        return self._append_open_reasons(status, beats)
 
-    def _append_open_reasons(self, status: RunStatus) -> RunStatus:
+    def _append_open_reasons(self, status: RunStatus, beats: Sequence[Beat | None]) -> RunStatus:
         """Append why the run is open after all to its log. Return the status: failed, if the log cannot be written."""
-        self.open_reasons = list(self._find_open_reasons())
+        if status.status not in ("success", "target_missed"):
+            return status
+        self.open_reasons = [*self._code_reasons(beats), *self._find_open_reasons()]
         if self.open_reasons:
             try:
                 append_open_reasons(self.folder / f"result_{self.run_spec.run_index}.txt", self.open_reasons)
@@ -138,6 +142,19 @@ class Supervisor:
                 status = RunStatus("failed", f"{'; '.join(self.open_reasons)}, which the log cannot hold: {error}")
                 self._file(status)
         return status
+
+    def _code_reasons(self, beats: Sequence[Beat | None]) -> list[str]:
+        """Return the workers that imported other code than this process's checkout has, all of them in one line."""
+        expected = self.run_spec.code_digest
+        others = [beat for beat in beats if beat is not None and beat.code_digest != expected]
+        if not expected or not others:
+            return []
+        root = clean(others[0].code_root, 200)
+        where = f"its code is in {root}" if root else "it is of a version that does not report its code"
+        return [
+            f"worker {others[0].process} imported other code than the controller's checkout {PROJECT} has ({where}); make the "
+            f"environment from this checkout: suite env create {self.environment.name}"
+        ]
 
     def _full_disk(self) -> str:
         """Here or on another machine."""

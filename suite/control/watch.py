@@ -264,8 +264,8 @@ class Watch:
 
 def _stopped_text(pid: int) -> str:
     return (
-        f" (process id {pid}) has been stopped from outside (state T): find out what stopped it, such as kill -STOP, a debugger "
-        "or a batch system that suspends jobs, and run again with resume=true"
+        f" (process id {pid}) has been stopped from outside (state T): find out what stopped it, such as kill -STOP, a "
+        "debugger or a batch system that suspends jobs, and run again with resume=true"
     )
 
 

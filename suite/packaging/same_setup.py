@@ -53,6 +53,8 @@ class RunTrace:
     """Digests of the machines' names (`suite_run`, docs/logs.md). Empty if the log does not state them."""
     system: str
     """`system` of `suite_run`. Empty in logs of other programs."""
+    code_digest: str
+    """`code_digest` of `suite_run`. Empty in logs of other programs and older versions."""
 
 
 def difference(records: Sequence[RunRecord]) -> str:
@@ -109,6 +111,13 @@ def find_foreign_overlap(records: Sequence[RunRecord]) -> str:
     return next((f"{first.name} and {second.name}" for first, second in pairs if not first.system), "")
 
 
+def find_other_code(records: Sequence[RunRecord]) -> str:
+    """Return which two logs are of runs whose workers imported different code, or an empty string."""
+    traces = [trace for trace in _traces(records) if trace.code_digest]
+    other = next((trace for trace in traces if trace.code_digest != traces[0].code_digest), None)
+    return "" if other is None else f"{traces[0].name} and {other.name}"
+
+
 def _overlapping(records: Sequence[RunRecord]) -> Iterator[tuple[RunTrace, RunTrace]]:
     """Yield the pairs of runs that trained at the same time."""
     ordered = sorted(_traces(records), key=lambda trace: trace.start_ms)
@@ -148,7 +157,7 @@ def _are_scaled(first: RunTrace, second: RunTrace) -> bool:
 
 
 def _moments(first: RunTrace, second: RunTrace) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the stamps of both logs without those that follow another one at once. Empty if the logs differ in their number."""
+    """Return the stamps of both logs without those that follow another one at once. Empty if their numbers differ."""
     if len(first.stamps_ms) != len(second.stamps_ms) or len(first.stamps_ms) < MIN_SHIFTED_STAMPS:
         return np.empty(0), np.empty(0)
     ours, theirs = np.array(first.stamps_ms), np.array(second.stamps_ms)
@@ -200,7 +209,8 @@ def _read_trace(path: Path, stamp_of_file: tuple[int, int, int]) -> RunTrace | N
         stop_ms=stops[-1],
         stamps_ms=tuple(stamps[:MAX_STAMPS]),
         machines=frozenset(str(name) for name in machines) if isinstance(machines, list) else frozenset(),
-        system=str(settings.get("system") or "") if settings else "",
+        system=str(settings.get("system") or ""),
+        code_digest=str(settings.get("code_digest") or ""),
     )
 
 

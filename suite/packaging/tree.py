@@ -14,7 +14,7 @@ from suite.compliance.complaints import Complaint
 from suite.packaging.checkers import check_package, check_seeds
 from suite.packaging.description import check_description
 from suite.packaging.layout import BENCHMARKS, FILE_BYTES_LIMIT, PACKAGED, RESULTS, SYSTEMS, failed_allowed
-from suite.packaging.same_setup import difference, find_copy, find_foreign_overlap, find_overlap
+from suite.packaging.same_setup import difference, find_copy, find_foreign_overlap, find_other_code, find_overlap
 from suite.results.logs.reader import read
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
@@ -205,13 +205,16 @@ def _mixed_run_complaints(place: Path, records: list[RunRecord]) -> Iterator[Com
             return
     if records and (text := difference(records)):
         yield Complaint(place.name, 0, text, "equal in all runs of a result", "package each setting separately")
+    if names := find_other_code(records):
+        do = "package the runs of each state of the code separately"
+        yield Complaint(
+            "suite_run", 0, f"{names} ran different code (code_digest)", "one code in all runs of a result", do
+        )
     if text := find_copy(records):
         yield Complaint(place.name, 0, f"one run twice: {text}", "different runs", "replace one by another run")
 
 
-def _overlap_complaints(
-    place: Path, records: list[RunRecord], of_system: Sequence[RunRecord]
-) -> Iterator[Complaint]:
+def _overlap_complaints(place: Path, records: list[RunRecord], of_system: Sequence[RunRecord]) -> Iterator[Complaint]:
     """Complaints about runs that overlapped in time on one machine. Other programs do not log the machine: then a warning."""
     if names := find_overlap([*of_system, *records]):
         do = "run again one after another; runs on different machines need system.name=NAME for each machine"

@@ -53,6 +53,7 @@ def log_identity(log: RunLog, run: RunSpec, workload: Workload) -> None:
             "deviations": list(run.deviations),
             "suite_version": run.versions.get("suite"),
             "git_commit": run.git.get("commit"),
+            "code_digest": run.code_digest,
             **({"study": run.study, "study_cell": list(run.study_cell)} if run.study else {}),
             **({"price_per_device_hour": price} if (price := run.identity.get("price_per_device_hour")) else {}),
         },

@@ -135,7 +135,9 @@ def test_no_content_of_suite_run_raises(tmp_path_factory, key, value):
     found(our_run(tmp_path_factory.mktemp("job"), 0, "ssd", suite_run={key: value}))
 
 
-@pytest.mark.parametrize("value", [{"reasons": ["the data set changed"]}, {"reasons": []}, {}, "text", {"reasons": "text"}])
+@pytest.mark.parametrize(
+    "value", [{"reasons": ["the data set changed"]}, {"reasons": []}, {}, "text", {"reasons": "text"}]
+)
 def test_a_reason_that_was_added_after_the_run_contradicts_closed(tmp_path, value):
     path = our_run(tmp_path / "job", 0)
     line = {"namespace": "", "time_ms": 1_900_000_000_000, "event_type": "POINT_IN_TIME", "key": "suite_open",

@@ -344,7 +344,9 @@ SWAPS = {
 def test_data_that_the_command_swaps_are_refused(images, monkeypatch, how, name):
     path = Path(images.data_dir) / name
     monkeypatch.setattr(caches, "_command", lambda command: SWAPS[how](path))
-    with pytest.raises(ValueError, match=r"^system\.cache_clear_command changed the data set: .* the file that was checked"):
+    with pytest.raises(
+        ValueError, match=r"^system\.cache_clear_command changed the data set: .* the file that was checked"
+    ):
         cleared(images, cache_clear_command=["swap"])
 
 

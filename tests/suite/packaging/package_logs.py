@@ -23,10 +23,9 @@ WORKLOADS = [kind.name for kind in rules_page.WORKLOADS]
 
 
 def derived(source, target, start_hours=0, seed=1, jitter_ms=0, **values):
-    """Write the log of another run: another start, seed, and values of keys (`eval_accuracy=0.1`); `status` is that of run_stop.
+    """Write a log with another start, seed, and values of keys (`eval_accuracy=0.1`); `status` is that of run_stop.
 
-    `jitter_ms`: each time stamp comes up to so much later after the one before it than in the source, as in a run of its own. 0: a
-    copy.
+    `jitter_ms`: by how much an interval between two lines may be longer than in the source, as in another run. 0: a copy.
     """
     lines, delay_ms, draw = [], 0, random.Random(f"{start_hours} {seed}")
     for line in Path(source).read_text(encoding="latin-1").splitlines():

@@ -17,6 +17,7 @@ from suite.common.git_state import git_state
 from suite.common.paths import PROJECT
 from suite.common.run_folder import safe_name
 from suite.common.runspec import RunSpec
+from suite.common.source_code import digest_below
 from suite.packaging.choose import _command_for_missing_runs, choose_runs
 from suite.packaging.description import FIELDS
 from suite.packaging.layout import is_valid_name, sanitized_name, validated_name
@@ -30,7 +31,7 @@ from suite.results.logs.reader import read
 from suite.worker.identity import log_identity
 from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, examples, json_values, suite_here
-from tests.suite.packaging.package_logs import JITTER_MS, COUNTS, DATA, MACHINE, derived, log_set, our_run
+from tests.suite.packaging.package_logs import COUNTS, DATA, JITTER_MS, MACHINE, derived, log_set, our_run
 from tests.workloads import rules_page
 from workloads.api import Facts, round_called
 
@@ -596,3 +597,21 @@ def test_run_and_time_asks_for_the_backbone_instead_of_the_submitters_path(tmp_p
     there = {**os.environ, "BACKBONE_WEIGHTS": "/data/my file.pth"}
     done = subprocess.run(["bash", script], capture_output=True, text=True, env=there)
     assert "backbone.weights=/data/my file.pth" in done.stdout
+
+
+def test_packaged_code_is_that_which_ran(tmp_path):
+    """A closed run's log names its code by a digest; a package with other code is refused, of an open run noted."""
+    resnet_runs(tmp_path / "first")
+    source = next(
+        package([tmp_path / "first"], tmp_path / "plain", PackageOptions()).folder.glob("benchmarks/*/*/*/source")
+    )
+    digest = digest_below(source, "resnet50", "pytorch")
+    resnet_runs(tmp_path / "same", code_digest=digest)
+    notes = package([tmp_path / "same"], tmp_path / "good", PackageOptions()).notes
+    assert not any("hold them against the run" in note for note in notes)
+    for name in ("other", "one_other"):
+        resnet_runs(tmp_path / name, code_digest=digest)
+        our_run(tmp_path / name / "job", 3, "resnet50", suite_run={"code_digest": "f" * 32})
+    resnet_runs(tmp_path / "other", code_digest="f" * 32)
+    for name in ("other", "one_other"):
+        refused([tmp_path / name], tmp_path / "bad", r"run_\d.* is of other code than commit", PackageOptions())

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.packaging.choose import choose_runs
-from suite.packaging.same_setup import find_copy, find_foreign_overlap, find_overlap
+from suite.packaging.same_setup import find_copy, find_foreign_overlap, find_other_code, find_overlap
 from suite.packaging.tree import check_tree
 from suite.packaging.write import PackageOptions, package
 from suite.results.logs.collect import collect
@@ -103,7 +103,8 @@ def test_every_shift_and_factor_is_found_and_no_other_run(tmp_path_factory, fact
         stamps = [begin_ms]
         for length in intervals_ms:
             stamps.append(stamps[-1] + length)
-        records = [{"key": key, "value": None, "time_ms": round(at), "metadata": {}} for key, at in zip(keys, stamps, strict=True)]
+        pairs = zip(keys, stamps, strict=True)
+        records = [{"key": key, "value": None, "time_ms": round(at), "metadata": {}} for key, at in pairs]
         path = folder / name
         path.write_text("".join(f":::MLLOG {json.dumps(record)}\n" for record in records))
         return read(path).record
@@ -185,3 +186,18 @@ def test_overlapping_runs_of_other_programs_are_a_warning(tmp_path):
     assert any("overlap in time; such runs need different machines" in note for note in packaged.notes)
     assert all(verdict.passed for verdict in check_tree(packaged.folder))
     assert not all(verdict.passed for verdict in check_tree(packaged.folder, werror=True))
+
+
+@pytest.mark.parametrize(
+    ("digests", "differ"),
+    [("aaa", False), ("aab", True), ("baa", True), ("-aa", False), ("-ab", True), ("---", False)],
+)
+def test_runs_of_one_result_have_one_code(tmp_path, digests, differ):
+    """`-`: an older version wrote the log, which does not name its code."""
+    logs = [
+        our_run(tmp_path / f"job{index}", 0, "resnet50", suite_run={} if digest == "-" else {"code_digest": digest})
+        for index, digest in enumerate(digests)
+    ]
+    for log in logs:
+        log.write_text(log.read_text().replace('"code_digest": ""', '"code": ""'))
+    assert bool(find_other_code(records_of(logs))) == differ

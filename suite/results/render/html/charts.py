@@ -111,7 +111,11 @@ def charts(
     """The one chart of all marks, which are of `rows`, or none without any. `axes`: what is on them; `more`: its other fields,
     and `labels` beside those of the rows."""
     named = (
-        (style._replace(label=drawable_name(style.label)), drawable_name(where) if isinstance(where, str) else where, point)
+        (
+            style._replace(label=drawable_name(style.label)),
+            drawable_name(where) if isinstance(where, str) else where,
+            point,
+        )
         for style, where, point in marks
     )
     together = tuple(mark for of_style in grouped(named, lambda mark: mark[0]).values() for mark in of_style)
