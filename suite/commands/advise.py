@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from suite.commands.arguments import add, add_format, add_measured, add_price, check_output, prices, write
+from suite.commands.arguments import add, add_format, add_measured, add_price, check_logs, prices, resolve_output, write
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,11 +27,10 @@ def run(args: argparse.Namespace) -> int:
     from suite.results.scores import measured
     from suite.results.views.advise import advise, parse_deadline
 
-    check_output(args)
+    resolve_output(args)
     wanted = prices(args)
     deadline = None if args.deadline is None else parse_deadline(args.deadline)
+    check_logs(args.paths)
     results = measured(args.paths, args.published, args.workload, "advise")
-    if wanted is not None:
-        wanted.refuse_unknown_names(results)
     write(advise(results, args.devices, deadline, wanted), args)
     return 0

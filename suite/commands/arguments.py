@@ -33,6 +33,15 @@ def add_logs(parser: argparse.ArgumentParser, usage: str = "paths DIR", nargs: s
     add(parser, usage, "folder with runs (searched below), or a log", nargs=nargs, type=Path)
 
 
+def check_logs(paths: Sequence[Path]) -> None:
+    """Raise ValueError for the first path that is a file and not a log."""
+    from suite.results.logs.collect import why_no_log
+
+    for path in paths:
+        if path.is_file() and (why := why_no_log(path)):
+            raise ValueError(f"{path} is no log: {why}; give a log, or a folder of runs")
+
+
 def add_measured(parser: argparse.ArgumentParser) -> None:
     """What is looked at: folders and logs, published results, one workload."""
     add_logs(parser, nargs="*")
@@ -58,24 +67,77 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     """`--format` and `--output`, which `write` follows."""
     from suite.results.render.document import FORMATS
 
-    text = "markdown (default), or every column as csv, json or parquet"
-    add(parser, "--format", text, choices=FORMATS, default=FORMATS[0])
+    text = "markdown, or every column as csv, json or parquet (default: from the suffix of FILE, else markdown)"
+    add(parser, "--format", text, choices=FORMATS)
     add(parser, "--output FILE", "write to FILE, which must not exist yet", type=Path)
 
 
-def check_output(args: argparse.Namespace) -> None:
-    """Before anything is read. Raises ValueError for an output that `write` would refuse."""
-    if args.output is not None and args.output.exists():
-        raise ValueError(f"--output {args.output} exists and is not overwritten; give another path")
+_HTML_SUFFIXES = (".html", ".htm")
+_FORMATS_OF_SUFFIXES: Mapping[str, str] = {
+    ".md": "markdown", ".markdown": "markdown", ".csv": "csv", ".json": "json", ".parquet": "parquet",
+}  # fmt: skip
+_PLAIN_SUFFIXES = ("", ".txt", ".log")
+"""Suffixes that fit every format that is text."""
+
+
+def resolve_output(args: argparse.Namespace) -> None:
+    """Set `args.format` from `--format` and the suffix of `--output`; call it before anything is read.
+
+    An HTML file as `--output` becomes `args.html` if the command writes HTML pages.
+
+    Raises:
+        ValueError: `write` would refuse the output, or the suffix and the format contradict each other.
+    """
+    if args.output is not None:
+        if args.output.exists():
+            raise ValueError(f"--output {args.output} exists and is not overwritten; give another path")
+        if args.output.suffix.lower() in _HTML_SUFFIXES:
+            _move_output_to_html(args)
+        else:
+            args.format = _format_of_file(args.output, args.format)
+    args.format = args.format or "markdown"
     if args.output is None and args.format == "parquet" and sys.stdout.isatty():
         raise ValueError("--format parquet is not text: add --output FILE, or send it into a file")
 
 
+def _move_output_to_html(args: argparse.Namespace) -> None:
+    """Treat `--output FILE.html` as `--html FILE.html`. Raises ValueError if the command cannot do that."""
+    if not hasattr(args, "html"):
+        allowed = ", ".join(_FORMATS_OF_SUFFIXES)
+        raise ValueError(f"--output {args.output}: suite {args.command} writes no HTML; allowed suffixes: {allowed}")
+    if args.format is not None:
+        raise ValueError(f"--output {args.output} is an HTML page: leave out --format {args.format}")
+    if args.html is not None:
+        raise ValueError(f"--html {args.html} and --output {args.output} are two pages: leave out one of the two")
+    args.html, args.output = args.output, None
+
+
+def _format_of_file(path: Path, chosen: str | None) -> str:
+    """Return the format to write to `path`; `chosen`: the value of `--format`. Raises ValueError for a contradiction."""
+    suffix = path.suffix.lower()
+    format_of_suffix = _FORMATS_OF_SUFFIXES.get(suffix)
+    if chosen is None:
+        if format_of_suffix is None and suffix not in _PLAIN_SUFFIXES:
+            allowed = ", ".join(_FORMATS_OF_SUFFIXES)
+            raise ValueError(
+                f"--output {path}: no format has the suffix {suffix}; allowed: {allowed}, or set --format NAME"
+            )
+        return format_of_suffix or "markdown"
+    if format_of_suffix not in (None, chosen):
+        raise ValueError(
+            f"--output {path} and --format {chosen} contradict each other: leave out --format, or change the suffix"
+        )
+    return chosen
+
+
 def write(view: View, args: argparse.Namespace) -> None:
-    """Print the view, or write it to a new file, as `add_format` was answered. Raises ValueError where that cannot be."""
+    """Print the view, or write it to a new file, in the format and to the file that `add_format` reads.
+
+    Raises ValueError for an output that cannot be written.
+    """
     from suite.results.render.document import document
 
-    check_output(args)
+    print_notes(view.notes, args)
     text = document(view, args.format)
     if args.output is None and isinstance(text, str):
         print(text, end="")
@@ -91,6 +153,14 @@ def write(view: View, args: argparse.Namespace) -> None:
         raise ValueError(
             f"--output {args.output} cannot be written ({error.strerror}); give the path of a new file"
         ) from error
+
+
+def print_notes(notes: Sequence[str], args: argparse.Namespace) -> None:
+    """Print notes about the options of a command to standard error."""
+    from suite.results.text import clean
+
+    for note in notes:
+        print(f"suite {args.command}: note: {clean(note, 1000)}", file=sys.stderr)
 
 
 def add_machines(parser: argparse.ArgumentParser) -> None:

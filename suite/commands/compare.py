@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite.commands.arguments import add, add_format, check_output, write
+from suite.commands.arguments import add, add_format, check_logs, resolve_output, write
 
 if TYPE_CHECKING:
     from suite.results.views.compare import Side
@@ -20,7 +19,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(parser, "logs LOGS", f"{text}results, such as dgx1-article", nargs="+", type=Path)
     other = parser.add_mutually_exclusive_group()
     text = "published results, such as v0.5/NVIDIA/dgx1 or dgx1-article (suite published list has all)"
-    add(other, "--to ROUND/SUBMITTER/SYSTEM", text)
+    add(other, "--to ROUND/SUBMITTER/SYSTEM", text, nargs="?", const="")
+    add(other, "--published ROUND/SUBMITTER/SYSTEM", "the same as --to", nargs="?", const="")
     add(other, "--to-logs OTHER", "another set of runs", nargs="+", type=Path)
     add(parser, "--workload NAME,…", "only these workloads", default="")
     add(parser, "--profile NAME", "only runs of this profile, where LOGS hold several")
@@ -32,31 +32,108 @@ def run(args: argparse.Namespace) -> int:
     from suite.results.scores import published_results
     from suite.results.views.compare import comparable, compare
 
-    check_output(args)
+    resolve_output(args)
     view = compare(*_sides(args), published_results())
     write(view, args)
     return 0 if comparable(view) else 1
 
 
 def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
+    """Return the two sides of the comparison; the second is None if only convergence is judged.
+
+    Raises:
+        ValueError: A path or a name does not exist, both sides are the same, or it is unclear what to compare with what.
+    """
     from suite.results.views.compare import logs_side, published_side
 
     workloads = [name for name in args.workload.split(",") if name]
-    logs, to, other, option = list(args.logs), args.to, args.to_logs, "--to-logs"
-    if to is None and not other and len(logs) > 1:
-        if len(logs) > 2:
+    paths, other_paths, argument = list(args.logs), list(args.to_logs or ()), "--to-logs"
+    to = _published_name(args, paths)
+    if to is None and not other_paths and len(paths) > 1:
+        if len(paths) > 2:
             raise ValueError(
-                f"{len(logs)} folders: which against which? type suite compare {logs[0]} {logs[1]}, or name the others of the "
-                f"second side after --to-logs: suite compare {logs[0]} --to-logs {' '.join(map(str, logs[1:]))}"
+                f"{len(paths)} folders: expected one or two; run: suite compare {paths[0]} {paths[1]}, or name the "
+                f"second set after --to-logs: suite compare {paths[0]} --to-logs {' '.join(map(str, paths[1:]))}"
             )
-        to, other, option = (None, logs[1:], "LOGS") if logs[1].exists() else (str(logs[1]), None, option)
-        logs = logs[:1]
-    if other:
-        return logs_side(logs, "A", args.profile, workloads), logs_side(other, "B", args.profile, workloads, option)
-    if to is None:
-        return logs_side(logs, "ours", args.profile, workloads), None
-    theirs = published_side(to, workloads=workloads)
-    if args.profile is None and len(logs) == 1 and not logs[0].exists():
-        with contextlib.suppress(ValueError):  # no such name: the missing folder is the mistake
-            return published_side(str(logs[0]), "A", workloads), replace(theirs, name="B")
-    return logs_side(logs, "ours", args.profile, workloads), theirs
+        paths, other_paths, argument = paths[:1], paths[1:], "LOGS"
+    names = _published_among([*paths, *other_paths])
+    if to is None and names and len(paths) == len(other_paths) == 1:
+        if {str(paths[0]), str(other_paths[0])} <= names.keys():
+            _refuse_same(str(paths[0]).strip("/").lower(), str(other_paths[0]).strip("/").lower())
+            ours = published_side(str(paths[0]), "A", workloads)
+            return ours, published_side(str(other_paths[0]), "B", workloads)
+        (to,) = names
+        paths, other_paths = [path for path in (*paths, *other_paths) if str(path) != to], []
+    elif to is not None and len(paths) == 1 and str(paths[0]) in names and args.profile is None:
+        return published_side(str(paths[0]), "A", workloads), published_side(to, "B", workloads)
+    elif names:
+        first = next(iter(names))
+        raise ValueError(
+            f"{first} is the name of published results, and no folder; "
+            f"run: suite compare {first} --to NAME, or suite compare LOGS --to {first}"
+        )
+    check_logs([*paths, *other_paths])
+    if other_paths:
+        _refuse_same({path.resolve() for path in paths}, {path.resolve() for path in other_paths})
+        ours = logs_side(paths, "A", args.profile, workloads)
+        return ours, logs_side(other_paths, "B", args.profile, workloads, argument)
+    theirs = None if to is None else published_side(to, workloads=workloads)
+    return logs_side(paths, "ours", args.profile, workloads), theirs
+
+
+def _published_name(args: argparse.Namespace, paths: Sequence[Path]) -> str | None:
+    """Return the value of `--to` or `--published`, None without either. Raises ValueError if it names no published results."""
+    from suite.results.scores import find_published
+
+    option = "--to" if args.to is not None else "--published"
+    name: str | None = args.to if args.to is not None else args.published
+    if name is None:
+        return None
+    if not name:
+        listed = "such as v0.7, v0.5/NVIDIA/dgx1 or dgx1-article (all of them: suite published list)"
+        raise ValueError(f"{option}: give the name of published results, {listed}")
+    try:
+        find_published(name, option)
+    except ValueError as error:
+        if not Path(name).exists():
+            raise
+        logs = " ".join(map(str, paths))
+        raise ValueError(
+            f"{option} {name}: expected the name of published results, and {name} is a path; "
+            f"run: suite compare {logs} --to-logs {name}"
+        ) from error
+    return name
+
+
+def _published_among(paths: Sequence[Path]) -> dict[str, Path]:
+    """Return the paths that do not exist and are names of published results, by name.
+
+    Raises ValueError that lists every path that is neither.
+    """
+    from suite.common.registry import nearest
+    from suite.results.scores import find_published, published_results
+
+    names, missing = dict[str, Path](), list[str]()
+    for path in paths:
+        if path.exists():
+            continue
+        try:
+            find_published(str(path))
+            names[str(path)] = path
+        except ValueError:
+            missing.append(str(path))
+    if missing:
+        which = f"{missing[0]} does not exist" if len(missing) == 1 else f"{' and '.join(missing)} do not exist"
+        listed = {name for row in published_results() for name in (row.round, row.run)}
+        raise ValueError(
+            f"{which}, and no published results have {'that name' if len(missing) == 1 else 'these names'}"
+            f"{nearest(missing[0], listed)}; "
+            "give folders that hold logs, such as logs/, or names of published results (suite published list)"
+        )
+    return names
+
+
+def _refuse_same(ours: object, theirs: object) -> None:
+    """Raise ValueError if both sides are the same folders or the same published results."""
+    if ours == theirs:
+        raise ValueError("both sides are the same results: give two different sets of runs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from suite.commands.arguments import add, add_format, add_price, check_output, prices, write
+from suite.commands.arguments import add, add_format, add_price, prices, print_notes, resolve_output, write
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,9 +29,11 @@ def run(args: argparse.Namespace) -> int:
     """Print the list; 0. Raises ValueError (one line) for a value that matches nothing."""
     from suite.results.views.published import OPTIONS, published_list
 
-    check_output(args)
+    resolve_output(args)
     if args.html is not None and args.format != "markdown":
         raise ValueError("--html is a page: leave out --format")
+    if args.html is not None and args.output is not None:
+        raise ValueError(f"--html {args.html} and --output {args.output}: leave out one of the two")
     view = published_list({name: getattr(args, name) for name in OPTIONS}, prices(args))
     if args.own and args.html is None:
         raise ValueError("--own needs --html OUT; tables of ours beside published ones: suite compare")
@@ -41,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from suite.results.render.html.page import write_published_html
     from suite.results.scores import measured
 
+    print_notes(view.notes, args)
     write_published_html(view, args.html, measured(args.own) if args.own else ())
     print(args.html)
     return 0

@@ -10,9 +10,24 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from suite.commands.arguments import add, add_format, add_logs, add_price, check_output, counts, prices, write
+from suite.commands.arguments import (
+    add,
+    add_format,
+    add_logs,
+    add_price,
+    check_logs,
+    counts,
+    prices,
+    print_notes,
+    resolve_output,
+    write,
+)
 from workloads import files
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +50,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print or write the report; 0. Raises ValueError for a folder without logs, a file that is no log, or an output that
     cannot be written."""
-    check_output(args)
-    _look_at(args.paths)
+    resolve_output(args)
+    check_logs(args.paths)
+    _print_skipped(args.paths)
     if args.html is not None:
         return _html(args)
     if args.to is not None or args.figures is not None or args.predict is not None or args.follow:
@@ -52,13 +68,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _look_at(paths: list[Path]) -> None:
-    """Say how many files are left out. Raises ValueError for a path that is a file and no log."""
-    from suite.results.logs.collect import skipped, why_no_log
+def _print_skipped(paths: list[Path]) -> None:
+    """Print how many files below `paths` are left out because they are not logs."""
+    from suite.results.logs.collect import skipped
 
-    for path in paths:
-        if path.is_file() and (why := why_no_log(path)):
-            raise ValueError(f"{path} is no log: {why}; give a log, or a folder of runs")
     if count := skipped(paths):
         are = "1 file that is no log" if count == 1 else f"{count:,} files that are no logs"
         print(f"suite report: skipped {are}", file=sys.stderr)
@@ -72,17 +85,21 @@ def _html(args: argparse.Namespace) -> int:
     if args.follow and args.figures is not None:
         raise ValueError("--follow writes a page again and again, and figures only once: leave out one of the two")
     from suite.results.render.html.page import FOLLOW_SECONDS, write_html  # vl-convert: only here
-    from suite.results.scores import find_published
+    from suite.results.scores import find_published, result_rows
     from suite.results.table import table
 
     published = [] if args.to is None else find_published(args.to)
+    price_list = prices(args)
 
-    def written(follow: bool | None) -> None:
+    def written(follow: bool | None) -> pd.DataFrame:
         with _in_place_of_an_older_page(args.html) as out:
             runs, home = table(args.paths), args.html.parent
-            write_html(runs, out, published, args.figures, prices(args), args.predict or (), follow, home)
+            write_html(runs, out, published, args.figures, price_list, args.predict or (), follow, home)
+        return runs
 
-    written(args.follow or None)
+    runs = written(args.follow or None)
+    if price_list is not None:
+        print_notes(price_list.unused_notes(result_rows(runs)), args)
     print(args.html, flush=True)
     if not args.follow:
         return 0

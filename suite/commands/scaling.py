@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
-from suite.commands.arguments import add, add_format, add_measured, add_price, check_output, counts, prices, write
+from suite.commands.arguments import (
+    add,
+    add_format,
+    add_measured,
+    add_price,
+    check_logs,
+    counts,
+    prices,
+    resolve_output,
+    write,
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +51,7 @@ def _positive(text: str) -> float:
 
 def run(args: argparse.Namespace) -> int:
     """Print predictions, 0; or the validation, 1 if a bar is not met. Raises ValueError (one line) for a user's mistake."""
-    check_output(args)
+    resolve_output(args)
     if args.validate:
         if args.paths or args.published or args.devices:
             raise ValueError(
@@ -56,14 +67,17 @@ def run(args: argparse.Namespace) -> int:
 
     system = None if args.system is None else find_system(args.system)
     gradients = None if args.gradient_mb is None else GradientTraffic(args.gradient_mb * 1e6)
+    check_logs(args.paths)
     results = measured(args.paths, args.published, args.workload, "scaling")
+    price_list = prices(args)
+    price_notes = () if price_list is None else price_list.unused_notes(results)
     wanted = Wanted(
         args.devices,
         args.batch_per_device,
         args.batch_global,
         system,
         gradients,
-        prices(args),
+        price_list,
         tuple(measured_links(results)),
     )
     found = forecasts(results, wanted)
@@ -72,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         from suite.results.render.html.vega import write_figures  # vl-convert: only here
 
         write_figures([chart for one in found for chart in forecast_charts(one)], args.figures)
-    write(view(found), args)
+    write(replace(view(found), notes=price_notes), args)
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from suite.commands.arguments import add, add_format, add_logs, check_output, write
+from suite.commands.arguments import add, add_format, add_logs, check_logs, resolve_output, write
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,9 +22,10 @@ def run(args: argparse.Namespace) -> int:
     from suite.results.scores import find_published, measured
     from suite.results.views.tables import tables
 
-    check_output(args)
+    resolve_output(args)
     if not args.paths and not args.article:
         raise ValueError("give a folder with runs (suite tables logs/) or --article")
+    check_logs(args.paths)
     results = measured(args.paths, command="tables") if args.paths else []
     view = tables(results, args.article)
     if args.figures is not None:

@@ -84,6 +84,13 @@ def load_trainer(workload: str, framework: str) -> type[Trainer]:
     return loaded
 
 
+def packages_of(workload: str, framework: str) -> set[str]:
+    """Return the top-level packages that define a workload and its trainer, without importing them."""
+    names = ((WORKLOADS, workload), (TRAINERS, f"{workload}.{framework}"))
+    points = [_points(group).get(name) for group, name in names]
+    return {point.module.partition(".")[0] for point in points if point is not None}
+
+
 def load_framework(name: str) -> Any:
     """What the controller knows of a framework (`suite.launch.base.Framework`). Raises ValueError with the allowed names."""
     return _load(FRAMEWORKS, "framework", name)

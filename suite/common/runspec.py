@@ -88,8 +88,8 @@ class RunSpec:
     checkpoint_final: bool = False
     """Whether the trained weights are kept."""
     continues: Mapping[str, Json] = field(default_factory=dict)
-    """Of a run that goes on where an attempt was ended: `checkpoint`, the file beside run.json, and `stopped_ms`, the last sign
-    of life before it, milliseconds since 1970. Empty: it begins."""
+    """Of a run that goes on where an attempt was ended: `checkpoint`, the file beside run.json, `stopped_ms`, the last sign
+    of life before it, milliseconds since 1970, and `resumptions`, how often the run was resumed. Empty: it begins."""
     code_digest: str = ""
     """Digest of the code that the controller expects its workers to import (suite.common.source_code). In a worker: of the code
     that it imported. Empty in files of older versions."""
@@ -138,16 +138,20 @@ def read_run(path: Path) -> RunSpec:
         ) from None
 
 
+def facts_from_json(value: Mapping[str, Any], path: Path) -> Facts:
+    """Return the facts in the run.json at `path`. Their arrays lie next to it. Raises ValueError, TypeError, AttributeError."""
+    arrays = {name: str(path.parent / file) for name, file in value.get("arrays", {}).items()}
+    facts: Facts = _build(Facts, {**value, "arrays": arrays}, path)
+    return facts
+
+
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
     new = {"hosts": [], "study": "", "study_cell": [], "typed": []}  # later than the schema
     value = {**new, "checkpoint": "off", "checkpoint_final": False, "continues": {}, "code_digest": "", **value}
     settings = {"threads_per_device": "auto", "round": {}, **value["settings"]}  # one from before these were there
     settings.pop("clock", None)  # one from when it could be typed beside the round
     value["settings"] = _build(Settings, settings, path)
-    arrays = value["facts"].get("arrays", {})
-    value["facts"] = _build(
-        Facts, {**value["facts"], "arrays": {name: str(path.parent / file) for name, file in arrays.items()}}, path
-    )
+    value["facts"] = facts_from_json(value["facts"], path)
     value["hosts"] = [_build(Host, {"interface": "", **host}, path) for host in value["hosts"]]
     run: RunSpec = _build(RunSpec, value, path)
     return run

@@ -7,13 +7,14 @@ the user; text of a log never becomes code, and can name no file outside these f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from suite.compliance import claims, rule_files, rulesets
+from suite.compliance import rule_files, rulesets, suite_log
 from suite.compliance.complaints import (
+    END_REMEDY,
     MISSING,
     OF_TRAINING,
     Complaint,
@@ -24,6 +25,7 @@ from suite.compliance.complaints import (
 )
 from suite.compliance.equivalences import equivalences
 from suite.compliance.rulesets import RULES_FOLDER, Ruleset
+from suite.results.logs import attempts
 from suite.results.logs.collect import NOT_ENDED, RUNNING, filed_status
 from suite.results.logs.events import Event, Problem
 from suite.results.logs.lines import read_file
@@ -77,7 +79,8 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     requested = find_rules(rules) if rules is not None else None
     file = read_file(path)
     events, problems = file.events, file.problems
-    record = interpret(path, events, problems).record
+    reading = interpret(path, events, problems)
+    record = reading.record
     if not record.format:
         unread = "; ".join(str(problem) for problem in problems[:3])
         return Verdict(path, False, unread, (requested or Ruleset(RULESET)).name, ())
@@ -97,6 +100,10 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     complaints = _complaints(mllog_events, problems, record, chosen, werror)
     remarks = tuple(str(problem) for problem in problems if problem.checker_reads)
     profile = record.settings.profile
+    run_problems = [problem for problem in reading.problems if problem not in problems]
+    is_early = _counts_from_1(mllog_events, record) is not None
+    is_readable = all(problem.checker_reads for problem in problems)
+    findings = suite_log.find_complaints(record, mllog_events, run_problems, is_early, is_readable)
     if asked := asked_otherwise(record):
         kept = [item for item in complaints if item.key not in OF_TRAINING]
         complaints = kept + [asked] * (profile == "reference" and len(kept) < len(complaints))
@@ -108,6 +115,10 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
         complaints = [item for item in complaints if item not in missed]
         needed = (item.needed.removeprefix("one evaluation with ") for item in missed)
         remarks += tuple(f"a {clean(profile, 20)} run need not reach MLPerf's target: {text}" for text in needed)
+    complaints += _new_complaints(findings.complaints, complaints)
+    if unsuccessful := _unsuccessful_run(record, complaints):
+        complaints.append(unsuccessful)
+    remarks += tuple(f"not verified: {reason}" for reason in findings.unverified)
     passed = not any(werror or not complaint.warning for complaint in complaints)
     if profile == "reference" and record.division == "closed":
         remarks += tuple(equivalences(record))
@@ -131,20 +142,44 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
 def _complaints(
     events: Sequence[Event], problems: Sequence[Problem], record: RunRecord, rules: Ruleset, werror: bool
 ) -> list[Complaint]:
-    """On lines that the checker cannot read, by the rules, and by what the log claims."""
+    """Return the complaints about lines that the checker cannot read, and those of the rules."""
     complaints = [_unreadable_line(problem) for problem in problems if not problem.checker_reads]
     last_of_each_line = list({event.line: event for event in events}.values())
     counts = Counter(event.line for event in events)
     complaints += [_joined_records(line) for line, count in counts.items() if count > 1][:20]
+    complaints += _several_attempts(events)
     if early := _counts_from_1(last_of_each_line, record):
         complaints.append(early)
         last_of_each_line = [_counted_from_0(event) for event in last_of_each_line]
-    by_rules = run_checker(last_of_each_line, rules, werror)
-    complained = {item.key for item in by_rules}
-    complaints += [*by_rules, *(item for item in claims.complaints(record, events) if item.key not in complained)]
+    complaints += run_checker(last_of_each_line, rules, werror)
     if record.status == "truncated":  # what else is missing follows from the cut
         complaints = [item for item in complaints if item.found != MISSING or item.key == "run_stop"]
     return complaints
+
+
+def _new_complaints(found: Sequence[Complaint], complaints: Sequence[Complaint]) -> list[Complaint]:
+    """Return the complaints found that concern a key without a complaint by the rules.
+
+    That the target was missed hides nothing: another complaint about the same key decides whether a result set accepts the log.
+    """
+    by_rules = (item for item in complaints if item.kind is ComplaintKind.RULE)
+    keys = {item.key for item in by_rules if not item.warning and item.key}
+    return [item for item in found if item.key not in keys]
+
+
+def _unsuccessful_run(record: RunRecord, complaints: Sequence[Complaint]) -> Complaint | None:
+    """Return the complaint about a run that did not end with success, if none of `complaints` concerns its end.
+
+    The rules do not compare the order of records: a run that stopped before its deciding evaluation has all that they ask for.
+    """
+    keys = {item.key for item in complaints if not item.warning}
+    if record.finished or keys.intersection(("run_stop", "eval_accuracy")):
+        return None
+    found = clean(f"{record.status}: {record.reason}" if record.reason else record.status, 160)
+    needed = "a run that reached its target between run_start and run_stop"
+    is_missed = record.status == "aborted" and bool(record.evaluations)
+    kind = ComplaintKind.TARGET_MISSED if is_missed else ComplaintKind.RULE
+    return Complaint("run_stop", 0, found, needed, END_REMEDY, kind=kind)
 
 
 def _of_target(complaint: Complaint) -> bool:
@@ -216,12 +251,26 @@ def _joined_records(line: int) -> Complaint:
     return Complaint("", line, problem, "one record a line", do, warning=True)
 
 
+def _several_attempts(events: Sequence[Event]) -> Iterator[Complaint]:
+    """Yield the complaint on a log to which a relaunched program appended."""
+    found = attempts.find_attempts(attempts.without_repeats(events))
+    if len(found) > 1:
+        parts = (f"{first} to {last}" for first, last in (attempt.lines for attempt in found[:10]))
+        do = f"split the file, one attempt a file: lines {', '.join(parts)}"
+        text = attempts.attempts_text(found, attempts.choose_attempt(found))
+        yield Complaint("run_start", found[1].lines[0], text, "one run a file", do, warning=True)
+
+
 def _counts_from_1(events: Sequence[Event], record: RunRecord) -> Complaint | None:
     """The complaint on a log of this suite under round v0.5 whose first epoch is 1, as before the suite followed that round."""
     first = next((event for event in events if event.key == "epoch_start"), None)
     of_round = round_called(record.settings.rules) if record.settings.profile else None
     if of_round is None or of_round.first_epoch != 0 or first is None or first.metadata.get("epoch_num") != 1:
         return None
+    if any(
+        isinstance(event.value, dict) and "first_epoch" in event.value for event in events if event.key == "suite_run"
+    ):
+        return None  # a later version wrote it: warm-up steps took in the start of the first epoch
     do = "an older version of the suite wrote it: nothing but the numbers differs, which were read as one less"
     return Complaint(
         "epoch_start", first.line, "epochs from 1", f"epochs from 0 (rules={of_round.name})", do, warning=True

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from suite.results.directions import improves_as_it_falls
 from suite.results.logs.events import Event, number
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
@@ -48,9 +49,10 @@ _CRASH = re.compile(r"Failed executing CHECK code:\n(.*?)\ntriggered by line:", 
 _COUNT = re.compile(r"Required (\S+) occurrence of (.*?)(?: but found (\d+).*)?$", re.DOTALL)
 _NEVER = re.compile(r"Failed checks for (\S+) : (.*)$", re.DOTALL)
 
+END_REMEDY = "the run was cut off or ended without success: see status.json beside the log, and run again"
 _WHAT_TO_DO: Mapping[str, str] = {
     "eval_accuracy": "train longer or choose other hyperparameters until the target is reached",
-    "run_stop": "the run was cut off or ended without success: see status.json beside the log, and run again",
+    "run_stop": END_REMEDY,
     "run_start": "log run_start once, after init_stop",
     "init_start": "log init_start before init_stop and run_start (rules=v0.7)",
     "init_stop": "end the init window before run_start, within 20 minutes of init_start",
@@ -77,8 +79,8 @@ _TESTS_IN_WORDS: Mapping[str, str] = {
     "v['value'] != ''": "a value that is not empty",
     "'value' in v": "a value",
 }
-_COMPARE = re.compile(r"v\['value'\](?:\['(\w+)'\])? (==|>=|>|<) ?([\d.e+-]+)")
-_OPERATORS = {"==": "", ">=": "at least ", ">": "above ", "<": "below "}
+_COMPARE = re.compile(r"v\['value'\](?:\['(\w+)'\])? (==|>=|<=|>|<) ?([\d.e+-]+)")
+_OPERATORS = {"==": "", ">=": "at least ", "<=": "at most ", ">": "above ", "<": "below "}
 _PATTERNS: Sequence[tuple[re.Pattern[str], str]] = (
     (re.compile(r"v\['value'\] in [\[(](.*)[\])]"), r"one of \1"),
     (re.compile(r"'(\w+)' in v\['metadata'\]"), r"\1 in the metadata"),
@@ -189,7 +191,9 @@ def _best_value_text(key: str, events: Sequence[Event]) -> str:
     numbers = [(value, event) for event in same_key if (value := number(event.value)) is not None]
     if not numbers:
         return f"{len(same_key)} values, the last {_event_text(same_key[-1])}" if same_key else MISSING
-    best, event = max(numbers, key=lambda pair: pair[0])
+    benchmark = next((event.value for event in events if event.key == "submission_benchmark"), "")
+    falls = isinstance(benchmark, str) and improves_as_it_falls(key, benchmark)
+    best, event = (min if falls else max)(numbers, key=lambda pair: pair[0])
     epoch = number(event.metadata.get("epoch_num"))
     return f"best {best:.6g}{'' if epoch is None else f' (epoch {epoch:g})'} of {len(numbers)}"
 
@@ -208,6 +212,8 @@ def condition_text(test: str) -> str:
 def _single_condition_text(part: str) -> str:
     if part in _TESTS_IN_WORDS:
         return _TESTS_IN_WORDS[part]
+    if part.startswith("(") and part.endswith(")") and "(" not in part[1:-1] and ")" not in part[1:-1]:
+        return _single_condition_text(part[1:-1].strip())
     if match := _COMPARE.fullmatch(part):
         name = f"{match[1]} " if match[1] else ""
         return f"{name}{_OPERATORS[match[2]]}{match[3]}"

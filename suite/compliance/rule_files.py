@@ -1,6 +1,6 @@
-"""mlperf-logging's checkers, restricted to rule files in known folders.
+"""mlperf-logging's checkers, restricted to the rule files of that package and of folders that the caller names.
 
-Its rule files are code, and some name the next rule file after a value in the log. Every use of that checker goes through here,
+Its rule files are code, and some choose the next rule file by a value in the log. Every use of that checker goes through here,
 so that text of a log cannot name a file elsewhere.
 """
 
@@ -38,17 +38,28 @@ _CACHED_YAML = SimpleNamespace(BaseLoader=yaml.BaseLoader, load=lambda stream, L
 
 
 def restricted_checker(ruleset: str, folders: Sequence[Path] = (), quiet: bool = False, werror: bool = False) -> Any:
-    """A compliance checker that opens only rule files in its own ruleset's folder and in `folders` (resolved paths)."""
+    """Return a compliance checker that opens only the rule files of mlperf-logging and those in `folders`.
+
+    A rule file of one ruleset may continue with a rule file of another: `training_4.0.0/closed_resnet.yaml` names files of
+    `training_3.1.0`. Every rule file that lies in the installed package is therefore allowed.
+
+    Args:
+        ruleset: Ruleset of mlperf-logging, such as `0.7.0`. It selects the parser's line type.
+        folders: Further folders of rule files, as resolved paths.
+        quiet: Drop warnings.
+        werror: Treat warnings as errors.
+    """
     from mlperf_logging.compliance_checker import mlp_compliance
 
-    allowed = [Path(mlp_compliance.__file__).resolve().parent / f"training_{ruleset}", *folders]
+    package_folder = Path(mlp_compliance.__file__).resolve().parent
     mlp_compliance.yaml = _CACHED_YAML
     mlp_compliance.enqueued_configs.clear()  # a check that stopped early does not clear its queue
 
     class Checker(mlp_compliance.ComplianceChecker):  # type: ignore[misc]
         def configured_checks(self, loglines: Sequence[Any], config_file: str) -> None:
             file = Path(config_file).resolve()
-            if file.parent in allowed and file.is_file():
+            is_packaged = file.parent.parent == package_folder and file.suffix == ".yaml"
+            if (is_packaged or file.parent in folders) and file.is_file():
                 super().configured_checks(loglines, str(file))
             else:
                 self.put_message(f"{NO_RULES_MESSAGE} {file.name}")

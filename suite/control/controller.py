@@ -19,6 +19,7 @@ from suite.common import process
 from suite.common.job_name import named
 from suite.common.output_lock import output_locked
 from suite.common.paths import PROJECT, data_root, in_utf8, log_root
+from suite.common.plugin_errors import describe_plugin_error
 from suite.common.registry import WORKLOADS, load_dataset, names
 from suite.common.study import StudyCell
 from suite.common.typed import as_typed, program
@@ -115,6 +116,11 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         console.print(escape(_interrupted(arguments, output)), soft_wrap=True)
         code = 130
+    except Exception as error:
+        if (text := describe_plugin_error(error)) is None:
+            raise
+        print(f"{program()}: {text}", file=sys.stderr)
+        code = 2
     return print_summary(ended, console, code) if ended else code
 
 
@@ -400,8 +406,18 @@ def _warn(console: Console, line: str) -> None:
 def _status_line(run: Ended) -> str:
     colour = "green" if run.status.status == "success" else "red"
     reason = f": {escape(run.status.reason)}" if run.status.reason else ""
-    where = escape(str(run.log if run.log.exists() else run.log.parent))
+    where = escape(str(_file_to_read(run)))
     return f"[{colour}]{run.status.status}[/]  {escape(f'{run.job.name}/run_{run.index}')}{reason}  {where}"
+
+
+def _file_to_read(run: Ended) -> Path:
+    """Return the file that says most about how a run ended: its log, or the traceback of the process that failed."""
+    folder = run.log.parent
+    if run.status.status in ("failed", "oom") and run.status.process is not None:
+        text_log = folder / f"worker-{run.status.process}.log"
+        if text_log.is_file() and text_log.stat().st_size:
+            return text_log
+    return run.log if run.log.exists() else folder
 
 
 def print_summary(ended: Sequence[Ended], console: Console, code: int) -> int:

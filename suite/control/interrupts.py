@@ -7,7 +7,7 @@ import os
 import shlex
 import signal
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -69,8 +69,36 @@ def signals_held() -> Iterator[None]:
             raise KeyboardInterrupt(name)
 
 
+MIN_COLUMNS, MAX_COLUMNS = 20, 10_000
+MIN_LINES, MAX_LINES = 2, 10_000
+"""Smallest and largest terminal size that `COLUMNS` and `LINES` may give."""
+
+
+def usable_terminal_env(env: Mapping[str, str]) -> dict[str, str]:
+    """Return `env` without a `COLUMNS` or `LINES` value that no terminal has.
+
+    rich takes the two values as they are: with a width of 0 it prints nothing, with `²` it raises ValueError. Without
+    the variable it asks the terminal, and takes 80 × 25 if there is none.
+    """
+    ranges = {"COLUMNS": (MIN_COLUMNS, MAX_COLUMNS), "LINES": (MIN_LINES, MAX_LINES)}
+
+    def is_usable(name: str, value: str) -> bool:
+        if name not in ranges:
+            return True
+        low, high = ranges[name]
+        return value.isdecimal() and low <= int(value[:9]) <= high
+
+    return {name: value for name, value in env.items() if is_usable(name, value)}
+
+
 class WholeLines(Console):
-    """A console whose lines a signal does not cut: rich would write the rest of its buffer, or all of it, once more."""
+    """A console whose lines are not cut by a signal.
+
+    rich alone would write the rest of its buffer, or all of it, a second time.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(_environ=usable_terminal_env(os.environ), **options)
 
     def print(self, *objects: Any, **how: Any) -> None:
         with signals_held():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from suite.common.controller_process import this_process
 from suite.common.paths import PROJECT
 from suite.common.run_folder import RUN_FILE, machine_folder
 from suite.common.runspec import Host, RunSpec, write_atomically
@@ -218,6 +219,7 @@ class Supervisor:
             **how,
             "started": _text(self.started),
             "ended": None if status.status == "running" else _text(ended),
+            "controller": this_process(),
             "run_index": self.run_spec.run_index,
             "workload": settings.workload,
             "framework": settings.framework,

@@ -172,7 +172,8 @@ class Watch:
         for beat in beats:
             if beat is not None and beat.status not in ("", "success", "target_missed"):
                 log = f"worker-{beat.process}"
-                see = f"; see {memory.log_to_read(self.folder, log)}" if beat.status == "oom" else ""
+                see = {"oom": "see", "failed": "traceback in"}.get(beat.status, "")
+                see = f"; {see} {memory.log_to_read(self.folder, log)}" if see else ""
                 return self._of(beat.process, beat.status, f": {beat.reason}{see}")
         return None
 

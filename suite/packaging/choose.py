@@ -20,7 +20,7 @@ from suite.packaging.words import recorded_machine, typed_words
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
-from suite.results.targets import RUNS_REQUIRED
+from suite.results.scoring_rules import RUNS_REQUIRED
 from suite.results.text import clean
 from workloads.api import round_called
 

@@ -18,7 +18,7 @@ from suite.packaging.same_setup import difference, find_copy, find_foreign_overl
 from suite.results.logs.reader import read
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
-from suite.results.targets import RUNS_REQUIRED
+from suite.results.scoring_rules import RUNS_REQUIRED
 from suite.results.text import clean
 
 

@@ -101,6 +101,7 @@ def _why_not(path: Path, run: RunSpec) -> str:
 def _continued(run: RunSpec, path: Path) -> RunSpec:
     earlier = read_run(path.parent / "run.json")
     stopped_ms = max(file.stat().st_mtime for file in path.parent.iterdir()) * 1e3
+    before = int(earlier.continues.get("resumptions", bool(earlier.continues)))
     return replace(
         run,
         settings=replace(run.settings, seed=earlier.settings.seed),
@@ -108,5 +109,5 @@ def _continued(run: RunSpec, path: Path) -> RunSpec:
         labels=(*run.labels, CONTINUED),
         deviations=(*run.deviations, "it was interrupted, and went on from a checkpoint"),
         division="open",
-        continues={"checkpoint": path.name, "stopped_ms": round(stopped_ms)},
+        continues={"checkpoint": path.name, "stopped_ms": round(stopped_ms), "resumptions": before + 1},
     )

@@ -8,21 +8,32 @@ Times and counts are in the unit that the name says, and None where a log does n
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from suite.results.combine import Combine, first, having, known, largest, mean, over_steps, share_of, total
+from suite.results.combine import (
+    Combine,
+    common_value,
+    first,
+    having,
+    known,
+    largest,
+    mean,
+    over_steps,
+    share_of,
+    total,
+)
+from suite.results.entry import is_submission_log, log_folder
 from suite.results.logs.all_reduce import AllReduceTime
 from suite.results.logs.collect import Run
 from suite.results.logs.events import number
 from suite.results.logs.keys import BOOKKEEPING
 from suite.results.logs.record import Condition, RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import RecordedTelemetry, json_lines, telemetry
-from suite.results.names import workload_name
+from suite.results.names import PLACEHOLDER, workload_name
 from suite.results.text import clean
 from workloads.api import GradientTraffic, Json
 
@@ -92,7 +103,7 @@ _telemetry = lru_cache(maxsize=8)(telemetry)
 
 def _beside(log: RunRecord) -> RecordedTelemetry:
     """What was sampled during a run of ours (docs/telemetry.md)."""
-    whole = log.settings.profile and not log.gap_seconds  # of one that went on only the last part was sampled
+    whole = log.settings.profile and not log.resumptions  # of a resumed run only the last part was sampled
     return (_telemetry(log.path.parent) if whole else None) or RecordedTelemetry((), {})
 
 
@@ -104,10 +115,6 @@ def _sensor(name: str, of: Callable[[Sequence[float]], float] = statistics.fmean
         return of(values) if values else None
 
     return value
-
-
-def _wall_seconds(run: Run, log: RunRecord) -> float | None:
-    return None if log.seconds is None else log.seconds + log.gap_seconds
 
 
 def _memory(run: Run, log: RunRecord) -> float | None:
@@ -154,11 +161,32 @@ def _round(run: Run, log: RunRecord) -> str:
 
 
 def _folder(run: Run, log: RunRecord) -> str:
-    """A result of another program is one folder, or one of `run_N`: several may log the same placeholder as platform."""
-    if _is_ours(run) or log is _NO_LOG:
+    """Return the folder of a log of another program; empty for a run of this suite."""
+    return "" if _is_ours(run) or log is _NO_LOG else str(log_folder(log.path))
+
+
+def _is_one_submission(run: Run, log: RunRecord) -> bool:
+    """Check whether all logs in the folder of a log of another program are one result, whatever they say of themselves."""
+    if not _folder(run, log):
+        return False
+    return is_submission_log(log.path.name) or (run.entry is not None and run.entry.is_submission)
+
+
+def _submitter(run: Run, log: RunRecord) -> str:
+    if _is_ours(run):
         return ""
-    folder = log.path.absolute().parent
-    return str(folder.parent if re.fullmatch(r"run_\d+", folder.name) else folder)
+    of_entry = run.entry.submitter if run.entry is not None else ""
+    return of_entry or ("" if PLACEHOLDER in log.org else log.org)
+
+
+def _division(run: Run, log: RunRecord) -> str:
+    of_entry = run.entry.division if run.entry is not None and not _is_ours(run) else ""
+    return of_entry or log.division
+
+
+def _entry_value(name: str, unknown: Any) -> Value:
+    """Return what the entry of a run says; `unknown` for a run without an entry."""
+    return lambda run, log: unknown if run.entry is None else getattr(run.entry, name)
 
 
 # --- the columns --------------------------------------------------------------------------------------------------------
@@ -215,9 +243,16 @@ class Row(RunSettings):
     run: str = _text("Name of the run below the folder that was given", _run("name"))
     path: str = _text("Its log, or its folder where there is none", lambda run, log: str(run.path))
     round: str = _text("`ours`, a published round (`v0.7`), `not known`, or `dgx1-article`", _round)
-    submitter: str = _text("Who submitted it, of results of others", lambda run, log: "" if _is_ours(run) else log.org)
-    division: str = _text("`closed` or `open`, as logged", _log("division"))
+    submitter: str = _text(
+        "Submitter of a result of others: by the folders, the system description, or the log", _submitter
+    )
+    division: str = _text("`closed` or `open`: by the system description, the folders, or the log", _division)
     folder: str = _text("Folder of a log of another program: it makes one result", _folder)
+    is_submission: bool = column(
+        "All logs in its folder are one result: it lies in a submission, or is called `result_*.txt`",
+        _is_one_submission,
+        unknown=False,
+    )
     benchmark: str = _text("The rules' name of the workload", _log("benchmark"))
     published: bool = column("It stands in logs/published", lambda run, log: False, unknown=False)
     single_figure: bool = column("One printed figure, without runs", lambda run, log: False, unknown=False)
@@ -228,10 +263,18 @@ class Row(RunSettings):
         "Logged hyperparameters, as the rules use the word", _hyperparameters, unknown={}
     )
     seconds: float | None = column(
-        "`run_stop` - `run_start`, without the gaps of a run that went on from a checkpoint: of a success the time to target",
+        "`run_stop` - `run_start`: of a success the time to target. A resumed run's interruptions count",
         _log("seconds"),
     )
-    wall_seconds: float | None = _mean("The same with the gaps", _wall_seconds)
+    scaling_factor: float | None = column(
+        "Factor of the `scaling.json` beside its log, which multiplies the times of the result",
+        _entry_value("scaling_factor", None),
+        common_value,
+        reported=True,
+    )
+    interrupted_seconds: float | None = _mean(
+        "Part of `seconds` in which a resumed run was interrupted", _log("interrupted_seconds")
+    )
     checkpoint_seconds: float | None = _mean(
         "Seconds spent on checkpoints, in no training seconds", _log("checkpoint_seconds")
     )
@@ -308,6 +351,13 @@ class RunRow(Row):
     succeeded: bool = column("It did what was asked", _run("succeeded"), unknown=True)
     running: bool = column("It has not ended", _run("running"), unknown=False)
     copy_of: str = _text("The log of the same run, as long or longer, that counts in its place", lambda run, log: "")
+    repeat_of: str = _text(
+        "A log of the same run in its folder; both count, as in the official score", lambda run, log: ""
+    )
+    also_in: str = _text("Another entry that contains the same log; both count", lambda run, log: "")
+    entry_problems: tuple[str, ...] = column(
+        "Files beside the log that cannot be used, and why", _entry_value("problems", ()), unknown=(), shown=False
+    )
     seed: int | None = column("Seed, as logged", _log("seed"), kind="object")
     start_ms: float | None = column("`run_start`, milliseconds since 1970", _log("start_ms"))
     evaluations: int | None = column("Evaluations", lambda run, log: None if log is _NO_LOG else len(log.evaluations))
@@ -320,6 +370,12 @@ class RunRow(Row):
     )
     source: Run | None = column("The run as it was found", lambda run, log: run, shown=False)
     printed: Mapping[str, str] | None = column("Its line of a published file", shown=False)
+
+
+def epochs_trained(run: RunRow) -> float | None:
+    """Return the epochs that a run trained within its `seconds`: also those after the target was reached."""
+    trained = run.record.epochs_trained if run.record is not None else None
+    return run.epochs if trained is None or run.epochs is None else trained
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -337,12 +393,19 @@ class Result(Row):
     score_notes: tuple[str, ...] = scored(
         "Why it is not the official score, how a failed run was counted, in what its runs differ", unknown=()
     )
-    seconds: float | None = scored("Mean time to target of the retained runs", heading="time")
+    seconds: float | None = scored(
+        "Score: mean time to target of the retained runs, multiplied by `scaling_factor`", heading="time"
+    )
+    unscaled_seconds: float | None = scored("Mean time to target of the retained runs, without `scaling_factor`")
     epochs: float | None = scored("Mean epochs to target of the same runs", reported=True)
-    seconds_per_epoch: float | None = scored("One over the other, evaluation included", heading="time per epoch")
-    seconds_minimum: float | None = scored("Fastest run")
-    seconds_maximum: float | None = scored("Slowest run")
-    seconds_standard_deviation: float | None = scored("Sample standard deviation over all successful runs")
+    seconds_per_epoch: float | None = scored(
+        "Mean time of the retained runs over their mean epochs, evaluation included", heading="time per epoch"
+    )
+    seconds_minimum: float | None = scored("Fastest run, multiplied by `scaling_factor`")
+    seconds_maximum: float | None = scored("Slowest run, multiplied by `scaling_factor`")
+    seconds_standard_deviation: float | None = scored(
+        "Sample standard deviation over all successful runs, multiplied by `scaling_factor`"
+    )
     samples_per_second: float | None = scored(
         "All samples over all training seconds of all successful runs, evaluation aside", reported=True
     )
@@ -428,11 +491,10 @@ HEADINGS: Mapping[str, str] = {name: one.heading for name, one in _OF_RESULTS.it
 # --- the table ----------------------------------------------------------------------------------------------------------
 
 
-def row_of(run: Run, copy_of: str = "") -> RunRow:
-    """A run as a row; `copy_of`: the log that counts in its place."""
+def row_of(run: Run) -> RunRow:
+    """Return a run as a row."""
     log = run.reading.record if run.reading is not None else _NO_LOG
-    values = {name: one.value(run, log) for name, one in COLUMNS.items() if one.value is not None}
-    return RunRow(**values | {"copy_of": copy_of})
+    return RunRow(**{name: one.value(run, log) for name, one in COLUMNS.items() if one.value is not None})
 
 
 def row_of_record(record: RunRecord) -> RunRow:

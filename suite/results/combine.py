@@ -61,6 +61,12 @@ def first(rows: Iterable[Any], name: str) -> Any:
     return next(iter(known(rows, name)), None)
 
 
+def common_value(rows: Iterable[Any], name: str) -> Any:
+    """Return the value that all rows have, or None if they differ."""
+    values = list(dict.fromkeys(getattr(row, name) for row in rows))
+    return values[0] if len(values) == 1 else None
+
+
 def share_of(above: str, below: Sequence[str]) -> Combine:
     """Sum of a column over the sum of others, of the runs that have them all."""
 

@@ -97,7 +97,9 @@ def key(row: Row, *aside: str) -> tuple[Any, ...]:
 
 
 def experiment(row: Row) -> tuple[Any, ...]:
-    """Equal in runs that make one result: `key`, but that a folder of a submission is one experiment whatever its runs log."""
+    """Return a value that is equal for the runs of one result: `key`, or the folder of a submission whatever its runs log."""
+    if row.is_submission:
+        return row.folder, row.workload
     return key(row, "batch") if row.folder else key(row)
 
 
@@ -171,19 +173,25 @@ def own_words(
     pairs = {(one.get("batch_rule"), one.get("batch_size_global")) for one in every}
     if "batch_rule" in differing and len(pairs) == len({rule for rule, _ in pairs}):  # which says it all
         differing = [name for name in differing if name != "batch_size_global"]
-    texts = {
-        name: [value_text(name, value, row, 1000) for value, row in zip(_unshared(name, every), rows, strict=True)]
-        for name in differing
-    }
+    texts = {name: _texts_of_unshared(name, rows, every) for name in differing}
     if fewest or set(differing) <= set(_DERIVED):
         differing = _fewest(differing, texts)
     short = {name: shortened(values, 40) for name, values in texts.items()}
     usual = {name: None if name in always else _usual(short[name]) for name in differing}
     named = (
-        [f"{label(name)} {short[name][place]}" for name in differing if short[name][place] != usual[name]]
+        [f"{label(name)} {short[name][place]}" for name in differing if short[name][place] not in ("", usual[name])]
         for place in range(len(rows))
     )
     return shortened([", ".join(words) for words in named], limit)
+
+
+def _texts_of_unshared(name: str, rows: Sequence[Row], every: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return each row's value as text; empty if the row has labels or deviations, and all rows have them."""
+    values = _unshared(name, every)
+    return [
+        "" if value == () and settings.get(name) else value_text(name, value, row, 1000)
+        for value, settings, row in zip(values, every, rows, strict=True)
+    ]
 
 
 def _unshared(name: str, every: Sequence[Mapping[str, Any]]) -> list[Any]:

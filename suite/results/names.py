@@ -19,6 +19,7 @@ _ALIASES: Mapping[str, str] = {
     "nmt": "gnmt",
     "rnn_translator": "gnmt",
     "recommendation": "ncf",
+    "gnn": "rgat",  # v4.0 and v4.1 call R-GAT by this name; target and data set are those of v5.0
 }
 """Name in logs of the rounds or tables of articles, to the suite's name."""
 WORKLOAD_TITLES: Mapping[str, str] = {
@@ -29,18 +30,27 @@ WORKLOAD_TITLES: Mapping[str, str] = {
     "gnmt": "GNMT (translation, recurrent)",
     "transformer": "Transformer (translation)",
     "ncf": "NCF (recommendation)",
+    "rgat": "R-GAT (graph node classification)",
 }
 
 
+PLACEHOLDER = "PLACEHOLDER"
+"""Part of the names in logs whose submitter left the defaults of NVIDIA's scripts: `SUBMISSION_ORG_PLACEHOLDER`."""
 UNKNOWN_ROUND = "not known"
 """Round of a log whose format several rounds used, where neither a published run nor its folder's name says which."""
-_ROUND = re.compile(r"(?:training_results_)?v?(\d\.\d)(?:\.0)?")
+_ROUND = re.compile(r"(?:(?:mlperf_)?training_(?:results_)?)?v?(\d\.\d)(?:\.0)?(?:-(?:main|master|[0-9a-f]{7,40}))?")
+"""Folder of a round: `v3.1`, or a repository, whose archives end with the name of a branch: `training_results_v3.1-main`."""
+
+
+def parse_round_name(folder_name: str) -> str:
+    """Return `v3.1` for a folder called `v3.1` or `training_results_v3.1`, and an empty string for any other name."""
+    match = _ROUND.fullmatch(folder_name)
+    return f"v{match[1]}" if match else ""
 
 
 def round_of_folder(path: Path) -> str:
-    """`v3.1` of a log below a folder called `v3.1` or `training_results_v3.1`, the nearest that is; empty without one."""
-    named = filter(None, map(_ROUND.fullmatch, reversed(path.absolute().parent.parts)))
-    return next((f"v{match[1]}" for match in named), "")
+    """Return the round of a log by the nearest folder above it that is named like a round, or an empty string."""
+    return next(filter(None, map(parse_round_name, reversed(path.absolute().parent.parts))), "")
 
 
 def round_like(name: str) -> Round:
@@ -66,14 +76,33 @@ def workload_name(name: str) -> str:
     return _ALIASES.get(lower, lower)
 
 
-def framework_name(text: str, system: str = "") -> str:
-    """A framework that is registered, from a submitter's description; the system's name decides where that names several.
+_BENCHMARKS_BY_FRAMEWORK: Mapping[str, tuple[str, ...]] = {"hugectr": ("dlrm", "dlrm_dcnv2"), "dgl": ("rgat",)}
+"""Frameworks for one kind of model to the workloads that submitters train in them."""
 
-    Of a description of containers for several of them all are named, without versions: `mxnet or pytorch`. Any other text is
-    returned as it is.
+
+def framework_name(text: str, system: str = "", workload: str = "") -> str:
+    """Return the framework that a submitter's description names, or the text itself if it names none.
+
+    A description may list the containers of several frameworks. The name of the system decides if it names only one of them.
+    A framework for one kind of model, such as HugeCTR, is chosen for its workloads and ignored for others. If several remain,
+    all are named without versions: `mxnet or pytorch`.
+
+    Args:
+        text: The description's text, such as `NGC MXNet 23.04, NGC HugeCTR 23.04`.
+        system: Name of the system's folder, such as `dgxa100_ngc23.04_mxnet`.
+        workload: The suite's name of the workload; empty if it is not known.
     """
-    for source in (system.lower(), text.lower()):
-        named = [name for name in registry.names(registry.FRAMEWORKS) if re.search(rf"(?<![a-z]){name}", source)]
+    names = dict.fromkeys([*registry.names(registry.FRAMEWORKS), *_BENCHMARKS_BY_FRAMEWORK])
+    by_source = [
+        [name for name in names if re.search(rf"(?<![a-z]){name}", source)] for source in (system.lower(), text.lower())
+    ]
+    for named in by_source:
+        for name in named:
+            if workload in _BENCHMARKS_BY_FRAMEWORK.get(name, ()):
+                return name
+    for named in by_source:
+        if workload and len(named) > 1:
+            named = [name for name in named if name not in _BENCHMARKS_BY_FRAMEWORK]
         if len(named) == 1:
             return named[0]
     return " or ".join(named) or text

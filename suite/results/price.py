@@ -31,14 +31,23 @@ class Prices:
             return None
         return cost_of(price, row.devices, row.seconds)
 
-    def refuse_unknown_names(self, results: Iterable[Row]) -> None:
-        """Raises ValueError for a name that no device has: the price would silently not count."""
+    def unused_notes(self, results: Iterable[Row]) -> tuple[str, ...]:
+        """Return one note that lists the names in the price list that no device of `results` has; empty without any.
+
+        A price list may name more devices than a report has. A list of which no price applies is a mistake.
+
+        Raises:
+            ValueError: No price of the list applies to any device of `results`.
+        """
         devices = sorted({_hardware(row) for row in results} - {""})
-        for name, _ in self.by_name:
-            if not any(name in device.lower() for device in devices):
-                raise ValueError(
-                    f"{OPTION} {name}=…: no device has it in its name; there are: {', '.join(devices[:8])}"
-                )
+        unused = [f"{name}=…" for name, _ in self.by_name if not any(name in device.lower() for device in devices)]
+        if not unused:
+            return ()
+        listed = ", ".join(devices[:8]) + (", …" if len(devices) > 8 else "")
+        found = f"the devices here are: {listed}" if devices else "the devices of these results are not known"
+        if len(unused) == len(self.by_name) and self.every is None:
+            raise ValueError(f"{OPTION} {', '.join(unused)}: no device has one of these names; {found}")
+        return (f"{OPTION} {', '.join(unused)}: not used, no device has it in its name; {found}",)
 
 
 def cost_of(price: float, devices: int, seconds: float) -> float:

@@ -18,13 +18,12 @@ from typing import Any
 
 from suite.common.paths import shipped
 from suite.results.columns import RunRow
+from suite.results.entry import Entry, is_submission_log, log_folder, read_entry
 from suite.results.logs.collect import Run
-from suite.results.logs.recorded_telemetry import json_object
-from suite.results.names import UNKNOWN_ROUND, framework_name, round_like, round_of_folder, workload_name
+from suite.results.logs.record import RunSettings
+from suite.results.names import PLACEHOLDER, UNKNOWN_ROUND, framework_name, round_like, workload_name
 from suite.results.targets import METRIC_NAMES
-from suite.results.text import clean
 from workloads import files
-from workloads.api import Json
 
 FOLDER_VARIABLE = "SUITE_PUBLISHED_DIR"
 """Environment variable that names one more folder of such files."""
@@ -37,7 +36,6 @@ ARTICLE = "dgx1-article"
 REQUIRED_COLUMNS = ("round", "submitter", "system", "chips", "framework", "benchmark", "minutes")
 _LARGEST_NUMBER = 1e15
 """Largest number accepted in a cell."""
-_MOST_DEVICES = 1_000_000
 
 
 # --- the files ----------------------------------------------------------------------------------------------------------
@@ -150,7 +148,7 @@ def _result_row(line: _Line) -> RunRow:
         run=f"{line['round']}/{line['submitter']}/{line['system']}",
         published=True,
         workload=workload,
-        framework=framework_name(line["framework"], line["system"]),
+        framework=framework_name(line["framework"], line["system"], workload),
         device_name=line["accelerator"],
         devices=line.count("chips") or None,
         nodes=line.count("nodes") or 1,
@@ -162,6 +160,7 @@ def _result_row(line: _Line) -> RunRow:
         labels=() if line.path == SHIPPED / "results.csv" else (OWN_FILE_LABEL,),
         seconds=minutes * 60 if seconds is None and minutes is not None else seconds,
         epochs=line.figure("epochs"),
+        scaling_factor=line.figure("scaling_factor"),
         published_rate=line.figure("throughput"),
         printed=line,
     )
@@ -197,35 +196,83 @@ def _article_row(line: _Line) -> RunRow:
 
 
 def with_system_details(runs: Sequence[Run]) -> list[Run]:
-    """The runs; those of other programs with devices, hardware, framework and round added where they are known.
+    """Return the runs with their entries; runs of other programs get devices, hardware, framework, system, and round.
 
-    A log that is one of the published runs gets the details published with it; any other those of its system description, and
-    the round that a folder above it is called by.
+    The folders of a submission and its system description decide. Figures published with this very run come next, and the log
+    fills the gaps. The figures come first for a run that is published under the name of its entry: they were checked.
     """
-    beside = functools.cache(_details_beside)
-    return [
-        _fill_in(run, _published_details(run) or beside(run.path.parent)) if _is_foreign(run) else run for run in runs
-    ]
+    entry_of_folder = functools.cache(read_entry)
+    described = []
+    for run in runs:
+        if run.reading is None:
+            described.append(run)
+            continue
+        entry = entry_of_folder(log_folder(run.path))
+        run = replace(run, entry=entry)
+        if run.settings is None and entry.is_submission and is_submission_log(run.path.name):
+            run = replace(run, settings=RunSettings(workload=entry.benchmark))  # the log ended before it named itself
+        described.append(_describe(run, entry) if _is_foreign(run) else run)
+    return described
 
 
 def _is_foreign(run: Run) -> bool:
     return run.settings is not None and not run.settings.profile and run.settings.devices is None
 
 
-def _fill_in(run: Run, values: Mapping[str, Any]) -> Run:
+def _describe(run: Run, entry: Entry) -> Run:
+    """Return a run of another program with the settings that its entry and the published figures add."""
     assert run.settings is not None
-    kept = {name: value for name, value in values.items() if getattr(run.settings, name) in (None, "", UNKNOWN_ROUND)}
-    return replace(run, settings=replace(run.settings, **kept))
+    published = _find_published_run(run)
+    is_same_entry = published is not None and _is_entry_of(published, entry)
+    sources = [_entry_settings(entry, workload_name(run.settings.workload))]
+    if published is not None and (is_same_entry or not entry.is_submission):
+        sources.insert(0 if is_same_entry else 1, _published_settings(published))
+    settings: dict[str, Any] = {}
+    for source in sources:
+        settings |= {name: value for name, value in source.items() if not settings.get(name)}
+    if run.settings.rules not in ("", UNKNOWN_ROUND):
+        settings.pop("rules", None)  # a line format of one round: v0.5, v0.6
+    decided = {name: value for name, value in settings.items() if value not in (None, "")}
+    if PLACEHOLDER in run.settings.system:
+        decided.setdefault("system", "")
+    return replace(run, settings=replace(run.settings, **decided))
 
 
-def _published_details(run: Run) -> dict[str, Any]:
-    """What is published of this very run; empty if it is not among the published ones."""
-    if run.reading is None or run.settings is None:
-        return {}
-    record = run.reading.record
-    row = _by_start().get(_identity(workload_name(run.settings.workload), record.start_ms, record.seconds))
+def _entry_settings(entry: Entry, workload: str) -> dict[str, Any]:
+    """Return the settings that the folders and the system description of an entry give; empty values are unknown."""
+    description = entry.description
+    return {
+        "devices": description.devices,
+        "nodes": description.nodes,
+        "device_name": description.accelerator,
+        "framework": framework_name(description.framework, entry.system, workload) if description.framework else "",
+        "system": entry.system,
+        "rules": entry.round if entry.round > "v0.6" else "",  # earlier rounds have line formats of their own
+    }
+
+
+def _published_settings(row: RunRow) -> dict[str, Any]:
     names = ("devices", "nodes", "device_name", "framework", "batch_size_global", "batch_unit", "sample_unit", "rules")
-    return {} if row is None else {name: getattr(row, name) for name in names}
+    return {name: getattr(row, name) for name in names}
+
+
+def _is_entry_of(row: RunRow, entry: Entry) -> bool:
+    """Check whether a published run belongs to an entry: same round, submitter, and system."""
+    names = (entry.round, entry.submitter, entry.system)
+    return [name.lower() for name in names] == [name.lower() for name in (row.round, row.submitter, row.system)]
+
+
+def _find_published_run(run: Run) -> RunRow | None:
+    """Return the published run that a log is, by workload, start, and length; None if it is not published."""
+    if run.reading is None or run.settings is None:
+        return None
+    record = run.reading.record
+    rows = _by_start().get(_identity(workload_name(run.settings.workload), record.start_ms, record.seconds), ())
+    if run.entry is not None:
+        for row in rows:
+            if _is_entry_of(row, run.entry):
+                return row
+    return rows[0] if rows else None
 
 
 def _identity(workload: str, start_ms: float | None, seconds: float | None) -> tuple[str, int, int]:
@@ -237,47 +284,11 @@ def _identity(workload: str, start_ms: float | None, seconds: float | None) -> t
 
 
 @functools.cache
-def _by_start() -> dict[tuple[str, int, int], RunRow]:
-    """Each published run, failed ones too; of logs submitted in two rounds the first."""
-    by_identity: dict[tuple[str, int, int], RunRow] = {}
+def _by_start() -> dict[tuple[str, int, int], tuple[RunRow, ...]]:
+    """Return the published runs by their identity, failed runs too; logs submitted in several rounds in the order of rounds."""
+    by_identity: dict[tuple[str, int, int], tuple[RunRow, ...]] = {}
     for row in published_rows(published_folders()):
         for length in (row.seconds, None) if row.start_ms else ():
-            by_identity.setdefault(_identity(row.workload, row.start_ms, length), row)
+            identity = _identity(row.workload, row.start_ms, length)
+            by_identity[identity] = (*by_identity.get(identity, ()), row)
     return by_identity
-
-
-def _details_beside(folder: Path) -> dict[str, Any]:
-    """Devices, hardware and framework from the system description above a folder: `system.json` (v0.6 on) or `entry.json`
-    (v0.5); the round from the name of a folder; empty without."""
-    system, named = folder.absolute().parent, round_of_folder(folder / "log")
-    rules = {"rules": named} if named > "v0.6" else {}  # earlier rounds have formats of their own
-    described = system.parent.parent / "systems" / f"{system.name}.json"
-    files = [path for path in (system / "system.json", system / "entry.json", described) if path.is_file()]
-    return rules | next((details for path in files if (details := _details_in(json_object(path)))), {})
-
-
-def _details_in(value: Mapping[str, Json]) -> dict[str, Any]:
-    nodes = value.get("nodes")
-    listed = [node for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []
-    if listed:
-        counts = [(_count(node.get("num_nodes")), _count(node.get("num_accelerators"))) for node in listed]
-        hardware = listed[0].get("accelerator")
-    else:
-        counts = [(_count(value.get("number_of_nodes")), _count(value.get("accelerators_per_node")))]
-        hardware = value.get("accelerator_model_name")
-    devices = sum(machines * each for machines, each in counts)
-    if not 0 < devices <= _MOST_DEVICES:
-        return {}
-    framework = value.get("framework")
-    return {
-        "devices": devices,
-        "nodes": sum(machines for machines, _ in counts),
-        "device_name": clean(hardware) if isinstance(hardware, str) else "",
-        "framework": framework_name(clean(framework)) if isinstance(framework, str) else "",
-    }
-
-
-def _count(value: Json) -> int:
-    """A count, also if written as text or as `1.0`; 0 for anything else."""
-    text = str(value).strip().removesuffix(".0")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 0

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from suite.results.columns import AnyResult, Result
 from suite.results.combine import grouped
 from suite.results.identity import HYPERPARAMETERS, OF_SIZE_LOGGED, differences_text, key
-from suite.results.scores import counted_runs, figure, first_converged
+from suite.results.scores import counted_runs, figure, scoring_rule
 from suite.results.text import devices_text, placed_text
 
 _Floats = npt.NDArray[np.float64]
@@ -50,7 +50,11 @@ class Ratio:
     before: Result
     after: Result
     total: float | None
-    """Ratio of times to target, exactly `throughput * efficiency` where both are known; None for runs of fixed length."""
+    """Ratio of times to target; None for runs of fixed length.
+
+    If `throughput` and `efficiency` are known, this is exactly their product, times the ratio of the scaling factors of the
+    two results (`scaling.json`).
+    """
     throughput: float | None
     """Ratio of times per epoch; of fixed-length runs of samples per second."""
     efficiency: float | None
@@ -137,10 +141,14 @@ class Ratio:
         if self.throughput is None or self.efficiency is None:
             return f"{whole}; epochs are not known, so it cannot be decomposed"
         epochs = times_text(self.throughput)
-        if abs(self.efficiency - 1) < SAME_EPOCHS:
-            return f"{whole}: epochs {epochs}, count unchanged"
-        count = f"{_amount(self.efficiency)} times {'fewer' if self.efficiency > 1 else 'as many'} of them"
-        return f"{whole}: epochs {epochs}, {count}"
+        count = "count unchanged"
+        if abs(self.efficiency - 1) >= SAME_EPOCHS:
+            count = f"{_amount(self.efficiency)} times {'fewer' if self.efficiency > 1 else 'as many'} of them"
+        factors = [result.scaling_factor or 1.0 for result in (self.after, self.before)]
+        scaling = ""
+        if not math.isclose(*factors, rel_tol=1e-6):  # the published files hold rounded factors
+            scaling = f", scaling factors {factors[0]:.6g} and {factors[1]:.6g}"
+        return f"{whole}: epochs {epochs}, {count}{scaling}"
 
 
 def times_text(ratio: float) -> str:
@@ -166,7 +174,7 @@ def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
         throughput = _over(before.seconds_per_epoch, after.seconds_per_epoch)
         total = _over(before.seconds, after.seconds)
         if throughput is not None and efficiency is not None:
-            total = throughput * efficiency
+            total = throughput * efficiency * _scaling_ratio(before, after)
         else:
             throughput = efficiency = None
     else:
@@ -178,6 +186,11 @@ def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
     if not why and three_intervals == (None, None, None):
         why = "the runs hold numbers out of range"
     return Ratio(before, after, total, throughput, efficiency, three_intervals, why)
+
+
+def _scaling_ratio(before: Result, after: Result) -> float:
+    """Return the ratio of the factors by which `scaling.json` multiplies the two scores."""
+    return (before.scaling_factor or 1.0) / (after.scaling_factor or 1.0)
 
 
 def _over(above: float | None, below: float | None) -> float | None:
@@ -267,7 +280,8 @@ def _resampled(row: Result, side: int) -> _Floats:
     if side in cached:
         return cached[side]
     if row.to_target:
-        runs, fast, slow, _ = counted_runs(row.runs, row.runs_failed, row.runs_required, first_converged(row))
+        rule = scoring_rule(row, row.runs_successful + row.runs_failed)
+        runs, fast, slow, _ = counted_runs(row.runs, row.runs_failed, rule)
         values = np.array(sorted((run.seconds, run.epochs or 0.0) for run in runs))
         values[values == 0.0] = np.nan
     else:
@@ -303,7 +317,7 @@ def _intervals(before: Result, after: Result) -> tuple[Interval | None, Interval
         seconds, counts = (_resampled(before, 0) / _resampled(after, 1)).T
         if not before.to_target:
             return None, interval(seconds / counts), None
-        return interval(seconds), interval(seconds / counts), interval(counts)
+        return interval(seconds * _scaling_ratio(before, after)), interval(seconds / counts), interval(counts)
 
 
 def permutation_test(one: Sequence[float | None], other: Sequence[float | None]) -> tuple[float, float] | None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import difflib
 import functools
-import math
 import re
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite.common.registry import not_allowed
-from suite.results.columns import BUSY, COLUMNS, Result, Row, RunRow, condition_text, frame, rows
+from suite.results.columns import BUSY, COLUMNS, Result, Row, RunRow, condition_text, epochs_trained, frame, rows
 from suite.results.combine import first, known, mean
+from suite.results.entry import SCALING_FILE
 from suite.results.identity import (
     HYPERPARAMETERS,
     differences,
@@ -25,15 +26,13 @@ from suite.results.identity import (
 )
 from suite.results.names import workload_name
 from suite.results.published import published_folders, published_rows
+from suite.results.scoring_rules import ScoringRule, find_scoring_rule
 from suite.results.table import table
-from suite.results.targets import RUNS_REQUIRED
 from suite.results.text import clean
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FIRST_CONVERGED = 50
-"""NCF: of 100 runs the first 50 that reached the target, by start time, are scored (v0.5 rules)."""
 MIXED = "mixed"
 """In place of the version of the suite, where the runs of a result are of several."""
 
@@ -71,11 +70,12 @@ def _result(members: Sequence[RunRow]) -> Result:
     shown = (runs or members)[0]
     combined = {name: column.combine(runs, name) for name, column in COLUMNS.items() if column.combine is not None}
     samples, seconds = combined["samples"], combined["train_seconds"]
-    scored = score(runs, len(members) - len(runs), _required(shown, len(members)), first_converged(shown))
+    rule = scoring_rule(shown, len(members))
+    scored = score(runs, len(members) - len(runs), rule, combined["scaling_factor"] or 1.0)
     mixed, notes = _mixed(runs)
     values = {item.name: getattr(shown, item.name) for item in fields(Row)} | combined | mixed | scored
-    values |= {} if shown.to_target else dict.fromkeys(("seconds", "epochs", "seconds_per_epoch"))
-    values["score_notes"] += notes
+    values |= {} if shown.to_target else dict.fromkeys(("seconds", "unscaled_seconds", "epochs", "seconds_per_epoch"))
+    values["score_notes"] += (*notes, *_entry_notes(members))
     values["machine_condition"] = condition_text([row.condition for row in runs])
     return Result(
         **values,
@@ -113,70 +113,125 @@ def _mixed(runs: Sequence[RunRow]) -> tuple[dict[str, Any], tuple[str, ...]]:
 _VERSION = ("suite_version", "git_commit")
 
 
-def _required(row: Row, attempts: int) -> int | None:
-    """Runs that a result needs; no rule asks for a number of demo or synthetic runs, or of runs of fixed length."""
+def _entry_notes(members: Sequence[RunRow]) -> Iterator[str]:
+    """Yield the files beside the logs that could not be used, and other entries that contain the same logs."""
+    problems = {problem for row in members for problem in row.entry_problems}
+    yield from sorted(problems)
+    if len({row.scaling_factor for row in members}) > 1:
+        yield "the score is not scaled: its logs lie in folders with different scaling factors"
+    repeats = sum(bool(row.repeat_of) for row in members)
+    if repeats:
+        yield f"{repeats} of {len(members)} logs repeat others in the folder; the official score counts them"
+    other_entries = Counter(row.also_in for row in members if row.also_in)
+    for name, count in sorted(other_entries.items()):
+        logs = f"all {count} logs" if count == len(members) else f"{count} of {len(members)} logs"
+        yield clean(f"{logs} are also in {name}", 300)
+
+
+def scoring_rule(row: Row, attempts: int) -> ScoringRule | None:
+    """Return the rule that scores the runs of a result, or None for runs that no rule covers.
+
+    No rule covers demo runs, synthetic data, runs of fixed length, and results of which a single figure is published.
+
+    Args:
+        row: The result, or one of its runs.
+        attempts: Number of its runs, failed runs included. Every published result counts as complete.
+    """
     if not row.to_target or row.profile in ("demo", "synthetic") or row.single_figure:
         return None
-    return attempts if row.published else row.runs_required or RUNS_REQUIRED.get(row.workload)
-
-
-def first_converged(row: Row) -> int | None:
-    """How many of its runs count where the rules take the first."""
-    return FIRST_CONVERGED if row.workload == "ncf" and row.profile not in ("demo", "synthetic") else None
+    rule = find_scoring_rule(row.workload, row.round if not row.profile else row.rules)
+    required = attempts if row.published else row.runs_required
+    if required is not None:
+        return replace(rule or ScoringRule(required), runs_required=required)
+    return rule
 
 
 def score(
-    runs: Sequence[RunRow], failed: int = 0, required: int | None = None, first_converged: int | None = None
+    runs: Sequence[RunRow], failed: int = 0, rule: ScoringRule | None = None, scaling_factor: float = 1.0
 ) -> dict[str, Any]:
-    """Score `runs` (the successful ones, in order of start), beside which `failed` more failed: SCORE_COLUMNS."""
-    counted, fast, slow, notes = counted_runs(runs, failed, required, first_converged)
+    """Return the values of SCORE_COLUMNS for the runs of one result.
+
+    Args:
+        runs: The successful runs in order of their start.
+        failed: Number of failed runs.
+        rule: Rule of the benchmark; None: the mean without the fastest and the slowest run.
+        scaling_factor: Factor of `scaling.json`, which multiplies the score.
+    """
+    counted, fast, slow, notes = counted_runs(runs, failed, rule)
     retained = sorted(counted, key=lambda run: run.seconds or 0.0)[fast : len(counted) - slow]
     seconds, epochs = known(runs, "seconds"), known(retained, "epochs")
     mean_seconds = mean(retained, "seconds")
     mean_epochs = mean(retained, "epochs") if len(epochs) == len(retained) else None
-    method = "olympic mean" if fast else "plain mean"
+    if scaling_factor != 1.0 and mean_seconds is not None:
+        mean_of_runs = f"mean of the runs {mean_seconds:,.2f} s"
+        notes = (*notes, f"times are multiplied by {scaling_factor:.6g} ({SCALING_FILE}); {mean_of_runs}")
+
+    def scaled(value: float | None) -> float | None:
+        return None if value is None else value * scaling_factor
+
     return {
         "runs_successful": len(runs),
         "runs_failed": failed,
-        "runs_required": required,
+        "runs_required": None if rule is None else rule.runs_required,
         "runs_retained": len(retained),
-        "score_method": "single figure" if runs and runs[0].single_figure else method,
+        "score_method": _score_method(runs, fast),
         "score_notes": notes,
-        "seconds": mean_seconds,
+        "seconds": scaled(mean_seconds),
+        "unscaled_seconds": mean_seconds,
         "epochs": mean_epochs,
-        "seconds_per_epoch": mean_seconds / mean_epochs if mean_seconds is not None and mean_epochs else None,
-        "seconds_minimum": min(seconds, default=None),
-        "seconds_maximum": max(seconds, default=None),
-        "seconds_standard_deviation": statistics.stdev(seconds) if len(seconds) > 1 else None,
+        "seconds_per_epoch": _seconds_per_epoch(mean_seconds, retained),
+        "seconds_minimum": scaled(min(seconds, default=None)),
+        "seconds_maximum": scaled(max(seconds, default=None)),
+        "seconds_standard_deviation": scaled(statistics.stdev(seconds)) if len(seconds) > 1 else None,
     }
 
 
-def counted_runs(
-    runs: Sequence[RunRow], failed: int, required: int | None, first_converged: int | None = None
-) -> tuple[Sequence[RunRow], int, int, tuple[str, ...]]:
-    """(runs of the score, how many of the fastest and of the slowest it drops, notes).
+def _score_method(runs: Sequence[RunRow], dropped_fastest: int) -> str:
+    if runs and runs[0].single_figure:
+        return "single figure"
+    return "olympic mean" if dropped_fastest else "plain mean"
 
-    Fastest and slowest are dropped from three runs on. In a complete set one failed run is the slowest (v0.6 rules on).
-    With `first_converged` (NCF) only so many of the successful runs count, in order of start, once the set is complete.
+
+def _seconds_per_epoch(mean_seconds: float | None, runs: Sequence[RunRow]) -> float | None:
+    """Return the mean time per epoch. The epochs are all that were trained in that time, also after the target."""
+    epochs = [trained for run in runs if (trained := epochs_trained(run)) is not None]
+    if mean_seconds is None or not epochs or len(epochs) < len(runs):
+        return None
+    return mean_seconds / statistics.fmean(epochs) if any(epochs) else None
+
+
+def counted_runs(
+    runs: Sequence[RunRow], failed: int, rule: ScoringRule | None
+) -> tuple[Sequence[RunRow], int, int, tuple[str, ...]]:
+    """Return the runs that enter the score, how many of the fastest and of the slowest are dropped, and notes.
+
+    The runs are scored as mlperf-logging's result_summarizer does: failed runs, as many as the rule allows, are the slowest of
+    the dropped runs. If too few runs are left for that, one is dropped at each end, and none of fewer than three.
     """
     attempts, notes = len(runs) + failed, []
-    complete = required is not None and attempts >= required
-    if required is not None and attempts < required:
-        notes.append(f"fewer runs than the rules ask ({attempts} of {required})")
-    if required is not None and attempts > required:
+    is_complete = rule is not None and attempts >= rule.runs_required
+    dropped = 1 if rule is None else rule.dropped_runs
+    if rule is not None and attempts < rule.runs_required:
+        notes.append(f"fewer runs than the rules ask ({attempts} of {rule.runs_required})")
+    if rule is not None and attempts > rule.runs_required:
         notes.append(
-            f"more runs than the rules ask ({attempts} for {required}): which of them count was not fixed before"
+            f"more runs than the rules ask ({attempts} for {rule.runs_required}): "
+            "which of them count was not fixed before"
         )
-    if complete and first_converged is not None and len(runs) >= first_converged:
-        runs, failed = runs[:first_converged], 0
-        notes.append(f"first {first_converged} successful runs")
-    if len(runs) < 3:
-        return runs, 0, 0, tuple(notes)
-    if complete and failed:
+    if rule is not None and is_complete and rule.first_converged is not None and len(runs) >= rule.first_converged:
+        runs, failed = runs[: rule.first_converged], 0
+        notes.append(f"first {rule.first_converged} successful runs")
+    has_enough_runs = len(runs) > 2 * dropped - failed and (is_complete or len(runs) >= 3)
+    if rule is not None and 0 < failed <= dropped and has_enough_runs:
         notes.append(
-            "the failed run counts as the slowest" if failed == 1 else f"no official score: {failed} runs failed"
+            "the failed run counts as the slowest" if failed == 1 else f"the {failed} failed runs count as the slowest"
         )
-    return runs, 1, 0 if complete and failed == 1 else 1, tuple(notes)
+        return runs, dropped, dropped - failed, tuple(notes)
+    if is_complete and failed:
+        notes.append(f"no official score: {failed} runs failed")
+    if len(runs) <= 2 * dropped:
+        dropped = 1 if len(runs) >= 3 else 0
+    return runs, dropped, dropped, tuple(notes)
 
 
 def failures(row: Result) -> tuple[str, bool]:
@@ -185,9 +240,20 @@ def failures(row: Result) -> tuple[str, bool]:
     With failed runs there is a score where the rules say how they count: one in a complete set, or any beside NCF's first 50.
     """
     failed, attempts = row.runs_failed, row.runs_failed + row.runs_successful
-    complete = row.runs_required is not None and attempts >= row.runs_required
-    enough = row.runs_successful >= (first_converged(row) or math.inf)
-    return f"{failed} of {attempts} runs" if failed else "", not failed or (complete and (failed == 1 or enough))
+    if not failed:
+        return "", True
+    rule = scoring_rule(row, attempts)
+    has_score = (
+        rule is not None and attempts >= rule.runs_required and _counts_failures(rule, row.runs_successful, failed)
+    )
+    return f"{failed} of {attempts} runs", has_score
+
+
+def _counts_failures(rule: ScoringRule, successful: int, failed: int) -> bool:
+    """Check whether a complete set has an official score in spite of its failed runs."""
+    if rule.first_converged is not None:
+        return successful >= rule.first_converged or failed <= rule.dropped_runs
+    return failed <= rule.allowed_failures
 
 
 def labels(row: Row) -> tuple[str, ...]:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import COLUMNS, frame, row_of
 from suite.results.logs.collect import collect
-from suite.results.logs.copies import copies
+from suite.results.logs.copies import find_copies
 from suite.results.published import published_folders, published_rows, with_system_details
 
 if TYPE_CHECKING:
@@ -24,14 +25,29 @@ if TYPE_CHECKING:
 
 
 def table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> pd.DataFrame:
-    """A row for each run below `paths`, and with `published` for each run of the published rounds and row of the article.
+    """Return a table with a row for each run below `paths`.
 
-    Equal logs stand once each, and all but the first name it in `copy_of`. Raises ValueError for a path without any log.
+    A copy of a log within one entry does not count; its row names the log that counts in `copy_of`.
+
+    Args:
+        paths: Logs, or folders that are searched for logs.
+        published: Add a row for each run of the published rounds and for each row of the article.
+
+    Raises:
+        ValueError: A path contains no log.
     """
     places = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
     runs = with_system_details(collect(places)) if places else []
-    copy_of = copies(runs)
-    rows = (row_of(run, copy_of.get(id(run), "")) for run in runs)
+    copies = find_copies(runs)
+    rows = [
+        replace(
+            row_of(run),
+            copy_of=str(copies.copy_of.get(run.path, "")),
+            repeat_of=str(copies.repeat_of.get(run.path, "")),
+            also_in=copies.also_in.get(run.path, ""),
+        )
+        for run in runs
+    ]
     return frame([*rows, *(published_rows(published_folders()) if published else ())])
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
+from suite.results.directions import improves_as_it_falls
+
 _MASK_RCNN = {"BBOX": 0.377, "SEGM": 0.339}
 _V06 = {
     "resnet": {"top1": 0.759},
@@ -34,17 +36,6 @@ OFFICIAL_TARGETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
 
 QUALITY_PAIRS: Mapping[str, tuple[str, str]] = {"maskrcnn": ("BBOX", "SEGM"), "mask_rcnn": ("BBOX", "SEGM")}
 """Benchmark to the names of its two quality metrics, for logs that hold a bare pair of numbers."""
-
-_RUNS = {
-    3: "gpt3 llama31_405b",
-    5: "resnet50 ssd maskrcnn dlrm retinanet",
-    10: "gnmt transformer minigo bert rnnt dlrm_dcnv2 stable_diffusion gnn rgat llama2_70b_lora",
-    40: "unet3d",
-    100: "ncf",
-}
-"""Rules of v0.5 (the only round that has NCF) to v0.7; from v0.7 to v5.0 mlperf-logging 4.1.68, benchmark_meta.py."""
-RUNS_REQUIRED: Mapping[str, int] = {name: runs for runs, names in _RUNS.items() for name in names.split()}
-"""The suite's name of a workload to the number of runs that a result needs; no round changed it for a workload that it kept."""
 
 
 def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) -> float:
@@ -119,7 +110,8 @@ def targets_text(targets: Mapping[str, float], workload: str = "") -> str:
 
 
 def targets_told(targets: Mapping[str, float], workload: str = "") -> str:
-    """The same in words: `top-1 accuracy ≥ 0.759`, `BLEU ≥ 24`."""
+    """The same in words: `top-1 accuracy ≥ 0.759`, `BLEU ≥ 24`, `quality ≤ 3.3` of a loss."""
     named = {metric_name(metric, workload): value for metric, value in targets.items()}
     shown = ((metric_title(metric), value * bleu_scale(metric, value)) for metric, value in named.items())
-    return ", ".join(f"{title} ≥ {value:.7g}" for title, value in shown)
+    signs = ("≤" if improves_as_it_falls(metric, workload) else "≥" for metric in named)
+    return ", ".join(f"{title} {sign} {value:.7g}" for sign, (title, value) in zip(signs, shown, strict=True))

@@ -15,7 +15,8 @@ from suite.launch.children import die_with_parent
 if __name__ == "__main__":
     die_with_parent()  # before imports that take long: a parent that ends during them would leave it behind
 
-from suite.common.registry import load_trainer, load_workload
+from suite.common.plugin_errors import location_of
+from suite.common.registry import load_trainer, load_workload, packages_of
 from suite.common.runspec import RunSpec, read_run
 from suite.common.source_code import loaded_code
 from suite.launch.base import place_from_environment, thread_variables
@@ -67,9 +68,13 @@ def status_of(error: BaseException) -> str:
 
 
 def reason_of(error: BaseException, run: RunSpec) -> str:
-    """One line: the exception, and the full disk that it may come from and not name."""
+    """Return one line: the exception, the line of code that raised it, and the full disk that may be its cause."""
+    location = ""
+    if status_of(error) == "failed":
+        location = location_of(error, packages_of(run.settings.workload, run.settings.framework))
+    where = f", at {location}" if location else ""
     full = disks.full(run.folder, run.settings.data_dir)
-    return f"{one_line(error)}; {full}" if full else one_line(error)
+    return f"{one_line(error)}{where}" + (f"; {full}" if full else "")
 
 
 def work(run: RunSpec, place: Place, heart: Heart) -> None:

@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
+from suite.common.controller_process import is_alive
 from suite.common.output_lock import holder_was_killed
 from suite.common.paths import shipped
 from suite.common.run_folder import STUDY_FILES, SUPERSEDED
+from suite.results.entry import Entry, is_entry_file
+from suite.results.logs.compressed import SUFFIXES
 from suite.results.logs.lines import EMPTY, INCOMPLETE, may_be_log
 from suite.results.logs.reader import ENDS_HERE, NO_START, read
 from suite.results.logs.record import Reading, RunSettings
@@ -21,7 +24,7 @@ from suite.results.logs.recorded_telemetry import json_object
 
 _NOT_YET = re.compile(f"^(?:{ENDS_HERE}|{NO_START}|{EMPTY})|{INCOMPLETE}")
 """Problems of a log that its run still writes, and none then."""
-_LOG_NAME = re.compile(r"result_[^/]*\.txt")
+_LOG_NAME = re.compile(rf"result_[^/]*\.txt({'|'.join(map(re.escape, SUFFIXES))})?")
 _OF_A_RUN = ("run.json", "status.json")
 """Files that every run of this suite has beside its log."""
 RUNNING = "running"
@@ -45,6 +48,8 @@ class Run:
     status: str
     """`success`, or what went wrong (docs/logs.md: status.json), or `truncated`, `aborted`, `failed`, `unreadable`."""
     reason: str
+    entry: Entry | None = None
+    """Entry that the folder of the log belongs to; None until the folders are read."""
 
     @property
     def succeeded(self) -> bool:
@@ -127,13 +132,19 @@ def _log_of_another_name(path: Path, name: str) -> Run | None:
 
 
 def filed_status(path: Path) -> tuple[str, str]:
-    """(status, reason) that a `status.json` holds, empty if it cannot be read; `KILLED` if its controller is gone."""
+    """Return (status, reason) of a `status.json`, empty if it cannot be read; `KILLED` if its controller is gone.
+
+    Another command may use the output folder after the controller was killed, and removes its lock. The process that
+    `status.json` names therefore decides, where it is visible from here, and otherwise the lock.
+    """
     filed = json_object(path)
     status, reason = str(filed.get("status") or ""), str(filed.get("reason") or "")
     if status != RUNNING:
         return status, reason
-    output = path.absolute().parents[2:3]  # of OUTPUT/JOB/run_N/status.json
-    return KILLED if any(map(holder_was_killed, output)) else (RUNNING, NOT_ENDED)
+    alive = is_alive(filed.get("controller"))
+    if alive is None:
+        alive = not any(map(holder_was_killed, path.absolute().parents[2:3]))  # of OUTPUT/JOB/run_N/status.json
+    return (RUNNING, NOT_ENDED) if alive else KILLED
 
 
 def skipped(paths: Sequence[Path]) -> int:
@@ -142,7 +153,11 @@ def skipped(paths: Sequence[Path]) -> int:
     for place, files, logs, others in itertools.chain.from_iterable(_walk(path) for path in paths if path.is_dir()):
         if any(name in files for name in _OF_A_RUN) or place.resolve() == shipped("logs/published"):
             continue
-        rest = [name for name in set(files).difference(logs) if not fnmatch(name, STUDY_FILES)]
+        rest = [
+            name
+            for name in set(files).difference(logs)
+            if not fnmatch(name, STUDY_FILES) and not is_entry_file(place / name)
+        ]
         unnamed = set(others)
         count += sum(name not in unnamed or _log_of_another_name(place / name, name) is None for name in rest)
     return count
@@ -173,9 +188,11 @@ def _run(log: Path, status_path: Path | None, name: str) -> Run:
         settings = replace(settings, system=log.resolve().parent.parent.name)
     if record.finished:
         return Run(log, name, reading, settings or record.settings, "success", "")
-    if status == RUNNING:
+    if status not in ("", "success"):  # status.json says why the log ends where it does
         still = tuple(problem for problem in reading.problems if not _NOT_YET.search(problem.text))
-        return Run(log, name, replace(reading, problems=still), settings, status, reason)
+        reading = replace(reading, problems=still)
+    if status == RUNNING:
+        return Run(log, name, reading, settings, status, reason)
     if status in ("", "success"):
         status, reason = record.status, record.reason
     return Run(log, name, reading, settings, status, reason or record.reason)

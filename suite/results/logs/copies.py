@@ -1,29 +1,135 @@
-"""Which logs are of one run: whole copies, and copies taken while it was written."""
+"""Finds logs of one run: whole copies, and copies that were taken while the log was written."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
+from suite.results.scoring_rules import find_scoring_rule
 
 
-def copies(runs: Sequence[Run]) -> dict[int, str]:
-    """Of several logs of one run the longest counts; `id` of the others, whole or taken while it was written, to its path."""
-    logged = [(run.reading.record, run) for run in runs if run.reading is not None and run.reading.record.digest]
-    kept: dict[Any, list[tuple[RunRecord, Run]]] = {}
-    found: dict[int, str] = {}
-    for record, run in sorted(logged, key=lambda pair: (*_length(pair[0]), pair[1].running), reverse=True):
-        workload = workload_name(run.settings.workload) if run.settings is not None else ""
-        alike = kept.setdefault((workload, record.start_ms, record.seed), [])
-        whole = next((one for known, one in alike if _is_same_run(known, record)), None)
-        if whole is None:
-            alike.append((record, run))
-        else:
-            found[id(run)] = str(whole.path)
-    return found
+@dataclass
+class Copies:
+    """Which logs do not count, and which logs occur several times and count all the same."""
+
+    copy_of: dict[Path, Path] = field(default_factory=dict)
+    """Log that does not count to the log that counts in its place."""
+    repeat_of: dict[Path, Path] = field(default_factory=dict)
+    """Log that counts to a log of the same run in its folder that counts too."""
+    also_in: dict[Path, str] = field(default_factory=dict)
+    """Log that counts to the name of another entry that contains the same log."""
+
+
+@dataclass(frozen=True)
+class _Log:
+    run: Run
+    record: RunRecord
+
+    @property
+    def path(self) -> Path:
+        return self.run.path
+
+    @property
+    def entry_key(self) -> Hashable:
+        """Key of the log's entry; None for the logs of this suite, whose settings say which experiment they belong to."""
+        entry = self.run.entry
+        return None if self.record.settings.profile or entry is None else entry.key
+
+    @property
+    def is_named_entry(self) -> bool:
+        """True if the folders say whose result the log is, so that a copy of it elsewhere is another entry's log."""
+        entry = self.run.entry
+        return self.entry_key is not None and entry is not None and entry.key != entry.folder
+
+
+def find_copies(runs: Sequence[Run]) -> Copies:
+    """Return the copies among the logs of `runs`.
+
+    - Within one entry the longest log of a run counts. A submission is an exception if it has the required number of logs only
+      with the repeated ones: the official score counts every log in it.
+    - Entries that contain the same logs, such as a system that was submitted in two rounds, keep them all.
+    - A folder that no layout names as an entry, and all of whose logs lie elsewhere too, is a copy.
+    """
+    copies = Copies()
+    groups = _same_runs(runs)
+    counted: list[list[_Log]] = []
+    for group in groups:
+        by_entry: dict[Hashable, _Log] = {}
+        for log in group:
+            whole = by_entry.setdefault(log.entry_key, log)
+            if whole is not log:
+                copies.copy_of[log.path] = whole.path
+        counted.append(list(by_entry.values()))
+    _keep_repeats_of_submissions([log for group in groups for log in group], copies)
+    _drop_copied_folders(counted, copies)
+    for group in counted:
+        logs = [log for log in group if log.path not in copies.copy_of]
+        for log in logs:
+            another = next((item for item in logs if item is not log), None)
+            if another is not None and another.run.entry is not None:
+                copies.also_in[log.path] = another.run.entry.name
+    return copies
+
+
+def _keep_repeats_of_submissions(logs: Sequence[_Log], copies: Copies) -> None:
+    """Let the repeated logs of a submission count if the folder has the required number of logs only with them."""
+    by_folder: dict[Path, list[_Log]] = {}
+    for log in logs:
+        if log.is_named_entry:
+            by_folder.setdefault(log.path.parent, []).append(log)
+    for folder, members in by_folder.items():
+        entry = members[0].run.entry
+        assert entry is not None
+        rule = find_scoring_rule(entry.benchmark, entry.round)
+        repeats = [log.path for log in members if log.path in copies.copy_of]
+        is_original = all(copies.copy_of[path].parent == folder for path in repeats)
+        if rule is not None and is_original and len(members) == rule.runs_required:
+            for path in repeats:
+                copies.repeat_of[path] = copies.copy_of.pop(path)
+
+
+def _same_runs(runs: Sequence[Run]) -> list[list[_Log]]:
+    """Return the logs grouped by the run that they are of, the longest log of each group first."""
+    logs = [_Log(run, run.reading.record) for run in runs if run.reading is not None and run.reading.record.digest]
+    logs.sort(key=lambda log: (*_length(log.record), log.run.running), reverse=True)
+    groups: list[list[_Log]] = []
+    groups_by_start: dict[Hashable, list[list[_Log]]] = {}
+    for log in logs:
+        workload = workload_name(log.run.settings.workload) if log.run.settings is not None else ""
+        alike = groups_by_start.setdefault((workload, log.record.start_ms, log.record.seed), [])
+        group = next((group for group in alike if _is_same_run(group[0].record, log.record)), None)
+        if group is None:
+            group = []
+            alike.append(group)
+            groups.append(group)
+        group.append(log)
+    return groups
+
+
+def _drop_copied_folders(groups: Sequence[Sequence[_Log]], copies: Copies) -> None:
+    """Mark the logs of folders that contain nothing but copies, the last folder first."""
+    members: dict[Hashable, list[tuple[_Log, Sequence[_Log]]]] = {}
+    for group in groups:
+        for log in group:
+            if not log.is_named_entry:
+                members.setdefault(log.entry_key, []).append((log, group))
+    for key in reversed(members):
+        originals = [_find_original(log, group, copies) for log, group in members[key]]
+        for (log, _), original in zip(members[key], originals, strict=True):
+            if original is not None and None not in originals:
+                copies.copy_of[log.path] = original.path
+
+
+def _find_original(log: _Log, group: Sequence[_Log], copies: Copies) -> _Log | None:
+    """Return the first log of the same run that counts and is at least as long, or None."""
+    for other in group:
+        if other is not log and other.path not in copies.copy_of:
+            return other if group.index(other) < group.index(log) or other.record.digest == log.record.digest else None
+    return None
 
 
 def _length(log: RunRecord) -> tuple[int, ...]:

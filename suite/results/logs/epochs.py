@@ -102,6 +102,37 @@ def epochs_at(
     return epochs if epochs > 0 else None
 
 
+def epochs_at_stop(
+    epochs: float,
+    reached: int,
+    by_rules: bool,
+    events: Sequence[Event],
+    evaluations: Sequence[Evaluation],
+    stop_ms: float,
+) -> float:
+    """Return the epochs trained by `run_stop`: more than `epochs` if the run continued after the target.
+
+    Counted are the epochs by the last evaluation, and those that began after it and ended before `run_stop`.
+
+    Args:
+        epochs: Epochs trained at the evaluation that reached the target.
+        reached: Number (from 0) of that evaluation.
+        by_rules: As in `epochs_at`.
+        events: Records of the log.
+        evaluations: Evaluations of the run, in order of time.
+        stop_ms: Time of `run_stop`.
+    """
+    last = len(evaluations) - 1
+    if last > reached:
+        epochs = max(epochs, epochs_at(last, by_rules, events, evaluations, Remarks()) or 0.0)
+    start_ms = next((event.time_ms for event in events if event.key == "run_start"), 0.0)
+    evaluated_ms = start_ms + 1000.0 * evaluations[last].seconds
+    later = [event for event in events if event.key.startswith("epoch_") and evaluated_ms < event.time_ms <= stop_ms]
+    begun = {event.metadata.get("epoch_num") for event in later if event.key == "epoch_start"}
+    ended = {event.metadata.get("epoch_num") for event in later if event.key == "epoch_stop"}
+    return epochs + len((begun & ended) - {None})
+
+
 def _signs(
     reached: int, by_rules: bool, events: Sequence[Event], evaluations: Sequence[Evaluation], remarks: Remarks
 ) -> _Signs:
@@ -282,7 +313,8 @@ def _offset_of_positive_labels(signs: _Signs, trained: float | None) -> int | No
     if offset and too_early:
         signs.remark(f"{evidence} and the time before the first evaluation contradict each other")
         return None
-    signs.remark(f"epochs are labelled from {1 - offset}, by {evidence}")
+    if offset or not signs.by_rules:  # from 1 is what the rules ask from v0.6 on
+        signs.remark(f"epochs are labelled from {1 - offset}, by {evidence}")
     return offset
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import re
 from collections.abc import Mapping
@@ -31,6 +32,17 @@ class Event(NamedTuple):
     """What was tolerated to read it; empty: nothing."""
 
 
+class ProblemKind(enum.Enum):
+    """What a problem of a log means for the log."""
+
+    DEFECT = enum.auto()
+    """A line cannot be read as the rules want it, or holds a value that no run writes."""
+    CUT_OFF = enum.auto()
+    """The log ends before its run did."""
+    NOTE = enum.auto()
+    """How the reader understood a record that allows more than one reading."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """Something in a file that could not be read, does not fit, or was read only by leniency."""
@@ -40,6 +52,7 @@ class Problem:
     text: str
     checker_reads: bool = False
     """True if mlperf-logging's checker also reads the line, or skips it: no reason to refuse the log."""
+    kind: ProblemKind = ProblemKind.DEFECT
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.text}" if self.line else self.text
@@ -76,6 +89,7 @@ class Remarks:
                 first,
                 text if count == 1 else f"{text} (on {count} lines, the last is {last})",
                 checker_reads=_CHECKER_READS.issuperset(text.split("; ")),
+                kind=ProblemKind.NOTE,
             )
             for text, (first, count, last) in sorted(self.lines.items(), key=lambda item: item[1])
         ]
@@ -98,6 +112,15 @@ def number(value: Json) -> float | None:
     except OverflowError:  # an integer beyond any float
         return None
     return figure if math.isfinite(figure) else None
+
+
+def not_finite(value: Json) -> float | None:
+    """Return null, NaN, or infinity, also where a log holds it as text, as a float; None for any other value."""
+    if value is None:
+        return math.nan
+    if isinstance(value, str) and re.fullmatch(r"[+-]?(nan|inf|infinity)", value.strip(), re.IGNORECASE):
+        return float(value)
+    return value if isinstance(value, float) and not math.isfinite(value) else None
 
 
 def whole_number(value: Json) -> int | None:

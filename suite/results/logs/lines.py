@@ -15,6 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from suite.results.logs.compressed import (
+    MAX_DECOMPRESSED_BYTES,
+    CompressedLog,
+    compression_of,
+    is_read,
+    not_read_text,
+)
 from suite.results.logs.events import LATIN_1, NO_TIME, Event, Problem, Remarks, joined
 from suite.results.logs.formats import LINE_MARKS, PARSERS, RECORD_START
 from suite.results.text import clean
@@ -46,7 +53,7 @@ class LogFile:
 
 
 def read_file(path: Path) -> LogFile:
-    """All records of a file.
+    """Return all records of a file, also of one compressed with gzip, bzip2 or xz.
 
     Raises ValueError (one line) if the file does not exist, is no regular file or cannot be opened. No content makes it fail.
     """
@@ -63,6 +70,14 @@ def _read(stream: BinaryIO) -> LogFile:
     size = os.fstat(stream.fileno()).st_size
     head = stream.read(min(size, _BLOCK_BYTES))
     stream.seek(0)
+    compression = compression_of(head)
+    unpacked: CompressedLog | None = None
+    if compression and not is_read(compression):
+        return LogFile([], [Problem(0, f"not a log: {not_read_text(compression)}")], "")
+    if compression:
+        first = CompressedLog(stream, compression).read(_BLOCK_BYTES)
+        stream.seek(0)
+        head, size, unpacked = first, MAX_DECOMPRESSED_BYTES + 1, CompressedLog(stream, compression)
     events: list[Event] = []
     problems: list[Problem] = []
     texts: list[str] = []
@@ -70,7 +85,7 @@ def _read(stream: BinaryIO) -> LogFile:
     dropped = marked = 0
     if encoding := _utf16_encoding(head):
         remarks.add(1, f"the file is {encoding.upper()}")
-    for line, raw, ended in _marked_lines(_blocks(stream, size, encoding)):
+    for line, raw, ended in _marked_lines(_blocks(unpacked or stream, size, encoding)):
         marked += 1
         for item in _records(raw, line, texts):
             if isinstance(item, Event):
@@ -88,7 +103,10 @@ def _read(stream: BinaryIO) -> LogFile:
     digest.update("\n".join((*texts, "")).encode("utf-8", "replace"))
     problems = sorted([*problems, *remarks.problems()], key=lambda problem: problem.line)
     if not events:
-        problems.insert(0, Problem(0, _why_empty(size, marked, binary=_is_binary(head))))
+        length = len(head) if unpacked is not None else size
+        problems.insert(0, Problem(0, _why_empty(length, marked, binary=_is_binary(head))))
+    if unpacked is not None and unpacked.problem:
+        problems.insert(0, Problem(0, unpacked.problem))
     if dropped:
         problems.append(Problem(0, f"{dropped} more lines could not be read"))
     return LogFile(events, problems, digest.hexdigest() if events else "")
@@ -100,7 +118,7 @@ def _why_empty(size: int, marked: int, binary: bool) -> str:
     return "not a log: binary data" if binary else "not a log: no line holds :::MLLOG, :::MLL or :::MLPv0.5.0"
 
 
-def _blocks(stream: BinaryIO, size: int, encoding: str) -> Iterator[bytes]:
+def _blocks(stream: BinaryIO | CompressedLog, size: int, encoding: str) -> Iterator[bytes]:
     """The file in blocks, as UTF-8 where it is UTF-16; not beyond the size that it had when it was opened."""
     decoder = codecs.getincrementaldecoder(encoding)(errors="replace") if encoding else None
     while size > 0 and (block := stream.read(min(size, _BLOCK_BYTES))):
@@ -109,12 +127,18 @@ def _blocks(stream: BinaryIO, size: int, encoding: str) -> Iterator[bytes]:
 
 
 def may_be_log(path: Path) -> bool:
-    """Whether the first MiB of a regular file holds the mark of a record; False where it cannot be opened."""
+    """Return whether the first MiB of a regular file, decompressed if need be, holds the mark of a record.
+
+    False where it cannot be opened.
+    """
     try:
         if path.is_symlink():
             return False
         with files.open_stream(path) as stream:
             block = stream.read(_BLOCK_BYTES)
+            if is_read(compression := compression_of(block)):
+                stream.seek(0)
+                block = CompressedLog(stream, compression).read(_BLOCK_BYTES)
     except OSError:
         return False
     text = block.decode(_utf16_encoding(block) or "latin-1", errors="replace")

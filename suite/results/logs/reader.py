@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from suite.results.logs import quality
+from suite.results.logs import attempts, quality
 from suite.results.logs.all_reduce import all_reduce, gradient_traffic
-from suite.results.logs.epochs import epochs_at
-from suite.results.logs.events import Event, Problem, Remarks, number, numbers, whole_number
+from suite.results.logs.epochs import epochs_at, epochs_at_stop
+from suite.results.logs.events import Event, Problem, ProblemKind, Remarks, number, numbers, whole_number
 from suite.results.logs.fields import run_settings
 from suite.results.logs.keys import STRUCTURAL
 from suite.results.logs.lines import read_file
@@ -38,15 +39,13 @@ def read(path: str | Path) -> Reading:
 def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str = "") -> Reading:
     """The record of a run from its events. `problems` are those found so far; new ones are added."""
     problems, remarks = list(problems), Remarks()
-    unique: dict[int, Event] = {}
+    log_format = events[0].format if events else ""
+    events = _of_last_attempt(attempts.without_repeats(events), problems)
     first: dict[str, Event] = {}
     for event in events:
-        unique.setdefault(event.mark, event)
         first.setdefault(event.key, event)
-    events, gap_seconds = _contiguous(unique.values(), "suite_continued" in first)
-    del unique
+    resumptions = sum(event.key == "suite_continued" for event in events)
     values = {key: event.value for key, event in first.items()}
-    log_format = events[0].format if events else ""
     other = next((event for event in events if event.format != log_format), None)
     if other is not None:
         problems.append(Problem(other.line, f"a {other.format} record in a {log_format} log"))
@@ -61,23 +60,31 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     written = [_object(event.value).get("seconds") for event in events if event.key == "suite_checkpoint"]
     relevant = [event for event in events if event.key in ("epoch_start", "eval_accuracy")]
     events = [event for event in events if event.key != "eval_accuracy"]
-    evaluations = quality.read_evaluations(relevant, clock, targets, benchmark, remarks)
+    found = quality.read_evaluations(relevant, clock, targets, benchmark, remarks)
+    evaluations = found.used
     targets = quality.bleu_targets_in_log_scale(targets, source, evaluations, remarks)
-    reached = quality.first_that_meets(targets, evaluations)
+    found = replace(found, reached=quality.first_that_meets(targets, evaluations, benchmark))
     status, reason = "unreadable", problems[0].text if problems else "the file holds no record"
     if log_format:
-        status, reason = quality.run_status(clock, settings, bool(targets), reached is not None, problems)
+        status, reason = quality.run_status(clock, settings, bool(targets), found, problems)
     throughput = tuple(_throughput(event, clock.start) for event in events if event.key == "tracked_stats")
     problems += first_odd_value(clock, evaluations, throughput, workload_name(benchmark))
     implausible = [problem.text for problem in problems if problem.text.startswith(NOT_PLAUSIBLE)]
     if implausible:
         status, reason = "failed", implausible[0]
     epochs = None
+    reached = found.reached
+    by_rules = log_format != "MLPerf" and settings.first_epoch == 1
     if status == "success" and reached is not None:
-        if any(evaluations[reached].quality[metric] < target for metric, target in targets.items()):
+        if quality.is_rounded(targets, evaluations[reached].quality, benchmark):
             remarks.add(evaluations[reached].line, "reaches the target only up to float32 rounding")
-        by_rules = log_format != "MLPerf" and settings.first_epoch == 1
         epochs = epochs_at(reached, by_rules, events, evaluations, remarks)
+    epochs_trained = epochs
+    if epochs is not None and reached is not None and clock.end is not None:
+        epochs_trained = epochs_at_stop(epochs, reached, by_rules, events, evaluations, clock.end.time_ms)
+        if epochs_trained > epochs:
+            text = f"the run continued after the target, from epoch {epochs:g} to {epochs_trained:g}"
+            remarks.add(evaluations[reached].line, f"{text}: the time counts to run_stop, the epochs to the target")
     batch, basis = settings.batch_size_global, "global"
     if batch is None:
         batch = whole_number(values.get("input_batch_size"))
@@ -87,7 +94,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         format=log_format,
         benchmark=benchmark,
         org=_text(values, "submission_org"),
-        division="open" if opened else _text(values, "submission_division"),
+        division="open" if opened or (resumptions and settings.profile) else _text(values, "submission_division"),
         submission_status=_text(values, "submission_status"),
         platform=platform,
         settings=settings,
@@ -100,13 +107,15 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         targets_source=source,
         evaluations=_with_scores(evaluations, throughput),
         epochs_to_target=epochs,
-        quality=evaluations[-1].quality if evaluations else {},
+        epochs_trained=epochs_trained,
+        quality=found.last_quality,
         throughput=throughput,
         logged={key: it for key, it in values.items() if key not in STRUCTURAL and _is_flat(it)},
         batch_logged=batch,
         batch_basis=basis,
         digest=digest,
-        gap_seconds=gap_seconds,
+        resumptions=resumptions,
+        interrupted_seconds=_interrupted_seconds(events),
         checkpoint_seconds=math.fsum(number(seconds) or 0.0 for seconds in written),
         condition=_condition(values.get("suite_condition")),
         step_times=_numbers(values.get("suite_step_times")),
@@ -118,16 +127,24 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     return Reading(record, (*problems, *remarks.problems()))
 
 
-def _contiguous(events: Iterable[Event], continued: bool) -> tuple[list[Event], float]:
-    """The events with the times that they would have had without the gaps from a checkpoint to `suite_continued`, and the gaps'
-    seconds."""
-    kept, gaps_ms, last_ms = [], 0.0, math.inf
-    for event in events:
-        if event.key == "suite_continued":
-            gaps_ms += max(0.0, event.time_ms - last_ms)
-        last_ms = event.time_ms
-        kept.append(event._replace(time_ms=event.time_ms - gaps_ms) if continued else event)
-    return kept, gaps_ms / 1e3
+def _interrupted_seconds(events: Sequence[Event]) -> float:
+    """Return the seconds between each `suite_continued` line and the line before it."""
+    gaps_ms = (
+        event.time_ms - earlier.time_ms
+        for earlier, event in itertools.pairwise(events)
+        if event.key == "suite_continued"
+    )
+    return math.fsum(max(0.0, gap_ms) for gap_ms in gaps_ms) / 1e3
+
+
+def _of_last_attempt(events: list[Event], problems: list[Problem]) -> Sequence[Event]:
+    """Return the records of the attempt that counts; a problem is added if a relaunched program appended to the file."""
+    found = attempts.find_attempts(events)
+    if len(found) == 1:
+        return events
+    chosen = attempts.choose_attempt(found)
+    problems.append(Problem(found[chosen].lines[0], attempts.attempts_text(found, chosen)))
+    return attempts.events_with_identity(found, chosen)
 
 
 def _settings(
@@ -145,7 +162,8 @@ def _settings(
         problems.append(odd)
         batch = None
     rules = _RULES_BY_FORMAT.get(log_format, "")
-    settings = replace(settings, rules=rules, first_epoch=round_like(rules).first_epoch)
+    like = round_like(rules)
+    settings = replace(settings, rules=rules, first_epoch=like.first_epoch, clock=like.clock)
     return replace(settings, workload=benchmark, system=system, batch_size_global=batch)
 
 
@@ -197,7 +215,7 @@ def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: l
             several = f"{len(same_key)} different {same_key[0].key}"
             problems.append(Problem(same_key[1].line, f"{several}; {which} is used"))
     if events and start is None:
-        problems.append(Problem(0, NO_START))
+        problems.append(Problem(0, NO_START, kind=ProblemKind.CUT_OFF))
     other = next((event for event, status in claims if status != claimed), None)
     if other is not None:
         problems.append(Problem(other.line, "run_stop contradicts another one about success; the first is used"))
@@ -205,7 +223,8 @@ def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: l
         return _minigo_clock(results, quality.RunClock(start, stop, None, claimed), problems)
     if events and stop is None:
         late = " after run_start" if stops else ""
-        problems.append(Problem(events[-1].line, f"{ENDS_HERE}: no run_stop{late}, the run was cut off"))
+        text = f"{ENDS_HERE}: no run_stop{late}, the run was cut off"
+        problems.append(Problem(events[-1].line, text, kind=ProblemKind.CUT_OFF))
     return quality.RunClock(start, stop, (stop.time_ms - start.time_ms) / 1000.0 if start and stop else None, claimed)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from suite.results.directions import improves_as_it_falls
 from suite.results.logs.all_reduce import AllReduceTime
 from suite.results.logs.events import Problem
 from suite.results.logs.keys import is_hyperparameter
@@ -118,6 +119,7 @@ class RunRecord:
     """`submission_benchmark`: the rules' name; `ssd` for RetinaNet too, which `settings.workload` tells from SSD."""
     org: str = ""
     division: str = ""
+    """`submission_division`. A resumed run of this suite is `open`, whatever its log says."""
     submission_status: str = ""
     platform: str = ""
     settings: RunSettings = RunSettings()
@@ -125,7 +127,8 @@ class RunRecord:
     start_ms: float | None = None
     """`run_start`, milliseconds since 1970."""
     seconds: float | None = None
-    """`run_stop` - `run_start`, without gaps; MiniGo of v0.6: the time stamp in `eval_result`. None if it is missing."""
+    """`run_stop` - `run_start`, interruptions included; MiniGo of v0.6: the time stamp in `eval_result`. None if it is
+    missing."""
     status: str = ""
     """`success`, `aborted`, `failed` (ended, but the claim of success does not hold, or a figure is not plausible),
     `truncated` (no `run_stop`), `unreadable` (no record)."""
@@ -138,8 +141,11 @@ class RunRecord:
     """Those at or before `run_stop`, in order of time."""
     epochs_to_target: float | None = None
     """Epochs trained when the target was reached; None if it was not, there was none, or the log contradicts itself."""
+    epochs_trained: float | None = None
+    """Epochs trained by `run_stop`, all within `seconds`: more than `epochs_to_target` if the run continued after the target;
+    None where that is None."""
     quality: Mapping[str, float] = field(default_factory=dict)
-    """Of the last evaluation."""
+    """Of the last evaluation, also if that is not finite: NaN after a diverged run. `evaluations` has finite values only."""
     throughput: tuple[Throughput, ...] = ()
     logged: Mapping[str, Json] = field(default_factory=dict)
     """First value of every other key that holds a number, text, or a short list of such; `hyperparameters` are among them."""
@@ -150,8 +156,10 @@ class RunRecord:
     batch_basis: str = ""
     """`global`, or that a v0.5 log does not say whether `batch_logged` is of one device or of all; empty: no batch."""
 
-    gap_seconds: float = 0.0
-    """From checkpoints to where the run went on from them; in no other time."""
+    resumptions: int = 0
+    """Number of times that the run was resumed from a checkpoint (`suite_continued`)."""
+    interrupted_seconds: float = 0.0
+    """Part of `seconds` between the last line before each interruption and the resumption."""
     checkpoint_seconds: float = 0.0
     """Spent on writing checkpoints, within `seconds`."""
     condition: Condition | None = None
@@ -185,9 +193,14 @@ class RunRecord:
 
     @property
     def best_quality(self) -> Mapping[str, float]:
-        """Quality at the evaluation with the highest first metric; empty without evaluations."""
-        metric, qualities = next(iter(self.targets), ""), [evaluation.quality for evaluation in self.evaluations]
-        return max(qualities, key=lambda quality: quality.get(metric, next(iter(quality.values()))), default={})
+        """Quality at the evaluation with the best first metric; empty without evaluations."""
+        qualities = [evaluation.quality for evaluation in self.evaluations]
+        if not qualities:
+            return {}
+        metric = next(iter(self.targets), next(iter(qualities[0])))
+        best = min if improves_as_it_falls(metric, self.benchmark) else max
+        with_metric = [quality for quality in qualities if metric in quality]
+        return best(with_metric or qualities, key=lambda quality: quality.get(metric, next(iter(quality.values()))))
 
     @property
     def finished(self) -> bool:

@@ -14,6 +14,7 @@ rows. A family's scale has a Student t distribution, so that one odd row does no
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections import Counter
@@ -248,3 +249,9 @@ def _kriging(known: Sequence[Observation], wanted: Observation, drift: float) ->
     right = np.append(-drift / 2 * distance, 1.0)
     solved = np.linalg.solve(matrix, right)
     return solved[:-1], max(0.0, 1.0 - float(solved @ right))
+
+
+@functools.cache
+def published_fit(workload: str) -> Fit:
+    """Return the law of a workload, fitted to the shipped published rows."""
+    return Fit(of_workload(published_families()[0], workload))

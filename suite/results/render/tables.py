@@ -31,8 +31,10 @@ _OF_A_MATRIX = ("seconds", "samples_per_second", "speedup", "cost")
 _TWO, _THREE = "{:.2f}".format, "{:.3f}".format
 _LOOKS: tuple[tuple[str, str, Callable[[Any], str] | None], ...] = (
     ("train_seconds", "one job", None),
-    ("seconds_per_epoch_low", "at least", None),
-    ("seconds_per_epoch_high", "at most", None),
+    ("epoch_range", "epoch range", None),
+    ("time_range", "time range", None),
+    ("device_hours_range", "hours range", None),
+    ("cost_range", "cost range", None),
     ("jobs_per_hour", "jobs/h", rate_text),
     ("batch_size_per_device", "a device", None),
     ("batch_per_device", "samples a device", None),

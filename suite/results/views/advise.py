@@ -1,42 +1,59 @@
-"""`suite advise`: on how many devices to run a job, from measured times to target alone.
+"""`suite advise`: on how many devices to run a job, from measured times to target and predicted ones.
 
-Only measured device counts are chosen from; for a machine with more devices than were measured a note adds what is predicted.
-Jobs side by side are assumed not to slow each other down; the output says so wherever that assumption is used.
+Every figure is labeled: measured, or predicted with bounds, by the law of published rows that `suite scaling` uses. Advice
+itself rests on measured runs alone, and is given only if they decide the question. Jobs side by side are assumed not to slow
+each other down; the output says so wherever that assumption is used.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from suite.results.columns import Result, Timed, timed
+from suite.results.columns import BUSY, Result, Sized, Timed, timed
 from suite.results.identity import named_apart, own_words
+from suite.results.predict import law
 from suite.results.predict.step import gradients_of, traffic_text
 from suite.results.price import Prices
 from suite.results.ratios import Ratio, place, ratio, ratio_text, times_text
-from suite.results.scores import merged_labels, title
-from suite.results.text import clean, cost_text, devices_text, energy_text, rate_text, time_text
+from suite.results.scores import failures, merged_labels, title
+from suite.results.text import (
+    clean,
+    cost_text,
+    devices_text,
+    energy_text,
+    percent_text,
+    range_text,
+    rate_text,
+    time_text,
+)
 from suite.results.views.overview import series
 from suite.results.views.repeat import next_commands
-from suite.results.views.scaling import prediction_note
+from suite.results.views.scaling import MEASURED, comparable, predict_times
 from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, without_empty
 
 ASSUMPTION = (
     "Assumption, not measured: jobs side by side on different devices do not slow each other down "
     "(they share memory, storage, power and cooling)."
 )
+MINIMUM_EVALUATIONS = 4
+"""Our threshold: a time to target is known to one evaluation, which is a quarter of a run with four of them."""
+LARGEST_PREDICTED_SHRINKAGE = 8
+"""Predictions for a deadline go down to an eighth of the fewest measured devices."""
 WORTH_SPREADING = 0.5
 """Our threshold: if an added device adds less than half of what the first ones give, a job belongs on the fewest devices."""
 ROUNDING_TOLERANCE = 1.0 + 1e-6
 """Relative tolerance of deadlines: a published `1.0` minutes times sixty may be slightly above 60 s."""
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _SHOWN = (
-    "devices", "train_seconds", "jobs_at_once", "jobs_per_hour", "device_hours_per_job", "energy_joules_per_job",
-    "cost_per_job", "runs_successful", "runs_failed",
+    "devices", "kind", "train_seconds", "time_range", "jobs_at_once", "jobs_per_hour", "device_hours_per_job",
+    "energy_joules_per_job", "cost_per_job", "runs_successful", "runs_failed",
 )  # fmt: skip
+PREDICTED = "predicted"
+"""`kind` of a choice that was not measured; of the others it is `MEASURED`."""
 _LEAST = (
     ("single job, fastest", "train_seconds", time_text),
     ("fewest device-hours", "device_hours_per_job", rate_text),
@@ -44,7 +61,7 @@ _LEAST = (
     ("lowest cost", "cost_per_job", cost_text),
 )
 Choice = dict[str, Any]
-"""One measured number of devices for a job, on a machine: a row of the view's data."""
+"""One device count for a job, measured or predicted, on a machine: a row of the view's data."""
 Choices = Sequence[Choice]
 
 
@@ -61,29 +78,90 @@ def parse_deadline(text: str) -> float:
 def advise(
     results: Sequence[Result], devices: int | None = None, deadline: float | None = None, prices: Prices | None = None
 ) -> View:
-    """Advice for each series of results with a time to target, for a machine of `devices` (None: the most measured) and a
-    deadline in seconds. Raises ValueError if there is no time to target, or none on so few devices."""
+    """Advise on each series of results with a time to target.
+
+    Args:
+        results: Measured or published results.
+        devices: Devices of the machine; None: the most measured of each series.
+        deadline: Seconds that one job may take.
+        prices: Price of a device for an hour.
+
+    Raises:
+        ValueError: No result has a time to target, or none on so few devices.
+    """
     all_series = series(_timed(results))
     fitting = [chain for chain in all_series if devices is None or chain[0].devices <= devices]
     if not fitting:
         few = min(chain[0].devices for chain in all_series)
-        raise ValueError(f"--devices {devices}: the fewest devices that were measured are {few}; give {few} or more")
+        raise ValueError(
+            f"--devices {devices}: the fewest devices that were measured are {few}; give {few} or more, "
+            f"or predict it with suite scaling --devices {devices}"
+        )
     sections, data = [], list[Choice]()
+    groups = _groups(results)
     names = map(title, fitting)
-    told = named_apart([chain[0] for chain in fitting], list(names), ("devices", "nodes"))
-    for name, chain in sorted(zip(told, fitting, strict=True), key=lambda pair: pair[0]):
+    named = named_apart([chain[0] for chain in fitting], list(names), ("devices", "nodes"))
+    for name, chain in sorted(zip(named, fitting, strict=True), key=lambda pair: pair[0]):
         machine = devices or chain[-1].devices
         within = [row for row in chain if row.devices <= machine]
         best = [min(alike, key=lambda row: row.seconds) for _, alike in groupby(within, key=lambda row: row.devices)]
-        pair = ratio(best[0], best[-1]) if len(best) > 1 else None
         labels = "; ".join((*merged_labels(best), *(["extrapolated"] if machine > chain[-1].devices else [])))
-        choices = _choices(best, machine, labels, deadline, prices)
-        sections.append(_section(name, chain, best, choices, pair, deadline))
-        data += [{"series": name, **choice, "belongs": placement(choices, pair)} for choice in choices]
+        measured = _measured_choices(best, machine, deadline, prices)
+        counts = _counts_to_predict(chain, machine, deadline) if devices is not None or deadline is not None else []
+        rows, why_none = predict_times(groups.get(chain[0], []), counts, prices)
+        predicted = _predicted_choices(rows, best[0], machine, deadline)
+        advice = Advice(name, chain, best, measured, predicted, counts, why_none, deadline)
+        sections.append(_section(advice))
+        choices = sorted((*measured, *predicted), key=lambda choice: choice["devices"])
+        about = {"belongs": advice.placement, "decided": not advice.missing_evidence, "labels": labels}
+        data += [{"series": name, **choice, **about} for choice in choices]
     above = [NOT_VERIFIED, *([ASSUMPTION] if any(choice["jobs_at_once"] > 1 for choice in data) else [])]
     if len({choice["profile"] for choice in data}) > 1:
         above.append("Several profiles were given; each has advice of its own, and they are never mixed.")
-    return View("On how many devices to run a job", tuple(sections), frame_of(data), tuple(above))
+    price_notes = () if prices is None else prices.unused_notes(results)
+    return View("On how many devices to run a job", tuple(sections), frame_of(data), tuple(above), price_notes)
+
+
+class Advice:
+    """Choices of one series on one machine, and what the measured runs decide."""
+
+    def __init__(
+        self,
+        name: str,
+        chain: Sequence[Timed],
+        best: Sequence[Timed],
+        measured: Choices,
+        predicted: Choices,
+        wanted_counts: Sequence[int],
+        why_none_predicted: str,
+        deadline: float | None,
+    ) -> None:
+        """`chain`: all measured counts; `best`: the fastest result of each that fits the machine; `wanted_counts`: counts
+        that a prediction was tried for."""
+        self.name, self.chain, self.best = name, chain, best
+        self.measured, self.predicted = measured, predicted
+        self.wanted_counts, self.why_none_predicted, self.deadline = wanted_counts, why_none_predicted, deadline
+        self.machine: int = measured[0]["machine_devices"]
+        self.pair = ratio(best[0], best[-1]) if len(best) > 1 else None
+        self.placement = placement(measured, self.pair)
+        self.missing_evidence = tuple(_missing_evidence(best, measured, self.pair))
+
+
+def _groups(results: Sequence[Result]) -> dict[Result, list[Sized]]:
+    """Return each result's group that `suite scaling` would predict from; empty if it could not from any."""
+    with contextlib.suppress(ValueError):  # no result has both a batch and a time
+        return {row: group for group in comparable(results) for row in group}
+    return {}
+
+
+def _counts_to_predict(chain: Sequence[Timed], machine: int, deadline: float | None) -> list[int]:
+    """Return the counts on the machine that were not measured: all of it, and with a deadline the powers of two."""
+    measured = {row.devices for row in chain}
+    counts = {machine}
+    if deadline is not None:
+        powers = (1 << power for power in range(machine.bit_length()))
+        counts |= {count for count in powers if count * LARGEST_PREDICTED_SHRINKAGE >= chain[0].devices}
+    return sorted(counts - measured)
 
 
 def _timed(results: Sequence[Result]) -> list[Timed]:
@@ -98,34 +176,75 @@ def _timed(results: Sequence[Result]) -> list[Timed]:
     return known
 
 
-def _choices(
-    best: Sequence[Timed], machine: int, labels: str, deadline: float | None, prices: Prices | None
+def _measured_choices(
+    best: Sequence[Timed], machine: int, deadline: float | None, prices: Prices | None
 ) -> list[Choice]:
-    choices = [_choice(row, machine, prices) | {"labels": labels} for row in best]
+    choices = [_choice(row, machine, prices) for row in best]
+    _flag(choices, deadline)
+    return choices
+
+
+def _predicted_choices(
+    rows: Sequence[Mapping[str, Any]], like: Timed, machine: int, deadline: float | None
+) -> list[Choice]:
+    """Choices from rows of `predict_times`; `like`: a measured result of the same series."""
+    choices = []
+    for row in rows:
+        choice = _placed_choice(like, machine, int(row["devices"]), PREDICTED, row["seconds"])
+        choice |= {"train_seconds_low": row["seconds_low"], "train_seconds_high": row["seconds_high"]}
+        choice |= {f"device_hours_per_job{end}": row[f"device_hours{end}"] for end in ("_low", "_high")}
+        choice |= {f"cost_per_job{end}": row[f"cost{end}"] for end in ("", "_low", "_high")}
+        choices.append(choice)
+    _flag(choices, deadline)
+    return choices
+
+
+def _flag(choices: list[Choice], deadline: float | None) -> None:
+    """Mark the best choices of one kind, in place."""
+    if not choices:
+        return
     flagged = {
         "fastest_single_job": _least(choices, "train_seconds"),
         "most_jobs_per_hour": max(choices, key=lambda one: (one["jobs_per_hour"], one["devices"])),  # sooner, if equal
         "fewest_device_hours": _least(choices, "device_hours_per_job"),
     }
-    meeting = [one for one in choices if deadline and one["train_seconds"] <= deadline * ROUNDING_TOLERANCE]
-    chosen = _least(meeting, "device_hours_per_job")
+    meeting = [choice for choice in choices if deadline and _meets(choice, deadline)]
+    surely = [choice for choice in meeting if deadline and _surely_meets(choice, deadline)]
+    chosen = _least(surely or meeting, "device_hours_per_job")
     for choice in choices:
-        choice |= {name: choice is one for name, one in flagged.items()}
+        choice |= {name: choice is best for name, best in flagged.items()}
         choice["meets_deadline"] = choice in meeting if deadline else None
         choice["deadline_choice"] = choice is chosen if deadline else None
         choice["note"] = "side by side: assumed not to slow each other down" if choice["jobs_at_once"] > 1 else ""
-    return choices
+
+
+def _meets(choice: Choice, deadline: float) -> bool:
+    return bool(choice["train_seconds"] <= deadline * ROUNDING_TOLERANCE)
+
+
+def _surely_meets(choice: Choice, deadline: float) -> bool:
+    """Whether a choice meets the deadline over all of its bounds."""
+    high = choice["train_seconds_high"]
+    return bool((choice["train_seconds"] if high is None else high) <= deadline * ROUNDING_TOLERANCE)
+
+
+def _placed_choice(like: Result, machine: int, devices: int, kind: str, seconds: float) -> Choice:
+    """Return what follows from a device count and a time."""
+    at_once = machine // devices
+    choice: Choice = {name: getattr(like, name) for name in ("workload", "framework", "system", "profile")}
+    choice |= {"machine_devices": machine, "devices": devices, "kind": kind, "train_seconds": seconds}
+    choice |= {"train_seconds_low": None, "train_seconds_high": None, "slowest_seconds": None}
+    choice |= {"jobs_at_once": at_once, "idle_devices": machine - at_once * devices}
+    choice |= {"jobs_per_hour": at_once * 3600.0 / seconds, "device_hours_per_job": devices * seconds / 3600.0}
+    choice |= {"device_hours_per_job_low": None, "device_hours_per_job_high": None, "energy_joules_per_job": None}
+    choice |= dict.fromkeys(("cost_per_job", "cost_per_job_low", "cost_per_job_high"))
+    return choice | {"runs_successful": None, "runs_failed": None}
 
 
 def _choice(row: Timed, machine: int, prices: Prices | None) -> Choice:
-    at_once, powered = machine // row.devices, row.runs and all(run.energy_joules is not None for run in row.runs)
-    choice: Choice = {name: getattr(row, name) for name in ("workload", "framework", "system", "profile")}
-    choice |= {"machine_devices": machine, "devices": row.devices}
-    choice |= {"train_seconds": row.seconds, "slowest_seconds": row.seconds_maximum}
-    choice |= {"jobs_at_once": at_once, "idle_devices": machine - at_once * row.devices}
-    return choice | {
-        "jobs_per_hour": at_once * 3600.0 / row.seconds,
-        "device_hours_per_job": row.devices * row.seconds / 3600.0,
+    powered = row.runs and all(run.energy_joules is not None for run in row.runs)
+    return _placed_choice(row, machine, row.devices, MEASURED, row.seconds) | {
+        "slowest_seconds": row.seconds_maximum,
         "energy_joules_per_job": row.energy_joules if powered else None,
         "cost_per_job": None if prices is None else prices.cost(row),
         "runs_successful": None if row.single_figure else row.runs_successful,
@@ -148,48 +267,104 @@ def placement(choices: Choices, pair: Ratio | None) -> str:
         return "spread"
     if choices[0]["jobs_per_hour"] < most:
         return "between"
-    each_added = (pair.total - 1.0) / (choices[-1]["devices"] / choices[0]["devices"] - 1.0)
-    return "sooner" if each_added >= WORTH_SPREADING else "fewest"
+    return "sooner" if _share_of_added_device(choices, pair.total) >= WORTH_SPREADING else "fewest"
 
 
-def _section(
-    name: str,
-    family: Sequence[Timed],
-    best: Sequence[Timed],
-    choices: Choices,
-    pair: Ratio | None,
-    deadline: float | None,
-) -> Section:
-    few, machine = choices[0], choices[0]["machine_devices"]
-    notes = tuple(dict.fromkeys(_notes(family, best, pair, machine)))
-    if pair is None and deadline is None and machine == few["devices"]:
+def _missing_evidence(best: Sequence[Timed], choices: Choices, pair: Ratio | None) -> Iterator[str]:
+    """Yield what keeps the measured runs from deciding where a queue's jobs belong; nothing if they decide it."""
+    if pair is None or pair.total is None:
+        yield "a second device count"
+        return
+    for row in best:
+        where = f"on {devices_text(row.devices)}"
+        if row.machine_condition.startswith(BUSY):
+            yield f"runs {where} while the machine is not busy ({row.machine_condition})"
+        if not failures(row)[1]:
+            yield f"an official score {where} ({failures(row)[0]} failed)"
+        evaluations = [run.evaluations for run in row.runs if run.evaluations is not None]
+        if evaluations and min(evaluations) < MINIMUM_EVALUATIONS:
+            count = min(evaluations)
+            known = f"a run has {count} evaluation{'s' * (count != 1)}, and its time to target is known to one of them"
+            yield f"more frequent evaluations {where} ({known})"
+    if pair.interval is None:
+        yield f"the run-to-run variation ({pair.no_interval})"
+    elif not _is_decided(best, choices, pair):
+        yield "more runs: the interval of the speedup allows several answers"
+
+
+def _is_decided(best: Sequence[Timed], choices: Choices, pair: Ratio) -> bool:
+    """Whether the placement is the same over the whole interval of each speedup that it rests on."""
+    belongs = placement(choices, pair)
+    by_devices = {row.devices: row for row in best}
+    queue = by_devices[_flagged(choices, "most_jobs_per_hour")["devices"]]
+    at_once = {choice["devices"]: choice["jobs_at_once"] for choice in choices}
+    for row in dict.fromkeys((best[0], best[-1])):
+        if row is queue:
+            continue
+        speedup = ratio(row, queue)
+        share = at_once[queue.devices] / at_once[row.devices]
+        if speedup.interval is None or speedup.interval.low * share < 1.0 < speedup.interval.high * share:
+            return False
+    if belongs in ("sooner", "fewest") and pair.interval is not None:
+        added = [_share_of_added_device(choices, total) for total in (pair.interval.low, pair.interval.high)]
+        return min(added) >= WORTH_SPREADING or max(added) < WORTH_SPREADING
+    return True
+
+
+def _share_of_added_device(choices: Choices, speedup: float) -> float:
+    """Return what each added device adds, as a share of what each of the fewest gives."""
+    return float((speedup - 1.0) / (choices[-1]["devices"] / choices[0]["devices"] - 1.0))
+
+
+def _section(advice: Advice) -> Section:
+    few, best = advice.measured[0], advice.best
+    notes = tuple(dict.fromkeys(_notes(advice)))
+    is_only = len(advice.chain) == 1 and advice.machine == few["devices"]
+    if is_only and advice.deadline is None:
         cost = "" if few["cost_per_job"] is None else f", cost {cost_text(few['cost_per_job'])}"
-        took = f"{time_text(few['train_seconds'])}{cost} on {devices_text(machine)}, the only count measured: nothing"
+        took = f"{time_text(few['train_seconds'])}{cost} on {devices_text(advice.machine)}, the only count measured: nothing"
         commands = next_commands(best[0])
         then = "Run next:" if commands else "Give results of the same hardware on other counts (suite published list)."
-        return Section(name, (aim_text(best), f"{took} to choose from. {then}"), commands=commands, below=notes)
-    name += f"; machine of {devices_text(machine)}" + (", extrapolated" if machine > family[-1].devices else "")
-    table = without_empty(frame_of({name: choice[name] for name in _SHOWN} for choice in choices))
-    return Section(
-        name, (aim_text(best), _verdict(choices, pair)), table, below=(*_answers(choices, pair, deadline), *notes)
-    )
+        return Section(advice.name, (aim_text(best), f"{took} to choose from. {then}"), commands=commands, below=notes)
+    name = f"{advice.name}; machine of {devices_text(advice.machine)}"
+    name += ", extrapolated" if advice.machine > advice.chain[-1].devices else ""
+    listed = sorted((*advice.measured, *advice.predicted), key=lambda choice: choice["devices"])
+    shown = [column for column in _SHOWN if column != "kind" or advice.predicted]
+    cells = [choice | {"time_range": _time_range(choice)} for choice in listed]
+    table = without_empty(frame_of({column: choice[column] for column in shown} for choice in cells))
+    below = (*_answers(advice), *notes)
+    return Section(name, (aim_text(best), _verdict(advice)), table, below=below, keys=2 if advice.predicted else 1)
 
 
-def _verdict(choices: Choices, pair: Ratio | None) -> str:
-    """On how many devices the jobs should run."""
-    few, many = choices[0], choices[-1]
+def _time_range(choice: Choice) -> str:
+    """Return the bounds of a predicted time as text; empty if it was measured."""
+    low, high = choice["train_seconds_low"], choice["train_seconds_high"]
+    return "" if low is None or high is None else range_text(low, high, choice["train_seconds"])
+
+
+def _verdict(advice: Advice) -> str:
+    """Return on how many devices the jobs should run; or, if the runs do not decide it, what they show and what is missing."""
+    few, many, pair = advice.measured[0], advice.measured[-1], advice.pair
     if pair is None or pair.total is None:
-        return f"Measured on {devices_text(few['devices'])} only, so there is nothing to choose from."
+        measured = [row.devices for row in advice.chain]
+        if len(set(measured)) == 1:
+            return f"Measured on {devices_text(few['devices'])} only, so there is nothing to choose from."
+        counts = ", ".join(f"{count:,}" for count in dict.fromkeys(measured))
+        fits = f"of these only {few['devices']:,} fit a machine of {devices_text(advice.machine)}"
+        return f"Measured on {counts} devices; {fits}."
     gain, share = times_text(pair.total), many["jobs_per_hour"] / few["jobs_per_hour"]
-    said = {
+    than = f"{gain} {'as' if gain == 'as fast' else 'than'} on {few['devices']}"
+    jobs = f"{_queue(many)} do {100 * share:.0f} % of the jobs of {_queue(few)}"
+    shows = f"on {devices_text(many['devices'])} one job is {than}, and {jobs}"
+    if advice.missing_evidence:
+        return f"No advice from these runs. They show: {shows}. Missing: {'; '.join(advice.missing_evidence)}."
+    imperative = {
         "spread": "Spread, for a queue too",
         "sooner": "Spread only when a single result is wanted sooner",
         "fewest": f"Keep each job on {devices_text(few['devices'])}",
-        "between": f"For a queue give each job {devices_text(_flagged(choices, 'most_jobs_per_hour')['devices'])}",
-    }[placement(choices, pair)]
-    than = f"{gain} {'as' if gain == 'as fast' else 'than'} on {few['devices']}"
-    jobs = f"{_queue(many)} do {100 * share:.0f} % of the jobs of {_queue(few)}"
-    return f"{said}: on {devices_text(many['devices'])} one job is {than}, and {jobs}."
+        "between": f"For a queue give each job {devices_text(_flagged(advice.measured, 'most_jobs_per_hour')['devices'])}",
+    }[advice.placement]
+    return f"{imperative}: {shows}."
 
 
 def _flagged(choices: Choices, flag: str) -> Choice:
@@ -205,29 +380,25 @@ def _queue(choice: Choice) -> str:
     return f"{count} {choice['devices']}-device jobs side by side"
 
 
-def _answers(choices: Choices, pair: Ratio | None, deadline: float | None) -> Iterator[str]:
+def _answers(advice: Advice) -> Iterator[str]:
+    choices, predicted, pair = advice.measured, advice.predicted, advice.pair
     queue = _flagged(choices, "most_jobs_per_hour")
     idle = f", {devices_text(queue['idle_devices'])} idle" if queue["idle_devices"] else ""
     for words, name, text in _LEAST:
         if (least := _least(choices, name)) is not None:
             missing = ", ".join(str(choice["devices"]) for choice in choices if choice[name] is None)
             rest = " a job" * name.endswith("_per_job") + (f" (not measured on {missing})" if missing else "")
-            yield f"{words}: {devices_text(least['devices'])}, {text(least[name])}{rest}"
+            line = f"{words}: {devices_text(least['devices'])}, {text(least[name])}{rest}"
+            better = _least(predicted, name)
+            if better is not None and better[name] < least[name] and text(better[name]) != text(least[name]):
+                line += (
+                    f"; predicted: {devices_text(better['devices'])}, {text(better[name])}{_bounds(better, name, text)}"
+                )
+            yield line
         if name == "train_seconds":
             yield f"queue, most jobs: {_queue(queue)}, {rate_text(queue['jobs_per_hour'])} jobs/h{idle}"
-    if deadline is not None:
-        meets = any(choice["deadline_choice"] for choice in choices)
-        chosen = _flagged(choices, "deadline_choice" if meets else "fastest_single_job")
-        slowest = chosen["slowest_seconds"] or 0.0
-        took = f"{devices_text(chosen['devices'])}, {time_text(chosen['train_seconds'])}"
-        sentence = (
-            "{}: the fewest device-hours that meet it"
-            if meets
-            else "no measured device count meets it; the fastest is {}"
-        )
-        if meets and slowest > deadline * ROUNDING_TOLERANCE:
-            sentence += f"; on average only: its slowest run took {time_text(slowest)}"
-        yield f"deadline {time_text(deadline)}: {sentence.format(took)}"
+    if advice.deadline is not None:
+        yield from _deadline_answers(advice, advice.deadline)
     if pair is not None and pair.interval is None:
         yield f"how sure: unknown ({pair.no_interval})"
     elif pair is not None and pair.interval is not None:
@@ -237,13 +408,64 @@ def _answers(choices: Choices, pair: Ratio | None, deadline: float | None) -> It
         yield certainty + (more if pair.interval.low <= linear <= pair.interval.high else "")
 
 
-def _notes(family: Sequence[Timed], best: Sequence[Timed], pair: Ratio | None, machine: int) -> Iterator[str]:
+def _bounds(choice: Choice, name: str, text: Callable[[float], str]) -> str:
+    """` (15.47 min to 19.12 min)`; empty without bounds."""
+    low, high = choice.get(f"{name}_low"), choice.get(f"{name}_high")
+    return "" if low is None or high is None else f" ({text(low)} to {text(high)})"
+
+
+def _deadline_answers(advice: Advice, deadline: float) -> Iterator[str]:
+    """Yield the cheapest measured count that meets the deadline, then the cheapest predicted one if it adds something."""
+    meets = any(choice["deadline_choice"] for choice in advice.measured)
+    chosen = _flagged(advice.measured, "deadline_choice" if meets else "fastest_single_job")
+    took = f"{devices_text(chosen['devices'])}, {time_text(chosen['train_seconds'])}"
+    hours = rate_text(chosen["device_hours_per_job"])
+    measured = f"deadline {time_text(deadline)}, measured"
+    if not meets:
+        yield f"{measured}: no measured device count meets it; the fastest is {took}"
+    else:
+        slowest = chosen["slowest_seconds"] or 0.0
+        line = f"{measured}: {took}: the fewest device-hours that meet it ({hours} a job)"
+        if slowest > deadline * ROUNDING_TOLERANCE:
+            line += f"; on average only: its slowest run took {time_text(slowest)}"
+        yield line
+    if not advice.predicted:
+        return
+    meeting = [choice for choice in advice.predicted if choice["deadline_choice"]]
+    predicted = f"deadline {time_text(deadline)}, {PREDICTED}"
+    if not meeting:
+        counts = ", ".join(f"{choice['devices']:,}" for choice in advice.predicted)
+        yield f"{predicted}: none of the other counts meets it ({counts} devices)"
+        return
+    (choice,) = meeting
+    took = f"{devices_text(choice['devices'])}, {time_text(choice['train_seconds'])}"
+    took += _bounds(choice, "train_seconds", time_text)
+    hours_text = f"{rate_text(choice['device_hours_per_job'])} device-hours a job"
+    hours_text += _bounds(choice, "device_hours_per_job", rate_text)
+    surely = "over the whole 90 % interval" if _surely_meets(choice, deadline) else "not over the whole 90 % interval"
+    compared = ""
+    if meets:
+        is_less = choice["device_hours_per_job"] < chosen["device_hours_per_job"]
+        compared = f", {'fewer' if is_less else 'not fewer'} than the measured {hours}"
+    yield f"{predicted}: {took}, {surely}; {hours_text}{compared}; nobody measured it"
+
+
+def _notes(advice: Advice) -> Iterator[str]:
+    family, best, pair, machine = advice.chain, advice.best, advice.pair, advice.machine
     if machine > (busiest := family[-1].devices):
         yield f"extrapolated: jobs/h on {devices_text(machine)}, when no more than {busiest} were busy in any measurement"
-        yield from filter(None, [prediction_note(family, machine)])
-    if machine not in (counts := [row.devices for row in best]):
+    counts = [row.devices for row in best]
+    predicted = [choice["devices"] for choice in advice.predicted]
+    if machine not in counts and machine not in predicted:
         measured = ", ".join(map(str, counts))
         yield f"{devices_text(machine)} were not measured for one job; only measured counts are used ({measured})"
+    if predicted:
+        interval = f"by the law of published rows, {percent_text(law.LEVEL)} interval"
+        yield f"predicted, not measured: {_listed(predicted)} devices, {interval} (suite scaling; docs/scaling.md)"
+    elif advice.wanted_counts and advice.why_none_predicted:
+        yield f"no prediction for {_listed(advice.wanted_counts)} devices: {advice.why_none_predicted}"
+    if larger := [row.devices for row in family if row.devices > machine]:
+        yield f"measured too, and larger than the machine: {_listed(list(dict.fromkeys(larger)))} devices"
     for row in best:
         others = [row, *(other for other in family if other is not row and other.devices == row.devices)]
         if len(others) > 1:
@@ -253,9 +475,17 @@ def _notes(family: Sequence[Timed], best: Sequence[Timed], pair: Ratio | None, m
         yield f"over several nodes (nodes × devices of each): {', '.join(placed)}"
     if pair is not None:
         yield from pair.flags
-        with contextlib.suppress(ValueError):  # nobody says
+        with contextlib.suppress(ValueError):  # the size of the gradients is not known
             yield f"each step sums {traffic_text(gradients_of(family))} over the devices (docs/scaling.md)"
     yield from (note for row in best for note in row.score_notes if "versions" in note or "differ in" in note)
     for row in (row for row in best if row.runs_failed):
         count = f"{row.runs_failed} of {row.runs_failed + row.runs_successful} runs on {devices_text(row.devices)}"
         yield f"{count} failed; the time they took is not counted"
+
+
+def _listed(counts: Sequence[int]) -> str:
+    """`4, 16 and 32`; of more than eight counts the first and the last."""
+    texts = [f"{count:,}" for count in counts]
+    if len(texts) > 8:
+        return f"{texts[0]} to {texts[-1]}"
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))

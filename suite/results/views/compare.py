@@ -10,7 +10,7 @@ from typing import Any
 
 from suite.common.registry import not_allowed
 from suite.machine.visible import NULL_DEVICE
-from suite.results.columns import Result, RunRow
+from suite.results.columns import Result, RunRow, epochs_trained
 from suite.results.combine import grouped
 from suite.results.identity import (
     EPOCHS,
@@ -241,9 +241,13 @@ def _lines(row: Result, other: Result, names: tuple[str, str]) -> Iterator[Line]
 
 
 def _of_run(column: str, run: RunRow) -> float | None:
-    over = {"seconds_per_epoch": (run.seconds, run.epochs), "samples_per_second": (run.samples, run.train_seconds)}
+    over = {
+        "seconds_per_epoch": (run.seconds, epochs_trained(run)),
+        "samples_per_second": (run.samples, run.train_seconds),
+    }
     above, below = over.get(column) or (getattr(run, column), 1)
-    return above / below if above and below else None
+    scaling_factor = (run.scaling_factor or 1.0) if column == "seconds" else 1.0
+    return above / below * scaling_factor if above and below else None
 
 
 def _sections(

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from suite.results.columns import Result, RunRow
 from suite.results.combine import known
 from suite.results.names import round_like
-from suite.results.targets import RUNS_REQUIRED, same_targets
+from suite.results.scoring_rules import RUNS_REQUIRED, find_scoring_rule
+from suite.results.targets import same_targets
 
 SIGNIFICANCE = 0.05
 """One-sided; alpha of rcp_checker."""
@@ -175,8 +176,14 @@ def _notes(row: Result, point: Point) -> Iterator[str]:
         yield f"{attempts} of the {required} runs that the rules ask"
     if point.runs < 2 * required:
         yield f"only {point.runs} published runs, where RCP asks for {2 * required}"
-    if row.runs_failed:
-        many = f"{row.runs_failed} runs failed, which the rules do not allow; they are not counted"
-        yield "the failed run counts as the slowest" if row.runs_failed == 1 else many
+    if row.runs_failed == 1:
+        yield "the failed run counts as the slowest"
+    elif row.runs_failed:
+        rule = find_scoring_rule(row.workload, row.rules)
+        allowed = 1 if rule is None else rule.allowed_failures
+        if row.runs_failed <= allowed:
+            yield f"{row.runs_failed} runs failed; the rules allow {allowed}"
+        else:
+            yield f"{row.runs_failed} runs failed, which the rules do not allow; they are not counted"
     if row.profile and row.labels:
         yield "labels: " + ", ".join(row.labels)

@@ -13,6 +13,7 @@ from typing import Any
 
 from suite.results.columns import AnyResult, Result
 from suite.results.combine import grouped
+from suite.results.directions import improves_as_it_falls
 from suite.results.identity import distinguishing_words, label, value_text, weighty_words
 from suite.results.names import UNKNOWN_ROUND, accelerator_name
 from suite.results.price import Prices
@@ -92,8 +93,10 @@ def chosen(series: Sequence[Sequence[Result]]) -> Sequence[Result]:
 
 
 def hardness(row: Result) -> tuple[float, ...]:
-    """Higher for a harder target: of every metric of a target more is better."""
-    return tuple(float(value) for _, value in sorted((row.targets or {}).items()))
+    """Return the target values, in order of metrics, negative where less is better: higher for a harder target."""
+    targets = sorted((row.targets or {}).items())
+    falls = [improves_as_it_falls(metric, row.workload) for metric, _ in targets]
+    return tuple(-float(value) if falling else float(value) for falling, (_, value) in zip(falls, targets, strict=True))
 
 
 def place_of(row: Result) -> tuple[str, str, str]:

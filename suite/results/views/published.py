@@ -27,7 +27,8 @@ OPTIONS: Mapping[str, Sequence[str]] = {
 """Filters, and the columns that each looks at. Several values are separated by commas."""
 _IN_FILES = (
     "round", "submitter", "system", "chips", "framework", "benchmark", "minutes", "runs", "epochs", "batch", "target",
-    "throughput", "cost", "runs_successful", "batch_unit", "target_mask", "throughput_unit", "division", "note", "source",
+    "throughput", "cost", "accelerator", "nodes", "runs_successful", "scaling_factor", "batch_unit", "target_mask",
+    "throughput_unit", "division", "availability", "note", "source",
 )  # fmt: skip
 _IN_TABLES = (*_IN_FILES[:6], "seconds", "runs", "failed", "epochs", "batch", "targets", "cost")
 _DISPENSABLE = ("epochs", "targets", "batch", "framework", "failed", "runs")
@@ -48,11 +49,13 @@ def published_list(filters: Mapping[str, str | None], prices: Prices | None = No
     if not listed:
         raise ValueError("no published result matches all of these options; leave one of them out")
     rows = [row["row"] for row in listed]
+    price_notes: tuple[str, ...] = ()
     if prices is not None:
-        prices.refuse_unknown_names(rows)
+        price_notes = prices.unused_notes(rows)
         listed = [{**row, "cost": prices.cost(row["row"])} for row in listed]
     data = frame_of({name: row[name] for name in _IN_FILES if name in row} for row in listed)
-    return View("Published results", (*published_overview(rows, prices), _section(listed)), data)
+    sections = (*published_overview(rows, prices), _section(listed))
+    return View("Published results", sections, data, notes=price_notes)
 
 
 def _results() -> list[Listed]:
@@ -68,9 +71,10 @@ def _result(row: Result) -> Listed:
     same = ("round", "submitter", "system", "framework", "division", "seconds", "epochs")
     listed: Listed = dict.fromkeys(name for name in _IN_FILES if name != "cost")
     listed |= cells | {"told": cells.get("framework")} | {name: getattr(row, name) for name in same}
+    listed |= {"accelerator": row.device_name, "scaling_factor": row.scaling_factor}
     listed |= {"benchmark": row.workload, "batch": row.batch_size_global, "row": row, "notes": notes}
     return listed | {
-        "minutes": None if row.seconds is None else round(row.seconds / 60, 6),  # as the file has them
+        "minutes": None if row.seconds is None else round(row.seconds / 60, 6),
         "failed": runs - successful if isinstance(runs, int) and successful and runs != successful else None,
         "targets": targets_told(row.targets, row.workload),
         "note": "; ".join(note for note in notes if note),

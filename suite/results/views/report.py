@@ -52,17 +52,16 @@ FAILED = "Runs without success"
 def report(runs: pd.DataFrame, prices: Prices | None = None, against: Baseline | None = None) -> View:
     """Everything that the runs say; `prices`: and what each result costs, `against`: ratios to other results.
 
-    Raises ValueError for a price of a device that no run names, or a baseline that there is not.
+    Raises ValueError for a price list of which no price applies, or a baseline that there is not.
     """
     results = result_rows(runs)
-    if prices is not None:
-        prices.refuse_unknown_names(results)
+    price_notes = () if prices is None else prices.unused_notes(results)
     trained = [row for row in results if not row.all_reduces]
     tables = together(trained)
     sections = [*overview(trained, prices), *studies(runs, prices), *all_reduce_sections(results)]
     sections += [baseline_section(trained, against)] if against is not None else []
     sections += [results_section(one, prices, title, tables) for one, title in zip(tables, titles(tables), strict=True)]
-    return View("Results", (*sections, *_no_results(runs)), data(trained, prices))
+    return View("Results", (*sections, *_no_results(runs)), data(trained, prices), notes=price_notes)
 
 
 def data(results: Sequence[Result], prices: Prices | None = None) -> pd.DataFrame:

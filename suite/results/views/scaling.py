@@ -8,7 +8,7 @@ Within a forecast one constant, the samples of an epoch, ties rates to times: sa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +16,14 @@ from suite.results.columns import Result, Sized, records, sized
 from suite.results.combine import known
 from suite.results.identity import named_apart
 from suite.results.predict import law
-from suite.results.predict.epochs import RCP, epochs_at
+from suite.results.predict.epochs import RCP, EpochsEstimate, epochs_at
 from suite.results.predict.step import Parts, gradients_of
 from suite.results.predict.systems import MeasuredLink, System, link_of, with_link
 from suite.results.predict.validate import LAWS, PROTOCOLS, Validation, errors, under
 from suite.results.price import Prices
 from suite.results.ratios import families
 from suite.results.scores import merged_labels, title
-from suite.results.text import clean, cost_text, devices_text, figure_text, percent_text, time_text
+from suite.results.text import clean, cost_text, devices_text, figure_text, percent_text, range_text, time_text
 from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, without_empty
 from workloads.api import GradientTraffic
 
@@ -35,13 +35,27 @@ MEASURED, PREDICTION = "measured", "prediction"
 METHOD = "law of published rows: devices × time per epoch = c · (1 + b_half / b) · n^p"
 _BOUNDS, _OPPOSITE = ("", "_low", "_high"), ("", "_high", "_low")
 """Endings of columns; the shortest time is that of the highest rate."""
-_SHOWN = (
-    "devices", "kind", "batch_size_global", "seconds_per_epoch", "seconds_per_epoch_low", "seconds_per_epoch_high",
-    "samples_per_second", "training_samples_per_second", "epochs", "epochs_source", "seconds", "device_hours",
-    "cost", "scaling_efficiency", "binds",
+_BOUNDED = (
+    "seconds_per_epoch", "samples_per_second", "training_samples_per_second", "epochs", "seconds", "device_hours", "cost",
 )  # fmt: skip
-"""Columns of a terminal's table; rates and times to target have the bounds of the time per epoch, which stand there alone."""
-_COLUMNS = (*_SHOWN, *(f"{name}{end}" for name in ("seconds", *_SHOWN[6:8]) for end in _BOUNDS[1:]))
+"""Columns of a prediction that have bounds, `seconds_low` and `seconds_high`."""
+_COLUMNS = (
+    "devices", "kind", "batch_size_global", *(f"{name}{end}" for name in _BOUNDED for end in _BOUNDS), "epochs_source",
+    "scaling_efficiency", "binds",
+)  # fmt: skip
+_SHOWN = (
+    "devices", "kind", "batch_size_global", "seconds_per_epoch", "epoch_range", "samples_per_second",
+    "training_samples_per_second", "epochs", "epochs_source", "seconds", "time_range", "device_hours",
+    "device_hours_range", "cost", "cost_range", "scaling_efficiency", "binds",
+)  # fmt: skip
+"""Columns of a terminal's table: bounds are one column, `90.8–104.8 s`. Those of rates and epochs are in files alone."""
+_RANGES: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "epoch_range": ("seconds_per_epoch", time_text),
+    "time_range": ("seconds", time_text),
+    "device_hours_range": ("device_hours", figure_text),
+    "cost_range": ("cost", cost_text),
+}
+"""Column of a range to the column that it bounds, and how its numbers look."""
 _DOUBTFUL = 0.25
 """Misfit of measured steps (log of a factor) above which a note says so; our threshold."""
 
@@ -92,7 +106,7 @@ def view(made: Sequence[Forecast]) -> View:
     intro = "Rows called prediction were not measured by anybody; how well such rows held: suite scaling --validate."
     sections, data = [], list[dict[str, Any]]()
     for place, one in enumerate(made):
-        table, first = without_empty(one.table[list(_SHOWN)], _SHOWN[:3]), one.results[0]
+        table, first = without_empty(_with_ranges(one.table)[list(_SHOWN)], _SHOWN[:3]), one.results[0]
         known = place and one.how == made[place - 1].how
         how = "Predicted in the same way, with bounds of the same kind." if known else one.how
         sections.append(
@@ -104,17 +118,35 @@ def view(made: Sequence[Forecast]) -> View:
     return View("Predicted scaling", tuple(sections), frame_of(data), (NOT_VERIFIED, intro))
 
 
+def _with_ranges(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with the columns of `_RANGES`; a measured row has no range."""
+    for name, (column, text) in _RANGES.items():
+        ends = zip(table[column], table[f"{column}_low"], table[f"{column}_high"], strict=True)
+        table = table.assign(
+            **{name: ["" if math.isnan(low * high) else _range(middle, low, high, text) for middle, low, high in ends]}
+        )
+    return table
+
+
+def _range(middle: float, low: float, high: float, text: Callable[[float], str]) -> str:
+    """Return two bounds as text, in the unit of the figure that they bound."""
+    return range_text(low, high, middle) if text is time_text else f"{text(low)}–{text(high)}"
+
+
 def _answers(table: pd.DataFrame) -> Iterator[str]:
     """On how many of the listed devices the time to target is shortest, and on how many it costs least."""
     timed = [row for row in records(table) if row["seconds"]]
     if not timed:
         return
     least, among = min(timed, key=lambda row: row["device_hours"]), ", of the counts with a known time"
-    price = "" if least["cost"] is None else f", cost {cost_text(least['cost'])}"
+    hours = f"{figure_text(least['device_hours'])}{_bounds_text(least, 'device_hours', figure_text)} a job"
+    price = ""
+    if least["cost"] is not None:
+        price = f", cost {cost_text(least['cost'])}{_bounds_text(least, 'cost', cost_text)}"
     shortest = min(timed, key=lambda row: row["seconds"])
     for words, row, figure in (
         ("Shortest time to target", shortest, _range_text(shortest, "seconds")),
-        ("Fewest device-hours", least, f"{figure_text(least['device_hours'])} a job{price}"),
+        ("Fewest device-hours", least, f"{hours}{price}"),
     ):
         kind = {MEASURED: "measured", PREDICTION: "predicted"}[row["kind"]]
         yield f"{words}{among * (len(timed) < len(table))}: {devices_text(row['devices'])}, {kind} {figure}."
@@ -122,14 +154,17 @@ def _answers(table: pd.DataFrame) -> Iterator[str]:
 
 def _range_text(row: Mapping[str, Any], name: str) -> str:
     """`3.2 s (2.8 s to 3.7 s)`; without bounds if it was measured."""
-    middle, low, high = (row[f"{name}{end}"] for end in _BOUNDS)
-    return time_text(middle) + (f" ({time_text(low)} to {time_text(high)})" if low and high else "")
+    return time_text(row[name]) + _bounds_text(row, name, time_text)
+
+
+def _bounds_text(row: Mapping[str, Any], name: str, text: Callable[[float], str]) -> str:
+    """` (2.8 s to 3.7 s)`; empty if the row was measured."""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return f" ({text(low)} to {text(high)})" if low and high else ""
 
 
 def forecasts(results: Sequence[Result], wanted: Wanted) -> list[Forecast]:
     """A forecast for each family of results that one can be made for. Raises ValueError, the first reason, if there is none."""
-    if wanted.prices is not None:
-        wanted.prices.refuse_unknown_names(results)
     groups = comparable(results)
     made, reasons = list[Forecast](), dict[str, list[str]]()
     names = named_apart([group[0] for group in groups], list(map(title, groups)), (), "gpus", "batch")
@@ -165,7 +200,7 @@ def forecast(results: Sequence[Sized], wanted: Wanted, name: str = "") -> Foreca
     one_device = {row.batch_size_global for row in results if row.devices == 1 and row.samples_per_second}
     by_parts = wanted.system is not None or (link is not None and (reason or len(one_device) > 1))
     if reason and not by_parts:
-        raise ValueError(reason)
+        raise ValueError(f"{reason}; give --system NAME or FILE")
     figure, predicted, how, said = _by_step(results, wanted, link) if by_parts else _by_law(results, wanted)
     table = _table(results, figure, predicted, None if wanted.prices is None else wanted.prices.price(results[0]))
     first, *rest = _notes(results, table[table["kind"] == PREDICTION])
@@ -187,7 +222,7 @@ def _table(results: Sequence[Result], name: str, predicted: Sequence[Any], price
         lines.append(about | {"epochs_source": MEASURED if row.epochs else ""})
     for devices, batch, figures, binds in predicted:
         about = {"devices": devices, "batch_size_global": batch, "kind": PREDICTION, "binds": binds}
-        about |= dict(zip(("epochs", "epochs_source"), epochs_at(batch, results), strict=True))
+        about |= _epochs_columns(epochs_at(batch, results))
         lines.append(about | {f"{name}{end}": value for end, value in zip(_BOUNDS, figures, strict=True)})
     table = pd.DataFrame(lines, columns=list(_COLUMNS))
     table = table.astype(dict.fromkeys(set(_COLUMNS) - {"devices", "kind", "epochs_source", "binds"}, "float64"))
@@ -198,12 +233,30 @@ def _table(results: Sequence[Result], name: str, predicted: Sequence[Any], price
     for end, other in zip(_BOUNDS, _OPPOSITE, strict=True):
         table.loc[without, f"seconds_per_epoch{end}"] = at_rate[-1] / table[f"training_samples_per_second{other}"]
         table[f"samples_per_second{other}"] = samples / table[f"seconds_per_epoch{end}"]
-        table[f"seconds{end}"] = table["epochs"] * table[f"seconds_per_epoch{end}"]
-    table["device_hours"] = table["devices"] * table["seconds"] / 3600
-    table["cost"] = table["device_hours"] * (price or math.nan)
+    table["seconds"] = table["epochs"] * table["seconds_per_epoch"]
+    for end in _BOUNDS[1:]:
+        table[f"seconds{end}"] = _bound_of_product(table, ("epochs", "seconds_per_epoch"), "seconds", end)
+    for end in _BOUNDS:
+        table[f"device_hours{end}"] = table["devices"] * table[f"seconds{end}"] / 3600
+        table[f"cost{end}"] = table[f"device_hours{end}"] * (price or math.nan)
     order = ["devices", "kind", "batch_size_global", "seconds_per_epoch", "training_samples_per_second"]
     table = table.sort_values(order, ascending=[True] * 4 + [False]).drop_duplicates(order[:3], ignore_index=True)
     return table.assign(scaling_efficiency=_efficiency(table))
+
+
+def _epochs_columns(estimate: EpochsEstimate) -> dict[str, Any]:
+    values = (estimate.epochs, estimate.low, estimate.high)
+    bounded = {f"epochs{end}": value for end, value in zip(_BOUNDS, values, strict=True)}
+    return bounded | {"epochs_source": estimate.source}
+
+
+def _bound_of_product(table: pd.DataFrame, factors: Sequence[str], product: str, end: str) -> pd.Series[float]:
+    """Return one bound of a product of two figures with independent errors: their log widths add in quadrature."""
+    import numpy as np
+
+    widths = [np.log(table[f"{factor}{end}"] / table[factor]) for factor in factors]
+    half = np.hypot(*widths)
+    return table[product] * np.exp(half if end == "_high" else -half)
 
 
 def _efficiency(table: pd.DataFrame) -> pd.Series[float]:
@@ -252,17 +305,17 @@ def _notes(results: Sequence[Result], predicted: pd.DataFrame) -> Iterator[str]:
 
 def why_not_by_law(results: Sequence[Sized]) -> str:
     """Why the law of published rows says nothing about these results; empty if it does."""
-    first, way_out = results[0], "give --system NAME or FILE"
+    first = results[0]
     if first.workload not in law.WORKLOADS:
-        return f"no published rows on several device counts to learn from; {way_out}"
+        return "no published rows on several device counts to learn from"
     if first.profile not in ("reference", "") or "cpu" in first.labels:
-        return f"the published rows are of reference runs on GPUs; {way_out}"
+        return "the published rows are of reference runs on GPUs"
     if outside := law.outside_of_the_law(first):
-        return f"{outside}, and the law is of published rows of the closed division on NVIDIA's GPUs; {way_out}"
+        return f"{outside}, and the law is of published rows of the closed division on NVIDIA's GPUs"
     if not _observed(results):
         reached = any(row.to_target for row in results)
         why = "time per epoch or batch not known, or less than a sample a device" if reached else "no run to a target"
-        return f"{why}, so there is no time per epoch to carry on from; {way_out}"
+        return f"{why}, so there is no time per epoch to carry on from"
     return ""
 
 
@@ -275,11 +328,12 @@ def _by_law(results: Sequence[Sized], wanted: Wanted) -> _Predicted:
     pairs = _observed(results)
     seen, (widest, widest_seen) = [one for _, one in pairs], pairs[-1]
     scale = widest_seen.batch_per_device * widest_seen.devices / widest.batch_size_global  # tokens to sentences
-    published = law.of_workload(law.published_families()[0], widest.workload)
-    fit = law.Fit(published)
+    fit = law.published_fit(widest.workload)
     b_half, exponent = fit.constants
     times = {(one.devices, one.seconds_per_epoch) for one in seen}  # a published row asked for by name counts once
-    same_family = [family for family in published if times & {(one.devices, one.seconds_per_epoch) for one in family}]
+    same_family = [
+        family for family in fit.families if times & {(one.devices, one.seconds_per_epoch) for one in family}
+    ]
     predicted, notes = [], []
     for devices, batch in wanted.batches([row for row, _ in pairs]):
         target = law.Observation(widest.workload, devices, batch * scale / devices, 1.0)
@@ -290,24 +344,25 @@ def _by_law(results: Sequence[Sized], wanted: Wanted) -> _Predicted:
         if target.batch_per_device < min(one.batch_per_device for one in seen) / 8:
             notes.append(f"On {devices_text(devices)} each has less than an eighth of any measured batch.")
     bounds = f"{percent_text(law.LEVEL)} interval of the time per epoch, calibrated on published rows held out"
-    how = f"By the {METHOD}. Bounds: {bounds}; epochs vary from run to run besides."
+    how = f"By the {METHOD}. Ranges: {bounds}; those of time and cost have the error of the epochs in them, too."
     return "seconds_per_epoch", predicted, how, notes
 
 
-def prediction_note(family_rows: Sequence[Result], devices: int) -> str:
-    """One sentence on time with so many devices, by the law of published rows; empty where that law says nothing."""
-    known = sized(family_rows)
-    if not known or why_not_by_law(known):
-        return ""
-    row = next((row for row in records(forecast(known, Wanted((devices,))).table) if row["kind"] == PREDICTION), None)
-    if row is None:
-        return ""
-    time = f"{_range_text(row, 'seconds_per_epoch')} per epoch ({percent_text(law.LEVEL)} interval)"
-    note = f"Predicted, not measured: {devices_text(devices)}, batch {row['batch_size_global']:,.10g}: {time}"
-    if row["seconds"] is None:
-        return f"{note}; epochs to target at this batch are not known (suite scaling)."
-    time = _range_text(row, "seconds")
-    return f"{note}, {row['epochs']:.4g} epochs ({row['epochs_source']}), so {time} to the target (suite scaling)."
+def predict_times(
+    results: Sequence[Sized], devices: Sequence[int], prices: Prices | None = None
+) -> tuple[list[dict[str, Any]], str]:
+    """Predict the time to target of a group of `comparable` on other device counts, by the law of published rows.
+
+    Returns:
+        Rows of a forecast's table with a time to target, and the reason if there is none.
+    """
+    if not devices:
+        return [], ""
+    if reason := why_not_by_law(results):
+        return [], reason
+    table = forecast(results, Wanted(tuple(devices), prices=prices)).table
+    rows = [row for row in records(table) if row["kind"] == PREDICTION and row["seconds"]]
+    return rows, "" if rows else "the epochs to target at their batches are not known"
 
 
 def _by_step(results: Sequence[Sized], wanted: Wanted, link: MeasuredLink | None) -> _Predicted:

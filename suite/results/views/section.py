@@ -47,6 +47,8 @@ class View:
     data: pd.DataFrame
     """The same in full, raw, for CSV, JSON and parquet: units are in the names of the columns."""
     above: tuple[str, ...] = (NOT_VERIFIED,)
+    notes: tuple[str, ...] = ()
+    """Messages about the options of the command, for standard error."""
 
 
 def frame_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> pd.DataFrame:

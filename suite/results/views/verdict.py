@@ -67,8 +67,10 @@ def _of_successes(line: Line, names: tuple[str, str], smallest: float) -> str:
     ends = sorted(end if value >= 1 else 1 / end for end in (line.get("ratio_low"), line.get("ratio_high")) if end)
     between = f" (95 %: {ratio_text(ends[0])} to {ratio_text(ends[1])})" if ends else ""
     chance = f"more than run-to-run variation ({_p_text(p)}, {runs[0]} against {runs[1]} runs)"
+    times = f"{ratio_text(max(value, 1 / value))} times"
     if p < SIGNIFICANCE and not (ends and ends[0] <= 1):
-        times = f"{ratio_text(max(value, 1 / value))} times"
+        if times == "1.00 times":
+            return said if equal else f"less than 0.5 % apart: {said}"
         return f"{claim.format(better=better, worse=worse, times=times)}{between}, {chance}"
     if equal:
         return said

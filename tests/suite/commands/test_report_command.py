@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from suite.cli import main
 from testing.fake_logs import write_run
 from tests.helpers import refusal, suite_here
@@ -73,6 +75,48 @@ def test_every_format_and_no_file_overwritten(tmp_path, monkeypatch):
     assert (tmp_path / "out.markdown").read_text() == printed
     done = suite_here(tmp_path, "report", tmp_path / "logs", "--output", tmp_path / "no" / "x.md")
     assert "cannot be written (No such file or directory)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [("o.md", b"# Results"), ("o.markdown", b"# Results"), ("o.txt", b"# Results"), ("o", b"# Results"),
+     ("o.csv", b"profile,"), ("o.JSON", b"{"), ("o.parquet", b"PAR1"), ("o.html", b"<!doctype html>"),
+     ("o.HTM", b"<!doctype html>")],
+)  # fmt: skip
+def test_the_suffix_of_the_output_decides_the_format(tmp_path, name, begins):
+    """`--output o.html` and `--output o.csv` were Markdown."""
+    write_run(tmp_path / "logs", "ncf-1")
+    suite_here(tmp_path, "report", "logs", "--output", name, exits=0)
+    assert (tmp_path / name).read_bytes().lower().startswith(begins.lower())
+    before = (tmp_path / name).read_bytes()
+    assert "exists and is not overwritten" in refusal(suite_here(tmp_path, "report", "logs", "--output", name))
+    assert (tmp_path / name).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("report", "logs", "--output", "o.xlsx"), "no format has the suffix .xlsx; allowed: .md, "),
+        (("report", "logs", "--output", "o.tar.gz"), "no format has the suffix .gz; allowed: .md, "),
+        (("report", "logs", "--output", "o.csv", "--format", "json"), "contradict each other: leave out --format"),
+        (("report", "logs", "--output", "o.html", "--format", "csv"), "is an HTML page: leave out --format csv"),
+        (("report", "logs", "--output", "o.html", "--html", "p.html"), "are two pages: leave out one of the two"),
+        (("advise", "logs", "--output", "o.html"), "suite advise writes no HTML; allowed suffixes: .md, "),
+        (("compare", "logs", "logs", "--output", "o.htm"), "suite compare writes no HTML; allowed suffixes: .md, "),
+        (("tables", "logs", "--output", "o.html"), "suite tables writes no HTML; allowed suffixes: .md, "),
+        (("scaling", "logs", "--devices", "8", "--output", "o.html"), "suite scaling writes no HTML"),
+    ],
+)
+def test_an_output_that_fits_no_format_is_refused_in_one_line(tmp_path, arguments, message):
+    write_run(tmp_path / "logs", "ncf-1")
+    assert message in refusal(suite_here(tmp_path, *arguments))
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+
+
+def test_a_format_may_be_written_to_a_file_of_any_other_suffix(tmp_path):
+    write_run(tmp_path / "logs", "ncf-1")
+    suite_here(tmp_path, "report", "logs", "--format", "csv", "--output", "o.2026", exits=0)
+    assert (tmp_path / "o.2026").read_text().startswith("profile,")
 
 
 def test_parquet_is_no_text_for_a_terminal(tmp_path, monkeypatch, capsys):

@@ -11,7 +11,7 @@ from suite.commands import check
 from suite.compliance.check import RULES_FOLDER, check_file, find_rules
 from suite.compliance.complaints import MISSING, condition_text
 from suite.compliance.rulesets import installed
-from testing.fake_logs import SUITE_RUN, demo_log, write
+from testing.fake_logs import demo_log, write
 from testing.fake_logs import line as record_line
 from tests.helpers import logging_as_at_a_start, one_line, subcommand
 from tests.workloads import rules_page
@@ -256,11 +256,11 @@ def test_truncated_log_says_so_and_no_more(tmp_path):
 
 @pytest.mark.parametrize(("profile", "status"), [("demo", "success"), ("reference", "success"), ("demo", "aborted")])
 def test_a_demo_that_reached_its_own_target_needs_no_other(tmp_path, profile, status):
-    of_ssd = {"workload": "ssd", "profile": profile, "rules": "v0.7", "targets": {"map": 0.1}, "batch_size_global": 912}
-    of_suite = record_line(0, "suite_run", {**SUITE_RUN, **of_ssd})
-    log = edited(tmp_path, SSD, "eval_accuracy", value(0.2))
-    log = edited(tmp_path, log, "submission_division", value("open"))
-    log = edited(tmp_path, log, "run_start", lambda record: f"{of_suite}\n{as_line(record)}")
+    kind = next(kind for kind in rules_page.WORKLOADS if kind.name == "ssd")
+    settings = changed(rules_page.default_settings(kind, "v0.7", "pytorch"), targets={"map": 0.2})
+    write_log(tmp_path / "result_0.txt", kind(settings, rules_page.PUBLISHED[kind]))
+    log = edited(tmp_path, tmp_path / "result_0.txt", "submission_division", value("open"))
+    log = edited(tmp_path, log, "suite_run", lambda record: value({**record["value"], "profile": profile})(record))
     verdict = check_file(edited(tmp_path, log, "run_stop", metadata(status=status)))
     assert verdict.passed == (profile == "demo" and status == "success")
     assert any("at least 0.230" in text for text in verdict.remarks) == verdict.passed
@@ -469,3 +469,18 @@ def test_lines_are_of_the_type_that_the_rulesets_code_copies(tmp_path, ruleset):
     assert verdict.passed, verdict.complaints
     (complaint,) = check_file(write(folder / "missed.txt", stable_diffusion(fid=95.5))).complaints
     assert (complaint.key, complaint.found) == ("eval_accuracy", "FID 95.5, CLIP 0.16")
+
+
+def test_warm_up_steps_that_take_in_the_first_epoch_s_start_are_no_older_version(tmp_path):
+    log = log_of_v05(tmp_path, "gnmt")
+    starts = []
+
+    def without_first(record):
+        starts.append(record)
+        return None if len(starts) == 1 else {**record, "metadata": {"epoch_num": 1}}
+
+    lines = log.read_text().splitlines()
+    start = next(line for line in lines if '"epoch_start"' in line)
+    log.write_text("\n".join(line for line in lines for line in [line] * (2 if line == start else 1)) + "\n")
+    verdict = check_file(edited(tmp_path, log, "epoch_start", without_first))
+    assert not any(item.found == "epochs from 1" for item in verdict.complaints)

@@ -135,3 +135,8 @@ def test_a_full_disk_costs_the_line_and_leaves_no_part_of_it(tmp_path, monkeypat
 def test_no_log_gets_none(tmp_path):
     condition.append(tmp_path / "result_0.txt", {"others_share": 0.5})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_seconds_are_those_of_process_0_which_logs_the_clock():
+    reported = [Beat(0, 1, contention={"seconds": seconds, "cpu_seconds": 1.0, "cores": {}}) for seconds in (9.0, 12.0)]
+    assert condition.figures(reported, ["here", "there"], []) == {"seconds": 9.0}

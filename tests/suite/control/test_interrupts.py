@@ -13,7 +13,7 @@ import time
 import psutil
 import pytest
 
-from suite.control.interrupts import SIGNALS, WholeLines, listen, resuming_command, signals_held
+from suite.control.interrupts import MIN_COLUMNS, SIGNALS, WholeLines, listen, resuming_command, signals_held
 from tests.helpers import PROJECT, TOY_RUN, alive, only, status, suite_here, variables, wait_until
 
 
@@ -88,6 +88,39 @@ def test_the_printed_command_goes_on_as_it_is_typed(tmp_path):
     process.wait(timeout=240)
     assert attempts == 1
     assert only(output.glob("*/superseded/run_0-1"))
+
+
+@pytest.mark.parametrize("columns", ["0", "00", "-1", "", "abc", "²", "1", "9" * 12, None])
+@pytest.mark.parametrize("terminal", [False, True])
+def test_an_unusable_terminal_size_does_not_hide_the_output(monkeypatch, columns, terminal):
+    """`COLUMNS=0` printed nothing, and `COLUMNS=1` put one character on each line of a table."""
+    for name in ("COLUMNS", "LINES"):
+        if columns is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, columns)
+    monkeypatch.delenv("TERM", raising=False)
+    stream = io.StringIO()
+    console = WholeLines(file=stream, force_terminal=terminal, color_system=None)
+    console.print("a line of words")
+    assert stream.getvalue() == "a line of words\n"
+    assert console.width >= MIN_COLUMNS
+    assert console.height >= 2
+
+
+def test_a_usable_terminal_size_is_followed(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "132")
+    assert WholeLines(file=io.StringIO()).width == 132
+
+
+@pytest.mark.parametrize("changed", [{"COLUMNS": "0"}, {"COLUMNS": "0", "LINES": "0"}, {"LINES": "0", "TERM": ""}])
+def test_a_dry_run_is_printed_whatever_the_terminal_size(tmp_path, changed):
+    done = subprocess.run(
+        [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, "dry_run=true"],
+        env=variables(tmp_path, toy=True, **changed), cwd=tmp_path, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "dry run, nothing is started: 1 run(s) would go into" in done.stdout
 
 
 def test_without_output_the_folder_that_was_made_is_named(tmp_path):

@@ -21,7 +21,7 @@ from suite.packaging.tree import check_names, check_tree
 from suite.packaging.write import PackageOptions, package
 from suite.results.logs.collect import collect
 from tests.helpers import examples, json_values, subcommand
-from tests.suite.packaging.package_logs import DATA, derived, log_set, our_run
+from tests.suite.packaging.package_logs import DATA, derived, log_set, missed_run, our_run
 
 SSD = "results/box/ssd"
 
@@ -340,6 +340,7 @@ VIOLATIONS = {
     "accuracy as text": lambda log: derived(log, log, seed=7, eval_accuracy="0.2", status="aborted"),
     "no evaluation": lambda log: (derived(log, log, seed=7, status="aborted"), without_lines(log, "eval_accuracy")),
     "an unreadable line": lambda log: log.write_text(log.read_text() + ":::MLLOG {broken\n"),
+    "stopped before its last epoch": lambda log: derived(log, log, seed=7, eval_accuracy=0.2, status="aborted"),
     "missed, and caches not cleared": lambda log: derived(
         log, log, seed=7, cache_clear=False, eval_accuracy=0.2, status="aborted"
     ),
@@ -370,12 +371,12 @@ def test_a_forbidden_epsilon_in_logs_of_ncf_fails_each(tree_of_runs, count):
     assert "result" in failing(verdicts)
 
 
-def test_half_of_the_runs_of_ncf_may_miss_the_target_and_no_other_rule(tree_of_runs):
+def test_half_of_the_runs_of_ncf_may_miss_the_target_and_no_other_rule(tree_of_runs, tmp_path):
     logs = logs_of(tree_of_runs, "ncf")
     for index, log in enumerate(logs[:50]):
-        derived(log, log, seed=1000 + index, eval_accuracy=0.6, status="aborted")
+        log.write_bytes(missed_run(tmp_path / "missed", index).read_bytes())
     assert failing(check_tree(tree_of_runs)) == set()
-    derived(logs[0], logs[0], seed=1000, cache_clear=False)
+    derived(logs[0], logs[0], seed=100, cache_clear=False)
     verdicts = check_tree(tree_of_runs)
     assert [verdict.path for verdict in verdicts if not verdict.passed and verdict.path.suffix] == [logs[0]]
     assert "1 log that does not pass" in [item.found for item in complaints(verdicts, "result set")]

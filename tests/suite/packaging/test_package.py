@@ -31,7 +31,7 @@ from suite.results.logs.reader import read
 from suite.worker.identity import log_identity
 from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, examples, json_values, suite_here
-from tests.suite.packaging.package_logs import COUNTS, DATA, JITTER_MS, MACHINE, derived, log_set, our_run
+from tests.suite.packaging.package_logs import COUNTS, DATA, JITTER_MS, MACHINE, derived, log_set, missed_run, our_run
 from tests.workloads import rules_page
 from workloads.api import Facts, round_called
 
@@ -151,11 +151,11 @@ def test_one_real_run_below_the_target_is_allowed_and_a_second_is_not(tmp_path):
 
 def test_half_of_the_ncf_runs_may_miss(tmp_path):
     for index in range(100):
-        missed = {"eval_accuracy": 0.6, "status": "aborted"} if index < 50 else {}
-        our_run(tmp_path / "logs" / "job", index, **missed)
+        write = missed_run if index < 50 else our_run
+        write(tmp_path / "logs" / "job", index)
     (chosen,) = choose_runs(collect([tmp_path / "logs"]))
     assert len(chosen.records) == 100
-    our_run(tmp_path / "logs" / "job", 50, eval_accuracy=0.6, status="aborted")
+    missed_run(tmp_path / "logs" / "job", 50)
     with pytest.raises(ValueError, match="51 of the first 100 runs missed the target, 50 may"):
         choose_runs(collect([tmp_path / "logs"]))
 

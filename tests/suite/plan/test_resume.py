@@ -43,6 +43,16 @@ def test_the_last_of_all_attempts_with_its_seed(tmp_path, run):
 
 
 @pytest.mark.parametrize(
+    ("earlier", "count"),
+    [({}, 1), ({"checkpoint": "c", "stopped_ms": 1, "resumptions": 2}, 3), ({"checkpoint": "c", "stopped_ms": 1}, 2)],
+)
+def test_how_often_a_run_was_resumed_is_counted(tmp_path, run, earlier, count):
+    attempt(tmp_path, run, 1, 10, continues=earlier)
+    found, _ = going_on(run, tmp_path / "run_0", print)
+    assert found.continues["resumptions"] == count
+
+
+@pytest.mark.parametrize(
     ("changes", "told"),
     [
         ({"reason": "Diverged: the loss is nan"}, "diverged"),

@@ -58,6 +58,35 @@ def test_each_run_of_a_folder_gets_its_own_details(tmp_path):
     }
 
 
+@pytest.mark.parametrize("described", [True, False])
+def test_the_round_and_system_of_the_folder_decide_for_a_log_that_is_published_elsewhere(tmp_path, described):
+    """As v4.0 Dell XE9640 ResNet, whose logs were submitted in v3.1 too."""
+    row = published_run(round="v3.1", submitter="Dell", system="XE9640x4H100-SXM-80GB", benchmark="resnet50")
+    company = tmp_path / "v4.0" / "Company"
+    write(company / "results" / "box" / "resnet" / "result_0.txt", log_of(row))
+    if described:
+        description = {"number_of_nodes": 1, "accelerators_per_node": 8, "accelerator_model_name": "Some GPU"}
+        write(company / "systems" / "box.json", [json.dumps(description)])
+    (run,) = with_system_details(collect([tmp_path]))
+    settings = run.settings
+    hardware = (settings.device_name, settings.devices)
+    assert (settings.rules, settings.system, *hardware) == (
+        "v4.0",
+        "box",
+        *(("Some GPU", 8) if described else ("", None)),
+    )
+
+
+def test_a_published_log_below_the_name_of_its_entry_gets_the_figures_of_that_round(tmp_path):
+    """Its logs stand in v3.1 and in v4.0."""
+    wanted = {"round": "v4.0", "submitter": "Dell", "system": "XE9640x4H100-SXM-80GB", "benchmark": "resnet50"}
+    folder = tmp_path / "v4.0" / "Dell" / "results" / wanted["system"] / "resnet"
+    write(folder / "result_0.txt", log_of(published_run(**wanted)))
+    (tmp_path / "v4.0" / "Dell" / "systems").mkdir()
+    (run,) = with_system_details(collect([tmp_path]))
+    assert (run.settings.rules, run.settings.devices, run.settings.device_name) == ("v4.0", 4, "NVIDIA H100-SXM5-80GB")
+
+
 def test_a_log_keeps_the_round_that_its_own_lines_tell(tmp_path):
     write(tmp_path / "a.txt", log_of(published_run(**V07, status="success"), "MLL"))
     assert told(tmp_path)["a.txt"][0] == "v0.6"
@@ -78,12 +107,13 @@ def test_a_folder_s_name_says_the_round_that_a_log_does_not(tmp_path, folders, f
 
 
 @pytest.mark.parametrize("name", ["a.txt", "b.txt"])
-def test_a_description_is_of_all_that_is_not_published(tmp_path, name):
+def test_a_description_decides_also_for_a_log_that_is_published(tmp_path, name):
+    """The same log may be submitted again for another system."""
     write(tmp_path / "system" / "ssd" / "a.txt", log_of(published_run(**TPU), "MLL"))
     write(tmp_path / "system" / "ssd" / "b.txt", log_of({**published_run(**TPU), "seconds": "17"}, "MLL"))
     description = {"number_of_nodes": "2.0", "accelerators_per_node": 4, "accelerator_model_name": "Some GPU"}
     write(tmp_path / "system" / "system.json", [json.dumps(description)])
     found = told(tmp_path / "system" / "ssd")[name]
-    assert found[1:3] == (("tpu-v3 chip (2 cores)", 1024) if name == "a.txt" else ("Some GPU", 8))
+    assert found == ("v0.6", "Some GPU", 8, "tensorflow" if name == "a.txt" else "")
     runs = with_system_details(collect([tmp_path / "system" / "ssd" / name]))
-    assert [run.settings.nodes for run in runs] == [1 if name == "a.txt" else 2]
+    assert [run.settings.nodes for run in runs] == [2]

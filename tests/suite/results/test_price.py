@@ -4,6 +4,8 @@ import pytest
 
 from suite.results.price import parse_prices
 from suite.results.text import cost_text
+from testing.fake_logs import write_run
+from tests.helpers import refusal, suite_here
 from tests.suite.results.rows import make_result
 
 
@@ -24,9 +26,42 @@ def test_other_prices_are_one_line(text):
         parse_prices(text)
 
 
-def test_a_device_that_nothing_ran_on_is_one_line():
-    with pytest.raises(ValueError, match="h100=…: no device has it in its name; there are: Some CPU"):
-        parse_prices("h100=3").refuse_unknown_names([make_result()])
+def test_a_price_list_may_name_devices_that_the_report_does_not_have():
+    results = [make_result(), make_result(device_name="Tesla V100-SXM2-16GB")]
+    assert parse_prices("2.5").unused_notes(results) == ()
+    assert parse_prices("v100=2,some=1").unused_notes(results) == ()
+    (note,) = parse_prices("v100=2,a100=4,h100=8").unused_notes(results)
+    assert "a100=…, h100=…: not used" in note or "h100=…, a100=…: not used" in note
+    assert "the devices here are: Some CPU, Tesla V100-SXM2-16GB" in note
+    (note,) = parse_prices("2.5,h100=8").unused_notes(results)
+    assert "h100=…: not used" in note
+
+
+@pytest.mark.parametrize("prices", ["h100=3", "h100=3,b200=9"])
+def test_a_price_list_without_any_device_of_the_report_is_refused(prices):
+    with pytest.raises(ValueError, match="no device has one of these names; the devices here are: Some CPU"):
+        parse_prices(prices).unused_notes([make_result()])
+
+
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [("report", ()), ("report", ("--html", "page.html")), ("advise", ()), ("report", ("--format", "csv"))],
+)
+def test_commands_take_a_price_list_and_print_what_they_do_not_use(tmp_path, command, more):
+    write_run(tmp_path / "logs", "ncf-1", device_name="Some CPU")
+    done = suite_here(tmp_path, command, "logs", "--price-per-device-hour", "some cpu=2,h100=8", *more, exits=0)
+    assert f"suite {command}: note: --price-per-device-hour h100=…: not used" in done.stderr
+    line = refusal(suite_here(tmp_path, command, "logs", "--price-per-device-hour", "h100=8"))
+    assert "no device has one of these names; the devices here are: Some CPU" in line
+
+
+def test_published_results_and_predictions_take_a_price_list(tmp_path):
+    for arguments in (
+        ("published", "list", "--round", "v0.7", "--workload", "resnet50"),
+        ("scaling", "--published", "v0.7/NVIDIA", "--workload", "resnet50", "--devices", "64"),
+    ):
+        done = suite_here(tmp_path, *arguments, "--price-per-device-hour", "a100=4,b300=20", exits=0)
+        assert "note: --price-per-device-hour b300=…: not used" in done.stderr
 
 
 def test_small_costs_keep_their_digits():

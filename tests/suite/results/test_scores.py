@@ -10,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.common.paths import PROJECT
-from suite.common.registry import load_workload
 from suite.results.columns import Result, RunRow
-from suite.results.names import WORKLOADS, workload_name
 from suite.results.ratios import families, ratio, speedups
-from suite.results.scores import FIRST_CONVERGED, measured, merged_labels, result_rows, score, title
+from suite.results.scores import failures, measured, merged_labels, result_rows, score, title
+from suite.results.scoring_rules import FIRST_CONVERGED, ScoringRule
 from suite.results.table import table
-from suite.results.targets import RUNS_REQUIRED
 from testing.fake_logs import write_run
 from tests.helpers import examples, one_line
 from tests.suite.results.rows import make_result, pairs
@@ -50,21 +48,11 @@ def runs(*seconds, epochs=None):
     ],
 )
 def test_olympic_mean(seconds, failed, required, mean, retained, notes):
-    found = score(runs(*seconds), failed, required, FIRST_CONVERGED)
+    rule = None if required is None else ScoringRule(required, first_converged=FIRST_CONVERGED)
+    found = score(runs(*seconds), failed, rule)
     assert (found["seconds"], found["runs_retained"]) == (pytest.approx(mean) if mean else None, retained)
     method = "olympic mean" if len(seconds) > 2 else "plain mean"
     assert (found["score_notes"], found["score_method"], found["runs_failed"]) == (notes, method, failed)
-
-
-def test_counts_of_runs_are_those_of_the_workloads_and_of_mlperf_logging():
-    """One table that scores, convergence and packages ask; RetinaNet goes by the name ssd up to v4.0."""
-    from mlperf_logging.benchmark_meta import get_result_file_counts
-
-    official = {name: load_workload(name).official_runs for name in WORKLOADS}
-    assert official == {name: RUNS_REQUIRED[name] for name in WORKLOADS}
-    theirs = {workload_name(name): count for name, count in get_result_file_counts("training").items()}
-    differing = {name for name, count in RUNS_REQUIRED.items() if theirs[name] != count}
-    assert differing == {"ncf"}  # their 10 is of v0.6, which dropped it
 
 
 def test_a_failed_run_counts_as_the_slowest_of_a_workload_under_its_older_name():
@@ -73,6 +61,51 @@ def test_a_failed_run_counts_as_the_slowest_of_a_workload_under_its_older_name()
     found = make_result(6, [(60 * one, 4.0) for one in minutes], 1, profile="", workload="retinanet", benchmark="ssd")
     assert found.seconds / 60 == pytest.approx((800.25 + 803.61 + 806.92) / 3)
     assert (found.runs_required, found.score_notes) == (5, ("the failed run counts as the slowest",))
+
+
+@pytest.mark.parametrize(
+    ("successful", "failed", "fastest_dropped", "slowest_dropped", "notes"),
+    [
+        (40, 0, 4, 4, ()),
+        (39, 1, 4, 3, ("the failed run counts as the slowest",)),
+        (36, 4, 4, 0, ("the 4 failed runs count as the slowest",)),
+        (35, 5, 4, 4, ("no official score: 5 runs failed",)),
+        (21, 1, 4, 3, ("fewer runs than the rules ask (22 of 40)", "the failed run counts as the slowest")),
+        (8, 0, 1, 1, ("fewer runs than the rules ask (8 of 40)",)),
+    ],
+)
+def test_unet3d_drops_four_runs_at_each_end(successful, failed, fastest_dropped, slowest_dropped, notes):
+    seconds = [float(value * value) for value in range(1, successful + 1)]
+    members = [(value, 1.0) for value in seconds]
+    found = make_result(8, members, failed, profile="", workload="unet3d", benchmark="unet3d")
+    assert found.seconds == pytest.approx(np.mean(seconds[fastest_dropped : successful - slowest_dropped]))
+    assert (found.score_notes, found.runs_required) == (notes, 40)
+    assert failures(found)[1] == (failed == 0 or (failed <= 4 and successful + failed == 40))
+
+
+def test_of_three_runs_of_which_one_failed_the_slower_one_is_the_score():
+    """The summarizer drops the fastest run, and the failed one as the slowest."""
+    found = make_result(8, [(100.0, 1.0), (110.0, 1.0)], 1, profile="", workload="gpt3", benchmark="gpt3")
+    assert (found.seconds, found.runs_retained) == (110.0, 1)
+
+
+def test_a_scaling_factor_multiplies_times_and_leaves_epochs_and_their_time():
+    members = [(value, 10.0) for value in (10.0, 20.0, 30.0, 40.0, 90.0)]
+    plain = make_result(1, members, profile="", workload="resnet50")
+    scaled = make_result(1, members, profile="", workload="resnet50", scaling_factor=1.1)
+    times = ("seconds", "seconds_minimum", "seconds_maximum", "seconds_standard_deviation")
+    for name in times:
+        assert getattr(scaled, name) == pytest.approx(1.1 * getattr(plain, name))
+    assert scaled.unscaled_seconds == plain.seconds == plain.unscaled_seconds
+    for name in ("epochs", "seconds_per_epoch", "run_seconds"):
+        assert getattr(scaled, name) == getattr(plain, name)
+    assert scaled.scaling_factor == 1.1
+    assert any("multiplied by 1.1" in note and "30.00 s" in note for note in scaled.score_notes)
+    pair = ratio(plain, scaled)
+    assert pair.total == pytest.approx(1 / 1.1)
+    assert pair.total == pytest.approx(pair.throughput * pair.efficiency / 1.1)
+    assert pair.interval.low <= pair.total <= pair.interval.high
+    assert "scaling factors 1.1 and 1" in pair.words
 
 
 def test_spread_is_over_all_successful_runs_and_time_per_epoch_over_the_retained():

@@ -36,7 +36,9 @@ def of_result(name):
     """What a result makes of a column, in words."""
     combine = COLUMNS[name].combine
     if combine is not None:
-        return {"combined": "ratio of sums", "_mean_rates": "mean"}.get(combine.__name__, combine.__name__)
+        return {"combined": "ratio of sums", "_mean_rates": "mean", "common_value": "shared"}.get(
+            combine.__name__, combine.__name__
+        )
     if name in SCORE_COLUMNS:
         return "see below"
     return "shared" if name in FIELDS or name == "hyperparameters" else ""

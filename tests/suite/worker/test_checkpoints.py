@@ -102,7 +102,7 @@ def test_killed_anywhere_and_continued_is_not_interrupted(tmp_path, monkeypatch,
 
 
 def test_the_log_of_a_run_that_went_on(tmp_path):
-    """One `run_start`; the gap is in the time on the wall alone; the labels are those of what the run has become."""
+    """One `run_start`; the interruption counts in the time to target; the labels are those of what the run has become."""
     first = attempt(tmp_path / "first", killed_at=40)
     (kept, _) = checkpoints.found(first)
     last = attempt(tmp_path / "last", earlier=kept)
@@ -117,8 +117,9 @@ def test_the_log_of_a_run_that_went_on(tmp_path):
     log.write_text("\n".join([*lines[:at], *(later(line, 3_600_000) for line in lines[at:])]) + "\n")
     record = read(log).record
     assert record.settings.labels == ("demo", "continued")
-    assert record.gap_seconds == pytest.approx(3600, abs=20)
-    assert record.seconds < 60
+    assert record.resumptions == 1
+    assert record.interrupted_seconds == pytest.approx(3600, abs=20)
+    assert record.interrupted_seconds < record.seconds < record.interrupted_seconds + 60
     assert max(block.seconds for block in record.throughput) <= record.seconds
     assert 0 < record.checkpoint_seconds < record.seconds
 

@@ -41,7 +41,7 @@ _SHORT = (
     (r"(?<=\d) devices?\b", " dev"),
     (r"\bprecision (?=\S)", ""),
     (r"\bclock rule (?=\S)", "clock "),
-    (r"\btarget [^,≥]+ ≥ ", "target "),
+    (r"\btarget [^,≥≤]+ [≥≤] ", "target "),
 )
 _WORD_JOINER = "\u2060"
 _OBJECT_PROPERTIES = frozenset(

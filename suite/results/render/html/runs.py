@@ -11,6 +11,7 @@ from typing import Any
 
 from suite.results.columns import BUSY, RunRow
 from suite.results.identity import label
+from suite.results.logs.quality import quality_text
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.targets import bleu_scale, metric_title, targets_told
 from suite.results.text import clean, devices_text, figure_text, time_text
@@ -71,7 +72,8 @@ def _facts(run: RunRow) -> Iterator[str]:
     yield "" if run.seconds is None else time_text(run.seconds)
     yield "" if run.epochs is None else f"{run.epochs:g} epochs"
     for name, value in list(run.record.quality.items())[:3] if run.record is not None else ():
-        yield f"{metric_title(clean(name, 20))} {value * bleu_scale(name, run.targets.get(name), [value]):.4g}"
+        shown = quality_text(value * bleu_scale(name, run.targets.get(name), [value]))
+        yield f"{metric_title(clean(name, 20))} {shown}"
     if run.condition is not None and run.condition.busy:
         yield clean(f"{BUSY}: {' and '.join(run.condition.busy)}", 120)
     if timed := run.timed_seconds:

@@ -85,7 +85,7 @@ class Told:
 
     def _facets(self, row: Row) -> tuple[str | tuple[str, ...], ...]:
         where = accelerator_name(row.device_name or row.device or "")
-        texts = [row.workload, framework_name(row.framework, row.system), where, str(row.devices or "")]
+        texts = [row.workload, framework_name(row.framework, row.system, row.workload), where, str(row.devices or "")]
         texts += [row.system or row.device_name or "", row.profile, row.round, row.division, row.submitter]
         named = zip(FACETS, (clean(text, 60) for text in texts), strict=False)
         short = tuple(BUSY if one.startswith(BUSY) else clean(one, 60) for one in labels(row))

@@ -193,11 +193,11 @@ def blocks_of(evaluations, size, first=0):
             "0 for the untrained model",
         ),
         (modern_log([(1, 1), (2, 2), (2.5, 5), (3, 3), (4, 4), (5, 6)]), 6, "not in the order of their labels"),
-        (OVERLAPPING, 3, "labelled from 1"),
+        (OVERLAPPING, 3, ""),
         (new_log(accuracy=range(15)), 15, "labelled from 0"),
         (new_log(accuracy=range(15), starts=range(15)), 15, "labelled from 0"),
         (new_log(accuracy=[1, 2, 3], starts=[1, 2, 3, 4]), 3, ""),
-        (new_log(accuracy=[1, 2, 3], starts=[0, 1, 2]), 3, "labelled from 1"),
+        (new_log(accuracy=[1, 2, 3], starts=[0, 1, 2]), 3, ""),
         (new_log([1, 1, 2, 2], opened=[1, 1, 2, 2]), 2, ""),
         (old_log([0, 0, 1, 1], [(20, 0), (122.5, 1)], 1), 2, ""),
         (new_log([1, 2, 2], blocks=[1, 2, 3]), 3, "the epochs started are counted"),
@@ -208,7 +208,7 @@ def blocks_of(evaluations, size, first=0):
 def test_shapes_of_published_logs(tmp_path, log, epochs, text):
     reading = reading_of(tmp_path, log)
     assert (reading.record.status, reading.record.epochs_to_target) == ("success", epochs)
-    assert text in said(reading)
+    assert text in said(reading) if text else "labelled from" not in said(reading)
 
 
 def test_evaluations_of_v05_that_overtook_each_other(tmp_path):

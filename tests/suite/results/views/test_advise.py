@@ -3,19 +3,22 @@
 import json
 import math
 import shlex
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.config.compose import compose
+from suite.results.price import parse_prices
 from suite.results.render.document import document
 from suite.results.scores import find_published, measured
 from suite.results.views.advise import ASSUMPTION, advise, parse_deadline
+from suite.results.views.scaling import Wanted, forecasts
 from suite.results.views.section import NOT_VERIFIED
 from testing.fake_logs import write_run
 from tests.helpers import PROJECT, examples, suite_here
-from tests.suite.results.rows import make_result
+from tests.suite.results.rows import lines, make_result
 
 SPREAD = ["gnmt", "resnet50", "transformer"]
 
@@ -31,6 +34,10 @@ def article(**options):
 
 def chosen(data, flag):
     return dict(data[data[flag] == True][["workload", "devices"]].values.tolist())  # noqa: E712
+
+
+def measured_only(data):
+    return data[data["kind"] == "measured"]
 
 
 def said(view):
@@ -54,7 +61,7 @@ def test_the_article_by_hand():
 @pytest.mark.parametrize(
     ("seconds", "belongs", "most_jobs", "words"),
     [
-        ({"n1": 100.0, "n4": 20.0, "n8": 18.0}, "between", 4, "For a queue give each job 4 devices: on 8 devices"),
+        ({"n1": 100.0, "n4": 20.0, "n8": 18.0}, "between", 4, "one job is 5.56 times faster than on 1, and"),
         ({"n1": 80.0, "n8": 10.0}, "spread", 8, "on 8 devices one job is 8.00 times faster than on 1, and"),
         ({"n1": 10.0, "n2": 12.8}, "fewest", 1, "on 2 devices one job is 1.28 times slower than on 1"),
         ({"n1": 10.0, "n2": 10.0}, "fewest", 1, "on 2 devices one job is as fast as on 1, and 2-device jobs one after"),
@@ -66,6 +73,122 @@ def test_where_a_queue_belongs(seconds, belongs, most_jobs, words):
     assert set(view.data["belongs"]) == {belongs}
     assert chosen(view.data, "most_jobs_per_hour") == {"ncf": most_jobs}
     assert words in said(view)[0]
+
+
+def repeated(spread=0.01, **seconds):
+    """Results of five runs each: repeated(n1=100) is about 100 s on one device."""
+    return [
+        make_result(
+            int(name[1:]), [(value * (1 + spread * index), 10.0) for index in (-2, -1, 0, 1, 2)], evaluations=10
+        )
+        for name, value in seconds.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "verdict"),
+    [
+        (
+            {"n1": 100.0, "n4": 20.0, "n8": 18.0},
+            "For a queue give each job 4 devices: on 8 devices one job is 5.56 times",
+        ),
+        ({"n1": 90.0, "n8": 10.0}, "Spread, for a queue too: on 8 devices one job is 9.00 times faster"),
+        ({"n1": 10.0, "n2": 12.8}, "Keep each job on 1 device: on 2 devices one job is 1.28 times slower"),
+        ({"n1": 10.0, "n2": 6.0}, "Spread only when a single result is wanted sooner: on 2 devices one job is 1.67"),
+    ],
+)
+def test_advice_is_given_where_repeated_runs_decide(seconds, verdict):
+    view = advise(repeated(**seconds))
+    assert said(view)[0].startswith(verdict)
+    assert set(view.data["decided"]) == {True}
+
+
+BUSY_MACHINE = "busy machine: others took 48 % of its cores"
+
+
+@pytest.mark.parametrize(
+    ("results", "missing"),
+    [
+        (times(n1=10.0, n2=12.8), "the run-to-run variation (no single runs are known on 1 device)"),
+        ([make_result(1), make_result(2, [(60.0, 10.0)])], "the run-to-run variation (too few runs on 1 device: 1, and 3"),
+        ([replace(row, machine_condition=BUSY_MACHINE) for row in repeated(n1=10.0, n2=12.8)],
+         "runs on 1 device while the machine is not busy (busy machine: others took 48 % of its cores); runs on 2 devices"),
+        ([make_result(count, [(10.0 + count, 1.0)] * 3, evaluations=1) for count in (1, 2)],
+         "more frequent evaluations on 1 device (a run has 1 evaluation, and its time to target is known to one of them)"),
+        (repeated(n1=10.0, n2=5.02, spread=0.1), "more runs: the interval of the speedup allows several answers"),
+        (repeated(n1=10.0, n2=6.6, spread=0.1), "more runs: the interval of the speedup allows several answers"),
+        ([make_result(1, [(10.0, 5.0)] * 3, 2, evaluations=9), *repeated(n2=12.8)],
+         "an official score on 1 device (2 of 5 runs failed)"),
+    ],
+)  # fmt: skip
+def test_no_imperative_where_the_evidence_does_not_carry_one(results, missing):
+    """`Keep each job on 1 device` was printed for one run each on a busy machine, with `how sure: unknown` below it."""
+    view = advise(results)
+    verdict = said(view)[0]
+    assert verdict.startswith("No advice from these runs. They show: on 2 devices one job is ")
+    assert missing in verdict.partition(" Missing: ")[2]
+    assert set(view.data["decided"]) == {False}
+    assert not any(word in verdict for word in ("Keep", "Spread", "give each job"))
+
+
+def published(name, workload, hardware=""):
+    return [row for row in find_published(name) if row.workload == workload and hardware in row.device_name]
+
+
+def by_kind(view, kind):
+    return view.data[view.data["kind"] == kind].set_index("devices")
+
+
+def test_a_deadline_is_met_by_measured_and_predicted_counts_each_labeled():
+    """`--deadline 20m` gave 64 devices alone, where `suite scaling` predicts that 16 meet it with fewer device-hours."""
+    found = published("v1.1/NVIDIA", "resnet50")
+    view = advise(found, deadline=1200.0)
+    measured, predicted = by_kind(view, "measured"), by_kind(view, "predicted")
+    assert measured.index.tolist() == [8, 64, 1024, 4320]
+    assert {4, 16, 32} <= {*predicted.index}
+    assert measured.index[measured["deadline_choice"] == True].tolist() == [64]  # noqa: E712
+    assert predicted.index[predicted["deadline_choice"] == True].tolist() == [16]  # noqa: E712
+    for name in ("train_seconds", "device_hours_per_job"):
+        assert (predicted[f"{name}_low"] < predicted[name]).all()
+        assert (predicted[name] < predicted[f"{name}_high"]).all()
+        assert measured[f"{name}_low"].isna().all()
+    (made,) = forecasts(found, Wanted((16,)))
+    (sixteen,) = [row for row in lines(made.table) if row.devices == 16]
+    assert predicted.loc[16, "train_seconds"] == pytest.approx(sixteen.seconds)
+    answers = [line for line in said(view)[1] if line.startswith("deadline")]
+    assert answers[0].startswith("deadline 20.00 min, measured: 64 devices, 4.53 min: the fewest device-hours")
+    assert answers[1].startswith("deadline 20.00 min, predicted: 16 devices, 17.20 min (15.47 min to 19.12 min)")
+    assert "over the whole 90 % interval" in answers[1]
+    assert "fewer than the measured 4.84; nobody measured it" in answers[1]
+
+
+def test_a_prediction_that_may_miss_the_deadline_says_so():
+    view = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, deadline=1100.0)
+    (answer,) = [line for line in said(view)[1] if line.startswith("deadline 18.33 min, predicted")]
+    assert "16 devices, 17.20 min (15.47 min to 19.12 min), not over the whole 90 % interval" in answer
+    (answer,) = [line for line in said(view)[1] if line.startswith("deadline 18.33 min, measured")]
+    assert "no measured device count meets it; the fastest is 8 devices, 29.15 min" in answer
+    none = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, deadline=10.0)
+    assert any("predicted: none of the other counts meets it" in line for line in said(none)[1])
+
+
+def test_all_measured_counts_are_looked_at_for_a_machine_that_was_not_measured():
+    """`--devices 16` said `measured on 8 devices only`, where 64 and more were measured."""
+    view = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, prices=parse_prices("a100=2"))
+    verdict, below = said(view)
+    assert verdict == "Measured on 8, 64, 1,024, 4,320 devices; of these only 8 fit a machine of 16 devices."
+    assert "measured too, and larger than the machine: 64, 1,024 and 4,320 devices" in below
+    assert by_kind(view, "predicted").index.tolist() == [16]
+    row = by_kind(view, "predicted").loc[16]
+    assert row["cost_per_job"] == pytest.approx(2 * row["device_hours_per_job"])
+    assert row["cost_per_job_low"] < row["cost_per_job"] < row["cost_per_job_high"]
+
+
+def test_where_nothing_can_be_predicted_the_reason_is_printed():
+    view = advise(times(n1=100.0, n4=30.0), deadline=60.0)
+    assert set(view.data["kind"]) == {"measured"}
+    (note,) = [line for line in said(view)[1] if line.startswith("no prediction for 2 devices: ")]
+    assert "no published rows" in note
 
 
 @examples(30)
@@ -85,11 +208,15 @@ def test_no_choice_beats_the_advice(seconds, machine):
 
 
 def test_deadline_takes_the_fewest_device_hours_that_meet_it():
-    found = chosen(article(deadline=3600.0), "deadline_choice")
+    found = chosen(measured_only(article(deadline=3600.0)), "deadline_choice")
     assert (found["ssd"], found["ncf"], "resnet50" in found) == (4, 1, False)
-    assert chosen(article(deadline=60.0), "deadline_choice")["ncf"] == 4  # printed as 1.0 minutes
+    assert chosen(measured_only(article(deadline=60.0)), "deadline_choice")["ncf"] == 4  # printed as 1.0 minutes
     for seconds, deadline, words in (
-        ((80.0, 90.0, 100.0, 180.0), 100.0, ": the fewest device-hours that meet it; on average only: its slowest run"),
+        (
+            (80.0, 90.0, 100.0, 180.0),
+            100.0,
+            "the fewest device-hours that meet it (0.0264 a job); on average only: its slowest",
+        ),
         ((95.0,), 9.0, "no measured device count meets it; the fastest is 1 device, 95.0 s"),
     ):
         assert words in "".join(said(advise([make_result(1, [(one, 10.0) for one in seconds])], deadline=deadline))[1])

@@ -99,7 +99,7 @@ def mistaken(tmp_path_factory):
         ("advise fixed", "advice needs runs that reached a target"),
         ("compare empty", "holds no log"),
         ("compare none", "does not exist"),
-        ("compare demo demo demo", "which against which? type "),
+        ("compare demo demo demo", "expected one or two; run: "),
         ("compare .", "runs of several profiles (demo, reference)"),
         ("compare demo --to v0.5/NVIDA/dgx1", "nearest: v0.5/NVIDIA/dgx1"),
         ("compare demo --workload ssd", "--workload=ssd: allowed: ncf"),

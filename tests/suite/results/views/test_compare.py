@@ -1,5 +1,6 @@
 """Comparison: matching, differences, refusals, ratios, words, formats and the command, on small logs and on published ones."""
 
+import json
 import shutil
 from itertools import combinations
 from pathlib import Path
@@ -16,8 +17,8 @@ from suite.results.scores import published_results, result_rows
 from suite.results.table import table
 from suite.results.targets import same_targets
 from suite.results.views.compare import comparable, compare, logs_side, published_side
-from testing.fake_logs import foreign, write_run
-from tests.helpers import PROJECT, examples, suite_here
+from testing.fake_logs import foreign, write, write_run
+from tests.helpers import PROJECT, examples, refusal, suite_here
 
 LOGS = Path(__file__).resolve().parents[5] / "shared" / "published" / "logs"
 needs_logs = pytest.mark.skipif(not LOGS.is_dir(), reason=f"no published logs at {LOGS}")
@@ -154,6 +155,18 @@ def test_difference_larger_than_run_to_run_variation(tmp_path):
     assert time.verdict == f"B is 1.14 times faster (95 %: {ends}), {chance}"
     assert ratios(view)[EPOCHS].verdict == "no difference (3.0 each)"
     assert differing(view) == {}
+
+
+@pytest.mark.parametrize(
+    ("base", "said"), [(999.1, "no difference (16.67 min each)"), (1002.5, "less than 0.5 % apart: A took ")]
+)
+def test_a_ratio_that_rounds_to_1_is_no_difference_however_small_p_is(tmp_path, base, said):
+    runs(tmp_path / "a", [1000.0 + index / 100 for index in range(8)])
+    runs(tmp_path / "b", [base + 1 + index / 100 for index in range(8)])
+    time = ratios(two(tmp_path / "a", tmp_path / "b"))[TIME]
+    assert time.p < 0.001
+    assert time.verdict.startswith(said)
+    assert "1.00 times" not in time.verdict
 
 
 def test_a_small_p_is_never_zero(tmp_path):
@@ -316,3 +329,90 @@ def test_two_folders_are_compared(tmp_path):
     assert done.stdout == suite(one, "--to-logs", other).stdout
     assert suite(one, "v0.5/NVIDIA/dgx1").returncode == 1  # a demo
     assert suite(one).returncode == 1  # convergence alone: nothing could be judged
+
+
+def submission(root, round_name, benchmark, factor=None):
+    """Five runs of an entry on eight devices, with a factor of its score."""
+    folder = root / round_name / "Lab" / "results" / "box" / benchmark
+    for index in range(5):
+        foreign(folder / f"result_{index}.txt", "x", 60 + index, benchmark, seed=f"{round_name}{index}")
+    description = {"number_of_nodes": 1, "accelerators_per_node": 8, "accelerator_model_name": "GPU"}
+    write(root / round_name / "Lab" / "systems" / "box.json", [json.dumps(description)])
+    if factor is not None:
+        write(folder / "scaling.json", [json.dumps({"scaling_factor": factor})])
+    return folder
+
+
+def test_a_benchmark_that_changed_its_name_is_compared(tmp_path):
+    """R-GAT is called gnn up to v4.1 and rgat from v5.0 on."""
+    view = two(submission(tmp_path, "v4.1", "gnn"), submission(tmp_path, "v5.0", "rgat"))
+    assert comparable(view)
+    assert ratios(view)[TIME].ratio == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("factors", [(1.1, None), (None, 1.1), (1.1, 1.2), (1.1, 1.1)])
+def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
+    folders = [submission(tmp_path, name, "resnet", one) for name, one in zip(("v4.0", "v4.1"), factors, strict=True)]
+    view = two(*folders)
+    first, second = (factor or 1.0 for factor in factors)
+    found = ratios(view)
+    time = found[TIME]
+    assert time.ratio == pytest.approx(second / first)
+    assert found[EPOCH_TIME].ratio == found[EPOCHS].ratio == pytest.approx(1.0)
+    assert (time.ours_value, time.theirs_value) == pytest.approx((62 * first, 62 * second))
+    assert time.ratio_low <= time.ratio <= time.ratio_high
+    assert (time.p == 1.0) == (first == second)
+    assert ("are multiplied by 1.1" in page(view)) == (1.1 in factors)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("x", "y"), "x and y do not exist, and no published results have these names; give folders that hold logs"),
+        (("a", "y"), "y does not exist, and no published results have that name; give folders that hold logs"),
+        (("x", "b"), "x does not exist, and no published results have that name"),
+        (("x",), "x does not exist, and no published results have that name"),
+        (("a", "--to-logs", "x"), "x does not exist, and no published results have that name"),
+        (("a", "v0.5/NVIDIA/dgx"), "did you mean"),
+        (("a", "--published"), "--published: give the name of published results, such as v0.7"),
+        (("a", "--to"), "--to: give the name of published results, such as v0.7"),
+        (("a", "--to", "nothing"), "--to nothing: no such published result; nearest: "),
+        (("a", "--published", "nothing"), "--published nothing: no such published result; nearest: "),
+        (("a", "--to", "b"), "--to b: expected the name of published results, and b is a path; run: "),
+        (("a", "empty"), "empty holds no log"),
+        (("a", "notes.txt"), "notes.txt is no log: not a log: no line holds"),
+        (("notes.txt", "a"), "notes.txt is no log: not a log: no line holds"),
+        (("notes.txt",), "notes.txt is no log: not a log: no line holds"),
+        (("a", "a"), "both sides are the same results: give two different sets of runs"),
+        (("a", "./a"), "both sides are the same results"),
+        (("a", "link"), "both sides are the same results"),
+        (("a", "--to-logs", "a"), "both sides are the same results"),
+        (("v0.5/NVIDIA", "v0.5/nvidia"), "both sides are the same results"),
+        (("a", "b", "c"), "expected one or two; run: "),
+        (("v0.5/NVIDIA",), "v0.5/NVIDIA is the name of published results, and no folder; run: "),
+    ],
+)
+def test_sides_that_are_missing_wrong_or_equal_are_one_line(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b", "c"):
+        runs(tmp_path / name, [12.0])
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("Nothing of a log.\n")
+    (tmp_path / "link").symlink_to("a")
+    line = refusal(suite_here(tmp_path, "compare", *arguments))
+    assert message in line
+    assert "--to" not in line or "--to" in arguments or "run: " in line, "no option that was not typed"
+
+
+def test_published_is_the_option_of_the_other_commands_and_either_order_is_taken(tmp_path):
+    runs(tmp_path / "a", [12.0], **REFERENCE)
+    by_option = [suite(tmp_path / "a", option, "v0.5/NVIDIA/dgx1") for option in ("--to", "--published")]
+    by_place = [suite(tmp_path / "a", "v0.5/NVIDIA/dgx1"), suite("v0.5/NVIDIA/dgx1", tmp_path / "a")]
+    assert {done.stdout for done in by_option} == {done.stdout for done in by_place}
+
+
+@pytest.mark.parametrize("command", [("advise",), ("scaling", "--devices", "8"), ("tables",), ("report",)])
+def test_a_file_that_is_no_log_is_named_by_every_command(tmp_path, command):
+    (tmp_path / "notes.txt").write_text("Nothing of a log.\n")
+    line = refusal(suite_here(tmp_path, command[0], "notes.txt", *command[1:]))
+    assert "notes.txt is no log: not a log: no line holds" in line

@@ -36,11 +36,14 @@ def test_the_files_figures_are_listed_all_and_unchanged():
     for row in listed:
         key = (row.round, row.submitter, row.system, row.benchmark)
         text, score = printed[key], scored[key]
-        assert row.minutes == pytest.approx(float(text["minutes"]), abs=2e-6)
+        factor = float(text["scaling_factor"] or 1.0)
+        assert row.minutes == pytest.approx(factor * float(text["minutes"]), abs=2e-6)
         own = (row.chips, row.runs, row.batch, row.target, row.throughput)
         names = ("chips", "runs", "batch", "target", "throughput")
         assert own == tuple(float(text[name]) if text[name] else None for name in names)
-        assert score.seconds == pytest.approx(float(text["seconds"]), abs=1e-3)
+        assert score.seconds == pytest.approx(factor * float(text["seconds"]), abs=1e-3)
+        facts = (row.accelerator, str(row.nodes or ""), row.availability or "", row.scaling_factor or 1.0)
+        assert facts == (text["accelerator"], text["nodes"], text["availability"], factor)
         assert row.epochs == score.epochs  # those of the retained runs
         assert row.epochs == (pytest.approx(float(text["epochs"]), abs=1e-4) if text["epochs"] else None)
 

@@ -7,7 +7,7 @@ import pytest
 
 from suite.cli import main
 from suite.compliance.check import check_file
-from suite.results.render.document import document
+from suite.results.render.document import document, markdown
 from suite.results.scores import result_rows
 from suite.results.table import table
 from suite.results.views import report as views
@@ -339,6 +339,39 @@ def test_labels_that_not_all_of_a_headline_have_stand_beside_their_numbers(tmp_p
     foreign(tmp_path / "others" / "result_0.txt")
     (*_, (text, _)) = headlines(result_rows(table(tmp_path / "others")))
     assert text.endswith("on an unknown number of devices.")
+
+
+THREE = ["data set ml-demo, not ml-20m", "target 0.5, not 0.635", "batch 4096"]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [{"deviations": [*THREE, "learning rate 1"]}],
+        [{"labels": ["demo", "cpu", "oversubscribed"]}],
+        [{"deviations": [*THREE, "learning rate 1"]}, {"labels": ["demo", "cpu", "oversubscribed"]}],
+    ],
+)
+def test_a_demo_that_leaves_the_closed_rules_is_not_said_to_have_no_deviations(tmp_path, others):
+    """What all rows have in common was left out of the row, and the rest, nothing, was printed as `none`."""
+    write_run(tmp_path, "a", seconds_per_epoch=2.0, deviations=THREE)
+    for index, changed in enumerate(others):
+        write_run(tmp_path, f"b-{index}", **{"seconds_per_epoch": 3.0, "deviations": THREE, **changed})
+    runs = table(tmp_path)
+    ((found, _),) = headlines(result_rows(runs))
+    page = markdown(report(runs))
+    for text in ("deviations none", "labels none"):
+        assert text not in found
+        assert text not in page
+    for text in THREE:
+        assert text in " ".join(page.split())
+
+
+def test_a_row_without_any_deviation_is_told_from_one_with_some(tmp_path):
+    write_run(tmp_path, "a", seconds_per_epoch=2.0)
+    write_run(tmp_path, "b", seconds_per_epoch=3.0, deviations=THREE)
+    ((found, _),) = headlines(result_rows(table(tmp_path)))
+    assert found.endswith("in PyTorch, deviations none.")
 
 
 def test_a_headline_names_accelerators(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from suite.plan.jobs import kinds
 from suite.plan.settings import resolve_settings
 from suite.results.logs.all_reduce import AllReduceTime, SizeTimes
-from suite.results.predict.epochs import epochs_at, reference_points
+from suite.results.predict.epochs import EpochsEstimate, epochs_at, reference_points
 from suite.results.predict.fits import StepFit
 from suite.results.predict.step import gradients_of, step_time
 from suite.results.predict.systems import find_system, measured_links, with_link
@@ -18,7 +18,16 @@ from suite.results.predict.validate import validate
 from suite.results.price import parse_prices
 from suite.results.scores import find_published, published_results, result_rows
 from suite.results.table import table
-from suite.results.views.scaling import Wanted, comparable, forecast, forecasts, prediction_note, samples_of_epoch, view
+from suite.results.views.scaling import (
+    Wanted,
+    comparable,
+    forecast,
+    forecasts,
+    predict_times,
+    samples_of_epoch,
+    view,
+    why_not_by_law,
+)
 from testing.fake_logs import write_run
 from tests.helpers import composed, suite_here
 from tests.suite.results.rows import lines
@@ -64,8 +73,11 @@ def read(folder):
     return result_rows(table(folder))
 
 
-def last(made):
-    return list(lines(made.table))[-1]
+def last(made, devices=None):
+    """The last row; with `devices` the last predicted one on so many, or None."""
+    rows = [row for row in lines(made.table) if devices in (None, row.devices)]
+    rows = [row for row in rows if devices is None or row.kind == "prediction"]
+    return rows[-1] if rows else None
 
 
 def assert_rates_and_times_agree(made):
@@ -79,6 +91,12 @@ def assert_rates_and_times_agree(made):
         timed = row.seconds_per_epoch is not None and row.epochs is not None
         assert row.seconds == (pytest.approx(row.epochs * row.seconds_per_epoch, rel=1e-9) if timed else None)
         assert row.device_hours == (pytest.approx(row.devices * row.seconds / 3600) if timed else None)
+        for name in ("seconds", "device_hours"):
+            low, high = getattr(row, f"{name}_low"), getattr(row, f"{name}_high")
+            bounded = timed and row.kind == "prediction"
+            assert (low is None) == (high is None) == (not bounded)
+            assert not bounded or low < getattr(row, name) < high
+            assert not bounded or high / low >= row.seconds_per_epoch_high / row.seconds_per_epoch_low * 0.999
         assert (row.seconds_per_epoch_low is None) == (row.kind == "measured" or row.seconds_per_epoch is None)
 
 
@@ -172,12 +190,51 @@ def test_epochs_are_never_extrapolated():
     assert reference_points("gnmt") == {}
     found = published("v0.7/NVIDIA", "ssd", device_name="A100")
     bare = [replace(row, epochs=None) for row in found]
-    assert epochs_at(1024, bare) == (pytest.approx(50.0), "RCP")
-    assert 50 < epochs_at(1280, bare)[0] < 55
-    assert epochs_at(8192, bare) == (None, "")
+    assert (epochs_at(1024, bare).epochs, epochs_at(1024, bare).source) == (pytest.approx(50.0), "RCP")
+    assert 50 < epochs_at(1280, bare).epochs < 55
+    assert epochs_at(8192, bare) == EpochsEstimate()
     other = [replace(row, targets={"map": 0.212}) for row in bare]
-    assert epochs_at(1024, other) == (None, ""), "another target needs other epochs"
-    assert epochs_at(found[0].batch_size_global, found)[1] == "measured"
+    assert epochs_at(1024, other) == EpochsEstimate(), "another target needs other epochs"
+    assert epochs_at(found[0].batch_size_global, found).source == "measured"
+
+
+def test_one_rule_gives_the_epochs_of_a_batch_in_every_family_of_a_round():
+    """Mask R-CNN of v3.0 at 192 images: 16.3 between NVIDIA's measured batches, and 15.7 by the RCPs elsewhere."""
+    made = forecasts(published("v3.0", "maskrcnn"), Wanted((16,), batch_global=192.0))
+    rows = [row for one in made for row in lines(one.table) if row.kind == "prediction"]
+    assert len(rows) > 10
+    assert {row.epochs_source for row in rows} == {"RCP"}
+    assert all(row.epochs == pytest.approx(15.7, abs=0.05) for row in rows)
+
+
+def test_rcps_are_not_used_for_runs_whose_measured_epochs_they_miss():
+    """ResNet-50 of v0.6 took 60 epochs where the RCPs, of v1.1, have 35."""
+    found = published("v0.6/NVIDIA", "resnet50")
+    batches = sorted({row.batch_size_global for row in found if row.epochs})
+    estimate = epochs_at(math.sqrt(batches[0] * batches[-1]), found)
+    assert estimate.source == "between measured batches"
+    assert estimate.epochs > 55
+
+
+@pytest.mark.slow
+def test_intervals_of_the_time_to_target_hold_what_they_say():
+    """Every published result with epochs, predicted from the rest of its family: time and epochs were not known."""
+    families = [
+        family
+        for workload in ("resnet50", "ssd", "maskrcnn")
+        for family in comparable([row for row in published_results() if row.workload == workload])
+    ]
+    inside = []
+    for family in families:
+        for row in family:
+            others = [other for other in family if other.devices != row.devices]
+            if not others or not row.seconds or row.batch_size_global < row.devices or why_not_by_law(others):
+                continue
+            point = last(forecast(others, Wanted((row.devices,), batch_global=row.batch_size_global)), row.devices)
+            if point is not None and point.seconds is not None:
+                inside.append(point.seconds_low <= row.seconds <= point.seconds_high)
+    assert len(inside) > 100
+    assert 0.85 < sum(inside) / len(inside) < 0.97
 
 
 @pytest.mark.parametrize(
@@ -192,12 +249,21 @@ def test_the_law_says_nothing_of_rows_that_it_did_not_learn_from(name, hardware,
     found = published(name, "resnet50", device_name=hardware)
     with pytest.raises(ValueError, match=reason):
         forecasts(found, Wanted((4096,)))
-    assert all(prediction_note(group, 4096) == "" for group in comparable(found))
+    assert all(predict_times(group, [4096])[0] == [] for group in comparable(found))
 
 
-def test_a_note_for_advice(h100):
-    assert prediction_note(h100, 512).startswith("Predicted, not measured: 512 devices, batch ")
-    assert prediction_note([row for row in published_results() if row.workload == "ncf"][:1], 64) == ""
+def test_times_for_advice_are_those_of_the_forecast(h100):
+    rows, why = predict_times(h100, [16, 512], parse_prices("h100=2"))
+    assert why == ""
+    expected = [row for row in lines(forecast(h100, Wanted((16, 512))).table) if row.kind == "prediction"]
+    assert [row["seconds"] for row in rows] == [row.seconds for row in expected if row.seconds]
+    assert all(row["cost_low"] < row["cost"] < row["cost_high"] for row in rows)
+    assert predict_times(h100, []) == ([], "")
+    ncf = [row for row in published_results() if row.workload == "ncf"][:1]
+    assert predict_times(ncf, [64]) == (
+        [],
+        "no published rows on several device counts to learn from",
+    )
 
 
 def test_rows_with_less_than_a_sample_a_device_are_shown_and_not_carried_on_from():

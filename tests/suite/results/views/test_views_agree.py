@@ -65,9 +65,12 @@ def write_theirs(folder, drawn):
 
 
 def mean(seconds, slowest_failed=False):
-    """The rules' own words: fastest and slowest dropped from three on."""
+    """Fastest and slowest dropped from three on; after a failed run, which is the slowest, the fastest from two on."""
     kept = sorted(seconds)
-    kept = kept[1 : len(kept) if slowest_failed else -1] if len(kept) >= 3 else kept
+    if slowest_failed:
+        kept = kept[1:] if len(kept) >= 2 else kept
+    elif len(kept) >= 3:
+        kept = kept[1:-1]
     return sum(kept) / len(kept) if kept else None
 
 
@@ -143,7 +146,7 @@ def test_of_a_folder_of_a_submission_all_say_what_is_published_of_it(tmp_path_fa
     write_theirs(folder, drawn)
     seconds = [run["seconds"] for run in drawn if run["succeeds"]]
     failed = len(drawn) - len(seconds)
-    expected = mean(seconds, slowest_failed=failed == 1 and len(drawn) >= 5)
+    expected = mean(seconds, slowest_failed=failed == 1 and len(seconds) >= 3)
     results = result_rows(table(folder))
     (row,) = results
     assert (row.runs_successful, row.runs_failed) == (len(seconds), failed)

@@ -146,7 +146,7 @@ def test_a_reason_that_was_added_after_the_run_contradicts_closed(tmp_path, valu
     path.write_text(f"{closed}:::MLLOG {json.dumps(line)}\n")
     assert read(path).record.division == "open"
     (complaint,) = check_file(path).complaints
-    assert (complaint.key, complaint.needed) == ("submission_division", "open")
-    assert complaint.found.startswith("closed, but ")
+    assert complaint.key == "submission_division"
+    assert complaint.found in ("the data set changed", "a suite_open line without reasons")
     path.write_text(path.read_text().replace('"value": "closed"', '"value": "open"'))
     assert check_file(path).passed

@@ -1,0 +1,68 @@
+"""Where an error of a plugin's code comes from: file and line, for a message of one line."""
+
+from __future__ import annotations
+
+import tempfile
+import traceback
+from collections.abc import Collection
+from importlib.metadata import entry_points
+
+from suite.common import registry
+
+SUITE_PACKAGES = frozenset({"suite", "workloads"})
+
+
+def location_of(error: BaseException, packages: Collection[str]) -> str:
+    """Return the line that an error comes from, `/path/trainer.py:42 in setup`; empty if it is not known.
+
+    Of the lines in the traceback this is the innermost one in the plugins among `packages`; else the innermost one in
+    the suite. A ValueError of the suite has no location: its text is written for users.
+    """
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        return f"{error.filename}:{error.lineno}"
+    return _innermost_line(error, set(packages) - SUITE_PACKAGES) or (
+        "" if isinstance(error, ValueError) else _innermost_line(error, SUITE_PACKAGES)
+    )
+
+
+def _innermost_line(error: BaseException, packages: Collection[str]) -> str:
+    """Return the innermost line of the traceback that belongs to one of `packages`; empty without any."""
+    for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] in packages:
+            return f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
+    return ""
+
+
+def plugin_packages() -> set[str]:
+    """Return the top-level packages of all installed plugins, without importing them."""
+    groups = (
+        registry.WORKLOADS,
+        registry.FRAMEWORKS,
+        registry.TRAINERS,
+        registry.DATASETS,
+        registry.STUDIES,
+        registry.LAUNCHERS,
+    )
+    points = (point for group in groups for point in entry_points(group=group))
+    return {point.module.partition(".")[0] for point in points} - SUITE_PACKAGES
+
+
+def describe_plugin_error(error: Exception) -> str | None:
+    """Return one line about an error in a plugin's code, or None if the error is not one.
+
+    The traceback is written to a new file, which the line names.
+    """
+    packages = plugin_packages()
+    if isinstance(error, SyntaxError) and error.filename:
+        location = location_of(error, packages)
+    elif isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in packages:
+        location = "an entry point of the plugin names this module"
+    else:
+        location = _innermost_line(error, packages)
+    if not location:
+        return None
+    first_line = str(error.msg if isinstance(error, SyntaxError) else error).strip().partition("\n")[0]
+    where = location if location.startswith("an entry point") else f"at {location}"
+    with tempfile.NamedTemporaryFile("w", prefix="suite-traceback-", suffix=".txt", delete=False) as file:
+        traceback.print_exception(error, file=file)
+    return f"error in a plugin: {type(error).__name__}: {first_line}, {where}; traceback in {file.name}"

@@ -1,0 +1,111 @@
+"""The division of a log of this suite, judged anew by the table of its round: the settings, and the keys that follow from them.
+
+The checker of mlperf-logging believes `submission_division` and looks only at the keys that its rule files name.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from suite.common import registry
+from suite.compliance.complaints import MISSING, Complaint
+from suite.compliance.log_origin import NEVER_EDIT
+from suite.compliance.logged_workload import PARTS, SHARES, logged_settings
+from suite.results.logs.events import Event, number
+from suite.results.logs.record import RunRecord
+from suite.results.text import clean
+from workloads.api import Json, Settings, Workload
+
+RESUMED = "the run was resumed from a checkpoint"
+RESUMED_LABEL = "continued"
+"""Label of a resumed run in `suite_run` (suite/plan/resume.py)."""
+_FILE_OPTIONS = ("backbone_weights",)
+"""Keys that hold a path or a digest of a file: its contents are judged by the notes of the data."""
+
+
+class ExpectedLog(NamedTuple):
+    """What follows from the settings of a run."""
+
+    open_reasons: tuple[str, ...]
+    """What makes it open."""
+    keys: Mapping[str, Json]
+    """Key to the value that its log must have."""
+    about_train_samples: int
+    """Training samples, where those of the published data that are too long are left out; 0: `keys` has their number."""
+
+
+def is_logged_closed(events: Sequence[Event]) -> bool:
+    """Return True if a log states division closed."""
+    return any(event.key == "submission_division" and event.value == "closed" for event in events)
+
+
+def find_division_complaints(
+    record: RunRecord, events: Sequence[Event], parts: Mapping[str, Json] | None
+) -> Iterator[Complaint]:
+    """Yield what makes a run open whose log says closed, and keys of the log that do not follow from its settings.
+
+    `parts`: `PARTS` and `SHARES` of the run (`logged_workload.recorded_parts`).
+    """
+    line = next((event.line for event in events if event.key == "submission_division"), 0)
+    if parts is None:
+        do = "an older version of the suite wrote it: check it next to its run.json, or run again"
+        yield Complaint("suite_run", line, "no hyperparameters", "those of the run, for division closed", do)
+        return
+    settings = json.dumps(logged_settings(record), default=str)
+    expected = _expected_log(settings, json.dumps(parts, sort_keys=True))
+    cleared = all(event.value is True for event in events if event.key == "cache_clear")
+    resumed = record.resumptions > 0 or RESUMED_LABEL in record.settings.labels
+    reasons = (
+        *record.settings.deviations,
+        *expected.open_reasons,
+        *(() if cleared else ("cache_clear false, not true",)),
+        *((RESUMED,) if resumed else ()),
+    )
+    needed = f"what rules={clean(record.settings.rules, 20)} allows in division closed (docs/rules.md)"
+    for reason in dict.fromkeys(reasons):
+        do = "only an open run may have that: run again without it"
+        yield Complaint("submission_division", line, clean(reason, 200), needed, do)
+    yield from _key_complaints(expected, events)
+
+
+def _key_complaints(expected: ExpectedLog, events: Sequence[Event]) -> Iterator[Complaint]:
+    for key, value in expected.keys.items():
+        needed = f"{_value_text(value)}, by the settings of the run"
+        of_key = [event for event in events if event.key == key]
+        if not of_key:
+            yield Complaint(key, 0, MISSING, needed, NEVER_EDIT)
+        wrong = (event for event in of_key if event.value != value)
+        yield from (Complaint(key, event.line, _value_text(event.value), needed, NEVER_EDIT) for event in wrong)
+    about = expected.about_train_samples
+    for event in events:
+        count = number(event.value) if event.key == "train_samples" and about else None
+        if count is not None and not about / 2 <= count <= about * 2:
+            needed = f"about {about}, the published data without samples that are too long"
+            yield Complaint("train_samples", event.line, _value_text(event.value), needed, NEVER_EDIT)
+
+
+@functools.lru_cache(maxsize=256)
+def _expected_log(settings_json: str, parts_json: str) -> ExpectedLog:
+    """Return what follows from the settings in `suite_run` and the run's `PARTS` and `SHARES`, both as JSON."""
+    logged, parts = json.loads(settings_json), json.loads(parts_json)
+    kind: type[Workload] = registry.load_workload(logged["workload"])
+    settings = Settings(**logged, **{name: parts[name] for name in PARTS})
+    facts = kind.read_facts(settings)  # without a folder of data: the published counts
+    workload = kind(settings, facts)
+    shares = {name: parts[name] for name in SHARES if name in parts}
+    circumstances = {name: value for name, value in workload.circumstances().items() if name not in SHARES}
+    set_name = settings.hyperparameter_set
+    reasons = [] if set_name in kind.named_sets() else [f"hyperparameter set {clean(set_name, 60)}, not the suite's"]
+    reasons += [*kind.deviations(settings), *kind.deviations(settings, **circumstances, **shares), *facts.notes]
+    counts = {"train_samples": facts.train_samples, "eval_samples": facts.evaluation_samples}
+    not_compared = {*_FILE_OPTIONS, *kind.keys_of_lengths}
+    keys = {key: value for key, value in {**workload.log_keys(), **counts}.items() if key not in not_compared}
+    about = facts.train_samples if "train_samples" in not_compared else 0
+    return ExpectedLog(tuple(reasons), json.loads(json.dumps(keys)), about)
+
+
+def _value_text(value: Json) -> str:
+    return clean(json.dumps(value, ensure_ascii=False), 80)

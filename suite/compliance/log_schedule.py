@@ -1,0 +1,291 @@
+"""Checks of a log's blocks, epochs, evaluations, steps and samples against the schedule that the run's settings prescribe.
+
+The schedule is that of suite/worker/loop.py: train to the next evaluation step, evaluate, decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from suite.compliance.complaints import MISSING, Complaint
+from suite.compliance.log_origin import NEVER_EDIT
+from suite.compliance.logged_workload import LoggedWorkload, NotVerifiableError, suite_run_value
+from suite.results.logs.events import Event, number, whole_number
+from suite.results.logs.quality import first_that_meets
+from suite.results.logs.record import RunRecord, RunSettings
+from suite.results.text import clean
+from workloads.api import Json, Workload
+
+BLOCK_KEYS = frozenset(
+    {
+        *("block_start", "block_stop", "epoch_start", "epoch_stop"),
+        *("eval_start", "eval_accuracy", "eval_stop", "tracked_stats"),
+    }
+)
+"""Keys of the lines that the loop writes for a block, in an order that follows from the schedule."""
+SHARE_ROUNDING = 1e-6
+"""`left_out_share` is rounded up to a multiple of this (`Workload.left_out_share`)."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What a run does step by step, as far as its settings and the counts of its data decide it."""
+
+    steps_per_epoch: int
+    epoch_samples: int
+    """Samples of an epoch, in the unit of `tracked_stats.samples`."""
+    step_samples: int
+    """Samples of a step at most."""
+    has_full_steps: bool
+    """True if every step but an epoch's last has `step_samples`."""
+    evaluation_steps: Callable[[], Iterator[int]]
+    """Makes an iterator over the step counts after which the run is evaluated."""
+
+    def samples_before(self, step: int) -> tuple[int, int]:
+        """Return the least and the largest number of samples in the first `step` steps."""
+        epochs, steps = divmod(step, self.steps_per_epoch)
+        whole = epochs * self.epoch_samples
+        most = min(self.epoch_samples, steps * self.step_samples)
+        return whole + (most if self.has_full_steps else min(steps, most)), whole + most
+
+
+@dataclass(frozen=True)
+class Block:
+    """Steps up to an evaluation, or to the end of the run."""
+
+    first_step: int
+    stop_step: int
+    is_evaluated: bool
+
+
+class ContradictoryCountsError(Exception):
+    """The steps and samples of an epoch do not fit the log's own counts."""
+
+    def __init__(self, complaint: Complaint) -> None:
+        super().__init__(complaint.found)
+        self.complaint = complaint
+
+
+def find_schedule_complaints(
+    record: RunRecord, events: Sequence[Event], logged: LoggedWorkload, first_epoch: int
+) -> list[Complaint]:
+    """Return complaints about lines that the schedule of the run does not have.
+
+    Args:
+        record: The run, which came to its end.
+        events: All records in the order of the file.
+        logged: The workload of the run.
+        first_epoch: Number of the first epoch in the log.
+
+    Raises:
+        NotVerifiableError: Only part of the facts is known, so nothing was compared.
+    """
+    try:
+        schedule = build_schedule(record, events, logged)
+    except ContradictoryCountsError as error:
+        return [error.complaint]
+    found = list(_order_complaints(record, events, schedule, first_epoch))
+    return found or list(_sample_complaints(record, schedule))
+
+
+def build_schedule(record: RunRecord, events: Sequence[Event], logged: LoggedWorkload) -> Schedule:
+    """Return the schedule of a run. Raises NotVerifiableError and ContradictoryCountsError."""
+    workload = logged.workload
+    if type(workload).steps_in_epoch is not Workload.steps_in_epoch:
+        raise NotVerifiableError(f"epochs of {workload.name} have different numbers of steps")
+    depends_on_lengths = bool(workload.keys_of_lengths) and record.settings.profile != "synthetic"
+    if depends_on_lengths and not logged.has_recorded_facts:
+        return _schedule_from_log(record, events, workload)
+    batch = workload.settings.batch_size_global
+    if workload.batch_unit == "tokens":
+        facts = workload.facts
+        samples = facts.train_samples - workload.left_out_samples_per_epoch + workload.repeated_samples_per_epoch
+        steps = workload.steps_per_epoch
+        return Schedule(steps, samples, _largest_step(workload), False, workload.evaluation_steps)
+    repeated = workload.repeated_samples_per_epoch
+    if not logged.has_recorded_facts:  # it may follow from the shapes of the images, and the log has it
+        repeated = whole_number(suite_run_value(events).get("repeated_samples_per_epoch")) or 0
+    samples = workload.samples_per_epoch + repeated
+    has_full_steps = workload.steps_per_epoch == math.ceil(
+        (workload.samples_per_epoch + workload.repeated_samples_per_epoch) / batch
+    )
+    steps = math.ceil(samples / batch) if has_full_steps else workload.steps_per_epoch
+    return Schedule(steps, samples, batch, has_full_steps, lambda: _scaled_steps(workload, steps))
+
+
+def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Workload) -> Schedule:
+    """Return the schedule of a run on samples of unknown lengths: its first block tells the steps and samples of an epoch.
+
+    They must fit the counts in the log. Raises NotVerifiableError if the first block does not consist of whole epochs, and
+    ContradictoryCountsError if they do not fit.
+    """
+    first = next(iter(record.throughput), None)
+    begun = next((event for event in events if event.key == "block_start"), None)
+    ended = [event for event in events if event.key == "epoch_stop" and first and event.line < first.line]
+    epochs = whole_number(begun.metadata.get("epoch_count")) if begun else None
+    if first is None or not epochs or first.step is None or not first.samples or record.settings.timing_warmup_steps:
+        raise NotVerifiableError("run.json with the lengths of the sentences is not next to the log")
+    if len(ended) != epochs or first.step % epochs or first.samples % epochs:
+        raise NotVerifiableError("run.json with the lengths of the sentences is not next to the log")
+    steps, samples = first.step // epochs, int(first.samples) // epochs
+    suite_run = suite_run_value(events)
+    repeated = whole_number(suite_run.get("repeated_samples_per_epoch")) or 0
+    share, train_samples = number(suite_run.get("left_out_share")) or 0.0, workload.facts.train_samples
+    least = train_samples + repeated - math.ceil(share * train_samples)
+    most = train_samples + repeated - max(0, math.floor((share - SHARE_ROUNDING) * train_samples))
+    largest, smallest = _largest_step(workload), _smallest_step(workload)
+    fits_samples = least <= samples <= most and (workload.batch_unit == "tokens" or samples == steps * largest)
+    if not fits_samples or not least / largest <= steps <= most / smallest + len(workload.shapes()):
+        raise ContradictoryCountsError(
+            Complaint(
+                "tracked_stats",
+                first.line,
+                f"{samples} samples in {steps} steps per epoch",
+                f"{least} to {most} samples, as train_samples says, in steps of {smallest} to {largest}",
+                NEVER_EDIT,
+            )
+        )
+    has_full_steps = workload.batch_unit == "samples"
+    return Schedule(steps, samples, largest, has_full_steps, lambda: _scaled_steps(workload, steps))
+
+
+def _largest_step(workload: Workload) -> int:
+    """Return the most samples of a step."""
+    return max(_step_sizes(workload))
+
+
+def _smallest_step(workload: Workload) -> int:
+    return min(_step_sizes(workload))
+
+
+def _step_sizes(workload: Workload) -> list[int]:
+    devices = workload.settings.devices
+    return [next(iter(specs.values())).shape[0] * devices for specs in workload.shapes()]
+
+
+def _scaled_steps(workload: Workload, steps_per_epoch: int) -> Iterator[int]:
+    """Yield the evaluation steps of a workload whose epochs really have `steps_per_epoch` steps."""
+    for step in workload.evaluation_steps():
+        if workload.steps_per_epoch == steps_per_epoch:
+            yield step
+            continue
+        epoch, rest = divmod(step, workload.steps_per_epoch)
+        if rest:
+            raise NotVerifiableError("run.json with the shapes of the images is not next to the log")
+        yield epoch * steps_per_epoch
+
+
+def find_blocks(schedule: Schedule, settings: RunSettings, max_epochs: int | None) -> Iterator[Block]:
+    """Yield the blocks of a run up to its limit. A run to a target ends earlier, after the block that reaches the target."""
+    first = settings.timing_warmup_steps
+    kind, _, count = settings.stop.partition(":")
+    if kind == "target":
+        limit = (max_epochs or 0) * schedule.steps_per_epoch
+    elif kind == "epochs":
+        limit = int(count) * schedule.steps_per_epoch
+    else:
+        limit = int(count) if kind == "steps" else math.ceil(int(count) / (settings.batch_size_global or 1))
+    limit += first
+    measures = bool(settings.targets) or kind == "target"
+    if settings.mode == "train" and settings.profile != "synthetic" and measures:
+        for stop in schedule.evaluation_steps():
+            if stop > limit:
+                break
+            if stop > first:
+                yield Block(first, stop, True)
+                first = stop
+    if first < limit:
+        yield Block(first, limit, False)
+
+
+def block_lines(block: Block, schedule: Schedule, first_epoch: int) -> Iterator[tuple[str, Mapping[str, int]]]:
+    """Yield key and metadata of each line of a block, in order. `first_epoch`: number of the run's first epoch."""
+    steps = schedule.steps_per_epoch
+    begin, end = block.first_step // steps, (block.stop_step - 1) // steps
+    yield "block_start", {"first_epoch_num": begin + first_epoch, "epoch_count": end - begin + 1}
+    for epoch in range(begin, end + 1):
+        if block.first_step <= epoch * steps:
+            yield "epoch_start", {"epoch_num": epoch + first_epoch}
+        if (epoch + 1) * steps <= block.stop_step:
+            yield "epoch_stop", {"epoch_num": epoch + first_epoch}
+    if block.is_evaluated:
+        for key in ("eval_start", "eval_accuracy", "eval_stop"):
+            yield key, {"epoch_num": end + first_epoch}
+    yield "tracked_stats", {"step": block.stop_step}
+    yield "block_stop", {"first_epoch_num": begin + first_epoch}
+
+
+def _order_complaints(
+    record: RunRecord, events: Sequence[Event], schedule: Schedule, first_epoch: int
+) -> Iterator[Complaint]:
+    """Yield the first line that differs from the schedule."""
+    settings = record.settings
+    lines = [event for event in events if event.key in BLOCK_KEYS]
+    stop = next((event for event in events if event.key == "run_stop"), None)
+    reached = {
+        item.line
+        for item in record.evaluations
+        if first_that_meets(record.targets, [item], record.benchmark) is not None
+    }
+    max_epochs = settings.max_epochs
+    if max_epochs is None:  # older versions
+        max_epochs = whole_number(_hyperparameters(events).get("max_epochs"))
+    place, is_reached = 0, False
+    for block in find_blocks(schedule, settings, max_epochs):
+        for key, metadata in block_lines(block, schedule, first_epoch):
+            needed = f"{key}{_metadata_text(metadata)}, by the schedule of the run's settings"
+            event = lines[place] if place < len(lines) else stop
+            if event is None:
+                yield Complaint(key, 0, MISSING, needed, NEVER_EDIT)
+                return
+            if event.key != key or any(event.metadata.get(name) != value for name, value in metadata.items()):
+                found = {name: event.metadata.get(name) for name in metadata if name in event.metadata}
+                yield Complaint(event.key, event.line, f"{event.key}{_metadata_text(found)}", needed, NEVER_EDIT)
+                return
+            is_reached = is_reached or (key == "eval_accuracy" and event.line in reached)
+            place += 1
+        if is_reached and settings.to_target:
+            break
+    if place < len(lines):
+        event = lines[place]
+        why = "the target was reached" if is_reached and settings.to_target else "the run's last step"
+        yield Complaint(event.key, event.line, event.key, f"run_stop: {why} before", NEVER_EDIT)
+
+
+def _hyperparameters(events: Sequence[Event]) -> Mapping[str, Json]:
+    value = suite_run_value(events).get("hyperparameters")
+    return value if isinstance(value, dict) else {}
+
+
+def _metadata_text(metadata: Mapping[str, Json]) -> str:
+    return "".join(f" {name} {clean(str(value), 20)}" for name, value in metadata.items())
+
+
+def _sample_complaints(record: RunRecord, schedule: Schedule) -> Iterator[Complaint]:
+    """Yield the first block whose number of samples is not that of its steps."""
+    settings = record.settings
+    if settings.mode == "inference":  # evaluation samples
+        return
+    before = settings.timing_warmup_steps
+    for block in record.throughput:
+        step = block.step or 0
+        least, most = _samples_between(schedule, before, step)
+        if settings.asynchronous:  # other workers may be at updates of the step that follows, or of a smaller batch
+            least, most = least - schedule.step_samples, most + schedule.step_samples
+        if block.samples is None or not least <= block.samples <= most:
+            found = MISSING if block.samples is None else f"{block.samples:.0f} samples in {step - before} steps"
+            needed = f"{least} samples" if least == most else f"{least} to {most} samples"
+            yield Complaint("tracked_stats", block.line, found, f"{needed}, by train_samples and batch", NEVER_EDIT)
+            return
+        before = step
+
+
+def _samples_between(schedule: Schedule, first_step: int, stop_step: int) -> tuple[int, int]:
+    """Return the least and the largest number of samples in the steps from `first_step` up to `stop_step`."""
+    before, after = schedule.samples_before(first_step), schedule.samples_before(stop_step)
+    if before[0] == before[1] and after[0] == after[1]:
+        return after[0] - before[0], after[1] - before[1]
+    steps = stop_step - first_step
+    return max(steps, after[0] - before[1]), min(steps * schedule.step_samples, after[1] - before[0])

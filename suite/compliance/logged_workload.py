@@ -1,0 +1,112 @@
+"""The workload of a run, built anew from its log and, where it is next to the log, from run.json.
+
+Schedules, the keys of the log, and the division follow from it. The published counts of the workload's data stand in for facts
+that only run.json holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from suite.common import registry
+from suite.common.runspec import facts_from_json
+from suite.results.logs.events import Event, whole_number
+from suite.results.logs.record import RunRecord
+from suite.results.logs.recorded_telemetry import json_object
+from suite.results.text import clean
+from workloads.api import Facts, Json, Settings, Workload, field_names
+
+PARTS = ("model", "hyperparameters", "options")
+"""Objects of `suite_run` that decide what a run computes, in addition to its settings."""
+SHARES = ("repeated_share", "left_out_share")
+"""Keys of `suite_run` that follow from the lengths and shapes of the samples, which the published counts do not tell."""
+MAX_RUN_FILE_BYTES = 16 << 20
+
+
+class NotVerifiableError(Exception):
+    """The log and the files next to it do not hold what a check needs. The text names what is missing."""
+
+
+@dataclass(frozen=True)
+class LoggedWorkload:
+    """A run's workload."""
+
+    workload: Workload
+    has_recorded_facts: bool
+    """True if its facts about the data come from run.json, with the lengths and shapes of samples."""
+
+
+def read_run_file(record: RunRecord) -> Mapping[str, Json]:
+    """Return the object in the run.json next to a log. Empty if there is none."""
+    return json_object(record.path.with_name("run.json"), MAX_RUN_FILE_BYTES)
+
+
+def logged_settings(record: RunRecord) -> dict[str, Json]:
+    """Return the settings in `suite_run` by name."""
+    return {name: getattr(record.settings, name) for name in field_names(Settings, logged=True)}
+
+
+def recorded_parts(events: Sequence[Event], run_file: Mapping[str, Json]) -> dict[str, Json] | None:
+    """Return `PARTS` and `SHARES` of a run, or None if a part is missing.
+
+    They come from `suite_run`. In logs of older versions, which lack them, they come from run.json.
+    """
+    logged = suite_run_value(events)
+    of_run = run_file.get("settings")
+    parts = {name: of_run.get(name) for name in PARTS} if isinstance(of_run, dict) else {}
+    parts |= {name: logged[name] for name in (*PARTS, *SHARES) if logged.get(name) is not None}
+    return parts if all(isinstance(parts.get(name), dict) for name in PARTS) else None
+
+
+def suite_run_value(events: Sequence[Event]) -> Mapping[str, Json]:
+    """Return the object in the first `suite_run`. Empty if there is none."""
+    values = (event.value for event in events if event.key == "suite_run")
+    return next((value for value in values if isinstance(value, dict)), {})
+
+
+def build_workload(
+    record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json], parts: Mapping[str, Json]
+) -> LoggedWorkload:
+    """Build the workload of a run from its log.
+
+    Raises:
+        NotVerifiableError: The round of the run is not installed here, and run.json does not describe it.
+        ValueError: No run can have these settings. Settings of wrong types raise other errors.
+    """
+    kind = registry.load_workload(record.settings.workload)
+    settings = Settings(**logged_settings(record), **{name: parts[name] for name in PARTS})
+    of_run = run_file.get("settings")
+    figures = of_run.get("round") if isinstance(of_run, dict) else None
+    if isinstance(figures, dict) and figures.get("name") == settings.rules:
+        settings = replace(settings, round=figures)
+    elif settings.rules not in kind.rounds():
+        raise NotVerifiableError(f"round {clean(settings.rules, 40)} is not installed here")
+    recorded_facts = _recorded_facts(record, run_file)
+    facts = replace(
+        recorded_facts or kind.read_facts(settings),
+        train_samples=_logged_count(events, "train_samples"),
+        evaluation_samples=_logged_count(events, "eval_samples"),
+    )
+    return LoggedWorkload(kind(settings, facts), has_recorded_facts=recorded_facts is not None)
+
+
+def _logged_count(events: Sequence[Event], key: str) -> int:
+    count = next((whole_number(event.value) for event in events if event.key == key), None)
+    if count is None or count < 0:
+        raise ValueError(f"the log has no {key}")
+    return count
+
+
+def _recorded_facts(record: RunRecord, run_file: Mapping[str, Json]) -> Facts | None:
+    """Return the facts in run.json, or None if it has none of this log's data."""
+    value = run_file.get("facts")
+    if not isinstance(value, dict) or value.get("fingerprint") != record.settings.data_fingerprint:
+        return None
+    arrays = value.get("arrays")
+    names = arrays.values() if isinstance(arrays, dict) else ()
+    if not all(isinstance(name, str) and Path(name).name == name for name in names):  # a path leads out of the folder
+        return None
+    facts = facts_from_json(value, record.path.with_name("run.json"))
+    return facts if all(Path(path).is_file() for path in facts.arrays.values()) else None

@@ -1,0 +1,225 @@
+"""Compares a log with the files that the suite writes next to it: run.json, status.json and metrics.jsonl.
+
+Each of them states what the log states too. A log that was edited contradicts a file that was not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from suite.compliance.complaints import Complaint
+from suite.compliance.log_division import is_logged_closed
+from suite.compliance.logged_workload import suite_run_value
+from suite.results.logs.collect import KILLED, RUNNING, filed_status
+from suite.results.logs.events import Event, whole_number
+from suite.results.logs.record import RunRecord
+from suite.results.logs.recorded_telemetry import json_lines
+from suite.results.text import clean
+from workloads.api import Json, Settings, field_names
+
+RUN_FILE, STATUS_FILE, METRICS_FILE = "run.json", "status.json", "metrics.jsonl"
+_RESTORE = "give the log with the files that the suite wrote next to it, as they were written, or run again"
+_IDENTITY = ("system", "device_name", "framework_version", "sample_unit", "batch_unit")
+_SUBMISSION_KEYS = {
+    "submission_benchmark": "benchmark",
+    **{key: key for key in ("submission_org", "submission_status", "submission_platform")},
+}
+"""Key of the log to its name in run.json's `identity`."""
+_FILE_OPTIONS = ("backbone_weights",)
+"""Options that the log leaves out, because they name a file of one machine."""
+_TAKEN_AS_SET = frozenset(
+    {
+        *("profile", "workload", "framework", "devices", "nodes", "precision", "rules", "mode"),
+        *("timing_warmup_steps", "update", "straggler_ms"),
+    }
+)
+"""Settings that planning takes as they are set on the command line, unless they are set to `auto` or `all`."""
+_OF_FIRST_ATTEMPT = frozenset(
+    {
+        *("system", "suite_version", "git_commit", "study", "study_cell", "runs_required"),
+        *("submission_org", "submission_status", "submission_platform"),
+    }
+)
+"""Facts that a resumed run's log has from its first attempt, and its run.json from the last one. They may differ."""
+_RESOLVED = ("auto", "all", "null", "")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One fact that the log and run.json both state."""
+
+    key: str
+    """Key of the log that holds the fact."""
+    name: str
+    """What is compared."""
+    logged: Json
+    recorded: Json
+
+
+def find_run_file_complaints(
+    record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]
+) -> Iterator[Complaint]:
+    """Yield each contradiction between a log and the run.json next to it. `run_file`: its object; empty if there is none."""
+    is_resumed = bool(run_file.get("continues"))
+    for fact in (*_facts(events, run_file), *_overrides(record, events, run_file)):
+        if is_resumed and fact.name in _OF_FIRST_ATTEMPT:
+            continue
+        if not _is_equal(fact.logged, fact.recorded):
+            line = next((event.line for event in events if event.key == fact.key), 0)
+            found = f"{fact.name} {_text(fact.logged)}"
+            yield Complaint(fact.key, line, found, f"{_text(fact.recorded)}, as in run.json", _RESTORE)
+    yield from _resumptions(record, events, run_file)
+
+
+def list_unverified(record: RunRecord, run_file: Mapping[str, Json]) -> list[str]:
+    """Return what could not be compared with run.json, because the file or a part of it is missing."""
+    if not run_file:
+        return ["run.json is not next to the log"]
+    parts = ("settings", "identity", "facts", "division", "deviations", "cache_cleared", "continues", "typed")
+    absent = [name for name in parts if name not in run_file]
+    return [f"run.json next to the log has no {', '.join(absent)}"] if absent else []
+
+
+def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Difference]:
+    """Yield everything that both the log and run.json state."""
+    logged = suite_run_value(events)
+    first: dict[str, Json] = {}
+    for event in events:
+        first.setdefault(event.key, event.value)
+    settings, identity, data, versions, git = (
+        _object(run_file.get(name)) for name in ("settings", "identity", "facts", "versions", "git")
+    )
+    for name in field_names(Settings, logged=True):
+        if name in settings and name in logged:
+            yield Difference("suite_run", name, logged[name], settings[name])
+    for name in ("model", "hyperparameters"):
+        if name in settings and logged.get(name) is not None:
+            yield Difference("suite_run", name, logged[name], settings[name])
+    for name, value in _object(settings.get("options")).items():
+        options = logged.get("options")
+        is_path = isinstance(value, str) and value.startswith("/")  # in a container, folders have other paths
+        if isinstance(options, dict) and name not in _FILE_OPTIONS and not is_path:
+            yield Difference("suite_run", f"options.{name}", options.get(name), value)
+    for name in _IDENTITY:
+        if name in identity and name in logged:
+            yield Difference("suite_run", name, logged[name], identity[name])
+    pairs: list[tuple[str, Mapping[str, Json], str]] = [
+        *(
+            (name, run_file, name)
+            for name in ("labels", "deviations", "run_index", "runs_required", "study", "study_cell")
+        ),
+        ("data_fingerprint", data, "fingerprint"),
+        ("suite_version", versions, "suite"),
+        ("git_commit", git, "commit"),
+    ]
+    for name, source, source_name in pairs:
+        if source_name in source and name in logged:
+            yield Difference("suite_run", name, logged[name], source[source_name])
+    keys: list[tuple[str, Mapping[str, Json], str]] = [
+        ("submission_division", run_file, "division"),
+        ("cache_clear", run_file, "cache_cleared"),
+        ("seed", settings, "seed"),
+        ("train_samples", data, "train_samples"),
+        ("eval_samples", data, "evaluation_samples"),
+        *((key, identity, name) for key, name in _SUBMISSION_KEYS.items()),
+    ]
+    for key, source, source_name in keys:
+        if source_name in source and key in first:
+            yield Difference(key, key, first[key], source[source_name])
+
+
+def _overrides(record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Difference]:
+    """Yield the settings that run.json says were set on the command line, and the seed."""
+    overrides = run_file.get("typed")
+    texts = [text for text in overrides if isinstance(text, str)] if isinstance(overrides, list) else []
+    by_key = {key.lstrip("+"): value.strip("'\"") for key, _, value in (text.partition("=") for text in texts)}
+    for item in fields(Settings):
+        value = by_key.get(item.metadata.get("typed", ""))
+        if item.name in _TAKEN_AS_SET and value is not None and value not in _RESOLVED:
+            logged = getattr(record.settings, item.name)
+            recorded: Json = whole_number(value) if isinstance(logged, int) else value
+            yield Difference("suite_run", item.name, logged, recorded)
+    seed = whole_number(by_key.get("seed"))
+    if seed is None:
+        return
+    yield Difference("seed", "seed", record.seed, seed + (record.settings.run_index or 0))
+    if is_logged_closed(events):
+        yield Difference("submission_division", "division", "closed", f"open: seed={seed} was set")
+
+
+def _resumptions(record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Complaint]:
+    if "continues" not in run_file:
+        return
+    resumed = _object(run_file["continues"])
+    line = next((event.line for event in events if event.key == "suite_continued"), 0)
+    count = whole_number(resumed.get("resumptions")) if resumed else 0
+    if count is None:  # an older version of the suite did not count
+        count = max(1, record.resumptions)
+    if record.resumptions != count:
+        needed = f"{count}, as in run.json"
+        yield Complaint("suite_continued", line, f"{record.resumptions} lines", needed, _RESTORE)
+
+
+def find_status_complaints(record: RunRecord) -> Iterator[Complaint]:
+    """Yield a contradiction with status.json, which the controller writes when the run has ended.
+
+    The controller sees failures that the log does not hold.
+    """
+    filed = filed_status(record.path.with_name(STATUS_FILE))
+    if record.status == "success" and filed != KILLED and filed[0] not in ("", "success", RUNNING):
+        found = f"success, but status.json beside it says {clean(' '.join(filed), 120)}"
+        yield Complaint("run_stop", 0, found, "one end of a run", "see why in status.json; run again")
+
+
+def find_metrics_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
+    """Yield the first block whose figures or quality differ from those in metrics.jsonl."""
+    rows = list(json_lines(record.path.with_name(METRICS_FILE)))
+    if not rows:
+        return
+    blocks = [event for event in events if event.key == "tracked_stats"]
+    if len(rows) != len(blocks):
+        line = blocks[-1].line if blocks else 0
+        found = f"{len(blocks)} blocks"
+        yield Complaint("tracked_stats", line, found, f"{len(rows)}, as in {METRICS_FILE}", _RESTORE)
+        return
+    evaluations = {item.line: item for item in record.evaluations}
+    previous_line = 0
+    for row, block in zip(rows, blocks, strict=True):
+        stats = _object(block.value)
+        names = ("samples", "train_seconds", "evaluation_seconds", "loss")
+        pairs = [(name, stats.get(name), row.get(name)) for name in names]
+        pairs.append(("step", block.metadata.get("step"), row.get("step")))
+        quality = _object(row.get("quality"))
+        for line, evaluation in evaluations.items():
+            if previous_line < line < block.line:
+                pairs += [(name, value, quality.get(name)) for name, value in evaluation.quality.items()]
+        previous_line = block.line
+        for name, logged, recorded in pairs:
+            if not _is_equal(logged, recorded):
+                found = f"{name} {_text(logged)}"
+                yield Complaint(
+                    "tracked_stats", block.line, found, f"{_text(recorded)}, as in {METRICS_FILE}", _RESTORE
+                )
+                return
+
+
+def _is_equal(logged: Json, recorded: Json) -> bool:
+    """Compare two JSON values. Numbers are equal as numbers, whether they are integers or not."""
+    if type(logged) in (int, float) and type(recorded) in (int, float):
+        return bool(logged == recorded)
+    if isinstance(logged, dict) and isinstance(recorded, dict):
+        return logged.keys() == recorded.keys() and all(_is_equal(logged[name], recorded[name]) for name in logged)
+    if isinstance(logged, (list, tuple)) and isinstance(recorded, (list, tuple)):
+        pairs = zip(logged, recorded, strict=False)
+        return len(logged) == len(recorded) and all(_is_equal(*pair) for pair in pairs)
+    return bool(logged == recorded)
+
+
+def _object(value: Json) -> Mapping[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Json) -> str:
+    return clean(json.dumps(value, ensure_ascii=False, default=str), 80)

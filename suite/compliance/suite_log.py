@@ -1,0 +1,106 @@
+"""Checks that go beyond mlperf-logging's rules, for logs of this suite.
+
+A log of this suite states what was run and what was measured, step by step. It must agree with the rules of its round, with
+itself, and with the files next to it. What no check of a log can find is in docs/rules.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from suite.compliance import log_clock, log_division, log_figures, log_origin, log_schedule, recorded_run
+from suite.compliance.complaints import Complaint
+from suite.compliance.log_origin import NEVER_EDIT
+from suite.compliance.logged_workload import NotVerifiableError, build_workload, read_run_file, recorded_parts
+from suite.results.logs.events import Event, Problem, ProblemKind
+from suite.results.logs.record import RunRecord
+from suite.results.text import clean
+
+
+@dataclass
+class Findings:
+    """What is wrong with a log of this suite, and what could not be checked."""
+
+    complaints: list[Complaint] = field(default_factory=list)
+    unverified: list[str] = field(default_factory=list)
+    """Reasons why a check was left out. Empty if everything was checked."""
+
+
+def find_complaints(
+    record: RunRecord,
+    events: Sequence[Event],
+    problems: Iterable[Problem],
+    is_early_version: bool = False,
+    is_readable: bool = True,
+) -> Findings:
+    """Check a log of this suite. Logs of other programs have no findings. No content of the log raises.
+
+    Args:
+        record: The run.
+        events: All records of the log in the order of the file.
+        problems: What the reader found in the records, problems of single lines left out.
+        is_early_version: True for a log that counts epochs from 1 where its round counts from 0.
+        is_readable: False if a line could not be read. The log fails then, and what is missing follows from that line.
+    """
+    findings = Findings()
+    findings.complaints += log_origin.find_origin_complaints(record, events)
+    if not record.settings.profile or findings.complaints or not is_readable:
+        return findings
+    findings.complaints += _reader_complaints(problems)
+    try:
+        for complaint in _complaints_about_run(record, events, is_early_version, findings.unverified):
+            findings.complaints.append(complaint)
+    except Exception as error:  # settings that no run has, in whatever way
+        problem = f"settings that no run can have ({type(error).__name__}: {clean(str(error), 120)})"
+        line = next((event.line for event in events if event.key == "suite_run"), 0)
+        findings.complaints.append(Complaint("suite_run", line, problem, "those of a run", NEVER_EDIT))
+    return findings
+
+
+def _complaints_about_run(
+    record: RunRecord, events: Sequence[Event], is_early_version: bool, unverified: list[str]
+) -> Iterator[Complaint]:
+    run_file = read_run_file(record)
+    parts = recorded_parts(events, run_file)
+    yield from recorded_run.find_status_complaints(record)
+    yield from recorded_run.find_run_file_complaints(record, events, run_file)
+    yield from recorded_run.find_metrics_complaints(record, events)
+    yield from _batch_complaints(record, events)
+    yield from log_clock.find_clock_complaints(record, events)
+    if log_division.is_logged_closed(events):
+        yield from log_division.find_division_complaints(record, events, parts)
+        unverified += recorded_run.list_unverified(record, run_file)
+    if not _came_to_its_end(record, events):
+        return
+    yield from log_figures.find_figure_complaints(record, events)
+    if parts is None:
+        unverified.append("suite_run has no hyperparameters, so steps and evaluations have no schedule to compare with")
+        return
+    try:
+        logged = build_workload(record, events, run_file, parts)
+        first_epoch = logged.workload.round.first_epoch + is_early_version
+        yield from log_schedule.find_schedule_complaints(record, events, logged, first_epoch)
+    except NotVerifiableError as error:
+        unverified.append(f"steps, samples and evaluations: {error}")
+
+
+def _reader_complaints(problems: Iterable[Problem]) -> Iterator[Complaint]:
+    for problem in problems:
+        if problem.kind is ProblemKind.DEFECT:
+            yield Complaint("", problem.line, problem.text, "a log as the suite writes it", NEVER_EDIT)
+
+
+def _batch_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
+    """Compare the batch size, which a log states twice."""
+    size = record.settings.batch_size_global
+    for event in events:
+        if event.key == "global_batch_size" and event.value != size:
+            found = clean(str(event.value), 40)
+            yield Complaint("global_batch_size", event.line, found, f"{size}, as in suite_run", NEVER_EDIT)
+
+
+def _came_to_its_end(record: RunRecord, events: Sequence[Event]) -> bool:
+    """Return True for a run that reached its target or its last step, False for one that an error ended."""
+    stops = [event for event in events if event.key == "run_stop"]
+    return record.finished or any("reason" not in event.metadata for event in stops)

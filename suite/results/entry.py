@@ -1,0 +1,153 @@
+"""Entries of submissions: whose result a folder of logs is, by the names of the folders above it and the files beside it.
+
+A submission has the folders `ROUND/SUBMITTER/results/SYSTEM/BENCHMARK`, in some rounds with `closed` or `open` above SUBMITTER.
+Its logs often carry placeholders or the names of the machine that an example was written for, so the folders decide.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from suite.results.names import parse_round_name, round_of_folder
+from suite.results.system_description import (
+    DESCRIPTION_FILES,
+    SystemDescription,
+    find_description,
+    read_description,
+    read_json_object,
+)
+from suite.results.text import clean
+
+SCALING_FILE = "scaling.json"
+"""File with the factor by which mlperf-logging's result_summarizer multiplies the score of a folder."""
+_FACTOR_RANGE = (0.1, 10.0)
+_DIVISION_FOLDERS = ("closed", "open")
+_SCALING_KINDS = ("strong", "weak")
+"""Folders between SYSTEM and BENCHMARK in submissions of MLPerf HPC."""
+_RUN_FOLDER = re.compile(r"run_\d+")
+_LOG_OF_SUBMISSION = re.compile(r"result_[^/]*\.txt")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One folder of logs with the facts that its place and its files give. Empty strings are unknown values."""
+
+    folder: Path
+    round: str = ""
+    """`v4.0`: the nearest folder above the logs that is named like a round."""
+    submitter: str = ""
+    system: str = ""
+    """Name of the system's folder; empty if the folders do not have the layout of a submission."""
+    benchmark: str = ""
+    division: str = ""
+    description: SystemDescription = SystemDescription()
+    scaling_factor: float | None = None
+    """Factor in `scaling.json`; None without a usable file."""
+    problems: tuple[str, ...] = ()
+    """One line per file beside the logs that cannot be used."""
+
+    @property
+    def is_submission(self) -> bool:
+        """True if the folders have the layout of a submission."""
+        return bool(self.system)
+
+    @property
+    def name(self) -> str:
+        """Text that names the entry in notes: `v4.0/Dell/XE9640/resnet`, or the path of the folder."""
+        parts = (self.round, self.submitter, self.system, self.benchmark)
+        return "/".join(filter(None, parts)) if self.is_submission else str(self.folder)
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for the folders of one entry, which may lie in several places."""
+        if self.is_submission and self.round:
+            return self.round, self.submitter, self.system, self.benchmark
+        return self.folder
+
+
+def log_folder(log: Path) -> Path:
+    """Return the folder of a result's logs: the folder of the log, or the folder above it if that is called `run_N`."""
+    folder = log.absolute().parent
+    return folder.parent if _RUN_FOLDER.fullmatch(folder.name) else folder
+
+
+def is_submission_log(name: str) -> bool:
+    """Check whether a file has the name of a log of a submission: `result_0.txt`."""
+    return _LOG_OF_SUBMISSION.fullmatch(name) is not None
+
+
+def is_entry_file(path: Path) -> bool:
+    """Check whether a file has the name of a file that describes the results of a submission."""
+    is_description = path.parent.name == "systems" and path.suffix == ".json"
+    return is_description or path.name in (SCALING_FILE, *DESCRIPTION_FILES)
+
+
+def read_entry(folder: Path) -> Entry:
+    """Return the entry of a folder of logs, with its system description and its scaling factor. Does not raise."""
+    folder = folder.absolute()
+    system_folder = folder.parent.parent if folder.parent.name in _SCALING_KINDS else folder.parent
+    submitter_folder = _find_submitter_folder(system_folder)
+    problems: list[str] = []
+    description = SystemDescription()
+    path = find_description(submitter_folder, system_folder)
+    if path is not None:
+        try:
+            description = read_description(path)
+        except ValueError as error:
+            problems.append(f"the system description is not used: {error}")
+    scaling_factor = None
+    if os.path.isfile(folder / SCALING_FILE):
+        try:
+            scaling_factor = _read_scaling_factor(folder / SCALING_FILE)
+        except ValueError as error:
+            problems.append(f"the score is not scaled: {error}")
+    entry = Entry(
+        folder,
+        round=round_of_folder(folder / "log"),
+        submitter=description.submitter,
+        division=description.division,
+        description=description,
+        scaling_factor=scaling_factor,
+        problems=tuple(clean(problem, 300) for problem in problems),
+    )
+    if submitter_folder is None:
+        return entry
+    above = submitter_folder.parent.name.lower()
+    return replace(
+        entry,
+        submitter=clean(submitter_folder.name),
+        system=clean(system_folder.name),
+        benchmark=clean(folder.name),
+        division=entry.division or (above if above in _DIVISION_FOLDERS else ""),
+    )
+
+
+def _find_submitter_folder(system_folder: Path) -> Path | None:
+    """Return the folder SUBMITTER of `SUBMITTER/results/SYSTEM`, or None for folders with another layout.
+
+    A folder called `results` occurs elsewhere too, so something beside it or above it must belong to a submission.
+    """
+    submitter_folder = system_folder.parent.parent
+    if system_folder.parent.name.lower() != "results" or not submitter_folder.name:
+        return None
+    above = submitter_folder.parent
+    is_submission = (
+        os.path.isdir(submitter_folder / "systems")
+        or above.name.lower() in _DIVISION_FOLDERS
+        or bool(parse_round_name(above.name))
+    )
+    return submitter_folder if is_submission else None
+
+
+def _read_scaling_factor(path: Path) -> float:
+    """Return the factor in a `scaling.json`. Raises ValueError (one line) if the file does not hold one."""
+    value = read_json_object(path).get("scaling_factor")
+    low, high = _FACTOR_RANGE
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high:
+        return float(value)
+    given = clean(str(value)[:60], 40)
+    raise ValueError(f"{path}: scaling_factor is {given}; expected a number from {low:g} to {high:g}")

@@ -1,0 +1,192 @@
+"""Finds the attempts in a log to which a relaunched program appended, and chooses the attempt that counts.
+
+Several processes of one run may write to the same file. They repeat records within seconds, and each may log a seed. A
+relaunch repeats records later, or after the first attempt has trained.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from suite.results.logs.events import Event
+from suite.results.logs.keys import STRUCTURAL
+from workloads.api import Json
+
+_RELAUNCH_MS = 1000.0
+"""A program takes longer than this to start."""
+SIMULTANEOUS_MS = 20_000.0
+"""Processes of one run write the same record within this time. In 13,000 published logs, 11 s pass at most between the
+seeds of two processes."""
+_MAX_ATTEMPTS = 100
+"""Of one file."""
+_TRAINED = frozenset(
+    {"epoch_stop", "block_stop", "eval_start", "eval_stop", "eval_accuracy", "tracked_stats", "run_stop"}
+)
+"""Keys of records that a run writes only after it has trained."""
+_IN_ORDER = frozenset({"init_stop", "run_start", "train_loop", "epoch_start", "block_start", "eval_result"}) | _TRAINED
+"""Keys of records that do not belong to the header of an attempt."""
+_IDENTITY = tuple(sorted(key for key in STRUCTURAL if key.startswith("submission_")))
+_HEADER = frozenset({*_IDENTITY, "cache_clear", "init_start", "seed", "run_set_random_seed", "global_batch_size"})
+"""Keys that a program logs only before it trains."""
+_OPENS = ("init_start", "run_start", "submission_benchmark")
+"""Keys of which a file with several attempts has several records."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt of a run: its records in the order of the file."""
+
+    events: Sequence[Event]
+
+    @property
+    def complete(self) -> bool:
+        """True if the attempt has a start and an end."""
+        keys = {event.key for event in self.events}
+        return "run_start" in keys and "run_stop" in keys
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """First and last line in the file."""
+        return min(event.line for event in self.events), max(event.line for event in self.events)
+
+
+def without_repeats(events: Iterable[Event]) -> list[Event]:
+    """Return the records in the order of the file, without further records of the same text."""
+    unique: dict[int, Event] = {}
+    for event in events:
+        unique.setdefault(event.mark, event)
+    return list(unique.values())
+
+
+def find_attempts(events: Sequence[Event]) -> list[Attempt]:
+    """Return the attempts in a log, in order of time.
+
+    The list has one attempt for a log of one run, also if several processes wrote it, or if it was continued from a
+    checkpoint.
+
+    Args:
+        events: Records in the order of the file, without repeats.
+    """
+    counts = dict.fromkeys(_OPENS, 0)
+    for event in events:
+        if event.key in counts:
+            counts[event.key] += 1
+        if event.key == "suite_continued":
+            return [Attempt(events)]
+    if max(counts.values()) < 2:
+        return [Attempt(events)]
+    by_time = sorted(range(len(events)), key=lambda index: events[index].time_ms)
+    starts = _start_positions([events[index] for index in by_time])
+    ends = [*starts[1:], len(by_time)]
+    parts = [sorted(by_time[start:end]) for start, end in zip(starts, ends, strict=True)]
+    return [Attempt([events[index] for index in part]) for part in parts]
+
+
+def choose_attempt(attempts: Sequence[Attempt]) -> int:
+    """Return the number (from 0) of the last complete attempt, or of the last attempt if none is complete."""
+    complete = [index for index, attempt in enumerate(attempts) if attempt.complete]
+    return complete[-1] if complete else len(attempts) - 1
+
+
+def events_with_identity(attempts: Sequence[Attempt], chosen: int) -> Sequence[Event]:
+    """Return the records of an attempt, and those of the submission's identity that only other attempts have.
+
+    A wrapper script may write the identity once, before the first attempt.
+    """
+    events = attempts[chosen].events
+    logged = {event.key for event in events}
+    every = (event for attempt in attempts for event in attempt.events)
+    identity = [event for event in every if event.key in _IDENTITY and event.key not in logged]
+    return [*identity, *events]
+
+
+def attempts_text(attempts: Sequence[Attempt], chosen: int) -> str:
+    """Return the remark on a log with several attempts: `2 attempts in one file: attempt 2 (lines 40 to 90) is used, …`."""
+    first, last = attempts[chosen].lines
+    which = "the last complete attempt" if attempts[chosen].complete else "the last attempt; no attempt is complete"
+    return f"{len(attempts)} attempts in one file: attempt {chosen + 1} (lines {first} to {last}) is used, {which}"
+
+
+def _start_positions(events: Sequence[Event]) -> list[int]:
+    """Return where attempts begin among records in order of time."""
+    starts = [0]
+    header = _Header()
+    for position, event in enumerate(events):
+        begins = header.new_attempt(event)
+        if begins is not None and len(starts) < _MAX_ATTEMPTS:
+            starts.append(begins)
+            header = _Header(begins)
+            for earlier in events[begins:position]:
+                header.add(earlier)
+        header.add(event)
+    return _with_runs(events, starts)
+
+
+class _Header:
+    """Follows one attempt and finds where the next one begins: where the header is written again."""
+
+    def __init__(self, start: int = 0) -> None:
+        self._position = start
+        """Of the next record."""
+        self._first_ms: dict[str, float] = {}
+        """Key to the time of its first record."""
+        self._last_ms = math.inf
+        self._batch: Json = None
+        self._trained = False
+        self._repeats_from = start
+        """All records from here on repeat keys of the attempt."""
+        self._paused_at: int | None = None
+        """The first of these records that comes after a pause; None: there is no pause."""
+        self._opened_at = -1
+        """The last record that opens a header."""
+        self._reopened_at: int | None = None
+        """The first record after `init_stop` and all that follows it that repeats a key of the header."""
+
+    def add(self, event: Event) -> None:
+        """Add a record of the attempt. Records come in order of time."""
+        repeats = event.key in self._first_ms
+        if not repeats or event.key in _IN_ORDER:
+            self._repeats_from, self._paused_at = self._position + 1, None
+        elif self._paused_at is None and event.time_ms - self._last_ms >= SIMULTANEOUS_MS:
+            self._paused_at = self._position
+        if event.key in _IN_ORDER:
+            self._reopened_at = None
+        elif self._reopened_at is None and repeats and event.key in _HEADER:
+            self._reopened_at = self._position
+        if event.key in ("init_start", "submission_benchmark"):
+            self._opened_at = self._position
+        self._trained = self._trained or (event.key in _TRAINED and "run_start" in self._first_ms)
+        self._first_ms.setdefault(event.key, event.time_ms)
+        if event.key == "global_batch_size":
+            self._batch = event.value
+        self._last_ms = event.time_ms
+        self._position += 1
+
+    def new_attempt(self, event: Event) -> int | None:
+        """Return where a new attempt begins, if the next record shows that one has begun; else None."""
+        has_started = "init_stop" in self._first_ms or "run_start" in self._first_ms
+        if event.key == "run_start" or (event.key == "init_start" and has_started):
+            begun_keys = ("run_start",) if event.key == "run_start" else ("init_stop", "run_start")
+            begun_ms = min((self._first_ms[key] for key in begun_keys if key in self._first_ms), default=math.inf)
+            if event.time_ms - begun_ms < (_RELAUNCH_MS if self._trained else SIMULTANEOUS_MS):
+                return None
+            return self._position if self._reopened_at is None else self._reopened_at
+        if has_started or event.key not in ("global_batch_size", "seed") or event.key not in self._first_ms:
+            return None
+        # The attempt died before init_stop, or another process of the run writes.
+        other_batch = event.key == "global_batch_size" and event.value != self._batch
+        begins = self._repeats_from if other_batch and self._paused_at is None else self._paused_at
+        return begins if begins is not None and begins <= self._opened_at else None
+
+
+def _with_runs(events: Sequence[Event], starts: Sequence[int]) -> list[int]:
+    """Return the starts without those of parts that hold a `run_stop` but no `run_start`: they continue an attempt."""
+    kept = [starts[0]]
+    for start, end in itertools.pairwise([*starts[1:], len(events)]):
+        keys = {event.key for event in events[start:end]}
+        if "run_start" in keys or "run_stop" not in keys:
+            kept.append(start)
+    return kept

@@ -1,0 +1,85 @@
+"""Scoring rules of the benchmarks: required runs, dropped runs, allowed failures, per round.
+
+The numbers are those of mlperf-logging 4.1.68: `_ALL_RESULT_FILE_COUNTS` in benchmark_meta.py, and `max_dropped_scores` in
+result_summarizer/result_summarizer.py. Only NCF changed between rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from suite.results.names import workload_name
+
+
+@dataclass(frozen=True)
+class ScoringRule:
+    """How the runs of a complete result become its score.
+
+    The score is the mean time of the successful runs without the `dropped_runs` fastest and the `dropped_runs` slowest ones.
+    A failed run counts as slower than every successful run, so it uses up one of the slowest runs that are dropped.
+    """
+
+    runs_required: int
+    dropped_runs: int = 1
+    """Runs that are dropped at each end: `max_dropped_scores`."""
+    first_converged: int | None = None
+    """Number of successful runs, in order of their start, that enter the score. None: all of them."""
+
+    @property
+    def allowed_failures(self) -> int:
+        """Failed runs that a complete result may contain. The summarizer gives no score if more runs failed."""
+        if self.first_converged is not None:
+            return self.runs_required - self.first_converged
+        return self.dropped_runs
+
+
+FIRST_CONVERGED = 50
+"""NCF in v0.5: the first 50 of 100 runs that reach the target, in order of their start, are scored (v0.5 rules)."""
+
+_RULE_BY_BENCHMARK: Mapping[str, ScoringRule] = {
+    # benchmark_meta.py: `_ALL_RESULT_FILE_COUNTS["training"]`; result_summarizer.py: one dropped run, four of unet3d.
+    "resnet50": ScoringRule(5),
+    "ssd": ScoringRule(5),
+    "retinanet": ScoringRule(5),
+    "maskrcnn": ScoringRule(5),
+    "dlrm": ScoringRule(5),
+    "gnmt": ScoringRule(10),
+    "transformer": ScoringRule(10),
+    "minigo": ScoringRule(10),
+    "bert": ScoringRule(10),
+    "rnnt": ScoringRule(10),
+    "unet3d": ScoringRule(40, dropped_runs=4),
+    "dlrm_dcnv2": ScoringRule(10),
+    "dlrmv4": ScoringRule(10),
+    "stable_diffusion": ScoringRule(10),
+    "flux1": ScoringRule(10),
+    "rgat": ScoringRule(10),
+    "llama2_70b_lora": ScoringRule(10),
+    "llama31_8b": ScoringRule(10),
+    "gpt_oss_20b": ScoringRule(10),
+    "gpt3": ScoringRule(3),
+    "llama31_405b": ScoringRule(3),
+    "deepseekv3_671b": ScoringRule(3),
+    "qwen35_397b_grpo": ScoringRule(3),
+    # v0.5 rules, section "Benchmark results": 100 runs of NCF. v0.5 is the only round with published NCF results.
+    "ncf": ScoringRule(100, first_converged=FIRST_CONVERGED),
+}
+_RULE_BY_ROUND: Mapping[tuple[str, str], ScoringRule] = {
+    ("v0.6", "ncf"): ScoringRule(10),  # benchmark_meta.py; the round dropped NCF before its results were published
+}
+"""Rules of rounds that differ from the rule of their benchmark."""
+
+RUNS_REQUIRED: Mapping[str, int] = {name: rule.runs_required for name, rule in _RULE_BY_BENCHMARK.items()}
+"""The suite's name of a workload to the number of runs that a result needs."""
+
+
+def find_scoring_rule(benchmark: str, round_name: str = "") -> ScoringRule | None:
+    """Return the rule of a benchmark in a round, or None for a benchmark without rules.
+
+    Args:
+        benchmark: Name of the benchmark in logs of the rounds, or the suite's name of the workload.
+        round_name: Round such as `v4.0`. A round without a special rule has the rule of the benchmark.
+    """
+    workload = workload_name(benchmark)
+    return _RULE_BY_ROUND.get((round_name, workload), _RULE_BY_BENCHMARK.get(workload))

@@ -1,0 +1,101 @@
+"""System descriptions of submissions: `systems/SYSTEM.json` (v0.7 on), `system.json` (v0.6), and `entry.json` (v0.5).
+
+The files come from other people. Every value is optional, sizes are bounded, and no content raises an exception.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.results.text import clean
+from workloads import files
+from workloads.api import Json
+
+DESCRIPTION_FILES = ("system.json", "entry.json")
+"""Names of a description in the folder of the system: v0.6 and v0.5."""
+_MAX_BYTES = 1 << 20
+_MAX_DEVICES = 1_000_000
+_DIVISIONS = ("closed", "open")
+
+
+@dataclass(frozen=True)
+class SystemDescription:
+    """Submitter, division, framework, and hardware of one system. Empty strings and None are unknown values."""
+
+    submitter: str = ""
+    division: str = ""
+    framework: str = ""
+    """The submitter's text, such as `NGC MXNet 23.04, NGC HugeCTR 23.04`."""
+    accelerator: str = ""
+    devices: int | None = None
+    """Accelerators of all nodes."""
+    nodes: int | None = None
+
+
+def read_json_object(path: Path) -> Mapping[str, Json]:
+    """Return the object in a small JSON file. Raises ValueError (one line) if the file cannot be used."""
+    try:
+        value = files.read_json(path, _MAX_BYTES)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"{path}: expected a JSON object, {clean(str(error).removeprefix(f'{path}: '), 120)}"
+        ) from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: expected a JSON object, got a {type(value).__name__}")
+    return value
+
+
+def find_description(submitter_folder: Path | None, system_folder: Path) -> Path | None:
+    """Return the file that describes a system, or None.
+
+    Args:
+        submitter_folder: Folder that contains `systems/` and `results/`, if the layout of the folders is known.
+        system_folder: Folder of the system's results.
+    """
+    candidates = [system_folder / name for name in DESCRIPTION_FILES]
+    if submitter_folder is not None:
+        candidates.insert(0, submitter_folder / "systems" / f"{system_folder.name}.json")
+    return next((path for path in candidates if os.path.isfile(path)), None)
+
+
+def read_description(path: Path) -> SystemDescription:
+    """Return the description in a file. Raises ValueError (one line) if the file is not a JSON object."""
+    return parse_description(read_json_object(path))
+
+
+def parse_description(value: Mapping[str, Json]) -> SystemDescription:
+    """Return the description in a JSON object; values of a wrong type are unknown."""
+    node_list = value.get("nodes")
+    nodes = [node for node in node_list if isinstance(node, dict)] if isinstance(node_list, list) else []
+    if nodes:  # entry.json of v0.5
+        counts = [(_count(node.get("num_nodes")), _count(node.get("num_accelerators"))) for node in nodes]
+        accelerator = _string(nodes[0], "accelerator")
+    else:
+        counts = [(_count(value.get("number_of_nodes")), _count(value.get("accelerators_per_node")))]
+        accelerator = _string(value, "accelerator_model_name")
+    device_count = sum(node_count * accelerators for node_count, accelerators in counts)
+    node_count = sum(node_count for node_count, _ in counts)
+    is_plausible = 0 < device_count <= _MAX_DEVICES
+    division = _string(value, "division").lower()
+    return SystemDescription(
+        submitter=_string(value, "submitter"),
+        division=division if division in _DIVISIONS else "",
+        framework=_string(value, "framework"),
+        accelerator=accelerator,
+        devices=device_count if is_plausible else None,
+        nodes=node_count if is_plausible else None,
+    )
+
+
+def _string(value: Mapping[str, Json], key: str) -> str:
+    text = value.get(key)
+    return clean(text) if isinstance(text, str) else ""
+
+
+def _count(value: Json) -> int:
+    """Return a count, which may be a string such as `8` or `1.0`; 0 for anything else."""
+    text = str(value).strip().removesuffix(".0")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 0

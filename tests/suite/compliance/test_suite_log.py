@@ -1,0 +1,192 @@
+"""`suite check` of logs of this suite: no edit of a closed run's log, or of a file next to it, passes; honest logs do."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.compliance.check import check_file
+from suite.results.logs.reader import read
+from testing.fake_logs import foreign
+from tests.helpers import examples, json_values
+from tests.suite.compliance.suite_runs import complaints, edit, records, without_files, write_records, write_run
+from tests.suite.compliance.tricks import CAUSES, CLOCK, RESUMED, SCHEDULE, continued
+
+WORKLOADS = ("ncf", "resnet50", "ssd", "maskrcnn", "gnmt", "transformer")
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_a_closed_run_passes_with_its_files_and_without_them(tmp_path, name, blocks):
+    log = write_run(tmp_path / "job" / "run_0", name, blocks)
+    assert complaints(log) == set()
+    assert not any("not verified" in remark for remark in check_file(log).remarks)
+    assert complaints(without_files(log)) == set()
+    assert "not verified: run.json is not next to the log" in check_file(log).remarks
+
+
+@pytest.mark.parametrize(
+    ("cause", "trick"), [(cause, trick) for cause, tricks in CAUSES.items() for trick in tricks], ids=str
+)
+def test_no_trick_passes(tmp_path, cause, trick):
+    log = write_run(tmp_path / "job" / "run_0")
+    CAUSES[cause][trick](log)
+    assert complaints(log)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize(
+    "trick", ["one optimizer step", "ten samples in each block", "an evaluation removed", "a block cut out"]
+)
+def test_the_schedule_is_that_of_the_workload_without_run_json_too(tmp_path, name, trick):
+    log = without_files(write_run(tmp_path / "job" / "run_0", name))
+    SCHEDULE[trick](log)
+    assert complaints(log)
+
+
+@pytest.mark.parametrize("trick", [trick for trick in CLOCK if trick != "counted seconds of a longer run"])
+def test_the_clock_is_checked_without_suite_condition_too(tmp_path, trick):
+    log = without_files(write_run(tmp_path / "job" / "run_0"))
+    CLOCK[trick](log)
+    edit(log, lambda item: None, "suite_condition")
+    assert complaints(log)
+
+
+def test_a_resumed_run_is_open_and_passes(tmp_path):
+    log = write_run(tmp_path / "job" / "run_0")
+    RESUMED["fewer resumptions than in run.json"](log)
+    assert complaints(log) == {"suite_continued"}
+    run = json.loads(log.with_name("run.json").read_text())
+    run["continues"]["resumptions"] = 1
+    run["git"]["commit"], run["identity"]["system"] = "of the last attempt", "another name"
+    log.with_name("run.json").write_text(json.dumps(run))
+    assert complaints(log) == set()
+
+
+def test_tables_call_a_resumed_run_open_and_count_its_interruption(tmp_path):
+    log = without_files(write_run(tmp_path / "job" / "run_0"))
+    seconds = read(log).record.seconds
+    continued(log)
+    edit(log, lambda item: {**item, "time_ms": item["time_ms"] + 60_000} if is_after_first_block(item, log) else item)
+    record = read(log).record
+    assert (record.division, record.resumptions) == ("open", 1)
+    assert record.seconds == seconds + 60
+    assert record.interrupted_seconds == pytest.approx(60.5, abs=0.1)
+
+
+def is_after_first_block(item, log):
+    begun = [other["time_ms"] for other in records(log) if other["key"] == "suite_continued"]
+    return item["time_ms"] >= begun[0]
+
+
+@pytest.mark.parametrize("name", ["run.json", "status.json", "metrics.jsonl"])
+def test_a_damaged_file_next_to_a_log_is_no_reason_to_refuse_it(tmp_path, name):
+    """It is as if it were not there: it tells nothing."""
+    log = write_run(tmp_path / "job" / "run_0")
+    log.with_name(name).write_bytes(b"\xff{")
+    assert complaints(log) == set()
+    assert any("run.json" in remark for remark in check_file(log).remarks) == (name == "run.json")
+
+
+def test_what_run_json_lacks_is_named(tmp_path):
+    log = write_run(tmp_path / "job" / "run_0")
+    run = json.loads(log.with_name("run.json").read_text())
+    del run["division"], run["typed"]
+    log.with_name("run.json").write_text(json.dumps(run))
+    assert "not verified: run.json next to the log has no division, typed" in check_file(log).remarks
+
+
+def test_a_log_may_lack_suite_condition(tmp_path):
+    """A controller that was killed does not write it."""
+    log = write_run(tmp_path / "job" / "run_0")
+    edit(log, lambda item: None, "suite_condition")
+    assert complaints(log) == set()
+
+
+def test_other_programs_may_use_their_own_keys_and_files(tmp_path):
+    log = foreign(tmp_path / "result_0.txt")
+    before = complaints_of_any(log)
+    items = [{**item, "metadata": {**item["metadata"], "file": "suite.py"}} for item in records(log)]
+    assert complaints_of_any(write_records(log, items)) == before
+    assert "suite_run" not in before
+
+
+def complaints_of_any(path):
+    return {item.key for item in check_file(path).complaints}
+
+
+def test_every_loss_counts(tmp_path):
+    log = write_run(tmp_path / "job" / "run_0")
+    seen = []
+
+    def spoil_second(item):
+        seen.append(item)
+        return {**item, "value": {**item["value"], "loss": None}} if len(seen) == 2 else item
+
+    edit(without_files(log), spoil_second, "tracked_stats")
+    assert complaints(log) == {"tracked_stats"}
+
+
+@pytest.mark.parametrize(("seconds", "passes"), [(87.9, True), (90.501, True), (90.52, False), (98.9, False)])
+def test_seconds_are_compared_within_the_rounding_of_stamps(tmp_path, seconds, passes):
+    """A block of 99.501 seconds, 9 of which are evaluation, has at most 90.501 of training."""
+    log = without_files(write_run(tmp_path / "job" / "run_0"))
+
+    def change(item):
+        figures = {"train_seconds": seconds, "throughput": item["value"]["samples"] / seconds}
+        return {**item, "value": {**item["value"], **figures}}
+
+    edit(log, change, "tracked_stats")
+    assert (complaints(log) == set()) == passes
+
+
+def test_resumed_logs_of_many_attempts_keep_their_order(tmp_path):
+    log = without_files(write_run(tmp_path / "job" / "run_0"))
+    edit(log, lambda item: {**item, "value": "open"}, "submission_division")
+    continued(log)
+    continued(log)
+    assert complaints(log) == set()
+
+
+VALUES = json_values(8)
+
+
+@examples(60)
+@given(
+    st.sampled_from(["settings", "identity", "facts", "continues", "typed", "deviations", "git", "versions"]), VALUES
+)
+def test_no_content_of_run_json_raises(tmp_path_factory, key, value):
+    log = write_run(tmp_path_factory.mktemp("job") / "run_0", blocks=1)
+    run = json.loads(log.with_name("run.json").read_text())
+    log.with_name("run.json").write_text(json.dumps({**run, key: value}))
+    check_file(log)
+
+
+@examples(60)
+@given(
+    st.sampled_from(["tracked_stats", "block_start", "suite_condition", "suite_continued", "run_start"]), VALUES, VALUES
+)
+def test_no_content_of_a_line_raises(tmp_path_factory, key, value, step):
+    log = write_run(tmp_path_factory.mktemp("job") / "run_0", blocks=1)
+    items = [
+        {**item, "value": value, "metadata": {"step": step, "epoch_num": value}} if item["key"] == key else item
+        for item in records(log)
+    ]
+    check_file(write_records(log, items))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max_epochs": 10**12, "stop": "epochs:1000000000000"},
+        {"stop": "steps:1000000000000"},
+        {"stop": "steps:x"},
+        {"batch_size_global": 1},
+        {"timing_warmup_steps": 10**12},
+    ],
+)
+def test_settings_of_endless_runs_take_no_time(tmp_path, settings):
+    log = without_files(write_run(tmp_path / "job" / "run_0"))
+    edit(log, lambda item: {**item, "value": {**item["value"], **settings}}, "suite_run")
+    assert complaints(log)

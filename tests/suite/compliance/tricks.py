@@ -1,0 +1,330 @@
+"""Edits of a closed run's files that earlier versions of `suite check` passed, by the claim that they falsify.
+
+Each function gets the log of a run as `suite_runs.write_run` writes it. `OF` names the run, where it is not ResNet-50's.
+"""
+
+import json
+
+from tests.suite.compliance.suite_runs import (
+    BLOCK_MS,
+    TRAIN_SECONDS,
+    edit,
+    edit_json,
+    records,
+    without_files,
+    write_records,
+)
+
+
+def set_value(path, key, value):
+    edit(path, lambda item: {**item, "value": value}, key)
+
+
+def set_setting(path, **settings):
+    edit(path, lambda item: {**item, "value": {**item["value"], **settings}}, "suite_run")
+
+
+def set_figure(path, **figures):
+    edit(path, lambda item: {**item, "value": {**item["value"], **figures}}, "tracked_stats")
+
+
+def set_status(path, status):
+    edit(path, lambda item: {**item, "metadata": {**item["metadata"], "status": status}}, "run_stop")
+
+
+def move(path, key, milliseconds):
+    edit(path, lambda item: {**item, "time_ms": item["time_ms"] + milliseconds}, key)
+
+
+def drop(path, key):
+    edit(path, lambda item: None, key)
+
+
+def drop_number(path, key, number):
+    items, seen = [], 0
+    for item in records(path):
+        seen += item["key"] == key
+        if item["key"] != key or seen != number:
+            items.append(item)
+    write_records(path, items)
+
+
+def rescale(path, factor, offset_ms=0):
+    first = records(path)[0]["time_ms"]
+    edit(path, lambda item: {**item, "time_ms": int(offset_ms or first) + int((item["time_ms"] - first) * factor)})
+
+
+def stop_first(path):
+    """`run_stop` comes first in the log and by its time stamp."""
+    items = records(path)
+    stop = next(item for item in items if item["key"] == "run_stop")
+    start = next(number for number, item in enumerate(items) if item["key"] == "run_start")
+    items.remove(stop)
+    items.insert(start, {**stop, "time_ms": items[start]["time_ms"] - 1})
+    write_records(path, items)
+
+
+def stop_before_last_evaluation(path):
+    move(path, "run_stop", -BLOCK_MS)
+
+
+def reached_after_stop(path):
+    """The target is reached in an evaluation after `run_stop`."""
+    items = records(path)
+    last = [item for item in items if item["key"] == "eval_accuracy"][-1]
+    last["time_ms"] += BLOCK_MS
+    write_records(path, items)
+
+
+def aborted(path):
+    set_status(path, "aborted")
+
+
+UNSUCCESSFUL = {
+    "aborted, though the last accuracy reaches the target": aborted,
+    "run_stop before run_start": stop_first,
+    "run_stop before the deciding evaluation": stop_before_last_evaluation,
+    "the deciding evaluation after run_stop": reached_after_stop,
+    "time stamps of 1970": lambda path: rescale(path, 1.0, 1),
+    "time stamps of 2160": lambda path: rescale(path, 1.0, 6_000_000_000_000),
+    "a run of one millisecond": lambda path: rescale(path, 1e-6),
+}
+
+
+def rename_files(path):
+    edit(path, lambda item: {**item, "metadata": {**item["metadata"], "file": "train.py"}})
+
+
+def only_other_keys(path):
+    without_files(path)
+    drop(path, "suite_run")
+    rename_files(path)
+
+
+def only_source_files(path):
+    without_files(path)
+    edit(path, lambda item: None if item["key"].startswith("suite_") else item)
+
+
+def only_run_file(path):
+    only_source_files(path)
+    rename_files(path)
+    path.with_name("run.json").write_text(json.dumps({"settings": {}}))
+
+
+def only_status_file(path):
+    only_source_files(path)
+    rename_files(path)
+    path.with_name("status.json").write_text(json.dumps({"status": "success"}))
+
+
+NO_SUITE_RUN = {
+    "suite_run deleted": lambda path: drop(path, "suite_run"),
+    "suite_run deleted, other suite_ keys left": only_other_keys,
+    "all suite_ keys deleted, source files left": only_source_files,
+    "all signs deleted, run.json left": only_run_file,
+    "all signs deleted, status.json left": only_status_file,
+    "suite_run is a list": lambda path: set_value(path, "suite_run", ["resnet50"]),
+    "suite_run is null": lambda path: set_value(path, "suite_run", None),
+    "profile empty": lambda path: set_setting(path, profile=""),
+    "profile of no run": lambda path: set_setting(path, profile="own"),
+    "profile null": lambda path: set_setting(path, profile=None),
+    "workload of no run": lambda path: set_setting(path, workload="chess"),
+    "workload of another benchmark": lambda path: set_setting(path, workload="allreduce"),
+    "workload is a number": lambda path: set_setting(path, workload=3),
+}
+
+
+def run_file(**changes):
+    """A trick that changes run.json: `settings__seed=1` stands for run.json["settings"]["seed"] = 1."""
+
+    def change(value):
+        for name, new in changes.items():
+            *groups, last = name.split("__")
+            target = value
+            for group in groups:
+                target = target[group]
+            target[last] = new
+
+    return lambda path: edit_json(path.with_name("run.json"), change)
+
+
+CONTRADICTIONS = {
+    "division": run_file(division="open"),
+    "deviations": run_file(deviations=["it was interrupted, and went on from a checkpoint"]),
+    "labels": run_file(labels=["continued"]),
+    "seed": run_file(settings__seed=1),
+    "data fingerprint": run_file(facts__fingerprint="0" * 64),
+    "train_samples": run_file(facts__train_samples=1000),
+    "cache_cleared": run_file(cache_cleared=False),
+    "devices": run_file(settings__devices=8),
+    "batch": run_file(settings__batch_size_global=64),
+    "device name": run_file(identity__device_name="another GPU"),
+    "framework": run_file(settings__framework="mxnet"),
+    "framework version": run_file(identity__framework_version="0.9"),
+    "precision": run_file(settings__precision="fp16"),
+    "hyperparameters": run_file(settings__hyperparameters={"learning_rate": 1.0}),
+    "model": run_file(settings__model={"depth": 18}),
+    "options": run_file(settings__options={"decode": "scaled"}),
+    "override of the precision": run_file(typed=["precision=bf16"]),
+    "override of the devices": run_file(typed=["gpus=8"]),
+    "override of the seed": run_file(typed=["seed=7"]),
+    "override of the mode": run_file(typed=["mode=forward"]),
+    "resumed": run_file(continues={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1, "resumptions": 1}),
+    "resumed, by an older version": run_file(continues={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1}),
+    "git commit": run_file(git__commit="abcdef0"),
+    "submitter": run_file(identity__submission_org="another"),
+}
+
+
+def late_start(path):
+    without_files(path)
+    move(path, "run_start", BLOCK_MS + 50_000)
+
+
+def late_start_in_its_place(path):
+    """`run_start` is moved behind the first block, in the file too."""
+    items = records(path)
+    start = next(item for item in items if item["key"] == "run_start")
+    block = next(number for number, item in enumerate(items) if item["key"] == "block_stop")
+    items.insert(block + 1, {**start, "time_ms": items[block]["time_ms"]})
+    items.remove(start)
+    write_records(path, items)
+
+
+def late_start_before_first_block(path):
+    """`run_start` and the first block are moved, as if opening the data had taken no time."""
+    items = records(path)
+    for item in items:
+        if item["key"] == "run_start" or (
+            item["key"] in ("block_start", "epoch_start") and item is first_of(items, item)
+        ):
+            item["time_ms"] += 30_000
+    write_records(path, items)
+
+
+def first_of(items, like):
+    return next(item for item in items if item["key"] == like["key"])
+
+
+def one_step(path):
+    edit(path, lambda item: {**item, "metadata": {**item["metadata"], "step": 1}}, "tracked_stats")
+
+
+def fewer_evaluations(path):
+    for key in ("eval_start", "eval_accuracy", "eval_stop"):
+        drop_number(path, key, 1)
+
+
+def one_block_less(path):
+    """The first block is cut out, and what follows is moved to its place."""
+    items = records(path)
+    begin = next(number for number, item in enumerate(items) if item["key"] == "block_start")
+    end = next(number for number, item in enumerate(items) if item["key"] == "block_stop")
+    kept = items[:begin] + [{**item, "time_ms": item["time_ms"] - BLOCK_MS} for item in items[end + 1 :]]
+    for item in kept:
+        if item["key"] == "suite_condition":
+            item["value"]["seconds"] -= BLOCK_MS / 1e3
+    write_records(path, kept)
+
+
+def epochs_renumbered(path):
+    """The same, with numbers of epochs from the first on."""
+    one_block_less(path)
+    items = records(path)
+    least = min(item["metadata"]["epoch_num"] for item in items if "epoch_num" in item["metadata"])
+    for item in items:
+        for name in ("epoch_num", "first_epoch_num"):
+            if name in item["metadata"]:
+                item["metadata"][name] -= least - 1
+    write_records(path, items)
+
+
+CLOCK = {
+    "run_start 150 s later": late_start,
+    "run_start behind the first block": late_start_in_its_place,
+    "run_start and first block 30 s later": late_start_before_first_block,
+    "time stamps divided by ten": lambda path: rescale(path, 0.1),
+    "15,000 training seconds in a run of 300": lambda path: set_figure(path, train_seconds=5_000.0, throughput=1.0),
+    "run_stop 50 s earlier": lambda path: move(path, "run_stop", -50_000),
+    "a falling time stamp": lambda path: move(path, "epoch_stop", -95_000),
+    "counted seconds of a longer run": lambda path: set_value(path, "suite_condition", {"busy": [], "seconds": 900.0}),
+}
+SCHEDULE = {
+    "one optimizer step": one_step,
+    "losses of NaN": lambda path: set_figure(path, loss=None),
+    "losses as text": lambda path: set_figure(path, loss="nan"),
+    "ten samples in each block": lambda path: set_figure(path, samples=10, throughput=10 / TRAIN_SECONDS),
+    "twice the samples": lambda path: edit(
+        path,
+        lambda item: {
+            **item,
+            "value": {
+                **item["value"],
+                "samples": 2 * item["value"]["samples"],
+                "throughput": 2 * item["value"]["throughput"],
+            },
+        },
+        "tracked_stats",
+    ),
+    "a higher throughput": lambda path: set_figure(path, throughput=1e6),
+    "an evaluation removed": fewer_evaluations,
+    "all but the last evaluation removed": lambda path: (fewer_evaluations(path), fewer_evaluations(path)),
+    "tracked_stats removed": lambda path: drop(path, "tracked_stats"),
+    "a block cut out": one_block_less,
+    "a block cut out, epochs renumbered": epochs_renumbered,
+    "epoch lines removed": lambda path: (drop_number(path, "epoch_start", 2), drop_number(path, "epoch_stop", 2)),
+}
+
+
+def continued(path, gap_ms=0):
+    """A log of a resumed run, called closed: a `suite_continued` line before the second block."""
+    items, blocks = [], 0
+    for item in records(path):
+        blocks += item["key"] == "block_start"
+        if item["key"] == "block_start" and blocks == 2:
+            items.append({**item, "key": "suite_continued", "value": {"stopped_ms": 0, "idle_seconds": 1.0}})
+        items.append(item)
+    write_records(path, items)
+
+
+RESUMED = {
+    "closed with suite_continued": lambda path: (without_files(path), continued(path)),
+    "closed with suite_continued, run.json of one start": continued,
+    "closed with the label continued": lambda path: (without_files(path), set_setting(path, labels=["continued"])),
+    "fewer resumptions than in run.json": lambda path: (
+        continued(path),
+        edit(path, lambda item: {**item, "value": "open"}, "submission_division"),
+        run_file(division="open", continues={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1, "resumptions": 2})(
+            path
+        ),
+    ),
+    "no suite_continued, and run.json of a resumed run": run_file(
+        continues={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1, "resumptions": 1}
+    ),
+}
+EDITED_RESULTS = {
+    "accuracy edited": lambda path: edit(
+        path, lambda item: {**item, "value": 0.99} if item["value"] > 0.7 else item, "eval_accuracy"
+    ),
+    "training seconds edited": lambda path: edit(
+        path,
+        lambda item: {
+            **item,
+            "value": {**item["value"], "train_seconds": 44.0, "throughput": 2 * item["value"]["throughput"]},
+        },
+        "tracked_stats",
+    ),
+    "missed by status.json": lambda path: path.with_name("status.json").write_text(
+        json.dumps({"status": "target_missed", "reason": ""})
+    ),
+}
+CAUSES = {
+    "2 unsuccessful": UNSUCCESSFUL,
+    "3 suite_run": NO_SUITE_RUN,
+    "4 run.json": CONTRADICTIONS,
+    "4 metrics.jsonl, status.json": EDITED_RESULTS,
+    "5 clock": CLOCK,
+    "5 schedule": SCHEDULE,
+    "7 resumed": RESUMED,
+}
