@@ -65,6 +65,7 @@ class Agent:
             "put": self._put,
             "start": self._start,
             "stack": self._stack,
+            "is_stopped": self._is_stopped,
             "ping": self._ping,
             "finish": self._finish,
             "ask": self._ask,
@@ -181,6 +182,9 @@ class Agent:
             raise ValueError(f"{pid} is no worker here")
         os.kill(pid, number)
         return {}
+
+    def _is_stopped(self, pid: int) -> dict[str, Any]:
+        return {"stopped": pid in self._pids.values() and processes.is_stopped(pid)}
 
     def _ping(self) -> dict[str, Any]:
         """Answered after a look: what had happened here by now is known there before the answer."""

@@ -1,26 +1,58 @@
-"""Which state of the code a run used."""
+"""Which state of the code a run used, according to git.
+
+Variables that begin with `GIT_` are not handed to git: they would make it describe another repository or another index.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Sequence
 from functools import lru_cache
 
 from suite.common.paths import IN_CHECKOUT, PROJECT
 from workloads.api import Json
 
+GIT_SECONDS = 60.0
+
 
 @lru_cache(maxsize=1)
 def git_state() -> dict[str, Json]:
-    """Commit and whether files differ from it; None where git does not say, as outside a checkout."""
-    commit, changed = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "--untracked-files=no")
+    """Return the commit, and whether tracked files differ from it according to git. None where the checkout is in no commit.
+
+    `git status` skips files that are marked `assume-unchanged` or `skip-worktree`: `source_code.files_unlike_commit` does not.
+    """
+    commit, changed = _text("rev-parse", "HEAD"), _text("status", "--porcelain", "--untracked-files=no")
+    if commit is None or not committed_blobs(commit, ["suite/__init__.py"]):  # a repository around an unpacked archive
+        return {"commit": None, "dirty": None}
     return {"commit": commit, "dirty": None if changed is None else bool(changed)}
 
 
-def _git(*arguments: str) -> str | None:
+def run_git(*arguments: str) -> bytes | None:
+    """Return the standard output of git in this checkout. None outside a checkout, without git, and if git fails."""
     if not IN_CHECKOUT:  # site-packages may lie in a repository of the user's
         return None
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    env |= {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        done = subprocess.run(["git", "-C", str(PROJECT), *arguments], capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
+        command = ["git", "-C", str(PROJECT), *arguments]
+        return subprocess.run(command, capture_output=True, timeout=GIT_SECONDS, check=True, env=env).stdout
+    except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def committed_blobs(commit: str, paths: Sequence[str]) -> dict[str, str] | None:
+    """Return path and blob id of a commit's files below `paths`. None if git does not have the commit."""
+    listed = run_git("ls-tree", "-r", "-z", commit, "--", *paths)
+    if listed is None:
+        return None
+    blobs = {}
+    for entry in filter(None, listed.split(b"\0")):
+        facts, _, path = entry.partition(b"\t")
+        blobs[os.fsdecode(path)] = facts.split()[2].decode()
+    return blobs
+
+
+def _text(*arguments: str) -> str | None:
+    found = run_git(*arguments)
+    return None if found is None else found.decode(errors="replace").strip()

@@ -59,6 +59,12 @@ def names(group: str) -> list[str]:
     return sorted(_points(group))
 
 
+def module_of(group: str, name: str) -> str:
+    """Return the module that an entry point names, without importing it. Empty if there is no such entry point."""
+    point = _points(group).get(name)
+    return point.module if point is not None else ""
+
+
 def _load(group: str, what: str, name: str) -> Any:
     points = _points(group)
     if name not in points:

@@ -94,6 +94,9 @@ class RunSpec:
     """Variables that the workers inherit and by which a user tunes them, without secrets (suite/launch/recorded_env.py)."""
     open_network: bool = False
     """Whether `framework.allow_open_grpc` lets processes listen where strangers can reach them."""
+    code_digest: str = ""
+    """Digest of the code that the controller expects its workers to import (suite.common.source_code). In a worker: of the code
+    that it imported. Empty in files of older versions."""
     schema: int = SCHEMA
 
     def write(self, path: Path) -> None:
@@ -154,6 +157,7 @@ def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
         "continues": {},
         "environment_variables": {},
         "open_network": False,
+        "code_digest": "",
     }
     value = {**new, **value}
     settings = {"threads_per_device": "auto", "round": {}, **value["settings"]}  # one from before these were there

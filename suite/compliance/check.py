@@ -19,6 +19,7 @@ from suite.compliance.complaints import (
     MISSING,
     OF_TRAINING,
     Complaint,
+    ComplaintKind,
     asked_otherwise,
     changed_target,
     explain,
@@ -55,6 +56,8 @@ class Verdict:
     """False for a run that has not ended, and where no rules are known for such a log: then `passed` says nothing."""
     why_rules: str = ""
     """Why these rules, where the log does not say."""
+    missed_target: bool = False
+    """True if the log fails, and only because its run missed the target and did not claim success."""
 
     @classmethod
     def of(cls, path: Path, rules: str, good: str, complaints: Sequence[Complaint], werror: bool) -> Verdict:
@@ -114,14 +117,27 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
         needed = (item.needed.removeprefix("one evaluation with ") for item in missed)
         remarks += tuple(f"a {clean(profile, 20)} run need not reach MLPerf's target: {text}" for text in needed)
     complaints += _new_complaints(findings.complaints, complaints)
-    if missed_target := _unsuccessful_run(record, complaints):
-        complaints.append(missed_target)
+    if unsuccessful := _unsuccessful_run(record, complaints):
+        complaints.append(unsuccessful)
     remarks += tuple(f"not verified: {reason}" for reason in findings.unverified)
     passed = not any(werror or not complaint.warning for complaint in complaints)
     if profile == "reference" and record.division == "closed":
         remarks += tuple(equivalences(record))
     text = f"log format valid; {asked.do}" if passed and asked else _verdict_text(passed, record, complaints)
-    return Verdict(path, passed, text, chosen.name, tuple(complaints), remarks, why_rules=chosen.remark)
+    failing = [item for item in complaints if werror or not item.warning]
+    missed_target = bool(failing) and all(item.kind is ComplaintKind.TARGET_MISSED for item in failing)
+    claims_success = any(event.key == "run_stop" and event.metadata.get("status") == "success" for event in events)
+    missed_target = missed_target and record.status != "success" and not claims_success
+    return Verdict(
+        path,
+        passed,
+        text,
+        chosen.name,
+        tuple(complaints),
+        remarks,
+        why_rules=chosen.remark,
+        missed_target=missed_target,
+    )
 
 
 def _complaints(
@@ -143,8 +159,12 @@ def _complaints(
 
 
 def _new_complaints(found: Sequence[Complaint], complaints: Sequence[Complaint]) -> list[Complaint]:
-    """Return the complaints found that concern a key without a complaint by the rules."""
-    keys = {item.key for item in complaints if not item.warning and item.key}
+    """Return the complaints found that concern a key without a complaint by the rules.
+
+    That the target was missed hides nothing: another complaint about the same key decides whether a result set accepts the log.
+    """
+    by_rules = (item for item in complaints if item.kind is ComplaintKind.RULE)
+    keys = {item.key for item in by_rules if not item.warning and item.key}
     return [item for item in found if item.key not in keys]
 
 
@@ -157,12 +177,15 @@ def _unsuccessful_run(record: RunRecord, complaints: Sequence[Complaint]) -> Com
     if record.finished or keys.intersection(("run_stop", "eval_accuracy")):
         return None
     found = clean(f"{record.status}: {record.reason}" if record.reason else record.status, 160)
-    return Complaint("run_stop", 0, found, "a run that reached its target between run_start and run_stop", END_REMEDY)
+    needed = "a run that reached its target between run_start and run_stop"
+    is_missed = record.status == "aborted" and bool(record.evaluations)
+    kind = ComplaintKind.TARGET_MISSED if is_missed else ComplaintKind.RULE
+    return Complaint("run_stop", 0, found, needed, END_REMEDY, kind=kind)
 
 
 def _of_target(complaint: Complaint) -> bool:
-    """True for the complaint that no evaluation reached the target of the rules, which is not that of a demo."""
-    return complaint.key == "eval_accuracy" and not complaint.line and complaint.found != MISSING
+    """Return True for the complaint that no evaluation reached the target of the rules, which demos do not share."""
+    return complaint.key == "eval_accuracy" and complaint.kind is ComplaintKind.TARGET_MISSED
 
 
 def not_ended(path: Path) -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,15 @@ from suite.results.directions import improves_as_it_falls
 from suite.results.logs.events import Event, number
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
+
+
+class ComplaintKind(enum.Enum):
+    """Why a log is complained about, for code that decides by it."""
+
+    RULE = "rule"
+    """A rule is violated, or the log contradicts itself."""
+    TARGET_MISSED = "target missed"
+    """The run did not reach the target and its log says so. A result set may contain such runs (docs/packaging.md)."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +37,7 @@ class Complaint:
     do: str
     warning: bool = False
     """True: the log fails only with --werror."""
+    kind: ComplaintKind = ComplaintKind.RULE
 
 
 MISSING = "not in the log"
@@ -87,18 +98,27 @@ def explain(message: str, events: Sequence[Event], hints: Mapping[str, Mapping[s
         event = next((event for event in events if event.line == line and event.key == key), None)
         needed = hints.get(key, {}).get("NEEDS") or condition_text(match[3])
         found = _event_text(event) if event else _metrics_text(key, events)
-        return Complaint(key, line, found, needed, _what_to_do(key, hints))
+        kind = ComplaintKind.TARGET_MISSED if event and _is_unsuccessful_stop(event) else ComplaintKind.RULE
+        return Complaint(key, line, found, needed, _what_to_do(key, hints), kind=kind)
     if match := _NEVER.match(message):
         key = match[1].removeprefix(_JOINED)
         needed = hints.get(key, {}).get("NEEDS") or f"one evaluation with {condition_text(match[2])}"
         found = _best_value_text(key, events) if key == match[1] else _metrics_text(key, events)
-        return Complaint(key, 0, found, needed, _what_to_do(key, hints))
+        evaluated = key == "eval_accuracy" and any(event.key == key for event in events)
+        kind = ComplaintKind.TARGET_MISSED if evaluated else ComplaintKind.RULE
+        return Complaint(key, 0, found, needed, _what_to_do(key, hints), kind=kind)
     if match := _COUNT.match(message):
         return _count_complaint(match, events)
     if match := _CRASH.match(message):
         problem = "a value or metadata of another type than the rule expects"
         return Complaint("", 0, problem, condition_text(match[1]), "repair the program that logs")
     return Complaint("", 0, clean(message, 300), "the rule to hold", "see the rule file")
+
+
+def _is_unsuccessful_stop(event: Event) -> bool:
+    """Return True for a `run_stop` whose status is a string other than `success`."""
+    status = event.metadata.get("status")
+    return event.key == "run_stop" and isinstance(status, str) and status != "success"
 
 
 def asked_otherwise(record: RunRecord) -> Complaint | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import json
 import mmap
 import os
@@ -24,7 +25,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
@@ -52,11 +53,70 @@ GONE = (FileNotFoundError, PermissionError)
 """A file that cannot be opened is not read by the run either, which says so itself."""
 
 
+MANIFEST = "manifest.json"
+"""File of a prepared folder that `suite data verify` touches without a change of its content."""
+FileState = tuple[int | str, ...]
+
+
+class DataStates:
+    """States of sampled files of a data set, by which a later change is found.
+
+    A state is device, inode, size and the times of the last changes of content and inode. The kernel sets the last one at each
+    change and offers no call to set it back. Contents are not read again: that would put them into the page cache that was
+    just cleared, and would take minutes for a large data set after every run.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._states = {path: _state(path) for path in paths}
+
+    def find_change(self) -> str:
+        """Return the path of a file that was changed, replaced or removed since, or an empty string."""
+        return next((path for path, state in self._states.items() if _state(path) != state), "")
+
+    def drop_manifests(self) -> None:
+        """Drop the files that were read for their state from the page cache."""
+        for path in self._states:
+            if os.path.basename(path) == MANIFEST:
+                _drop(path)
+
+
+def _state(path: str) -> FileState:
+    """Return what differs after a file has been written to or replaced. Empty: it cannot be opened."""
+    try:
+        if os.path.basename(path) == MANIFEST:
+            return (hashlib.sha256(files.read_bytes(Path(path))).hexdigest(),)
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+class Cleared(NamedTuple):
+    """What `clear_and_watch` did."""
+
+    is_cleared: bool
+    """True if the sampled files have left memory."""
+    line: str
+    """What stayed in memory. Empty if `is_cleared`."""
+    states: DataStates
+    """The data set as the run is going to read it."""
+
+
 def clear(system: Mapping[str, Any], dataset: str, folder: str) -> tuple[bool, str]:
+    """Clear caches; see `clear_and_watch`. Returns its first two results."""
+    return clear_and_watch(system, dataset, folder)[:2]
+
+
+def clear_and_watch(system: Mapping[str, Any], dataset: str, folder: str) -> Cleared:
     """Clear caches as the `system.*` settings say, else drop the files of the data set from the page cache.
 
-    `folder`: of the prepared data set; empty: synthetic data, which have nothing to clear. (True if the files are seen to have
-    left memory; else in a line what stayed). Raises ValueError if what was asked for does not work.
+    Args:
+        system: The `system.*` settings.
+        dataset: Name of the data set.
+        folder: Folder of the prepared data set. Empty: synthetic data, for which nothing is cleared.
+
+    Raises:
+        ValueError: Clearing failed, the data are not those that were prepared, or the command changed them.
     """
     paths: Iterator[str] = iter(())
     if folder:
@@ -64,17 +124,28 @@ def clear(system: Mapping[str, Any], dataset: str, folder: str) -> tuple[bool, s
         recipe.check(Path(folder))
         paths = recipe.files(Path(folder))
         os.sync()  # what is not on disk yet stays in memory, whoever asks
-    files = Files(folder, paths)
-    if system.get("cache_clear_command"):
-        files.look()
-        _command(list(system["cache_clear_command"]))
-    elif system.get("drop_caches"):
-        files.look()
-        _drop_everything()
+    found = Files(folder, paths)
+    command = list(system.get("cache_clear_command") or ())
+    if command or system.get("drop_caches"):
+        found.look()
+        states = DataStates(found.sample())
+        if command:
+            _command(command)
+        else:
+            _drop_everything()
     else:
-        files.drop()
-    kept = _kept(files.sample()) if folder else ""
-    return bool(folder) and not kept, f"cache_clear is false in the log: {kept}" if kept else ""
+        found.drop()
+        states = DataStates(found.sample())
+        states.drop_manifests()
+    kept = _kept(found.sample()) if folder else ""
+    if changed := states.find_change():
+        raise ValueError(
+            f"system.cache_clear_command changed the data set: {changed} is not the file that was checked before; let the "
+            f"command clear caches only, or leave it out"
+        )
+    if not kept:
+        states.drop_manifests()
+    return Cleared(bool(folder) and not kept, f"cache_clear is false in the log: {kept}" if kept else "", states)
 
 
 def _command(command: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import itertools
 import os
 import shlex
@@ -425,7 +426,11 @@ def _run(job: Job, index: int, console: Console, agents: Agents | None) -> RunSt
     if agents is not None:
         agents.ready()
     goes_on = going_on(job.run(index, cache_cleared=False), folder, lambda line: _warn(console, line))
-    run, checkpoint = goes_on or (job.run(index, _cleared(job, console, agents)), None)
+    if goes_on is not None:
+        (run, checkpoint), states = goes_on, None
+    else:
+        is_cleared, states = _cleared(job, console, agents)
+        run, checkpoint = job.run(index, is_cleared), None
     if checkpoint is not None:
         console.print(escape(f"goes on from {checkpoint}"), soft_wrap=True)
     title = f"{job.name}/run_{index}"
@@ -433,24 +438,38 @@ def _run(job: Job, index: int, console: Console, agents: Agents | None) -> RunSt
         console.print(escape(title), soft_wrap=True)
     with Progress(run, title, console) as progress:
         links = agents.links if agents is not None else {}
-        supervisor = Supervisor(run, job.framework, job.environment, progress, links, checkpoint)
+        reasons = functools.partial(_open_reasons, states)
+        supervisor = Supervisor(run, job.framework, job.environment, progress, links, checkpoint, reasons)
         status = supervisor.run()
+    for reason in supervisor.open_reasons:
+        _warn(console, f"division open: {reason}")
     if supervisor.busy:
         console.print(f"[yellow]busy machine[/]: {escape(', '.join(supervisor.busy))}", soft_wrap=True)
     return status
 
 
-def _cleared(job: Job, console: Console, agents: Agents | None) -> bool:
-    """Clear the caches before a run that begins; whether they are."""
+def _cleared(job: Job, console: Console, agents: Agents | None) -> tuple[bool, caches.DataStates | None]:
+    """Clear the caches before a run that begins.
+
+    Returns whether they are cleared, and the states of the data set's files. None on several machines, where the data are
+    compared after the clearing only.
+    """
     settings = job.template.settings
+    states = None
     if agents is not None:
         cleared, lines = agents.clear(job)
     else:
-        cleared, line = caches.clear(job.cache_clear, settings.dataset, settings.data_dir)
+        cleared, line, states = caches.clear_and_watch(job.cache_clear, settings.dataset, settings.data_dir)
         lines = [line] if line else []
     for line in lines:
         _warn(console, line)
-    return cleared
+    return cleared, states
+
+
+def _open_reasons(states: caches.DataStates | None) -> list[str]:
+    """Return why a run that has ended is open, whatever its first lines say."""
+    changed = states.find_change() if states is not None else ""
+    return [f"the data set changed during the run: {changed}"] if changed else []
 
 
 def _warn(console: Console, line: str) -> None:

@@ -6,17 +6,19 @@ import contextlib
 import datetime
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from suite.common.controller_process import this_process
+from suite.common.paths import PROJECT
 from suite.common.run_folder import RUN_FILE, machine_folder
 from suite.common.runspec import Host, RunSpec, write_atomically
 from suite.control import condition, interrupts, memory
 from suite.control.hosts.connection import AgentConnection, ConnectionLost
 from suite.control.hosts.remote_host import RemoteHost
 from suite.control.hosts.this_host import ThisHost
+from suite.control.open_reasons import append_open_reasons
 from suite.control.progress import Progress
 from suite.control.telemetry import TelemetryRecorder, cut
 from suite.control.watch import POLL_SECONDS, RunStatus, Watch
@@ -24,6 +26,7 @@ from suite.environments.environment import Environment
 from suite.launch.base import Framework, command_variables, meet, needs_private_network
 from suite.launch.hosts import hosts_of
 from suite.machine import disks, topology
+from suite.results.text import clean
 from suite.worker.heartbeat import Beat, beat_path
 
 NO_LINKS: Mapping[str, AgentConnection] = {}
@@ -44,9 +47,19 @@ class Supervisor:
         progress: Progress,
         links: Mapping[str, AgentConnection] = NO_LINKS,
         checkpoint: Path | None = None,
+        find_open_reasons: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """`links`: name of a machine to its agent; without any, the only machine is this one. `checkpoint`: what the run goes
-        on from, which moves to its folder."""
+        """Prepare a run.
+
+        Args:
+            run: Everything that is decided before the run starts.
+            framework: The framework of its workers.
+            environment: Where the workers run.
+            progress: Shows how far the run is.
+            links: Name of a machine to its agent. Empty: the only machine is this one.
+            checkpoint: The file that the run resumes from, which moves to its folder.
+            find_open_reasons: Called when the workers have ended; returns why the run is open after all.
+        """
         self.hosts = hosts_of(run)
         self.run_spec = replace(run, hosts=self.hosts)  # a worker in a container knows its machine by another name
         self.folder = Path(run.folder)
@@ -57,11 +70,14 @@ class Supervisor:
         self.watch = Watch(self.run_spec, self.hosts, self.process_hosts, has_agents=bool(links))
         self._links = links
         self._checkpoint = checkpoint
+        self._find_open_reasons = find_open_reasons
         if not links:
             self.watch.controls += [ThisHost(host, self.folder, environment) for host in self.hosts]
         self._telemetry: list[TelemetryRecorder] = []
         self.busy: list[str] = []
         """Why the machine was a busy one, after the run."""
+        self.open_reasons: list[str] = []
+        """Why the run is open though its first lines say closed, after the run."""
 
     def run(self) -> RunStatus:
         """Start, watch, clean up. On KeyboardInterrupt the tree is ended, filed as `interrupted`, and the exception raised."""
@@ -109,7 +125,33 @@ class Supervisor:
         for telemetry in self._telemetry:
             telemetry.stop()
         self._tell_condition(beats)
+        return self._append_open_reasons(status, beats)
+
+    def _append_open_reasons(self, status: RunStatus, beats: Sequence[Beat | None]) -> RunStatus:
+        """Append why the run is open after all to its log. Return the status: failed, if the log cannot be written."""
+        if status.status not in ("success", "target_missed"):
+            return status
+        self.open_reasons = [*self._code_reasons(beats), *self._find_open_reasons()]
+        if self.open_reasons:
+            try:
+                append_open_reasons(self.folder / f"result_{self.run_spec.run_index}.txt", self.open_reasons)
+            except OSError as error:
+                status = RunStatus("failed", f"{'; '.join(self.open_reasons)}, which the log cannot hold: {error}")
+                self._file(status)
         return status
+
+    def _code_reasons(self, beats: Sequence[Beat | None]) -> list[str]:
+        """Return the workers that imported other code than this process's checkout has, all of them in one line."""
+        expected = self.run_spec.code_digest
+        others = [beat for beat in beats if beat is not None and beat.code_digest != expected]
+        if not expected or not others:
+            return []
+        root = clean(others[0].code_root, 200)
+        where = f"its code is in {root}" if root else "it is of a version that does not report its code"
+        return [
+            f"worker {others[0].process} imported other code than the controller's checkout {PROJECT} has ({where}); make the "
+            f"environment from this checkout: suite env create {self.environment.name}"
+        ]
 
     def _full_disk(self) -> str:
         """Here or on another machine."""

@@ -216,6 +216,7 @@ class Watch:
         return f"{[*lines, *crashes][-1].strip()[:300]} (see {name}.log)"
 
     def _hung(self, beats: list[Beat | None]) -> RunStatus | None:
+        """Return the status of a run one of whose workers has been silent for longer than allowed."""
         now = time.monotonic()
         for process, beat in enumerate(beats):
             count = -1 if beat is None else beat.count
@@ -227,12 +228,23 @@ class Watch:
             silent = now - self._last_change[process]
             if silent > allowed:
                 since = datetime.datetime.now() - datetime.timedelta(seconds=silent)
-                reason = (
-                    f": no progress since {since:%H:%M:%S} ({silent:.0f} s, allowed {allowed:.0f} s) "
-                    f"in phase '{phase}'{self._stack(beat)}"
+                silence = (
+                    f"no progress since {since:%H:%M:%S} ({silent:.0f} s, allowed {allowed:.0f} s) in phase '{phase}'"
                 )
-                return self._of(process, "hung", reason)
+                # A process waits for its peers: a stopped one is the cause, whichever is silent first.
+                for other, other_beat in enumerate(beats):
+                    pid = self._pid_if_stopped(other, other_beat)
+                    if pid is not None:
+                        return self._of(other, "hung", f"{_stopped_text(pid)}; {silence}")
+                return self._of(process, "hung", f": {silence}{self._stack(beat)}")
         return None
+
+    def _pid_if_stopped(self, process: int, beat: Beat | None) -> int | None:
+        """Return the id of a worker that a signal or a debugger has stopped, None for any other."""
+        child = self.children.get(f"worker-{process}")
+        pid = beat.pid if beat is not None else child.pid if isinstance(child, subprocess.Popen) else None
+        is_done = beat is not None and bool(beat.status)
+        return pid if pid is not None and not is_done and self._control_of(process).is_stopped(pid) else None
 
     def _stack(self, beat: Beat | None) -> str:
         """Where a hung worker stands: its innermost Python line; all stacks go to its text log."""
@@ -249,6 +261,13 @@ class Watch:
             self._control_of(beat.process).lost()  # takes in what has arrived
             frame = _innermost(_text_from(log, before).splitlines())
         return f", at {frame or 'no Python line'}; stacks in {log.name}"
+
+
+def _stopped_text(pid: int) -> str:
+    return (
+        f" (process id {pid}) has been stopped from outside (state T): find out what stopped it, such as kill -STOP, a "
+        "debugger or a batch system that suspends jobs, and run again with resume=true"
+    )
 
 
 def _text_from(log: Path, start: int) -> str:

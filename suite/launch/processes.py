@@ -20,8 +20,14 @@ PROC = Path("/proc")
 LOOK_SECONDS = 0.05
 
 
+STOPPED_STATES = "Tt"
+"""States of proc(5): stopped by a signal, stopped by a debugger."""
+
+
 class _Process(NamedTuple):
     parent: int
+    state: str
+    """The letter in proc(5): R, S, D, T, …"""
     lives: bool
     """It is no zombie."""
     started: str
@@ -32,6 +38,12 @@ def alive(pid: int) -> bool:
     """True if the process exists and is no zombie."""
     found = _look(pid)
     return found is not None and found.lives
+
+
+def is_stopped(pid: int) -> bool:
+    """Return True if a signal or a debugger has stopped the process."""
+    found = _look(pid)
+    return found is not None and found.state in STOPPED_STATES
 
 
 def descendants(pid: int) -> list[int]:
@@ -107,4 +119,4 @@ def _look(pid: int) -> _Process | None:
     except OSError:
         return None
     state, parent, *others = text.rpartition(")")[2].split()
-    return _Process(int(parent), state not in "ZX", others[17])
+    return _Process(int(parent), state, state not in "ZX", others[17])

@@ -11,10 +11,11 @@ from pathlib import Path
 from suite.common.job_name import is_in_name, named
 from suite.common.run_folder import safe_name
 from suite.compliance.check import check_file
+from suite.compliance.complaints import ComplaintKind
 from suite.compliance.rulesets import DEFAULT
 from suite.machine.visible import NULL_DEVICE
 from suite.packaging.layout import failed_allowed, validated_benchmark
-from suite.packaging.same_setup import difference, repeated
+from suite.packaging.same_setup import difference, find_copy, find_foreign_overlap, find_overlap
 from suite.packaging.words import recorded_machine, typed_words
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
@@ -22,9 +23,6 @@ from suite.results.names import workload_name
 from suite.results.scoring_rules import RUNS_REQUIRED
 from suite.results.text import clean
 from workloads.api import round_called
-
-_TARGET_KEYS = ("eval_accuracy", "run_stop")
-"""Keys that the checker complains about in a run that missed the target."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +64,14 @@ def choose_runs(runs: Sequence[Run], explanation: str = "") -> list[ChosenRuns]:
     if not benchmarks:
         raise ValueError("no run is left to package: none has a log in which the clock started")
     chosen = [_choose_runs(name, of_benchmark) for name, of_benchmark in sorted(benchmarks.items())]
+    if names := find_overlap([record for item in chosen for record in item.records]):
+        raise ValueError(
+            f"{names} overlap in time on one machine, so neither run had the machine to itself; give runs that were made one "
+            f"after another, or set system.name=NAME for each machine and package each system separately"
+        )
+    for item in chosen:
+        if names := find_foreign_overlap(item.records):
+            notes.append(f"{item.benchmark}: {names} overlap in time; such runs need different machines")
     return [ChosenRuns(item.benchmark, item.records, (*notes, *item.notes)) for item in chosen]
 
 
@@ -153,8 +159,8 @@ def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
         raise ValueError(
             f"{benchmark}: runs of one result must be equal but for the seed; {text}; package them separately"
         )
-    if text := repeated(records):
-        raise ValueError(f"{benchmark}: {text} are one run (same start and seed); give each run once")
+    if text := find_copy(records):
+        raise ValueError(f"{benchmark}: {text}, so they are copies of one run; give each run once")
     required = RUNS_REQUIRED[workload_name(benchmark)]
     if len(records) < required:
         raise ValueError(
@@ -197,11 +203,12 @@ def _check_logs(benchmark: str, records: Sequence[RunRecord]) -> None:
     missed: list[RunRecord] = []
     for record in records:
         verdict = check_file(record.path)
-        wrong = [item for item in verdict.complaints if not item.warning]
-        if record.status != "success" and all(item.key in _TARGET_KEYS for item in wrong):
+        if verdict.missed_target or (verdict.passed and record.status != "success"):
             missed.append(record)
         elif not verdict.passed:
-            first = wrong[0] if wrong else None
+            wrong = [item for item in verdict.complaints if not item.warning]
+            first = next((item for item in wrong if item.kind is ComplaintKind.RULE), None)
+            first = first or (wrong[0] if wrong else None)
             what = f"{first.key}: {first.found}, needed: {first.needed}; {first.do}" if first else verdict.text
             raise ValueError(f"{clean(str(record.path), 300)} fails the rules ({verdict.text}); {clean(what, 500)}")
     allowed = failed_allowed(benchmark)

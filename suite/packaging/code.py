@@ -7,19 +7,21 @@ import io
 import json
 import os
 import re
-import subprocess
 import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from suite.common import registry
-from suite.common.paths import IN_CHECKOUT, PROJECT, shipped
+from suite.common.git_state import run_git
+from suite.common.paths import PROJECT, shipped
+from suite.common.source_code import digest_below, uses_plugin
 from suite.compliance.equivalences import equivalences
 from suite.packaging.choose import ChosenRuns
 from suite.packaging.layout import FILE_BYTES_LIMIT
 from suite.packaging.scripts import write_scripts
 from suite.packaging.words import recorded_machine
+from suite.results.logs.lines import read_file
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.text import clean, markdown_escape
 from workloads import files
@@ -82,6 +84,10 @@ def _source(folder: Path, paths: Sequence[str], records: Sequence[RunRecord]) ->
     known = [commit for commit in commits if _COMMIT.fullmatch(commit) and _list_files(commit, paths)]
     if commits != known:
         _copy_paths(folder, paths)
+        if _holds_code_of(folder, records):
+            return [
+                "the commit that ran is not in this checkout: source/ has its current files, which are the code that ran"
+            ]
         return [
             "the commit that ran is not in this checkout: source/ holds the files of today, hold them against the run"
         ]
@@ -89,20 +95,40 @@ def _source(folder: Path, paths: Sequence[str], records: Sequence[RunRecord]) ->
         shown = ", ".join(commit[:12] for commit in known[:5])
         raise ValueError(f"the runs are of commits whose code differs ({shown}); package each of them separately")
     _extract(folder, known[0], paths)
+    _holds_code_of(folder, records)
     dirty = any(recorded_machine(record)["git"].get("dirty") is True for record in records)
     return [f"files differed from commit {known[0][:12]} when the runs were made: add the difference"] if dirty else []
 
 
+def _holds_code_of(folder: Path, records: Sequence[RunRecord]) -> bool:
+    """Return True if the logs name the code in `folder` by its digest, False if they cannot be compared.
+
+    Raises ValueError for a closed run of other code: its package would not be what ran.
+    """
+    settings = records[0].settings
+    digests = {record.path: _logged_code_digest(record.path) for record in records}
+    if "" in digests.values() or uses_plugin(settings.workload, settings.framework):
+        return False
+    packaged = digest_below(folder, settings.workload, settings.framework)
+    others = [path for path, digest in digests.items() if digest != packaged]
+    if others and any(record.division == "closed" for record in records):
+        raise ValueError(
+            f"{clean(str(others[0]), 300)} is of other code than commit {clean(settings.git_commit, 12) or '(none)'} has; "
+            f"package closed runs with the checkout that made them, unchanged since"
+        )
+    return not others
+
+
+def _logged_code_digest(path: Path) -> str:
+    """Return `code_digest` of a log's `suite_run`; empty in logs of older versions."""
+    run = next((event.value for event in read_file(path).events if event.key == "suite_run"), None)
+    digest = run.get("code_digest") if isinstance(run, dict) else None
+    return digest if isinstance(digest, str) else ""
+
+
 def _git(*arguments: str) -> bytes:
     """Standard output of git in the repository; empty if it fails."""
-    if not IN_CHECKOUT:
-        return b""
-    try:
-        return subprocess.run(
-            ["git", "-C", str(PROJECT), *arguments], capture_output=True, timeout=60, check=True
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return b""
+    return run_git(*arguments) or b""
 
 
 def _list_files(commit: str, paths: Sequence[str]) -> bytes:

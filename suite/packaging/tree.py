@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from suite.compliance.complaints import Complaint
 from suite.packaging.checkers import check_package, check_seeds
 from suite.packaging.description import check_description
 from suite.packaging.layout import BENCHMARKS, FILE_BYTES_LIMIT, PACKAGED, RESULTS, SYSTEMS, failed_allowed
-from suite.packaging.same_setup import difference, repeated
+from suite.packaging.same_setup import difference, find_copy, find_foreign_overlap, find_other_code, find_overlap
 from suite.results.logs.reader import read
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
@@ -32,8 +32,10 @@ def check_tree(folder: Path, werror: bool = False) -> list[Verdict]:
         return [names]
     systems = [check_description(folder, name, werror) for name in _names(folder)]
     verdicts = [names, *systems]
+    checked: dict[Path, list[RunRecord]] = {}
+    """Folder of a system to the records of its result sets so far, which may not overlap with later ones."""
     for place in _result_folders(folder):
-        verdicts += check_results(folder, place, werror)
+        verdicts += check_results(folder, place, werror, checked.setdefault(place.parent, []))
     verdicts += [_structure_verdict(folder, werror)]
     if all(verdict.passed for verdict in systems):  # the package checker stops at a description that it cannot read
         verdicts.append(check_package(folder, werror))
@@ -111,8 +113,17 @@ def _structure_verdict(folder: Path, werror: bool) -> Verdict:
     return replace(verdict, remarks=tuple(without_code))
 
 
-def check_results(folder: Path, place: Path, werror: bool = False) -> list[Verdict]:
-    """Check the logs of one benchmark on one system, each by itself and all together."""
+def check_results(
+    folder: Path, place: Path, werror: bool = False, of_system: list[RunRecord] | None = None
+) -> list[Verdict]:
+    """Check the logs of one benchmark on one system, each by itself and all together.
+
+    Args:
+        folder: The tree.
+        place: The folder of the logs.
+        werror: Whether warnings fail.
+        of_system: Records of the system's other benchmarks, to which this benchmark's are added.
+    """
     logs = sorted(place.glob("result_*.txt"), key=lambda path: (len(path.name), path.name))
     verdicts = [check_file(path, werror=werror) for path in logs if path.is_file()]
     records = [read(path).record for path in logs if path.is_file()]
@@ -120,14 +131,17 @@ def check_results(folder: Path, place: Path, werror: bool = False) -> list[Verdi
         *_count_complaints(place, [path.name for path in logs]),
         *_stray_file_complaints(place),
         *_mixed_run_complaints(place, records),
+        *_overlap_complaints(place, records, of_system or ()),
     ]
-    failed = [verdict for verdict in verdicts if not verdict.passed]
+    if of_system is not None:
+        of_system += records
     allowed = failed_allowed(place.name)
-    if 0 < len(failed) <= allowed:
-        verdicts = [item if item.passed else _accepted(item, allowed) for item in verdicts]
-    elif failed:
-        needed = f"at most {allowed} of the set" if len(failed) > 1 else ""
-        problem = f"{len(failed)} logs that do not pass"
+    if sum(verdict.missed_target for verdict in verdicts) <= allowed:
+        verdicts = [_accepted(verdict, allowed) if verdict.missed_target else verdict for verdict in verdicts]
+    failed = [verdict for verdict in verdicts if not verdict.passed]
+    if failed:
+        problem = "1 log that does not pass" if len(failed) == 1 else f"{len(failed)} logs that do not pass"
+        needed = f"logs that pass; at most {allowed} of the set may miss the target, with no other complaint"
         complaints.append(
             Complaint(place.name, 0, problem, needed, "see each log; run again what failed, all of the set")
         )
@@ -137,6 +151,7 @@ def check_results(folder: Path, place: Path, werror: bool = False) -> list[Verdi
 
 
 def _accepted(failed: Verdict, allowed: int) -> Verdict:
+    """Return the verdict on a log that missed the target, as passed."""
     most = "one run" if allowed == 1 else f"up to {allowed} runs"
     return replace(failed, passed=True, text=f"{failed.text}; accepted: {most} of a set may miss the target")
 
@@ -190,5 +205,21 @@ def _mixed_run_complaints(place: Path, records: list[RunRecord]) -> Iterator[Com
             return
     if records and (text := difference(records)):
         yield Complaint(place.name, 0, text, "equal in all runs of a result", "package each setting separately")
-    if twice := repeated([record for record in records if record.start_ms is not None]):
-        yield Complaint(place.name, 0, f"one run twice: {twice}", "different runs", "replace one by another run")
+    if names := find_other_code(records):
+        do = "package the runs of each state of the code separately"
+        yield Complaint(
+            "suite_run", 0, f"{names} ran different code (code_digest)", "one code in all runs of a result", do
+        )
+    if text := find_copy(records):
+        yield Complaint(place.name, 0, f"one run twice: {text}", "different runs", "replace one by another run")
+
+
+def _overlap_complaints(place: Path, records: list[RunRecord], of_system: Sequence[RunRecord]) -> Iterator[Complaint]:
+    """Complaints about runs that overlapped in time on one machine. Other programs do not log the machine: then a warning."""
+    if names := find_overlap([*of_system, *records]):
+        do = "run again one after another; runs on different machines need system.name=NAME for each machine"
+        yield Complaint(place.name, 0, f"{names} overlap in time", "one run at a time on a machine", do)
+    if names := find_foreign_overlap(records):
+        do = "make sure that they ran on different machines"
+        found = f"{names} overlap in time"
+        yield Complaint(place.name, 0, found, "one run at a time on a machine", do, warning=True)

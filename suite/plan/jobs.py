@@ -13,6 +13,7 @@ from suite.common import registry
 from suite.common.git_state import git_state
 from suite.common.registry import not_allowed
 from suite.common.runspec import RunSpec
+from suite.common.source_code import expected_digest, files_unlike_commit
 from suite.common.study import StudyCell
 from suite.environments import environment
 from suite.environments.environment import Descriptions, Environment
@@ -227,7 +228,7 @@ def make_job(
     check_workload(of_run)
     check_inputs(of_run, draft.hosts)
     fixed_labels, cores = _labels(settings, facts, draft.hosts)
-    deviations = draft.deviations(of_run)
+    deviations = draft.deviations(of_run) or _code_deviations(workload.name, framework.name)
     installed = {name: version for name, version in draft.versions.items() if version is not None}
     versions = {"suite": __version__, **installed}
     framework_version = next((versions[name] for name in framework.packages if name in versions), "unknown")
@@ -249,6 +250,7 @@ def make_job(
         environment=asdict(env),
         versions=versions,
         git=git_state(),
+        code_digest=expected_digest(workload.name, framework.name),
         hardware=hardware,
         hosts=spread(draft.hosts, settings.devices, settings.device == "cpu") if draft.hosts else (),
         study=cell.study.name if cell is not None else "",
@@ -383,6 +385,15 @@ def _labels(
     if settings.straggler_ms:
         labels.append(f"straggler {settings.straggler_ms} ms")
     return (*labels, *facts.notes), cores
+
+
+def _code_deviations(workload: str, framework: str) -> tuple[str, ...]:
+    """Return why a run is open if the code of this checkout is not that of the commit that the log names."""
+    changed = files_unlike_commit(workload, framework)
+    if not changed:
+        return ()
+    more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+    return (f"code unlike its commit: {changed[0]}{more}",)
 
 
 def _division(deviations: Sequence[str]) -> str:

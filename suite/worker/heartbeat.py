@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from suite.common.run_folder import beat_path as beat_path
@@ -35,6 +35,10 @@ class Beat:
     loss: float | None = None
     contention: Mapping[str, Json] = field(default_factory=dict)
     """From `run_start` to `run_stop`: `suite.machine.contention.Contention.end`; empty before."""
+    code_digest: str = ""
+    """Digest of the code that the worker imported; empty before the trainer is loaded."""
+    code_root: str = ""
+    """Folder of the checkout, or of the installed packages, that the worker imported."""
     status: str = ""
     """Set once, at the end: a status of `status.json`."""
     reason: str = ""
@@ -73,4 +77,5 @@ def read_beat(folder: Path, process: int) -> Beat | None:
         value: Mapping[str, object] = files.read_json(beat_path(folder, process))
     except (FileNotFoundError, json.JSONDecodeError):
         return None
-    return Beat(**value)  # type: ignore[arg-type]
+    names = {item.name for item in fields(Beat)}  # a worker of another checkout may write others
+    return Beat(**{name: item for name, item in value.items() if name in names})  # type: ignore[arg-type]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 
 from suite.common.runspec import RunSpec
 from suite.launch.base import waiting_in
+from suite.launch.hosts import hosts_of
 from suite.worker.runlog import RunLog
 from workloads.api import Settings, Workload, field_names
 
@@ -31,6 +33,7 @@ def log_identity(log: RunLog, run: RunSpec, workload: Workload) -> None:
             "first_epoch": workload.round.first_epoch,
             "ruleset": workload.round.ruleset,
             "system": run.identity["system"],
+            "machines": [machine_digest(host.name) for host in hosts_of(run)],
             "device_name": run.identity["device_name"],
             "framework_version": run.identity["framework_version"],
             "thread_waiting": waiting_in(os.environ),
@@ -51,10 +54,16 @@ def log_identity(log: RunLog, run: RunSpec, workload: Workload) -> None:
             "deviations": list(run.deviations),
             "suite_version": run.versions.get("suite"),
             "git_commit": run.git.get("commit"),
+            "code_digest": run.code_digest,
             **({"study": run.study, "study_cell": list(run.study_cell)} if run.study else {}),
             **({"price_per_device_hour": price} if (price := run.identity.get("price_per_device_hour")) else {}),
         },
     )
+
+
+def machine_digest(name: str) -> str:
+    """Return 12 hexadecimal digits that identify a machine by its name without publishing the name."""
+    return hashlib.sha256(name.encode(errors="replace")).hexdigest()[:12]
 
 
 def log_settings(log: RunLog, run: RunSpec, workload: Workload) -> None:

@@ -7,6 +7,7 @@ import faulthandler
 import os
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 
 from suite.launch.children import die_with_parent
@@ -17,6 +18,7 @@ if __name__ == "__main__":
 from suite.common.plugin_errors import location_of
 from suite.common.registry import load_trainer, load_workload, packages_of
 from suite.common.runspec import RunSpec, read_run
+from suite.common.source_code import loaded_code
 from suite.launch.base import place_from_environment, thread_variables
 from suite.launch.private_network import check_network
 from suite.machine import disks
@@ -90,12 +92,22 @@ def work(run: RunSpec, place: Place, heart: Heart) -> None:
         try:
             workload = load_workload(run.settings.workload)(run.settings, run.facts)
             trainer = load_trainer(run.settings.workload, run.settings.framework)(workload, place)
+            code = _report_code(run, heart)
+            run = replace(run, code_digest=code)
             metrics = JsonLines(folder / "metrics.jsonl" if first else None)
             outcome = Loop(run, workload, trainer, place, log, metrics, heart).run()
+            _report_code(run, heart)  # it may have changed, and further modules are loaded
             heart.finish(outcome.status, outcome.reason)
         finally:
             if trainer is not None and heart.state.status:
                 trainer.close()
+
+
+def _report_code(run: RunSpec, heart: Heart) -> str:
+    """Tell the controller which code this process has imported. Returns its digest."""
+    code = loaded_code(run.settings.workload, run.settings.framework)
+    heart.state.code_digest, heart.state.code_root = code.digest, code.root
+    return code.digest
 
 
 def main() -> int:

@@ -120,6 +120,14 @@ class RemoteHost:
         self.link.listen()
         return pid not in self._gone
 
+    def is_stopped(self, pid: int) -> bool:
+        """Return True if a signal or a debugger has stopped the worker, according to the agent."""
+        try:
+            answer = self.link.call("is_stopped", seconds=self.link.lease_seconds, pid=pid)
+        except (ConnectionLost, ValueError):
+            return False
+        return answer.get("stopped") is True
+
     def stack(self, pid: int) -> bool:
         try:
             self.link.call("stack", seconds=self.link.lease_seconds, pid=pid, number=int(STACK_SIGNAL))

@@ -61,6 +61,10 @@ class ThisHost:
         """False if the worker with this id has ended; True also where ids mean nothing: of another machine, or a container."""
         return not self._shows_processes or processes.alive(pid)
 
+    def is_stopped(self, pid: int) -> bool:
+        """Return True if a signal or a debugger has stopped the worker. False if ids mean nothing here."""
+        return self._shows_processes and processes.is_stopped(pid)
+
     def stack(self, pid: int) -> bool:
         """Have a worker write its stacks; False if it cannot be reached."""
         if not self._shows_processes or not processes.alive(pid):

@@ -53,6 +53,8 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     workload = "retinanet" if quality.is_retinanet(benchmark, values) else benchmark
     platform = _text(values, "submission_platform")
     settings = _settings(first, workload, platform, log_format, problems)
+    opened = _open_reasons(values.get("suite_open"))
+    settings = replace(settings, deviations=(*settings.deviations, *opened)) if opened else settings
     targets, source = quality.targets_of_run(settings, log_format, first.get("quality_target"), remarks)
     clock = _clock(events, benchmark, log_format, problems)
     written = [_object(event.value).get("seconds") for event in events if event.key == "suite_checkpoint"]
@@ -92,7 +94,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         format=log_format,
         benchmark=benchmark,
         org=_text(values, "submission_org"),
-        division="open" if resumptions and settings.profile else _text(values, "submission_division"),
+        division="open" if opened or (resumptions and settings.profile) else _text(values, "submission_division"),
         submission_status=_text(values, "submission_status"),
         platform=platform,
         settings=settings,
@@ -269,6 +271,15 @@ def _condition(value: Json) -> Condition | None:
     busy = value.get("busy")
     reasons = tuple(text for text in busy[:8] if isinstance(text, str)) if isinstance(busy, list) else ()
     return Condition(reasons, _numbers(value))
+
+
+def _open_reasons(value: Json) -> tuple[str, ...]:
+    """Return the reasons of a `suite_open` line, which the controller adds when a run has ended. Empty without that line."""
+    if value is None:
+        return ()
+    reasons = value.get("reasons") if isinstance(value, dict) else None
+    texts = [text for text in reasons[:8] if isinstance(text, str)] if isinstance(reasons, list) else []
+    return tuple(texts) or ("a suite_open line without reasons",)
 
 
 def _numbers(value: Json) -> Mapping[str, float]:

@@ -161,6 +161,29 @@ def test_a_silent_agent_is_lost_after_its_lease(tmp_path):
     assert lost.reason.startswith("machine here is lost: silent for 2 s (launch.lease_seconds=2)")
 
 
+def test_a_worker_that_is_stopped_is_known_to_its_agent(tmp_path):
+    with agent(tmp_path) as (link, _):
+        begun(link)
+        code = "import json, os, time; said = {'pid': os.getpid(), 'status': ''}"
+        code += "; open('.worker-0.json', 'w').write(json.dumps(said)); time.sleep(600)"
+        pid = link.call("start", name="worker-0", arguments=[*SLEEPER[:3], code], variables={})["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        assert link.call("is_stopped", pid=os.getpid())["stopped"] is False  # no worker of the agent
+        os.kill(pid, signal.SIGCONT)
+        wait_until("its first beat is known", lambda: link.listen(0.1) or _stops(link, pid))
+        os.kill(pid, signal.SIGCONT)
+        assert link.call("is_stopped", pid=pid)["stopped"] is False
+
+
+def _stops(link, pid):
+    """Stop a worker; True if the agent knows that it is stopped."""
+    os.kill(pid, signal.SIGSTOP)
+    stopped = link.call("is_stopped", pid=pid)["stopped"]
+    if not stopped:
+        os.kill(pid, signal.SIGCONT)
+    return stopped
+
+
 def test_what_cannot_be_done_is_said(tmp_path):
     with agent(tmp_path) as (link, _):
         begun(link)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.compliance.check import check_file
+from suite.results.logs.reader import read
 from tests.helpers import examples, json_values
 from tests.suite.packaging.package_logs import derived, our_run, written
 
@@ -136,3 +137,20 @@ JSON = json_values(8)
 @given(st.sampled_from(sorted(of_suite("ssd"))), JSON)
 def test_no_content_of_suite_run_raises(tmp_path_factory, key, value):
     found(our_run(tmp_path_factory.mktemp("job"), 0, "ssd", suite_run={key: value}))
+
+
+@pytest.mark.parametrize(
+    "value", [{"reasons": ["the data set changed"]}, {"reasons": []}, {}, "text", {"reasons": "text"}]
+)
+def test_a_reason_that_was_added_after_the_run_contradicts_closed(tmp_path, value):
+    path = our_run(tmp_path / "job", 0)
+    line = {"namespace": "", "time_ms": 1_900_000_000_000, "event_type": "POINT_IN_TIME", "key": "suite_open",
+            "value": value, "metadata": {}}  # fmt: skip
+    closed = path.read_text()
+    path.write_text(f"{closed}:::MLLOG {json.dumps(line)}\n")
+    assert read(path).record.division == "open"
+    (complaint,) = check_file(path).complaints
+    assert complaint.key == "submission_division"
+    assert complaint.found in ("the data set changed", "a suite_open line without reasons")
+    path.write_text(path.read_text().replace('"value": "closed"', '"value": "open"'))
+    assert check_file(path).passed

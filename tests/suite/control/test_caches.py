@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import pytest
 
 from suite.common import registry
 from suite.control import caches
+from suite.results.logs.reader import read
 from tests.helpers import PROJECT, TOY_RUN, events, only, python, run_suite_here
 from tests.workloads.resnet50 import synthetic_images as synthetic
 
@@ -298,3 +300,93 @@ def test_data_that_changed_after_preparation_are_refused(images):
     path.write_bytes(changed)
     with pytest.raises(ValueError, match=r"train_names\.npy: content differs .*: suite data prepare imagenet"):
         cleared(images)
+
+
+def swap_by_writing(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def swap_and_set_the_time_back(path):
+    before = path.stat()
+    swap_by_writing(path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def swap_by_renaming(path):
+    content = path.read_bytes()
+    path.rename(path.with_name("kept"))
+    path.write_bytes(content)
+
+
+def swap_by_a_link(path):
+    path.rename(path.with_name("kept"))
+    path.symlink_to(path.with_name("other"))
+    path.with_name("other").write_bytes(path.with_name("kept").read_bytes())
+
+
+def swap_the_folder(path):
+    folder = path.parent
+    shutil.copytree(folder, folder.with_name("copy"), copy_function=shutil.copy2)
+    folder.rename(folder.with_name("original"))
+    folder.with_name("copy").rename(folder)
+
+
+SWAPS = {
+    "written": swap_by_writing, "written, the time set back": swap_and_set_the_time_back, "another file": swap_by_renaming,
+    "a link": swap_by_a_link, "removed": Path.unlink, "the whole folder": swap_the_folder,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["train_names.npy", "classes.txt"])
+@pytest.mark.parametrize("how", SWAPS)
+def test_data_that_the_command_swaps_are_refused(images, monkeypatch, how, name):
+    path = Path(images.data_dir) / name
+    monkeypatch.setattr(caches, "_command", lambda command: SWAPS[how](path))
+    with pytest.raises(
+        ValueError, match=r"^system\.cache_clear_command changed the data set: .* the file that was checked"
+    ):
+        cleared(images, cache_clear_command=["swap"])
+
+
+def test_a_manifest_that_the_command_edits_is_refused(images):
+    command = ["sh", "-c", f"echo >> {Path(images.data_dir) / 'manifest.json'}"]
+    with pytest.raises(ValueError, match=r"changed the data set: .*manifest\.json"):
+        cleared(images, cache_clear_command=command)
+
+
+@pytest.mark.parametrize("how", SWAPS)
+def test_a_swap_during_the_run_is_found_when_it_has_ended(images, how):
+    path = Path(images.data_dir) / "train_names.npy"
+    states = caches.clear_and_watch({}, images.dataset, images.data_dir).states
+    read_all(files_of(images))
+    os.utime(Path(images.data_dir) / "manifest.json")  # as `suite data verify` does
+    assert states.find_change() == ""
+    SWAPS[how](path)
+    assert states.find_change().startswith(images.data_dir)
+
+
+@pytest.mark.slow
+def test_data_swapped_by_the_command_never_train_a_model(disk):
+    run_suite_here(disk, *TOY_RUN, f"output={disk / 'first'}", toy=True, exits=0)
+    data = disk / "data" / "toy-demo" / "x.npy"
+    command = f"system.cache_clear_command=[touch,{data}]"
+    done = run_suite_here(disk, *TOY_RUN, f"output={disk / 'second'}", command, toy=True, exits=2)
+    assert f"changed the data set: {data}" in done.stderr
+    assert not list((disk / "second").glob("*/run_0/result_0.txt"))
+
+
+@pytest.mark.slow
+def test_data_swapped_while_a_run_trains_make_it_open(disk):
+    run_suite_here(disk, *TOY_RUN, f"output={disk / 'first'}", toy=True, exits=0)
+    data = disk / "data" / "toy-demo" / "x.npy"
+    later = f"system.cache_clear_command=[sh,-c,'(sleep 1.5; touch {data}) >/dev/null 2>&1 &']"
+    slow = ("workload.misbehave=sleep", "stop=steps:16")
+    done = run_suite_here(disk, *TOY_RUN, *slow, f"output={disk / 'second'}", later, toy=True, exits=0)
+    assert f"division open: the data set changed during the run: {data}" in done.stdout.replace("\n", "")
+    log = only((disk / "second").glob("*/run_0")) / "result_0.txt"
+    assert [value for key, value, _ in events(log) if key == "suite_open"] == [
+        {"reasons": [f"the data set changed during the run: {data}"]}
+    ]
+    assert read(log).record.division == "open"

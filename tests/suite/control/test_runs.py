@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ import pytest
 from suite.common import registry
 from suite.common.paths import data_root
 from suite.control import controller
+from suite.launch import processes
+from suite.worker.heartbeat import read_beat
 from tests import helpers
 from tests.helpers import PROJECT, TOY_RUN, events, only, refusal, run_events, run_suite, run_suite_here, status
 
@@ -239,3 +242,25 @@ def test_a_worker_killed_by_the_kernel_for_memory_is_filed_as_oom(tmp_path, smal
     assert done.returncode == 1, done.stdout + done.stderr
     assert status(run_folder(tmp_path))["status"] == "oom"
     assert "killed by the kernel" in status(run_folder(tmp_path))["reason"]
+
+
+def training_worker(tmp_path):
+    """The id of a worker that trains, None before there is one."""
+    for path in (tmp_path / "logs").glob("*/*/run_0"):
+        beat = read_beat(path, 0)
+        if beat is not None and beat.phase == "train":
+            return beat.pid
+    return None
+
+
+def test_a_worker_that_is_stopped_from_outside_is_named_with_its_id(tmp_path):
+    command = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, "workload.misbehave=hang", "watchdog_seconds=4"]
+    values = helpers.variables(tmp_path, toy=True)
+    controller_process = subprocess.Popen(command, env=values, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    pid = helpers.wait_until("a worker trains", lambda: training_worker(tmp_path))
+    os.kill(pid, signal.SIGSTOP)
+    controller_process.communicate(timeout=300)
+    filed = status(run_folder(tmp_path))
+    assert (controller_process.returncode, filed["status"], filed["process"]) == (1, "hung", 0)
+    assert f"process 0 (process id {pid}) has been stopped from outside (state T)" in filed["reason"]
+    assert not processes.alive(pid)

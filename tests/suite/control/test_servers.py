@@ -1,6 +1,8 @@
 """Processes that serve the workers: one that dies is named, not the workers that fail of it; and nobody waits for its end."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -10,6 +12,7 @@ import pytest
 from suite.control import watch
 from suite.control.supervise import Supervisor
 from suite.environments.environment import Environment
+from suite.launch import processes
 from suite.launch.mxnet import MXNET
 from suite.worker.heartbeat import Beat, beat_path
 from tests.helpers import python, wait_until
@@ -112,3 +115,29 @@ def test_setting_up_and_opening_data_may_take_longer_than_training(supervisor, l
     say(supervisor, phase=phase)
     found = look(supervisor) or look(supervisor)
     assert (found and found.status) == ("hung" if phase in ("train", "evaluate") else None)
+
+
+@pytest.mark.parametrize("has_beat", [True, False], ids=["after its first heartbeat", "before its first heartbeat"])
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGTSTP])
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_a_stopped_worker_is_named_though_its_peers_are_silent_too(supervisor, lasting, number, stopped, has_beat):
+    """A worker waits for its peers, so both are silent; `T` in /proc is the cause."""
+    supervisor.watch.servers = set()
+    supervisor.watch.run_spec = replace(supervisor.run_spec, watchdog_seconds=0.0, setup_watchdog_seconds=0.0)
+    with python("import time; time.sleep(600)") as peer:
+        pids = {stopped: lasting.pid, 1 - stopped: peer.pid}
+        supervisor.watch.children = {f"worker-{stopped}": lasting, f"worker-{1 - stopped}": peer}
+        for process, pid in pids.items():
+            path = beat_path(supervisor.folder, process)
+            path.write_text(json.dumps(asdict(Beat(process, pid, "train"))))
+            if process == stopped and not has_beat:
+                path.unlink()
+        os.kill(lasting.pid, number)
+        wait_until("it is stopped", lambda: processes.is_stopped(lasting.pid))
+        found = look(supervisor) or look(supervisor)
+        os.kill(lasting.pid, signal.SIGCONT)
+        wait_until("it goes on", lambda: not processes.is_stopped(lasting.pid))
+    assert (found.status, found.process) == ("hung", stopped)
+    for text in (f"process {stopped} (process id {lasting.pid}) has been stopped", "state T", "resume=true"):
+        assert text in found.reason
+    assert "no Python line" not in found.reason

@@ -1,11 +1,13 @@
 """Trees of processes, of which one may belong to another user."""
 
 import os
+import signal
 import subprocess
 
 import pytest
 
 from suite.launch import processes
+from tests.helpers import wait_until
 
 
 @pytest.fixture
@@ -43,3 +45,15 @@ def test_a_later_process_of_the_same_id_is_another_one(pair, monkeypatch):
         patch.setattr(processes, "descendants", lambda pid: [])
         processes.end_trees(pair)
     assert all(map(processes.alive, pair))
+
+
+def test_stopped_processes_are_known_by_their_state(pair):
+    first, second = pair
+    assert [processes.is_stopped(pid) for pid in pair] == [False, False]
+    os.kill(first, signal.SIGSTOP)
+    wait_until("the first is stopped", lambda: processes.is_stopped(first))
+    assert processes.alive(first)
+    assert not processes.is_stopped(second)
+    os.kill(first, signal.SIGCONT)
+    wait_until("the first runs again", lambda: not processes.is_stopped(first))
+    assert not processes.is_stopped(2**22 + 1)  # no process has such an id

@@ -1,7 +1,9 @@
 """Sets of logs to package: made of one log by other start times and seeds."""
 
 import functools
+import itertools
 import json
+import random
 import re
 import tempfile
 from dataclasses import replace
@@ -16,16 +18,23 @@ DATA = Path(__file__).resolve().parents[2] / "data" / "logs"
 COUNTS = {"resnet": 5, "ssd": 5, "maskrcnn": 5, "gnmt": 10, "transformer": 10}
 _RECORD = re.compile(r":::MLLOG (\{.*\})")
 HOUR_MS = 3_600_000
+JITTER_MS = 200
+"""By how much runs differ between two lines of their logs."""
+WORKLOADS = [kind.name for kind in rules_page.WORKLOADS]
 
 
-def derived(source, target, start_hours=0, seed=1, **values):
-    """A copy of a log with another start, seed, and values of keys (`eval_accuracy=0.1`); `status` is that of run_stop."""
-    lines = []
+def derived(source, target, start_hours=0, seed=1, jitter_ms=0, **values):
+    """Write a log with another start, seed, and values of keys (`eval_accuracy=0.1`); `status` is that of run_stop.
+
+    `jitter_ms`: by how much an interval between two lines may be longer than in the source, as in another run. 0: a copy.
+    """
+    lines, delay_ms, draw = [], 0, random.Random(f"{start_hours} {seed}")
     for line in Path(source).read_text(encoding="latin-1").splitlines():
         match = _RECORD.search(line)
         if match:
             record = json.loads(match[1])
-            record["time_ms"] += start_hours * HOUR_MS
+            delay_ms += draw.randint(0, jitter_ms)
+            record["time_ms"] += round(start_hours * HOUR_MS) + delay_ms
             record["value"] = {"seed": seed, **values}.get(record["key"], record["value"])
             if record["key"] == "run_stop" and "status" in values:
                 record["metadata"]["status"] = values["status"]
@@ -40,6 +49,7 @@ def log_set(folder, benchmark, count=None, source=None, **values):
     """`count` runs of a benchmark in `folder`, one a day: result_0.txt and on."""
     source = source or DATA / "0.7.0" / f"{benchmark}.txt"
     count = COUNTS[benchmark] if count is None else count
+    values = {"jitter_ms": JITTER_MS, **values}
     return [derived(source, folder / f"result_{n}.txt", 24 * n, 100 + n, **values) for n in range(count)]
 
 
@@ -47,8 +57,11 @@ OF_NVIDIA = "nvidia_v0.5"
 
 
 @functools.cache
-def written(name):
-    """Records of a closed run of ours as our own writer logs them, under the round that packages take; ten minutes long."""
+def written(name, has_all_epochs=False):
+    """Records of a closed run of ours as our own writer logs them, under the round that packages take; ten minutes long.
+
+    It reaches the target in its first evaluation, or with `has_all_epochs` in the last one before `max_epochs` end it.
+    """
     kind = next(kind for kind in rules_page.WORKLOADS if kind.name == name)
     settings = rules_page.default_settings(kind, "v0.5" if name == "ncf" else "v0.7", "pytorch")
     if name == "ncf":  # the set that was published, typed by its batch
@@ -58,26 +71,35 @@ def written(name):
         settings = replace(settings, batch_size_global=batch, batch_rule=f"global:{batch}", **of_set)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "result_0.txt")
-        write_log(path, kind(replace(settings, devices=2), rules_page.PUBLISHED[kind]))
+        workload = kind(replace(settings, devices=2), rules_page.PUBLISHED[kind])
+        last_step = workload.epochs.start(workload.settings.max_epochs)
+        steps = itertools.takewhile(lambda step: step <= last_step, workload.evaluation_steps())
+        write_log(path, workload, len(list(steps)) if has_all_epochs else 1)
         records = [json.loads(line.removeprefix(":::MLLOG ")) for line in path.read_text().splitlines()]
     records[-1]["time_ms"] += HOUR_MS // 6  # of run_stop
     names = {"submission_org": "EXAMPLE_ORG", "submission_platform": "1xEXAMPLE"}
     return [{**record, "value": names.get(record["key"], record["value"])} for record in records]
 
 
-def our_run(job, index, name="ncf", machine=None, suite_run=(), dirty=False, **values):
+def missed_run(job, index, name="ncf", **values):
+    """One run of NCF that trained to its last epoch and missed the target."""
+    return our_run(job, index, name, has_all_epochs=True, eval_accuracy=0.6, status="aborted", **values)
+
+
+def our_run(job, index, name="ncf", machine=None, suite_run=(), dirty=False, has_all_epochs=False, **values):
     """One run of ours in `job`/run_N: its log, with other settings in `suite_run` and other values of keys, and the files
     beside it."""
     folder = job / f"run_{index}"
-    (of_run,) = (record["value"] for record in written(name) if record["key"] == "suite_run")
+    (of_run,) = (record["value"] for record in written(name, has_all_epochs) if record["key"] == "suite_run")
     of_machine = {"system": "our box", "device_name": "NVIDIA Test 80GB", "framework_version": "2.11.0"}
     of_machine["suite_version"] = "0.1.0"
     of_run = {**of_run, **of_machine, "git_commit": git_state()["commit"] or "", "run_index": index, **dict(suite_run)}
-    source = "".join(f":::MLLOG {json.dumps(record)}\n" for record in written(name))
+    source = "".join(f":::MLLOG {json.dumps(record)}\n" for record in written(name, has_all_epochs))
     log = folder / f"result_{index}.txt"
     folder.mkdir(parents=True, exist_ok=True)
     log.write_text(source)
-    derived(log, log, index, 100 + index, suite_run=of_run, **values)
+    hours = 200 * WORKLOADS.index(name) + index  # one run at a time on the machine
+    derived(log, log, hours, 100 + index, JITTER_MS, suite_run=of_run, **values)
     write_beside(folder, machine, dirty, of_run["hyperparameters"])
     return log
 

@@ -14,12 +14,14 @@ from suite.commands import check
 from suite.commands import package as package_command
 from suite.commands.check import lines
 from suite.packaging.checkers import check_package
+from suite.packaging.choose import choose_runs
 from suite.packaging.description import FIELDS, check_description
 from suite.packaging.layout import is_tree
 from suite.packaging.tree import check_names, check_tree
 from suite.packaging.write import PackageOptions, package
+from suite.results.logs.collect import collect
 from tests.helpers import examples, json_values, subcommand
-from tests.suite.packaging.package_logs import DATA, derived, log_set
+from tests.suite.packaging.package_logs import DATA, derived, log_set, missed_run, our_run
 
 SSD = "results/box/ssd"
 
@@ -297,3 +299,84 @@ def test_what_is_still_to_be_done_is_not_called_complete(tree, packaged):
     (implementation / "train.py").write_text("")
     layout = next(verdict for verdict in check_tree(tree) if verdict.rules_name == "layout")
     assert (layout.text, layout.remarks) == ("results, systems and code are there", ())
+
+
+@pytest.fixture(scope="module")
+def packaged_runs(tmp_path_factory):
+    """A tree of closed runs of this suite: ResNet-50 and NCF."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, count in (("resnet50", 5), ("ncf", 100)):
+        for index in range(count):
+            our_run(folder / "logs" / name, index, name)
+    return package([folder / "logs"], folder / "tree", PackageOptions())
+
+
+@pytest.fixture
+def tree_of_runs(packaged_runs, tmp_path):
+    return shutil.copytree(packaged_runs.folder, tmp_path / "tree")
+
+
+def logs_of(tree, benchmark):
+    return sorted(tree.glob(f"results/*/{benchmark}/result_*.txt"), key=lambda path: (len(path.name), path.name))
+
+
+def without_lines(path, key):
+    kept = [line for line in path.read_text().splitlines() if f'"key": "{key}"' not in line]
+    path.write_text("\n".join(kept) + "\n")
+
+
+def with_hyperparameter(path, **values):
+    """Change hyperparameters that the log's `suite_run` line states."""
+    (line,) = (line for line in path.read_text().splitlines() if '"key": "suite_run"' in line)
+    settings = json.loads(line.removeprefix(":::MLLOG "))["value"]
+    derived(path, path, seed=7, suite_run={**settings, "hyperparameters": {**settings["hyperparameters"], **values}})
+
+
+VIOLATIONS = {
+    "caches not cleared": lambda log: derived(log, log, seed=7, cache_clear=False),
+    "label smoothing": lambda log: with_hyperparameter(log, label_smoothing=0.3),
+    "no run_stop": lambda log: without_lines(log, "run_stop"),
+    "success without the target": lambda log: derived(log, log, seed=7, eval_accuracy=0.2),
+    "accuracy as text": lambda log: derived(log, log, seed=7, eval_accuracy="0.2", status="aborted"),
+    "no evaluation": lambda log: (derived(log, log, seed=7, status="aborted"), without_lines(log, "eval_accuracy")),
+    "an unreadable line": lambda log: log.write_text(log.read_text() + ":::MLLOG {broken\n"),
+    "stopped before its last epoch": lambda log: derived(log, log, seed=7, eval_accuracy=0.2, status="aborted"),
+    "missed, and caches not cleared": lambda log: derived(
+        log, log, seed=7, cache_clear=False, eval_accuracy=0.2, status="aborted"
+    ),
+    "of a round without rules": lambda log: log.write_text(log.read_text().replace(":::MLLOG", ":::MLPv0.5.0")),
+}
+"""Tricks that a result set once accepted as a run that missed the target."""
+
+
+@pytest.mark.parametrize("trick", VIOLATIONS)
+def test_no_other_violation_counts_as_a_missed_target(tree_of_runs, trick):
+    log = logs_of(tree_of_runs, "resnet")[2]
+    VIOLATIONS[trick](log)
+    verdicts = check_tree(tree_of_runs)
+    (verdict,) = (verdict for verdict in verdicts if verdict.path == log)
+    assert not verdict.passed
+    assert not verdict.missed_target
+    assert "1 log that does not pass" in [item.found for item in complaints(verdicts, "result set")]
+    with pytest.raises(ValueError, match="result_2"):
+        choose_runs(collect([log.parent]))
+
+
+@pytest.mark.parametrize("count", [1, 50])
+def test_a_forbidden_epsilon_in_logs_of_ncf_fails_each(tree_of_runs, count):
+    for log in logs_of(tree_of_runs, "ncf")[:count]:
+        derived(log, log, seed=1000 + int(log.stem.partition("_")[2]), opt_adam_epsilon=1e-3)
+    verdicts = check_tree(tree_of_runs)
+    assert sum(not verdict.passed and verdict.path.suffix == ".txt" for verdict in verdicts) == count
+    assert "result" in failing(verdicts)
+
+
+def test_half_of_the_runs_of_ncf_may_miss_the_target_and_no_other_rule(tree_of_runs, tmp_path):
+    logs = logs_of(tree_of_runs, "ncf")
+    for index, log in enumerate(logs[:50]):
+        log.write_bytes(missed_run(tmp_path / "missed", index).read_bytes())
+    assert failing(check_tree(tree_of_runs)) == set()
+    derived(logs[0], logs[0], seed=100, cache_clear=False)
+    verdicts = check_tree(tree_of_runs)
+    assert [verdict.path for verdict in verdicts if not verdict.passed and verdict.path.suffix] == [logs[0]]
+    assert "1 log that does not pass" in [item.found for item in complaints(verdicts, "result set")]

@@ -7,11 +7,9 @@ import pytest
 from suite.config.compose import compose
 from suite.control.controller import job_name
 from suite.packaging.choose import choose_runs
-from suite.packaging.same_setup import repeated
 from suite.packaging.write import PackageOptions, package
 from suite.results.logs.collect import collect
-from suite.results.logs.reader import read
-from tests.suite.packaging.package_logs import derived, log_set, our_run
+from tests.suite.packaging.package_logs import log_set, our_run
 
 TYPED = (
     (),
@@ -38,14 +36,6 @@ def test_missing_runs_come_into_the_folder_that_is_there(tmp_path, typed):
         assert job_name(again) == job_name(job)
     else:
         assert {"batch=global:1048576", "device=cuda", "workload.learning_rate=0.0045"} <= set(words)
-
-
-def test_runs_that_began_and_ended_together_are_two_by_their_seeds(tmp_path):
-    logs = log_set(tmp_path, "ssd")
-    derived(logs[1], logs[4], seed=999)
-    assert repeated([read(log).record for log in logs]) == ""
-    derived(logs[1], logs[4], seed=101)
-    assert "result_1.txt" in repeated([read(log).record for log in logs])
 
 
 @pytest.mark.parametrize(

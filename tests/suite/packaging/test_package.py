@@ -17,6 +17,7 @@ from suite.common.git_state import git_state
 from suite.common.paths import PROJECT
 from suite.common.run_folder import safe_name
 from suite.common.runspec import RunSpec
+from suite.common.source_code import digest_below
 from suite.packaging.choose import _command_for_missing_runs, choose_runs
 from suite.packaging.description import FIELDS
 from suite.packaging.layout import is_valid_name, sanitized_name, validated_name
@@ -30,7 +31,7 @@ from suite.results.logs.reader import read
 from suite.worker.identity import log_identity
 from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, examples, json_values, suite_here
-from tests.suite.packaging.package_logs import COUNTS, DATA, MACHINE, derived, log_set, our_run
+from tests.suite.packaging.package_logs import COUNTS, DATA, JITTER_MS, MACHINE, derived, log_set, missed_run, our_run
 from tests.workloads import rules_page
 from workloads.api import Facts, round_called
 
@@ -144,17 +145,17 @@ def test_one_real_run_below_the_target_is_allowed_and_a_second_is_not(tmp_path):
     derived(missed, logs[3], 24 * 300, 900)
     package([tmp_path / "logs"], tmp_path / "out", options)
     assert_passes_the_tools(tmp_path / "out", tmp_path)
-    derived(missed, logs[1], 24 * 301, 901)
+    derived(missed, logs[1], 24 * 301, 901, JITTER_MS)
     refused([tmp_path / "logs"], tmp_path / "two", "2 of the first 5 runs missed the target, 1 may", options)
 
 
 def test_half_of_the_ncf_runs_may_miss(tmp_path):
     for index in range(100):
-        missed = {"eval_accuracy": 0.6, "status": "aborted"} if index < 50 else {}
-        our_run(tmp_path / "logs" / "job", index, **missed)
+        write = missed_run if index < 50 else our_run
+        write(tmp_path / "logs" / "job", index)
     (chosen,) = choose_runs(collect([tmp_path / "logs"]))
     assert len(chosen.records) == 100
-    our_run(tmp_path / "logs" / "job", 50, eval_accuracy=0.6, status="aborted")
+    missed_run(tmp_path / "logs" / "job", 50)
     with pytest.raises(ValueError, match="51 of the first 100 runs missed the target, 50 may"):
         choose_runs(collect([tmp_path / "logs"]))
 
@@ -163,7 +164,7 @@ def test_of_more_runs_the_first_by_start_are_taken(tmp_path):
     source = DATA / "0.7.0" / "ssd.txt"
     hours = [50, 10, 70, 30, 20, 60, 40]  # result_2 starts last and would be dropped together with result_5
     for index, hour in enumerate(hours):
-        derived(source, tmp_path / "logs" / f"result_{index}.txt", hour, 100 + index)
+        derived(source, tmp_path / "logs" / f"result_{index}.txt", hour, 100 + index, JITTER_MS)
     packaged = package([tmp_path / "logs"], tmp_path / "out", OPTIONS)
     place = tmp_path / "out" / "results" / "box" / "ssd"
     taken = [read(place / f"result_{index}.txt").record.seed for index in range(5)]
@@ -242,8 +243,8 @@ REFUSED = {
         "batch_size_global: 3,264 in .*, 1,632 in .*result_2.txt",
     ),
     "a copy": (spoilt_ssd(4, lambda log: log.write_bytes(log.with_name("result_1.txt").read_bytes())),
-     "result_1.txt and .*result_4.txt are one run"),
-    "equal seeds": (spoilt_ssd(4, lambda log: derived(DATA / "0.7.0" / "ssd.txt", log, 4000, 101)),
+     "result_1.txt and .*result_4.txt have the same run_start, so they are copies of one run"),
+    "equal seeds": (spoilt_ssd(4, lambda log: derived(DATA / "0.7.0" / "ssd.txt", log, 4000, 101, JITTER_MS)),
      "seed_checker 1.0.0: seed: seed 101 in result_1.txt and result_4.txt"),
     "a rule broken": (of_ssd(max_samples=7), "result_0.txt fails the rules .*max_samples: 7, needed: one of 1, 50"),
     "a broken line": (spoilt_ssd(2, lambda log: log.write_text(log.read_text() + ':::MLLOG {"key": \n')),
@@ -596,3 +597,21 @@ def test_run_and_time_asks_for_the_backbone_instead_of_the_submitters_path(tmp_p
     there = {**os.environ, "BACKBONE_WEIGHTS": "/data/my file.pth"}
     done = subprocess.run(["bash", script], capture_output=True, text=True, env=there)
     assert "backbone.weights=/data/my file.pth" in done.stdout
+
+
+def test_packaged_code_is_that_which_ran(tmp_path):
+    """A closed run's log names its code by a digest; a package with other code is refused, of an open run noted."""
+    resnet_runs(tmp_path / "first")
+    source = next(
+        package([tmp_path / "first"], tmp_path / "plain", PackageOptions()).folder.glob("benchmarks/*/*/*/source")
+    )
+    digest = digest_below(source, "resnet50", "pytorch")
+    resnet_runs(tmp_path / "same", code_digest=digest)
+    notes = package([tmp_path / "same"], tmp_path / "good", PackageOptions()).notes
+    assert not any("hold them against the run" in note for note in notes)
+    for name in ("other", "one_other"):
+        resnet_runs(tmp_path / name, code_digest=digest)
+        our_run(tmp_path / name / "job", 3, "resnet50", suite_run={"code_digest": "f" * 32})
+    resnet_runs(tmp_path / "other", code_digest="f" * 32)
+    for name in ("other", "one_other"):
+        refused([tmp_path / name], tmp_path / "bad", r"run_\d.* is of other code than commit", PackageOptions())

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 
 from suite.common.run_folder import SUPERSEDED
+from suite.common.source_code import expected_digest
 from suite.launch import private_network
 from suite.launch.hosts import AvailableHost
+from suite.plan import jobs
 from suite.plan.jobs import plan
 from suite.plan.resume import finished_status, set_aside
 from tests.helpers import composed
@@ -19,6 +21,7 @@ from workloads.ncf.workload import NCF
 def job(monkeypatch, tmp_path):
     """Makes a job of NCF over ML-20M, which need not be there, on whatever Python runs this."""
     monkeypatch.setattr(NCF, "read_facts", classmethod(lambda cls, settings: published_facts()))
+    monkeypatch.setattr(jobs, "files_unlike_commit", lambda workload, framework: [])  # tests run before a commit too
 
     def made(*overrides):
         words = ("workload=ncf", "device=cpu", "profile=reference", "environment=current", *overrides)
@@ -103,6 +106,23 @@ def test_servers_on_several_machines_are_warned_of_and_on_another_machine_its_ke
     assert "let a firewall keep strangers out (docs/several_machines.md)" in note
     (finding,) = draft_of(*TWO_DEVICES, "launch=ssh", "launch.hosts=[a]", fault="", hosts=hosts[:1]).findings
     assert "(no)" in str(finding)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        (["suite/worker/loop.py"], "code unlike its commit: suite/worker/loop.py"),
+        (["suite/a.py", "suite/b.py", "suite/c.py"], "code unlike its commit: suite/a.py and 2 more"),
+    ],
+)
+def test_code_that_is_not_that_of_its_commit_makes_a_run_open(job, monkeypatch, changed, reason):
+    monkeypatch.setattr(jobs, "files_unlike_commit", lambda workload, framework: changed)
+    run = job().run(0, cache_cleared=True)
+    assert (run.division, run.deviations) == ("open", (reason,))
+    assert job("workload.epsilon=1e-6").run(0, cache_cleared=True).deviations == (
+        "epsilon 1e-06, not 1e-08 or 1.45439e-07",
+    )
+    assert run.code_digest == expected_digest("ncf", run.settings.framework)
 
 
 def test_each_run_of_a_job_has_a_seed_of_its_own(job):

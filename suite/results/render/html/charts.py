@@ -43,6 +43,15 @@ _SHORT = (
     (r"\bclock rule (?=\S)", "clock "),
     (r"\btarget [^,≥≤]+ [≥≤] ", "target "),
 )
+_WORD_JOINER = "\u2060"
+_OBJECT_PROPERTIES = frozenset(
+    {
+        *("__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__"),
+        *("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable"),
+        *("toLocaleString", "toString", "valueOf"),
+    }
+)
+"""Properties that every JavaScript object inherits (ECMAScript, Object.prototype)."""
 Item = TypeVar("Item")
 
 
@@ -101,9 +110,25 @@ def charts(
 ) -> list[Chart]:
     """The one chart of all marks, which are of `rows`, or none without any. `axes`: what is on them; `more`: its other fields,
     and `labels` beside those of the rows."""
-    together = tuple(mark for of_style in grouped(marks, lambda mark: mark[0]).values() for mark in of_style)
+    named = (
+        (
+            style._replace(label=drawable_name(style.label)),
+            drawable_name(where) if isinstance(where, str) else where,
+            point,
+        )
+        for style, where, point in marks
+    )
+    together = tuple(mark for of_style in grouped(named, lambda mark: mark[0]).values() for mark in of_style)
     shown = shown_labels((*more.pop("labels", ()), *merged_labels(rows)))
     return [Chart(title, shown, *axes, together, **more)] if together else []
+
+
+def drawable_name(name: str) -> str:
+    """Return the name, with an invisible character after it if every JavaScript object inherits a property of that name.
+
+    Vega looks names of series and bars up in plain objects, and a log may contain any name.
+    """
+    return name + _WORD_JOINER if name in _OBJECT_PROPERTIES else name
 
 
 def titled(rows: Sequence[Result], what: str = "") -> str:

@@ -145,8 +145,13 @@ SHAPE = {"field": "marker", "type": "nominal", "scale": None}  # no scale: a leg
 
 
 def _marker(chart: Chart) -> dict[str, Json]:
-    shapes = {one.label: _shape(one) for one in chart.styles}
-    return {"calculate": f"{json.dumps(shapes)}[datum.s]", "as": "marker"}
+    """Return the transform that gives each point the marker of its series.
+
+    Two lists rather than an object: in JavaScript an object has inherited keys such as `__proto__` and `constructor`, and a
+    series may have such a name.
+    """
+    names, shapes = [style.label for style in chart.styles], [_shape(style) for style in chart.styles]
+    return {"calculate": f"{json.dumps(shapes)}[indexof({json.dumps(names)}, datum.s)]", "as": "marker"}
 
 
 def _has_lines(chart: Chart) -> bool:

@@ -488,3 +488,26 @@ def test_published_results_begin_with_one_workload_round_and_division(browser, t
     assert len({name.lower() for name in frameworks}) == len(frameworks)
     assert noticed == []
     page.context.close()
+
+
+def test_frameworks_named_like_javascript_properties_are_drawn(browser, tmp_path):
+    names = ("__proto__", "constructor", "toString", "hasOwnProperty")
+    for name in names:
+        for devices in (1, 2):
+            named = {"framework": name, "devices": devices, "targets": {"hr_at_10": 0.635}}
+            write_run(tmp_path / "logs", f"{name}-{devices}", seconds_per_epoch=2 / devices, **named)
+    assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
+    page, noticed = opened(browser, tmp_path / "page.html")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(page.locator("figure:not([data-drawn])")).to_have_count(0)
+    assert noticed == []
+    points = page.locator("#section-1 figure:visible").first.locator(".mark-symbol path")
+    assert points.count() == 2 * len(names)
+    shown_names = {text.strip("\u2060") for text in shown(page, "#section-1 figure:first-of-type .legend button")}
+    assert set(names) <= shown_names
+    page.locator("#section-1 .legend button:visible").first.click()
+    expect(points).to_have_count(2 * len(names) - 2)
+    page.select_option("select[name=framework]", "constructor")
+    assert page.inner_text("#count") == "2 of 8 runs"
+    assert noticed == []
+    page.context.close()

@@ -397,6 +397,24 @@ def test_hostile_text_is_drawn_as_it_is(tmp_path):
         vega.write_figures([shown], tmp_path / "new")
 
 
+INHERITED = ("__proto__", "constructor", "toString", "hasOwnProperty", "valueOf", "__defineGetter__")
+"""Names of properties that every JavaScript object has."""
+
+
+@pytest.mark.parametrize("kind", ["lines", "powers", "scaling", "points", "bars", "parts", "ratios"])
+@pytest.mark.parametrize("name", INHERITED)
+def test_names_of_javascript_properties_are_drawn_as_any_other(name, kind):
+    in_bars = kind in ("parts", "ratios")
+    styles = Style(name, 0), Style("pytorch", 1)
+    points = [(style, Point(at, at + style.slot)) for style in styles for at in (1.0, 2.0)]
+    marks = [(style, name if in_bars else 0, point) for style, point in points]
+    (shown,) = charts.charts("a title", (), ("x", "y"), marks, kind=kind)
+    _, texts = parsed(shown)
+    assert name in {text.strip("\u2060") for text in texts}
+    markers = [layer["transform"][-1] for layer in vega.spec(shown)["layer"] if layer["encoding"].get("shape")]
+    assert all("{" not in marker["calculate"] for marker in markers)
+
+
 @pytest.mark.parametrize("values", [(1.0, 2.0), (0.0, None), (None,), (1e14, 1e-9, 3.0)])
 def test_bar_charts_show_their_texts_whatever_they_are(values):
     paths = [((Point(value or 0.0, 0.0),),) for value in values]

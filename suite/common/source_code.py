@@ -1,0 +1,153 @@
+"""Digests of the source code that a run imports: what the controller expects, and what a worker has loaded.
+
+A digest is over paths and git's blob ids, so that it can be computed from the files of a checkout and from a commit alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from suite.common import registry
+from suite.common.git_state import committed_blobs, git_state
+from suite.common.paths import PROJECT
+
+_SUITE_ROOMS = ("agent", "common", "launch", "machine", "worker")
+"""Folders of `suite` from which workers import (pyproject.toml, import contracts)."""
+_SHARED = ("workloads/api", "workloads/common", "workloads/frameworks")
+_FILES = ("suite/__init__.py", "workloads/__init__.py", "workloads/files.py")
+_PACKAGES = ("suite", "workloads")
+_PLUGIN = "plugin:"
+"""Begins the names of plugins' files."""
+
+
+@dataclass(frozen=True)
+class LoadedCode:
+    """The source code of a worker process."""
+
+    digest: str
+    root: str
+    """Folder that holds its `suite` package."""
+
+
+def code_paths(workload: str, framework: str) -> tuple[str, ...]:
+    """Return the files and folders below a checkout from which a run of this workload and framework imports."""
+    rooms = [f"suite/{room}" for room in _SUITE_ROOMS]
+    return (*_FILES, *rooms, *_SHARED, *sorted(_workload_folders(workload, framework)))
+
+
+@lru_cache(maxsize=64)
+def expected_digest(workload: str, framework: str) -> str:
+    """Return the digest of the code that workers of this process's checkout import. Computed once for each pair."""
+    return _digest(_blobs(_listed_files(str(PROJECT), workload, framework)))
+
+
+def loaded_code(workload: str, framework: str) -> LoadedCode:
+    """Return the digest of the code that this process has imported, with all files of `code_paths` next to it.
+
+    A module of these packages that was loaded from elsewhere counts too, under its full path, and so changes the digest.
+    """
+    root = os.path.dirname(sys.modules["suite"].__path__[0])
+    files = _listed_files(root, workload, framework)
+    packages = {*_PACKAGES, *_plugin_packages(workload, framework)}
+    listed = set(files.values())
+    for name, module in list(sys.modules.items()):
+        origin = getattr(getattr(module, "__spec__", None), "origin", None) or getattr(module, "__file__", None)
+        if name.partition(".")[0] in packages and isinstance(origin, str) and origin not in listed:
+            files[origin] = origin
+    return LoadedCode(_digest(_blobs(files)), root)
+
+
+def digest_below(root: Path, workload: str, framework: str) -> str:
+    """Return the digest of the code in a copy of a checkout, such as a package's `source` folder."""
+    return _digest(_blobs(_listed_files(str(root), workload, framework)))
+
+
+def files_unlike_commit(workload: str, framework: str) -> list[str]:
+    """Return the files of a run's code in this checkout whose contents are not those of its commit, added and missing ones too.
+
+    Empty without git. Files of plugins are not compared: they belong to no commit of this repository.
+    """
+    commit = git_state()["commit"]
+    committed = committed_blobs(commit, code_paths(workload, framework)) if isinstance(commit, str) else None
+    if committed is None:
+        return []
+    committed = {path: blob for path, blob in committed.items() if path.endswith(".py")}
+    algorithm = "sha256" if any(len(blob) == 64 for blob in committed.values()) else "sha1"
+    files = _listed_files(str(PROJECT), workload, framework)
+    present = {name: blob for name, blob in _blobs(files, algorithm).items() if not name.startswith(_PLUGIN)}
+    return sorted(name for name in {*committed, *present} if committed.get(name) != present.get(name))
+
+
+def blob_id(content: bytes, algorithm: str = "sha1") -> str:
+    """Return git's id of a file with this content."""
+    return hashlib.new(algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def uses_plugin(workload: str, framework: str) -> bool:
+    """Return True if a run of this workload and framework imports code that is not part of this repository."""
+    return bool(_plugin_packages(workload, framework))
+
+
+def _modules(workload: str, framework: str) -> list[str]:
+    """Return the modules that define the workload, the framework and their trainer, none of which is imported."""
+    points = (
+        (registry.WORKLOADS, workload),
+        (registry.FRAMEWORKS, framework),
+        (registry.TRAINERS, f"{workload}.{framework}"),
+    )
+    return [module for group, name in points if (module := registry.module_of(group, name))]
+
+
+def _workload_folders(workload: str, framework: str) -> set[str]:
+    """Return the folders of `workloads` that define the workload and its trainer."""
+    parts = [module.split(".") for module in _modules(workload, framework)]
+    return {f"workloads/{names[1]}" for names in parts if names[0] == "workloads" and len(names) > 1}
+
+
+def _plugin_packages(workload: str, framework: str) -> set[str]:
+    return {module.partition(".")[0] for module in _modules(workload, framework)} - set(_PACKAGES)
+
+
+def _listed_files(root: str, workload: str, framework: str) -> dict[str, str]:
+    """Return name and path of the Python files of a run: of the checkout at `root`, and of plugins where they are installed."""
+    found: dict[str, str] = {}
+    for name in code_paths(workload, framework):
+        found |= {path[len(root) + 1 :]: path for path in _python_files(os.path.join(root, name))}
+    for package in sorted(_plugin_packages(workload, framework)):
+        spec = importlib.util.find_spec(package)
+        for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+            found |= {f"{_PLUGIN}{package}{path[len(folder) :]}": path for path in _python_files(folder)}
+        if spec is not None and spec.submodule_search_locations is None and spec.origin:
+            found[f"{_PLUGIN}{package}"] = spec.origin  # one module
+    return found
+
+
+def _python_files(path: str) -> Iterator[str]:
+    if os.path.isfile(path):
+        yield path
+    for folder, _, names in os.walk(path):
+        yield from (os.path.join(folder, name) for name in names if name.endswith(".py"))
+
+
+def _blobs(files: Mapping[str, str], algorithm: str = "sha1") -> dict[str, str]:
+    """Return name and blob id of files. A file that cannot be read has the id `unreadable`."""
+    blobs = {}
+    for name, path in files.items():
+        try:
+            with open(path, "rb") as stream:
+                blobs[name] = blob_id(stream.read(), algorithm)
+        except OSError:
+            blobs[name] = "unreadable"
+    return blobs
+
+
+def _digest(blobs: Mapping[str, str]) -> str:
+    text = "".join(f"{path} {blob}\n" for path, blob in sorted(blobs.items()))
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]

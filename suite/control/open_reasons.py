@@ -1,0 +1,18 @@
+"""Reasons for division open that are found after the log's first lines were written."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from suite.worker.runlog import RunLog
+
+KEY = "suite_open"
+"""Key of the line that holds such reasons (docs/logs.md)."""
+
+
+def append_open_reasons(log: Path, reasons: Sequence[str]) -> None:
+    """Append the line to a log that its run has closed. Without a log, nothing is written."""
+    with contextlib.suppress(FileNotFoundError), RunLog(log, append=True) as stream:
+        stream.event(KEY, {"reasons": list(reasons)})
