@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from suite.common.controller_process import this_process
 from suite.common.run_folder import RUN_FILE, machine_folder
 from suite.common.runspec import Host, RunSpec, write_atomically
 from suite.control import condition, interrupts, memory
@@ -25,6 +24,7 @@ from suite.launch.base import Framework, command_variables, meet, needs_private_
 from suite.launch.hosts import hosts_of
 from suite.machine import disks, topology
 from suite.worker.heartbeat import Beat, beat_path
+from workloads.process_identity import this_process
 
 NO_LINKS: Mapping[str, AgentConnection] = {}
 
