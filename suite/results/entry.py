@@ -12,7 +12,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from suite.results.names import parse_round_name, round_of_folder
+from suite.results.names import absolute_place, parse_round_name, round_of_folder
 from suite.results.system_description import (
     DESCRIPTION_FILES,
     SystemDescription,
@@ -71,7 +71,7 @@ class Entry:
 
 def log_folder(log: Path) -> Path:
     """Return the folder of a result's logs: the folder of the log, or the folder above it if that is called `run_N`."""
-    folder = log.absolute().parent
+    folder = absolute_place(log.parent)
     return folder.parent if _RUN_FOLDER.fullmatch(folder.name) else folder
 
 
@@ -87,8 +87,22 @@ def is_entry_file(path: Path) -> bool:
 
 
 def read_entry(folder: Path) -> Entry:
-    """Return the entry of a folder of logs, with its system description and its scaling factor. Does not raise."""
-    folder = folder.absolute()
+    """Return the entry of a folder of logs, with its system description and its scaling factor. Does not raise.
+
+    A symbolic link to a folder of a submission gives the entry of that folder, unless the folders above the link have the
+    layout of a submission themselves.
+    """
+    place = absolute_place(folder)
+    entry = _read_entry_at(place)
+    target = place.resolve()
+    if entry.is_submission or target == place:
+        return entry
+    entry_of_target = _read_entry_at(target)
+    return entry_of_target if entry_of_target.is_submission else entry
+
+
+def _read_entry_at(folder: Path) -> Entry:
+    """Return the entry of a folder by the names in its absolute path and the files beside it."""
     system_folder = folder.parent.parent if folder.parent.name in _SCALING_KINDS else folder.parent
     submitter_folder = _find_submitter_folder(system_folder)
     problems: list[str] = []
