@@ -6,6 +6,7 @@ Its logs often carry placeholders or the names of the machine that an example wa
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Hashable
@@ -163,5 +164,5 @@ def _read_scaling_factor(path: Path) -> float:
     low, high = _FACTOR_RANGE
     if isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high:
         return float(value)
-    given = clean(str(value)[:60], 40)
+    given = clean(json.dumps(value)[:60], 40)
     raise ValueError(f"{path}: scaling_factor is {given}; expected a number from {low:g} to {high:g}")
