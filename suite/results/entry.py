@@ -30,7 +30,8 @@ _DIVISION_FOLDERS = ("closed", "open")
 _SCALING_KINDS = ("strong", "weak")
 """Folders between SYSTEM and BENCHMARK in submissions of MLPerf HPC."""
 _RUN_FOLDER = re.compile(r"run_\d+")
-_LOG_OF_SUBMISSION = re.compile(r"result_[^/]*\.txt")
+_LOG_OF_SUBMISSION = re.compile(r"result_[^/]*\.txt(\.(gz|bz2|xz))?")
+"""Logs that are compressed so that they can be read here count, too."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def log_folder(log: Path) -> Path:
 
 
 def is_submission_log(name: str) -> bool:
-    """Check whether a file has the name of a log of a submission: `result_0.txt`."""
+    """Check whether a file has the name of a log of a submission: `result_0.txt`, compressed or not."""
     return _LOG_OF_SUBMISSION.fullmatch(name) is not None
 
 

@@ -1,5 +1,6 @@
 """Entries of submissions: what the folders, the system description and `scaling.json` say, and what the log says otherwise."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -248,3 +249,15 @@ def test_a_factor_that_is_a_string_is_named_as_a_string(tmp_path):
     folder = submit(tmp_path)
     (folder / "scaling.json").write_text('{"scaling_factor": "1.05"}')
     assert any('scaling_factor is "1.05"; expected a number' in note for note in only_result(tmp_path).score_notes)
+
+
+@pytest.mark.parametrize("content", [b"", b"no log"])
+def test_a_compressed_log_that_is_empty_or_damaged_is_a_failed_run(tmp_path, content):
+    folder = submit(tmp_path)
+    for index in range(5):
+        path = folder / f"result_{index}.txt"
+        (folder / f"result_{index}.txt.gz").write_bytes(gzip.compress(content if index == 2 else path.read_bytes()))
+        path.unlink()
+    found = only_result(tmp_path)
+    assert (found.runs_successful, found.runs_failed) == (4, 1)
+    assert "the failed run counts as the slowest" in found.score_notes
