@@ -33,7 +33,15 @@ from suite.results.text import (
 from suite.results.views.overview import series
 from suite.results.views.repeat import next_commands
 from suite.results.views.scaling import MEASURED, comparable, predict_times
-from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, aim_text, frame_of, without_empty
+from suite.results.views.section import (
+    DEVICES_NOT_KNOWN,
+    NOT_VERIFIED,
+    Section,
+    View,
+    aim_text,
+    frame_of,
+    without_empty,
+)
 
 ASSUMPTION = (
     "Assumption, not measured: jobs side by side on different devices do not slow each other down "

@@ -305,7 +305,7 @@ def test_what_to_run_next_is_what_was_typed_on_twice_as_many_devices(tmp_path):
 def test_nothing_to_advise_is_one_line():
     with pytest.raises(ValueError, match="--devices 2: the fewest devices that were measured are 8; give 8 or more"):
         advise(times(n8=10.0), devices=2)
-    with pytest.raises(ValueError, match="Intel .*the number of devices is not known; it is a CPU system, or"):
+    with pytest.raises(ValueError, match=r"Intel .*the number of devices is not known; it is a CPU system, or"):
         advise([row for row in find_published("v0.7/Intel") if row.workload == "resnet50"])
     with pytest.raises(ValueError, match="advice needs runs that reached a target"):
         advise([make_result(1, stop="epochs:3", to_target=False)])
