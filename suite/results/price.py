@@ -57,16 +57,18 @@ def cost_of(price: float, devices: int, seconds: float) -> float:
 
 def parse_prices(text: str) -> Prices:
     """`2.5`, or `v100=2.48,a100=4.10` by a part of the device's name. Raises ValueError (one line) for anything else."""
-    every, by_name = None, dict[str, float]()
+    prices: dict[str, float] = {}
     for part in text.split(","):
         match = re.fullmatch(r"\s*(?:([^=,]{1,60})=)?\s*(\d{1,9}(?:\.\d{1,9})?)\s*", part)
         if match is None or not float(match[2]):
             raise ValueError(f"{OPTION} {text[:60]!r}: give a price above 0 such as 2.5, or v100=2.48,a100=4.10")
-        if match[1] is None:
-            every = float(match[2])
-        else:
-            by_name[match[1].strip().lower()] = float(match[2])
-    return Prices(every, tuple(sorted(by_name.items(), key=lambda item: -len(item[0]))))
+        name = (match[1] or "").strip().lower()
+        if name in prices:
+            what = f"{name} has two prices" if name else "there are two prices for every device"
+            raise ValueError(f"{OPTION} {text[:60]!r}: {what}; give each name once, such as v100=2.48,a100=4.10")
+        prices[name] = float(match[2])
+    every = prices.pop("", None)
+    return Prices(every, tuple(sorted(prices.items(), key=lambda item: -len(item[0]))))
 
 
 def _hardware(row: Row) -> str:

@@ -18,6 +18,8 @@ DESCRIPTION_FILES = ("system.json", "entry.json")
 """Names of a description in the folder of the system: v0.6 and v0.5."""
 _MAX_BYTES = 1 << 20
 _MAX_DEVICES = 1_000_000
+_NO_ACCELERATOR = ("n/a", "na", "none", "-")
+"""Names of the accelerator in descriptions of CPU systems."""
 _DIVISIONS = ("closed", "open")
 
 
@@ -78,15 +80,14 @@ def parse_description(value: Mapping[str, Json]) -> SystemDescription:
         accelerator = _string(value, "accelerator_model_name")
     device_count = sum(node_count * accelerators for node_count, accelerators in counts)
     node_count = sum(node_count for node_count, _ in counts)
-    is_plausible = 0 < device_count <= _MAX_DEVICES
     division = _string(value, "division").lower()
     return SystemDescription(
         submitter=_string(value, "submitter"),
         division=division if division in _DIVISIONS else "",
         framework=_string(value, "framework"),
-        accelerator=accelerator,
-        devices=device_count if is_plausible else None,
-        nodes=node_count if is_plausible else None,
+        accelerator="" if accelerator.lower() in _NO_ACCELERATOR else accelerator,
+        devices=device_count if 0 < device_count <= _MAX_DEVICES else None,
+        nodes=node_count if 0 < node_count <= _MAX_DEVICES else None,
     )
 
 

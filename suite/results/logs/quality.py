@@ -266,11 +266,14 @@ def run_status(
     if claimed == "success":
         refuted = _why_no_success(has_targets, evaluations) if settings.to_target else ""
         return ("failed", f"run_stop says success, but {refuted}") if refuted else ("success", "")
+    contradiction = f"run_stop says {clean(claimed, 40)}, but an evaluation reaches the target"
     if reached and settings.to_target:
-        problems.append(Problem(end.line, f"run_stop says {clean(claimed, 40)}, but an evaluation reaches the target"))
+        problems.append(Problem(end.line, contradiction))
     reason = end.metadata.get("reason")
     if not isinstance(reason, str) or not reason:
-        reason = "target not reached" if settings.to_target else ""
+        reason = ""
+        if settings.to_target:
+            reason = contradiction if reached else "target not reached"
         if evaluations.diverged and settings.to_target:
             reason = f"diverged: the last evaluation is {evaluations.diverged}"
     return "failed" if claimed in ("failed", "fail") else "aborted", reason

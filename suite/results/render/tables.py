@@ -57,6 +57,7 @@ _LOOKS: tuple[tuple[str, str, Callable[[Any], str] | None], ...] = (
     ("signed_error", "error", None),
     ("cost", "", cost_text),
     ("ratio", "", _THREE),
+    ("scaling_factor", "", "{:.4f}".format),
     ("epochs", "", "{:,.1f}".format),
     ("speedup|per device|.* → .*", "", _TWO),
     ("data wait|.*_share", "", percent_text),

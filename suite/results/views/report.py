@@ -182,7 +182,8 @@ def _fields(table: Sequence[Result], kin: Sequence[Result], leaves: Sequence[str
     aside = {*agreed, *_SHOWN_ELSEWHERE, *_NO_COLUMN}
     no_column = (HYPERPARAMETERS, ENVIRONMENT_VARIABLES)
     columns = [name for name in own[0] if not (ours or name in aside or name.startswith(no_column))]
-    texts = [", ".join(dict.fromkeys(f"{row.framework} {row.framework_version}".strip() for row in table))]
+    frameworks = dict.fromkeys(f"{row.framework} {row.framework_version}".strip() for row in table)
+    texts = [", ".join(filter(None, frameworks))]
     texts += [f"{label(name)} {value_text(name, one, table[0])}" for name, one in agreed.items() if named(name, one)]
     texts += [f"leaves the closed rules: {clean('; '.join(leaves), 4000)}"] if leaves else []
     return columns, [text for text in texts if text]

@@ -261,3 +261,11 @@ def test_a_compressed_log_that_is_empty_or_damaged_is_a_failed_run(tmp_path, con
     found = only_result(tmp_path)
     assert (found.runs_successful, found.runs_failed) == (4, 1)
     assert "the failed run counts as the slowest" in found.score_notes
+
+
+@pytest.mark.parametrize("name", ["N/A", "n/a", "None", "-", ""])
+def test_a_system_without_accelerators_has_nodes_and_no_hardware(name):
+    found = parse_description(
+        {"number_of_nodes": 4, "accelerators_per_node": 0, "accelerator_model_name": name, "division": "closed"}
+    )
+    assert found == SystemDescription(division="closed", nodes=4)

@@ -26,6 +26,12 @@ def test_other_prices_are_one_line(text):
         parse_prices(text)
 
 
+@pytest.mark.parametrize("text", ["v100=2,V100=3", "v100=2, v100 =2", "2.5,3", "1,a100=2,1"])
+def test_two_prices_of_one_name_are_refused(text):
+    with pytest.raises(ValueError, match=r"\A[^\n]*two prices[^\n]*give each name once"):
+        parse_prices(text)
+
+
 def test_a_price_list_may_name_devices_that_the_report_does_not_have():
     results = [make_result(), make_result(device_name="Tesla V100-SXM2-16GB")]
     assert parse_prices("2.5").unused_notes(results) == ()

@@ -396,3 +396,16 @@ def test_the_name_of_the_data_set_says_whether_they_are_generated(tmp_path, caps
     found = {"translation-demo": "generated data"}.get(dataset, f"data set {dataset}")
     assert f"no MLPerf result: {found}, small model" in shown
     assert ("generated" in shown) == (dataset == "translation-demo")
+
+
+def test_a_table_of_one_framework_and_of_logs_without_any_names_the_framework_alone(tmp_path):
+    for system, framework in (("rack", "PyTorch 2.8"), ("shelf", "")):
+        folder = tmp_path / "v5.1" / "Acme" / "results" / system / "resnet"
+        for index in range(5):
+            foreign(folder / f"result_{index}.txt", system, 60 + index, "resnet", seed=index)
+        (folder / "scaling.json").write_text('{"scaling_factor": 1.00337}')
+        description = f'{{"framework": "{framework}", "number_of_nodes": 1, "accelerators_per_node": 8}}'
+        write(tmp_path / "v5.1" / "Acme" / "systems" / f"{system}.json", [description])
+    text = text_of(tmp_path)
+    assert "\npytorch · " in text
+    assert "1.0034 |" in text
