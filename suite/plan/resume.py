@@ -79,7 +79,8 @@ def finished_status(folder: Path, run: RunSpec) -> str:
         )
     if end is None or not is_finished:
         return ""
-    return "success" if end.status == "success" else "target_missed"
+    reached = end.status == "success" or not run.settings.to_target  # a run of fixed length logs `aborted` too
+    return "success" if reached else "target_missed"
 
 
 def settings_differences(earlier: RunSpec, run: RunSpec) -> list[str]:
