@@ -128,13 +128,17 @@ def set_aside(runs, metadata):
     (folder / "result_0.txt").write_text("\n".join(lines) + "\n")
 
 
-@pytest.mark.parametrize("metadata", [{"status": "success"}, {"status": "aborted"}, {"status": "success", "reason": ""}])
+@pytest.mark.parametrize(
+    "metadata", [{"status": "success"}, {"status": "aborted"}, {"status": "success", "reason": ""}]
+)
 @pytest.mark.parametrize("filed", [None, "interrupted", "success"])
 def test_a_finished_run_that_was_set_aside_refuses_the_package(tmp_path, runs, metadata, filed):
     set_aside(runs, metadata)
     if filed is not None:
         (runs / "job" / "superseded" / "run_0-1" / "status.json").write_text(json.dumps({"status": filed}))
-    with pytest.raises(ValueError, match="is a finished run that was set aside, and finished runs count; move its folder"):
+    with pytest.raises(
+        ValueError, match="is a finished run that was set aside, and finished runs count; move its folder"
+    ):
         package([runs], tmp_path / "out", PackageOptions(submitter="EXAMPLE"))
     assert os.listdir(tmp_path) == ["logs"]
 
