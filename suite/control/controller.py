@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from suite.common import process
+from suite.common.checkpoints import WEIGHTS
 from suite.common.job_name import named
 from suite.common.output_lock import output_locked, refuse_link_to_nothing
 from suite.common.paths import PROJECT, data_root, expand_user, folds_names, in_utf8, log_root
@@ -41,7 +42,7 @@ from suite.environments import environment
 from suite.launch.scratch import scratch_above
 from suite.plan.capacity import TooLarge
 from suite.plan.jobs import Job, Plan, check_trainers, plan
-from suite.plan.resume import FINISHED, check_unmatched, finished_status, going_on, set_aside
+from suite.plan.resume import FINISHED, check_unmatched, finished_status, going_on, restore_status, set_aside
 from suite.plan.settings import Impossible, Missing
 from suite.plan.shown import settings_text
 from suite.plan.sweep_commands import commands_to_resume, is_recorded, record_command
@@ -422,7 +423,10 @@ def _run(job: Job, index: int, console: Console, agents: Agents | None) -> RunSt
     if folder.exists():
         earlier = finished_status(folder, job.run(index, cache_cleared=False))
         if earlier:
-            return RunStatus(earlier, "finished earlier")
+            restore_status(folder, job.run(index, cache_cleared=False), earlier)
+            without_weights = job.template.checkpoint_final and not (folder / WEIGHTS).is_file()
+            lost = "; it was ended before its weights.npz was written" if without_weights else ""
+            return RunStatus(earlier, f"finished earlier{lost}")
         console.print(escape(f"unfinished attempt kept in {set_aside(folder)}"), soft_wrap=True)
     if agents is not None:
         agents.ready()

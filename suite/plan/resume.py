@@ -8,6 +8,7 @@ runs, and reports leave that folder out. If the attempt left a checkpoint, the r
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import shlex
@@ -20,7 +21,7 @@ from suite.common import checkpoints
 from suite.common.job_name import is_in_name
 from suite.common.logged_end import read_logged_end
 from suite.common.run_folder import RUN_FILE, STATUS_FILE, SUPERSEDED
-from suite.common.runspec import RunSpec, read_run
+from suite.common.runspec import RunSpec, read_run, write_atomically
 from suite.launch.recorded_env import identifying_variables
 from workloads import files
 from workloads.api import Json, Settings, field_names
@@ -79,7 +80,40 @@ def finished_status(folder: Path, run: RunSpec) -> str:
         )
     if end is None or not is_finished:
         return ""
-    return "success" if end.status == "success" else "target_missed"
+    reached = end.status == "success" or not run.settings.to_target  # a run of fixed length logs `aborted` too
+    return "success" if reached else "target_missed"
+
+
+def restore_status(folder: Path, run: RunSpec, status: str) -> None:
+    """Write `status.json` of a run that its log calls finished, if the file is missing or the controller ended before the run.
+
+    A failure that the controller saw stays in the file.
+    """
+    path = folder / STATUS_FILE
+    try:
+        filed = files.read_json(path)
+    except (OSError, ValueError):
+        filed = {}
+    filed = filed if isinstance(filed, dict) else {}
+    if filed.get("status") not in (None, "running", "interrupted"):
+        return
+    settings = run.settings
+    log_time = (folder / f"result_{run.run_index}.txt").stat().st_mtime
+    ended = datetime.datetime.fromtimestamp(log_time).astimezone().isoformat(timespec="milliseconds")
+    value = {
+        "reason": "",
+        "process": None,
+        "started": ended,
+        "run_index": run.run_index,
+        "workload": settings.workload,
+        "framework": settings.framework,
+        "profile": settings.profile,
+        "devices": settings.devices,
+        **{name: value for name, value in filed.items() if name != "reason"},
+        "status": status,
+        "ended": ended,
+    }
+    write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
 def settings_differences(earlier: RunSpec, run: RunSpec) -> list[str]:

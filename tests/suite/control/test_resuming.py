@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests.helpers import TOY_RUN, refusal, run_suite_here, status, suite_here, written
+from tests.helpers import TOY_RUN, only, refusal, run_suite_here, status, suite_here, written
 from tests.suite.control.test_runs import cut_before_its_end
 
 SEED = ("seed=0", "workload.learning_rate=0.3")
@@ -149,6 +149,20 @@ def test_a_log_with_its_end_is_finished_whatever_status_json_says(folder, lose):
     assert resume(folder, exits=0).stdout.count("finished earlier") == 1
     assert written(run)[run / "result_0.txt"] == log
     assert not list((folder / "out" / JOB).glob("superseded/run_0*"))
+    filed = status(run)
+    assert filed["status"] in ("success", "failed"), "a failure that the controller saw stays"
+    if filed["status"] == "success":
+        assert filed["ended"]
+        assert {"run_index", "workload", "devices"} <= filed.keys()
+
+
+def test_weights_that_were_not_written_are_named(tmp_path):
+    words = [*TOY_RUN, "checkpoint.final=true", "output=out"]
+    run_suite_here(tmp_path, *words, toy=True, exits=0)
+    assert "finished earlier  " in run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=0).stdout
+    only((tmp_path / "out").glob("*/run_0/weights.npz")).unlink()
+    done = run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=0)
+    assert "finished earlier; it was ended before its weights.npz was written" in done.stdout
 
 
 def test_a_finished_log_without_its_run_json_is_refused(folder):

@@ -161,6 +161,13 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
     assert finished_status(tmp_path, of_other_gpu) == finished_status(tmp_path, again)
 
 
+def test_a_run_of_fixed_length_that_ended_is_a_success(job, tmp_path):
+    run = job("stop=steps:5").run(0, cache_cleared=True)
+    run.write(tmp_path / "run.json")
+    (tmp_path / "result_0.txt").write_text(':::MLLOG {"key": "run_stop", "metadata": {"status": "aborted"}}\n')
+    assert finished_status(tmp_path, run) == "success"
+
+
 def test_what_only_looks_like_a_run_is_named(job, tmp_path):
     run = job().run(0, cache_cleared=True)
     run.write(tmp_path / "run.json")

@@ -367,7 +367,12 @@ def test_a_signal_interrupts_and_resuming_goes_on(two, folder, number):
     assert status(run_folder)["status"] == "interrupted"
     output = run_folder.parent.parent
     assert f"output={output} resume=true" in (folder / "out").read_text()
-    done = run(two, folder, *SLEEPING[:-2], "stop=epochs:1", *SSH, f"output={output}", "resume=true", check=False)
+    shorter = (*SLEEPING[:-2], "stop=epochs:1", *SSH, f"output={output}")
+    refused = run(two, folder, *shorter, "resume=true", check=False)
+    assert "is unfinished, and this command does not match it" in refused.stderr
+    alone = run(two, folder, f"output={output}", "resume=true", "dry_run=true", check=False)
+    assert f"{run_folder}" in alone.stdout
+    done = run(two, folder, *shorter, check=False)
     assert "stop=epochs_1" in done.stdout
     clean(two)
 
