@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 from suite import __version__
 from suite.common import process
+from suite.common.installed_copy import print_copy_notice
+from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed
 
 COMMANDS = {
@@ -33,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     process.prepare()
     try:
+        if arguments[:1] != ["run"]:  # which prints it itself
+            print_copy_notice("suite")
         code = _main(arguments)
         sys.stdout.flush()
         return code
@@ -47,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 _LONGEST_MESSAGE = 4_000
-_HOW = "in a checkout type make demo once, then .venv/bin/suite …; elsewhere type pip install . in it"
+_HOW = "in a checkout type make demo once, then .venv/bin/suite …; elsewhere type pip install -e . in it"
 
 
 def _main(arguments: list[str]) -> int:
@@ -100,7 +104,7 @@ def _on_its_machines(parsed: argparse.Namespace, arguments: Sequence[str]) -> in
 
 
 def _say(line: str) -> None:
-    print(as_typed(line), flush=True)
+    print(clean_lines(as_typed(line)), flush=True)
 
 
 if __name__ == "__main__":

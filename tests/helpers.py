@@ -11,6 +11,7 @@ import os
 import re
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ from hypothesis import strategies as st
 from suite.common import registry
 from suite.config.compose import compose
 from suite.control.interrupts import SIGNALS
+from suite.launch import private_network
 
 PROJECT = Path(__file__).resolve().parent.parent
 TOY = PROJECT / "tests" / "data" / "toy"
@@ -67,6 +69,31 @@ def ended(done, exits):
     """A command that ended, with this exit code if one is given; else the test fails with all that it said."""
     assert exits in (None, done.returncode), f"{done.returncode}, not {exits}\n{done.stdout}{done.stderr}"
     return done
+
+
+def can_connect(port, uid):
+    """Whether a process of this user id, outside of any private network, can connect to a port of this machine."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if uid != os.getuid():
+                os.setuid(uid)
+            with socket.socket() as probe:  # create_connection imports a module, which the other user may not read
+                probe.settimeout(10)
+                probe.connect(("127.0.0.1", port))
+            os._exit(0)
+        except OSError:
+            os._exit(1)
+        finally:
+            os._exit(2)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert code in (0, 1)
+    return code == 0
+
+
+def where_grpc_is_open():
+    """What a command with several TensorFlow processes must set on a machine that cannot make a private network for them."""
+    return ("framework.allow_open_grpc=true",) if private_network.unavailable_reason() else ()
 
 
 def refusal(done):

@@ -24,7 +24,9 @@ from suite.agent.new_files import NewFiles
 from suite.agent.wire import Message, Wire, packed, unpacked
 from suite.common.run_folder import RUN_FILE, is_beat
 from suite.launch import children, network, processes
+from suite.launch.private_network import PrivateNetwork
 from suite.launch.scratch import Scratch
+from suite.launch.worker_env import inherited_variables, worker_variables
 from suite.machine import cgroups, disks, exhaustion
 from workloads import files
 
@@ -47,6 +49,7 @@ class Agent:
         self.folder: Path | None = None
         """Where the workers of the run write; None between runs."""
         self.started: dict[str, subprocess.Popen[bytes]] = {}
+        self._network: PrivateNetwork | None = None
         self._told_exits: set[str] = set()
         self._pids: dict[str, int] = {}
         """Beat file to the id of its worker."""
@@ -161,11 +164,16 @@ class Agent:
             stream.write(unpacked(data))
         return {}
 
-    def _start(self, name: str, arguments: list[str], variables: Mapping[str, str]) -> dict[str, Any]:
+    def _start(
+        self, name: str, arguments: list[str], variables: Mapping[str, str], private: bool = False
+    ) -> dict[str, Any]:
+        """Start a process; with `private`, in the private network that all such processes of the run share."""
         assert self.folder is not None
+        if private and self._network is None:
+            self._network = PrivateNetwork()
         log = self.folder / f"{name}.log"
-        variables = {**os.environ, "TMPDIR": str(self.folder / "tmp"), **variables}
-        child = children.start(arguments, variables, log, self.folder)
+        variables = {**worker_variables(os.environ, self.folder / "tmp"), **variables}
+        child = children.start(arguments, variables, log, self.folder, self._network if private else None)
         self.started[name] = child
         return {"pid": child.pid}
 
@@ -203,7 +211,7 @@ class Agent:
                     capture_output=True,
                     text=True,
                     timeout=most_seconds,
-                    env={**os.environ, **variables},
+                    env={**inherited_variables(os.environ), **variables},
                     check=False,
                 )
                 self.wire.send(answer=number, code=done.returncode, output=done.stdout, errors=done.stderr)
@@ -241,6 +249,9 @@ class Agent:
         for child in self.started.values():
             child.poll()
         self.started, self._told_exits, self._pids, self._gone = {}, set(), {}, set()
+        if self._network is not None:
+            self._network.close()
+            self._network = None
         if self.folder is not None:
             self._scratch.end()
             self.folder = None

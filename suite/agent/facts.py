@@ -9,7 +9,7 @@ import subprocess
 from typing import Any
 
 from suite import __version__
-from suite.launch import network
+from suite.launch import network, private_network
 from suite.machine.sysfiles import cpu_model
 from suite.machine.visible import IN_PARTS, chosen, no_answer, unusable
 
@@ -36,6 +36,7 @@ def facts() -> dict[str, Any]:
         "cores": cores,
         "slurm_step": ".".join(step) if all(step) else "",
         "gpu_fault": fault,
+        "private_network_fault": private_network.unavailable_reason(),
         "hardware": {
             "host": platform.node(),
             "cpu_model": cpu_model() or platform.processor() or platform.machine(),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite.commands.arguments import add
+from suite.common.terminal import clean_lines
 
 if TYPE_CHECKING:
     from suite.compliance.check import Verdict
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     passed, unjudged = [], 0
     for path in args.files:
         for verdict in _verdicts(path, args.rules, args.werror):
-            print("\n".join(lines(verdict)))
+            print(clean_lines("\n".join(lines(verdict))))
             if verdict.judged:
                 passed.append(verdict.passed)
             else:

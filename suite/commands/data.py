@@ -8,6 +8,7 @@ from pathlib import Path
 from suite.commands.arguments import add, add_machines
 from suite.common.paths import data_root, in_utf8
 from suite.common.registry import DATASETS, GENERATED, dataset_names, load_dataset, names
+from suite.common.terminal import clean_lines
 from workloads.api import Dataset
 
 OPTIONS = ("min_ratings", "subset", "skip_bad", "full", "merges", "vocabulary")
@@ -46,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Carry out one subcommand. Raises ValueError, in one line, for a user's mistake."""
     if args.subcommand == "list":
-        print(_table())
+        print(clean_lines(_table()))
         return 0
     dataset = load_dataset(args.name)
     own_name = getattr(args, "own_name", None)
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         lines = _carry_out(args, dataset, destination)
     except OSError as error:
         raise ValueError(f"{error.filename or destination}: {error.strerror or error}") from error
-    print("\n".join(lines))
+    print(clean_lines("\n".join(lines)))
     return 0
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from suite import __version__
 from suite.commands.arguments import add, add_machines
+from suite.common.terminal import clean_lines
 
 if TYPE_CHECKING:
     from suite.preflight.doctor import Need
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         versions = {"suite_version": __version__, "python_version": platform.python_version()}
         print(json.dumps({**versions, "findings": [dataclasses.asdict(one) for one in findings]}, indent=1))
     else:
-        print(*(f"{finding.level:<10}  {as_typed(finding.line)}" for finding in findings), sep="\n")
+        print(*(clean_lines(f"{finding.level:<10}  {as_typed(finding.line)}") for finding in findings), sep="\n")
     return 1 if any(finding.level == "impossible" for finding in findings) else 0
 
 

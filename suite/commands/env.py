@@ -9,6 +9,7 @@ from packaging.utils import canonicalize_name
 from suite.commands.arguments import add, add_machines
 from suite.common.paths import env_root
 from suite.common.registry import nearest
+from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed
 from suite.environments import locks, venvs
 from suite.environments.check import check_environment, damage, installed
@@ -34,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Carry out one subcommand; 1 if a check or an installation failed. Raises ValueError for a user's mistake."""
     if args.subcommand == "list":
-        print(_table())
+        print(clean_lines(_table()))
         return 0
     if args.subcommand == "remove":
         venvs.remove(args.name, say=_say)
@@ -58,7 +59,7 @@ def _create(name: str, recreate: bool, python: str | None) -> int:
     try:
         venvs.create(name, recreate=recreate or bool(why), python=python, say=_say)
     except venvs.CommandFailed as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        print(clean_lines(f"{name}: {error}"), file=sys.stderr)
         return 1
     return 0
 
@@ -70,7 +71,7 @@ def _agreed(question: str) -> bool:
 
 def _say(line: str) -> None:
     # One write, so that lines of environments that are made side by side do not mix.
-    sys.stdout.write(f"{as_typed(line)}\n")
+    sys.stdout.write(f"{clean_lines(as_typed(line))}\n")
     sys.stdout.flush()
 
 

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import importlib
 import os
+import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite.commands.arguments import add, add_logs
+from suite.common.paths import shipped
+from suite.common.terminal import clean_lines
 
 if TYPE_CHECKING:
     from suite.trackers.exported import ExportedRun, Tracker
@@ -64,8 +67,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Export, and say what was new; 0. Raises ValueError (one line) for a path without a log, or a library that is absent."""
     known = _TRACKERS[args.tracker]
-    output = args.output or os.environ.get(known.variable) or known.default
-    tracker = _tracker(args.tracker, output)
+    in_shell = os.environ.get(known.variable)
+    if args.output is not None:
+        output, given = args.output, f"--output {args.output}"
+    elif in_shell:
+        output, given = in_shell, f"{known.variable}={in_shell}"
+    else:
+        output = known.default
+        given = f"--output {output}"
+    tracker = _tracker(args.tracker, output, given)
     runs: list[ExportedRun] = []
     left_out = new = 0
     with contextlib.suppress(KeyboardInterrupt) if args.follow else contextlib.nullcontext():
@@ -81,16 +91,24 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _tracker(name: str, output: str) -> Tracker:
-    """Raises ValueError where the tracker's library is not installed."""
+def _tracker(name: str, output: str, given: str) -> Tracker:
+    """Return the tracker that writes to `output`.
+
+    Raises:
+        ValueError: The output cannot take runs, or the tracker's library is not installed.
+    """
+    from suite.trackers.stores import check_store
+
+    check_store(name, output, given)
     try:
         module = importlib.import_module(f"suite.trackers.{name}")
     except ModuleNotFoundError as error:
         library = (error.name or "").partition(".")[0]
         if library in ("", "suite"):
             raise
-        command = f"{sys.executable} -m pip install '.[{name}]'"
-        raise ValueError(f"{library} is not installed; in a checkout type {command}") from None
+        requirements = shlex.quote(str(shipped("environments") / f"{name}.txt"))
+        command = f"{shlex.quote(sys.executable)} -m pip install -r {requirements}"
+        raise ValueError(f"{library} is not installed; run: {command}") from None
     tracker: Tracker = getattr(module, _TRACKERS[name].kind)(output)
     return tracker
 
@@ -111,7 +129,7 @@ def _added(tracker: Tracker, one: ExportedRun) -> int:
     new = tracker.add(one)
     if new:
         state = "goes on" if one.end_ms is None else one.status
-        print(f"{one.name}: {new:,} scalars ({state})", flush=True)
+        print(clean_lines(f"{one.name}: {new:,} scalars ({state})"), flush=True)
     return new
 
 

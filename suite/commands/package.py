@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite.commands.arguments import add, add_logs
+from suite.common.terminal import clean_lines
 
 if TYPE_CHECKING:
     from suite.packaging.write import Packaged
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         code=args.code,
         explanation=args.explain.strip(),
     )
-    print(as_typed("\n".join(lines(package(args.logs, args.out, options)))))
+    print(clean_lines(as_typed("\n".join(lines(package(args.logs, args.out, options))))))
     return 0
 
 

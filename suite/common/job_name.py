@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 
 from suite.common.run_folder import safe_name
@@ -17,11 +18,14 @@ OF_THE_COMMAND = (
     "sweep.limit",
     "checkpoint.when",
     "checkpoint.final",
+    "framework.allow_open_grpc",
 )
 OF_THE_MACHINE = ("backbone.weights", "system.cache_clear_command", "watchdog_seconds", "setup_watchdog_seconds")
 TOO_LONG = tuple(f"environment.{key}" for key in ("python", "argv_prefix", "path_map", "mounts", "options"))
 NOT_IN_NAME = {*SAID_ANYWAY, *OF_THE_COMMAND, *OF_THE_MACHINE, *TOO_LONG}
 """Settings that a job's folder name holds anyway, that say too much for a name, or that do not change what is computed."""
+_WITH_UNIT = ("batch", "stop")
+_UNIT = re.compile(r"[a-z_]+:\d+")
 NAME_BYTES = 200
 """Longest name of a job; a file system takes 255 bytes."""
 
@@ -32,12 +36,29 @@ def is_in_name(key: str) -> bool:
 
 
 def named(workload: str, framework: str, profile: str, devices: int, device: str, words: Sequence[str]) -> str:
-    """The name of a job whose command line sets `words`, and `device`, unless that is `auto`."""
+    """Return the folder name of a job whose command line sets `words`, and `device`, unless that is `auto`.
+
+    The name ends with a hash if it does not show the settings exactly: a file name cannot hold every character, or the name
+    would be too long. Two jobs with different settings in their names therefore never share a folder.
+    """
     name = f"{workload}-{framework}-{profile}-{devices}dev{'' if device == 'auto' else f'-{device}'}"
-    extra = {word for word in words if is_in_name(word.partition("=")[0])}
-    whole = "-".join([name, *sorted(extra)]).replace("=True", "=true").replace("=False", "=false")
+    extra = sorted({word for word in words if is_in_name(word.partition("=")[0])})
+    whole = "-".join([name, *extra]).replace("=True", "=true").replace("=False", "=false")
     safe = safe_name(whole)
-    if len(safe.encode()) <= NAME_BYTES:
+    is_exact = all(map(_is_shown_exactly, extra))
+    if is_exact and len(safe.encode()) <= NAME_BYTES:
         return safe
-    ending = f"-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"  # what is cut off may be all that tells jobs apart
+    ending = f"-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
     return safe.encode()[: NAME_BYTES - len(ending)].decode(errors="ignore") + ending
+
+
+def _is_shown_exactly(word: str) -> bool:
+    """Return True if no other setting gives the same part of a name as the setting `word`.
+
+    The values of `_WITH_UNIT` have a fixed form, `global:8`, whose colon alone is replaced. A dash separates settings, so a
+    value with `-KEY=` in it could be read as two settings.
+    """
+    key, _, value = word.partition("=")
+    if key in _WITH_UNIT and _UNIT.fullmatch(value):
+        return True
+    return safe_name(word) == word and not word.endswith(("=", "-")) and "=" not in value

@@ -3,6 +3,7 @@ measured once."""
 
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -60,9 +61,32 @@ def in_utf8(path: Path, what: str) -> Path:
     return path
 
 
+def folds_names(folder: Path) -> bool:
+    """Return True if the file system of `folder` takes names in upper and lower case for the same.
+
+    A file is made for the check, and removed, in the nearest folder above that exists. False if none can be made there.
+    """
+    existing = next((above for above in (folder, *folder.parents) if above.is_dir()), None)
+    if existing is None:
+        return False
+    try:
+        with tempfile.NamedTemporaryFile(prefix=".suite-Case-", dir=existing) as probe:
+            return Path(probe.name).with_name(Path(probe.name).name.swapcase()).exists()
+    except OSError:
+        return False
+
+
+def expand_user(text: str) -> Path:
+    """Return the path with `~` replaced by the home folder. Raises ValueError if the home folder is not known."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError(f"{text}: this user has no home folder; give an absolute path, or set HOME") from None
+
+
 def _root(variable: str, folder: str) -> Path:
     """Absolute path from an environment variable (empty counts as unset; `~` is the home folder). Raises ValueError."""
     given = os.environ.get(variable, "")
     if given:
-        return in_utf8(Path(os.path.abspath(Path(given).expanduser())), f"{variable}=")
+        return in_utf8(Path(os.path.abspath(expand_user(given))), f"{variable}=")
     return in_utf8((PROJECT if IN_CHECKOUT else Path.cwd()) / folder, "")

@@ -9,6 +9,9 @@ SUPERSEDED = "superseded"
 STUDY_FILES = "study-*.json"
 """In the folder of a study's jobs: its cells, also those that could not run, and what its table holds (docs/studies.md)."""
 
+COMMANDS_FILE = "commands.json"
+"""In an output folder: the commands that wrote into it, for `resume=true output=FOLDER`."""
+
 RUN_FILE = "run.json"
 """What a run is: written before it starts, by the controller."""
 STATUS_FILE = "status.json"

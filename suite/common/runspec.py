@@ -90,6 +90,10 @@ class RunSpec:
     continues: Mapping[str, Json] = field(default_factory=dict)
     """Of a run that goes on where an attempt was ended: `checkpoint`, the file beside run.json, `stopped_ms`, the last sign
     of life before it, milliseconds since 1970, and `resumptions`, how often the run was resumed. Empty: it begins."""
+    environment_variables: Mapping[str, str] = field(default_factory=dict)
+    """Variables that the workers inherit and by which a user tunes them, without secrets (suite/launch/recorded_env.py)."""
+    open_network: bool = False
+    """Whether `framework.allow_open_grpc` lets processes listen where strangers can reach them."""
     code_digest: str = ""
     """Digest of the code that the controller expects its workers to import (suite.common.source_code). In a worker: of the code
     that it imported. Empty in files of older versions."""
@@ -146,8 +150,16 @@ def facts_from_json(value: Mapping[str, Any], path: Path) -> Facts:
 
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
-    new = {"hosts": [], "study": "", "study_cell": [], "typed": []}  # later than the schema
-    value = {**new, "checkpoint": "off", "checkpoint_final": False, "continues": {}, "code_digest": "", **value}
+    new: dict[str, Any] = {"hosts": [], "study": "", "study_cell": [], "typed": []}  # later than the schema
+    new |= {
+        "checkpoint": "off",
+        "checkpoint_final": False,
+        "continues": {},
+        "environment_variables": {},
+        "open_network": False,
+        "code_digest": "",
+    }
+    value = {**new, **value}
     settings = {"threads_per_device": "auto", "round": {}, **value["settings"]}  # one from before these were there
     settings.pop("clock", None)  # one from when it could be typed beside the round
     value["settings"] = _build(Settings, settings, path)

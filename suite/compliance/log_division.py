@@ -14,10 +14,11 @@ from suite.common import registry
 from suite.compliance.complaints import MISSING, Complaint
 from suite.compliance.log_origin import NEVER_EDIT
 from suite.compliance.logged_workload import PARTS, SHARES, logged_settings
+from suite.launch.recorded_env import environment_deviations
 from suite.results.logs.events import Event, number
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
-from workloads.api import Json, Settings, Workload
+from workloads.api import Json, Settings, Workload, fingerprints
 
 RESUMED = "the run was resumed from a checkpoint"
 RESUMED_LABEL = "continued"
@@ -57,10 +58,13 @@ def find_division_complaints(
     settings = json.dumps(logged_settings(record), default=str)
     expected = _expected_log(settings, json.dumps(parts, sort_keys=True))
     cleared = all(event.value is True for event in events if event.key == "cache_clear")
+    is_verified = fingerprints.is_verified(record.settings.dataset, record.settings.data_fingerprint)
     resumed = record.resumptions > 0 or RESUMED_LABEL in record.settings.labels
     reasons = (
         *record.settings.deviations,
         *expected.open_reasons,
+        *environment_deviations(record.settings.environment_variables),
+        *(() if is_verified else (fingerprints.NOT_VERIFIED,)),
         *(() if cleared else ("cache_clear false, not true",)),
         *((RESUMED,) if resumed else ()),
     )

@@ -108,7 +108,10 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
     pairs: list[tuple[str, Mapping[str, Json], str]] = [
         *(
             (name, run_file, name)
-            for name in ("labels", "deviations", "run_index", "runs_required", "study", "study_cell")
+            for name in (
+                *("labels", "deviations", "run_index", "runs_required", "study", "study_cell"),
+                "environment_variables",
+            )
         ),
         ("data_fingerprint", data, "fingerprint"),
         ("suite_version", versions, "suite"),

@@ -19,7 +19,9 @@ from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 from suite import __version__
 from suite.common import conf, registry
 from suite.common.conf import CONF
+from suite.common.paths import expand_user
 from suite.common.study import StudyCell
+from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed
 from suite.config import overrides, studies
 from suite.config.composer import Composer
@@ -96,11 +98,12 @@ def _compose(arguments: Sequence[str]) -> Request:
     if flags.version:
         print(f"suite {__version__} (Hydra {hydra.__version__})")
         return Request(())
+    overrides.check_values(typed)
     overrides.check_count(overrides.counts(words), words)
     plugin_names = _plugins(words)
     plugins = activate(plugin_names, installs=not _is_dry(words))
     if flags.help:
-        print(as_typed(help_text(dict(_swept(words)))))
+        print(clean_lines(as_typed(help_text(dict(_swept(words))))))
         return Request(())
     composer, added, notes = Composer(), list[str](), list[str]()
     if studies.named(words):
@@ -156,11 +159,11 @@ def _search(words: list[str], config_dir: str | None) -> list[str]:
             path = (
                 Path(str(importlib.resources.files(package)), below)
                 if "pkg://" in text
-                else Path(text.removeprefix("file://"))
+                else expand_user(text.removeprefix("file://"))
             )
         except ModuleNotFoundError:
             raise ValueError(f"hydra.searchpath={text}: there is no such package") from None
-        folders.append(path.expanduser().absolute())
+        folders.append(path.absolute())
     conf.search(folders)
     return [*(text for text in words if text not in typed), *conf.search_words()]
 

@@ -28,9 +28,12 @@ ELSEWHERE = {
         ("batch_size", "batchsize", "bs", "batch_size_global", "global_batch_size"),
         "batch=global:{} batch=per_device:{}",
     ),
-    **dict.fromkeys(("steps", "max_steps"), "stop=steps:{}"),
-    **dict.fromkeys(("devices", "n_gpus", "num_gpus"), "gpus={}"),
-    **dict.fromkeys(("dtype", "amp"), "precision={}"),
+    **dict.fromkeys(("steps", "max_steps", "num_steps", "iterations", "iters", "max_iters"), "stop=steps:{}"),
+    **dict.fromkeys(
+        ("devices", "n_gpus", "num_gpus", "num_devices", "n_devices", "world_size", "nproc_per_node"), "gpus={}"
+    ),
+    **dict.fromkeys(("num_workers", "workers", "threads"), "data.threads={} cpu.threads_per_device={}"),
+    "dtype": "precision={}",
 }
 """What other programs call a setting, to what is typed here."""
 SYNONYMS = {
@@ -101,7 +104,7 @@ def metrics(workload: str) -> list[str]:
 def meant(key: str, value: object, known: Iterable[str]) -> str:
     """`; did you mean workload.learning_rate=0.1?` for a key that there is not, or an empty text."""
     known = [name for name in known if not name.endswith(".name")]
-    last = key.rpartition(".")[2].lower()
+    last = key.rpartition(".")[2].lower().replace("-", "_")
     words = [word.format(value or "N") for word in ELSEWHERE.get(last, "").split() if word.partition("=")[0] in known]
     if not words:
         group = f"{key.rpartition('.')[0]}."

@@ -48,6 +48,10 @@ class FrameworkConfig:
         "the suite's own kernels on GPUs (PyTorch); auto: where they compile and agree with their plain forms",
         choices=("auto", "off"),
     )
+    allow_open_grpc: bool = option(
+        False,
+        "let TensorFlow's gRPC servers, which have no authentication, listen on all interfaces of a single machine",
+    )
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from hydra.errors import HydraException
 
 from suite.common import registry
 from suite.common.registry import not_allowed
-from suite.config import keys
+from suite.config import hints, keys
 from suite.config.keys import GROUPS, SHORT, SYNONYMS, group_choices
 from suite.config.options import SuiteConfig, SweepConfig, known_fields
 from workloads.api import OPTION_GROUPS, check_value, kind_of, of_sets
@@ -81,16 +80,35 @@ def _quote(text: str) -> str:
 
 
 def check_form(arguments: Sequence[str]) -> None:
-    """Raise ValueError, with what to type, for a setting that is typed like a flag (`--gpus 2`) or has a line's end in it."""
-    for argument, following in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
+    """Raise ValueError, with the next step, for a word that cannot be a setting.
+
+    Such a word is written like a flag (`--gpus 2`), contains a line end, or is the setting of another program (`amp=true`).
+    """
+    for before, argument, following in zip(["", *arguments], arguments, [*arguments[1:], ""], strict=False):
         if any((character < " " and character != "\t") or character == "\x7f" for character in argument):
             raise ValueError(
                 f"{ascii(argument)[1:-1][:80]}: line ends and control characters are in no setting; leave them out"
             )
         key, equals, value = argument.lstrip("-").partition("=")
-        if argument.startswith("-") and key.partition(".")[0] in known_fields(SuiteConfig):
-            typed = value if equals else following if following and "=" not in following else "VALUE"
+        fields = known_fields(SuiteConfig)
+        if argument.startswith("-") and key.partition(".")[0] in fields:
+            default = "true" if key in fields and kind_of(fields[key]) == "bool" else "VALUE"
+            typed = value if equals else following if following and "=" not in following else default
             raise ValueError(f"{argument}: settings are typed without dashes; type {key}={typed}")
+        step = "" if before in hints.FLAGS_WITH_VALUE else hints.next_step(argument, following)
+        if step:
+            raise ValueError(f"{argument}: {step}")
+
+
+def check_values(arguments: Sequence[str]) -> None:
+    """Raise ValueError, with the next step, for a value of another program (`checkpoint=5`).
+
+    The user's folders must have been searched before.
+    """
+    for argument in arguments:
+        step = hints.next_step_for_value(argument)
+        if step:
+            raise ValueError(f"{argument}: {step}")
 
 
 @functools.cache  # each word is looked at again for every question about it

@@ -6,9 +6,11 @@ import contextlib
 import datetime
 import functools
 import itertools
+import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,10 +20,11 @@ from rich.markup import escape
 from suite.common import process
 from suite.common.job_name import named
 from suite.common.output_lock import output_locked
-from suite.common.paths import PROJECT, data_root, in_utf8, log_root
+from suite.common.paths import PROJECT, data_root, expand_user, folds_names, in_utf8, log_root
 from suite.common.plugin_errors import describe_plugin_error
 from suite.common.registry import WORKLOADS, load_dataset, names
 from suite.common.study import StudyCell
+from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed, program
 from suite.config.compose import Composed, Request, compose
 from suite.control import caches, dry_run
@@ -38,9 +41,10 @@ from suite.environments import environment
 from suite.launch.scratch import scratch_above
 from suite.plan.capacity import TooLarge
 from suite.plan.jobs import Job, Plan, check_trainers, plan
-from suite.plan.resume import FINISHED, finished_status, going_on, set_aside
+from suite.plan.resume import FINISHED, check_unmatched, finished_status, going_on, set_aside
 from suite.plan.settings import Impossible, Missing
 from suite.plan.shown import settings_text
+from suite.plan.sweep_commands import commands_to_resume, is_recorded, record_command
 from suite.preflight import doctor
 from suite.preflight.obstacles import explained
 
@@ -65,7 +69,44 @@ class Ended:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code: 0 all runs succeeded, 1 some did not, 2 the command line is wrong, 130 interrupted."""
+    """Exit code: 0 all runs succeeded, 1 some did not, 2 the command line is wrong, 130 interrupted.
+
+    `resume=true output=FOLDER` without a workload runs every command that wrote into the folder, one after another.
+    """
+    try:
+        resumed = commands_to_resume(arguments)
+    except ValueError as error:
+        print(f"{program()}: {as_typed(str(error))}", file=sys.stderr)
+        return 2
+    if not resumed:
+        return _run_command(arguments)
+    code = 0
+    for command in resumed:
+        print(
+            f"settings from the folder: {as_typed('python run_suite.py')} {shlex.join(command.arguments)}", flush=True
+        )
+        with _working_directory(command.folder):
+            code = max(code, _run_command(command.arguments))
+        if code == 130:
+            break
+    return code
+
+
+@contextlib.contextmanager
+def _working_directory(folder: str) -> Iterator[None]:
+    """Work in the folder that a recorded command was typed in, where its relative paths start; here if it is gone."""
+    before = os.getcwd()
+    if not os.path.isdir(folder):
+        folder = before
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _run_command(arguments: Sequence[str]) -> int:
+    """Compose one command and run its jobs; returns the exit code."""
     process.prepare()
     console = WholeLines(highlight=False)
     listen()
@@ -80,7 +121,8 @@ def main(arguments: Sequence[str]) -> int:
         if not request.jobs:
             return 0
         if request.shown is not None:
-            print("---\n".join(settings_text(composed.config, request.shown) for composed in request.jobs), end="")
+            shown = "---\n".join(settings_text(composed.config, request.shown) for composed in request.jobs)
+            print(clean_lines(shown), end="")
             return 0
         for note in request.notes:
             console.print(escape(note), soft_wrap=True)
@@ -93,7 +135,9 @@ def main(arguments: Sequence[str]) -> int:
                 return _dry_run(request, output, console, None, submitted=True)
             if (error := refused(request, plans_for_slurm(request, output), here=False)) is not None:
                 raise error
-            return _said(submit(arguments, configs, output), console)
+            lines = submit(arguments, configs, output)
+            record_command(output, arguments)
+            return _said(lines, console)
         with contextlib.ExitStack() as machines:
             agents = agents_of(configs)
             if agents is not None:
@@ -102,7 +146,8 @@ def main(arguments: Sequence[str]) -> int:
                 return _dry_run(request, output, console, agents)
             jobs, cells = checked_jobs(request, output, console, agents)
             with output_locked(output) as check_output:
-                check_folders(jobs, resume=bool(first["resume"]))
+                check_folders(jobs, bool(first["resume"]), output, arguments)
+                record_command(output, arguments)
                 if cells:
                     write_study(output, cells)
                 code = 0 if run_jobs(jobs, console, ended, check_output, agents) else 1
@@ -111,7 +156,7 @@ def main(arguments: Sequence[str]) -> int:
     except (ValueError, OSError) as error:
         if isinstance(error, OSError) and output is not None:
             error.filename = error.filename or str(output)  # of a full disk the system says no name
-        print(f"{program()}: {as_typed(one_line(error))}", file=sys.stderr)
+        print(clean_lines(f"{program()}: {as_typed(one_line(error))}"), file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
         console.print(escape(_interrupted(arguments, output)), soft_wrap=True)
@@ -153,15 +198,16 @@ def planned(request: Request, output: Path, agents: Agents | None, earlier: Sequ
     first, hosts = request.jobs[0].config, agents.hosts if agents is not None else ()
     if first["resume"] and first["output"] is None:
         raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
-    versions = environment.Versions()
+    versions = environment.Descriptions()
     plans = [
         known
         if known is not None and (known.job is not None or known.findings)
         else plan(one.config, job_name(one), output, request.plugins, hosts, one.cell, versions, one.typed)
         for one, known in itertools.zip_longest(request.jobs, earlier)
     ]
-    for note in () if earlier else dict.fromkeys(note for one in plans for note in one.notes):
-        print(note, file=sys.stderr)
+    printed = {note for earlier_plan in earlier for note in earlier_plan.notes}
+    for note in dict.fromkeys(note for one in plans for note in one.notes if note not in printed):
+        print(clean_lines(note), file=sys.stderr)
     return plans
 
 
@@ -188,8 +234,8 @@ def _dry_run(request: Request, output: Path, console: Console, agents: Agents | 
     if error is not None:
         raise error
     jobs = [one.job for one in plans if one.job is not None]
-    _refuse_equal(jobs)
-    check_folders(jobs, resume=bool(request.jobs[0].config["resume"]))
+    _refuse_equal(jobs, output)
+    check_folders(jobs, bool(request.jobs[0].config["resume"]), output, request.arguments)
     largest = max(jobs, key=lambda job: job.template.settings.devices, default=None)
     for line in _preflight(largest, agents) if largest and not submitted else ():
         _warn(console, as_typed(line))
@@ -249,22 +295,46 @@ def checked_jobs(
         if reason is not None:
             console.print(escape(f"{name}: {reason.shown}: {reason}"), soft_wrap=True)
     jobs = [one.job for one in plans if one.job is not None]
-    _refuse_equal(jobs)
+    _refuse_equal(jobs, output)
     if agents is not None:
         agents.check(jobs)
     return jobs, cells
 
 
-def _refuse_equal(jobs: Sequence[Job]) -> None:
-    seen: set[str] = set()
+def _refuse_equal(jobs: Sequence[Job], output: Path) -> None:
+    """Raise ValueError for two jobs that would write into one folder, with what they differ in.
+
+    Folder names that differ in upper and lower case, or in how a letter with an accent is encoded, are one name to some file
+    systems.
+    """
+    seen: dict[str, Job] = {}
+    folds = folds_names(output)
     for job in jobs:
-        if job.name in seen:
+        key = unicodedata.normalize("NFC", job.name).casefold() if folds else job.name
+        first = seen.setdefault(key, job)
+        if first is job:
+            continue
+        if first.name != job.name:
+            raise ValueError(
+                f"{first.name} and {job.name}: the file system of {output} takes these folders for the same; "
+                f"set names that differ in more than case, or another output=FOLDER"
+            )
+        words = sorted(set(first.template.typed) ^ set(job.template.typed))
+        keys = list(dict.fromkeys(word.partition("=")[0] for word in words))
+        if not keys:
             raise ValueError(f"{job.name}: two jobs of this sweep have the same settings; leave one out")
-        seen.add(job.name)
+        raise ValueError(
+            f"{', '.join(words)}: two jobs of this sweep differ in {' and '.join(keys)} alone, which is not part of a job's "
+            f"folder name ({job.name}); set one value, or run them as separate commands with another output=FOLDER each"
+        )
 
 
-def check_folders(jobs: Sequence[Job], resume: bool) -> None:
-    """Refuse folders that hold results, or, when resuming, results of other settings. Called with the folder claimed."""
+def check_folders(jobs: Sequence[Job], resume: bool, output: Path, arguments: Sequence[str]) -> None:
+    """Refuse folders that hold results, or, when resuming, results of other settings. Called with the folder claimed.
+
+    A resumed command that the folder does not record must match the unfinished runs there, or it would train from scratch
+    next to them.
+    """
     for job in jobs:
         if resume:
             for index in range(job.run_count):
@@ -274,6 +344,9 @@ def check_folders(jobs: Sequence[Job], resume: bool) -> None:
                 f"{job.folder} holds results already and is never overwritten; type another output=FOLDER, "
                 f"or resume=true to run what is missing there"
             )
+    if resume and not is_recorded(output, arguments):
+        templates = {job.name: job.template for job in jobs}
+        check_unmatched(output, templates, {job.name: job.run_count for job in jobs})
 
 
 def _output(composed: Composed) -> Path:
@@ -288,7 +361,7 @@ def _output(composed: Composed) -> Path:
     elif not str(given).strip():
         raise ValueError("output= names no folder; type output=FOLDER, or leave it out: a new folder below logs/")
     else:
-        output = in_utf8(Path(str(given)).expanduser().absolute(), "output=")
+        output = in_utf8(expand_user(str(given)).absolute(), "output=")
     if (above := scratch_above(output)) is not None:
         raise ValueError(
             f"{output}: {above} holds a run's temporary files and ends with it; type another output=FOLDER"
@@ -433,7 +506,7 @@ def print_summary(ended: Sequence[Ended], console: Console, code: int) -> int:
         there = all(run.job.folder.is_dir() for run in ended)
         kept = f"the runs are kept; for their table type: {command}" if there else "their folder has been deleted"
         text = as_typed(f"no table: {one_line(error)}; {kept}")
-        print(f"{program()}: {text}", file=sys.stderr)
+        print(clean_lines(f"{program()}: {text}"), file=sys.stderr)
     return code
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
+from suite.common.terminal import clean_lines
 from suite.common.typed import run_command
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -94,15 +95,17 @@ def usable_terminal_env(env: Mapping[str, str]) -> dict[str, str]:
 class WholeLines(Console):
     """A console whose lines are not cut by a signal.
 
-    rich alone would write the rest of its buffer, or all of it, a second time.
+    rich alone would write the rest of its buffer, or all of it, a second time. Strings are printed without control
+    characters, because they may come from a file.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(_environ=usable_terminal_env(os.environ), **options)
 
     def print(self, *objects: Any, **how: Any) -> None:
+        cleaned = [clean_lines(item) if isinstance(item, str) else item for item in objects]
         with signals_held():
-            super().print(*objects, **how)
+            super().print(*cleaned, **how)
 
 
 def resuming_command(arguments: Sequence[str], output: Path) -> str:

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 
 from suite.common import process
+from suite.common.installed_copy import print_copy_notice
+from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed, program
 from suite.config.at_once import answer
 
@@ -14,13 +16,15 @@ def main(arguments: Sequence[str]) -> int:
     """Exit code: that of the controller; 2 for a user's mistake; 1 where packages are missing."""
     process.prepare()
     try:
+        if arguments[:1] != ["-sc"]:
+            print_copy_notice(program())
         printed = answer(arguments)
         if printed is not None:
-            print(printed, flush=True)
+            print(clean_lines(printed), flush=True)
             return 0
         from suite.control.controller import main as run
     except ValueError as error:
-        print(f"{program()}: {as_typed(str(error))}", file=sys.stderr)
+        print(clean_lines(f"{program()}: {as_typed(str(error))}"), file=sys.stderr)
         return 2
     except BrokenPipeError:
         process.print_no_more()

@@ -23,17 +23,13 @@ from suite.control.progress import Progress
 from suite.control.telemetry import TelemetryRecorder, cut
 from suite.control.watch import POLL_SECONDS, RunStatus, Watch
 from suite.environments.environment import Environment
-from suite.launch.base import Framework, meet, network_variables
+from suite.launch.base import Framework, command_variables, meet, needs_private_network
 from suite.launch.hosts import hosts_of
 from suite.machine import disks, topology
 from suite.results.text import clean
 from suite.worker.heartbeat import Beat, beat_path
 
 NO_LINKS: Mapping[str, AgentConnection] = {}
-WITHOUT_LINKS = {"NCCL_P2P_DISABLE": "1"}
-"""`link=no_p2p`: NCCL copies by way of the host's memory; a framework that copies by itself has its own variable."""
-OF_LINKS = {"auto": {}, "no_p2p": WITHOUT_LINKS, "network": {**WITHOUT_LINKS, "NCCL_SHM_DISABLE": "1"}}
-"""`link=network`: NCCL goes over sockets or InfiniBand within a machine too; processes on CPU cores always talk by TCP."""
 
 
 def _text(moment: datetime.datetime) -> str:
@@ -188,15 +184,15 @@ class Supervisor:
 
     def _start(self) -> None:
         rendezvous = meet(self.hosts, lambda host: self.watch.controls[self.hosts.index(host)].ports())
-        linked = OF_LINKS[self.run_spec.settings.link]
+        private = needs_private_network(self.framework, self.run_spec)
         for host, control in zip(self.hosts, self.watch.controls, strict=True):
             run_file = self.environment.map_path(control.folder / RUN_FILE)
             for command in self.framework.commands(self.run_spec, run_file, rendezvous, host):
-                variables = {"PYTHONUNBUFFERED": "1", **linked, **network_variables(host), **command.variables}
+                variables = command_variables(self.run_spec, host, command)
                 inside = self.environment.of_process(control.folder, command.name, variables)
                 self.watch.command_hosts[command.name] = host
                 self.watch.children[command.name] = control.start(
-                    command.name, inside.command(*command.arguments), variables
+                    command.name, inside.command(*command.arguments), variables, private
                 )
                 self.watch.servers |= {command.name} if command.serves else set()
 

@@ -5,6 +5,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from suite.launch.worker_env import inherited_variables
+
 
 class Answer(NamedTuple):
     """What a program said."""
@@ -26,8 +28,16 @@ def answer(
     without: Sequence[str] = (),
     also: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Run a command that asks nothing, for at most so many seconds, with all variables but those in `without`, and others."""
-    variables = {name: value for name, value in os.environ.items() if name not in without} | dict(also or {})
+    """Run a command without input and return its exit code and output.
+
+    Args:
+        command: The argv.
+        seconds: The command is killed after this time; None: it may take any time.
+        without: Names of variables that it does not inherit, in addition to those that no worker inherits.
+        also: Variables that are set for it.
+    """
+    inherited = inherited_variables(os.environ)
+    variables = {name: value for name, value in inherited.items() if name not in without} | dict(also or {})
     try:
         done = subprocess.run(
             command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False

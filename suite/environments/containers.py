@@ -20,8 +20,10 @@ from typing import Any
 
 import psutil
 
+from suite.common.paths import expand_user
 from suite.environments.answers import Answer, answer, last_line
 from suite.launch.known import tuning_variables
+from suite.launch.worker_env import inherited_variables
 
 PROGRAMS = ("docker", "podman", "apptainer", "enroot")
 """Values of `environment=`, and the programs that are called."""
@@ -30,7 +32,7 @@ WITH_DAEMON = ("docker", "podman")
 ANSWER_SECONDS = 8.0
 """How long a program may take to say whether it works: a user waits for that before any clock starts."""
 RUN_LABEL, OWNER_LABEL = "suite.run", "suite.owner"
-PASSED_VARIABLES = ("CUDA_", "NVIDIA_", "DMLC_")
+PASSED_VARIABLES = ("CUDA_", "NVIDIA_")
 """Starts of the names of variables that reach a container from outside: what tunes devices, collectives and threads."""
 OWN_VARIABLES = {"HOME": "/tmp", "USER": "suite", "LOGNAME": "suite", "PYTHONNOUSERSITE": "1", "PYTHONSAFEPATH": "1"}
 """The user's id may have no name inside, and its home is not there: libraries ask for both."""
@@ -96,7 +98,7 @@ class Container:
 def passed_variables() -> dict[str, str]:
     """Those of this process that workers in a container get."""
     passed = (*PASSED_VARIABLES, *tuning_variables())
-    return {name: value for name, value in os.environ.items() if name.startswith(passed)}
+    return {name: value for name, value in inherited_variables(os.environ).items() if name.startswith(passed)}
 
 
 def container_name(run: str, process: str) -> str:
@@ -154,7 +156,7 @@ def _image_file(program: str, image: str) -> str:
             else f"enroot import --output image.sqsh {image}"
         )
         raise ValueError(f"environment.image={image}: nothing is downloaded for a run; type: {how}")
-    path = Path(image).expanduser().absolute()
+    path = expand_user(image).absolute()
     if path.exists():
         return str(path)
     if program == "enroot" and image in _asked(program, "list").out.split():

@@ -11,13 +11,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from suite.common.paths import IN_CHECKOUT, PROJECT, data_root, env_root, mapped
 from suite.common.registry import nearest
 from suite.common.typed import as_typed
 from suite.environments import containers, locks, venvs
 from suite.environments.answers import answer, last_line
+from suite.launch.recorded_env import HIDDEN, SECRET, recorded_prefixes
 
 LOG = logging.getLogger(__name__)
 
@@ -27,14 +28,22 @@ RESERVED_NAMES = ("auto", "current", "custom", *containers.PROGRAMS)
 PYTHONPATH_WRAPPER = 'PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}" exec "$@"'
 """Shell: run the arguments, in this same process, with `$0` first on the Python path."""
 
-VERSIONS_SCRIPT = """
-import importlib.metadata, json, sys
+DESCRIBE_SCRIPT = """
+import importlib.metadata, json, os, re, sys
+packages, prefixes, secret, hidden = json.loads(sys.argv[1])
 def version(name):
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
-print(json.dumps({name: version(name) for name in sys.argv[1:]}))
+variables = {name: value for name, value in os.environ.items() if name.startswith(tuple(prefixes))}
+library = os.path.dirname(os.path.abspath(os.__file__))
+for name in ("sitecustomize", "usercustomize"):
+    path = getattr(sys.modules.get(name), "__file__", None)
+    if path and os.path.dirname(os.path.abspath(path)) != library:
+        variables[name] = path
+shown = {name: hidden if re.search(secret, name, re.I) else value for name, value in variables.items()}
+print(json.dumps({"versions": {name: version(name) for name in packages}, "variables": shown}))
 """
 
 
@@ -153,37 +162,73 @@ def libraries_of(name: str, python: Path) -> tuple[str, ...]:
     return ("env", f"LD_LIBRARY_PATH={':'.join(folders)}") if found else ()
 
 
-def installed_versions(
-    environment: Environment, packages: Sequence[str], timeout_seconds: float = 60.0
-) -> dict[str, str | None]:
-    """Distribution name to installed version (None: not installed), without importing any of them.
+class Description(NamedTuple):
+    """What an environment's Python finds there."""
 
-    Raises ValueError in one line if the environment's Python does not answer.
+    versions: Mapping[str, str | None]
+    """Distribution name to installed version; None: not installed."""
+    variables: Mapping[str, str]
+    """Variables that are recorded with a run, as a process in the environment has them, without secrets.
+
+    PYTHONPATH lacks the folders of the suite and of plugins. `sitecustomize` and `usercustomize` are files that Python ran.
     """
-    command = environment.command("-c", VERSIONS_SCRIPT, *packages)
+
+
+def describing_command(environment: Environment, packages: Sequence[str]) -> list[str]:
+    """Return the argv that prints a `Description` of an environment as JSON. No package is imported."""
+    arguments = json.dumps([list(packages), recorded_prefixes(), SECRET, HIDDEN])
+    return environment.command("-c", DESCRIBE_SCRIPT, arguments)
+
+
+def description_from(text: str, environment: Environment) -> Description:
+    """Return the description of an environment that a command printed. Raises ValueError if its last line is something else."""
+    try:
+        printed = json.loads(last_line(text))
+        variables = dict(printed["variables"])
+        if path := _other_folders(variables.pop("PYTHONPATH", ""), environment):
+            variables["PYTHONPATH"] = path
+        return Description(printed["versions"], variables)
+    except (json.JSONDecodeError, KeyError, TypeError):
+        raise ValueError(f"does not answer as a Python does: {last_line(text)!r}") from None
+
+
+def _other_folders(python_path: str, environment: Environment) -> str:
+    """Return the folders of a PYTHONPATH inside an environment that are neither the suite's nor plugins'."""
+    listed = [Path(environment.map_path(folder)) for folder in (str(PROJECT), *environment.python_path)]
+    folders = [folder for folder in python_path.split(":") if folder]
+    return ":".join(folder for folder in folders if not any(Path(folder).is_relative_to(path) for path in listed))
+
+
+def describe(environment: Environment, packages: Sequence[str], timeout_seconds: float = 60.0) -> Description:
+    """Return what the environment's Python finds. Raises ValueError in one line if it does not answer."""
+    command = describing_command(environment, packages)
     problem = f"environment {environment.name}: {environment.python} does not answer"
     outcome = answer(command, timeout_seconds)
     if outcome.code != 0:
         raise ValueError(f"{problem}: {outcome.why}")
     try:
-        versions: dict[str, str | None] = json.loads(last_line(outcome.out))
-    except json.JSONDecodeError:
-        raise ValueError(f"{problem} as a Python does: {last_line(outcome.out)!r}") from None
-    return versions
+        return description_from(outcome.out, environment)
+    except ValueError as error:
+        raise ValueError(f"environment {environment.name}: {environment.python} {error}") from None
 
 
-class Versions:
-    """`installed_versions` for one command: a Python is started once for each environment, not for each job of a sweep."""
+def installed_versions(environment: Environment, packages: Sequence[str]) -> Mapping[str, str | None]:
+    """Return distribution name to installed version (None: not installed). Raises ValueError like `describe`."""
+    return describe(environment, packages).versions
+
+
+class Descriptions:
+    """Descriptions for one command: a Python is started once for each environment, not for each job of a sweep."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, ...], dict[str, str | None]] = {}
+        self._descriptions: dict[tuple[str, ...], Description] = {}
 
-    def of(self, environment: Environment, packages: Sequence[str]) -> dict[str, str | None]:
-        """As `installed_versions`."""
+    def of(self, environment: Environment, packages: Sequence[str]) -> Description:
+        """Return what `describe` returns."""
         key = (repr(environment), *packages)
-        if key not in self._known:
-            self._known[key] = installed_versions(environment, packages)
-        return self._known[key]
+        if key not in self._descriptions:
+            self._descriptions[key] = describe(environment, packages)
+        return self._descriptions[key]
 
 
 def _check_name(name: str) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
-import shlex
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from suite.common.paths import PROJECT, env_root
+from suite.common.paths import PROJECT, env_root, expand_user
 from suite.common.run_folder import safe_name
-from suite.common.typed import run_command
 from suite.environments.answers import answer
 from workloads import files
 
@@ -29,7 +28,7 @@ PIP = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-i
 
 def plugin_source(text: str) -> Path:
     """The folder or wheel at the path `text`. Raises ValueError (one line) if it is no package."""
-    path = Path(text).expanduser().absolute()
+    path = expand_user(text).absolute()
     if not path.exists():
         raise ValueError(
             f"plugins={text}: neither a folder or wheel (looked for {path}) nor a distribution installed in {sys.prefix}; "
@@ -64,21 +63,24 @@ def _digest(source: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def install(source: Path, text: str, allowed: bool = True) -> Path:
+def install(source: Path, text: str, keep: bool = True) -> Path:
     """Install into the folder for this content, unless it exists; the folder appears only when it is complete.
 
-    Raises ValueError where it would have to be installed and that is not `allowed`.
+    Args:
+        source: The plugin's folder or wheel.
+        text: The plugin as it was typed, for messages.
+        keep: False: a plugin that is not installed yet goes into a temporary folder, which is deleted when this process ends.
     """
     root = env_root() / "plugins"
     name = source.name if source.is_dir() else source.name.partition("-")[0]
     final = root / f"{safe_name(name)}-{_digest(source)}"
     if final.is_dir():
         return final
-    if not allowed:
-        raise ValueError(
-            f"plugins={text}: it is not installed yet, and a dry run installs nothing, so that what would run is not known; "
-            f"to install it type: {run_command()} {shlex.join([f'plugins=[{text}]', '--help'])}"
-        )
+    if not keep:
+        scratch = Path(tempfile.mkdtemp(prefix="suite-plugin-"))
+        atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+        _pip_install(source, scratch, text)
+        return scratch / "installed"
     try:
         root.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".", dir=root))

@@ -73,7 +73,7 @@ class Plugin:
 def activate(arguments: Sequence[str], installs: bool = True) -> tuple[Plugin, ...]:
     """Install missing plugins, put them on this process's path, and check them. Raises ValueError (one line).
 
-    `installs`: false for a dry run, which ends with that line where one is not installed yet.
+    `installs`: false for a dry run, in which a plugin that is not installed yet lives in a temporary folder.
     """
     plugins: dict[str, Plugin] = {}
     for text in arguments:

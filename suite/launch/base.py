@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from suite.common.run_folder import RUN_FILE
 from suite.common.runspec import Host, RunSpec
 from suite.launch.hosts import Rendezvous, hosts_of
 from suite.launch.network import free_ports, is_loopback, loopback_interface
-from workloads.api import Place, Workload
+from workloads.api import Place, Settings, Workload
 
 WORKER = ("-m", "suite.worker.main")
 SERVER = ("-m", "suite.worker.server")
@@ -59,6 +60,8 @@ class Framework:
     from_float64: Mapping[str, float] = field(default_factory=dict)
     """Optimizer to the largest difference of weights and optimizer state from float64 after ten steps, as a part of the array's
     largest value, over all variants of tests/workloads/frameworks/test_updates.py; CPU, rounded up. Packages state it."""
+    listens_everywhere: Callable[[Settings], bool] = lambda settings: False
+    """Whether processes of a run listen on all interfaces for connections that they do not authenticate."""
     gpu_choices: tuple[str, ...] = ()
     """Of the configuration's `framework.graphs` and `framework.kernels` those that its trainers have on GPUs."""
     build_query: str = ""
@@ -100,9 +103,17 @@ def thread_variables(cores: int) -> dict[str, str]:
     return {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
 
 
-_LIBRARIES = ("NCCL_", "GLOO_", "UCX_", "HOROVOD_", "XLA_")
-TUNING_VARIABLES = (*_LIBRARIES, "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GLIBC_TUNABLES")
-"""Beginnings of the names of variables by which a user tunes collectives, compilers and threads, wherever workers are."""
+TUNING_VARIABLES = (
+    *("NCCL_", "GLOO_", "UCX_", "HOROVOD_"),
+    *("OMP_", "GOMP_", "KMP_", "GLIBC_TUNABLES"),
+    *("MKL_", "ONEDNN_", "DNNL_", "OPENBLAS_", "CUBLAS_", "CUBLASLT_", "CUDNN_"),
+    *("XLA_", "TRITON_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "ATEN_"),
+    *("TF_", "TORCH_", "PYTORCH_", "MXNET_", "JAX_"),
+)
+"""Prefixes of the names of variables by which a user tunes collectives, threads, libraries, compilers, and frameworks.
+
+They are carried to workers on other machines and in containers, and recorded (suite/launch/recorded_env.py).
+"""
 NETWORK_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 """Which interface collectives take. Gloo wants one name; NCCL's own choice may be one that leads nowhere."""
 
@@ -143,8 +154,26 @@ def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
     return {"GLIBC_TUNABLES": tunables}
 
 
+WITHOUT_PROXY = {"grpc_proxy": ""}
+"""gRPC would connect the processes of a run through the proxy of `http_proxy`; an empty value means no proxy."""
+LINK_VARIABLES: Mapping[str, Mapping[str, str]] = {
+    "auto": {},
+    "no_p2p": {"NCCL_P2P_DISABLE": "1"},
+    "network": {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"},
+}
+"""Value of `link` to NCCL's variables.
+
+With `no_p2p`, GPUs exchange data through the host's memory; with `network`, over sockets or InfiniBand within a machine too. A
+framework that copies without NCCL has its own variable. Processes on CPU cores always use TCP.
+"""
 DEVICE_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 """CUDA numbers devices as NVML does, which says what they are and samples them; its own order begins with the fastest."""
+
+
+def arithmetic_variables(run: RunSpec) -> dict[str, str]:
+    """Return the variables that make fp32 mean fp32 on GPUs, whatever the shell says: libraries of NVIDIA may use TF32."""
+    settings = run.settings
+    return {"NVIDIA_TF32_OVERRIDE": "0"} if settings.device == "cuda" and settings.precision == "fp32" else {}
 
 
 def worker(process: int, processes: int, run_file: str, variables: Mapping[str, str]) -> Command:
@@ -175,6 +204,30 @@ def server_commands(
         return []
     common = {**thread_variables(1), **server_variables(run, rendezvous)}
     return [Command("server", (*SERVER, run_file), {**common, **(variables or {})}, serves=True)]
+
+
+def command_variables(run: RunSpec, host: Host, command: Command) -> dict[str, str]:
+    """Return the variables that the run sets for a process, in addition to those that the process inherits."""
+    links = LINK_VARIABLES[run.settings.link]
+    return {"PYTHONUNBUFFERED": "1", **links, **network_variables(host), **command.variables}
+
+
+def variables_set_by_run(framework: Framework, run: RunSpec) -> frozenset[str]:
+    """Return the names of all variables that the run sets for its processes."""
+    hosts = hosts_of(run)
+    ports = tuple(range(1, sum(len(host.replicas) for host in hosts) + 1))  # any numbers: the names alone are used
+    rendezvous = Rendezvous(hosts, ports, len(ports) + 1)
+    return frozenset(
+        name
+        for host in hosts
+        for command in framework.commands(run, RUN_FILE, rendezvous, host)
+        for name in command_variables(run, host, command)
+    )
+
+
+def needs_private_network(framework: Framework, run: RunSpec) -> bool:
+    """Check whether the processes of a run, all on one machine, start in a private network: strangers must not reach them."""
+    return framework.listens_everywhere(run.settings) and run.settings.nodes == 1 and not run.open_network
 
 
 def place_of(run: RunSpec, process: int, processes: int) -> Place:

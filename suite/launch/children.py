@@ -11,6 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from suite.launch.private_network import PrivateNetwork
+
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _PR_SET_CHILD_SUBREAPER = 36
@@ -41,19 +43,47 @@ def adopt_orphans() -> None:
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def start(arguments: Sequence[str], variables: Mapping[str, str], log: Path, folder: Path) -> subprocess.Popen[bytes]:
-    """Start a process in a session of its own, output appended to `log`; it dies when this process dies."""
+def start(
+    arguments: Sequence[str],
+    variables: Mapping[str, str],
+    log: Path,
+    folder: Path,
+    network: PrivateNetwork | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a process in a new session, which is killed when this process ends.
+
+    Args:
+        arguments: The argv.
+        variables: All environment variables of the process.
+        log: File to which its output is appended.
+        folder: Its current folder.
+        network: The network that it is started in; None: the network of this process.
+
+    Raises:
+        OSError: The process cannot be started.
+    """
+
+    def prepare() -> None:
+        if network is not None:
+            network.enter()
+        die_with_parent()  # before exec, so that no moment is left without it, and after a change of user namespace
+
+    if network is not None:
+        variables = {**variables, **network.variables}
     with open(log, "ab") as output:
-        return subprocess.Popen(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={name: value for name, value in variables.items() if name != TOKEN},
-            cwd=folder,
-            start_new_session=True,
-            preexec_fn=die_with_parent,  # set before exec, so that no moment is left without it
-        )
+        try:
+            return subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={name: value for name, value in variables.items() if name != TOKEN},
+                cwd=folder,
+                start_new_session=True,
+                preexec_fn=prepare,
+            )
+        except subprocess.SubprocessError as error:
+            raise OSError(f"{arguments[0]}: the private network cannot be entered ({error})") from None
 
 
 def run_ending(command: Sequence[str]) -> None:

@@ -31,6 +31,8 @@ class AvailableHost:
     """What `suite.machine.devices.hardware` gives there."""
     gpu_fault: str = ""
     """Why its GPUs cannot be used, if one does not answer; `hardware` has none then."""
+    private_network_fault: str = ""
+    """Why it cannot make a private network for a run (suite/launch/private_network.py); empty: it can."""
 
 
 @dataclass(frozen=True)

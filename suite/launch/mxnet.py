@@ -14,6 +14,7 @@ from suite.launch.base import (
     SERVER_VARIABLE,
     Command,
     Framework,
+    arithmetic_variables,
     malloc_variables,
     network_variables,
     thread_variables,
@@ -32,11 +33,11 @@ ROLE_VARIABLE = "SUITE_STORE_ROLE"
 
 
 def device_variables(run: RunSpec) -> dict[str, str]:
-    """How memory is kept, what makes fp32 mean fp32, and without which links it copies by way of the host's memory."""
+    """Return the variables of a device: how memory is kept, the arithmetic, and whether GPUs copy through the host's memory."""
     settings = run.settings
     if settings.device == "cpu":
         return malloc_variables(run, MALLOC_TUNABLES)
-    variables = {"NVIDIA_TF32_OVERRIDE": "0"} if settings.precision == "fp32" else {}
+    variables = arithmetic_variables(run)
     return variables if settings.link == "auto" else {**variables, "MXNET_ENABLE_GPU_P2P": "0"}
 
 

@@ -8,6 +8,7 @@ from suite.common.runspec import Host, RunSpec
 from suite.launch.base import (
     Command,
     Framework,
+    arithmetic_variables,
     malloc_variables,
     server_commands,
     server_variables,
@@ -34,6 +35,7 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
         **thread_variables(run.settings.cores_per_device),
         **waiting_variables(run),
         **malloc_variables(run, MALLOC_TUNABLES),
+        **arithmetic_variables(run),
         **server_variables(run, rendezvous),
         "MASTER_ADDR": rendezvous.master_address,
         "MASTER_PORT": str(rendezvous.master_port),

@@ -5,19 +5,38 @@ from __future__ import annotations
 import json
 
 from suite.common.runspec import Host, RunSpec
-from suite.launch.base import Command, Framework, server_commands, server_variables, thread_variables, worker
+from suite.launch.base import (
+    WITHOUT_PROXY,
+    Command,
+    Framework,
+    arithmetic_variables,
+    server_commands,
+    server_variables,
+    thread_variables,
+    worker,
+)
 from suite.launch.hosts import Rendezvous
+
+COMMON_VARIABLES = {
+    "TF_CPP_MIN_LOG_LEVEL": "1",
+    **WITHOUT_PROXY,
+    "KERAS_BACKEND": "tensorflow",
+    "KERAS_HOME": "/dev/null/keras",  # a folder that cannot exist: no keras.json is read or written
+    "TF_USE_LEGACY_KERAS": "0",
+}
+"""Set for all processes: Keras as the trainers need it, whatever the shell and the user's keras.json choose."""
 
 
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
     endpoints = rendezvous.endpoints
-    commands = server_commands(run, run_file, rendezvous, host, {"TF_CPP_MIN_LOG_LEVEL": "1"})
+    commands = server_commands(run, run_file, rendezvous, host, COMMON_VARIABLES)
     for process in host.replicas:
         task = {"cluster": {"worker": endpoints}, "task": {"type": "worker", "index": process}}
         variables = {
             **thread_variables(run.settings.cores_per_device),
             "TF_CONFIG": json.dumps(task),
-            "TF_CPP_MIN_LOG_LEVEL": "1",
+            **COMMON_VARIABLES,
+            **arithmetic_variables(run),
             **server_variables(run, rendezvous),
         }
         commands.append(worker(process, len(endpoints), run_file, variables))
@@ -30,6 +49,7 @@ TENSORFLOW = Framework(
     packages=("tensorflow", "tensorflow-cpu"),
     processes=lambda devices, device: devices,
     commands=_commands,
+    listens_everywhere=lambda settings: settings.devices > 1 or settings.asynchronous,  # gRPC servers
     title="TensorFlow",
     colour=2,
     tuning_variables=("TF_",),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,15 +16,18 @@ from suite.common.runspec import RunSpec
 from suite.common.source_code import expected_digest, files_unlike_commit
 from suite.common.study import StudyCell
 from suite.environments import environment
-from suite.environments.environment import Environment, Versions
+from suite.environments.environment import Descriptions, Environment
 from suite.environments.plugins import Plugin, check_trainer, with_plugins
-from suite.launch.base import Framework
+from suite.launch import private_network
+from suite.launch.base import Framework, variables_set_by_run
 from suite.launch.hosts import AvailableHost, spread
+from suite.launch.recorded_env import environment_deviations, recorded_variables
 from suite.machine import devices
 from suite.machine.visible import NULL_DEVICE
 from suite.plan.capacity import check_inputs, check_memory
 from suite.plan.plausible import check_workload
-from suite.plan.settings import Config, Impossible, auto_environment, resolve_settings, visible_gpus
+from suite.plan.schedule import schedule_note
+from suite.plan.settings import Config, Impossible, Missing, auto_environment, resolve_settings, visible_gpus
 from workloads.api import Facts, Settings, Workload
 
 
@@ -79,6 +82,10 @@ class Draft:
     """None: it is not there."""
     facts: Facts | None = None
     """Of its data set; None: that is not there."""
+    versions: Mapping[str, str | None] = field(default_factory=dict)
+    """Distribution to its version in the environment; None: not installed there."""
+    environment_variables: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the workers that are recorded with its runs."""
 
     def deviations(self, of_run: Workload | None = None) -> tuple[str, ...]:
         """In what its runs leave the closed rules of their round, as far as that is known.
@@ -87,8 +94,9 @@ class Draft:
         """
         circumstances = {"seed_source": self.seed_source, **(of_run.circumstances() if of_run is not None else {})}
         of_data = self.facts.notes if self.facts is not None else ()
+        of_environment = environment_deviations(self.environment_variables)
         judge = self.workload.deviations
-        return (*judge(self.settings), *judge(self.settings, **circumstances), *of_data)
+        return (*judge(self.settings), *judge(self.settings, **circumstances), *of_data, *of_environment)
 
     @property
     def generates(self) -> str:
@@ -132,13 +140,13 @@ def plan(
     plugins: Sequence[Plugin] = (),
     hosts: Sequence[AvailableHost] = (),
     cell: StudyCell | None = None,
-    versions: Versions | None = None,
+    descriptions: Descriptions | None = None,
     typed: Sequence[str] = (),
 ) -> Plan:
     """Everything about one job that can be known before a process starts, and everything that is in its way.
 
     `output`: where its runs would go; None: no job is wanted, only what is in the way of one. `hosts`: the machines of the
-    command, of which a job takes the first ones. `cell`: of a study. `versions`: what the command's earlier jobs have asked.
+    command, of which a job takes the first ones. `cell`: of a study. `descriptions`: of environments, for the whole command.
     `typed`: what repeats the job.
     """
     findings, notes, draft, job = _Findings(), list[str](), None, None
@@ -160,12 +168,30 @@ def plan(
         with findings:
             draft = replace(draft, settings=workload.resolve(settings))
         with findings:
+            _check_open_ports(config, draft, notes.append)
+        with findings:
+            if draft.environment is not None:
+                draft = _described(draft, draft.environment, descriptions or Descriptions())
+        with findings:
             draft = replace(draft, facts=None if draft.generates else workload.read_facts(draft.settings))
         with findings:
             check_memory(workload, draft.settings, draft.hosts)
             if draft.facts is not None and output is not None and not findings:
-                job = make_job(draft, config, name, output, cell, versions or Versions(), typed)
+                job = make_job(draft, config, name, output, cell, typed)
+    if draft is not None and draft.facts is not None:
+        notes += _schedule_notes(draft.workload, draft.settings, draft.facts)
     return Plan(job, tuple(findings), draft, tuple(notes))
+
+
+def _schedule_notes(workload: type[Workload], settings: Settings, facts: Facts) -> list[str]:
+    """Return the note on a run beyond its schedule's end, if there is one; a run that is refused has none."""
+    try:
+        of_run = workload(settings, facts)
+        check_workload(of_run)
+    except ValueError:
+        return []
+    note = schedule_note(of_run)
+    return [note] if note else []
 
 
 def kinds(config: Config) -> tuple[type[Workload], Framework]:
@@ -191,7 +217,6 @@ def make_job(
     name: str,
     output: Path,
     cell: StudyCell | None,
-    versions_of: Versions,
     typed: Sequence[str],
 ) -> Job:
     """The job of a draft whose environment and data are there. Raises ValueError for what cannot be meant with these data."""
@@ -204,9 +229,8 @@ def make_job(
     check_inputs(of_run, draft.hosts)
     fixed_labels, cores = _labels(settings, facts, draft.hosts)
     deviations = draft.deviations(of_run) or _code_deviations(workload.name, framework.name)
-    packages = (*framework.packages, *draft.plugins, "numpy", "mlperf-logging")
-    installed = versions_of.of(env, packages)
-    versions = {"suite": __version__, **{name: version for name, version in installed.items() if version is not None}}
+    installed = {name: version for name, version in draft.versions.items() if version is not None}
+    versions = {"suite": __version__, **installed}
     framework_version = next((versions[name] for name in framework.packages if name in versions), "unknown")
     hardware = _hardware(draft.hosts)
     template = RunSpec(
@@ -234,6 +258,8 @@ def make_job(
         typed=tuple(typed),
         checkpoint=config["checkpoint"]["when"],
         checkpoint_final=config["checkpoint"]["final"],
+        environment_variables=draft.environment_variables,
+        open_network=bool(config["framework"]["allow_open_grpc"]),
     )
     return Job(
         name=name,
@@ -245,6 +271,69 @@ def make_job(
         framework=framework,
         environment=env,
         cache_clear=config["system"],
+    )
+
+
+def _check_open_ports(config: Config, draft: Draft, log: Callable[[str], object]) -> None:
+    """Warn of servers that strangers can reach. Raise ValueError if that is not allowed and they cannot be shut off.
+
+    On one machine, processes that listen everywhere are started in a private network. That is not possible where the kernel
+    forbids it, and in a container, whose network is the machine's.
+    """
+    framework, settings, env = draft.framework, draft.settings, draft.environment
+    if env is None or not framework.listens_everywhere(settings):
+        return
+    risk = (
+        f"the servers of {framework.title or framework.name} have no authentication and listen on all interfaces: "
+        f"whoever reaches their ports can read and write files and run code as you"
+    )
+    if settings.nodes > 1 or config["framework"]["allow_open_grpc"]:
+        log(f"warning: {risk}; let a firewall keep strangers out (docs/several_machines.md)")
+        return
+    if env.container is not None:
+        reason = f"environment={env.name} gives them the network of the machine"
+    else:
+        fault = draft.hosts[0].private_network_fault if draft.hosts else private_network.unavailable_reason()
+        reason = f"this machine cannot make a private network for them ({fault})" if fault else ""
+    if reason:
+        raise Missing(
+            f"gpus={settings.devices} framework={framework.name}: {risk}, and {reason}; allowed: gpus=1, another framework, "
+            f"or, if only you can reach this machine's ports, set framework.allow_open_grpc=true"
+        )
+
+
+def _described(draft: Draft, env: Environment, descriptions: Descriptions) -> Draft:
+    """Return the draft with what its environment's Python finds there. Raises ValueError if that Python does not answer."""
+    packages = (*draft.framework.packages, *draft.plugins, "numpy", "mlperf-logging")
+    description = descriptions.of(env, packages)
+    set_by_run = variables_set_by_run(draft.framework, _launched(draft))
+    recorded = recorded_variables(description.variables, set_by_run)
+    return replace(draft, versions=description.versions, environment_variables=recorded)
+
+
+def _launched(draft: Draft) -> RunSpec:
+    """Return a run of the draft as far as commands of its processes depend on it."""
+    settings = draft.settings
+    on_cpu = settings.device == "cpu"
+    return RunSpec(
+        run_index=0,
+        runs_required=0,
+        folder="",
+        settings=settings,
+        facts=Facts(0, 0, {}, ""),
+        labels=(),
+        division="",
+        deviations=(),
+        cores=(draft.hosts[0].cores if draft.hosts else devices.cpu_cores()) if on_cpu else (),
+        cache_cleared=False,
+        watchdog_seconds=0.0,
+        setup_watchdog_seconds=0.0,
+        identity={},
+        environment={},
+        versions={},
+        git={},
+        hardware={},
+        hosts=spread(draft.hosts, settings.devices, on_cpu) if draft.hosts else (),
     )
 
 

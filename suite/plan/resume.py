@@ -1,61 +1,209 @@
-"""Taking up an interrupted sweep: which runs are finished, which are missing, and where unfinished attempts go.
+"""Resuming an interrupted sweep: which runs are finished, which are run, and where unfinished attempts are kept.
 
-An attempt that left a checkpoint is gone on from: the run of its seed, from there.
-
-A run is finished when it came to its own end: the target reached, or missed after the last allowed epoch. Everything else
-(interrupted, died, hung, out of memory, failed, or cut off with the controller) is missing and is run again. What was
-written by such an attempt is kept, in `superseded/` beside the runs; reports leave that folder out.
+A run is finished if its log has a `run_stop` without a reason: it reached the target, or missed it after the last allowed
+epoch. The log decides, since `status.json` may be lost. Every other run is unfinished (interrupted, died, hung, out of memory,
+failed, or killed with the controller) and is run again. The files of such an attempt are kept in `superseded/` next to the
+runs, and reports leave that folder out. If the attempt left a checkpoint, the run resumes from it with the same seed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import asdict, replace
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from suite.common import checkpoints
-from suite.common.run_folder import STATUS_FILE, SUPERSEDED
+from suite.common.job_name import is_in_name
+from suite.common.logged_end import read_logged_end
+from suite.common.run_folder import RUN_FILE, STATUS_FILE, SUPERSEDED
 from suite.common.runspec import RunSpec, read_run
+from suite.launch.recorded_env import identifying_variables
 from workloads import files
-from workloads.api import Settings, field_names
+from workloads.api import Json, Settings, field_names
 
 FINISHED = ("success", "target_missed")
 CONTINUED = "continued"
 """Label of a run that went on from a checkpoint, and why it is an open one."""
+_MAX_DIFFERENCES = 5
 _OF_ONE_LOG = ("device_name", "framework_version")
 """What the beginning of a log says of the whole run."""
 
 
 def identity(run: RunSpec) -> str:
-    """Hash of what a run computes: settings without seed and paths, and the data's fingerprint."""
-    every = asdict(run.settings)
-    settings = {name: every[name] for name in field_names(Settings, resume=True)}
-    settings["options"] = {name: value for name, value in settings["options"].items() if name != "backbone_weights"}
-    text = json.dumps([settings, run.facts.fingerprint], sort_keys=True, default=str)
+    """Return a hash of what a run computes: settings without seed and paths, the data's fingerprint, environment variables."""
+    parts: list[Any] = [_compared_settings(run), run.facts.fingerprint]
+    if variables := identifying_variables(run.environment_variables):
+        parts.append(variables)
+    text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def finished_status(folder: Path, run: RunSpec) -> str:
-    """How the run in `folder` ended if it is finished, has its log and computed what `run` would; empty if it must be run.
+def _compared_settings(run: RunSpec) -> dict[str, Json]:
+    """Return the settings that a resumed run must agree on."""
+    every = asdict(run.settings)
+    settings = {name: every[name] for name in field_names(Settings, resume=True)}
+    settings["options"] = {name: value for name, value in settings["options"].items() if name != "backbone_weights"}
+    return settings
 
-    Raises ValueError if the folder holds a run of other settings.
+
+def finished_status(folder: Path, run: RunSpec) -> str:
+    """Return how the run in `folder` ended if it is finished and computed what `run` would; empty if it must be run.
+
+    Raises:
+        ValueError: The folder holds a run with other settings, or a finished log whose `run.json` is missing or damaged.
+        OSError: The log cannot be read.
     """
+    end = read_logged_end(folder / f"result_{run.run_index}.txt")
+    is_finished = end is not None and end.is_finished
     try:
-        earlier, filed = read_run(folder / "run.json"), files.read_json(folder / "status.json")
+        earlier = read_run(folder / RUN_FILE)
     except (FileNotFoundError, json.JSONDecodeError):
+        if is_finished:
+            raise ValueError(
+                f"{folder} holds a finished run, but its {RUN_FILE} is missing or damaged; restore {RUN_FILE}, or move the "
+                f"folder away to run it again"
+            ) from None
         return ""
-    status = str(filed.get("status")) if isinstance(filed, dict) else ""
     try:
-        alike = identity(earlier) == identity(run)
+        differences = settings_differences(earlier, run)
     except (TypeError, AttributeError) as error:
-        raise ValueError(f"{folder / 'run.json'} describes no run ({error}); type another output=FOLDER") from None
-    if not alike:
+        raise ValueError(f"{folder / RUN_FILE} describes no run ({error}); type another output=FOLDER") from None
+    if differences:
         raise ValueError(
-            f"{folder} holds a run of other settings or data; resume with the same command, or another output"
+            f"{folder} holds a run of other settings or data: {'; '.join(differences)}; resume with the same command, or set "
+            f"another output=FOLDER"
         )
-    return status if status in FINISHED and (folder / f"result_{run.run_index}.txt").is_file() else ""
+    if end is None or not is_finished:
+        return ""
+    return "success" if end.status == "success" else "target_missed"
+
+
+def settings_differences(earlier: RunSpec, run: RunSpec) -> list[str]:
+    """Return what differs in the settings that a resumed run must agree on, one text per setting; empty if nothing does."""
+    if identity(earlier) == identity(run):
+        return []
+    before = _flat(_compared_settings(earlier)) | _flat(identifying_variables(earlier.environment_variables))
+    now = _flat(_compared_settings(run)) | _flat(identifying_variables(run.environment_variables))
+    differing = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    texts = [
+        f"{name} is {_shown(before.get(name))} there, {_shown(now.get(name))} in this command" for name in differing
+    ]
+    if earlier.facts.fingerprint != run.facts.fingerprint:
+        texts.append("the data set has other content (fingerprint)")
+    shown = texts[:_MAX_DIFFERENCES]
+    return [*shown, f"and {len(texts) - len(shown)} more"] if len(texts) > len(shown) else shown
+
+
+def _flat(settings: Mapping[str, Json], prefix: str = "") -> dict[str, str]:
+    """Return `hyperparameters.learning_rate` and so on, each with its value as JSON."""
+    flat: dict[str, str] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = json.dumps(value, sort_keys=True, default=str)
+    return flat
+
+
+def _shown(value: str | None) -> str:
+    return "not set" if value is None else value[:80]
+
+
+@dataclass(frozen=True)
+class UnfinishedJob:
+    """A job folder in which a run is unfinished or was never started."""
+
+    folder: Path
+    run: RunSpec
+    """The last run that was started in it."""
+    run_count: int
+    """Runs that its command asked for."""
+
+
+def unfinished_jobs(output: Path) -> list[UnfinishedJob]:
+    """Return the jobs below an output folder that are not finished; folders without a readable `run.json` are left out."""
+    unfinished = []
+    for folder in sorted({path.parent.parent for path in output.glob(f"*/run_*/{RUN_FILE}")}):
+        last, finished_count = None, 0
+        for path in sorted(folder.glob(f"run_*/{RUN_FILE}")):
+            try:
+                run = read_run(path)
+                end = read_logged_end(path.parent / f"result_{run.run_index}.txt")
+            except (OSError, ValueError):
+                continue
+            last = run
+            finished_count += end is not None and end.is_finished
+        if last is not None and finished_count < (run_count := _run_count(last)):
+            unfinished.append(UnfinishedJob(folder, last, run_count))
+    return unfinished
+
+
+def check_unmatched(output: Path, names: Mapping[str, RunSpec], run_counts: Mapping[str, int]) -> None:
+    """Raise ValueError if a resumed command would start new runs next to unfinished ones that it does not match.
+
+    A command may add jobs to a folder, as long as it names every unfinished job there.
+
+    Args:
+        output: The output folder.
+        names: Job name to its settings, of the resumed command.
+        run_counts: Job name to its number of runs.
+    """
+    unfinished = unfinished_jobs(output)
+    for job in unfinished:
+        name, runs = job.folder.name, _typed(job.run).get("runs", str(job.run_count))
+        if job.run_count > run_counts.get(name, job.run_count):
+            raise ValueError(
+                f"resume=true: {job.folder} was started with runs={runs}, this command asks for {run_counts[name]}; "
+                f"set runs={runs}"
+            )
+    unmatched = [job for job in unfinished if job.folder.name not in names]
+    new = [run for name, run in names.items() if not (output / name).exists()]
+    if not unmatched or not new:
+        return
+    job, given = min(
+        ((job, run) for job in unmatched for run in new),
+        key=lambda pair: len(_differing_settings(pair[0].run, pair[1])),
+    )
+    differing = _differing_settings(job.run, given)
+    texts = [f"{key}={there}" if there is not None else f"no {key}" for key, (there, _) in differing.items()]
+    given_texts = [f"{key}={here}" if here is not None else f"no {key}" for key, (_, here) in differing.items()]
+    remedies = [
+        f"set {key}={there}" if there is not None else f"leave {key} out" for key, (there, _) in differing.items()
+    ]
+    more = f", as are {len(unmatched) - 1} more" if len(unmatched) > 1 else ""
+    raise ValueError(
+        f"resume=true: {job.folder} is unfinished{more}, and this command does not match it: it was started with "
+        f"{' '.join(texts)}, this command has {' '.join(given_texts)}; {', '.join(remedies)}, or run: python run_suite.py "
+        f"{shlex.join([f'output={output}', 'resume=true'])} (which takes the settings from the folder); to start new runs "
+        f"next to it, leave resume=true out"
+    )
+
+
+def _differing_settings(there: RunSpec, here: RunSpec) -> dict[str, tuple[str | None, str | None]]:
+    """Return each setting of a job's name that differs, with its value in either job; None: it is not set."""
+    before, now = _named_settings(there), _named_settings(here)
+    keys = dict.fromkeys((*before, *now))
+    return {key: (before.get(key), now.get(key)) for key in keys if before.get(key) != now.get(key)}
+
+
+def _named_settings(run: RunSpec) -> dict[str, str]:
+    settings = run.settings
+    kinds = {"workload": settings.workload, "framework": settings.framework, "profile": settings.profile}
+    others = {key: value for key, value in _typed(run).items() if is_in_name(key) or key == "device"}
+    return {**kinds, "gpus": str(settings.devices), **others}
+
+
+def _typed(run: RunSpec) -> dict[str, str]:
+    return {text.partition("=")[0]: text.partition("=")[2] for text in run.typed}
+
+
+def _run_count(run: RunSpec) -> int:
+    typed = _typed(run).get("runs", "1")
+    return run.runs_required if typed == "official" else int(typed) if typed.isdecimal() else 1
 
 
 def set_aside(folder: Path) -> Path:
@@ -80,22 +228,33 @@ def going_on(run: RunSpec, folder: Path, say: Callable[[str], object]) -> tuple[
             for old in every[every.index(path) + checkpoints.KEPT :]:
                 old.unlink(missing_ok=True)
             return _continued(run, path), path
-        say(f"{path} is not gone on from: {why}")
+        say(f"not resuming from {path}: {why}")
     return None
 
 
 def _why_not(path: Path, run: RunSpec) -> str:
-    """Why the run of a checkpoint is not this one, or would end as it did."""
+    """Return why `run` cannot resume from a checkpoint: its settings differ, or it would end as before. Empty if it can."""
     try:
-        earlier, filed = read_run(path.parent / "run.json"), files.read_json(path.parent / STATUS_FILE)
+        earlier = read_run(path.parent / RUN_FILE)
+        end = read_logged_end(path.parent / f"result_{earlier.run_index}.txt")
     except (OSError, ValueError) as error:
         return str(error)
-    if identity(earlier) != identity(run):
-        return "its run has other settings or data"
+    if differences := settings_differences(earlier, run):
+        return f"its run has other settings or data: {'; '.join(differences)}"
     for name in _OF_ONE_LOG:
         if earlier.identity[name] != run.identity[name]:
             return f"its {name} is {earlier.identity[name]}, and here it is {run.identity[name]}"
-    return "its run diverged" if str(filed.get("reason")).startswith("Diverged") else ""
+    reasons = (end.reason if end is not None else "", _filed_reason(path.parent))
+    return "its run diverged" if any(reason.startswith("Diverged") for reason in reasons) else ""
+
+
+def _filed_reason(folder: Path) -> str:
+    """Return the reason in `status.json`; empty if the file is missing or damaged."""
+    try:
+        filed = files.read_json(folder / STATUS_FILE)
+    except (OSError, ValueError):
+        return ""
+    return str(filed.get("reason")) if isinstance(filed, dict) else ""
 
 
 def _continued(run: RunSpec, path: Path) -> RunSpec:

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from suite.common.registry import not_allowed
+from suite.common.terminal import clean_lines
 from suite.plan.jobs import plan
 from suite.plan.settings import Config
 from workloads.api import Settings, option_keys
@@ -22,7 +23,7 @@ def settings_text(config: Config, package: str = "") -> str:
     if draft is None:
         raise findings[-1]
     for note in notes:
-        print(note, file=sys.stderr)
+        print(clean_lines(note), file=sys.stderr)
     shown: Any = _resolved(config, draft.settings, option_keys(draft.workload.Options))
     for part in package.split(".") if package else ():
         if not isinstance(shown, Mapping) or part not in shown:

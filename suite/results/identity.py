@@ -12,6 +12,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from dataclasses import fields, replace
 from typing import Any
 
+from suite.launch.recorded_env import identifying_variables
 from suite.results.columns import HEADINGS, Row
 from suite.results.logs.keys import BOOKKEEPING
 from suite.results.logs.record import RunSettings
@@ -27,7 +28,7 @@ _DERIVED = ("labels", "deviations", "data_fingerprint")
 """What follows from other fields: it counts, but is only named where nothing else differs."""
 _BOOKKEEPING_PREFIXES = ("submission_", "suite_", "power_")
 
-HYPERPARAMETERS = "hyperparameters"
+HYPERPARAMETERS, ENVIRONMENT_VARIABLES = "hyperparameters", "environment_variables"
 _WITH_DEVICES = (*(item.name for item in fields(LoggedSettings) if item.metadata["of_size"]), HYPERPARAMETERS)
 _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "gpus": _WITH_DEVICES,
@@ -81,10 +82,15 @@ _LABELS = {
 
 
 def facts(row: Row) -> dict[str, Any]:
-    """Everything that decides what a run measures, by name: fields, then logged hyperparameters."""
+    """Everything that decides what a run measures, by name: fields, environment variables, then logged hyperparameters."""
     values = {
-        name: getattr(row, name) for name in FIELDS if name != "rules" or row.profile
-    }  # of others `round` says it
+        name: getattr(row, name)
+        for name in FIELDS
+        if name != ENVIRONMENT_VARIABLES and (name != "rules" or row.profile)  # of others `round` says it
+    }
+    if row.profile:
+        variables = identifying_variables(row.environment_variables or {})
+        values |= {f"{ENVIRONMENT_VARIABLES}.{name}": value for name, value in variables.items()}
     logged = getattr(row, HYPERPARAMETERS) or {}
     return values | {f"{HYPERPARAMETERS}.{key}": value for key, value in logged.items() if not _is_bookkeeping(key)}
 
@@ -131,7 +137,12 @@ def differences(one: Row, other: Row, *aside: str, known: bool = False) -> dict[
         if not _is_out(name, out) and _plain(first.get(name)) != _plain(second.get(name))
     }
     if known:
-        pairs = {name: pair for name, pair in pairs.items() if not any(value in (None, "", (), {}) for value in pair)}
+        pairs = {
+            name: pair
+            for name, pair in pairs.items()
+            if name.startswith(f"{ENVIRONMENT_VARIABLES}.")  # the first lines of a log have them all
+            or not any(value in (None, "", (), {}) for value in pair)
+        }
     return {name: pair for name, pair in pairs.items() if name not in _DERIVED} or pairs
 
 
@@ -284,6 +295,8 @@ def differences_text(one: Row, other: Row, *aside: str, of: str = "", known: boo
 
 def label(name: str) -> str:
     """What tables call a field: `global batch`; of a logged key the words without the prefixes of programs."""
+    if name.startswith(f"{ENVIRONMENT_VARIABLES}."):
+        return clean(name.removeprefix(f"{ENVIRONMENT_VARIABLES}."), 60)
     name = name.removeprefix(f"{HYPERPARAMETERS}.")
     if name != "opt_name":
         name = re.sub("^(sgd_opt|lars_opt|opt_hp|opt|model_hp|model|input_hp)_", "", name)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from suite.common.paths import shipped
+from suite.common.paths import expand_user, shipped
 from suite.results.columns import RunRow
 from suite.results.entry import Entry, is_submission_log, log_folder, read_entry
 from suite.results.logs.collect import Run
@@ -46,7 +46,7 @@ def published_folders() -> tuple[Path, ...]:
     extra = os.environ.get(FOLDER_VARIABLE)
     if not extra:
         return (SHIPPED,)
-    users_folder = Path(extra).expanduser()
+    users_folder = expand_user(extra)
     if not users_folder.is_dir():
         raise ValueError(f"{FOLDER_VARIABLE}={extra}: no such folder; name one with results*.csv files, or unset it")
     return (SHIPPED, users_folder)
@@ -105,7 +105,7 @@ def _lines(places: Iterable[Path], pattern: str, required: Sequence[str]) -> Ite
     """The rows of all files of that name. Raises ValueError for a missing column or a file that is no CSV."""
     for path in (path for folder in places for path in sorted(folder.glob(pattern))):
         try:
-            with io.TextIOWrapper(files.open_stream(path), encoding="utf-8", newline="") as stream:
+            with io.TextIOWrapper(files.open_stream(path), encoding="utf-8-sig", newline="") as stream:
                 reader = csv.DictReader(stream)
                 missing = [name for name in required if name not in (reader.fieldnames or ())]
                 if missing:

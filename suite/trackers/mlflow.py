@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # read by the import: MLflow would tell its makers of its use
 os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+# A server that stops answering: a minute in place of MLflow's four and more.
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
 
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
+from sqlalchemy.exc import SQLAlchemyError
 
 from suite.trackers.exported import ExportedRun
 
@@ -20,6 +26,7 @@ _Entity = TypeVar("_Entity")
 _IDENTITY = "suite.run"
 """Tag by which a run is found again."""
 _SQLITE = "sqlite:///"
+_LONGEST_ERROR = 500
 _AT_ONCE = 100
 """Parameters that a request may hold; of metrics ten times as many."""
 _ENDS = {"success": "FINISHED", "interrupted": "KILLED"}
@@ -30,7 +37,10 @@ class MLflow:
     """Runs at a tracking URI, in an experiment for each workload."""
 
     def __init__(self, output: str) -> None:
-        self._client = MlflowClient(tracking_uri=output)
+        """Open the store. Raises ValueError if MLflow refuses it, or the package for its kind of database is missing."""
+        self._output = output
+        with self._one_line_errors():
+            self._client = MlflowClient(tracking_uri=output)
         self._artifacts = None
         if output.startswith(_SQLITE):  # else they would lie below the folder in which the command is typed
             self._artifacts = Path(output.removeprefix(_SQLITE)).absolute().parent / "mlartifacts"
@@ -38,10 +48,23 @@ class MLflow:
 
     def add(self, run: ExportedRun) -> int:
         """Add what is new; how many scalars were. Raises ValueError for what MLflow refuses or a server without an answer."""
-        try:
+        with self._one_line_errors():
             return self._add(run)
-        except MlflowException as error:
-            raise ValueError(f"MLflow: {error.message}") from error
+
+    @contextlib.contextmanager
+    def _one_line_errors(self) -> Iterator[None]:
+        """Raise ValueError with one line for what MLflow, its database and its connection raise."""
+        try:
+            yield
+        except ModuleNotFoundError as error:
+            package = (error.name or "").partition(".")[0]
+            raise ValueError(
+                f"MLflow: {self._output} needs the Python package {package}, which is not installed for {sys.executable}; "
+                f"install it, or set --output sqlite:///FILE"
+            ) from error
+        except (MlflowException, SQLAlchemyError, OSError) as error:
+            text = " ".join(str(getattr(error, "message", error)).split())
+            raise ValueError(f"MLflow: {text[:_LONGEST_ERROR]}; --output {self._output}") from error
 
     def _add(self, run: ExportedRun) -> int:
         experiment = self._experiment(run)

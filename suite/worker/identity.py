@@ -37,6 +37,7 @@ def log_identity(log: RunLog, run: RunSpec, workload: Workload) -> None:
             "device_name": run.identity["device_name"],
             "framework_version": run.identity["framework_version"],
             "thread_waiting": waiting_in(os.environ),
+            "environment_variables": dict(run.environment_variables),
             "sample_unit": run.identity["sample_unit"],
             "batch_unit": run.identity["batch_unit"],
             **({"measured_by": dict(measured_by)} if measured_by else {}),

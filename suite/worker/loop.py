@@ -36,6 +36,7 @@ from suite.common.runspec import RunSpec
 from suite.machine.contention import Contention
 from suite.worker.asynchronous import Asynchronous, own_batches
 from suite.worker.checkpoints import Checkpoints
+from suite.worker.clock import ClockCheck
 from suite.worker.evaluation import alive, evaluate
 from suite.worker.heartbeat import Heart
 from suite.worker.identity import log_identity, log_settings
@@ -106,6 +107,7 @@ class Loop:
         self.straggler_seconds = run.settings.straggler_ms / 1e3 if place.replicas_total - 1 in place.replicas else 0.0
         self.train_seconds = 0.0
         self.checkpoints = Checkpoints(run, workload.epochs, trainer, place, log, heart)
+        self.clock_check = ClockCheck()
         self.started = False
         """Whether the log has a `run_start`."""
         self.position = 0
@@ -140,6 +142,7 @@ class Loop:
     def _go_on(self) -> None:
         """From the checkpoint; what is set up stands in the log already."""
         self.started = True
+        self.clock_check.begin()
         self._build()
         self.position, known = self.checkpoints.go_on()
         self.block = Block(**{**known["block"], "counts": Counter(known["block"]["counts"])})
@@ -153,6 +156,7 @@ class Loop:
     def _start_clock(self) -> None:
         self.contention.begin()
         self.log.start("run_start")
+        self.clock_check.begin()
         self.started = True
 
     def _stop_clock(self, **how: Json) -> None:
@@ -209,6 +213,7 @@ class Loop:
                 self.log.event(key, value)
         if self.asynchronous is not None:
             self.log.event("suite_staleness", self.asynchronous.statistics(self.train_seconds))
+        self.clock_check.check()
         self._stop_clock(status="success" if reached else "aborted")
         if self.run_spec.checkpoint_final and self.place.process == 0:
             write_arrays(Path(self.run_spec.folder) / WEIGHTS, self.trainer.weights())

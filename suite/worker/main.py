@@ -20,6 +20,7 @@ from suite.common.registry import load_trainer, load_workload, packages_of
 from suite.common.runspec import RunSpec, read_run
 from suite.common.source_code import loaded_code
 from suite.launch.base import place_from_environment, thread_variables
+from suite.launch.private_network import check_network
 from suite.machine import disks
 from suite.machine.near import near
 from suite.worker.checkpoints import begun
@@ -114,6 +115,7 @@ def main() -> int:
     run = read_run(Path(sys.argv[1])).seen_by_workers()
     place = with_threads(place_from_environment(run), run.settings)
     redirect_output(Path(run.folder) / f"worker-{place.process}.log")
+    check_network()
     faulthandler.enable()
     faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller asks where a hung process stands
     pin(place)

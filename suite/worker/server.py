@@ -16,6 +16,7 @@ from suite.common.registry import load_trainer, load_workload
 from suite.common.runspec import read_run
 from suite.launch.base import SERVER, SERVER_VARIABLE
 from suite.launch.children import die_with_parent
+from suite.launch.private_network import check_network
 
 
 def servers_of(run_file: Path) -> list[psutil.Process]:
@@ -32,6 +33,7 @@ def servers_of(run_file: Path) -> list[psutil.Process]:
 def main() -> int:
     """Entry point; returns when the workers are gone."""
     die_with_parent()
+    check_network()
     run = read_run(Path(sys.argv[1]))
     settings = run.settings
     workload = load_workload(settings.workload)(settings, run.facts)

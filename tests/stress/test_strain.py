@@ -11,7 +11,18 @@ import threading
 import pytest
 
 from suite.common import output_lock
-from tests.helpers import PROJECT, TOY_RUN, only, run_suite, run_suite_here, status, suite_here, variables, wait_until
+from tests.helpers import (
+    PROJECT,
+    TOY_RUN,
+    only,
+    run_suite,
+    run_suite_here,
+    status,
+    suite_here,
+    variables,
+    wait_until,
+    where_grpc_is_open,
+)
 
 NO_OVERRIDE = ("--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search")
 
@@ -56,7 +67,7 @@ def test_what_nobody_may_read_is_named(tmp_path, name):
 @pytest.mark.full
 def test_a_hundred_runs(tmp_path):
     run_suite(tmp_path, *TOY_RUN, "runs=100", toy=True, timeout=1800, exits=0)
-    job = only((tmp_path / "logs").glob("*/*"))
+    job = only((tmp_path / "logs").glob("*/toy-*"))
     assert {status(job / f"run_{number}")["status"] for number in range(100)} == {"success"}
     assert re.search(r"\|\s*100 \|", suite_here(tmp_path, "report", job).stdout)
 
@@ -66,6 +77,7 @@ def test_a_hundred_runs(tmp_path):
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "mxnet"])
 def test_a_loss_that_is_no_number_ends_the_run(tmp_path, framework):
     words = ("workload=ncf", f"framework={framework}", "profile=demo", "gpus=2", "device=cpu", "oversubscribe=true")
+    words = (*words, *where_grpc_is_open())
     run_suite(tmp_path, *words, "workload.learning_rate=1e30", timeout=600, exits=1)
     filed = status(run_folder(tmp_path))
     assert (filed["status"], "loss" in filed["reason"]) == ("failed", True), filed

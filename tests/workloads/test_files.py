@@ -1,6 +1,7 @@
 """Files that others wrote: what is opened, how much is read, and that nobody reads them otherwise."""
 
 import ast
+import codecs
 import os
 from pathlib import Path
 
@@ -36,6 +37,33 @@ def test_no_more_is_read_than_the_limit(tmp_path):
     assert read_text("/proc/self/stat").startswith(f"{os.getpid()} "), "its size is said to be 0"
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize(
+    ("mark", "encoding"),
+    [
+        (b"", "utf-8"), (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"),
+        (codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be"),
+    ],
+)  # fmt: skip
+def test_text_in_any_encoding_with_a_mark_and_with_any_line_ends(tmp_path, mark, encoding, end):
+    (tmp_path / "x").write_bytes(mark + f"ä{end}\ufeffb{end}".encode(encoding))
+    assert read_text(tmp_path / "x") == read_text(tmp_path / "x", "replace") == "ä\n\ufeffb\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"a\n\xe4", "line 2: not UTF-8; save the file with this encoding"),
+        (codecs.BOM_UTF8 + b"a\n\xe4", "line 2: not UTF-8; save the file with this encoding"),
+        (codecs.BOM_UTF16_LE + b"a", "not UTF-16, although its byte order mark says so; save the file as UTF-8"),
+    ],
+)
+def test_text_that_is_not_in_its_encoding_is_one_line(tmp_path, content, said):
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(ValueError, match=f"^{tmp_path / 'x'}: {said}$"):
+        read_text(tmp_path / "x")
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff"], ids=["empty", "cut", "deep", "no UTF-8"])
 def test_what_is_no_json_is_a_value_error(tmp_path, content):
     (tmp_path / "x").write_bytes(content)
@@ -46,6 +74,7 @@ def test_what_is_no_json_is_a_value_error(tmp_path, content):
 OTHERWISE = {
     "suite/agent/new_files.py": "what the agent's own workers write into its folder",
     "suite/launch/processes.py": "/proc",
+    "suite/common/controller_process.py": "/proc",
     "suite/common/runspec.py": "writes over a file of its own on a full disk",
     "suite/control/hosts/remote_host.py": "run.json and arrays that the controller has just written",
     "suite/control/progress.py": "metrics.jsonl of a run that it started",

@@ -26,6 +26,8 @@ DEEPEST = 50
 """Lists and mappings in each other."""
 _SHOWN = 40
 """Characters of a word that a message repeats."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that `"\\e"` and similar escapes put into a string, and that a terminal obeys."""
 _TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map"))
 
 
@@ -149,6 +151,9 @@ class _Bounds:
         if event.tag is not None and event.tag not in _TAGS:
             raise _Mistake(line, f"the tag {event.tag[:_SHOWN]} is not known here; leave it out")
         is_word = isinstance(event, yaml.ScalarEvent)
+        strange = _CONTROL.search(event.value) if is_word else None
+        if strange is not None:
+            raise _Mistake(line, f"the control character U+{ord(strange.group()):04X} is not allowed in a string")
         self._key(line, event.value if is_word else None)
         if is_word:
             self._count(line, event.anchor, 1)

@@ -3,7 +3,8 @@
     {"schema": 1, "dataset": …, "source": {"name", "bytes", "sha256"}, "options": {…}, "counts": {…}, "notes": […],
      "matches_published": true | false | null, "compared": …, "files": {name: {"bytes", "sha256", "blocks"}}, "fingerprint": …}
 
-A folder with a manifest is a finished preparation; the manifest is always the last file to appear.
+A folder with a manifest is a finished preparation; the manifest is always the last file to appear. `manifest_schema` has the
+types of its values.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from workloads.api import Dataset
+from workloads.api import Dataset, fingerprints
+from workloads.common import manifest_schema
 from workloads.common.data import published
-from workloads.files import open_stream, read_json
+from workloads.files import open_stream, printable, read_json
 
 SCHEMA = 1
 NAME = "manifest.json"
@@ -57,8 +59,11 @@ class Manifest:
 
     @property
     def notices(self) -> list[str]:
-        """A line for each note."""
-        return [f"notice: {note}" for note in self.notes]
+        """A line for each note, or for a fingerprint that is not verified."""
+        unverified = (
+            [] if self.notes else [f"{note}, so runs are open (docs/rules.md)" for note in unverified_notes(self)]
+        )
+        return [f"notice: {note}" for note in (*self.notes, *unverified)]
 
     def same_origin(self, other: Manifest) -> bool:
         """True if both come from the same bytes with the same options."""
@@ -81,21 +86,30 @@ def sha256(path: Path, algorithm: str = "sha256") -> str:
     return digest.hexdigest()
 
 
-def notes(manifest: Manifest) -> tuple[str, ...]:
-    """What a reader of a result must know; each keeps it open."""
-    old = bool(manifest.matches_published) and not manifest.compared
-    return (*named_so(manifest), *([f"prepared before {manifest.dataset}'s content was compared"] if old else []))
+def notes(manifest: Manifest, is_compared: bool = True) -> tuple[str, ...]:
+    """Return what a reader of a result must know; each note keeps the result open.
 
+    A data set with a public data set's name is not known to be that one if its counts differ, if its manifest does not say so
+    (the manifest of another preparation with the name changed), if an earlier version prepared it without comparing the
+    content, or if its fingerprint is not verified (a manifest that says so may be written by hand).
 
-def named_so(manifest: Manifest) -> tuple[str, ...]:
-    """The manifest's notes; if there are none, one for what has a public data set's name, but not its counts, or does not say
-    that it is that one: another preparation's manifest with the name changed.
+    Args:
+        is_compared: Whether preparing data of this kind records which content was compared (`Manifest.compared`).
     """
     dataset = manifest.dataset
     if manifest.notes or dataset not in published.COUNTS:
         return tuple(manifest.notes)
     looked_at = "yes" if manifest.matches_published else ""
-    return tuple(unlike(dataset, manifest.counts, looked_at, "its manifest does not say so; prepare it again"))
+    found = unlike(dataset, manifest.counts, looked_at, "its manifest does not say so; prepare it again")
+    if manifest.matches_published and is_compared and not manifest.compared:
+        found.append(f"prepared before {dataset}'s content was compared")
+    return tuple(found) or unverified_notes(manifest)
+
+
+def unverified_notes(manifest: Manifest) -> tuple[str, ...]:
+    """Return the note of a data set with a public data set's name whose fingerprint is not known to be that data set's."""
+    is_verified = fingerprints.is_verified(manifest.dataset, manifest.fingerprint)
+    return () if is_verified else (fingerprints.NOT_VERIFIED,)
 
 
 def unlike(dataset: str, counts: Mapping[str, int], compared: str, how: str) -> list[str]:
@@ -117,7 +131,10 @@ def fingerprint(files: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def read(folder: Path) -> Manifest | None:
-    """The manifest in `folder`, None if there is none. Raises ValueError naming the file if it cannot be understood."""
+    """Return the manifest in `folder`, None if there is none. Raises ValueError naming the file if it is not a manifest.
+
+    Control characters in its text, which terminals obey, are replaced by spaces.
+    """
     path = folder / NAME
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is not a folder; name another one with --to")
@@ -128,14 +145,15 @@ def read(folder: Path) -> Manifest | None:
     except (OSError, ValueError) as error:
         raise ValueError(f"{path}: cannot be read ({error}); remove {folder} and prepare the data again") from None
     try:
+        manifest_schema.check_manifest(content, NAME)
         if content["schema"] != SCHEMA:
             raise ValueError(f"schema {content['schema']}, not {SCHEMA}")
-        manifest = Manifest(**content)
-        if fingerprint(manifest.files) != manifest.fingerprint:
+        if fingerprint(content["files"]) != content["fingerprint"]:
             raise ValueError("the fingerprint does not match the list of files")
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except ValueError as error:
         raise ValueError(f"{path}: not a manifest ({error}); remove {folder} and prepare the data again") from None
-    return manifest
+    text = {name: printable(content[name]) for name in ("dataset", "compared") if name in content}
+    return Manifest(**{**content, **text, "notes": [printable(note) for note in content.get("notes", ())]})
 
 
 def verify(
@@ -150,6 +168,7 @@ def verify(
         path = folder / name
         if not path.is_file():
             raise ValueError(f"{path}: missing; {again}")
+        check_inside(folder, name)
         size = path.stat().st_size
         if size != entry["bytes"]:
             raise ValueError(f"{path}: {size:,} bytes instead of {entry['bytes']:,}; {again}")
@@ -157,6 +176,13 @@ def verify(
             raise ValueError(f"{path}: content differs from the manifest; {again}")
         lines.append(f"{name}: {size:,} bytes, sha256 as recorded")
     return lines
+
+
+def check_inside(folder: Path, name: str) -> None:
+    """Raise ValueError if a file of a manifest is, or lies behind, a link that leaves the folder."""
+    target = os.path.realpath(folder / name)
+    if not Path(target).is_relative_to(os.path.realpath(folder)):
+        raise ValueError(f"{folder / name}: a link to {target}, outside of {folder}; put the file itself there")
 
 
 def verify_sample(folder: Path, manifest: Manifest, how: str) -> None:
@@ -225,6 +251,8 @@ class Prepared(Dataset):
         manifest = read(destination)
         if manifest is None:
             return
+        for name in manifest.files:
+            check_inside(destination, name)
         manifest = replace(manifest, files={name: files for name, files in manifest.files.items() if "/" not in name})
         written = _last_change(destination / NAME)
         few = sum(entry["bytes"] for entry in manifest.files.values()) <= DIGESTED_BYTES

@@ -17,13 +17,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
 from workloads.common.arrays import Int64s
 from workloads.common.data.archives import DAMAGED, why
-from workloads.files import open_stream
+from workloads.common.data.hidden import is_hidden_path
+from workloads.files import detect_encoding, open_stream
 
 MEMBERS = ("ratings.csv", "ratings.dat", "u.data")
 HEADER = b"userId,movieId,rating,timestamp"
@@ -66,6 +67,21 @@ class Ratings:
     sha256: str
 
 
+class _UnixLineEnds(io.RawIOBase):
+    """Stream whose lines end with CR alone, as lines that end with LF."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        block = self.stream.read(len(buffer)).replace(b"\r", b"\n")
+        buffer[: len(block)] = block
+        return len(block)
+
+
 class _Tee(io.RawIOBase):
     """Passes a stream on, hashing it; remembers the last byte and the first error."""
 
@@ -92,17 +108,21 @@ class _Tee(io.RawIOBase):
 
 @contextmanager
 def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
-    """The ratings file as a byte stream, with the name to use in messages. Raises ValueError with one line."""
+    """Yield the ratings file as a byte stream, with its name in messages. Raises ValueError with one line.
+
+    The stream has no byte order mark, and LF in place of CR if no line ends with LF.
+    """
     try:
         if source.is_dir():
             raise ValueError(f"{source} is a folder; name the ratings file in it, or the zip")
         with open_stream(source) as file:
             if file.read(4) == b"PK\x03\x04" or source.suffix.lower() == ".zip":
                 with zipfile.ZipFile(file) as archive, archive.open(_member(archive, source)) as stream:
-                    yield stream, f"{source.name}:{stream.name}"  # type: ignore[misc]
+                    name = f"{source.name}:{stream.name}"
+                    yield _as_text(cast(io.BufferedReader, stream), name), name
             else:
                 file.seek(0)
-                yield file, source.name
+                yield _as_text(cast(io.BufferedReader, file), source.name), source.name
     except FileNotFoundError:
         raise ValueError(f"{source}: no such file") from None
     except DAMAGED as error:
@@ -112,10 +132,23 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
         raise ValueError(f"{source}: cannot be read ({said}); name the ratings file, or the zip") from None
 
 
+def _as_text(stream: io.BufferedReader, name: str) -> BinaryIO:
+    """Return a stream behind its byte order mark, with CR as line end if its first line ends so. Raises ValueError."""
+    encoding, mark_bytes = detect_encoding(stream.peek(4))
+    if encoding != "utf-8":
+        raise ValueError(f"{name}: {encoding[:6].upper()} text; save the file as UTF-8")
+    stream.read(mark_bytes)
+    head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
+    only_cr = b"\r" in head[:-1] and b"\n" not in head
+    return cast(BinaryIO, io.BufferedReader(_UnixLineEnds(stream), 1 << 20)) if only_cr else stream
+
+
 def _member(archive: zipfile.ZipFile, source: Path) -> zipfile.ZipInfo:
-    """The ratings file of an archive: the least deep one with a known name."""
+    """Return the ratings file of an archive: the least deep file with one of the names, hidden ones skipped."""
     members = [
-        info for info in archive.infolist() if PurePosixPath(info.filename).name in MEMBERS and not info.is_dir()
+        info
+        for info in archive.infolist()
+        if PurePosixPath(info.filename).name in MEMBERS and not info.is_dir() and not is_hidden_path(info.filename)
     ]
     if not members:
         raise ValueError(f"{source}: the zip holds no ratings file (looked for {', '.join(MEMBERS)})")

@@ -1,6 +1,7 @@
 """Images in ImageNet's folders: train/<wnid>/*.JPEG, and val/ either the same or flat with a file of labels.
 
-Classes are numbered in the order of their names (WordNet ids); other images in a class folder's subfolders are not looked for.
+Classes are numbered in the order of their names (WordNet ids). Subfolders of a class folder are not searched, and hidden files
+and folders are skipped (`workloads.common.data.hidden`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from workloads.common.data.hidden import is_hidden
 from workloads.files import read_text
 
 SUFFIXES = (".jpeg", ".jpg", ".png")
@@ -107,7 +109,7 @@ def read_labels(path: Path, names: list[str]) -> Mapping[str, str]:
     Lines are `NAME WNID …`, separated by blanks or commas, the name with or without suffix; or `WNID` alone, one for each
     image in the order of their names.
     """
-    rows = [line.replace(",", " ").split() for line in read_text(path, "replace").splitlines()]
+    rows = [line.replace(",", " ").split() for line in read_text(path, "replace").split("\n")]
     rows = [row for row in rows if row and row[0] != "ImageId"]
     if rows and all(len(row) == 1 for row in rows):
         if len(rows) != len(names):
@@ -129,12 +131,12 @@ def read_labels(path: Path, names: list[str]) -> Mapping[str, str]:
 
 
 def _list_images(source: Path, folder: str, label: int, listing: Listing) -> None:
-    """Append the images directly in `folder`; hidden files, folders and known files of labels are passed over."""
+    """Append the images directly in `folder`; skip hidden files, folders and known files of labels."""
     with os.scandir(source / folder) as entries:
         ordered = sorted(entries, key=lambda entry: entry.name)
     for entry in ordered:
         name = f"{folder}/{entry.name}"
-        if entry.name.startswith(".") or entry.name in LABEL_FILES or _is_folder(entry):
+        if is_hidden(entry.name) or entry.name in LABEL_FILES or _is_folder(entry):
             continue
         if not entry.name.lower().endswith(SUFFIXES):
             listing.problems.append((name, f"does not end in {', '.join(SUFFIXES)}"))
@@ -150,10 +152,10 @@ def _list_images(source: Path, folder: str, label: int, listing: Listing) -> Non
 
 
 def _folders(folder: Path) -> list[str]:
-    """Names of the folders in a folder, sorted. Raises ValueError naming it if it cannot be read."""
+    """Return the names of the folders in a folder that are not hidden, sorted. Raises ValueError if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if _is_folder(entry))
+            return sorted(entry.name for entry in entries if not is_hidden(entry.name) and _is_folder(entry))
     except OSError as error:
         raise ValueError(f"{folder}: cannot be read ({error.strerror})") from None
 

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from suite.common.runspec import Host, RunSpec
-from suite.launch.base import Command, Framework, malloc_variables, thread_variables, worker
+from suite.launch.base import (
+    WITHOUT_PROXY,
+    Command,
+    Framework,
+    arithmetic_variables,
+    malloc_variables,
+    thread_variables,
+    worker,
+)
 from suite.launch.hosts import Rendezvous
 from suite.launch.pytorch import MALLOC_TUNABLES
 
@@ -20,6 +28,9 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
         "MASTER_ADDR": rendezvous.master_address,
         "MASTER_PORT": str(rendezvous.master_port),
         ADDRESS_VARIABLE: host.address,
+        **WITHOUT_PROXY,
+        **arithmetic_variables(run),
+        "JAX_PLATFORMS": "cpu" if run.settings.device == "cpu" else "cuda,cpu",
     }
     return [worker(process, run.settings.devices, run_file, variables) for process in host.replicas]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from suite.agent.wire import Message, unpacked
@@ -16,11 +16,13 @@ from suite.control.hosts.connection import AgentConnection, ConnectionLost
 from suite.control.hosts.remote_host import carried_variables, own_variables
 from suite.control.interrupts import signals_held
 from suite.environments.answers import last_line
-from suite.environments.environment import VERSIONS_SCRIPT, Environment
+from suite.environments.environment import Environment, describing_command, description_from
 from suite.environments.venvs import MARKER
+from suite.launch.base import variables_set_by_run
 from suite.launch.hosts import AvailableHost
 from suite.launch.launcher import Launch
 from suite.launch.network import LOOPBACK, is_loopback
+from suite.launch.recorded_env import opens_run, recorded_variables
 from suite.plan.jobs import Job
 from workloads import files
 
@@ -57,8 +59,10 @@ class Agents:
     def check(self, jobs: Sequence[Job]) -> None:
         """Raise ValueError, naming the machine, unless packages, locks and data of all jobs are the same everywhere."""
         for job in {_needs(job): job for job in jobs}.values():
-            packages = [name for name in job.template.versions if name != "suite"]
-            _same_versions(self._links, job.environment, packages, job.template.versions)
+            template = job.template
+            versions = {name: version for name, version in template.versions.items() if name != "suite"}
+            set_by_run = variables_set_by_run(job.framework, template)
+            _check_environments(self._links, job.environment, versions, template.environment_variables, set_by_run)
             _same_lock(self._links, job.environment)
             settings = job.template.settings
             if settings.data_dir:
@@ -115,7 +119,8 @@ class Agents:
             assert link.facts is not None
             facts = link.facts
             cores, fault = tuple(facts["cores"]), facts.get("gpu_fault", "")
-            hosts.append(AvailableHost(facts["name"], address, interface, cores, facts["hardware"], fault))
+            no_network = facts.get("private_network_fault", "")
+            hosts.append(AvailableHost(facts["name"], address, interface, cores, facts["hardware"], fault, no_network))
         names = [host.name for host in hosts]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -217,22 +222,50 @@ def _last(answer: Message) -> str:
     return last_line(answer["errors"]) or f"exit code {answer['code']}"
 
 
-def _same_versions(
-    links: Sequence[AgentConnection], environment: Environment, packages: Sequence[str], expected: Mapping[str, str]
+def _check_environments(
+    links: Sequence[AgentConnection],
+    environment: Environment,
+    versions: Mapping[str, str],
+    variables: Mapping[str, str],
+    set_by_run: Collection[str] = (),
 ) -> None:
-    command = environment.command("-c", VERSIONS_SCRIPT, *packages)
+    """Raise ValueError, naming the machine, unless an environment is the same on all machines.
+
+    Args:
+        links: The machines.
+        environment: The environment.
+        versions: Versions of packages that all machines must have.
+        variables: Recorded variables: those that make a run open must have the same values on all machines.
+        set_by_run: Names of variables that the run sets itself.
+    """
+    command = describing_command(environment, list(versions))
     for link, answer in _asked(links, "ask", command=command, most_seconds=ASK_SECONDS, variables=carried_variables()):
         if answer["code"] != 0:
             raise ValueError(
                 f"machine {link.name}: environment {environment.name} does not answer there: {_last(answer)}"
             )
-        installed = json.loads(answer["output"].strip().splitlines()[-1])
-        for name in packages:
-            if installed[name] != expected[name]:
+        try:
+            description = description_from(answer["output"], environment)
+        except ValueError as error:
+            raise ValueError(f"machine {link.name}: environment {environment.name} {error}") from None
+        for name, expected in versions.items():
+            version = description.versions.get(name)
+            if version != expected:
                 raise ValueError(
-                    f"machine {link.name}: {name} is {installed[name] or 'missing'} in environment {environment.name}, "
-                    f"here it is {expected[name]}; make them equal: suite env create {environment.name}"
+                    f"machine {link.name}: {name} is {version or 'missing'} in environment {environment.name}, "
+                    f"here it is {expected}; make them equal: suite env create {environment.name}"
                 )
+        _check_variables(link.name, recorded_variables(description.variables, set_by_run), variables)
+
+
+def _check_variables(machine: str, there: Mapping[str, str], here: Mapping[str, str]) -> None:
+    for name in sorted({*there, *here}):
+        if opens_run(name) and there.get(name) != here.get(name):
+            texts = (f"{name}={values[name]}" if name in values else "not set" for values in (there, here))
+            raise ValueError(
+                f"machine {machine}: environment variable {name}: {' there, and here '.join(texts)}; "
+                f"set it alike on all machines"
+            )
 
 
 def _same_lock(links: Sequence[AgentConnection], environment: Environment) -> None:
@@ -266,6 +299,9 @@ def _same_data(links: Sequence[AgentConnection], dataset: str, folder: str) -> N
 
 
 def _fingerprint(manifest: bytes) -> Any:
-    """What a manifest says of the content of its files, wherever they came from; all of it where it says nothing."""
-    content = json.loads(manifest)
-    return content.get("fingerprint") or content
+    """Return the fingerprint in a manifest of this or another machine; all of the manifest if it has none."""
+    try:
+        content = json.loads(manifest)
+    except (ValueError, RecursionError):
+        return manifest
+    return (content.get("fingerprint") if isinstance(content, dict) else None) or content

@@ -41,12 +41,31 @@ LINE_BYTES = 4096
 _MOST_PROCESSES = 1 << 20
 _ADDRESS = re.compile(r"(?=.{1,253}$)[\w:%-]{1,63}(\.[\w-]{1,63})*\.?")
 """A host's name, whose parts have at most 63 characters, or an address of IPv4 or IPv6."""
+
+
+@dataclass(frozen=True)
+class RankVariables:
+    """Names of the environment variables by which a launcher numbers its processes."""
+
+    number: str
+    """Number of the process among all processes."""
+    local: tuple[str, ...]
+    """Number of the process on its machine: the first variable of these that is set."""
+    count: str
+    """Number of processes on all machines."""
+
+
 RANKS = {
-    "SLURM": ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),
-    "OpenMPI": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
-    "its launcher": ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+    "SLURM": RankVariables("SLURM_PROCID", ("SLURM_LOCALID",), "SLURM_STEP_NUM_TASKS"),
+    "OpenMPI": RankVariables("OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_LOCAL_RANK",), "OMPI_COMM_WORLD_SIZE"),
+    "MVAPICH": RankVariables("MV2_COMM_WORLD_RANK", ("MV2_COMM_WORLD_LOCAL_RANK",), "MV2_COMM_WORLD_SIZE"),
+    "MVAPICH 3": RankVariables("MVP_COMM_WORLD_RANK", ("MVP_COMM_WORLD_LOCAL_RANK",), "MVP_COMM_WORLD_SIZE"),
+    "Flux": RankVariables("FLUX_TASK_RANK", ("FLUX_TASK_LOCAL_ID",), "FLUX_JOB_SIZE"),
+    "jsrun": RankVariables("JSM_NAMESPACE_RANK", ("JSM_NAMESPACE_LOCAL_RANK",), "JSM_NAMESPACE_SIZE"),
+    "MPICH": RankVariables("PMI_RANK", ("MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID"), "PMI_SIZE"),
+    "its launcher": RankVariables("RANK", ("LOCAL_RANK",), "WORLD_SIZE"),
 }
-"""Whose variables say which process this is: its number among all, on its machine, and how many there are."""
+"""Launcher to its variables. Intel MPI, Cray PALS, and every other launcher with the PMI interface set those of MPICH."""
 
 
 @dataclass(frozen=True)
@@ -59,27 +78,44 @@ class Rank:
     """On its machine."""
     count: int
     source: str
+    """Name of the launcher in RANKS."""
 
 
 def rank_here(variables: Mapping[str, str] = os.environ) -> Rank | None:
-    """None for a process that is alone. Raises ValueError where two launchers claim it, or one says half of it."""
-    sources = {source: names for source, names in RANKS.items() if names[0] in variables and names[2] in variables}
-    if len(sources) > 1:
-        ranks_text = ", ".join(f"{names[0]}={variables[names[0]]}" for names in sources.values())
-        others = " ".join(f"-u {name}" for names in list(sources.values())[1:] for name in names if name in variables)
+    """Return the rank of this process, or None if no launcher started it as one of several processes.
+
+    A launcher that started one process is ignored if another one started several: `mpiexec` inside `srun --pty bash`.
+
+    Raises:
+        ValueError: Two launchers contradict each other, or a variable is not a number in its range.
+    """
+    names_by_launcher = {
+        launcher: names for launcher, names in RANKS.items() if names.number in variables and names.count in variables
+    }
+    ranks = [_rank_from(variables, launcher, names) for launcher, names in names_by_launcher.items()]
+    ranks = [rank for rank in ranks if rank.count > 1] or ranks
+    if len({(rank.number, rank.count) for rank in ranks}) > 1:
+        listed = [names_by_launcher[rank.source] for rank in ranks]
+        ranks_text = ", ".join(f"{names.number}={variables[names.number]}" for names in listed)
+        unused = [name for names in listed[1:] for name in (names.number, *names.local, names.count)]
+        options = " ".join(f"-u {name}" for name in unused if name in variables)
         raise ValueError(
-            f"launch: {' and '.join(sources)} both say which process this is ({ranks_text}); "
-            f"take away what does not hold, for example: env {others} python run_suite.py …"
+            f"launch: {' and '.join(rank.source for rank in ranks)} both say which process this is ({ranks_text}); "
+            f"take away what does not hold, for example: env {options} python run_suite.py …"
         )
-    for source, (number, local, count) in sources.items():
-        processes = _whole(variables, count, 1, _MOST_PROCESSES)
-        return Rank(
-            _whole(variables, number, 0, processes - 1),
-            _whole(variables, local, 0, processes - 1, 0),
-            processes,
-            source,
-        )
-    return None
+    return ranks[0] if ranks else None
+
+
+def _rank_from(variables: Mapping[str, str], launcher: str, names: RankVariables) -> Rank:
+    """Return the rank according to one launcher. Raises ValueError for a variable that is not a number in its range."""
+    count = _whole(variables, names.count, 1, _MOST_PROCESSES)
+    local_name = next((name for name in names.local if variables.get(name)), names.local[0])
+    return Rank(
+        _whole(variables, names.number, 0, count - 1),
+        _whole(variables, local_name, 0, count - 1, 0),
+        count,
+        launcher,
+    )
 
 
 def _whole(variables: Mapping[str, str], name: str, least: int, most: int, default: int | None = None) -> int:
@@ -110,8 +146,8 @@ def external_agents(launch: Launch, count: int, variables: Mapping[str, str] = o
     rank = rank_here(variables)
     if rank is None:
         raise ValueError(
-            "launch=external: no variable says which process this is (SLURM_PROCID, OMPI_COMM_WORLD_RANK, RANK); "
-            "start it with srun, mpirun or a job that sets them"
+            f"launch=external: no variable says which process this is "
+            f"({', '.join(names.number for names in RANKS.values())}); start it with srun, mpirun or a job that sets them"
         )
     token = variables.get(TOKEN, "")
     if not token:

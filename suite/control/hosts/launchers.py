@@ -13,7 +13,7 @@ from pathlib import Path
 
 from suite.agent.wire import Message, Wire
 from suite.common import registry
-from suite.common.paths import PROJECT
+from suite.common.paths import PROJECT, expand_user
 from suite.control.hosts.connection import AgentConnection, Client
 from suite.launch.children import die_with_parent
 from suite.launch.launcher import Launch, Launcher
@@ -75,7 +75,7 @@ def expanded(texts: Sequence[str]) -> list[str]:
 def _in_file(path: str) -> list[str]:
     """The first word of each line, as hosts files of MPI have it (`name slots=8`). Raises ValueError."""
     try:
-        lines = files.read_text(Path(path).expanduser()).splitlines()
+        lines = files.read_text(expand_user(path)).splitlines()
     except OSError as error:
         raise ValueError(f"launch.hostfile={path}: {error.strerror}") from None
     words = [line.partition("#")[0].split() for line in lines]

@@ -20,6 +20,7 @@ from suite.control.hosts.connection import AgentConnection, ConnectionLost, Lost
 from suite.environments.environment import Environment
 from suite.launch.children import ENDING_SECONDS, GRACE_SECONDS
 from suite.launch.known import tuning_variables
+from suite.launch.worker_env import inherited_variables
 from suite.worker.heartbeat import STACK_SIGNAL
 
 CARRIED = ("SUITE_", "PYTHONPATH", "PYTHONSAFEPATH", "NVIDIA_TF32_OVERRIDE")
@@ -40,7 +41,7 @@ _OURS = (RUN_FILE, STATUS_FILE)
 def carried_variables() -> dict[str, str]:
     """Those of this process that workers on other machines get."""
     carried = (*CARRIED, *tuning_variables())
-    return {name: value for name, value in os.environ.items() if name.startswith(carried)}
+    return {name: value for name, value in inherited_variables(os.environ).items() if name.startswith(carried)}
 
 
 def own_variables() -> dict[str, str]:
@@ -103,9 +104,15 @@ class RemoteHost:
         own = [] if self.link.port is None else [self.link.port]
         return [*own, *map(int, ports)][: len(ports)]
 
-    def start(self, name: str, arguments: Sequence[str], variables: Mapping[str, str]) -> RemoteCommand:
-        """With the machine's own variables, those that a user sets for workers, and these."""
-        self.link.call("start", name=name, arguments=list(arguments), variables={**carried_variables(), **variables})
+    def start(
+        self, name: str, arguments: Sequence[str], variables: Mapping[str, str], private: bool = False
+    ) -> RemoteCommand:
+        """Start a process with the machine's own variables, those that a user sets for workers, and these.
+
+        `private`: start it in the private network that all such processes of the run share.
+        """
+        variables = {**carried_variables(), **variables}
+        self.link.call("start", name=name, arguments=list(arguments), variables=variables, private=private)
         return RemoteCommand(self, name)
 
     def alive(self, pid: int) -> bool:

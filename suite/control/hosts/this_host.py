@@ -13,7 +13,9 @@ from suite.control.hosts.connection import LostHost
 from suite.environments.environment import Environment
 from suite.launch import children, processes
 from suite.launch.base import ports_here
+from suite.launch.private_network import PrivateNetwork
 from suite.launch.scratch import Scratch
+from suite.launch.worker_env import worker_variables
 from suite.machine import cgroups, exhaustion
 from suite.worker.heartbeat import STACK_SIGNAL
 
@@ -33,17 +35,25 @@ class ThisHost:
         self._ending: list[str] = []
         self._oom_kills = cgroups.oom_kills()
         self._scratch: Scratch | None = None
+        self._network: PrivateNetwork | None = None
 
     def ports(self) -> list[int]:
         """A free port for each replica, and one for a server. Raises ValueError."""
         return ports_here(self.host)
 
-    def start(self, name: str, arguments: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        """A child of this process, with this process's variables, whose output goes to `name`.log. Raises OSError."""
+    def start(
+        self, name: str, arguments: Sequence[str], variables: Mapping[str, str], private: bool = False
+    ) -> subprocess.Popen[bytes]:
+        """Start a child of this process, whose output goes to `name`.log. Raises OSError.
+
+        `private`: start it in the private network that all such processes of the run share.
+        """
+        if private and self._network is None:
+            self._network = PrivateNetwork()
         log = self.folder / f"{name}.log"
         self._scratch = self._scratch or Scratch()
-        variables = {**os.environ, "TMPDIR": str(self._scratch.path), **variables}
-        child = children.start(arguments, variables, log, self.folder)
+        variables = {**worker_variables(os.environ, self._scratch.path), **variables}
+        child = children.start(arguments, variables, log, self.folder, self._network if private else None)
         self._children.append(child)
         return child
 
@@ -94,5 +104,7 @@ class ThisHost:
         children.run_ending(self._ending)
         for child in self._children:
             child.poll()  # reap
+        if self._network is not None:
+            self._network.close()
         if self._scratch is not None:
             self._scratch.end()

@@ -14,7 +14,7 @@ from pathlib import Path
 from suite.common.controller_process import is_alive
 from suite.common.output_lock import holder_was_killed
 from suite.common.paths import shipped
-from suite.common.run_folder import STUDY_FILES, SUPERSEDED
+from suite.common.run_folder import COMMANDS_FILE, STUDY_FILES, SUPERSEDED
 from suite.results.entry import Entry, is_entry_file
 from suite.results.logs.compressed import SUFFIXES
 from suite.results.logs.lines import EMPTY, INCOMPLETE, may_be_log
@@ -156,7 +156,7 @@ def skipped(paths: Sequence[Path]) -> int:
         rest = [
             name
             for name in set(files).difference(logs)
-            if not fnmatch(name, STUDY_FILES) and not is_entry_file(place / name)
+            if name != COMMANDS_FILE and not fnmatch(name, STUDY_FILES) and not is_entry_file(place / name)
         ]
         unnamed = set(others)
         count += sum(name not in unnamed or _log_of_another_name(place / name, name) is None for name in rest)

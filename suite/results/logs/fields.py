@@ -20,11 +20,17 @@ def _numbers(value: Json) -> dict[str, float] | None:
     return figures if isinstance(value, dict) and len(figures) == len(value) else None
 
 
+def _named_texts(value: Json) -> dict[str, str] | None:
+    is_named = isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+    return dict(value) if is_named else None
+
+
 _READERS: Mapping[str, tuple[str, Callable[[Json], object]]] = {
     "str": ("text", lambda value: value if isinstance(value, str) else None),
     "int": ("a whole number", lambda value: None if isinstance(value, str) else whole_number(value)),
     "tuple[str, ...]": ("a list of texts", _texts),
     "Mapping[str, float]": ("an object of numbers", _numbers),
+    "Mapping[str, str]": ("an object of texts", _named_texts),
 }
 """Type of a field of RunSettings to (the type in words, its reader; None: not of that type)."""
 

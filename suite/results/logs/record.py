@@ -31,6 +31,8 @@ class RunSettings(LoggedSettings):
     device_name: str = ""
     thread_waiting: str = ""
     """`GOMP_SPINCOUNT=1000`: how threads on CPU cores wait for each other; empty: as their runtime chooses."""
+    environment_variables: Mapping[str, str] = setting({}, hashed=False)
+    """Variables by which the user tuned the workers, without secrets."""
     data_fingerprint: str = ""
     sample_unit: str = ""
     batch_unit: str = ""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from suite.common.paths import expand_user
 from suite.results.columns import Result
 from suite.results.combine import grouped
 from suite.results.predict.fits import LinkFit, fit_link
@@ -89,7 +90,7 @@ def find_system(name: str) -> System:
     """A system by its name, or from a file like `systems.yaml` with one entry. Raises ValueError (one line) otherwise."""
     if name in systems():
         return systems()[name]
-    path = Path(name).expanduser()
+    path = expand_user(name)
     if not path.is_file():
         near = difflib.get_close_matches(name, systems(), n=1)
         hint = f"; did you mean {near[0]}?" if near else ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from suite.results.columns import OURS, REPORTED, Result, rows
 from suite.results.combine import grouped
 from suite.results.identity import (
+    ENVIRONMENT_VARIABLES,
     HYPERPARAMETERS,
     distinguishing_words,
     facts,
@@ -27,6 +28,7 @@ from suite.results.views.all_reduce import all_reduce_sections
 from suite.results.views.baseline import Baseline, baseline_section
 from suite.results.views.headlines import mean_text
 from suite.results.views.overview import division, hardness, order_of, overview, several_nodes
+from suite.results.views.repeat import resuming_commands
 from suite.results.views.section import Section, View, frame_of, without_empty
 from suite.results.views.study import sections as studies
 
@@ -178,7 +180,8 @@ def _fields(table: Sequence[Result], kin: Sequence[Result], leaves: Sequence[str
 
     agreed = {name: value for name, value in own[0].items() if not varies(name, own)}
     aside = {*agreed, *_SHOWN_ELSEWHERE, *_NO_COLUMN}
-    columns = [name for name in own[0] if not (ours or name in aside or name.startswith(HYPERPARAMETERS))]
+    no_column = (HYPERPARAMETERS, ENVIRONMENT_VARIABLES)
+    columns = [name for name in own[0] if not (ours or name in aside or name.startswith(no_column))]
     texts = [", ".join(dict.fromkeys(f"{row.framework} {row.framework_version}".strip() for row in table))]
     texts += [f"{label(name)} {value_text(name, one, table[0])}" for name, one in agreed.items() if named(name, one)]
     texts += [f"leaves the closed rules: {clean('; '.join(leaves), 4000)}"] if leaves else []
@@ -247,7 +250,7 @@ def _no_results(runs: pd.DataFrame) -> Iterator[Section]:
     for title, some in ((FAILED, failed), ("Runs that have not ended", [row for row in listed if row.running])):
         table = frame_of({"run": row.run, "status": row.status, "reason": row.reason} for row in some)
         if some:
-            yield Section(title, table=table, of=tuple((row,) for row in some))
+            yield Section(title, table=table, below=resuming_commands(some), of=tuple((row,) for row in some))
     digests = {row.path: row.record.digest for row in listed if row.record is not None}
     if copies := [row for row in listed if row.copy_of]:
         few = "1 log is a copy of another and does"

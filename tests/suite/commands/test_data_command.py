@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,42 @@ def test_prepare_verify_list(tmp_path, data_root, capsys):
     assert " prepared " in states["ml-1m"]
     assert "not prepared" in states["ml-20m"]
     assert str(data_root / "ml-demo") in states["ml-demo"]
+
+
+EVIL = "\x1b]0;title\x07\x1b[31mred\x9b2J\u202e"
+
+
+def test_escapes_in_a_manifest_do_not_reach_the_terminal(tmp_path, data_root, capsys):
+    assert suite("prepare", "ml-1m", "--from", write(tmp_path)) == 0
+    path = data_root / "ml-1m" / "manifest.json"
+    content = json.loads(path.read_text())
+    content |= {"notes": [f"{EVIL}\nnew line"], "source": {**content["source"], "name": EVIL}}
+    path.write_text(json.dumps(content))
+    capsys.readouterr()
+    assert suite("verify", "ml-1m") == 0
+    content["dataset"] = EVIL
+    path.write_text(json.dumps(content))
+    assert suite("verify", "ml-1m") == 2
+    write(tmp_path, 30)
+    assert suite("prepare", "ml-1m", "--from", write(tmp_path, 30)) == 2
+    captured = capsys.readouterr()
+    for line in (captured.out + captured.err).splitlines():
+        assert line.isprintable()
+        assert "\x1b" not in line
+    assert "red" in captured.out
+    assert captured.err.count("]0;title") >= 2
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", '{"schema": 1, "counts": 5}', "\x1b[31m", '{"options": {"kind": ["images"]}}']
+)
+def test_a_damaged_manifest_is_one_line(tmp_path, data_root, capsys, content):
+    (data_root / "ml-1m").mkdir(parents=True)
+    (data_root / "ml-1m" / "manifest.json").write_text(content)
+    assert suite("list") == 0
+    capsys.readouterr()
+    assert "manifest.json: " in refused(capsys, "verify", "ml-1m")
+    assert "manifest.json: " in refused(capsys, "prepare", "ml-1m", "--from", write(tmp_path))
 
 
 def test_another_folder_and_another_minimum(tmp_path, data_root, capsys):

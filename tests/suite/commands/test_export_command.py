@@ -8,7 +8,7 @@ import pytest
 from suite.commands import export
 from suite.common.output_lock import output_locked
 from testing.fake_logs import demo_log, write, write_run
-from tests.helpers import suite_here
+from tests.helpers import PROJECT, suite_here
 
 LINES = demo_log()
 EVALUATED = [at for at, text in enumerate(LINES, start=1) if '"block_stop"' in text]
@@ -30,7 +30,7 @@ class Recorder:
 def tracker(monkeypatch):
     """In place of every tracker's library."""
     recorder = Recorder()
-    monkeypatch.setattr(export, "_tracker", lambda name, output: recorder)
+    monkeypatch.setattr(export, "_tracker", lambda name, output, given: recorder)
     return recorder
 
 
@@ -82,8 +82,8 @@ def test_without_its_library_the_line_says_what_to_type(tmp_path, monkeypatch, n
     monkeypatch.delitem(sys.modules, f"suite.trackers.{name}", raising=False)
     monkeypatch.setitem(sys.modules, name, None)  # as if it were not there
     done = suite_here(tmp_path, "export", name, "logs", exits=2)
-    typed = f"{sys.executable} -m pip install '.[{name}]'"
-    assert done.stderr == f"suite export: {name} is not installed; in a checkout type {typed}\n"
+    typed = f"{sys.executable} -m pip install -r {PROJECT / 'environments' / name}.txt"
+    assert done.stderr == f"suite export: {name} is not installed; run: {typed}\n"
 
 
 def test_a_sweep_is_followed_to_its_end(tmp_path, tracker, monkeypatch):

@@ -52,8 +52,9 @@ MEANT = {
     **{"environment=singularity": "environment=apptainer", "environment=conda": "environment=custom"},
 }
 BESIDE_NCF = [
-    ("checkpoint=every:2h", "checkpoint.when=every:2h: "),
-    *[(f"checkpoint=every:1 stop=steps:5 {words}", f"checkpoint=every:1: {words} has none to go on from; leave one of them out")
+    ("checkpoint=every:0", "checkpoint.when=every:0: "),
+    *[(f"checkpoint=every:1 stop=steps:5 environment=current {words}",
+       f"checkpoint=every:1: {words} has none to go on from; leave one of them out")
       for words in ("mode=forward", "timing=steps", "timing.warmup_steps=2")],
     *[(typed, f"did you mean {meant}?") for typed, meant in {**MEANT, "device=gpu": "device=cuda"}.items()],
     ("output=", "output= names no folder; type output=FOLDER"),
@@ -79,7 +80,7 @@ BESIDE_NCF = [
     ("foo", "foo: not of the form key=value; type --help"),
     *[(f"gpus={value}", f"gpus={value}: at least 1 is needed") for value in (0, -1)],
     *[(f"gpus={value}", f"gpus={value}: a whole number of at least 1 is needed, for example gpus=8")
-      for value in ("eight", 1.5, "all")],
+      for value in ("eight", 1.5)],
     ("-m gpus=1,eight", "gpus=eight: a whole number"),
     ("gpus=1,2", "several values make a sweep: add -m"),
     ("device=cuda environment=current", "device=cuda: no NVIDIA device is visible here"),

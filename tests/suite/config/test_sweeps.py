@@ -77,8 +77,8 @@ def test_the_limit_is_not_in_the_name_of_a_job_and_a_python_is_asked_once(tmp_pa
     from suite.environments import environment
 
     asked = []
-    known = environment.installed_versions
-    monkeypatch.setattr(environment, "installed_versions", lambda *words: asked.append(words) or known(*words))
+    describe = environment.describe
+    monkeypatch.setattr(environment, "describe", lambda *words: asked.append(words) or describe(*words))
     assert run_suite_here(tmp_path, *TOY_RUN, f"output={tmp_path / 'out'}", toy=True).returncode == 0
     asked.clear()
     done = run_suite_here(tmp_path, "-m", *TOY_RUN, "seed=1,2,3", "sweep.limit=3", "dry_run=true", toy=True)

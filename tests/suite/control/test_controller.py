@@ -9,6 +9,8 @@ from types import SimpleNamespace
 from unittest import mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from suite.common.job_name import NAME_BYTES
 from suite.config.compose import Request, compose
@@ -19,13 +21,16 @@ from suite.control.watch import RunStatus
 from suite.plan.jobs import Plan
 from suite.plan.settings import Impossible
 from suite.results.views import report
-from tests.helpers import TOY_RUN, run_suite_here
+from tests.helpers import TOY_RUN, examples, refusal, run_suite_here
 from tests.suite.control.test_interrupts import listening  # noqa: F401, a fixture
 
 
 def one(*words):
     (job,) = compose(["workload=ncf", "profile=demo", "device=cpu", "gpus=1", *words]).jobs
     return job
+
+
+BASE = one()
 
 
 def test_what_is_typed_stands_in_the_name_but_how_caches_are_cleared():
@@ -42,6 +47,56 @@ def test_jobs_that_differ_behind_the_cut_have_names_of_their_own(long):
     assert job_name(replace(one(), typed=words[0])) == names[0]
 
 
+TEXT = st.text(st.sampled_from("ab_. -/:=,é字\u0301ÅK"), min_size=1, max_size=12)
+
+
+@examples(300)
+@given(TEXT, TEXT)
+def test_settings_that_differ_have_folders_that_differ(first, second):
+    """Characters that no folder name can hold, dashes and `=` that separate settings, and letters with accents."""
+    pairs = [(f"system.name={text}",) for text in (first, second)]
+    pairs += [(f"system.name={first}-seed=1",), (f"system.name={first}", "seed=1")]
+    names = {words: job_name(replace(BASE, typed=words)) for words in pairs}
+    assert len(set(names.values())) == len(names)
+    assert not any(set(name) & set("/:, ") for name in names.values())
+
+
+def test_usual_settings_are_named_without_a_hash():
+    words = ("batch=per_device:8", "stop=epochs:3", "workload.target=0.5", "system.name=DGX-1_v2", "rules=v0.7")
+    name = (
+        "ncf-pytorch-demo-1dev-cpu-batch=per_device_8-rules=v0.7-stop=epochs_3-system.name=DGX-1_v2-workload.target=0.5"
+    )
+    assert job_name(replace(BASE, typed=words)) == name
+
+
+def test_names_with_and_without_a_space_are_two_jobs(tmp_path):
+    done = run_suite_here(
+        tmp_path, "-m", *TOY_RUN, "system.name=x y,x_y,x/y", f"output={tmp_path / 'out'}", toy=True, exits=0
+    )
+    assert len(list((tmp_path / "out").glob("*/run_0/result_0.txt"))) == 3
+    assert done.stdout.count("success") >= 3
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("gpus=1,1", "two jobs of this sweep have the same settings; leave one out"),
+        ("watchdog_seconds=50,60", "differ in watchdog_seconds alone, which is not part of a job's folder name"),
+        ("runs=1,2", "differ in runs alone"),
+    ],
+)
+def test_jobs_of_one_folder_are_refused_with_the_reason(tmp_path, words, told):
+    assert told in refusal(run_suite_here(tmp_path, "-m", *TOY_RUN, words, toy=True))
+    assert told in run_suite_here(tmp_path, "-m", *TOY_RUN, words, "dry_run=true", toy=True, exits=2).stderr
+
+
+def test_names_that_a_file_system_takes_for_the_same_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(controller, "folds_names", lambda folder: True)
+    done = run_suite_here(tmp_path, "-m", *TOY_RUN, "system.name=Lab,lab", toy=True)
+    assert "takes these folders for the same" in refusal(done)
+    run_suite_here(tmp_path, "-m", *TOY_RUN, "system.name=lab1,lab2", toy=True, exits=0)
+
+
 def test_what_planning_notes_is_said_once_and_only_what_waits_for_data_is_planned_again(tmp_path, monkeypatch, capsys):
     outdated, ready, waiting = "environment torch is outdated", Plan(object(), (), None), Plan(None, (), None)
     impossible, made = Plan(None, (Impossible("gpus=4"),), None), []
@@ -55,7 +110,7 @@ def test_what_planning_notes_is_said_once_and_only_what_waits_for_data_is_planne
     controller.planned(request, tmp_path, None)
     assert capsys.readouterr().err == f"{outdated}\n"
     made.clear()
-    plans = controller.planned(request, tmp_path, None, [ready, waiting, impossible])
+    plans = controller.planned(request, tmp_path, None, [ready, waiting._replace(notes=(outdated,)), impossible])
     assert (plans[::2], [config["seed"] for config in made]) == ([ready, impossible], [1])
     assert capsys.readouterr().err == ""
 

@@ -15,7 +15,7 @@ from suite.commands import env
 from suite.common.paths import PROJECT, data_root, env_root, log_root
 from suite.environments import locks, venvs
 from suite.environments.check import damage
-from suite.environments.environment import Environment, installed_versions, libraries_of, resolve
+from suite.environments.environment import Environment, describe, installed_versions, libraries_of, resolve
 from tests.helpers import subcommand
 
 
@@ -123,7 +123,7 @@ def test_a_python_that_does_not_answer_or_is_not_there_gives_one_line(tmp_path, 
         python.write_text(f"#!/bin/sh\n{script.replace('sleep', 'exec sleep')}\n")
         python.chmod(0o755)
     with pytest.raises(ValueError, match=message) as caught:
-        installed_versions(Environment("odd", (), str(python)), ["x"], timeout_seconds=1 if "sleep" in script else 120)
+        describe(Environment("odd", (), str(python)), ["x"], timeout_seconds=1 if "sleep" in script else 120)
     assert "\n" not in str(caught.value)
     assert str(python) in str(caught.value)
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -220,13 +219,22 @@ def test_a_mistake_gets_one_line(tmp_path, envs, request, name):
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_dry_run_installs_nothing_and_runs_with_what_is_installed(tmp_path, envs):
+def test_a_dry_run_shows_a_new_plugin_and_keeps_nothing(tmp_path, envs):
+    (tmp_path / "temporary").mkdir()
     words = (*RUN, f"plugins=[{LINES}]", "dry_run=true")
-    done = run_suite_here(tmp_path, *words, **envs, exits=2)
-    said = f"plugins={LINES}: it is not installed yet, and a dry run installs nothing"
-    assert done.stderr.startswith(f"run_suite.py: {said}")
+    shown = run_suite(tmp_path, *words, **envs, TMPDIR=str(tmp_path / "temporary"), exits=0)
+    assert "lines-numpy-demo" in shown.stdout
     assert not (tmp_path / "envs" / "plugins").exists()
-    typed = shlex.split(done.stderr.rpartition("type: ")[2])
-    assert run_suite_here(tmp_path, *typed[2:], **envs).returncode == 0
+    assert not list((tmp_path / "temporary").iterdir())
+    run_suite(tmp_path, f"plugins=[{LINES}]", "--help", **envs, exits=0)
     assert len(folders(tmp_path)) == 1
-    assert run_suite_here(tmp_path, *words, **envs).returncode == 0
+    again = run_suite(tmp_path, *words, **envs, exits=0)
+    assert [line for line in again.stdout.splitlines() if "run_0" not in line][1:3] == shown.stdout.splitlines()[1:3]
+
+
+def test_a_dry_run_of_a_new_plugin_without_its_environment_shows_what_is_known(tmp_path):
+    words = ("workload=lines", "framework=pytorch", "profile=demo", "device=cpu", f"plugins=[{LINES}]", "dry_run=true")
+    done = run_suite(tmp_path, *words, SUITE_ENV_DIR=str(tmp_path / "none"), exits=2)
+    assert "suite env create torch" in done.stderr
+    assert "lines-pytorch-demo" in done.stdout
+    assert not (tmp_path / "none").exists()

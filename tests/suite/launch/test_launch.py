@@ -35,6 +35,14 @@ def test_numerical_libraries_get_the_cores_of_a_device(framework):
     assert variables(framework)["OMP_NUM_THREADS"] == "3"
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
+def test_fp32_on_gpus_is_fp32_whatever_the_shell_says(framework):
+    on_gpu = {"device": "cuda", "link": "auto"}
+    assert variables(framework, **on_gpu)["NVIDIA_TF32_OVERRIDE"] == "0"
+    for others in ({**on_gpu, "precision": "tf32"}, {**on_gpu, "precision": "bf16"}, {"device": "cpu"}):
+        assert "NVIDIA_TF32_OVERRIDE" not in variables(framework, **others)
+
+
 @pytest.mark.parametrize("framework", [PYTORCH, MXNET], ids=lambda framework: framework.name)
 def test_malloc_takes_huge_pages_on_cpu_cores_unless_the_user_says_otherwise(framework, monkeypatch):
     monkeypatch.delenv("GLIBC_TUNABLES", raising=False)

@@ -7,9 +7,11 @@ import pytest
 
 from suite.common.run_folder import SUPERSEDED
 from suite.common.source_code import expected_digest
+from suite.launch import private_network
+from suite.launch.hosts import AvailableHost
 from suite.plan import jobs
 from suite.plan.jobs import plan
-from suite.plan.resume import FINISHED, finished_status, set_aside
+from suite.plan.resume import finished_status, set_aside
 from tests.helpers import composed
 from workloads.ncf.facts import published_facts
 from workloads.ncf.workload import NCF
@@ -61,6 +63,68 @@ def test_code_that_is_not_that_of_its_commit_makes_a_run_open(job, monkeypatch, 
     assert run.code_digest == expected_digest("ncf", run.settings.framework)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "division"),
+    [
+        ("TF_ENABLE_ONEDNN_OPTS", "0", "open"),
+        ("NVIDIA_TF32_OVERRIDE", "1", "open"),
+        ("ONEDNN_DEFAULT_FPMATH_MODE", "bf16", "open"),
+        ("NCCL_DEBUG", "INFO", "closed"),
+        ("OMP_NUM_THREADS", "7", "closed"),
+    ],
+)
+def test_variables_that_change_the_arithmetic_make_a_run_open(job, monkeypatch, name, value, division):
+    monkeypatch.setenv(name, value)
+    run = job().run(0, cache_cleared=True)
+    assert run.division == division
+    assert run.environment_variables.get(name) == (None if name == "OMP_NUM_THREADS" else value)
+    assert [name in phrase for phrase in run.deviations] == ([True] if division == "open" else [])
+
+
+TWO_DEVICES = ("framework=tensorflow", "gpus=2", "oversubscribe=true")
+
+
+@pytest.fixture
+def draft_of(monkeypatch, tmp_path):
+    """Makes the plan of a command on a machine that allows no private network, or does, or on given machines."""
+    monkeypatch.setattr(NCF, "read_facts", classmethod(lambda cls, settings: published_facts()))
+
+    def made(*overrides, fault="Operation not permitted", hosts=()):
+        monkeypatch.setattr(private_network, "unavailable_reason", lambda: fault)
+        words = ("workload=ncf", "device=cpu", "profile=reference", "environment=current", *overrides)
+        return plan(composed(*words), "job", tmp_path, hosts=hosts)
+
+    return made
+
+
+def test_servers_that_strangers_can_reach_are_refused_on_one_machine_unless_that_is_allowed(draft_of):
+    (finding,) = draft_of(*TWO_DEVICES).findings
+    assert str(finding).startswith("gpus=2 framework=tensorflow: the servers of TensorFlow have no authentication")
+    assert "(Operation not permitted)" in str(finding)
+    assert "set framework.allow_open_grpc=true" in str(finding)
+    for words, fault in (
+        (TWO_DEVICES, ""),
+        (("framework=tensorflow",), "no"),
+        (("framework=pytorch", *TWO_DEVICES[1:]), "no"),
+    ):
+        made = draft_of(*words, fault=fault)
+        assert (made.findings, made.notes, made.job.template.open_network) == ((), (), False)
+    made = draft_of(*TWO_DEVICES, "framework.allow_open_grpc=true")
+    assert made.job.template.open_network
+    (note,) = made.notes
+    assert note.startswith("warning: the servers of TensorFlow have no authentication and listen on all interfaces")
+
+
+def test_servers_on_several_machines_are_warned_of_and_on_another_machine_its_kernel_decides(draft_of):
+    hosts = [AvailableHost(name, "10.0.0.1", "eth0", (0, 1), {"gpus": [], "cpu_model": "C"}, "", "no") for name in "ab"]
+    made = draft_of(*TWO_DEVICES, "nodes=2", "launch=ssh", "launch.hosts=[a,b]", fault="", hosts=hosts)
+    assert made.findings == ()
+    (note,) = made.notes
+    assert "let a firewall keep strangers out (docs/several_machines.md)" in note
+    (finding,) = draft_of(*TWO_DEVICES, "launch=ssh", "launch.hosts=[a]", fault="", hosts=hosts[:1]).findings
+    assert "(no)" in str(finding)
+
+
 def test_each_run_of_a_job_has_a_seed_of_its_own(job):
     made = job()
     assert made.run(0, cache_cleared=True).settings.seed != made.run(1, cache_cleared=True).settings.seed
@@ -75,13 +139,26 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
     (tmp_path / "status.json").write_text('{"status": "success"}')
     assert finished_status(tmp_path, again) == ""  # somebody deleted its log
     (tmp_path / "result_1.txt").touch()
+    assert finished_status(tmp_path, again) == ""  # or its content
     of_other_data = replace(run, facts=replace(run.facts, fingerprint="of other data"))
-    for status in ("success", "target_missed", "interrupted"):
-        (tmp_path / "status.json").write_text(json.dumps({"status": status}))
-        assert finished_status(tmp_path, again) == (status if status in FINISHED else "")
-        for other in (of_other_data, replace(run, settings=replace(run.settings, batch_size_global=4096))):
+    ends = {
+        "success": ({"status": "success"}, "success"),
+        "a missed target": ({"status": "aborted"}, "target_missed"),
+        "a failure": ({"status": "aborted", "reason": "OSError: no space"}, ""),
+    }
+    for metadata, expected in ends.values():
+        stop = {"key": "run_stop", "value": None, "time_ms": 1, "metadata": metadata}
+        (tmp_path / "result_1.txt").write_text(f":::MLLOG {json.dumps(stop)}\n")
+        for filed in ({"status": "success"}, {"status": "interrupted"}, {}):
+            (tmp_path / "status.json").write_text(json.dumps(filed))
+            assert finished_status(tmp_path, again) == expected
+        of_other_variables = replace(run, environment_variables={"XLA_FLAGS": "--a"})
+        of_other_batch = replace(run, settings=replace(run.settings, batch_size_global=4096))
+        for other in (of_other_data, of_other_variables, of_other_batch):
             with pytest.raises(ValueError, match="holds a run of other settings or data"):
                 finished_status(tmp_path, other)
+    of_other_gpu = replace(run, environment_variables={"CUDA_VISIBLE_DEVICES": "3"})
+    assert finished_status(tmp_path, of_other_gpu) == finished_status(tmp_path, again)
 
 
 def test_what_only_looks_like_a_run_is_named(job, tmp_path):
@@ -97,15 +174,12 @@ def test_what_only_looks_like_a_run_is_named(job, tmp_path):
 
 
 @pytest.mark.parametrize("content", ["[]", "null", "3", '"x"', "{}", "[" * 100_000])
-def test_what_is_no_run_is_named_and_no_status_is_none(job, tmp_path, content):
+def test_what_is_no_run_is_named_and_a_log_without_an_end_is_none(job, tmp_path, content):
     run = job().run(0, cache_cleared=True)
     run.write(tmp_path / "run.json")
-    (tmp_path / "status.json").write_text(content)
-    if content.count("[") > 1:
-        with pytest.raises(ValueError, match=r"^\S*status\.json: JSON nested too deeply$"):
-            finished_status(tmp_path, run)
-    else:
-        assert finished_status(tmp_path, run) == ""
+    (tmp_path / "status.json").write_text('{"status": "success"}')
+    (tmp_path / "result_0.txt").write_text(f':::MLLOG {content}\nrun_stop\n:::MLLOG {{"key": "run_stop"\n')
+    assert finished_status(tmp_path, run) == ""
     (tmp_path / "run.json").write_text(content)
     (tmp_path / "status.json").write_text('{"status": "success"}')
     with pytest.raises(ValueError, match=r"^\S*run\.json"):

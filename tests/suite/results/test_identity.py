@@ -14,6 +14,7 @@ RATE = "opt_base_learning_rate"
 VALUES = {
     **{"precision": ["fp32", "bf16"], "batch_size_global": [512, 4096], "devices": [1, 2], "framework": ["a", "b"]},
     **{"targets": [{"hr_at_10": 0.5}, {"hr_at_10": 0.635}], "seed": [1, 2], "stop": ["target", "epochs:1"]},
+    "environment_variables": [{}, {"XLA_FLAGS": "--a"}, {"XLA_FLAGS": "--a", "TF_X": "1"}],
     "hyperparameters": [{"opt_base_learning_rate": rate, "global_batch_size": 1} for rate in (0.002, 0.006)],
 }
 settings = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in VALUES.items()})
@@ -43,6 +44,8 @@ def test_same_differences_key_and_words_agree(one, other, aside):
         ({"batch_size_global": 512, "batch_rule": "global:512"}, ("batch",), ""),
         ({"batch_size_global": 512}, (), "global batch 4,096 and 512"),
         ({"labels": ("demo", "own")}, (), "labels demo and demo; own"),
+        ({"environment_variables": {"XLA_FLAGS": "--a"}}, (), "XLA_FLAGS none and --a"),
+        ({"environment_variables": {"CUDA_VISIBLE_DEVICES": "3"}}, (), ""),
         ({"labels": ("demo", "own"), "precision": "bf16"}, (), "precision fp32 and bf16"),
     ],
 )

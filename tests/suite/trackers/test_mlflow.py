@@ -1,11 +1,14 @@
 """Runs in MLflow on an SQLite file, read back by its own client."""
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
 from testing.fake_logs import START_MS, demo_log, write, write_run
-from tests.suite.trackers.libraries import export, needs, probed
+from tests.helpers import suite
+from tests.suite.trackers.libraries import export, needs, path, probed
 
 pytestmark = [pytest.mark.full, needs("mlflow")]
 BUSY = {"busy": ["others took 48 % of its cores"], "others_share": 0.48}
@@ -56,12 +59,26 @@ def test_how_runs_ended_and_hundreds_of_hyperparameters(tmp_path):
     assert sum(name.startswith("hyperparameters.opt_") for name in runs["a"]["params"]) > 250
 
 
-def test_a_server_that_does_not_answer_is_one_line(tmp_path):
-    write_run(tmp_path, "a")
-    from tests.helpers import suite
-    from tests.suite.trackers.libraries import path
+class Failing(BaseHTTPRequestHandler):
+    """A server that answers a first question and then fails."""
 
-    words = ["export", "mlflow", ".", "--output", "http://127.0.0.1:9"]
-    done = suite(tmp_path, *words, exits=2, PYTHONPATH=path("mlflow"), MLFLOW_HTTP_REQUEST_MAX_RETRIES="1")
+    def do_GET(self):
+        self.send_response(200 if self.path == "/health" else 503)
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+def test_a_server_that_fails_later_is_one_line_within_a_bounded_time(tmp_path):
+    write_run(tmp_path, "a")
+    server = HTTPServer(("127.0.0.1", 0), Failing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        words = ["export", "mlflow", ".", "--output", f"http://127.0.0.1:{server.server_port}"]
+        done = suite(tmp_path, *words, exits=2, PYTHONPATH=path("mlflow"), timeout=180)
+    finally:
+        server.shutdown()
+        server.server_close()
     assert done.stderr.splitlines()[-1].startswith("suite export: MLflow: ")
     assert "Traceback" not in done.stderr

@@ -1,9 +1,13 @@
+import contextlib
 import json
 import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.helpers import examples, json_values
 from workloads.common import manifest as manifests
 from workloads.common.manifest import Manifest
 
@@ -151,3 +155,160 @@ def test_no_manifest_is_none_and_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(ValueError, match="not a folder"):
         manifests.read(tmp_path / "file")
+
+
+def change(folder, *keys, value):
+    """Write a value into the manifest, and the fingerprint that then belongs to its files."""
+    path = folder / manifests.NAME
+    content = json.loads(path.read_text())
+    entry = content
+    for key in keys[:-1]:
+        entry = entry[key]
+    entry[keys[-1]] = value
+    if keys[0] == "files":
+        with contextlib.suppress(KeyError, TypeError, AttributeError):
+            content["fingerprint"] = manifests.fingerprint(content["files"])
+    path.write_text(json.dumps(content))
+    return path
+
+
+DIGEST = 64 * "a"
+WRONG_TYPES = [
+    (("dataset",), 5, "dataset: expected a string, got 5"),
+    (("dataset",), None, "dataset: expected a string, got null"),
+    (("source",), "x", 'source: expected an object, got "x"'),
+    (("source", "name"), ["x"], 'source.name: expected a string, got ["x"]'),
+    (("source", "bytes"), "5", 'source.bytes: expected an integer from 0 on, got "5"'),
+    (("source", "sha256"), 5, "source.sha256: expected a string, got 5"),
+    (("options",), [], "options: expected an object, got []"),
+    (("options", "images"), 5, "options.images: expected a string, got 5"),
+    (("options", "minimum_ratings"), "many", 'options.minimum_ratings: expected an integer from 0 on, got "many"'),
+    (("options", "languages"), "en", 'options.languages: expected a list, got "en"'),
+    (("options", "languages"), ["en", 5], "options.languages[1]: expected a string, got 5"),
+    (("counts",), [1], "counts: expected an object, got [1]"),
+    (("counts", "rows"), 1.5, "counts.rows: expected an integer from 0 on, got 1.5"),
+    (("counts", "rows"), True, "counts.rows: expected an integer from 0 on, got true"),
+    (("counts", "rows"), -1, "counts.rows: expected an integer from 0 on, got -1"),
+    (("counts", "rows"), 10**30, "counts.rows: expected an integer from 0 on, got 1000000000000000000000000000000"),
+    (("counts", "a\x1b"), "x", 'counts."a\\u001b": expected an integer from 0 on, got "x"'),
+    (("notes",), "note", 'notes: expected a list, got "note"'),
+    (("notes",), [["note"]], 'notes[0]: expected a string, got ["note"]'),
+    (("matches_published",), "yes", 'matches_published: expected true, false or null, got "yes"'),
+    (("compared",), None, "compared: expected a string, got null"),
+    (("files",), ["a.bin"], 'files: expected an object, got ["a.bin"]'),
+    (("files", "a.bin"), DIGEST, f'files: a.bin: expected an object, got "{DIGEST[:39]}'),
+    (("files", "a.bin"), {"bytes": 1}, "files: a.bin: no sha256"),
+    (("files", "a.bin", "bytes"), "1", 'files: a.bin.bytes: expected an integer from 0 on, got "1"'),
+    (("files", "a.bin", "sha256"), 5, "files: a.bin.sha256: expected a SHA-256 of 64 hexadecimal digits, got 5"),
+    (("files", "a.bin", "blocks"), [5], "files: a.bin.blocks[0]: expected a SHA-256 of 64 hexadecimal digits, got 5"),
+    (("fingerprint",), 5, "fingerprint: expected a SHA-256 of 64 hexadecimal digits, got 5"),
+    (("schema",), "1", 'schema: expected an integer from 0 on, got "1"'),
+    (("schema",), 2, "schema 2, not 1"),
+    (("what",), 1, 'unknown key "what"; allowed: dataset, source,'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("keys", "value", "said"), WRONG_TYPES, ids=lambda part: json.dumps(part)[:40])
+def test_a_value_of_a_wrong_type_is_one_line(tmp_path, keys, value, said):
+    make(tmp_path / "toy")
+    path = change(tmp_path / "toy", *keys, value=value)
+    with pytest.raises(ValueError, match=r".") as caught:
+        manifests.read(tmp_path / "toy")
+    message = str(caught.value)
+    assert message.startswith(f"{path}: not a manifest ({said}")
+    assert message.endswith(f"; remove {tmp_path / 'toy'} and prepare the data again")
+    assert message.isprintable()
+
+
+@pytest.mark.parametrize("key", ["dataset", "source", "options", "counts", "files", "fingerprint", "schema"])
+def test_a_missing_key_is_one_line(tmp_path, key):
+    make(tmp_path / "toy")
+    path = tmp_path / "toy" / manifests.NAME
+    content = json.loads(path.read_text())
+    del content[key]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=rf"not a manifest \(no {key}\)"):
+        manifests.read(tmp_path / "toy")
+
+
+PLACES = [("dataset",), ("source",), ("source", "name"), ("options",), ("options", "images"), ("counts",), ("counts", "rows"),
+          ("notes",), ("matches_published",), ("compared",), ("files",), ("files", "a.bin"), ("files", "a.bin", "bytes"),
+          ("files", "a.bin", "blocks"), ("fingerprint",), ("schema",)]  # fmt: skip
+
+
+@examples(150)
+@given(st.sampled_from(PLACES), json_values(6))
+def test_any_value_anywhere_is_read_or_one_line(tmp_path_factory, keys, value):
+    folder = tmp_path_factory.mktemp("manifests") / "toy"
+    make(folder)
+    change(folder, *keys, value=value)
+    manifest, error = None, ""
+    try:
+        manifest = manifests.read(folder)
+    except ValueError as refusal:
+        error = str(refusal)
+    assert "\n" not in error
+    if manifest is not None:
+        assert all(line.isprintable() for line in (*manifest.notices, *manifests.notes(manifest)))
+        with contextlib.suppress(ValueError):
+            Toy().verify(folder)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/etc/passwd",
+        "../outside",
+        "raw/../../outside",
+        "..",
+        ".",
+        "",
+        "raw//b.txt",
+        "./a.bin",
+        "raw/",
+        "a\x1b[31m",
+        "a\nb",
+        manifests.NAME,
+    ],
+)
+def test_names_of_files_outside_the_folder_are_refused(tmp_path, name):
+    (tmp_path / "outside").write_text("x")
+    made = make(tmp_path / "toy")
+    change(tmp_path / "toy", "files", value={**made.files, name: {"bytes": 1, "sha256": DIGEST}})
+    with pytest.raises(ValueError, match=r"not a manifest \(files: ") as caught:
+        manifests.read(tmp_path / "toy")
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_links_that_leave_the_folder_are_refused(tmp_path, is_folder, is_absolute):
+    make(tmp_path / "toy")
+    path = tmp_path / "toy" / ("raw" if is_folder else "a.bin")
+    path.rename(tmp_path / "outside")
+    path.symlink_to(tmp_path / "outside" if is_absolute else "../outside")
+    for look in (Toy().verify, Toy().check):
+        with pytest.raises(
+            ValueError, match=rf": a link to {tmp_path}/outside.*, outside of .*; put the file itself there"
+        ):
+            look(tmp_path / "toy")
+
+
+def test_links_inside_the_folder_and_to_the_folder_are_fine(tmp_path):
+    make(tmp_path / "elsewhere" / "toy")
+    (tmp_path / "toy").symlink_to(tmp_path / "elsewhere" / "toy")
+    (tmp_path / "toy" / "a.bin").rename(tmp_path / "toy" / "moved")
+    (tmp_path / "toy" / "a.bin").symlink_to("moved")
+    Toy().check(tmp_path / "toy")
+    assert Toy().verify(tmp_path / "toy")
+
+
+def test_text_of_a_manifest_has_no_escapes(tmp_path):
+    make(tmp_path / "toy")
+    evil = "\x1b]0;title\x07\x1b[31mred\u202e\nnew\x9b2J"
+    change(tmp_path / "toy", "notes", value=[evil])
+    change(tmp_path / "toy", "compared", value=evil)
+    manifest = manifests.read(tmp_path / "toy")
+    for text in (*manifest.notices, *manifests.notes(manifest), manifest.compared):
+        assert text.isprintable()
+        assert "red" in text

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import examples, written
+from workloads.api.fingerprints import FINGERPRINTS, NOT_VERIFIED
 from workloads.common.data.published import COUNTS
 from workloads.ncf.dataset import ML1M, ML20M, ML100K, split
 from workloads.ncf.facts import read_facts
@@ -129,9 +130,13 @@ def test_the_published_file_is_told_by_its_counts_and_its_digest(tmp_path, monke
     ]
     assert len(read_facts(tmp_path / "invented").notes) == 1
     monkeypatch.setattr(ML100K, "archive_md5", hashlib.md5(source.read_bytes()).hexdigest())
-    assert len(ML100K().prepare(source, tmp_path / "published")) == 1
+    lines = ML100K().prepare(source, tmp_path / "published")
+    assert lines[1:] == ["notice: data set fingerprint not verified, so runs are open (docs/rules.md)"]
+    assert ML100K().verify(tmp_path / "published")[-1] == lines[1]
     manifest = json.loads((tmp_path / "published" / "manifest.json").read_text())
     assert (manifest["matches_published"], manifest["compared"]) == (True, "ml-100k.zip by MD5")
+    assert read_facts(tmp_path / "published").notes == (NOT_VERIFIED,)
+    monkeypatch.setitem(FINGERPRINTS, "ml-100k", {manifest["fingerprint"]: "small"})
     assert read_facts(tmp_path / "published").notes == ()
 
 

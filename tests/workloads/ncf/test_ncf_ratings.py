@@ -78,6 +78,29 @@ def test_a_zip_is_read_where_it_is(tmp_path, member, text):
     assert [file.name for file in tmp_path.iterdir()] == ["ml.zip"]
 
 
+@pytest.mark.parametrize("hidden", ["__MACOSX/ml", ".cache", "__MACOSX"])
+def test_hidden_members_of_a_zip_are_skipped(tmp_path, hidden):
+    path = write_zip(tmp_path, {f"{hidden}/ratings.csv": "x", f"{hidden}/._ratings.csv": "x", "ml/a/ratings.csv": CSV})
+    assert ratings.read(path).name == "ml.zip:ml/a/ratings.csv"
+
+
+@pytest.mark.parametrize("text", [CSV, DAT, TAB], ids=["csv", "dat", "tab"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "mark"])
+@pytest.mark.parametrize("packed", [False, True], ids=["file", "zip"])
+def test_a_byte_order_mark_and_any_line_end(tmp_path, text, end, mark, packed):
+    content = (mark + text).replace("\n", end)
+    path = write_zip(tmp_path, {"ml/ratings.csv": content}) if packed else write(tmp_path, content)
+    found = ratings.read(path)
+    assert list(zip(found.user, found.item, found.time, strict=True)) == ROWS
+    assert found.sha256 == ratings.digest(path)
+
+
+def test_ratings_in_utf16_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"^ratings\.csv: UTF-16 text; save the file as UTF-8$"):
+        ratings.read(write(tmp_path, CSV.encode("utf-16")))
+
+
 def test_no_path_of_a_zip_is_used(tmp_path):
     (tmp_path / "inner").mkdir()
     path = write_zip(tmp_path / "inner", {"../../ratings.csv": CSV})

@@ -12,6 +12,7 @@ import simplejpeg
 from tests.helpers import suite_here
 from tests.workloads.common.images import preparing, synthetic_jpegs
 from tests.workloads.resnet50 import synthetic_images as synthetic
+from workloads.api.fingerprints import NOT_VERIFIED
 from workloads.common import manifest as manifests
 from workloads.common.data.published import COUNTS
 from workloads.common.images import index
@@ -98,7 +99,7 @@ def test_imagenet_is_told_by_its_counts_and_the_bytes_of_its_images(source, tmp_
     ImageNet().prepare(source, tmp_path / "p")
     assert manifests.read(tmp_path / "p").matches_published is same
     assert [note.partition(":")[0] for note in IMAGENET.read(tmp_path / "p").notes] == (
-        [] if same else ["content not known to be the published imagenet's"]
+        [NOT_VERIFIED] if same else ["content not known to be the published imagenet's"]
     )
 
 
@@ -155,6 +156,39 @@ def test_what_is_wrong_with_labels(source, tmp_path, rows, said):
     message = refused(source, tmp_path)
     assert said in message
     assert path.name in message
+
+
+LEFT_BY_SYSTEMS = (".ipynb_checkpoints", ".thumbnails", "__MACOSX", "lost+found", "@eaDir")
+
+
+@pytest.mark.parametrize("hidden", LEFT_BY_SYSTEMS)
+@pytest.mark.parametrize("layout", ["folders", "flat"])
+def test_hidden_files_and_folders_are_skipped(source, tmp_path, hidden, layout):
+    if layout == "flat":
+        labels = flatten(source)
+        (source / "val_labels.txt").write_text("".join(f"{wnid}\n" for wnid in labels.values()))
+    prepare(source, tmp_path / "p")
+    for place in ("train", "val", "train/n00000000", *(["val/n00000001"] if layout == "folders" else [])):
+        folder = source / place / hidden
+        folder.mkdir()
+        shutil.copy(at(source), folder / "train_00007-checkpoint.JPEG")
+        for name in ("._train_00007.JPEG", "Thumbs.db", "desktop.ini", ".DS_Store"):
+            (source / place / name).write_bytes(b"x")
+    prepare(source, tmp_path / "q")
+    found = [manifests.read(tmp_path / name) for name in ("p", "q")]
+    assert found[0].fingerprint == found[1].fingerprint
+    assert found[1].counts["classes"] == 5
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("header", ["", "ImageId,PredictionString\n"])
+def test_a_label_file_with_a_byte_order_mark_and_any_line_ends(source, tmp_path, encoding, end, header):
+    labels = flatten(source)
+    text = header + "".join(f"{name},{wnid}\n" for name, wnid in labels.items())
+    (source / "LOC_val_solution.csv").write_bytes(text.replace("\n", end).encode(encoding))
+    prepare(source, tmp_path / "p")
+    assert manifests.read(tmp_path / "p").counts["val"] == 20
 
 
 # -- bad input --------------------------------------------------------------------------------------------------------

@@ -11,12 +11,12 @@ import pytest
 
 from suite.results.logs.reader import read
 from suite.worker.heartbeat import read_beat
-from tests.helpers import PROJECT, events, full_but, only, run_suite, status, variables, wait_until
+from tests.helpers import PROJECT, events, full_but, only, run_suite, status, variables, wait_until, where_grpc_is_open
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 RUN = (
     "workload=zoo", "profile=synthetic", "workload.image_size=32", "batch=global:4", "device=cpu", "gpus=2",
-    "oversubscribe=true", "update=async", "seed=1",
+    "oversubscribe=true", "update=async", "seed=1", *where_grpc_is_open(),
 )  # fmt: skip
 
 

@@ -52,14 +52,13 @@ Table = npt.NDArray[Any]
 
 @dataclass
 class Annotations:
-    """What one file says; rows of images in order of their ids, rows of objects in order of images, then of annotation ids."""
+    """Content of a file; rows of images in order of their ids, rows of objects in order of images, then of annotation ids."""
 
     path: Path
     categories: list[tuple[int, str]]
     """Ids and names in order of the ids; classes are numbered from 1 in this order."""
     images: Table
     objects: Table
-    has_masks: bool
     problems: list[str] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     """What was left out because it is known of the published files."""
@@ -68,13 +67,17 @@ class Annotations:
         """Objects of each image."""
         return np.bincount(self.objects["image"], minlength=len(self.images)).astype(np.int64)
 
+    def without_mask(self) -> int:
+        """Return the number of objects that have no mask."""
+        return sum(mask is None for mask in self.objects["mask"])
+
     def take(self, rows: Int64s) -> Annotations:
         """Only some images, and their objects; `rows` rise."""
         place = np.full(len(self.images), -1, np.int64)
         place[rows] = np.arange(len(rows))
         objects = self.objects[place[self.objects["image"]] >= 0]
         objects["image"] = place[objects["image"]]
-        return Annotations(self.path, self.categories, self.images[rows], objects, self.has_masks)
+        return Annotations(self.path, self.categories, self.images[rows], objects)
 
     def sides(self) -> Table:
         """Width and height of each object's image, under these names."""
@@ -91,11 +94,9 @@ def parse(path: Path, data: bytes, folder: str = "") -> Annotations:
         images = _images(path, content["images"], folder, problems)
         numbers = {category: number for number, (category, _) in enumerate(categories, 1)}
         objects = _objects(path, content["annotations"], images, numbers, problems, known)
-        has_masks = any(each[-1] is not None for each in objects)
-        if has_masks:
-            objects = _with_masks(path, objects, images, problems)
+        objects = _without_bad_masks(path, objects, images, problems)
         tables = np.array(list(images.values()), IMAGE), np.array(objects, OBJECT)
-        return _ordered(path, categories, *tables, has_masks, problems, known)
+        return _ordered(path, categories, *tables, problems, known)
 
 
 def merge(parts: Sequence[Annotations]) -> Annotations:
@@ -103,8 +104,8 @@ def merge(parts: Sequence[Annotations]) -> Annotations:
     together."""
     first, *others = parts
     for other in others:
-        if other.categories != first.categories or other.has_masks != first.has_masks:
-            raise ValueError(f"{other.path}: other categories or masks than {first.path}; both must be of one data set")
+        if other.categories != first.categories:
+            raise ValueError(f"{other.path}: other categories than {first.path}; both must be of one data set")
         shared = np.intersect1d(first.images["id"], other.images["id"])
         if len(shared):
             raise ValueError(f"{other.path}: image {shared[0]} stands in {first.path} too")
@@ -112,18 +113,16 @@ def merge(parts: Sequence[Annotations]) -> Annotations:
         part.objects["image"] = part.images["id"][part.objects["image"]]
     images, objects = (np.concatenate([getattr(part, kind) for part in parts]) for kind in ("images", "objects"))
     lines = ([line for part in parts for line in getattr(part, kind)] for kind in ("problems", "known"))
-    return _ordered(first.path, first.categories, images, objects, first.has_masks, *lines)
+    return _ordered(first.path, first.categories, images, objects, *lines)
 
 
 def _ordered(
-    path: Path, categories: list[tuple[int, str]], images: Table, objects: Table, has_masks: bool, *lines: list[str]
+    path: Path, categories: list[tuple[int, str]], images: Table, objects: Table, *lines: list[str]
 ) -> Annotations:
     """Of rows in any order, those of objects with their image's id."""
     images = images[np.argsort(images["id"])]
     objects["image"] = np.searchsorted(images["id"], objects["image"])
-    return Annotations(
-        path, categories, images, objects[np.lexsort((objects["id"], objects["image"]))], has_masks, *lines
-    )
+    return Annotations(path, categories, images, objects[np.lexsort((objects["id"], objects["image"]))], *lines)
 
 
 def ground_truth(annotations: Annotations) -> dict[str, Any]:
@@ -257,28 +256,30 @@ def _objects(
                 known.append(f"{what} (image {image}): {wrong}, as in the published file")
             else:
                 problems.append(f"{what} (image {image}): {wrong}")
+        elif (crowd := _as_flag(entry.get("iscrowd"))) is None:
+            problems.append(f"{what} (image {image}): iscrowd {_text(entry['iscrowd'])} is not a flag; allowed: 0, 1")
         else:
             area = box[2] * box[3] if area is None else float(area)
-            crowd, mask = bool(entry.get("iscrowd")), entry.get("segmentation")
+            mask = entry.get("segmentation")
             usable.append((image, number, box, numbers[category], area, crowd, mask))
         seen.add(number)
     return usable
 
 
-def _with_masks(
+def _without_bad_masks(
     path: Path, objects: Sequence[tuple[Any, ...]], images: Mapping[int, tuple[Any, ...]], problems: list[str]
 ) -> list[tuple[Any, ...]]:
-    """Those whose masks can be used, in a file that has masks."""
-    usable = [each for each in objects if isinstance(each[-1], Mask)]
-    for image, number, *_, mask in (each for each in objects if not isinstance(each[-1], Mask)):
-        problems.append(f"{path}: annotation {number} (image {image}): {mask or 'it has no mask'}")
-    size = np.array([images[each[0]][2:4] for each in usable], np.int64).reshape(-1, 2)
-    crowd = np.array([each[-2] for each in usable], bool)
-    wrong = masks.problems([each[-1] for each in usable], size[:, 0], size[:, 1], crowd)
-    for row, what in sorted(wrong.items()):
-        image, number, *_ = usable[row]
+    """Return the objects (rows of `OBJECT`) whose mask can be used or that have none; add a line for each of the others."""
+    wrong = {row: each[-1] for row, each in enumerate(objects) if isinstance(each[-1], str)}
+    masked = [row for row, each in enumerate(objects) if isinstance(each[-1], Mask)]
+    size = np.array([images[objects[row][0]][2:4] for row in masked], np.int64).reshape(-1, 2)
+    crowd = np.array([objects[row][-2] for row in masked], bool)
+    found = masks.problems([objects[row][-1] for row in masked], size[:, 0], size[:, 1], crowd)
+    for row, what in [*wrong.items(), *sorted((masked[number], what) for number, what in found.items())]:
+        wrong[row] = what
+        image, number, *_ = objects[row]
         problems.append(f"{path}: annotation {number} (image {image}): {what}")
-    return [each for row, each in enumerate(usable) if row not in wrong]
+    return [each for row, each in enumerate(objects) if row not in wrong]
 
 
 def _wrong(box: Any, area: Any, width: int, height: int) -> str:
@@ -307,6 +308,15 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return abs(value) <= LARGEST_ID if isinstance(value, int) else math.isfinite(value)
+
+
+def _as_flag(value: Any) -> bool | None:
+    """Return the truth value of 0 or 1, as a number, boolean or string; null is 0. None: the value is no flag."""
+    if value is None:
+        return False
+    if isinstance(value, str):
+        return {"0": False, "1": True}.get(value)
+    return bool(value) if isinstance(value, (bool, int, float)) and value in (0, 1) else None
 
 
 def _id_of(entry: Any) -> int | None:

@@ -81,6 +81,7 @@ class CocoFolders(ImageDataset[Content]):
             raise ValueError(f"{val.path}: other categories than {train.path}; both must be of one data set")
         bad, known = train.problems + val.problems, train.known + val.known
         counts, image_bytes = {"classes": len(train.categories)}, dict[str, int]()
+        kept_by_split, usable_by_split = dict[str, Annotations](), dict[str, Annotations]()
         for split, annotated in annotations.items():
             counts |= {f"{split}_images": len(annotated.images)}
             chosen = annotated.take(self.chosen(annotated, split, train))
@@ -99,8 +100,13 @@ class CocoFolders(ImageDataset[Content]):
             if split == "val":
                 _write_index(folder, "val_empty", usable, empty, sizes)
                 _write_ground_truth(folder, usable)
-            elif kept.has_masks:
-                counts |= _write_masks(folder, split, kept)
+            kept_by_split[split], usable_by_split[split] = kept, usable
+        without_mask = {f"{split}_without_mask": usable.without_mask() for split, usable in usable_by_split.items()}
+        if any(without_mask.values()):
+            counts |= without_mask
+        else:
+            counts |= _write_masks(folder, "train", kept_by_split["train"])
+            _write_run_lengths(folder, "val", usable_by_split["val"])
         if bad and not self.skip_bad:
             raise ValueError(self.refusal(bad))
         classes = "".join(f"{category} {name}\n" for category, name in train.categories)
@@ -144,12 +150,14 @@ class CocoFolders(ImageDataset[Content]):
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
         counts, looked = manifest.counts, "decoded" if self.full else "headers and ends checked"
+        without_mask = masks.describe_missing(counts)
         return [
             f"{self.name}: {counts['train']:,} training images with {counts['train_objects']:,} objects and {counts['val']:,} "
             f"validation images with {counts['val_objects']:,} objects of {counts['classes']:,} classes, {looked}, "
             f"indexed in {destination}; the images stay in {manifest.source['name']}",
             f"images without objects: {counts['train_empty']:,} of train are not trained on, {counts['val_empty']:,} of val "
             f"count in the metric alone",
+            *([f"{without_mask}: Mask R-CNN cannot use this data set, SSD can"] if without_mask else []),
             *manifest.notices,
         ]
 
@@ -206,12 +214,15 @@ def _write_index(folder: Path, split: str, all_objects: Annotations, rows: Int64
 
 
 def _write_ground_truth(folder: Path, all_objects: Annotations) -> None:
-    """What the metric of boxes compares with, and, apart from it, the masks."""
+    """Write what the metric of boxes compares with."""
     truth = json.dumps(coco.ground_truth(all_objects), separators=(",", ":"))
     (folder / GROUND_TRUTH).write_text(truth, encoding="utf-8")
-    if all_objects.has_masks:
-        sides = all_objects.sides()
-        masks.write_run_lengths(folder, "val", all_objects.objects["mask"].tolist(), sides["width"], sides["height"])
+
+
+def _write_run_lengths(folder: Path, split: str, all_objects: Annotations) -> None:
+    """Write what the metric of masks compares with."""
+    sides = all_objects.sides()
+    masks.write_run_lengths(folder, split, all_objects.objects["mask"].tolist(), sides["width"], sides["height"])
 
 
 def _write_masks(folder: Path, split: str, all_objects: Annotations) -> dict[str, int]:

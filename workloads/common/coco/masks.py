@@ -10,7 +10,7 @@ compressed run lengths, end to end; `SPLIT_mask_ends.npy` int64, where each ends
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -64,8 +64,8 @@ class Polygons:
 
 
 def compact(value: Any) -> Mask | str | None:
-    """A `segmentation` in little memory; a phrase about what is wrong with it; None where there is none."""
-    if value is None:
+    """Return a `segmentation` in little memory, a phrase about what is wrong with it, or None if it has no pixel or is null."""
+    if not value and value in (None, [], {}):
         return None
     if isinstance(value, dict):
         return _compact_runs(value)
@@ -77,11 +77,13 @@ def compact(value: Any) -> Mask | str | None:
             coordinates.fromlist(polygon)
     except (TypeError, OverflowError):
         return "its mask is no list of polygons and no run lengths"
-    return Mask(coordinates, tuple(map(len, value))) if value else "its mask is empty (no polygon)"
+    return Mask(coordinates, tuple(filter(None, map(len, value)))) if coordinates else None
 
 
-def _compact_runs(value: dict[str, Any]) -> Mask | str:
+def _compact_runs(value: dict[str, Any]) -> Mask | str | None:
     counts, size = value.get("counts"), value.get("size")
+    if counts in ([], ""):
+        return None
     if not isinstance(size, list) or len(size) != 2 or not all(type(side) is int for side in size):
         return "the run lengths of its mask have no size"
     if isinstance(counts, str):
@@ -90,8 +92,8 @@ def _compact_runs(value: dict[str, Any]) -> Mask | str:
         return "the run lengths of its mask are no whole numbers"
     if sum(counts) != size[0] * size[1]:
         return f"the run lengths of its mask have {sum(counts)} pixels, not {size[0]} x {size[1]}"
-    if not sum(counts[1::2]):
-        return "its mask is empty (run lengths without a pixel)"
+    if not any(counts[1::2]):
+        return None
     return Mask(array("d"), (), tuple(counts), (size[0], size[1]))
 
 
@@ -168,6 +170,17 @@ def _polygon_problems(masks: Sequence[Mask], some: range, width: Int64s, height:
 
 def _coordinates(masks: Sequence[Mask]) -> Float64s:
     return np.frombuffer(b"".join([mask.coordinates for mask in masks]), np.float64)
+
+
+def describe_missing(counts: Mapping[str, int]) -> str:
+    """Return how many objects of prepared data have no mask, from the counts of its manifest; empty: all have one."""
+    if not any(counts.get(f"{split}_without_mask") for split in ("train", "val")):
+        return ""
+    missing = [
+        f"{counts[f'{split}_without_mask']:,} of {counts[f'{split}_objects']:,} {kind} objects"
+        for split, kind in (("train", "training"), ("val", "validation"))
+    ]
+    return f"{' and '.join(missing)} have no mask"
 
 
 # -- the prepared form --------------------------------------------------------------------------------------------

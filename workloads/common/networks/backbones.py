@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -122,7 +123,7 @@ def resolve(settings: Settings, published: Published, shapes: Shapes, decode: De
             f"workload={settings.workload} profile=reference starts from {published.network} {published.file}: "
             f"download {published.url} and type backbone.weights=PATH (profile=demo and profile=synthetic need none)"
         )
-    path = Path(str(given)).expanduser().absolute()
+    path = Path(os.path.expanduser(str(given))).absolute()
     try:
         data = _read(path, published)
         digest = hashlib.sha256(data).hexdigest()

@@ -195,8 +195,8 @@ class WMT16EnDe(TextDataset):
             return Processed(files, source / WMT16_VOCABULARY, source / WMT16_REFERENCES), {}
         plain = folder / "plain"
         plain.mkdir()
-        sources.unpack_wmt(self._members, self.languages, plain)
-        return sources.process(plain, self.languages, self.merges, folder)
+        names = sources.unpack_wmt(self._members, self.languages, plain)
+        return sources.process(plain, self.languages, self.merges, folder, names)
 
     def notes(self, processed: Processed) -> list[str]:
         """Files that are not the reference's, and what made them where they were made here."""
@@ -260,18 +260,25 @@ class WMT17EnDe(TextDataset):
         return {"languages": list(self.languages), "subwords": prepared.SUBTOKENS}
 
     def process(self, source: Path, folder: Path) -> tuple[Processed, dict[str, int]]:
-        """The corpora joined as plain text."""
-        files = {}
-        for split, names in WMT17_SPLITS.items():
-            for side, language in zip(SIDES, self.languages, strict=True):
-                files[split, side] = folder / f"{split}.{language}"
-                with files[split, side].open("wb") as out:
-                    for name in names:
-                        sources.append(self._members[f"{name}.{language}"], out)
-        vocabulary = folder / WMT17_VOCABULARY
-        with vocabulary.open("wb") as out:
-            sources.append(self._members[WMT17_VOCABULARY], out)
-        return Processed(files, vocabulary, files["test", "target"], subtokens=True, longest=self.longest), {}
+        """Join the corpora as plain text."""
+        files, names = {}, {}
+        for split, corpora in WMT17_SPLITS.items():
+            out = [folder / f"{split}.{language}" for language in self.languages]
+            sides = [[self._members[f"{name}.{language}"] for name in corpora] for language in self.languages]
+            sources.join_corpora(sides, out, has_mark=split != "train")
+            for side, path, members in zip(SIDES, out, sides, strict=True):
+                files[split, side] = path
+                names[path] = ", ".join(map(sources.member_name, members))
+        vocabulary, member = self._members[WMT17_VOCABULARY]
+        if member:
+            names[folder / WMT17_VOCABULARY] = sources.member_name((vocabulary, member))
+            with (folder / WMT17_VOCABULARY).open("wb") as out_file:
+                sources.append((vocabulary, member), out_file)
+            vocabulary = folder / WMT17_VOCABULARY
+        processed = Processed(
+            files, vocabulary, files["test", "target"], subtokens=True, longest=self.longest, names=names
+        )
+        return processed, {}
 
     def notes(self, processed: Processed) -> list[str]:
         """Files that are not the reference's."""

@@ -26,9 +26,26 @@ class Encoded:
     """An unknown subword, with the number of its line; empty: there is none."""
 
 
-def read_vocabulary(path: Path, plain: bool) -> Vocabulary | Subtokeniser:
-    """A vocabulary of subwords or, where the text was `plain`, of subtokens. Raises ValueError naming the file."""
-    return Subtokeniser.read(path) if plain else Vocabulary.read(path)
+@dataclass(frozen=True)
+class Task:
+    """A text file to encode."""
+
+    path: str
+    name: str
+    """Name of the file in messages."""
+    has_mark: bool
+    """Whether a byte order mark at its start is no text (`workloads.common.data.lines.chunks`)."""
+    vocabulary: str
+    """Path of the vocabulary's file."""
+    plain: bool
+    """Plain text, from which subtokens are cut; else lines of subwords."""
+    out: str
+    """File to write the ids to, without a header."""
+
+
+def read_vocabulary(path: Path, plain: bool, name: str = "") -> Vocabulary | Subtokeniser:
+    """Return a vocabulary of subwords or, if the text was `plain`, of subtokens. Raises ValueError with `name`, or the path."""
+    return Subtokeniser.read(path, name) if plain else Vocabulary.read(path, name)
 
 
 def id_type(vocabulary: int) -> npt.DTypeLike:
@@ -36,32 +53,32 @@ def id_type(vocabulary: int) -> npt.DTypeLike:
     return np.uint16 if vocabulary <= 1 << 16 else np.int32
 
 
-def encode(path: str, vocabulary: str, plain: bool, out: str) -> Encoded:
-    """Write the ids of a file's lines to `out` (raw). In a process of its own; raises ValueError naming file and line.
+def encode(task: Task) -> Encoded:
+    """Write the ids of a file's lines. Raises ValueError naming file and line.
 
-    Lines of subwords have UNK where one is not known, and are never empty. Of plain text nothing is unknown; an empty line has
-    no id, and EOS alone in a batch.
+    Lines of subwords have UNK in place of an unknown subword, and are never empty. Plain text has nothing unknown; an empty
+    line has no id, and EOS alone in a batch.
     """
-    known = read_vocabulary(Path(vocabulary), plain)
+    vocabulary = read_vocabulary(Path(task.vocabulary), task.plain)
     lengths: list[Int32s] = []
     unknown, example = 0, ""
-    with open(out, "wb") as ids_file:
-        for first, lines in blocks(Path(path)):
-            of_lines = [known.encode(line.strip()) for line in lines]
+    with open(task.out, "wb") as ids_file:
+        for first, lines in blocks(Path(task.path), task.name, task.has_mark):
+            of_lines = [vocabulary.encode(line.strip()) for line in lines]
             counts = np.array([len(ids) for ids in of_lines], np.int32)
             ids = np.fromiter(chain.from_iterable(of_lines), np.int32, int(counts.sum()))
-            ids.astype(id_type(len(known))).tofile(ids_file)
+            ids.astype(id_type(len(vocabulary))).tofile(ids_file)
             lengths.append(counts)
-            if plain:
+            if task.plain:
                 continue
             if not counts.all():
                 empty = first + int(np.argmin(counts))
-                raise ValueError(f"{path}:{empty}: an empty line; a sentence pair needs both sides")
+                raise ValueError(f"{task.name}:{empty}: an empty line; a sentence pair needs both sides")
             strange = np.flatnonzero(ids == UNK)
             if len(strange) and not example:
                 line = int(np.searchsorted(np.cumsum(counts), strange[0], "right"))
                 example = f"{lines[line].split()[of_lines[line].index(UNK)]!r} in line {first + line}"
             unknown += len(strange)
     if not lengths:
-        raise ValueError(f"{path}: no line of text")
+        raise ValueError(f"{task.name}: no line of text")
     return Encoded(np.concatenate(lengths), unknown, example)

@@ -75,7 +75,9 @@ def read_facts(folder: Path) -> Facts:
     lengths = folder / prepared.LENGTH_COUNTS
     if not lengths.is_file():
         raise ValueError(f"{lengths}: missing; remove {folder} and prepare the data again")
-    return _facts(counts, manifest.fingerprint, manifests.named_so(manifest), {LENGTH_COUNTS: str(lengths)})
+    return _facts(
+        counts, manifest.fingerprint, manifests.notes(manifest, is_compared=False), {LENGTH_COUNTS: str(lengths)}
+    )
 
 
 def _facts(

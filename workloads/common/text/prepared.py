@@ -13,9 +13,11 @@ test set, a line each. The counts of lengths alone are known before the clock (`
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,17 @@ UNKNOWN_SHARE = 0.01
 Ids = Integers
 
 
+class DropReason(Enum):
+    """Why a sentence pair is dropped, as it is printed behind a count."""
+
+    EMPTY = "with an empty side"
+    MANY_WORDS = "over 80 words"
+    LOPSIDED = "with one side more than 9 times as long as the other"
+    LONG_WORD = "with a word of over 1,000 characters"
+    NOT_LATIN1 = "not in latin-1"
+    MANY_SUBWORDS = "with too many subwords"
+
+
 @dataclass(frozen=True)
 class Processed:
     """Text files that the prepared form is made of: subwords separated by spaces, a sentence a line; or plain text."""
@@ -57,6 +70,14 @@ class Processed:
     """Plain text, which the vocabulary's subtokens are cut from; lines may be empty."""
     longest: int = LONGEST
     """Subwords of a training sentence; pairs with a longer one are dropped."""
+    names: Mapping[Path, str] = field(default_factory=dict)
+    """Names in messages of the files that the suite wrote: those of the user's files they were made from."""
+    dropped: Mapping[str, Counter[DropReason]] = field(default_factory=dict)
+    """Pairs of each split that were dropped before the files were written."""
+
+    def name(self, path: Path) -> str:
+        """Return the name of a file in messages."""
+        return self.names.get(path, str(path))
 
 
 @dataclass(frozen=True)
@@ -112,53 +133,80 @@ def write(processed: Processed, folder: Path) -> dict[str, int]:
 
     Raises ValueError in one line: file, line, what is wrong.
     """
-    vocabulary = read_vocabulary(processed.vocabulary, processed.subtokens)
-    references = read_lines(processed.references)
+    vocabulary = read_vocabulary(processed.vocabulary, processed.subtokens, processed.name(processed.vocabulary))
+    references = read_lines(processed.references, processed.name(processed.references))
     tasks = [
-        (str(path), str(processed.vocabulary), processed.subtokens, str(folder / f"{split}_{side}.ids"))
+        encoding.Task(
+            path=str(path),
+            name=processed.name(path),
+            has_mark=path not in processed.names,
+            vocabulary=str(processed.vocabulary),
+            plain=processed.subtokens,
+            out=str(folder / f"{split}_{side}.ids"),
+        )
         for (split, side), path in processed.files.items()
     ]
     workers = min(cores(), len(tasks))
-    large = any(Path(path).stat().st_size > lines.CHUNK_BYTES for path, *_ in tasks if os.path.isfile(path))
+    large = any(path.stat().st_size > lines.CHUNK_BYTES for path in processed.files.values() if path.is_file())
     if workers > 1 and large:
         with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
-            results = list(pool.map(encoding.encode, *zip(*tasks, strict=True)))
+            results = list(pool.map(encoding.encode, tasks))
     else:
-        results = [encoding.encode(*task) for task in tasks]
+        results = [encoding.encode(task) for task in tasks]
     encoded = dict(zip(processed.files, results, strict=True))
     counts = {"vocabulary": len(vocabulary), **({"end": subtokens.END} if processed.subtokens else {})}
     for split in SPLITS:
-        paths = {side: processed.files[split, side] for side in SIDES}
+        names = [processed.name(processed.files[split, side]) for side in SIDES]
         sides = {side: encoded[split, side] for side in SIDES}
         lengths = [sides[side].lengths for side in SIDES]
-        lines.check_equal(paths["source"], paths["target"], list(map(len, lengths)))
+        lines.check_equal(names[0], names[1], list(map(len, lengths)))
         keep = np.maximum(*lengths) <= processed.longest if split == "train" else np.ones(len(lengths[0]), bool)
-        if not keep.any():
-            raise ValueError(f"no {split} pair with at most {processed.longest} subwords a side")
+        reasons = Counter(processed.dropped.get(split, {}))
+        reasons[DropReason.MANY_SUBWORDS] = int(np.count_nonzero(~keep))
+        check_any_left(split, names, int(keep.sum()), reasons)
         counts |= _write_split(folder, split, sides, keep, len(vocabulary))
     counts |= _unknown(processed, encoded)
     if len(references) != counts["test"]:
         raise ValueError(
-            f"{processed.references}: {len(references):,} lines, but {processed.files['test', 'source']} has "
-            f"{counts['test']:,}; each sentence needs one reference"
+            f"{processed.name(processed.references)}: {len(references):,} lines, but "
+            f"{processed.name(processed.files['test', 'source'])} has {counts['test']:,}; each sentence needs one reference"
         )
     vocabulary.write(folder / VOCABULARY)
     (folder / REFERENCES).write_text("".join(f"{line}\n" for line in references), encoding="utf-8")
     return counts
 
 
+def check_any_left(split: str, names: Sequence[str], left: int, dropped: Counter[DropReason], hint: str = "") -> None:
+    """Raise ValueError if no pair of a split is left, with the number of pairs that were dropped for each reason.
+
+    Args:
+        names: The split's two files in messages.
+        left: Number of pairs that are left.
+        hint: Probable cause.
+    """
+    if left:
+        return
+    kind = {"train": "training", "dev": "validation", "test": "test"}[split]
+    reasons = ", ".join(f"{count:,} {reason.value}" for reason, count in dropped.items() if count)
+    total = dropped.total()
+    what = f"all {total:,} {kind} pairs were" if total > 1 else f"the only {kind} pair was"
+    raise ValueError(
+        f"{' and '.join(names)}: no {kind} pair is left: {what} dropped ({reasons})" + (f"; {hint}" if hint else "")
+    )
+
+
 def _unknown(processed: Processed, encoded: dict[tuple[str, str], Encoded]) -> dict[str, int]:
     """The count of unknown subwords of the training text. Raises ValueError if the vocabulary does not fit it."""
     total = 0
     for side in SIDES:
-        one, path = encoded["train", side], processed.files["train", side]
-        subwords = int(one.lengths.sum(dtype=np.int64))
-        if one.unknown > UNKNOWN_SHARE * subwords:
+        text, path = encoded["train", side], processed.files["train", side]
+        subwords = int(text.lengths.sum(dtype=np.int64))
+        if text.unknown > UNKNOWN_SHARE * subwords:
             raise ValueError(
-                f"{processed.vocabulary} does not fit {path}: it lacks {one.unknown:,} of {subwords:,} subwords "
-                f"({one.example}); give the vocabulary that was made with these files"
+                f"{processed.name(processed.vocabulary)} does not fit {processed.name(path)}: it lacks {text.unknown:,} of "
+                f"{subwords:,} subwords ({text.example}); give the vocabulary that was made with these files"
             )
-        total += one.unknown
+        total += text.unknown
     return {"train_unknown": total}
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
-from workloads.common.data.lines import read_lines
+from workloads.common.data.lines import read_entries
 from workloads.common.text.vocabulary import PAD
 
 END = 1
@@ -46,13 +46,14 @@ class Subtokeniser:
         self._known: dict[str, list[int]] = {}
 
     @classmethod
-    def read(cls, path: Path) -> Subtokeniser:
-        """From a file with a subtoken in quotes a line. Raises ValueError naming the file, and the line where one is wrong."""
-        quoted = [line.strip() for line in read_lines(path)]
+    def read(cls, path: Path, name: str = "") -> Subtokeniser:
+        """Return the vocabulary in a file with a quoted subtoken per line. Raises ValueError with `name`, or the path."""
+        name = name or str(path)
+        quoted = [line.strip() for line in read_entries(path, name)]
         for number, line in enumerate(quoted, 1):
             if len(line) < 3 or line[0] not in "'\"" or line[0] != line[-1]:
-                raise ValueError(f"{path}:{number}: {line!r} is not a subtoken in quotes")
-        return cls([line[1:-1] for line in quoted], str(path))
+                raise ValueError(f"{name}:{number}: {line!r} is not a subtoken in quotes")
+        return cls([line[1:-1] for line in quoted], name)
 
     def write(self, path: Path) -> None:
         path.write_text("".join(f"'{subtoken}'\n" for subtoken in self.subtokens), encoding="utf-8", newline="\n")

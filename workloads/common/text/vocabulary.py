@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.common.data.lines import read_lines
+from workloads.common.data.lines import read_entries
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """Ids of padding, an unknown subword, the beginning and the end of a sentence (reference seq2seq/data/config.py)."""
@@ -72,9 +72,10 @@ class Vocabulary:
             self.ids[subword] = number - 1 + len(SPECIALS)
 
     @classmethod
-    def read(cls, path: Path) -> Vocabulary:
-        """From a file with a subword a line. Raises ValueError naming the file, and the line where one is wrong."""
-        return cls([line.strip() for line in read_lines(path)], str(path))
+    def read(cls, path: Path, name: str = "") -> Vocabulary:
+        """Return the vocabulary in a file with a subword per line. Raises ValueError with line and `name`, or the path."""
+        name = name or str(path)
+        return cls([line.strip() for line in read_entries(path, name)], name)
 
     def write(self, path: Path) -> None:
         path.write_text("".join(f"{subword}\n" for subword in self.subwords), encoding="utf-8")

@@ -24,7 +24,7 @@ OBJECTS_MOST = 93
 """Objects of the image of COCO 2017 that has most, crowds counted: presumed, for synthetic batches."""
 BATCHES_LOOKED_AT = 2_000
 """Of the first epoch, for the share of the padded images that is image."""
-IMAGES_LOST = "prepared without masks: its annotations have none, or an earlier version prepared it"
+NO_MASKS = "prepared without masks: an earlier version prepared it; remove it and prepare the data again"
 
 
 def read_facts(settings: Settings) -> Facts:
@@ -43,12 +43,17 @@ def read_facts(settings: Settings) -> Facts:
     facts = COCO2017.for_settings(settings)
     manifest = manifests.read(folder)
     assert manifest is not None
+    if without_mask := masks.describe_missing(manifest.counts):
+        raise ValueError(
+            f"{folder}: {without_mask}; Mask R-CNN needs one for each object: add the masks to the annotations, or leave these "
+            f"objects out of them, and prepare the data again; workload=ssd needs boxes alone"
+        )
     try:
         used, most, indexed = (
             int(manifest.counts[name]) for name in ("train_segmented", "objects_per_image_most", "train")
         )
     except KeyError:
-        raise ValueError(f"{folder}: {IMAGES_LOST}; remove it and prepare the data again") from None
+        raise ValueError(f"{folder}: {NO_MASKS}") from None
     sizes = {**facts.sizes, "train_indexed": indexed, "objects_per_image_most": most}
     evaluated = facts.evaluation_samples + int(manifest.counts["val_empty"])
     facts = replace(facts, train_samples=used, evaluation_samples=evaluated, sizes=sizes)
@@ -72,7 +77,7 @@ def training_groups(folder: Path, images: ImageIndex, shapes: tuple[Shape, ...])
 def evaluation_index(folder: Path, manifest: Manifest | None, root: Path) -> ImageIndex:
     """All validation images: those with objects, then those without."""
     if manifest is None or "val_empty_names.npy" not in manifest.files:
-        raise ValueError(f"{folder}: {IMAGES_LOST}; remove it and prepare the data again")
+        raise ValueError(f"{folder}: {NO_MASKS}")
     full, empty = (index.read(folder, split, root, manifest.counts[split]) for split in ("val", "val_empty"))
     return index.join(full, empty)
 

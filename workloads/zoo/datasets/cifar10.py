@@ -15,6 +15,7 @@ import numpy as np
 
 from workloads.common import manifest as manifests
 from workloads.common.data.archives import DAMAGED, why
+from workloads.common.data.hidden import is_hidden_path
 from workloads.common.images.batches import arrays
 from workloads.common.networks import caffe2_files
 from workloads.files import open_stream
@@ -61,7 +62,9 @@ def opened(source: Path) -> Iterator[tuple[str, Reader]]:
         return
     try:
         with open_stream(source) as file, tarfile.open(fileobj=file) as archive:
-            members = {Path(item.name).name: item for item in archive if item.isfile()}
+            members = {
+                Path(item.name).name: item for item in archive if item.isfile() and not is_hidden_path(item.name)
+            }
             ending = ".bin" if "test_batch.bin" in members else ""
             yield ending, lambda name: _from_archive(source, archive, members.get(name), name)
     except DAMAGED as error:

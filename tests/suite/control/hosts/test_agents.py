@@ -109,9 +109,12 @@ TORCH = Environment("torch", (), "/python")
 HERE = {"torch": "2.0", "numpy": "1"}
 
 
-def asked(versions=HERE, **others):
-    """What a machine answers that is asked for the versions of its packages."""
-    return {"code": 0, "output": json.dumps(versions), "errors": "", **others}
+TUNED = {"XLA_FLAGS": "--a", "NCCL_DEBUG": "INFO"}
+
+
+def asked(versions=HERE, variables=TUNED, **others):
+    """Answer of a machine to the question what its environment's Python finds there."""
+    return {"code": 0, "output": json.dumps({"versions": versions, "variables": variables}), "errors": "", **others}
 
 
 def file_of(content):
@@ -127,12 +130,22 @@ def file_of(content):
          "machine b: torch is 2.1 in environment torch, here it is 2.0; make them equal: suite env create torch"),
         (asked(code=127, errors="sh: nothing\n"), "machine b: environment torch does not answer there: sh: nothing"),
         ({"error": "/python: No such file or directory"}, "b: /python: No such file or directory"),
+        (asked(output="hello"), "machine b: environment torch does not answer as a Python does: 'hello'"),
+        (asked(variables={**TUNED, "NCCL_DEBUG": "WARN", "MXNET_SAFE_ACCUMULATION": "1", "CUDA_HOME": "/b"}), None),
+        (asked(variables={"XLA_FLAGS": "--b"}),
+         "machine b: environment variable XLA_FLAGS: XLA_FLAGS=--b there, and here XLA_FLAGS=--a; "
+         "set it alike on all machines"),
+        (asked(variables={}),
+         "machine b: environment variable XLA_FLAGS: not set there, and here XLA_FLAGS=--a; set it alike on all machines"),
+        (asked(variables={**TUNED, "TF_ENABLE_ONEDNN_OPTS": "0"}),
+         "machine b: environment variable TF_ENABLE_ONEDNN_OPTS: TF_ENABLE_ONEDNN_OPTS=0 there, and here not set; "
+         "set it alike on all machines"),
     ],
 )  # fmt: skip
-def test_packages_are_the_same_everywhere(answer, said):
+def test_packages_and_variables_that_change_the_arithmetic_are_the_same_everywhere(answer, said):
     links = [FakeLink("a", {}, {"ask": asked()}), FakeLink("b", {}, {"ask": answer})]
     with pytest.raises(ValueError, match=rf"^{re.escape(said)}\Z") if said else nullcontext():
-        agents._same_versions(links, TORCH, list(HERE), HERE)
+        agents._check_environments(links, TORCH, HERE, TUNED, {"MXNET_SAFE_ACCUMULATION"})
 
 
 @pytest.mark.parametrize("digests", [("x", "x"), (None, None), ("x", "y"), ("x", None)])
@@ -164,7 +177,7 @@ def job_with(command):
 
 
 def test_a_command_that_clears_caches_has_the_time_that_it_has_on_one_machine():
-    link = FakeLink("a", {"eth0": "10.0.0.1"}, {"ask": asked([True, ""])})
+    link = FakeLink("a", {"eth0": "10.0.0.1"}, {"ask": asked(output=json.dumps([True, ""]))})
     assert Agents([link], LAUNCH).clear(job_with("sleep")) == (True, [])
     ((_, order),) = link.asked
     assert min(order["most_seconds"], link.waited) > COMMAND_SECONDS

@@ -74,6 +74,13 @@ def test_the_machines_of_a_hosts_file(tmp_path):
     assert launchers.machine_names({**LAUNCH, "by": "ssh", "hostfile": str(file)}, {}) == ["b", "a", "node1", "node2"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_hosts_file_of_any_editor(tmp_path, encoding, end):
+    (tmp_path / "hosts").write_bytes(f"b slots=8{end}{end}a{end}".encode(encoding))
+    assert launchers.machine_names({**LAUNCH, "by": "ssh", "hostfile": str(tmp_path / "hosts")}, {}) == ["b", "a"]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -144,6 +151,44 @@ def test_which_process_this_is():
     assert rank_here({"RANK": "0", "WORLD_SIZE": "2"}).local == 0
     with pytest.raises(ValueError, match=r"^launch: SLURM and OpenMPI .*SLURM_PROCID=1, OMPI_COMM_WORLD_RANK=1"):
         rank_here({**STEP, **MPI})
+
+
+MPI_LAUNCHERS = {
+    "OpenMPI": MPI,
+    "MPICH": {"PMI_RANK": "1", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2", "PMI_FD": "8"},
+    "MVAPICH": {"MV2_COMM_WORLD_RANK": "1", "MV2_COMM_WORLD_SIZE": "4", "MV2_COMM_WORLD_LOCAL_RANK": "1"},
+    "MVAPICH 3": {"MVP_COMM_WORLD_RANK": "1", "MVP_COMM_WORLD_SIZE": "4", "MVP_COMM_WORLD_LOCAL_RANK": "1"},
+    "Flux": {"FLUX_TASK_RANK": "1", "FLUX_JOB_SIZE": "4", "FLUX_TASK_LOCAL_ID": "1"},
+    "jsrun": {"JSM_NAMESPACE_RANK": "1", "JSM_NAMESPACE_SIZE": "4", "JSM_NAMESPACE_LOCAL_RANK": "1"},
+}
+PALS = {"PMI_RANK": "1", "PMI_SIZE": "4", "PALS_RANKID": "1", "PALS_LOCAL_RANKID": "1"}
+
+
+@pytest.mark.parametrize(
+    ("launcher", "variables"), [*MPI_LAUNCHERS.items(), ("MPICH", PALS)], ids=[*MPI_LAUNCHERS, "Cray PALS"]
+)
+def test_every_mpi_launcher_is_recognized(launcher, variables):
+    rank = rank_here(variables)
+    assert (rank.number, rank.local, rank.count, rank.source) == (1, 1, 4, launcher)
+    with pytest.raises(ValueError, match=f"^this is process 1 of 4 that {launcher} started; type launch=external"):
+        refuse_ranks(variables)
+    with pytest.raises(ValueError, match="needs a secret of all processes"):
+        external_agents({**LAUNCH, "by": "external"}, 2, variables)
+
+
+def test_launchers_that_agree_are_one_and_one_process_of_another_does_not_count():
+    """`srun --mpi=pmi2` sets the variables of SLURM and of PMI; a shell in `srun --pty` is process 0 of 1."""
+    mpich, slurm = MPI_LAUNCHERS["MPICH"], {"SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_STEP_NUM_TASKS": "4"}
+    assert rank_here({**slurm, **mpich}).source == "SLURM"
+    assert (
+        rank_here({**slurm, "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "1", **mpich}).number
+        == 1
+    )
+    with pytest.raises(ValueError, match=r"^launch: MVAPICH and MPICH .*PMI_RANK=1"):
+        rank_here({**mpich, **MPI_LAUNCHERS["MVAPICH"], "MV2_COMM_WORLD_RANK": "2"})
+    with pytest.raises(ValueError, match=r"^launch: PMI_RANK=9: a whole number from 0 to 3"):
+        rank_here({**mpich, "PMI_RANK": "9"})
+    assert rank_here({"PMI_RANK": "1"}) is None
 
 
 LONG = "a" * 300

@@ -15,6 +15,7 @@ from tests.helpers import examples, json_values
 from tests.workloads.common.coco import synthetic_coco as synthetic
 from tests.workloads.common.coco.synthetic_coco import Folders, prepare
 from tests.workloads.common.images import preparing
+from workloads.api.fingerprints import NOT_VERIFIED
 from workloads.common import manifest as manifests
 from workloads.common.coco import annotations as coco
 from workloads.common.coco import objects
@@ -160,7 +161,8 @@ def test_coco_is_told_by_its_annotations_and_the_bytes_of_its_images(source, tmp
         monkeypatch.setitem(archives, "train", archives["train"] // 2)
     prepare(source, tmp_path / "p", Coco2017)
     assert manifests.read(tmp_path / "p").matches_published is (other == "nothing")
-    assert bool(COCO2017.read(tmp_path / "p").notes) is (other != "nothing")
+    (note,) = COCO2017.read(tmp_path / "p").notes
+    assert (note == NOT_VERIFIED) is (other == "nothing")
 
 
 def test_verify_finds_what_has_changed(source, tmp_path):
@@ -246,6 +248,55 @@ def test_one_bad_entry_is_one_line_or_left_out(source, tmp_path, spoil, what):
 def test_folders_that_are_not_cocos(source, tmp_path, spoil, said):
     spoil(synthetic.path(source))
     assert said in refused(source, tmp_path)
+
+
+FLAGS = [(0, 0), (1, 1), (False, 0), (True, 1), (0.0, 0), (1.0, 1), ("0", 0), ("1", 1), (None, 0), (-0.0, 0)]
+
+
+@pytest.mark.parametrize(("value", "crowd"), FLAGS, ids=repr)
+def test_iscrowd_is_0_or_1_in_any_type(source, tmp_path, value, crowd):
+    synthetic.change(source, lambda content: [e.update(iscrowd=crowd) for e in content["annotations"]], "val2017")
+    prepare(source, tmp_path / "p")
+    synthetic.change(source, lambda content: [e.update(iscrowd=value) for e in content["annotations"]], "val2017")
+    prepare(source, tmp_path / "q")
+    truth = json.loads((tmp_path / "q" / "val_ground_truth.json").read_text())
+    assert {entry["iscrowd"] for entry in truth["annotations"]} == {crowd}
+    assert len({manifests.read(tmp_path / name).fingerprint for name in ("p", "q")}) == 1
+
+
+def test_iscrowd_may_be_missing(source, tmp_path):
+    synthetic.change(source, lambda content: [e.pop("iscrowd") for e in content["annotations"]], "val2017")
+    prepare(source, tmp_path / "p")
+    truth = json.loads((tmp_path / "p" / "val_ground_truth.json").read_text())
+    assert {entry["iscrowd"] for entry in truth["annotations"]} == {0}
+
+
+@pytest.mark.parametrize("value", [2, -1, 0.5, NAN, "yes", "true", "", "01", " 1", [], [1], {}, 10**400], ids=repr)
+def test_iscrowd_of_another_value_is_one_line_or_left_out(source, tmp_path, value):
+    synthetic.change(source, changed(1000, iscrowd=value))
+    problem = f"{synthetic.path(source)}: {OF_IMAGE}iscrowd "
+    lines = preparing.is_one_line_or_left_out(Folders(), source, tmp_path, problem)
+    assert "is not a flag; allowed: 0, 1" in lines[0]
+
+
+def test_hidden_files_change_nothing(source, tmp_path):
+    prepare(source, tmp_path / "p")
+    for folder in ("train2017", "val2017", "annotations"):
+        for path in [*(source / folder).iterdir()]:
+            (source / folder / f"._{path.name}").write_bytes(b"\0\5\x16\7")
+        (source / folder / ".ipynb_checkpoints").mkdir()
+        shutil.copy(path, source / folder / ".ipynb_checkpoints")
+    prepare(source, tmp_path / "q")
+    assert len({manifests.read(tmp_path / name).fingerprint for name in ("p", "q")}) == 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_annotations_with_a_byte_order_mark(source, tmp_path, encoding):
+    prepare(source, tmp_path / "p")
+    path = synthetic.path(source)
+    path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
+    prepare(source, tmp_path / "q")
+    assert len({manifests.read(tmp_path / name).fingerprint for name in ("p", "q")}) == 1
 
 
 def test_a_box_a_pixel_beyond_its_image_is_fine(source, tmp_path):

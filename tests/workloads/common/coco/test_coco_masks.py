@@ -91,8 +91,6 @@ def test_images_without_objects_are_indexed_apart(source, tmp_path):
 
 
 BAD = {
-    "none": (None, "it has no mask"),
-    "no polygon": ([], "its mask is empty (no polygon)"),
     "text": ("mask", "its mask is no list of polygons and no run lengths"),
     "flat": ([1, 2, 3, 4, 5, 6], "its mask is no list of polygons and no run lengths"),
     "words": ([["a", "b", 3, 4, 5, 6]], "its mask is no list of polygons and no run lengths"),
@@ -106,7 +104,6 @@ BAD = {
     "counts": (rle([1, "x"], [2, 3]), "the run lengths of its mask are no whole numbers"),
     "letters": (rle("é", [2, 3]), "the run lengths of its mask are no whole numbers"),
     "pixels": (rle([1, 2], [2, 3]), "the run lengths of its mask have 3 pixels, not 2 x 3"),
-    "empty": (rle([6], [2, 3]), "its mask is empty (run lengths without a pixel)"),
     "size": (rle([1, 2, 3], [2, 3]), "its mask is 3 x 2 pixels, its image "),
 }  # fmt: skip
 
@@ -149,7 +146,7 @@ def test_compressed_run_lengths_are_read_as_cocos_tool_writes_them(height, width
     flat = pixels.reshape(height, width).T.reshape(-1)
     found = masks.compact({"counts": encoded["counts"].decode(), "size": [height, width]})
     if not pixels.any():
-        assert found == "its mask is empty (run lengths without a pixel)"
+        assert found is None
         return
     assert np.array_equal(np.repeat(np.arange(len(found.runs)) % 2, found.runs), flat)
     assert masks.run_lengths(found, height, width) == encoded["counts"]
@@ -170,11 +167,78 @@ def test_whatever_a_mask_is_it_is_used_or_one_line(value, crowd):
         "categories": [{"id": 1, "name": "a"}], "annotations": [entry, fine],
     }  # fmt: skip
     found = coco.parse(Path("some.json"), json.dumps(content).encode())
-    assert found.has_masks
     assert len(found.problems) == 2 - len(found.objects)
+    assert found.objects["mask"][-1].lengths == (8,)
     assert all(line.startswith("some.json: annotation 1 (image 1): ") and line.isprintable() for line in found.problems)
     for mask in found.objects["mask"]:
-        masks.run_lengths(mask, 40, 50)
+        if mask is not None:
+            masks.run_lengths(mask, 40, 50)
+
+
+MISSING = {
+    "missing": None, "null": [None], "no polygon": [[]], "object": [{}], "empty polygon": [[[]]], "polygons": [[[], []]],
+    "no counts": [{"counts": [], "size": [2, 3]}], "no letters": [{"counts": "", "size": [2, 3]}],
+    "no pixel": [{"counts": [6], "size": [2, 3]}],
+}  # fmt: skip
+"""Ways to have no mask: a list with the `segmentation`, or None without the key."""
+
+
+def remove_masks(source, value, wanted=lambda entry: True, folders=("train2017", "val2017")):
+    """Take the masks out of some annotations."""
+
+    def change(content):
+        for entry in filter(wanted, content["annotations"]):
+            if value is None:
+                entry.pop("segmentation")
+            else:
+                entry["segmentation"] = value[0]
+
+    for folder in folders:
+        synthetic.change(source, change, folder)
+
+
+@pytest.mark.parametrize("kind", MISSING)
+@pytest.mark.parametrize("mixed", [False, True], ids=["boxes alone", "mixed"])
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_objects_without_a_mask_keep_their_boxes(source, tmp_path, kind, mixed, skip_bad):
+    prepare(source, tmp_path / "with")
+    remove_masks(source, MISSING[kind], lambda entry: not mixed or entry["id"] % 3 == 0)
+    lines = prepare(source, tmp_path / "without", skip_bad=skip_bad)
+    assert not any("left out" in line or "notice" in line for line in lines)
+    for path in (tmp_path / "without").iterdir():
+        assert path.name == manifests.NAME or (tmp_path / "with" / path.name).read_bytes() == path.read_bytes()
+    assert {f"{split}_{name}.npy" for split in ("train", "val") for name in objects.TYPES} <= {
+        path.name for path in (tmp_path / "without").iterdir()
+    }
+    counts = manifests.read(tmp_path / "without").counts
+    entries = [
+        e for f in ("train2017", "val2017") for e in json.loads(synthetic.path(source, f).read_text())["annotations"]
+    ]
+    missing = sum(not mixed or entry["id"] % 3 == 0 for entry in entries)
+    assert counts["train_without_mask"] + counts["val_without_mask"] == missing
+    assert f"{masks.describe_missing(counts)}: Mask R-CNN cannot use this data set, SSD can" in lines
+    assert "train_segmented" not in counts
+    Folders().verify(tmp_path / "without")
+
+
+@pytest.mark.parametrize("folder", ["train2017", "val2017"])
+def test_one_split_without_masks_is_not_for_mask_rcnn(source, tmp_path, folder):
+    remove_masks(source, [[]], folders=[folder])
+    prepare(source, tmp_path / "p")
+    split = folder.removesuffix("2017")
+    counts = manifests.read(tmp_path / "p").counts
+    assert counts[f"{split}_without_mask"] == counts[f"{split}_objects"] > 0
+    assert sum(counts[f"{name}_without_mask"] for name in ("train", "val")) == counts[f"{split}_objects"]
+    assert "0 of " in masks.describe_missing(counts)
+
+
+def test_an_empty_polygon_beside_another_has_no_pixel(source, tmp_path):
+    prepare(source, tmp_path / "p")
+    content = json.loads(synthetic.path(source).read_text())
+    polygons = synthetic.annotation(content, 1000)["segmentation"]
+    synthetic.change(source, set_mask(1000, [[], *polygons, []]))
+    prepare(source, tmp_path / "q")
+    assert len({manifests.read(tmp_path / name).fingerprint for name in ("p", "q")}) == 1
 
 
 def write_2014(source, root):

@@ -8,6 +8,7 @@ from tests.workloads.common.coco import synthetic_coco
 from tests.workloads.common.text.synthetic_text import write_processed
 from tests.workloads.ncf.test_ncf_dataset import write_source
 from tests.workloads.resnet50 import synthetic_images
+from workloads.api.fingerprints import FINGERPRINTS, NOT_VERIFIED, PUBLISHED_DATASETS, is_verified
 from workloads.common import manifest as manifests
 from workloads.common.data.published import COUNTS, differences
 from workloads.common.images.counts import COCO2017, IMAGENET
@@ -47,9 +48,22 @@ def test_other_data_under_a_public_name_are_noted(tmp_path, name, matches, monke
     assert note == f"counts differ from the published {name}: {differences(name, content['counts'])}"
     assert all(f"{count:,}" in note for count in COUNTS[name].values())
     monkeypatch.setitem(COUNTS, name, {key: content["counts"][key] for key in COUNTS[name]})
-    notes = read(folder).notes
-    assert bool(notes) is not matches
-    assert all(note.startswith(f"content not known to be the published {name}'s") for note in notes)
+    (note,) = read(folder).notes
+    if not matches:
+        assert note.startswith(f"content not known to be the published {name}'s")
+        return
+    assert note == NOT_VERIFIED == "data set fingerprint not verified"
+    monkeypatch.setitem(FINGERPRINTS, name, {"0" * 64: "another"})
+    assert read(folder).notes == (NOT_VERIFIED,)
+    monkeypatch.setitem(FINGERPRINTS, name, {content["fingerprint"]: "small"})
+    assert read(folder).notes == ()
+
+
+def test_every_public_name_needs_a_verified_fingerprint():
+    assert set(COUNTS) == PUBLISHED_DATASETS
+    assert set(FINGERPRINTS) <= PUBLISHED_DATASETS
+    assert is_verified("my-ratings", "x")
+    assert not is_verified("ml-20m", "x")
 
 
 def test_counts_that_are_missing_or_no_numbers_differ():

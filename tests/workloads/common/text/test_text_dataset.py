@@ -22,6 +22,7 @@ from workloads.common import manifest as manifests
 from workloads.common.data import lines as text_lines
 from workloads.common.text import dataset, facts, prepared, sources
 from workloads.common.text.dataset import WMT16_FILES, WMT16_REFERENCES, WMT16_VOCABULARY, PlainText, WMT16EnDe
+from workloads.common.text.prepared import DropReason
 from workloads.common.text.vocabulary import GNMT, SHIFTED, Vocabulary
 
 TRAIN_EN, TRAIN_DE = WMT16_FILES["train", "source"], WMT16_FILES["train", "target"]
@@ -90,6 +91,7 @@ def test_files_that_are_not_the_references_make_runs_open(source, tmp_path, monk
     WMT16EnDe().prepare(source, tmp_path / "same")
     same = manifests.read(tmp_path / "same")
     assert (same.matches_published, list(same.notes)) == (True, [])
+    assert facts.read_facts(tmp_path / "same").notes[0].startswith("counts differ from the published wmt16-en-de: ")
 
 
 def test_long_pairs_are_dropped_and_counted(source, tmp_path):
@@ -216,13 +218,176 @@ def test_plain_text_with_unequal_numbers_of_lines_or_without_a_file(tmp_path):
     assert "dev.de: no such file; expected are train.en" in refused(tmp_path / "from", tmp_path, PlainText)
 
 
+def encoded(folder, encoding, end="\n", languages=("en", "de")):
+    """Rewrites the plain text of some languages."""
+    for path in folder.iterdir():
+        if path.suffix[1:] in languages:
+            path.write_bytes(path.read_text(encoding="utf-8").replace("\n", end).encode(encoding))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "end"),
+    [
+        ("utf-8-sig", "\n"),
+        ("utf-8", "\r\n"),
+        ("utf-8-sig", "\r\n"),
+        ("utf-16", "\n"),
+        ("utf-16", "\r\n"),
+        ("utf-32", "\n"),
+    ],
+)
+@pytest.mark.parametrize("languages", [("en", "de"), ("de",)], ids="".join)
+def test_plain_text_of_any_editor_is_the_same_data(tmp_path, encoding, end, languages):
+    fingerprints = []
+    for name in ("plain", "other"):
+        write_plain(tmp_path / name)
+        if name == "other":
+            encoded(tmp_path / name, encoding, end, languages)
+        plain = PlainText()
+        plain.merges = 30
+        plain.prepare(tmp_path / name, tmp_path / f"{name} to")
+        fingerprints.append(manifests.read(tmp_path / f"{name} to").fingerprint)
+    assert fingerprints[0] == fingerprints[1]
+    assert "\ufeff" not in (tmp_path / "other to" / prepared.REFERENCES).read_text(encoding="utf-8")
+
+
+def test_processed_files_of_any_editor_are_the_same_data(source, tmp_path):
+    WMT16EnDe().prepare(source, tmp_path / "plain")
+    for path in source.iterdir():
+        path.write_bytes(path.read_text(encoding="utf-8").encode("utf-8-sig"))
+    WMT16EnDe().prepare(source, tmp_path / "marked")
+    assert len({manifests.read(tmp_path / name).fingerprint for name in ("plain", "marked")}) == 1
+
+
+CYRILLIC, LONG, LOPSIDED = "Кошка спит.", "word " * 81, "word " * 19
+NOTHING_LEFT = {
+    "empty": ([""] * 3, "all 3 {} pairs were dropped (3 with an empty side)"),
+    "blank": (["", "  ", "\t\xa0"], "all 3 {} pairs were dropped (3 with an empty side)"),
+    "cyrillic": ([CYRILLIC] * 200, "all 200 {} pairs were dropped (200 not in latin-1)"),
+    "one": ([CYRILLIC], "the only {} pair was dropped (1 not in latin-1)"),
+    "long": ([LONG] * 2, "all 2 {} pairs were dropped (2 over 80 words)"),
+    "lopsided": ([LOPSIDED] * 2, "all 2 {} pairs were dropped (2 with one side more than 9 times as long as the other)"),
+    "long word": (["x" * 1_001] * 2, "all 2 {} pairs were dropped (2 with a word of over 1,000 characters)"),
+    "several": (["", CYRILLIC, CYRILLIC], "all 3 {} pairs were dropped (1 with an empty side, 2 not in latin-1)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("split", "kind"), [("train", "training"), ("dev", "validation")])
+@pytest.mark.parametrize("case", NOTHING_LEFT)
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_a_split_of_which_nothing_is_left(tmp_path, split, kind, case, language):
+    lines, why = NOTHING_LEFT[case]
+    source = tmp_path / "from"
+    write_plain(source)
+    for code in ("en", "de"):
+        write_lines(source / f"{split}.{code}", lines if code == language else ["x y"] * len(lines))
+    assert refused(source, tmp_path, PlainText) == (
+        f"{source}/{split}.en and {source}/{split}.de: no {kind} pair is left: {why.format(kind)}"
+    )
+
+
+def test_training_pairs_that_are_all_too_long_in_subwords(source, tmp_path):
+    for name in (TRAIN_EN, TRAIN_DE):
+        write_lines(source / name, [" ".join(["w1"] * 255)] * 3)
+    assert refused(source, tmp_path) == (
+        f"{source / TRAIN_EN} and {source / TRAIN_DE}: no training pair is left: all 3 training pairs were dropped (3 with too "
+        f"many subwords)"
+    )
+    write_plain(tmp_path / "plain")
+    for name, lines in (("train.en", ["x" * 300, "", "a"]), ("train.de", ["y" * 300, "b", CYRILLIC])):
+        write_lines(tmp_path / "plain" / name, lines)
+    plain = PlainText()
+    plain.merges = 1
+    with pytest.raises(ValueError, match=r"train\.en and .*train\.de: no training pair is left: all 3 ") as caught:
+        plain.prepare(tmp_path / "plain", tmp_path / "to")
+    assert str(caught.value).endswith("(1 with an empty side, 1 not in latin-1, 1 with too many subwords)")
+
+
+@pytest.mark.parametrize("name", [f"{split}.{code}" for split in ("train", "dev", "test") for code in ("en", "de")])
+@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"], ids=["nothing", "mark"])
+def test_an_empty_file_is_named(tmp_path, name, content):
+    write_plain(tmp_path / "from")
+    (tmp_path / "from" / name).write_bytes(content)
+    assert refused(tmp_path / "from", tmp_path, PlainText) == f"{tmp_path / 'from' / name}: no line of text"
+
+
+@pytest.mark.parametrize("code", ["en", "de"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("blank", ["", "   ", "\t"])
+def test_an_empty_line_of_the_test_set_is_named_in_the_users_file(tmp_path, code, number, blank):
+    write_plain(tmp_path / "from")
+    path = tmp_path / "from" / f"test.{code}"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[number - 1] = blank
+    write_lines(path, lines)
+    said = refused(tmp_path / "from", tmp_path, PlainText)
+    assert said == f"{path}:{number}: an empty line; a sentence pair needs both sides"
+
+
+@pytest.mark.parametrize("name", ["train.en", "dev.de", "test.de"])
+def test_text_that_is_not_utf8_is_named_in_the_users_file(tmp_path, name):
+    write_plain(tmp_path / "from")
+    path = tmp_path / "from" / name
+    lines = path.read_bytes().split(b"\n")
+    lines[1] = b"\xe4"
+    path.write_bytes(b"\n".join(lines))
+    assert refused(tmp_path / "from", tmp_path, PlainText).startswith(f"{path}:2: not UTF-8 (byte 0xe4)")
+
+
+@pytest.mark.parametrize(
+    ("splits", "said"),
+    [
+        (
+            ("train", "dev", "test"),
+            "no training pair is left: the only training pair was dropped (1 over 80 words); line ends",
+        ),
+        (("dev",), "dev.en: line ends are CR alone"),
+        (("test",), "test.en: line ends are CR alone"),
+    ],
+)
+def test_line_ends_of_cr_alone_are_named(tmp_path, splits, said):
+    source = tmp_path / "from"
+    write_plain(source)
+    for split in splits:
+        for code in ("en", "de"):
+            path = source / f"{split}.{code}"
+            path.write_bytes(path.read_bytes().replace(b"\n", b"\r"))
+    message = refused(source, tmp_path, PlainText)
+    assert said in message
+    assert message.endswith(r"tr '\r' '\n' <OLD >NEW")
+    (source / "train.de").write_bytes((source / "train.de").read_bytes().replace(b"\r", b"\n"))
+    (source / "train.en").write_bytes((source / "train.en").read_bytes().replace(b"\n", b"\r"))
+    assert refused(source, tmp_path, PlainText).startswith(f"{source / 'train.en'}: line ends are CR alone")
+
+
+def test_a_cr_inside_a_line_is_no_line_end(tmp_path):
+    write_plain(tmp_path / "from")
+    path = tmp_path / "from" / "train.en"
+    path.write_bytes(path.read_bytes().replace(b"dog sleeps", b"dog\rsleeps"))
+    lines = PlainText().prepare(tmp_path / "from", tmp_path / "to")
+    assert lines[0].startswith("parallel-text: 60 training pairs")
+
+
+@pytest.mark.parametrize("lines", [["a b c"] * 5, ["house"]], ids=["characters", "nothing twice"])
+def test_text_of_which_no_merge_can_be_learned(tmp_path, lines):
+    write_plain(tmp_path / "from")
+    for code in ("en", "de"):
+        write_lines(tmp_path / "from" / f"train.{code}", lines if code == "en" else [line.upper() for line in lines])
+    assert "train.de: no two neighboring characters occur twice" in refused(tmp_path / "from", tmp_path, PlainText)
+
+
 def test_cleaning_as_the_reference_does(tmp_path):
     pairs = [("a b", "c d"), ("", "c"), ("a " * 81, "b " * 81), ("a " * 80, "b " * 80), ("a", "b " * 10), ("a", "b " * 9),
              ("a", "č"), ("ä", "ß"), ("a", "x" * 1_001), ("ö" * 1_000, "x" * 600 + "|" + "x" * 600)]  # fmt: skip
     for name, side in (("one", 0), ("other", 1)):
         write_lines(tmp_path / name, [pair[side] for pair in pairs])
     out = [tmp_path / "one.clean", tmp_path / "other.clean"]
-    assert sources.clean([tmp_path / "one", tmp_path / "other"], out) == (4, 1)
+    pairs_read, dropped = sources.clean([tmp_path / "one", tmp_path / "other"], out)
+    assert pairs_read == 10
+    assert dropped == {
+        DropReason.EMPTY: 1, DropReason.MANY_WORDS: 1, DropReason.LOPSIDED: 1, DropReason.NOT_LATIN1: 1,
+        DropReason.LONG_WORD: 1,
+    }  # fmt: skip
     kept = [0, 3, 5, 7, 9]
     assert out[0].read_text().splitlines() == [" ".join(pairs[n][0].split()) for n in kept]
     assert out[1].read_text().splitlines() == [" ".join(pairs[n][1].split()) for n in kept]
@@ -260,6 +425,59 @@ def test_the_archives_of_wmt_are_unpacked_in_the_references_order(tmp_path):
     assert text[2:] == ["The word of commoncrawl .", "The word of news-commentary-v11 ."]
     assert facts.read_facts(tmp_path / "to").sizes["dev"] == 4
     assert prepared.read_references(tmp_path / "to", 2) == ["A line of 2014.", "Another one."]
+
+
+def write_wmt16(source, change=None):
+    """A small archive with all corpora of WMT16; `change`: from a file's name to other content."""
+    corpora = {f"{corpus}.{code}": b"A line.\n" * 3 for corpus in sources.WMT_TRAIN for code in ("en", "de")}
+    tests = {
+        f"{year}-deen-{kind}.sgm": sgm(["A line.", "Another."])
+        for year in sources.WMT_TESTS
+        for kind in ("src.de", "ref.en")
+    }
+    source.mkdir()
+    write_tar(
+        source / "all.tgz", {f"training/{name}": data for name, data in {**corpora, **tests, **(change or {})}.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("commoncrawl.de-en.en", b"a\n\xe4\n", "all.tgz:training/commoncrawl.de-en.en:2: not UTF-8 (byte 0xe4)"),
+        ("commoncrawl.de-en.en", b"a\n", "all.tgz:training/commoncrawl.de-en.en has 1 lines and "),
+        ("newstest2014-deen-ref.en.sgm", sgm(["a", " "]), "newstest2014-deen-ref.en.sgm: segment 2 is empty"),
+        (
+            "newstest2014-deen-ref.en.sgm",
+            sgm(["a"]),
+            "newstest2014-deen-ref.en.sgm has 1 lines and newstest2014-deen-src.de.sgm 2",
+        ),
+        (
+            "newstest2015-deen-ref.en.sgm",
+            sgm(["a"]),
+            "newstest2015-deen-ref.en.sgm, newstest2016-deen-ref.en.sgm has 3 lines",
+        ),
+    ],
+)
+def test_what_is_wrong_with_an_archive_is_named_in_it(tmp_path, name, content, said):
+    write_wmt16(tmp_path / "from", {name: content})
+    message = refused(tmp_path / "from", tmp_path)
+    assert said in message
+    assert ".text." not in message
+
+
+@pytest.mark.parametrize("hidden", [".ipynb_checkpoints", "__MACOSX"])
+def test_hidden_corpora_are_skipped(tmp_path, hidden):
+    source = tmp_path / "from"
+    write_wmt16(source)
+    WMT16EnDe().prepare(source, tmp_path / "plain")
+    (source / hidden).mkdir()
+    (source / hidden / "europarl-v7.de-en.en").write_bytes(b"Hidden.\n" * 3)
+    write_tar(source / "a.tgz", {f"{hidden}/europarl-v7.de-en.en": b"Hidden.\n" * 3, "._europarl-v7.de-en.en": b"\0"})
+    write_tar(source / hidden / "a.tgz", {"europarl-v7.de-en.en": b"Hidden.\n" * 3})
+    (source / "._all.tgz").write_bytes(b"\0\5\x16\7")
+    WMT16EnDe().prepare(source, tmp_path / "hidden")
+    assert len({manifests.read(tmp_path / name).fingerprint for name in ("plain", "hidden")}) == 1
 
 
 def test_the_command_prepares_and_refuses(tmp_path, capsys):

@@ -83,6 +83,41 @@ def test_a_missing_file_is_named_with_where_it_comes_from(source, tmp_path, name
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("below/europarl-v7.de-en.en", b"a\n\xe4\nb\n", "/europarl-v7.de-en.en:2: not UTF-8 (byte 0xe4)"),
+        ("below/europarl-v7.de-en.en", b"a\n", "/europarl-v7.de-en.en has 1 lines and "),
+        ("below/newstest2014.en", b"", "/newstest2014.en has 0 lines and "),
+        (WMT17_VOCABULARY, b"'<pad>_'\n'<EOS>_'\nx\n", f"/{WMT17_VOCABULARY}:3: 'x' is not a subtoken in quotes"),
+        (WMT17_VOCABULARY, b"'\xe4'\n", f"/{WMT17_VOCABULARY}:1: not UTF-8 (byte 0xe4)"),
+    ],
+)
+def test_what_is_wrong_is_named_in_the_users_file(source, tmp_path, name, content, said):
+    (source / name).write_bytes(content)
+    with pytest.raises(ValueError, match=r".") as caught:
+        WMT17EnDe().prepare(source, tmp_path / "to")
+    assert str(caught.value).startswith(str(source))
+    assert said in str(caught.value)
+    assert ".text." not in str(caught.value)
+
+
+def test_a_vocabulary_in_an_archive_is_named_with_the_archive(source, tmp_path):
+    (source / WMT17_VOCABULARY).unlink()
+    write_tar(source / "v.tgz", {f"vocab/{WMT17_VOCABULARY}": b"x\n"})
+    with pytest.raises(ValueError, match=rf"/v\.tgz:vocab/{WMT17_VOCABULARY}:1: 'x' is not a subtoken in quotes"):
+        WMT17EnDe().prepare(source, tmp_path / "to")
+
+
+def test_byte_order_marks_of_test_set_and_vocabulary_are_no_text(source, tmp_path):
+    WMT17EnDe().prepare(source, tmp_path / "plain")
+    for name in (WMT17_VOCABULARY, "below/newstest2014.en", "below/newstest2014.de", "below/newstest2013.en"):
+        path = source / name
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    WMT17EnDe().prepare(source, tmp_path / "marked")
+    assert len({manifests.read(tmp_path / name).fingerprint for name in ("plain", "marked")}) == 1
+
+
 def test_runs_have_the_ids_of_the_vocabulary(source, tmp_path):
     """EOS is 1; text needs no detokeniser."""
     WMT17EnDe().prepare(source, tmp_path / "to")

@@ -279,12 +279,22 @@ def test_an_image_that_fits_no_shape_is_refused_in_one_line(prepared):
         settings(prepared, model={**MODEL, "padded_shapes": [[64, 96], [96, 64]]})
 
 
-def test_data_without_masks_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("folders", "every", "said"),
+    [
+        (("train2017", "val2017"), 1, "22 of 22 training objects and 13 of 13 validation objects have no mask"),
+        (("val2017",), 1, "0 of 22 training objects and 13 of 13 validation objects have no mask"),
+        (("train2017",), 22, "1 of 22 training objects and 0 of 13 validation objects have no mask"),
+    ],
+)
+def test_data_without_all_masks_are_refused(tmp_path, folders, every, said):
     root = synthetic.write(tmp_path / "images", 12, 9)
-    for folder in ("train2017", "val2017"):
-        synthetic.change(root, lambda content: [e.pop("segmentation") for e in content["annotations"]], folder)
+    for folder in folders:
+        synthetic.change(root, lambda content: [e.pop("segmentation") for e in content["annotations"][::every]], folder)
     prepare(root, tmp_path / "p")
-    with pytest.raises(ValueError, match=r"p: prepared without masks: .*; remove it and prepare the data again"):
+    with pytest.raises(
+        ValueError, match=rf"p: {said}; Mask R-CNN needs one for each object: .* workload=ssd needs boxes"
+    ):
         settings(tmp_path / "p")
 
 

@@ -16,6 +16,7 @@ from testing import synthetic
 from tests.helpers import examples
 from tests.workloads.common.networks import synthetic_caffe2_files as python2
 from workloads.common import dropout, manifest
+from workloads.common import manifest as manifests
 from workloads.zoo.datasets import cifar10, fashion_mnist
 from workloads.zoo.datasets.cifar10 import Cifar10
 from workloads.zoo.datasets.fashion_mnist import FashionMNIST
@@ -83,6 +84,22 @@ def test_both_forms_of_cifar10_give_the_same_images(archives, tmp_path):
     assert images.shape == (30, 32, 32, 3)
     assert (images[2, 5, 7] == first[2].reshape(3, 32, 32)[:, 5, 7]).all()
     assert (labels[:COUNT] == wanted).all()
+
+
+def test_hidden_members_of_an_archive_are_skipped(tmp_path):
+    plain = write_archive(tmp_path / "plain.tar.gz", *PYTHON)
+    Cifar10().prepare(plain, tmp_path / "plain")
+    hidden = write_archive(tmp_path / "hidden.tar.gz", *PYTHON)
+    with tarfile.open(tmp_path / "both.tar.gz", "w:gz") as archive:
+        for path in (hidden, plain):
+            with tarfile.open(path) as source:
+                for item in source.getmembers():
+                    content = source.extractfile(item).read()
+                    if path == plain:
+                        item.name, content = f"__MACOSX/{item.name}", bytes(len(content))
+                    archive.addfile(item, io.BytesIO(content))
+    Cifar10().prepare(tmp_path / "both.tar.gz", tmp_path / "both")
+    assert len({manifests.read(tmp_path / name).fingerprint for name in ("plain", "both")}) == 1
 
 
 def test_a_folder_is_read_and_preparing_twice_says_so(archives, tmp_path):

@@ -1,0 +1,62 @@
+"""Notice of a suite that runs from a copy in site-packages although a checkout of it is in use.
+
+`pip install .` copies the package. Edits of the checkout then have no effect on the commands, and data, logs and environments
+are looked for in the working directory instead of the checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from suite.common.paths import IN_CHECKOUT, PROJECT, data_root, env_root, log_root
+
+DISTRIBUTION = "time-to-target"
+
+
+def copy_notice() -> str:
+    """Return one line if the suite runs from a copy of a checkout; empty in a checkout and for a package without one."""
+    if IN_CHECKOUT:
+        return ""
+    checkout = _checkout_of_installation() or _checkout_above(Path.cwd())
+    if checkout is None:
+        return ""
+    try:
+        places = f"data in {data_root()}, logs in {log_root()}, environments in {env_root()}"
+    except ValueError:  # a variable that names no folder; the command itself reports it
+        places = "data, logs and environments in the working directory"
+    return (
+        f"this is a copy of {checkout} in {PROJECT}: edits of the checkout have no effect, and it looks for {places}; to use "
+        f"the checkout itself, run: {shlex.quote(sys.executable)} -m pip install --no-deps -e {shlex.quote(str(checkout))}"
+    )
+
+
+def print_copy_notice(program: str) -> None:
+    """Print the notice on standard error, if there is one."""
+    notice = copy_notice()
+    if notice:
+        print(f"{program}: {notice}", file=sys.stderr, flush=True)
+
+
+def _checkout_of_installation() -> Path | None:
+    """Return the folder that pip installed this package from, as pip recorded it, if that is a checkout."""
+    try:
+        recorded = distribution(DISTRIBUTION).read_text("direct_url.json")
+        url = urlsplit(str(json.loads(recorded or "")["url"]))
+    except (PackageNotFoundError, ValueError, KeyError, TypeError, OSError):
+        return None
+    folder = Path(unquote(url.path))
+    return folder if url.scheme == "file" and _is_checkout(folder) else None
+
+
+def _checkout_above(folder: Path) -> Path | None:
+    return next((above for above in (folder, *folder.parents) if _is_checkout(above)), None)
+
+
+def _is_checkout(folder: Path) -> bool:
+    parts = ("setup.cfg", "conf/config.yaml", "suite/cli.py", "workloads/__init__.py")
+    return all((folder / part).is_file() for part in parts)

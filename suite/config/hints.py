@@ -1,0 +1,382 @@
+"""Next steps for words that other programs understand: `amp=true`, `workload=all`, `seed=0..3`, `dry-run`.
+
+The words are read as they were typed, before Hydra parses them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from suite.config.keys import ELSEWHERE, GROUPS, SHORT, choices, suite_keys
+from suite.machine import devices
+from workloads.api import kind_of
+
+FLAGS = ("--help", "--version", "--multirun", "--dry-run", "--cfg", "--package", "--config-dir", "--shell-completion")
+"""Flags that `run_suite.py` takes."""
+FLAGS_WITH_VALUE = ("-c", "--cfg", "-p", "--package", "-cd", "--config-dir")
+_TRUE, _FALSE = ("true", "1", "yes", "on", "y"), ("false", "0", "no", "off", "n", "none", "null")
+_ALL = ("all", "*", "every", "any", "each")
+_LONGEST_LIST = 8
+"""Values of a range that are written out; more are written as range(…)."""
+_OUTPUT = "set output={}"
+_RESUME = "set output=FOLDER resume=true, with the folder of the runs to resume"
+_DATA = "set SUITE_DATA_DIR in the shell to the folder of prepared data sets, or workload.dataset=NAME"
+_PRECISIONS = {
+    **dict.fromkeys(("fp16", "16", "half", "float16", "16-mixed", "fp16-mixed"), "fp16"),
+    **dict.fromkeys(("bf16", "bfloat16", "bf16-mixed"), "bf16"),
+    **dict.fromkeys(("fp32", "32", "full", "single", "float", "float32", "32-true"), "fp32"),
+    **dict.fromkeys(("tf32", "tensorfloat32"), "tf32"),
+}
+"""What other programs call a precision, to its name here."""
+_MIXED = ("amp", "mixed", "mixed_precision", "automatic_mixed_precision", "autocast", "use_amp")
+KEYS: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            *(
+                "logs",
+                "logdir",
+                "logs_dir",
+                "log_path",
+                "logging_dir",
+                "out",
+                "outdir",
+                "out_dir",
+                "output_dir",
+                "outputs",
+            ),
+            *("output_folder", "save_dir", "save_path", "save_to", "results", "results_dir", "result_dir", "run_dir"),
+            *("work_dir", "workdir", "default_root_dir", "exp_dir"),
+        ),
+        _OUTPUT,
+    ),
+    **dict.fromkeys(("checkpoint_dir", "ckpt_dir"), "checkpoints lie in the folder of their run: set output={}"),
+    **dict.fromkeys(("datadir", "data_path", "data_root", "dataset_dir", "dataset_path"), _DATA),
+    **dict.fromkeys(("random_seed", "manual_seed", "rng_seed"), "set seed={}"),
+    **dict.fromkeys(("num_runs", "n_runs", "nruns", "repeat", "repeats", "repetitions", "trials"), "set runs={}"),
+    **dict.fromkeys(
+        ("continue", "restart", "resume_from", "resume_from_checkpoint", "continue_from", "ckpt_path"), _RESUME
+    ),
+    **dict.fromkeys(("model", "task", "benchmark", "network"), "set workload={}"),
+    **dict.fromkeys(("env", "venv"), "set environment={}"),
+    **dict.fromkeys(("division", "closed"), "the division follows from the settings; set dry_run=true to see it"),
+    "launcher": "set launch={}",
+    "cores": "set cpu.cores_per_device={}",
+    "price": "set system.price_per_device_hour={}",
+    "docker": "set environment=docker environment.image=NAME:TAG",
+    "slurm": "set launch=slurm",
+    "multirun": "add -m",
+    "sweep": "add -m",
+}
+"""Keys of other programs, to the next step with the value in place of `{}`."""
+_BARE = {
+    "dryrun": "set dry_run=true",
+    "dry": "set dry_run=true",
+    "resume": _RESUME,
+    "continue": _RESUME,
+    "help": "run: python run_suite.py --help",
+    "version": "run: python run_suite.py --version",
+    "sweep": "add -m",
+    "multirun": "add -m",
+    "cpu": "set device=cpu",
+    "cuda": "set device=cuda",
+    "amp": "set precision=fp16 or precision=bf16",
+    "async": "set update=async",
+}
+"""Words without a value, to the next step."""
+
+
+def next_step(argument: str, following: str = "") -> str:
+    """Return what to set in place of a flag, a word or a key of another program; empty if the suite has no hint for it.
+
+    Args:
+        argument: One word of the command line, `key=value`, `word` or `--flag`.
+        following: The word after it, which may be the value of a flag.
+    """
+    if argument.startswith("-"):
+        return _step_for_flag(argument, following)
+    key, equals, value = argument.partition("=")
+    if not equals:
+        return _step_for_bare_word(argument)
+    return _step_for_key(key, value.strip("'\""))
+
+
+def next_step_for_value(argument: str) -> str:
+    """Return the allowed values and what to set for a value of another program; empty if the suite has no hint for it.
+
+    A name that a file or a package brings is not such a value, so the user's folders must have been searched.
+    """
+    key, _, value = argument.partition("=")
+    value = value.strip("'\"")
+    step = _step_for_value(key, value)
+    if step and (allowed := _allowed_text(SHORT.get(key, key))):
+        return f"allowed: {allowed}; {step}"
+    return step
+
+
+def _allowed_text(key: str) -> str:
+    """Return the allowed values of a key as a list for a message; empty if the step of the key names them."""
+    item = suite_keys().get(key)
+    return FORMS.get(key) or ", ".join(choices(key, item) if item is not None or key in GROUPS else ())
+
+
+def _step_for_flag(flag: str, following: str) -> str:
+    name, equals, value = flag.lstrip("-").partition("=")
+    if not flag.startswith("--") or f"--{name}" in FLAGS:
+        return ""
+    if not equals:
+        value = following if following and "=" not in following and not following.startswith("-") else "true"
+    key = _normalized(name)
+    if key in suite_keys():
+        return f"settings have no dashes; set {key}={value}"
+    return _step_for_key(key, value) or _unknown(ELSEWHERE.get(key, ""), value)
+
+
+def _unknown(templates: str, value: str) -> str:
+    settings = [template.format(value) for template in templates.split()]
+    return f"there is no such key; set {' or '.join(settings)}" if settings else ""
+
+
+def _step_for_bare_word(word: str) -> str:
+    name = _normalized(word)
+    item = suite_keys().get(name)
+    step = _BARE.get(name) or _BARE.get(name.replace("_", ""), "")
+    if step or (item is None and name not in SHORT):
+        return step
+    return f"set {name}={'true' if item is not None and kind_of(item) == 'bool' else 'VALUE'}"
+
+
+def _step_for_key(key: str, value: str) -> str:
+    name = _normalized(key)
+    if name in suite_keys() or "." in name:
+        return f"there is no such key; set {name}={value}" if name != key and "." not in name else ""
+    step = _step_for_other_key(name, value)
+    return f"there is no such key; {step}" if step else ""
+
+
+def _step_for_other_key(name: str, value: str) -> str:
+    lower = value.lower()
+    if name in _MIXED:
+        named = _PRECISIONS.get(lower)
+        if named:
+            return f"set precision={named}"
+        return "set precision=fp32" if lower in _FALSE else "set precision=fp16 or precision=bf16"
+    if name in _PRECISIONS:
+        precision = _PRECISIONS[name]
+        return "set precision=fp32, or leave it out" if lower in _FALSE else f"set precision={precision}"
+    if name in ("seeds", "num_seeds"):
+        return _step_for_seeds(value)
+    if name in (
+        "checkpoints",
+        "checkpointing",
+        "checkpoint_every",
+        "checkpoint_interval",
+        "save_every",
+        "save_interval",
+    ):
+        return f"set checkpoint={_checkpoint(lower) or 'every:1'}"
+    if name in KEYS:
+        return KEYS[name].format(value or "VALUE")
+    return ""
+
+
+def _step_for_seeds(value: str) -> str:
+    listed = _list_of_integers(value) or (value if re.fullmatch(r"\d+(,\d+)+", value) else "")
+    if listed:
+        return f"add -m and set seed={listed}"
+    if value.isdecimal():
+        return f"set runs={value} for {value} runs with different seeds, or seed={value} for one fixed seed"
+    return "set runs=N for N runs with different seeds"
+
+
+def _step_for_value(key: str, value: str) -> str:
+    full_key = SHORT.get(key, key)
+    item = suite_keys().get(full_key)
+    if value in choices(full_key, item):
+        return ""
+    step = _STEPS[full_key](value) if full_key in _STEPS else ""
+    if step:
+        return step
+    if item is not None and kind_of(item) == "bool" and value.lower() not in ("true", "false"):
+        truth = "true" if value.lower() in _TRUE else "false" if value.lower() in _FALSE else ""
+        if truth:
+            return f"set {key}={truth}"
+    allowed = choices(full_key, item)
+    if value in _ALL and allowed and value not in allowed and key != "study":
+        several = [choice for choice in allowed if choice != "auto"]
+        return f"for several values, add -m and set {key}={','.join(several)}"
+    is_integer = item is not None and kind_of(item).partition(" |")[0] == "int"
+    if is_integer or full_key == "runs":
+        listed = _list_of_integers(value)
+        if listed:
+            return f"one integer is needed; for several values, add -m and set {key}={listed}"
+    return ""
+
+
+def _list_of_integers(text: str) -> str:
+    """Return `0..3`, `0-3`, `0:3`, `[0,1]` or `0;1` as a list for `-m`; empty for other text."""
+    span = re.fullmatch(r"(\d{1,9})(?:\.{2,3}|-|:)(\d{1,9})", text)
+    if span:
+        first, last = int(span[1]), int(span[2])
+        if last < first:
+            return ""
+        if last - first < _LONGEST_LIST:
+            return ",".join(map(str, range(first, last + 1)))
+        return f"'range({first},{last + 1})'"
+    bare = text.strip("[](){}")
+    parts = [part.strip() for part in re.split(r"[;,]", bare)]
+    if (bare != text or ";" in text) and all(part.isdecimal() for part in parts):
+        return ",".join(parts)
+    return ""
+
+
+def _checkpoint(text: str) -> str:
+    """Return the value of `checkpoint.when` that another spelling means; empty for a value that has no such meaning."""
+    if text in _FALSE:
+        return "off"
+    match = re.fullmatch(r"(?:every[:_ ]?)?(\d{1,6}) ?(e|ep|epochs?|m|min|mins|minutes?|h|hours?)?", text)
+    if match and int(match[1]):
+        number, unit = int(match[1]), match[2] or "e"
+        if unit.startswith("h"):
+            return f"every:{60 * number}min"
+        return f"every:{number}min" if unit.startswith("m") else f"every:{number}"
+    words = (*_TRUE, "epoch", "epochs", "every", "every_epoch", "every:epoch", "each", "always", "all", "auto")
+    return "every:1" if text in words else ""
+
+
+def _step_for_checkpoint(value: str) -> str:
+    if re.fullmatch(r"off|every:[1-9]\d{0,5}(min)?", value):
+        return ""
+    meant = _checkpoint(value.lower())
+    return f"set checkpoint={meant}" if meant else ""
+
+
+def _step_for_precision(value: str) -> str:
+    if value.lower() in _MIXED:
+        return "set precision=fp16 or precision=bf16"
+    meant = _PRECISIONS.get(value.lower(), value)
+    return (
+        f"set precision={meant}" if meant != value and value not in ("half", "float16", "bfloat16", "float32") else ""
+    )
+
+
+def _step_for_gpus(value: str) -> str:
+    if value.lower() in ("all", "auto", "max", "any", "*", "-1"):
+        try:
+            found = len(devices.gpus())
+        except ValueError:  # a GPU that does not answer: planning reports it
+            return ""
+        if found:
+            return f"at least 1 is needed; for all GPUs of this machine, set gpus={found}"
+        cores = len(devices.cpu_cores())
+        return f"at least 1 is needed; this machine shows no GPU, so for its CPU cores set device=cpu gpus={cores}"
+    if value.lower() in ("0", "none", "cpu", "false"):
+        return "at least 1 is needed; to train on CPU cores, set device=cpu gpus=1"
+    numbers = value.strip("[]").split(",")
+    is_device_list = value.startswith("[") or numbers[0] == "0"
+    if is_device_list and len(numbers) > 1 and all(number.strip().isdecimal() for number in numbers):
+        visible = ",".join(number.strip() for number in numbers)
+        return f"gpus counts devices; to choose them, set CUDA_VISIBLE_DEVICES={visible} in the shell and gpus={len(numbers)}"
+    return ""
+
+
+def _step_for_nodes(value: str) -> str:
+    if value.lower() not in ("all", "auto", "max", "any", "*", "-1"):
+        return ""
+    return (
+        "a number of machines is needed; set nodes=N launch.hosts=[a,b] with N machines, "
+        "or inside a SLURM allocation nodes=$SLURM_NNODES"
+    )
+
+
+def _step_for_stop(value: str) -> str:
+    if value.isdecimal() and int(value):
+        return f"set stop=epochs:{int(value)} or stop=steps:{int(value)}"
+    units = "epochs?|steps?|samples?"
+    match = re.fullmatch(rf"(\d+) ?({units})|({units})[=:_ ](\d+)", value.lower())
+    if not match:
+        return ""
+    number, unit = match[1] or match[4], (match[2] or match[3]).rstrip("s")
+    meant = f"{unit}s:{int(number)}"
+    return f"set stop={meant}" if meant != value and int(number) else ""
+
+
+def _step_for_batch(value: str) -> str:
+    if value.isdecimal() and int(value):
+        return f"set batch=global:{int(value)} or batch=per_device:{int(value)}"
+    each = re.fullmatch(r"(\d+)[x*×]\d+", value)
+    return f"set batch=per_device:{int(each[1])}" if each and int(each[1]) else ""
+
+
+def _step_for_resume(value: str) -> str:
+    if value.lower() in ("", *_TRUE, *_FALSE) or "," in value:
+        return ""  # the step for every boolean
+    folder = value if value.lower() not in ("last", "latest", "auto", "must", "allow") else "FOLDER"
+    return f"set output={folder} resume=true"
+
+
+def _step_for_device(value: str) -> str:
+    if value.isdecimal() and int(value):
+        return f"set gpus={int(value)}"
+    numbered = re.fullmatch(r"(?:cuda|gpu):(\d+)", value.lower())
+    return f"set device=cuda, and CUDA_VISIBLE_DEVICES={numbered[1]} in the shell" if numbered else ""
+
+
+def _step_for_runs(value: str) -> str:
+    if value.lower() in (*_ALL, "max", "mlperf"):
+        return "set runs=official for the number that the rules ask for, or runs=N"
+    times = re.fullmatch(r"(\d+) ?(?:x|times|runs)", value.lower())
+    return f"set runs={int(times[1])}" if times and int(times[1]) else ""
+
+
+def _step_for_mode(value: str) -> str:
+    return (
+        "set mode=inference" if value.lower() in ("eval", "evaluate", "evaluation", "test", "infer", "predict") else ""
+    )
+
+
+def _step_for_profile(value: str) -> str:
+    if value.lower() in ("test", "smoke", "small", "tiny", "quick", "example"):
+        return "set profile=demo"
+    return "set profile=reference" if value.lower() in ("full", "mlperf", "real", "benchmark", "default") else ""
+
+
+def _step_for_seed(value: str) -> str:
+    if value.lower() in ("random", "auto", "any", "rand", "-1"):
+        return "leave seed out: each run then draws a new one"
+    return ""
+
+
+def _step_for_data(value: str) -> str:
+    return _DATA
+
+
+FORMS: Mapping[str, str] = {
+    "checkpoint.when": "off, every:EPOCHS, every:MINUTESmin",
+    "stop": "auto, target, epochs:N, samples:N, steps:N",
+    "batch": "set, global:N, per_device:N",
+    "runs": "official, N",
+}
+"""Key to its allowed values, of keys whose values have a form."""
+_STEPS: Mapping[str, Callable[[str], str]] = {
+    "checkpoint.when": _step_for_checkpoint,
+    "precision": _step_for_precision,
+    "gpus": _step_for_gpus,
+    "nodes": _step_for_nodes,
+    "stop": _step_for_stop,
+    "batch": _step_for_batch,
+    "resume": _step_for_resume,
+    "device": _step_for_device,
+    "runs": _step_for_runs,
+    "mode": _step_for_mode,
+    "profile": _step_for_profile,
+    "seed": _step_for_seed,
+    "data": _step_for_data,
+}
+"""Key to the function that returns the next step for a value of it."""
+
+
+def _normalized(key: str) -> str:
+    """Return a key as the suite spells keys: `batch-size` as `batch_size`."""
+    name = key.replace("-", "_")
+    return name if name in GROUPS or name in suite_keys() else name.lower()

@@ -1,0 +1,113 @@
+"""A network that only the processes of one run on one machine can reach: a network namespace with a loopback interface.
+
+TensorFlow's gRPC server has no authentication and listens on all interfaces; whoever reaches its port can run code as the user.
+In a namespace of its own the port exists for the run's processes alone. Root makes a network namespace; any other user makes
+it inside a user namespace, in which the user id stays what it is. Linux only. Standard library only: agents use it too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+
+NETWORK_VARIABLE = "SUITE_PRIVATE_NETWORK"
+"""Inode of the network namespace that a worker must be in."""
+MAKING_SECONDS = 30.0
+"""How long the helper process may take to make a namespace."""
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_HELPER = """
+import ctypes, fcntl, os, socket, struct, sys
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000  # unshare(2)
+SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40  # netdevice(7)
+libc = ctypes.CDLL(None, use_errno=True)
+uid, gid = os.geteuid(), os.getegid()
+if libc.unshare(CLONE_NEWNET) != 0:
+    if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
+        sys.exit(os.strerror(ctypes.get_errno()))
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    fcntl.ioctl(probe, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP | IFF_RUNNING))
+with socket.socket() as probe:
+    probe.bind(("127.0.0.1", 0))
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+class PrivateNetwork:
+    """A network namespace, which exists until it is closed and its last process has ended."""
+
+    def __init__(self) -> None:
+        """Make the namespace. Raises OSError with the kernel's reason if that is not allowed here."""
+        self._user = self._network = -1
+        if not os.path.exists("/proc/self/ns/net"):
+            raise OSError("this system has no network namespaces")
+        helper = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _HELPER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert helper.stdout is not None
+        try:
+            if helper.stdout.readline() == "ready\n":
+                self._network = os.open(f"/proc/{helper.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+                if os.stat(f"/proc/{helper.pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:
+                    self._user = os.open(f"/proc/{helper.pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            try:
+                _, errors = helper.communicate(timeout=MAKING_SECONDS)
+            except subprocess.TimeoutExpired:
+                helper.kill()
+                _, errors = helper.communicate()
+        if self._network < 0:
+            lines = errors.strip().splitlines()
+            raise OSError(lines[-1] if lines else f"exit code {helper.returncode}")
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variable by which a worker checks that it is in this network."""
+        return {NETWORK_VARIABLE: str(os.fstat(self._network).st_ino)}
+
+    def enter(self) -> None:
+        """Move the calling process, which must have one thread, into the network. Raises OSError."""
+        for descriptor in (self._user, self._network):
+            if descriptor >= 0 and _LIBC.setns(descriptor, 0) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number))
+
+    def close(self) -> None:
+        """Start no more processes in the network; it ends with the last one that is in it."""
+        for descriptor in (self._user, self._network):
+            if descriptor >= 0:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+        self._user = self._network = -1
+
+
+@functools.cache
+def unavailable_reason() -> str:
+    """Return why this machine cannot make a private network, in the kernel's words; an empty string if it can."""
+    try:
+        PrivateNetwork().close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def check_network(variables: Mapping[str, str] = os.environ) -> None:
+    """Raise ValueError in a worker that was started for a private network and is in another one."""
+    expected = variables.get(NETWORK_VARIABLE)
+    if expected and expected != str(os.stat("/proc/self/ns/net").st_ino):
+        raise ValueError(
+            "this process is not in the private network of its run: what environment.argv_prefix starts leaves it; "
+            "set framework.allow_open_grpc=true if only you can reach this machine's ports"
+        )

@@ -1,0 +1,246 @@
+"""Environment variables that are recorded with a run: those by which a user tunes frameworks, compilers, and libraries.
+
+Runs that differ in a recorded variable are different experiments. A variable that can change the arithmetic makes a run open.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from suite.launch.base import WAITING_VARIABLES
+from suite.launch.known import tuning_variables
+
+MACHINE_PREFIXES = ("CUDA_", "NVIDIA_")
+"""Prefixes of recorded variables that each machine sets for itself: the command's are not carried to other machines."""
+DEVICE_CHOICE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+"""Recorded, but no difference between experiments: which of the machine's devices a process sees."""
+PRELOADING = {
+    "LD_PRELOAD": "loads other libraries into the workers",
+    "LD_AUDIT": "loads other libraries into the workers",
+    "CUDA_INJECTION64_PATH": "loads another library into the workers",
+    "NVTX_INJECTION64_PATH": "loads another library into the workers",
+    "TF_PLUGGABLE_DEVICE_LIBRARY_PATH": "loads another library into the workers",
+    "MXNET_LIBRARY_PATH": "loads another library into the workers",
+    "PYTHONPATH": "lets the workers import code that is neither the environment's nor a plugin's",
+    "PYTHONUSERBASE": "lets the workers import code that is neither the environment's nor a plugin's",
+    "sitecustomize": "runs other code in the workers",
+    "usercustomize": "runs other code in the workers",
+}
+"""Variables, and modules that Python imports at its start, by which other code runs in the workers, with what each does."""
+_PYTHON_PATHS = ("PYTHONPATH", "PYTHONUSERBASE", "sitecustomize", "usercustomize")
+"""Recorded, but no difference between experiments: their paths differ between machines."""
+_SET_BY_IMAGES = re.compile(
+    r"(CUDA|CUDNN|NVIDIA|NCCL|CUBLAS|MKL|TF|PYTORCH|TORCH|JAX|XLA|MXNET)_([A-Z0-9_]*_)?VERSION|NV_\w+"
+    r"|NVIDIA_(REQUIRE_CUDA|DRIVER_CAPABILITIES|PRODUCT_NAME|BUILD_ID|BUILD_REF)|(CUDA|CUDNN)_(HOME|PATH|ROOT)"
+)
+"""Recorded, but no difference between experiments: descriptions of an image or an installation, which set nothing."""
+_TERRAFORM = re.compile(
+    r"TF_(VAR|CLI|TOKEN|REGISTRY|STATE)_\w+|TF_(LOG|LOG_\w+|INPUT|WORKSPACE|IN_AUTOMATION|DATA_DIR|PLUGIN_CACHE_\w+|IGNORE)"
+)
+"""Variables of Terraform, which share TensorFlow's prefix."""
+SECRET = r"TOKEN|KEY|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|PRIVATE"
+"""Pattern of the names of variables whose values are recorded nowhere."""
+HIDDEN = "(hidden)"
+_USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
+"""User name and password in a URL."""
+MAX_VALUE_CHARACTERS = 4096
+
+
+def recorded_prefixes() -> tuple[str, ...]:
+    """Return the prefixes of the names of all recorded variables."""
+    return (*tuning_variables(), *MACHINE_PREFIXES, *PRELOADING)
+
+
+def recorded_variables(variables: Mapping[str, str], set_by_run: Collection[str] = ()) -> dict[str, str]:
+    """Return what is recorded of a worker's variables, sorted by name, without secrets.
+
+    Args:
+        variables: The variables that a worker inherits.
+        set_by_run: Names of the variables that the run sets itself: these follow from its settings.
+    """
+    unrecorded = {*set_by_run, *WAITING_VARIABLES}  # the log has thread_waiting
+    prefixes = recorded_prefixes()
+    names = (
+        name
+        for name in sorted(variables)
+        if name.startswith(prefixes) and name not in unrecorded and not _TERRAFORM.fullmatch(name)
+    )
+    return {_as_text(name): _without_secret(name, variables[name]) for name in names}
+
+
+def identifying_variables(recorded: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the recorded variables in which runs of one experiment agree."""
+    return {
+        name: value
+        for name, value in recorded.items()
+        if name not in (*DEVICE_CHOICE, *_PYTHON_PATHS) and not _SET_BY_IMAGES.fullmatch(name)
+    }
+
+
+def _without_secret(name: str, value: str) -> str:
+    if re.search(SECRET, name, re.IGNORECASE):
+        return HIDDEN
+    return _as_text(_USER_INFO.sub(f"{HIDDEN}@", value))[:MAX_VALUE_CHARACTERS]
+
+
+def _as_text(value: str) -> str:
+    """Return the value with bytes that are not UTF-8 as escape sequences: JSON files cannot hold them."""
+    return value.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+class NumericVariable(NamedTuple):
+    """A variable that can change the arithmetic of operators, and with it what a run computes."""
+
+    pattern: str
+    """Regular expression of the whole name."""
+    effect: str
+    source: str
+
+
+_ONEDNN = "oneDNN, Developer Guide"
+_CUBLAS = "cuBLAS, documentation"
+_MKL = "oneMKL, Developer Guide"
+_OPENBLAS = "OpenBLAS, USAGE.md"
+_TF_SOURCE = "TensorFlow, tensorflow/core/util/env_var.cc and its callers"
+_MXNET = "MXNet 1.9, docs/static_site/src/pages/api/faq/env_var.md"
+_PYTORCH = "PyTorch, docs/source/cuda_environment_variables.rst"
+_JAX = "JAX, docs/config_options.rst"
+NUMERIC_VARIABLES = (
+    NumericVariable(
+        "NVIDIA_TF32_OVERRIDE", "forbids or allows TF32 in cuBLAS and cuDNN", "NVIDIA, cuDNN: environment variables"
+    ),
+    NumericVariable(
+        "CUBLAS_WORKSPACE_CONFIG", "chooses among algorithms of matrix products", f"{_CUBLAS}: Results Reproducibility"
+    ),
+    NumericVariable(
+        r"CUBLAS_(EMULAT\w+|FIXEDPOINT_EMULATION\w+)",
+        "emulates fp32 or fp64 by narrower formats",
+        f"{_CUBLAS}: Floating Point Emulation",
+    ),
+    NumericVariable(
+        "(ONEDNN|DNNL)_DEFAULT_FPMATH_MODE",
+        "computes fp32 in bf16, fp16, or TF32",
+        f"{_ONEDNN}: Primitive Attributes: floating-point math mode",
+    ),
+    NumericVariable(
+        "(ONEDNN|DNNL)_(MAX_CPU_ISA|CPU_ISA_HINTS)",
+        "chooses the kernels by instruction set",
+        f"{_ONEDNN}: CPU Dispatcher Control",
+    ),
+    NumericVariable(
+        "MKL_(CBWR|ENABLE_INSTRUCTIONS|DEBUG_CPU_TYPE)",
+        "chooses the kernels by instruction set",
+        f"{_MKL}: Obtaining Numerically Reproducible Results",
+    ),
+    NumericVariable(
+        "MKL_(BLAS_COMPUTE_MODE|VML_MODE|DISABLE_FAST_MM)",
+        "changes the accuracy or the algorithm of matrix products",
+        f"{_MKL}: BLAS compute modes",
+    ),
+    NumericVariable("OPENBLAS_CORETYPE", "chooses the kernels by processor type", _OPENBLAS),
+    NumericVariable(
+        "ATEN_CPU_CAPABILITY",
+        "chooses PyTorch's kernels by instruction set",
+        "PyTorch, aten/src/ATen/native/DispatchStub.cpp",
+    ),
+    NumericVariable("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "computes fp32 matrix products in TF32", _PYTORCH),
+    NumericVariable(r"TORCH_(BLAS|LINALG)_PREFER_\w+", "chooses the library of matrix products", _PYTORCH),
+    NumericVariable(
+        "TORCH_(MKLDNN_MATMUL_MIN_DIM|CUDNN_V8_API_DISABLED)",
+        "chooses the library of an operator",
+        "PyTorch, aten/src/ATen",
+    ),
+    NumericVariable(
+        r"TORCHINDUCTOR_\w*(PRECISION|FAST|FREEZING|TF32)\w*",
+        "changes the arithmetic of compiled kernels",
+        "PyTorch, torch/_inductor/config.py",
+    ),
+    NumericVariable(
+        r"TRITON_(F32_DEFAULT|DEFAULT_FP_FUSION)",
+        "changes the arithmetic of compiled kernels",
+        "Triton, README: Tips for hacking",
+    ),
+    NumericVariable(
+        r"TF_ENABLE_(ONEDNN_\w+|ZENDNN_OPTS)",
+        "chooses the library of CPU operators",
+        "TensorFlow, guide: CPU optimizations",
+    ),
+    NumericVariable(
+        "TF_SET_ONEDNN_FPMATH_MODE", "computes fp32 in bf16", "TensorFlow, tensorflow/core/util/mkl_util.h"
+    ),
+    NumericVariable(
+        "TF_XLA_FLAGS|XLA_FLAGS",
+        "changes which operators are fused and how they are computed",
+        "OpenXLA, docs/flags_guidance.md",
+    ),
+    NumericVariable(
+        r"TF_ENABLE_(CUBLAS|CUDNN|CUDNN_RNN)_TENSOR_OP_MATH\w*", "computes fp32 on tensor cores", _TF_SOURCE
+    ),
+    NumericVariable(
+        r"TF_ENABLE_AUTO_MIXED_PRECISION\w*|TF_AUTO_MIXED_PRECISION_\w+",
+        "computes parts of the graph in fp16",
+        _TF_SOURCE,
+    ),
+    NumericVariable(
+        r"TF_(FP16_\w+_USE_FP32_COMPUTE|CONV2D_USE_FP16_ACCUMULATE|ENABLE_WINOGRAD_NONFUSED|USE_DEEP_CONV2D)",
+        "changes the algorithm or the accumulator of an operator",
+        _TF_SOURCE,
+    ),
+    NumericVariable(
+        r"TF_(DETERMINISTIC_OPS|CUDNN_\w+|USE_CUBLASLT|MATMUL_AUTOTUNE_ENABLE|DEBUG_CUDNN_RNN\w*)",
+        "chooses among algorithms of an operator",
+        _TF_SOURCE,
+    ),
+    NumericVariable("MXNET_(SAFE_ACCUMULATION|FC_TRUE_FP16)", "changes the accumulator of an operator", _MXNET),
+    NumericVariable(
+        "MXNET_CUDA_(ALLOW_TENSOR_CORE|TENSOR_OP_MATH_ALLOW_CONVERSION)", "computes on tensor cores", _MXNET
+    ),
+    NumericVariable(
+        "MXNET_(CUDNN_AUTOTUNE_DEFAULT|ENFORCE_DETERMINISM)", "chooses among algorithms of an operator", _MXNET
+    ),
+    NumericVariable(
+        r"MXNET_(MKLDNN_ENABLED|ONEDNN_ENABLED|USE_MKLDNN_RNN|USE_ONEDNN_RNN|SUBGRAPH_BACKEND|USE_FUSION)",
+        "chooses the library of operators, or fuses them",
+        _MXNET,
+    ),
+    NumericVariable("JAX_DEFAULT_MATMUL_PRECISION", "changes the precision of matrix products", _JAX),
+    NumericVariable(
+        "JAX_(ENABLE_X64|DEFAULT_DTYPE_BITS|NUMPY_DTYPE_PROMOTION|EXPLICIT_X64_DTYPES)",
+        "changes the types of arrays",
+        _JAX,
+    ),
+    NumericVariable(
+        "JAX_(DEFAULT_PRNG_IMPL|THREEFRY_PARTITIONABLE|ENABLE_CUSTOM_PRNG|RANDOM_SEED_OFFSET)",
+        "changes the random numbers",
+        _JAX,
+    ),
+    NumericVariable("JAX_DISABLE_JIT", "computes without the compiler", _JAX),
+)
+"""Variables that make a run open, with what each does and where its maintainers say so.
+
+Variables that change only the order in which devices are summed (NCCL_ALGO), or how many threads compute, are not among them:
+the closed rules leave these to the submitter.
+"""
+
+
+def opens_run(name: str) -> bool:
+    """Check for a variable that makes a run open: it can change the arithmetic, or loads other code."""
+    return name in PRELOADING or _numeric_variable(name) is not None
+
+
+def environment_deviations(recorded: Mapping[str, str]) -> list[str]:
+    """Return a phrase for each recorded variable that makes a run open."""
+    phrases = []
+    for name, value in recorded.items():
+        entry = _numeric_variable(name)
+        if name in PRELOADING:
+            phrases.append(f"{name}, which {PRELOADING[name]}")  # its paths differ between machines
+        elif entry is not None:
+            phrases.append(f"environment variable {name}={value}, which {entry.effect}")
+    return phrases
+
+
+def _numeric_variable(name: str) -> NumericVariable | None:
+    return next((entry for entry in NUMERIC_VARIABLES if re.fullmatch(entry.pattern, name)), None)

@@ -1,0 +1,120 @@
+"""Environment variables that a worker inherits from the shell. Standard library only: agents use it too.
+
+A worker inherits the shell's variables, except those that would join it to other processes or change a framework's backend.
+The variables that a run needs are set by `Framework.commands`.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping
+from pathlib import Path
+
+NOT_INHERITED = (
+    "DMLC_",  # ps-lite: MXNet becomes a server while it is imported if DMLC_ROLE=server
+    "KERAS_",  # backend, folder of keras.json, and limits of epochs and steps
+    "PMI_",  # an MPI library would join the processes of mpiexec
+    "PMIX_",
+    "TORCHELASTIC_",  # with TORCHELASTIC_USE_AGENT_STORE, PyTorch waits for the store of torchrun
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "JAX_COORDINATOR_ADDRESS",
+    "JAX_NUM_PROCESSES",
+    "JAX_PROCESS_ID",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "RANK",
+    "ROLE_NAME",
+    "SUITE_PRIVATE_NETWORK",  # of a run in which this command is started
+    "ROLE_RANK",
+    "ROLE_WORLD_SIZE",
+    "TF_CONFIG",
+    "TF_USE_LEGACY_KERAS",
+    "WORLD_SIZE",
+)
+"""Names of variables that no worker inherits; a name that ends with `_` stands for all names that begin with it."""
+PYTHON_SWITCHES = frozenset(
+    [
+        "PYTHONASYNCIODEBUG",
+        "PYTHONBREAKPOINT",
+        "PYTHONCASEOK",
+        "PYTHONDEBUG",
+        "PYTHONDEVMODE",
+        "PYTHONDUMPREFS",
+        "PYTHONDUMPREFSFILE",
+        "PYTHONEXECUTABLE",
+        "PYTHONHOME",
+        "PYTHONINSPECT",
+        "PYTHONMALLOC",
+        "PYTHONMALLOCSTATS",
+        "PYTHONNODEBUGRANGES",
+        "PYTHONOPTIMIZE",
+        "PYTHONPERFSUPPORT",
+        "PYTHONPLATLIBDIR",
+        "PYTHONPROFILEIMPORTTIME",
+        "PYTHONSTARTUP",
+        "PYTHONTHREADDEBUG",
+        "PYTHONTRACEMALLOC",
+        "PYTHONVERBOSE",
+        "PYTHONWARNINGS",
+        "PYTHON_FROZEN_MODULES",
+        "PYTHON_GIL",
+        "PYTHON_JIT",
+        "PYTHON_PERF_JIT_SUPPORT",
+        "PYTHON_PRESITE",
+    ]
+)
+"""Variables that change how Python itself starts and works; no worker inherits them either."""
+_PREFIXES = tuple(name for name in NOT_INHERITED if name.endswith("_"))
+USER_VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
+"""Variables that `getpass.getuser()` reads before it looks the user id up."""
+
+
+def inherited_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a process of a run inherits from these.
+
+    A user id without an entry in the passwd database, as in containers, gets a user name: PyTorch's compiler asks for it.
+    """
+    inherited = {
+        name: value
+        for name, value in variables.items()
+        if name not in NOT_INHERITED and name not in PYTHON_SWITCHES and not name.startswith(_PREFIXES)
+    }
+    if not any(inherited.get(name) for name in USER_VARIABLES) and not _has_passwd_entry():
+        name = f"uid-{os.getuid()}"
+        inherited |= {"LOGNAME": name, "USER": name}
+    return inherited
+
+
+def worker_variables(variables: Mapping[str, str], temporary_folder: Path) -> dict[str, str]:
+    """Return the inherited variables with the run's folder of temporary files, which also replaces an unusable home folder.
+
+    Triton, CUDA, and Matplotlib keep caches below the home folder and fail if it cannot be written to.
+    """
+    inherited = {**inherited_variables(variables), "TMPDIR": str(temporary_folder)}
+    if not _is_usable_home(variables.get("HOME") or _home_from_passwd()):
+        home = temporary_folder / "home"
+        home.mkdir(exist_ok=True)
+        inherited["HOME"] = str(home)
+    return inherited
+
+
+def _is_usable_home(folder: str) -> bool:
+    """Check for a writable folder. The root folder is not a home: containers without a passwd entry have HOME=/."""
+    is_folder = os.path.isabs(folder) and os.path.isdir(folder) and os.path.realpath(folder) != "/"
+    return is_folder and os.access(folder, os.W_OK | os.X_OK)
+
+
+def _has_passwd_entry() -> bool:
+    return bool(_home_from_passwd())
+
+
+def _home_from_passwd() -> str:
+    """Return the home folder of this user in the passwd database, or an empty string if the user id has no entry."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir or "/"
+    except KeyError:
+        return ""

@@ -1,0 +1,56 @@
+"""Notes on runs that train beyond the end of their learning-rate schedule."""
+
+from __future__ import annotations
+
+from suite.worker.stop import stop_rule
+from workloads.api import Workload
+
+
+def schedule_note(workload: Workload) -> str:
+    """Return one line if a run trains whole epochs after its learning rate has decayed to its end value; empty otherwise.
+
+    A schedule ends where a continuous decay stops: a polynomial or half a cosine. A constant rate and a decay in steps have no
+    such end.
+    """
+    settings = workload.settings
+    chosen = "user" in settings.hyperparameter_sources.values() or settings.stop != "target"
+    if settings.mode != "train" or not chosen:
+        return ""
+    last_step = stop_rule(workload, settings).limit_steps
+    end_step = _end_of_decay(workload, last_step)
+    if end_step is None:
+        return ""
+    epoch = workload.epochs.of_step(end_step)
+    if workload.epochs.start(epoch) < end_step:
+        epoch += 1
+    if workload.epochs.start(epoch) >= last_step:
+        return ""
+    rate = workload.learning_rate(end_step)
+    value = "zero" if rate == 0 else f"{rate:g}, its end value,"
+    first = workload.round.first_epoch
+    length = f"stop={settings.stop}"
+    shorter = f"stop=epochs:{epoch}"
+    if settings.stop == "target":
+        length, shorter = f"workload.max_epochs={settings.max_epochs}", f"workload.max_epochs={epoch}"
+    longer = ""
+    if "horizon_epochs" in settings.hyperparameters:
+        longer = ", or use a hyperparameter set with a longer horizon_epochs (docs/hyperparameters.md)"
+    return f"{length}: the learning rate is {value} from epoch {epoch + first} on; set {shorter}{longer}"
+
+
+def _end_of_decay(workload: Workload, last_step: int) -> int | None:
+    """Return the first step whose rate is that of the last one, if a continuous decay leads to it."""
+    begin, end = workload.warm_up_steps, last_step - 1
+    if end - begin < 2:
+        return None
+    final = workload.learning_rate(end)
+    while begin < end:
+        middle = (begin + end) // 2
+        if workload.learning_rate(middle) == final:
+            end = middle
+        else:
+            begin = middle + 1
+    if end < 2:
+        return None
+    before, just_before = workload.learning_rate(end - 2), workload.learning_rate(end - 1)
+    return end if before > just_before > final else None

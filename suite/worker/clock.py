@@ -1,0 +1,46 @@
+"""Checks the clock of a run against the kernel's uptime: a process may be given another clock than the machine has."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from suite.machine import sysfiles
+
+UPTIME = Path("/proc/uptime")
+TOLERANCE_SECONDS = 0.5
+TOLERANCE_SHARE = 1e-3
+"""Of the time that passed. Both clocks follow the same correction by NTP."""
+
+
+class ClockCheck:
+    """Compares the monotonic clock, by which a run is timed, with the uptime that the kernel writes into a file."""
+
+    def __init__(self) -> None:
+        self._start: tuple[float, float] | None = None
+
+    def begin(self) -> None:
+        """Begin to compare; without /proc/uptime, nothing is compared."""
+        uptime = _uptime_seconds()
+        self._start = None if uptime is None else (time.monotonic(), uptime)
+
+    def check(self) -> None:
+        """Raise RuntimeError if the clocks have not advanced alike since `begin`."""
+        uptime = _uptime_seconds()
+        if self._start is None or uptime is None:
+            return
+        clock_seconds, uptime_seconds = time.monotonic() - self._start[0], uptime - self._start[1]
+        tolerance = TOLERANCE_SECONDS + TOLERANCE_SHARE * max(clock_seconds, uptime_seconds)
+        if abs(clock_seconds - uptime_seconds) > tolerance:
+            raise RuntimeError(
+                f"the run took {clock_seconds:.1f} s by its clock and {uptime_seconds:.1f} s by the machine's uptime: "
+                f"the machine was suspended, or the processes have another clock (libfaketime)"
+            )
+
+
+def _uptime_seconds() -> float | None:
+    """Return the machine's uptime, or None if the kernel does not give it."""
+    try:
+        return float((sysfiles.text(UPTIME) or "").split()[0])
+    except (ValueError, IndexError):
+        return None

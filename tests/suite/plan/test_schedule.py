@@ -1,0 +1,104 @@
+"""Runs that train beyond the end of their schedule are noted, with the epoch; constant rates and steps have no end."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from suite.common import registry
+from suite.plan import jobs
+from suite.plan.schedule import schedule_note
+from tests.helpers import TOY, TOY_RUN, composed, run_suite_here
+
+STEPS_PER_EPOCH = 16
+"""Of the toy: 1,000 samples in batches of 64."""
+
+
+def cosine(epochs):
+    steps = epochs * STEPS_PER_EPOCH
+    return lambda self, step: 0.1 * (1 + math.cos(math.pi * min(step / steps, 1)))
+
+
+def polynomial(epochs, end):
+    steps = epochs * STEPS_PER_EPOCH
+    return lambda self, step: end + (0.2 - end) * (1 - min(step / steps, 1)) ** 2
+
+
+def in_steps(self, step):
+    return 0.2 * 0.1 ** (step // (2 * STEPS_PER_EPOCH))
+
+
+def in_one_step(self, step):
+    return 0.2 if step < STEPS_PER_EPOCH else 0.0
+
+
+CASES = [
+    (cosine(4), ["workload.max_epochs=9"], "=9: the learning rate is zero from epoch 5 on; set workload.max_epochs=4"),
+    (cosine(4), ["workload.max_epochs=5"], "from epoch 5 on"),
+    (cosine(4), ["workload.max_epochs=4"], ""),
+    (cosine(4), ["stop=epochs:6"], "stop=epochs:6: the learning rate is zero from epoch 5 on; set stop=epochs:4"),
+    (cosine(4), ["stop=steps:80"], "stop=steps:80: the learning rate is zero from epoch 5 on"),
+    (cosine(4), ["stop=samples:9000"], "stop=samples:9000: the learning rate is zero from epoch 5 on"),
+    (cosine(4), ["stop=steps:64"], ""),
+    (cosine(4), ["stop=epochs:6", "mode=forward"], ""),
+    (cosine(4), ["stop=epochs:6", "mode=forward_backward"], ""),
+    (cosine(3), [], ""),  # of the set, which is the set's own matter
+    (polynomial(4, 0.001), ["workload.max_epochs=9"], "the learning rate is 0.001, its end value, from epoch 5 on"),
+    (polynomial(4.5, 0), ["workload.max_epochs=9"], "zero from epoch 6 on; set workload.max_epochs=5"),
+    (in_steps, ["workload.max_epochs=9"], ""),
+    (in_one_step, ["workload.max_epochs=9"], ""),
+    (lambda self, step: 0.2, ["workload.max_epochs=1000"], ""),
+    (lambda self, step: 0.2 / math.sqrt(step + 1), ["workload.max_epochs=1000"], ""),
+]  # fmt: skip
+
+
+@pytest.fixture
+def toy(monkeypatch, tmp_path):
+    """The toy's class; its data are there."""
+    monkeypatch.syspath_prepend(str(TOY))
+    monkeypatch.setenv("SUITE_DATA_DIR", str(tmp_path / "data"))
+    import toy
+
+    registry.refresh()
+    registry.load_dataset("toy-demo").make_demo(tmp_path / "data" / "toy-demo")
+    yield toy.Toy
+    registry.refresh()
+
+
+@pytest.mark.parametrize(("rate", "words", "told"), CASES)
+def test_epochs_after_the_end_of_the_schedule_are_noted(toy, monkeypatch, rate, words, told):
+    monkeypatch.setattr(toy, "learning_rate", rate)
+    made = jobs.plan(composed(*TOY_RUN, "device=cpu", *words))
+    notes = [note for note in made.notes if "learning rate" in note]
+    assert len(notes) == bool(told)
+    assert told in "".join(notes)
+
+
+def test_the_note_is_printed_by_a_run_and_a_dry_run(toy, monkeypatch, tmp_path):
+    monkeypatch.setattr(toy, "learning_rate", cosine(1))
+    words = (*TOY_RUN, "workload.max_epochs=3")
+    for more in (["dry_run=true"], []):
+        done = run_suite_here(tmp_path, *words, *more, toy=True)
+        assert done.stderr.count("the learning rate is zero from epoch 2 on; set workload.max_epochs=1") == 1
+
+
+def test_a_note_of_data_that_are_made_first_is_printed_once(toy, monkeypatch, tmp_path):
+    monkeypatch.setattr(toy, "learning_rate", cosine(1))
+    (tmp_path / "elsewhere").mkdir()
+    done = run_suite_here(tmp_path / "elsewhere", *TOY_RUN, "workload.max_epochs=3", toy=True)
+    assert done.stderr.count("the learning rate is zero from epoch 2 on") == 1
+
+
+def test_no_shipped_set_goes_beyond_its_schedule():
+    checked = 0
+    for name in ("resnet50", "ssd", "maskrcnn"):
+        workload = registry.load_workload(name)
+        for chosen in workload.named_sets():
+            words = [f"workload={name}", "profile=synthetic", "device=cpu", f"workload.hyperparameter_set={chosen}"]
+            draft = jobs.plan(composed(*words, "gpus=1", "stop=steps:5", "batch=global:32")).draft
+            if draft is not None and draft.facts is not None:
+                epochs = draft.settings.hyperparameters["max_epochs"]
+                settings = replace(draft.settings, stop=f"epochs:{epochs}")
+                assert schedule_note(workload(settings, draft.facts)) == "", (name, chosen)
+                checked += 1
+    assert checked >= 20

@@ -1,0 +1,145 @@
+"""Types of the values in a manifest: a file that may have been written by hand, or damaged."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+LARGEST_INTEGER = 1 << 53
+_SHOWN = 40
+"""Characters of a value that a message shows."""
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+Check = Callable[[str, Any], None]
+"""Raises ValueError for a value of another type; the first argument is the name of the value in messages."""
+
+
+def check_manifest(content: Any, name: str) -> None:
+    """Check the types of all values of a manifest. Raises ValueError with the first wrong value and the expected type.
+
+    Args:
+        content: The JSON value of the file.
+        name: Name of the manifest's file, which it may not list.
+    """
+    _object("the content", content)
+    missing = [key for key in _REQUIRED if key not in content]
+    if missing:
+        raise ValueError(f"no {missing[0]}")
+    unknown = [key for key in content if key not in _FIELDS]
+    if unknown:
+        raise ValueError(f"unknown key {_shown(unknown[0])}; allowed: {', '.join(_FIELDS)}")
+    for key, value in content.items():
+        _FIELDS[key](key, value)
+    if name in content["files"]:
+        raise ValueError(f"files: {name} lists itself")
+
+
+def _wrong(name: str, expected: str, value: Any) -> ValueError:
+    return ValueError(f"{name}: expected {expected}, got {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    """Return the beginning of a value as ASCII without control characters."""
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _object(name: str, value: Any) -> None:
+    if not isinstance(value, dict):
+        raise _wrong(name, "an object", value)
+
+
+def _string(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise _wrong(name, "a string", value)
+
+
+def _boolean_or_null(name: str, value: Any) -> None:
+    if value is not None and not isinstance(value, bool):
+        raise _wrong(name, "true, false or null", value)
+
+
+def _count(name: str, value: Any) -> None:
+    if type(value) is not int or not 0 <= value <= LARGEST_INTEGER:
+        raise _wrong(name, "an integer from 0 on", value)
+
+
+def _count_or_null(name: str, value: Any) -> None:
+    if value is not None:
+        _count(name, value)
+
+
+def _digest(name: str, value: Any) -> None:
+    if not isinstance(value, str) or not _SHA256.fullmatch(value):
+        raise _wrong(name, "a SHA-256 of 64 hexadecimal digits", value)
+
+
+def _list_of(check: Check) -> Check:
+    def check_all(name: str, value: Any) -> None:
+        if not isinstance(value, list):
+            raise _wrong(name, "a list", value)
+        for number, entry in enumerate(value):
+            check(f"{name}[{number}]", entry)
+
+    return check_all
+
+
+def _object_of(checks: Mapping[str, Check], other: Check, required: tuple[str, ...] = ()) -> Check:
+    """Return a check of objects: of the values of these keys, and by `other` of all other values."""
+
+    def check_values(name: str, value: Any) -> None:
+        _object(name, value)
+        for key in required:
+            if key not in value:
+                raise ValueError(f"{name}: no {key}")
+        for key, entry in value.items():
+            checks.get(key, other)(f"{name}.{key if key.isidentifier() and key.isascii() else _shown(key)}", entry)
+
+    return check_values
+
+
+def _any(name: str, value: Any) -> None:
+    """Accept a value of any type."""
+
+
+def _files(name: str, value: Any) -> None:
+    _object(name, value)
+    for file, entry in value.items():
+        if not is_file_name(file):
+            raise _wrong(name, "paths of files inside the folder, without ..", file)
+        _FILE(f"{name}: {file}", entry)
+
+
+def is_file_name(name: str) -> bool:
+    """Return whether a name in a manifest is a plain relative path: not absolute, without `..` and control characters."""
+    path = PurePosixPath(name)
+    return name.isprintable() and str(path) == name and not path.is_absolute() and not {"..", "."} & {name, *path.parts}
+
+
+_FILE = _object_of({"bytes": _count, "sha256": _digest, "blocks": _list_of(_digest)}, _any, ("bytes", "sha256"))
+_SOURCE = _object_of({"name": _string, "bytes": _count, "sha256": _string}, _any)
+_OPTIONS = _object_of(
+    {
+        **dict.fromkeys(("images", "kind", "form", "subwords"), _string),
+        **dict.fromkeys(("image_size", "merges", "minimum_ratings"), _count),
+        "languages": _list_of(_string),
+        "subset": _count_or_null,
+    },
+    _any,
+)
+_FIELDS: Mapping[str, Check] = {
+    "dataset": _string,
+    "source": _SOURCE,
+    "options": _OPTIONS,
+    "counts": _object_of({}, _count),
+    "notes": _list_of(_string),
+    "matches_published": _boolean_or_null,
+    "compared": _string,
+    "files": _files,
+    "fingerprint": _digest,
+    "schema": _count,
+}
+_REQUIRED = ("dataset", "source", "options", "counts", "files", "fingerprint", "schema")
