@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite.commands.arguments import add, add_format, check_logs, resolve_output, write
+from suite.common.paths import real_path
 
 if TYPE_CHECKING:
     from suite.results.views.compare import Side
@@ -74,7 +75,7 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
         )
     check_logs([*paths, *other_paths])
     if other_paths:
-        _refuse_same({path.resolve() for path in paths}, {path.resolve() for path in other_paths})
+        _refuse_same(set(map(real_path, paths)), set(map(real_path, other_paths)))
         ours = logs_side(paths, "A", args.profile, workloads)
         return ours, logs_side(other_paths, "B", args.profile, workloads, argument)
     theirs = None if to is None else published_side(to, workloads=workloads)

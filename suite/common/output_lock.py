@@ -27,6 +27,7 @@ def output_locked(output: Path) -> Iterator[Callable[[], None]]:
     Raises ValueError if another one writes into it now, or what has the lock's name is no lock.
     """
     is_new = not output.exists()
+    refuse_link_to_nothing(output)
     output.mkdir(parents=True, exist_ok=True)
     path = output / LOCK_FILE
     descriptor = _lock(path)
@@ -46,6 +47,13 @@ def output_locked(output: Path) -> Iterator[Callable[[], None]]:
         if is_new:
             with contextlib.suppress(OSError):  # it holds results
                 output.rmdir()
+
+
+def refuse_link_to_nothing(output: Path) -> None:
+    """Raise ValueError if an output folder is, or lies below, a link that leads nowhere or back to itself."""
+    place = next((above for above in (output, *output.parents) if above.is_symlink() and not above.exists()), None)
+    if place is not None:
+        raise ValueError(f"{place} is a link that leads to no folder; remove it, or type another output=FOLDER")
 
 
 def holder_was_killed(output: Path) -> bool:
@@ -94,14 +102,28 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _lock(path: Path) -> int:
-    """Descriptor of the locked file; tries again if its last holder has just removed it."""
+    """Return the descriptor of the locked file; tries again if its last holder has just removed it.
+
+    Raises ValueError for anything else of that name: a link, also one that leads nowhere or to itself, a folder, a pipe, a file
+    with other content or with a second name.
+    """
+    not_a_lock = ValueError(
+        f"{path} is no lock of this suite, and is not overwritten; remove it, or type another output=FOLDER"
+    )
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode) or not _SIGNATURE.fullmatch(os.pread(descriptor, 512, 0)):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EMLINK):
+                raise not_a_lock from None
+            raise
+        try:
+            facts = os.fstat(descriptor)
+            is_plain = stat.S_ISREG(facts.st_mode) and facts.st_nlink <= 1
+            if not is_plain or not _SIGNATURE.fullmatch(os.pread(descriptor, 512, 0)):
                 os.close(descriptor)
-                raise ValueError(f"{path} is no lock of this suite, and is not overwritten; type another output=FOLDER")
+                raise not_a_lock
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_at(descriptor, path):
                 return descriptor
         except BlockingIOError:

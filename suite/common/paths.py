@@ -76,6 +76,11 @@ def folds_names(folder: Path) -> bool:
         return False
 
 
+def real_path(path: Path) -> Path:
+    """Return the absolute path without links. A link that leads back to itself stays as it is, where `Path.resolve` raises."""
+    return Path(os.path.realpath(path))
+
+
 def expand_user(text: str) -> Path:
     """Return the path with `~` replaced by the home folder. Raises ValueError if the home folder is not known."""
     try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from suite.common.paths import expand_user
+from suite.common.paths import expand_user, real_path
 from suite.compliance import rule_files, rulesets, suite_log
 from suite.compliance.complaints import (
     END_REMEDY,
@@ -214,7 +214,7 @@ def find_rules(name: str) -> Ruleset:
     if ruleset in rulesets.installed():
         return Ruleset(ruleset)
     names = sorted(file.stem for file in RULES_FOLDER.glob("*.yaml"))
-    path = RULES_FOLDER / f"{name}.yaml" if name in names else expand_user(name).resolve()
+    path = RULES_FOLDER / f"{name}.yaml" if name in names else real_path(expand_user(name))
     if not path.is_file():
         raise ValueError(
             f"--rules {name}: no such rules; choose one of {', '.join([*names, *rulesets.installed()])} "

@@ -117,6 +117,8 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
         ("suite_version", versions, "suite"),
         ("git_commit", git, "commit"),
     ]
+    if is_logged_closed(events):  # a run whose workers imported other code than the controller expected is open
+        pairs.append(("code_digest", run_file, "code_digest"))
     for name, source, source_name in pairs:
         if source_name in source and name in logged:
             yield Difference("suite_run", name, logged[name], source[source_name])

@@ -19,7 +19,7 @@ from rich.markup import escape
 
 from suite.common import process
 from suite.common.job_name import named
-from suite.common.output_lock import output_locked
+from suite.common.output_lock import output_locked, refuse_link_to_nothing
 from suite.common.paths import PROJECT, data_root, expand_user, folds_names, in_utf8, log_root
 from suite.common.plugin_errors import describe_plugin_error
 from suite.common.registry import WORKLOADS, load_dataset, names
@@ -362,6 +362,7 @@ def _output(composed: Composed) -> Path:
         raise ValueError("output= names no folder; type output=FOLDER, or leave it out: a new folder below logs/")
     else:
         output = in_utf8(expand_user(str(given)).absolute(), "output=")
+    refuse_link_to_nothing(output)
     if (above := scratch_above(output)) is not None:
         raise ValueError(
             f"{output}: {above} holds a run's temporary files and ends with it; type another output=FOLDER"

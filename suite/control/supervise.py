@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from suite.common.controller_process import this_process
 from suite.common.paths import PROJECT
 from suite.common.run_folder import RUN_FILE, machine_folder
 from suite.common.runspec import Host, RunSpec, write_atomically
@@ -28,6 +27,7 @@ from suite.launch.hosts import hosts_of
 from suite.machine import disks, topology
 from suite.results.text import clean
 from suite.worker.heartbeat import Beat, beat_path
+from workloads.process_identity import this_process
 
 NO_LINKS: Mapping[str, AgentConnection] = {}
 

@@ -15,6 +15,7 @@ from suite.common.paths import PROJECT, env_root, expand_user
 from suite.common.run_folder import safe_name
 from suite.environments.answers import answer
 from workloads import files
+from workloads.held_folder import HeldFolder
 
 PACKAGE_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 IGNORED_FILES = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*")
@@ -77,25 +78,25 @@ def install(source: Path, text: str, keep: bool = True) -> Path:
     if final.is_dir():
         return final
     if not keep:
-        scratch = Path(tempfile.mkdtemp(prefix="suite-plugin-"))
-        atexit.register(shutil.rmtree, scratch, ignore_errors=True)
-        _pip_install(source, scratch, text)
-        return scratch / "installed"
+        held = HeldFolder(Path(tempfile.gettempdir()), "suite-plugin-")
+        atexit.register(held.end)
+        _pip_install(source, held.path, text)
+        return held.path / "installed"
     try:
         root.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".", dir=root))
+        held = HeldFolder(root, f".{name}.")
     except OSError as error:
         raise ValueError(f"plugins={text}: {root} cannot be written ({error.strerror}); set SUITE_ENV_DIR") from None
     try:
-        _pip_install(source, scratch, text)
-        (scratch / "installed").chmod(0o755)
+        _pip_install(source, held.path, text)
+        (held.path / "installed").chmod(0o755)
         try:
-            (scratch / "installed").rename(final)
+            (held.path / "installed").rename(final)
         except OSError:  # another process was faster
             if not final.is_dir():
                 raise
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        held.end()
     return final
 
 

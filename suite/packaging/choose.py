@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.common.job_name import is_in_name, named
+from suite.common.paths import real_path
 from suite.common.run_folder import safe_name
 from suite.compliance.check import check_file
 from suite.compliance.complaints import ComplaintKind
@@ -91,7 +92,7 @@ def _missing(runs: Sequence[Run]) -> dict[str, list[int]]:
         named = re.fullmatch(r"run_(\d{1,6})", folder.name)
         index = settings.run_index if settings is not None and settings.profile else int(named[1]) if named else None
         if index is not None:
-            indices.setdefault(folder.resolve().parent, set()).add(index)
+            indices.setdefault(real_path(folder).parent, set()).add(index)
     jobs = {job.name: sorted(set(range(max(there))) - there) for job, there in indices.items()}
     return {job: missing for job, missing in jobs.items() if missing}
 

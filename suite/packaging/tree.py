@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from suite.common.paths import real_path
 from suite.common.registry import nearest
 from suite.compliance.check import Verdict, check_file
 from suite.compliance.complaints import Complaint
@@ -52,7 +53,7 @@ _NOT_READABLE = "no permission to read it"
 def check_names(folder: Path, werror: bool = False) -> Verdict:
     """Check names by repo_checker's rules (no spaces, no leading dots, at most 50 MB); links and special files are refused."""
     complaints = []
-    name = folder.resolve().name
+    name = real_path(folder).name
     for path, information in [(Path(name), None), *_entries(folder)]:
         shown = clean(str(path), 300)
         if " " in path.name or path.name.startswith("."):

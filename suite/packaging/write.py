@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite.common.logged_end import read_logged_end
+from suite.common.paths import real_path
 from suite.common.run_folder import SUPERSEDED
 from suite.packaging.choose import ChosenRuns, choose_runs
 from suite.packaging.code import write_code
@@ -21,6 +22,7 @@ from suite.results.logs.collect import Run, collect
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 from workloads.api import Json
+from workloads.held_folder import held_folder, remove_left
 
 _NO_ORG = "not submitted"
 """`submission_org` of runs whose user named none (profile.submission_org)."""
@@ -62,13 +64,15 @@ def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Package
     line) for whatever cannot be submitted; then nothing is left.
     """
     _check_out(out, logs)
+    remove_left(out.parent, _work_prefix(out))
     runs = collect(logs)
     _check_links(logs, [run.path for run in runs])
     before = _stamps(runs)
     chosen = choose_runs(runs, options.explanation)
     systems = _systems(chosen, options)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{out.name[:40]}.", dir=out.parent))
-    try:
+    with held_folder(out.parent, _work_prefix(out)) as held:
+        temporary = held / "tree"
+        temporary.mkdir()
         packaged = _write(temporary, chosen, systems, options)
         if _stamps(runs) != before:
             raise ValueError("a log was written to while it was read; wait until the runs have ended")
@@ -77,10 +81,13 @@ def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Package
         if os.path.lexists(out):
             raise ValueError(f"{out} has come to exist meanwhile; nothing was written to it")
         temporary.rename(out)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     folders = tuple((str(out / path), fields) for path, fields in packaged.unknown)
     return Packaged(out, packaged.sets, folders, packaged.notes, packaged.warnings)
+
+
+def _work_prefix(out: Path) -> str:
+    """Return how the name of the folder begins in which a tree is made."""
+    return f".{out.name[:40]}."
 
 
 def _stamps(runs: Sequence[Run]) -> dict[Path, tuple[int, int, int]]:
@@ -96,15 +103,15 @@ def _check_out(out: Path, logs: Sequence[Path]) -> None:
     if not out.parent.is_dir():
         raise ValueError(f"{out.parent} does not exist; make it first, or name another place for OUT")
     for path in logs:
-        if path.is_dir() and out.parent.resolve().is_relative_to(path.resolve()):
+        if path.is_dir() and real_path(out.parent).is_relative_to(real_path(path)):
             raise ValueError(f"{out} lies inside {path}: its copies would be read as runs; name a folder elsewhere")
 
 
 def _check_links(given: Sequence[Path], logs: Sequence[Path]) -> None:
     """A link below a given folder may not lead out of it; what the user names directly may be a link."""
-    roots = [path.resolve() for path in given]
+    roots = [real_path(path) for path in given]
     for log in logs:
-        if not any(log.resolve().is_relative_to(root) for root in roots):
+        if not any(real_path(log).is_relative_to(root) for root in roots):
             raise ValueError(
                 f"{clean(str(log), 300)} is a link to a file elsewhere; give the folder of that file instead"
             )
@@ -132,6 +139,7 @@ def _write(
     folder: Path, chosen: Sequence[ChosenRuns], systems: dict[str, list[RunRecord]], options: PackageOptions
 ) -> Packaged:
     notes = list(dict.fromkeys(note for item in chosen for note in item.notes))
+    _refuse_superseded_runs(chosen)
     if superseded := _superseded_attempts(chosen):
         notes.append(
             f"not counted: {superseded} attempts that resume=true set aside; say in the submission why they ended early"
@@ -165,10 +173,26 @@ def _write(
     return Packaged(folder, tuple(sets), tuple(missing), tuple(notes), tuple(warnings))
 
 
+def _refuse_superseded_runs(chosen: Sequence[ChosenRuns]) -> None:
+    """Raise ValueError if a finished run was set aside and run again: it counts, and leaving it out chooses the seed."""
+    for attempt in _superseded_folders(chosen):
+        for log in sorted(attempt.glob("result_*.txt")):
+            end = read_logged_end(log)
+            if end is not None and end.is_finished:
+                raise ValueError(
+                    f"{clean(str(log), 300)} is a finished run that was set aside, and finished runs count; move its folder "
+                    f"back to {clean(str(attempt.parent.parent), 300)} as run_N, in place of the run that replaced it"
+                )
+
+
 def _superseded_attempts(chosen: Sequence[ChosenRuns]) -> int:
-    """Attempts of the same jobs that were interrupted and run again."""
+    """Return how many attempts of the same jobs were interrupted and run again."""
+    return len(_superseded_folders(chosen))
+
+
+def _superseded_folders(chosen: Sequence[ChosenRuns]) -> list[Path]:
     jobs = {record.path.parent.parent for item in chosen for record in item.records if record.settings.profile}
-    return sum(path.is_dir() for job in jobs for path in (job / SUPERSEDED).glob("*"))
+    return sorted(path for job in jobs for path in (job / SUPERSEDED).glob("*") if path.is_dir())
 
 
 def _description(name: str, records: Sequence[RunRecord], options: PackageOptions) -> tuple[dict[str, Json], list[str]]:

@@ -6,13 +6,14 @@ Its logs often carry placeholders or the names of the machine that an example wa
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from suite.results.names import parse_round_name, round_of_folder
+from suite.results.names import absolute_place, parse_round_name, round_of_folder
 from suite.results.system_description import (
     DESCRIPTION_FILES,
     SystemDescription,
@@ -29,7 +30,8 @@ _DIVISION_FOLDERS = ("closed", "open")
 _SCALING_KINDS = ("strong", "weak")
 """Folders between SYSTEM and BENCHMARK in submissions of MLPerf HPC."""
 _RUN_FOLDER = re.compile(r"run_\d+")
-_LOG_OF_SUBMISSION = re.compile(r"result_[^/]*\.txt")
+_LOG_OF_SUBMISSION = re.compile(r"result_[^/]*\.txt(\.(gz|bz2|xz))?")
+"""Logs that are compressed so that they can be read here count, too."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +73,12 @@ class Entry:
 
 def log_folder(log: Path) -> Path:
     """Return the folder of a result's logs: the folder of the log, or the folder above it if that is called `run_N`."""
-    folder = log.absolute().parent
+    folder = absolute_place(log.parent)
     return folder.parent if _RUN_FOLDER.fullmatch(folder.name) else folder
 
 
 def is_submission_log(name: str) -> bool:
-    """Check whether a file has the name of a log of a submission: `result_0.txt`."""
+    """Check whether a file has the name of a log of a submission: `result_0.txt`, compressed or not."""
     return _LOG_OF_SUBMISSION.fullmatch(name) is not None
 
 
@@ -87,8 +89,22 @@ def is_entry_file(path: Path) -> bool:
 
 
 def read_entry(folder: Path) -> Entry:
-    """Return the entry of a folder of logs, with its system description and its scaling factor. Does not raise."""
-    folder = folder.absolute()
+    """Return the entry of a folder of logs, with its system description and its scaling factor. Does not raise.
+
+    A symbolic link to a folder of a submission gives the entry of that folder, unless the folders above the link have the
+    layout of a submission themselves.
+    """
+    place = absolute_place(folder)
+    entry = _read_entry_at(place)
+    target = place.resolve()
+    if entry.is_submission or target == place:
+        return entry
+    entry_of_target = _read_entry_at(target)
+    return entry_of_target if entry_of_target.is_submission else entry
+
+
+def _read_entry_at(folder: Path) -> Entry:
+    """Return the entry of a folder by the names in its absolute path and the files beside it."""
     system_folder = folder.parent.parent if folder.parent.name in _SCALING_KINDS else folder.parent
     submitter_folder = _find_submitter_folder(system_folder)
     problems: list[str] = []
@@ -149,5 +165,5 @@ def _read_scaling_factor(path: Path) -> float:
     low, high = _FACTOR_RANGE
     if isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high:
         return float(value)
-    given = clean(str(value)[:60], 40)
+    given = clean(json.dumps(value)[:60], 40)
     raise ValueError(f"{path}: scaling_factor is {given}; expected a number from {low:g} to {high:g}")

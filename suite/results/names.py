@@ -49,8 +49,18 @@ def parse_round_name(folder_name: str) -> str:
 
 
 def round_of_folder(path: Path) -> str:
-    """Return the round of a log by the nearest folder above it that is named like a round, or an empty string."""
-    return next(filter(None, map(parse_round_name, reversed(path.absolute().parent.parts))), "")
+    """Return the round of a log by the nearest folder above it that is named like a round, or an empty string.
+
+    If no folder of the path as given is named so, the folders count to which its symbolic links lead.
+    """
+    place = absolute_place(path)
+    named = filter(None, map(parse_round_name, (*reversed(place.parent.parts), *reversed(path.resolve().parent.parts))))
+    return next(named, "")
+
+
+def absolute_place(path: Path) -> Path:
+    """Return the absolute path whose parts are the names of folders: without `..`, and with symbolic links as given."""
+    return path.resolve() if ".." in path.parts else path.absolute()
 
 
 def round_like(name: str) -> Round:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 import struct
-import tempfile
 import zlib
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -18,6 +17,7 @@ from pathlib import Path
 from wandb.proto.wandb_internal_pb2 import FilesItem, Record
 
 from suite.trackers.exported import ExportedRun
+from workloads.held_folder import held_folder
 
 _HEAD = b":W&B" + struct.pack("<HB", 0xBEE1, 0)
 """How a `.wandb` file begins (wandb 0.31); its records follow as in a log of LevelDB."""
@@ -39,7 +39,7 @@ class WandB:
             return 0
         self._folder.mkdir(parents=True, exist_ok=True)
         start = datetime.fromtimestamp(run.start_ms / 1000, timezone.utc)
-        with tempfile.TemporaryDirectory(prefix=".suite-", dir=self._folder) as folder:
+        with held_folder(self._folder, ".suite-") as folder:
             written = Path(folder, f"offline-run-{start:%Y%m%d_%H%M%S}-{run.identity}")
             (written / "files").mkdir(parents=True)
             for name, file in run.files.items():

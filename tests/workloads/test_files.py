@@ -74,8 +74,10 @@ def test_what_is_no_json_is_a_value_error(tmp_path, content):
 OTHERWISE = {
     "suite/agent/new_files.py": "what the agent's own workers write into its folder",
     "suite/launch/processes.py": "/proc",
-    "suite/common/controller_process.py": "/proc",
+    "workloads/process_identity.py": "/proc",
+    "suite/common/installed_copy.py": "metadata that pip wrote of this package",
     "suite/common/runspec.py": "writes over a file of its own on a full disk",
+    "suite/common/source_code.py": "source files of the suite and of plugins",
     "suite/control/hosts/remote_host.py": "run.json and arrays that the controller has just written",
     "suite/control/progress.py": "metrics.jsonl of a run that it started",
     "suite/environments/own_package.py": "the package's own setup.cfg and metadata",

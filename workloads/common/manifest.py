@@ -13,8 +13,6 @@ import hashlib
 import json
 import os
 import random
-import shutil
-import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +24,7 @@ from workloads.api import Dataset, fingerprints
 from workloads.common import manifest_schema
 from workloads.common.data import published
 from workloads.files import open_stream, printable, read_json
+from workloads.held_folder import held_folder, remove_left
 
 SCHEMA = 1
 NAME = "manifest.json"
@@ -263,13 +262,24 @@ class Prepared(Dataset):
 
 @contextmanager
 def workspace(destination: Path) -> Iterator[Path]:
-    """A hidden folder beside `destination`, removed at the end: what is half done never has the final name."""
+    """Yield a folder for what becomes `destination`, next to it and removed at the end: nothing half done has the final name.
+
+    What an earlier call left that was killed is removed.
+    """
     destination.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{destination.name}.", dir=destination.parent))
-    try:
+    with held_folder(destination.parent, _work_prefix(destination)) as held:
+        folder = held / destination.name
+        folder.mkdir()
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_unfinished(destination: Path) -> None:
+    """Remove what killed calls left of their work on `destination`."""
+    remove_left(destination.parent, _work_prefix(destination))
+
+
+def _work_prefix(destination: Path) -> str:
+    return f".{destination.name}."
 
 
 def publish(folder: Path, destination: Path, manifest: Manifest) -> Manifest:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
-from suite.common.controller_process import is_alive
 from suite.common.output_lock import holder_was_killed
-from suite.common.paths import shipped
+from suite.common.paths import real_path, shipped
 from suite.common.run_folder import COMMANDS_FILE, STUDY_FILES, SUPERSEDED
 from suite.results.entry import Entry, is_entry_file
 from suite.results.logs.compressed import SUFFIXES
@@ -21,6 +20,7 @@ from suite.results.logs.lines import EMPTY, INCOMPLETE, may_be_log
 from suite.results.logs.reader import ENDS_HERE, NO_START, read
 from suite.results.logs.record import Reading, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
+from workloads.process_identity import is_alive
 
 _NOT_YET = re.compile(f"^(?:{ENDS_HERE}|{NO_START}|{EMPTY})|{INCOMPLETE}")
 """Problems of a log that its run still writes, and none then."""
@@ -84,11 +84,12 @@ def collect(paths: Sequence[Path]) -> list[Run]:
 
 
 def _resolved(path: Path) -> Path:
-    """`path.resolve()`; folders, which many logs share, are followed once."""
-    return path.resolve() if path.name in ("", "..") or path.is_symlink() else _resolved_folder(path.parent) / path.name
+    """Return the path without links. Folders, which many logs share, are followed once; a link to itself stays as it is."""
+    is_last_part_followed = path.name in ("", "..") or path.is_symlink()
+    return real_path(path) if is_last_part_followed else _resolved_folder(path.parent) / path.name
 
 
-_resolved_folder = functools.lru_cache(maxsize=1 << 16)(Path.resolve)
+_resolved_folder = functools.lru_cache(maxsize=1 << 16)(real_path)
 
 
 def _runs_below(folder: Path) -> Iterator[Run]:
@@ -151,7 +152,7 @@ def skipped(paths: Sequence[Path]) -> int:
     """How many files below folders `collect` leaves out because they are no logs; what a run of ours writes is not counted."""
     count = 0
     for place, files, logs, others in itertools.chain.from_iterable(_walk(path) for path in paths if path.is_dir()):
-        if any(name in files for name in _OF_A_RUN) or place.resolve() == shipped("logs/published"):
+        if any(name in files for name in _OF_A_RUN) or real_path(place) == shipped("logs/published"):
             continue
         rest = [
             name
@@ -185,7 +186,7 @@ def _run(log: Path, status_path: Path | None, name: str) -> Run:
     record = reading.record
     settings = record.settings if record.settings.profile or record.benchmark else None
     if settings is not None and not settings.system:  # v0.5 logs do not name it: <system>/<benchmark>/result_N.txt
-        settings = replace(settings, system=log.resolve().parent.parent.name)
+        settings = replace(settings, system=real_path(log).parent.parent.name)
     if record.finished:
         return Run(log, name, reading, settings or record.settings, "success", "")
     if status not in ("", "success"):  # status.json says why the log ends where it does

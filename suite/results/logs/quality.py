@@ -15,6 +15,9 @@ from suite.results.targets import OFFICIAL_TARGETS, QUALITY_PAIRS
 from suite.results.text import clean
 from workloads.api import Json
 
+_SAME_MOMENT_MS = 10.0
+"""An evaluation may be stamped this much later than the `run_stop` that follows from it. HugeCTR rounds its stamps to 10 ms."""
+
 
 @dataclass(frozen=True)
 class RunClock:
@@ -103,6 +106,7 @@ def read_evaluations(
     Empties `events`, the `epoch_start` and `eval_accuracy`: a log may hold a million, too many to keep in both forms.
     """
     begin = clock.start.time_ms if clock.start else 0.0
+    last_ms = clock.end.time_ms + _SAME_MOMENT_MS if clock.end else math.inf
     evaluations: list[Evaluation] = []
     last_quality: Mapping[str, float] = {}
     logged = False
@@ -118,7 +122,7 @@ def read_evaluations(
         quality = read_quality(event, targets, benchmark, remarks)
         finite = {metric: value for metric, value in quality.items() if math.isfinite(value)}
         logged = logged or bool(finite)
-        during_run = event.time_ms >= begin and (clock.end is None or event.time_ms <= clock.end.time_ms)
+        during_run = begin <= event.time_ms <= last_ms
         if during_run and quality:
             last_quality = quality
         if not quality or event.value is None:
@@ -130,7 +134,7 @@ def read_evaluations(
             continue
         if event.time_ms < begin:
             remarks.add(event.line, "eval_accuracy before run_start is not used")
-        elif clock.end is not None and event.time_ms > clock.end.time_ms:
+        elif event.time_ms > last_ms:
             remarks.add(event.line, "eval_accuracy after run_stop is not used")
         elif finite:
             evaluations.append(Evaluation(event.line, (event.time_ms - begin) / 1000.0, epoch, len(begun), finite))

@@ -19,6 +19,7 @@ from suite.results.logs.lines import read_file
 from suite.results.logs.plausible import NOT_PLAUSIBLE, first_odd_value, odd_value
 from suite.results.logs.record import NO_FIGURES, Condition, Evaluation, Reading, RunRecord, RunSettings, Throughput
 from suite.results.names import UNKNOWN_ROUND, round_like, workload_name
+from suite.results.targets import LABELED_IN_SAMPLES
 from suite.results.text import clean
 from workloads.api import Json
 
@@ -78,7 +79,8 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     if status == "success" and reached is not None:
         if quality.is_rounded(targets, evaluations[reached].quality, benchmark):
             remarks.add(evaluations[reached].line, "reaches the target only up to float32 rounding")
-        epochs = epochs_at(reached, by_rules, events, evaluations, remarks)
+        if source != "rules" or workload not in LABELED_IN_SAMPLES:
+            epochs = epochs_at(reached, by_rules, events, evaluations, remarks)
     epochs_trained = epochs
     if epochs is not None and reached is not None and clock.end is not None:
         epochs_trained = epochs_at_stop(epochs, reached, by_rules, events, evaluations, clock.end.time_ms)

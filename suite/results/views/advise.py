@@ -33,7 +33,15 @@ from suite.results.text import (
 from suite.results.views.overview import series
 from suite.results.views.repeat import next_commands
 from suite.results.views.scaling import MEASURED, comparable, predict_times
-from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, without_empty
+from suite.results.views.section import (
+    DEVICES_NOT_KNOWN,
+    NOT_VERIFIED,
+    Section,
+    View,
+    aim_text,
+    frame_of,
+    without_empty,
+)
 
 ASSUMPTION = (
     "Assumption, not measured: jobs side by side on different devices do not slow each other down "
@@ -108,7 +116,8 @@ def advise(
         labels = "; ".join((*merged_labels(best), *(["extrapolated"] if machine > chain[-1].devices else [])))
         measured = _measured_choices(best, machine, deadline, prices)
         counts = _counts_to_predict(chain, machine, deadline) if devices is not None or deadline is not None else []
-        rows, why_none = predict_times(groups.get(chain[0], []), counts, prices)
+        group = next((groups[row] for row in chain if row in groups), [])
+        rows, why_none = predict_times(group, counts, prices)
         predicted = _predicted_choices(rows, best[0], machine, deadline)
         advice = Advice(name, chain, best, measured, predicted, counts, why_none, deadline)
         sections.append(_section(advice))
@@ -171,8 +180,8 @@ def _timed(results: Sequence[Result]) -> list[Timed]:
         why = "advice needs runs that reached a target, and there are none: only runs of fixed length, or none that succeeded"
         raise ValueError(f"{why}; run to the target first: python run_suite.py -m workload=ncf profile=demo gpus=1,2")
     if not known:
-        why = "advice is about numbers of devices, and the number of devices of a CPU system is not known"
-        raise ValueError(f"{why}: {clean(f'{reached[0].submitter} {reached[0].system}'.strip(), 80)}")
+        name = clean(f"{reached[0].submitter} {reached[0].system}".strip(), 80)
+        raise ValueError(f"advice is about numbers of devices: {name}: {DEVICES_NOT_KNOWN}")
     return known
 
 

@@ -30,7 +30,7 @@ from suite.results.table import table
 from suite.results.targets import same_targets
 from suite.results.text import clean, devices_text
 from suite.results.views.convergence import convergence, run_keys
-from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
+from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, frame_of, without_empty
 from suite.results.views.verdict import QUANTITIES, Line, figure_in, verdict
 
 _COLUMNS = (
@@ -167,7 +167,7 @@ def _matches(ours: Side, theirs: Side) -> Iterator[tuple[Result, Result | None, 
         if same_workload and not related:
             why = _NO_RELATION.get(row.profile) or _NO_RELATION[same_workload[0].profile]
         if related and not (row.devices and any(one.devices for one in related)):
-            why = "the number of devices of a CPU system is not known"
+            why = DEVICES_NOT_KNOWN
         yield row, None, clean(why, 300)
 
 

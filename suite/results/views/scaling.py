@@ -358,6 +358,8 @@ def predict_times(
     """
     if not devices:
         return [], ""
+    if not results:
+        return [], "neither a time per epoch nor a rate is known of these runs"
     if reason := why_not_by_law(results):
         return [], reason
     table = forecast(results, Wanted(tuple(devices), prices=prices)).table

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NOT_VERIFIED = "Not verified by MLCommons Association."
+DEVICES_NOT_KNOWN = "the number of devices is not known; it is a CPU system, or system.json is missing above its logs"
+"""Why a result of another program cannot be compared by its number of devices."""
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,14 @@
 import os
 import shutil
+import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from suite.common import output_lock
 from suite.common.output_lock import LOCK_FILE, holder_was_killed, output_locked
-from tests.helpers import python
+from tests.helpers import TOY_RUN, python, refusal, run_suite_here
 
 HOLD = """import sys, pathlib, time
 from suite.common.output_lock import output_locked
@@ -56,14 +58,56 @@ def test_of_a_copied_folder_nobody_can_tell(holder, tmp_path):
     assert not holder_was_killed(copy)
 
 
-@pytest.mark.parametrize("make", [lambda one: one.write_text("mine\n"), os.mkfifo, lambda one: one.symlink_to("mine")])
-def test_what_is_no_lock_is_not_overwritten(tmp_path, make):
+def bind_socket(path):
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(path))
+
+
+NO_LOCKS = {
+    "a text": lambda path: path.write_text("mine\n"),
+    "a pipe": os.mkfifo,
+    "a folder": lambda path: path.mkdir(),
+    "a socket": bind_socket,
+    "a link to a file": lambda path: path.symlink_to("mine"),
+    "a link to a lock": lambda path: path.symlink_to("empty"),
+    "a link to a folder": lambda path: path.symlink_to("."),
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a link to nothing": lambda path: path.symlink_to("nothing"),
+    "a link to itself": lambda path: path.symlink_to(path),
+    "a second name of a file": lambda path: path.hardlink_to(path.with_name("empty")),
+}
+
+
+@pytest.mark.parametrize("make", NO_LOCKS.values(), ids=NO_LOCKS)
+def test_what_is_no_lock_is_not_overwritten(tmp_path, monkeypatch, make):
+    monkeypatch.chdir(tmp_path)  # a socket's path may have a hundred bytes
     (tmp_path / "mine").write_text("mine\n")
-    make(tmp_path / LOCK_FILE)
-    with pytest.raises((ValueError, OSError), match=LOCK_FILE), output_locked(tmp_path):
+    (tmp_path / "empty").touch()
+    make(Path(LOCK_FILE)) if make is bind_socket else make(tmp_path / LOCK_FILE)
+    said = rf"{LOCK_FILE} is no lock of this suite, and is not overwritten; remove it, or type another output=FOLDER$"
+    with pytest.raises(ValueError, match=said), output_locked(tmp_path):
         pass
     assert os.path.lexists(tmp_path / LOCK_FILE)
-    assert (tmp_path / "mine").read_text() == "mine\n"
+    assert ((tmp_path / "mine").read_text(), (tmp_path / "empty").read_bytes()) == ("mine\n", b"")
+    assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize("place", ["loop", "loop/below", "nowhere", "nowhere/below"])
+def test_an_output_that_is_a_link_to_nothing_is_one_line(tmp_path, place):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    for words in ([], ["dry_run=true"], ["resume=true"]):
+        line = refusal(run_suite_here(tmp_path, *TOY_RUN, f"output={tmp_path / place}", *words, toy=True))
+        assert "is a link that leads to no folder; remove it, or type another output=FOLDER" in line
+    assert not (tmp_path / "gone").exists()
+
+
+def test_a_linked_lock_is_one_line_of_a_run(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / LOCK_FILE).symlink_to(tmp_path / "precious")
+    line = refusal(run_suite_here(tmp_path, *TOY_RUN, f"output={tmp_path / 'out'}", toy=True))
+    assert "is no lock of this suite" in line
+    assert not (tmp_path / "precious").exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 300, b"host 1\n"])

@@ -151,6 +151,7 @@ def run_file(**changes):
 
 CONTRADICTIONS = {
     "division": run_file(division="open"),
+    "code digest": run_file(code_digest="0" * 64),
     "environment_variables": run_file(environment_variables={"OMP_PROC_BIND": "close"}),
     "deviations": run_file(deviations=["it was interrupted, and went on from a checkpoint"]),
     "labels": run_file(labels=["continued"]),

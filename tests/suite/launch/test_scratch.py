@@ -10,6 +10,13 @@ import pytest
 from suite.launch import scratch
 from suite.launch.scratch import MARKER, PREFIX, Scratch, scratch_above
 from tests.helpers import python, refusal, run_suite
+from workloads.process_identity import this_process
+
+
+def ended_process():
+    """What a marker says of a process of this machine that has ended."""
+    return {**this_process(), "pid": 2**22 + 1}
+
 
 HOLD = "from suite.launch.scratch import Scratch; import sys; print(Scratch().path, flush=True); sys.stdin.read()"
 
@@ -71,7 +78,7 @@ NEIGHBOURS = {
 def test_what_has_no_marker_of_its_own_stays(temporary, make):
     left = temporary / f"{PREFIX}left"
     left.mkdir()
-    (left / MARKER).write_text(json.dumps({"folder": left.name}))
+    (left / MARKER).write_text(json.dumps({"folder": left.name, "process": ended_process()}))
     make(temporary / f"{PREFIX}other", left)
     Scratch().end()
     assert [path.name for path in temporary.iterdir()] == [f"{PREFIX}other"]
@@ -104,7 +111,7 @@ def test_links_in_it_are_not_followed(temporary):
 def test_another_users_stays(temporary):
     left = temporary / f"{PREFIX}theirs"
     left.mkdir()
-    (left / MARKER).write_text(json.dumps({"folder": left.name}))
+    (left / MARKER).write_text(json.dumps({"folder": left.name, "process": ended_process()}))
     os.chown(left, 12345, 12345)
     Scratch().end()
     assert left.exists()
@@ -121,3 +128,9 @@ def test_no_run_writes_into_one(temporary):
     assert [path.name for path in held.path.iterdir()] == [MARKER]
     assert scratch_above(temporary / f"{PREFIX}tuesday") is None
     held.end()
+
+
+def test_a_path_that_is_a_link_to_itself_is_in_no_scratch_folder(temporary):
+    (temporary / "loop").symlink_to(temporary / "loop")
+    assert scratch_above(temporary / "loop") is None
+    assert scratch_above(temporary / "loop" / "below") is None

@@ -125,6 +125,23 @@ def test_servers_on_several_machines_are_warned_of_and_on_another_machine_its_ke
     assert "(no)" in str(finding)
 
 
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        (["suite/worker/loop.py"], "code unlike its commit: suite/worker/loop.py"),
+        (["suite/a.py", "suite/b.py", "suite/c.py"], "code unlike its commit: suite/a.py and 2 more"),
+    ],
+)
+def test_code_that_is_not_that_of_its_commit_makes_a_run_open(job, monkeypatch, changed, reason):
+    monkeypatch.setattr(jobs, "files_unlike_commit", lambda workload, framework: changed)
+    run = job().run(0, cache_cleared=True)
+    assert (run.division, run.deviations) == ("open", (reason,))
+    assert job("workload.epsilon=1e-6").run(0, cache_cleared=True).deviations == (
+        "epsilon 1e-06, not 1e-08 or 1.45439e-07",
+    )
+    assert run.code_digest == expected_digest("ncf", run.settings.framework)
+
+
 def test_each_run_of_a_job_has_a_seed_of_its_own(job):
     made = job()
     assert made.run(0, cache_cleared=True).settings.seed != made.run(1, cache_cleared=True).settings.seed

@@ -8,7 +8,7 @@ import pytest
 from suite.compliance.check import check_file
 from suite.results import read
 from suite.results.directions import FALLING_METRICS, improves_as_it_falls, meets
-from suite.results.targets import targets_told
+from suite.results.targets import OFFICIAL_TARGETS, targets_told
 from testing.fake_logs import line, write
 from testing.rule_logs import compliance_folder
 
@@ -81,3 +81,27 @@ def test_pages_and_checks_show_the_direction(tmp_path):
     ]
     assert complaint.found == "best 3.5 (epoch 2) of 3"
     assert "at most 3.3" in complaint.needed
+
+
+def test_targets_are_those_of_every_installed_rule_file():
+    """The closed rules of one benchmark have one target in all rounds. BERT is an exception, and it is not in the table."""
+    for file in sorted(compliance_folder().glob("training_*.0/closed_*.yaml")):
+        benchmark = file.stem.removeprefix("closed_")
+        if benchmark == "ssd" and file.parent.name >= "training_2.0.0":
+            benchmark = "retinanet"
+        target = re.search(r"ATLEAST_ONE_CHECK: *\"[ (]*v\['value'\] (?:<=|>=) ([\d.]+)", file.read_text())
+        if target and benchmark not in ("bert", "minigo"):
+            assert list(OFFICIAL_TARGETS["MLLOG"][benchmark].values()) == [float(target[1])], file
+    assert {"llama31_8b", "flux1", "gpt_oss_20b", "deepseekv3_671b", "rnnt"} <= OFFICIAL_TARGETS["MLLOG"].keys()
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "target"),
+    [("llama31_8b", 3.3), ("llama31_405b", 5.6), ("flux1", 0.586), ("llama2_70b_lora", 0.925), ("gpt_oss_20b", 3.34)],
+)
+def test_a_log_without_a_target_is_judged_by_the_target_of_the_rules(tmp_path, benchmark, target):
+    reached = read(loss_log(tmp_path, [2 * target, target], benchmark, target=None)).record
+    assert (reached.status, reached.targets, reached.targets_source) == ("success", {"quality": target}, "rules")
+    assert reached.epochs_to_target is None  # the labels of these benchmarks may be numbers of samples
+    missed = read(loss_log(tmp_path, [2 * target, 1.01 * target], benchmark, target=None)).record
+    assert (missed.status, missed.reason) == ("failed", "run_stop says success, but no evaluation reaches the target")

@@ -1,5 +1,6 @@
 """Entries of submissions: what the folders, the system description and `scaling.json` say, and what the log says otherwise."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -212,3 +213,51 @@ def test_an_entry_has_one_key_wherever_its_folders_lie(tmp_path):
     assert first.key == second.key
     assert first.name == "v4.0/Cisco/two_nodes/resnet"
     assert read_entry(submit(tmp_path / "a", "v4.1/Cisco")).key != first.key
+
+
+def test_links_and_parent_folders_in_a_path_lead_to_the_entry(tmp_path, monkeypatch):
+    folder = submit(tmp_path / "data")
+    submit(tmp_path / "data", system="neighbor")
+    (tmp_path / "benchmark").symlink_to(folder)
+    (tmp_path / "systems_of_cisco").symlink_to(folder.parent.parent)
+    (tmp_path / "v4.0").symlink_to(tmp_path / "data" / "v4.0")
+    monkeypatch.chdir(folder)
+    paths = [
+        Path("."),
+        Path(".."),
+        Path("../../neighbor/../two_nodes/resnet"),
+        tmp_path / "benchmark",
+        tmp_path / "systems_of_cisco" / "two_nodes",
+        tmp_path / "v4.0" / "Cisco" / "results" / "two_nodes",
+    ]
+    for path in paths:
+        found = only_result(path)
+        assert (found.round, found.submitter, found.system, found.devices) == ("v4.0", "Cisco", "two_nodes", 16), path
+    assert [found.submitter for found in result_rows(table(Path("../../..")))] == ["Cisco", "Cisco"]
+
+
+def test_an_entry_whose_folders_are_links_keeps_its_names(tmp_path):
+    stored = submit(tmp_path / "store", "objects", system="0a1b", description=None)
+    entry = tmp_path / "v4.1" / "closed" / "Acme" / "results" / "rack"
+    entry.mkdir(parents=True)
+    (entry / "resnet").symlink_to(stored)
+    found = read_entry(entry / "resnet")
+    assert (found.round, found.submitter, found.system, found.benchmark) == ("v4.1", "Acme", "rack", "resnet")
+
+
+def test_a_factor_that_is_a_string_is_named_as_a_string(tmp_path):
+    folder = submit(tmp_path)
+    (folder / "scaling.json").write_text('{"scaling_factor": "1.05"}')
+    assert any('scaling_factor is "1.05"; expected a number' in note for note in only_result(tmp_path).score_notes)
+
+
+@pytest.mark.parametrize("content", [b"", b"no log"])
+def test_a_compressed_log_that_is_empty_or_damaged_is_a_failed_run(tmp_path, content):
+    folder = submit(tmp_path)
+    for index in range(5):
+        path = folder / f"result_{index}.txt"
+        (folder / f"result_{index}.txt.gz").write_bytes(gzip.compress(content if index == 2 else path.read_bytes()))
+        path.unlink()
+    found = only_result(tmp_path)
+    assert (found.runs_successful, found.runs_failed) == (4, 1)
+    assert "the failed run counts as the slowest" in found.score_notes

@@ -31,6 +31,7 @@ class Generated(Dataset):
 
         Raises ValueError if `destination` holds another data set.
         """
+        manifests.remove_unfinished(destination)
         present = manifests.read(destination)
         if present is not None:
             if present.dataset != self.name:

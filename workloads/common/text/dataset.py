@@ -18,6 +18,7 @@ from workloads.common.manifest import Manifest
 from workloads.common.text import prepared, sources, subtoken_learning
 from workloads.common.text.prepared import SIDES, SPLITS, Processed
 from workloads.common.text.subtokens import Subtokeniser
+from workloads.held_folder import held_folder
 
 TOOLS = ("sacremoses", "subword-nmt")
 """What plain text is processed with."""
@@ -297,11 +298,11 @@ class WMT17EnDe(TextDataset):
         if not destination.parent.is_dir():
             raise ValueError(f"{destination.parent}: no such folder; make it, or name another file with --to")
         size = subtoken_learning.SIZE if size is None else size
-        with tempfile.TemporaryDirectory(prefix=".text.", dir=destination.parent) as work:
-            files = [file for path in texts for file in (self._corpora(path, Path(work)) if path.is_dir() else [path])]
+        with held_folder(destination.parent, f".{destination.name}.") as work:
+            files = [file for path in texts for file in (self._corpora(path, work) if path.is_dir() else [path])]
             vocabulary = Subtokeniser(subtoken_learning.learn(subtoken_learning.count_tokens(files), size))
-            vocabulary.write(Path(work) / destination.name)
-            (Path(work) / destination.name).rename(destination)
+            vocabulary.write(work / destination.name)
+            (work / destination.name).rename(destination)
         return [
             f"{destination}: {len(vocabulary):,} subtokens",
             f"notice: not the reference's, so runs with it are open; type: {self.how()} --vocabulary {destination}",

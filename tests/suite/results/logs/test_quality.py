@@ -120,3 +120,14 @@ def test_pages_name_the_last_quality_of_a_diverged_run(tmp_path):
     page = tmp_path / "page.html"
     assert subcommand(report, str(tmp_path / "runs"), "--html", str(page)) == 0
     assert "top-1 accuracy NaN" in page.read_text()
+
+
+@pytest.mark.parametrize(("late_ms", "status"), [(1, "success"), (10, "success"), (11, "failed"), (5000, "failed")])
+def test_stamps_of_run_stop_and_its_evaluation_may_be_rounded(tmp_path, late_ms, status):
+    events = [line(0, "submission_benchmark", "dlrm"), line(0, "run_start")]
+    events += [line(60_000, "eval_accuracy", 0.80, epoch_num=0.9)]
+    events += [
+        line(90_000 + late_ms, "eval_accuracy", 0.8026, epoch_num=0.95),
+        line(90_000, "run_stop", status="success"),
+    ]
+    assert read(write(tmp_path / "result_0.txt", events)).record.status == status

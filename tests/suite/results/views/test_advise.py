@@ -305,10 +305,20 @@ def test_what_to_run_next_is_what_was_typed_on_twice_as_many_devices(tmp_path):
 def test_nothing_to_advise_is_one_line():
     with pytest.raises(ValueError, match="--devices 2: the fewest devices that were measured are 8; give 8 or more"):
         advise(times(n8=10.0), devices=2)
-    with pytest.raises(ValueError, match="the number of devices of a CPU system is not known: Intel"):
+    with pytest.raises(ValueError, match=r"Intel .*the number of devices is not known; it is a CPU system, or"):
         advise([row for row in find_published("v0.7/Intel") if row.workload == "resnet50"])
     with pytest.raises(ValueError, match="advice needs runs that reached a target"):
         advise([make_result(1, stop="epochs:3", to_target=False)])
+
+
+def test_a_series_without_time_per_epoch_has_no_prediction():
+    """As logs of other programs whose evaluations have samples as labels."""
+    without_epochs = make_result(8, [(600.0, None)], workload="llama31_8b", profile="", targets={"quality": 3.3})
+    alone = advise([without_epochs], deadline=300.0)
+    assert "neither a time per epoch nor a rate is known" in "\n".join(map(str, alone.sections))
+    assert [row.devices for row in lines(alone.data)] == [8]
+    other = make_result(4, [(900.0, 3.0)], workload="resnet50", profile="")
+    assert {row.devices for row in lines(advise([without_epochs, other], deadline=300.0).data)} >= {4, 8}
 
 
 def test_deadlines():

@@ -1,4 +1,4 @@
-"""Identifies the process that controls a run, so that a report can tell whether it still exists."""
+"""Identifies the process that controls a run or holds a folder, so that others can tell whether it still exists."""
 
 from __future__ import annotations
 

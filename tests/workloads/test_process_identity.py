@@ -7,16 +7,16 @@ import subprocess
 
 import pytest
 
-from suite.common import controller_process
-from suite.common.controller_process import is_alive, this_process
 from suite.common.output_lock import output_locked
 from suite.results.logs.collect import collect
 from testing.fake_logs import write_run
 from tests.helpers import python
+from workloads import process_identity
+from workloads.process_identity import is_alive, this_process
 
 RUN = """import sys, pathlib, time, json
 from suite.common.output_lock import output_locked
-from suite.common.controller_process import this_process
+from workloads.process_identity import this_process
 output = pathlib.Path(sys.argv[1])
 with output_locked(output):
     folder = output / "killed" / "run_0"
@@ -63,5 +63,5 @@ def test_a_process_is_known_by_its_start_and_its_machine(monkeypatch):
     assert is_alive({**here, "namespace": "pid:[1]"}) is None, "in another container of the host's name"
     for damaged in (None, "", [], {}, {**here, "pid": "1"}, {**here, "pid": True}, {**here, "pid": None}):
         assert is_alive(damaged) is None
-    monkeypatch.setattr(controller_process, "_machine", lambda: {"host": here["host"], "boot": "", "namespace": ""})
+    monkeypatch.setattr(process_identity, "_machine", lambda: {"host": here["host"], "boot": "", "namespace": ""})
     assert is_alive(here) is None

@@ -1,0 +1,167 @@
+"""What a killed command leaves goes with the next call; finished runs that were set aside are not left out of a package."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from suite.common import registry
+from suite.packaging.write import PackageOptions, package
+from suite.results.logs.collect import collect
+from testing.fake_logs import write_run
+from tests.helpers import suite_here, variables, wait_until
+from tests.suite.packaging.package_logs import our_run
+
+KILLED = """import os, signal, sys
+from suite.packaging import write
+from workloads.api.fingerprints import FINGERPRINTS, PUBLISHED_DATASETS
+from workloads.common.data import generated
+FINGERPRINTS.update(dict.fromkeys(PUBLISHED_DATASETS, {"verified": "written by tests"}))  # as tests/conftest.py does
+def killed(*arguments):
+    os.kill(os.getpid(), signal.SIGKILL)
+write._check_written_tree = killed
+generated.manifests.publish = killed
+from suite.cli import main
+main(sys.argv[1:])
+"""
+
+
+def killed(tmp_path, *words):
+    """`suite …`, killed by SIGKILL before its result gets its name; the names that it leaves in tmp_path."""
+    before = set(os.listdir(tmp_path))
+    command = [sys.executable, "-c", KILLED, *map(str, words)]
+    done = subprocess.run(command, env=variables(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    return set(os.listdir(tmp_path)) - before
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """The logs of a result that can be packaged."""
+    return ncf_runs(tmp_path / "logs")
+
+
+def ncf_runs(folder):
+    for index in range(registry.load_workload("ncf").official_runs):
+        our_run(folder / "job", index)
+    return folder
+
+
+OPTIONS = ("--submitter", "EXAMPLE")
+
+
+def test_the_next_package_removes_what_a_killed_one_left(tmp_path, runs):
+    (tmp_path / ".out.mine").mkdir()
+    left = killed(tmp_path, "package", runs, tmp_path / "out", *OPTIONS)
+    left |= killed(tmp_path, "package", runs, tmp_path / "out", *OPTIONS)
+    assert len(left) == 1, "the second call removes what the first left"
+    assert next(iter(left)).startswith(".out.")
+    other = killed(tmp_path, "package", runs, tmp_path / "other", *OPTIONS)
+    suite_here(tmp_path, "package", runs, tmp_path / "out", *OPTIONS, exits=0)
+    assert set(os.listdir(tmp_path)) == {"logs", "out", ".out.mine", *other}, "nothing of another command"
+    assert not list((tmp_path / "out").rglob(".suite*"))
+
+
+def test_a_package_that_is_refused_removes_it_too(tmp_path, runs):
+    killed(tmp_path, "package", runs, tmp_path / "out", *OPTIONS)
+    shutil.rmtree(runs / "job" / "run_1")
+    suite_here(tmp_path, "package", runs, tmp_path / "out", *OPTIONS, exits=2)
+    assert os.listdir(tmp_path) == ["logs"]
+
+
+def test_the_next_demo_data_removes_what_a_killed_call_left(tmp_path):
+    words = ("data", "make-demo", "ml-demo", "--to", tmp_path / "data")
+    (left,) = killed(tmp_path, *words)
+    assert left.startswith(".data.")
+    (again,) = killed(tmp_path, *words)
+    assert again != left
+    assert not (tmp_path / left).exists()
+    suite_here(tmp_path, *words, exits=0)
+    assert os.listdir(tmp_path) == ["data"]
+
+
+def test_demo_data_that_are_there_remove_it_too(tmp_path):
+    words = ("data", "make-demo", "ml-demo", "--to", tmp_path / "data")
+    (left,) = killed(tmp_path, *words)
+    shutil.copytree(tmp_path / left, tmp_path / "kept")
+    suite_here(tmp_path, *words, exits=0)
+    (tmp_path / "kept").rename(tmp_path / left)
+    assert "already generated" in suite_here(tmp_path, *words, exits=0).stdout
+    assert os.listdir(tmp_path) == ["data"]
+
+
+def test_two_at_once_do_not_remove_each_others(tmp_path):
+    words = ("data", "make-demo", "ml-demo", "--to", str(tmp_path / "data"))
+    stopped = KILLED.replace("SIGKILL", "SIGSTOP").replace(" = killed", " = stopping(publish)").replace(
+        "write._check_written_tree = stopping(publish)\n",
+        "publish = generated.manifests.publish\n"
+        "def stopping(after):\n    return lambda *arguments: (killed(), after(*arguments))[1]\n",
+    )  # fmt: skip
+    command = [sys.executable, "-c", stopped, *words]
+    with subprocess.Popen(command, env=variables(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        wait_until("it stops", lambda: "T" in state_of(process.pid))
+        suite_here(tmp_path, *words, exits=0)
+        assert len(os.listdir(tmp_path)) == 2, "that of the process that waits is kept"
+        process.send_signal(signal.SIGCONT)
+        assert "ml-demo" in process.communicate(timeout=120)[0]
+    assert os.listdir(tmp_path) == ["data"]
+
+
+def state_of(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+def set_aside(runs, metadata):
+    """A log in superseded/ that ends with a run_stop of this metadata; None: without one."""
+    source = runs / "job" / "run_0" / "result_0.txt"
+    folder = runs / "job" / "superseded" / "run_0-1"
+    folder.mkdir(parents=True)
+    lines = [line for line in source.read_text().splitlines() if '"run_stop"' not in line]
+    stop = {"key": "run_stop", "value": None, "time_ms": 1, "metadata": metadata}
+    lines += [f":::MLLOG {json.dumps(stop)}"] if metadata is not None else []
+    (folder / "result_0.txt").write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"status": "success"}, {"status": "aborted"}, {"status": "success", "reason": ""}]
+)
+@pytest.mark.parametrize("filed", [None, "interrupted", "success"])
+def test_a_finished_run_that_was_set_aside_refuses_the_package(tmp_path, runs, metadata, filed):
+    set_aside(runs, metadata)
+    if filed is not None:
+        (runs / "job" / "superseded" / "run_0-1" / "status.json").write_text(json.dumps({"status": filed}))
+    with pytest.raises(
+        ValueError, match="is a finished run that was set aside, and finished runs count; move its folder"
+    ):
+        package([runs], tmp_path / "out", PackageOptions(submitter="EXAMPLE"))
+    assert os.listdir(tmp_path) == ["logs"]
+
+
+@pytest.mark.parametrize("metadata", [None, {"status": "aborted", "reason": "OSError: no space left"}])
+def test_an_attempt_that_did_not_end_by_itself_is_counted_in_a_note(tmp_path, runs, metadata):
+    set_aside(runs, metadata)
+    packaged = package([runs], tmp_path / "out", PackageOptions(submitter="EXAMPLE"))
+    assert any(note.startswith("not counted: 1 attempts") for note in packaged.notes)
+
+
+@pytest.mark.parametrize("place", ["ncf/run_1/result_1.txt", "loop", "ncf/loop"])
+@pytest.mark.parametrize("command", ["report", "check", "export tensorboard", "compare --published dgx1-article"])
+def test_a_log_or_folder_that_is_a_link_to_itself_is_no_traceback(tmp_path, place, command):
+    write_run(tmp_path / "logs", "ncf")
+    link = tmp_path / "logs" / place
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(link)
+    name, *options = command.split()
+    tracker = [options.pop(0)] if name == "export" else []
+    for path in (tmp_path / "logs", link):
+        done = suite_here(tmp_path, name, *tracker, path, *options)
+        assert "Traceback" not in done.stdout + done.stderr
+        assert path != link or done.returncode == 2
+    done = suite_here(tmp_path, "package", tmp_path / "logs", tmp_path / "out")
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert [run.status for run in collect([tmp_path / "logs"])].count("success") == 1
