@@ -47,23 +47,6 @@ def test_what_makes_a_run_open(job, words, cleared, deviations):
 
 
 @pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
-        (["suite/worker/loop.py"], "code unlike its commit: suite/worker/loop.py"),
-        (["suite/a.py", "suite/b.py", "suite/c.py"], "code unlike its commit: suite/a.py and 2 more"),
-    ],
-)
-def test_code_that_is_not_that_of_its_commit_makes_a_run_open(job, monkeypatch, changed, reason):
-    monkeypatch.setattr(jobs, "files_unlike_commit", lambda workload, framework: changed)
-    run = job().run(0, cache_cleared=True)
-    assert (run.division, run.deviations) == ("open", (reason,))
-    assert job("workload.epsilon=1e-6").run(0, cache_cleared=True).deviations == (
-        "epsilon 1e-06, not 1e-08 or 1.45439e-07",
-    )
-    assert run.code_digest == expected_digest("ncf", run.settings.framework)
-
-
-@pytest.mark.parametrize(
     ("name", "value", "division"),
     [
         ("TF_ENABLE_ONEDNN_OPTS", "0", "open"),
