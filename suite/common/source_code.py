@@ -5,11 +5,12 @@ A digest is over paths and git's blob ids, so that it can be computed from the f
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +22,7 @@ from suite.common.paths import PROJECT
 _SUITE_ROOMS = ("agent", "common", "launch", "machine", "worker")
 """Folders of `suite` from which workers import (pyproject.toml, import contracts)."""
 _SHARED = ("workloads/api", "workloads/common", "workloads/frameworks")
-_FILES = ("suite/__init__.py", "workloads/__init__.py", "workloads/files.py")
+_PACKAGE_FILE = "suite/__init__.py"
 _PACKAGES = ("suite", "workloads")
 _PLUGIN = "plugin:"
 """Begins the names of plugins' files."""
@@ -36,10 +37,21 @@ class LoadedCode:
     """Folder that holds its `suite` package."""
 
 
-def code_paths(workload: str, framework: str) -> tuple[str, ...]:
-    """Return the files and folders below a checkout from which a run of this workload and framework imports."""
+def code_folders(workload: str, framework: str) -> tuple[str, ...]:
+    """Return the folders below a checkout from which a run of this workload and framework imports, folders below them included.
+
+    In addition it imports `suite/__init__.py` and the files directly in `workloads`.
+    """
     rooms = [f"suite/{room}" for room in _SUITE_ROOMS]
-    return (*_FILES, *rooms, *_SHARED, *sorted(_workload_folders(workload, framework)))
+    return (*rooms, *_SHARED, *sorted(_workload_folders(workload, framework)))
+
+
+def _is_code(path: str, folders: Sequence[str]) -> bool:
+    """Return True for the path of a file, below a checkout, that is a run's code. `folders`: its `code_folders`."""
+    if not path.endswith(".py"):
+        return False
+    in_folder = any(path.startswith(f"{folder}/") for folder in folders)
+    return in_folder or path == _PACKAGE_FILE or os.path.dirname(path) == "workloads"
 
 
 @lru_cache(maxsize=64)
@@ -49,7 +61,7 @@ def expected_digest(workload: str, framework: str) -> str:
 
 
 def loaded_code(workload: str, framework: str) -> LoadedCode:
-    """Return the digest of the code that this process has imported, with all files of `code_paths` next to it.
+    """Return the digest of the code that this process has imported, with all files of `code_folders` next to it.
 
     A module of these packages that was loaded from elsewhere counts too, under its full path, and so changes the digest.
     """
@@ -75,10 +87,11 @@ def files_unlike_commit(workload: str, framework: str) -> list[str]:
     Empty without git. Files of plugins are not compared: they belong to no commit of this repository.
     """
     commit = git_state()["commit"]
-    committed = committed_blobs(commit, code_paths(workload, framework)) if isinstance(commit, str) else None
+    committed = committed_blobs(commit, _PACKAGES) if isinstance(commit, str) else None
     if committed is None:
         return []
-    committed = {path: blob for path, blob in committed.items() if path.endswith(".py")}
+    folders = code_folders(workload, framework)
+    committed = {path: blob for path, blob in committed.items() if _is_code(path, folders)}
     algorithm = "sha256" if any(len(blob) == 64 for blob in committed.values()) else "sha1"
     files = _listed_files(str(PROJECT), workload, framework)
     present = {name: blob for name, blob in _blobs(files, algorithm).items() if not name.startswith(_PLUGIN)}
@@ -117,9 +130,10 @@ def _plugin_packages(workload: str, framework: str) -> set[str]:
 
 def _listed_files(root: str, workload: str, framework: str) -> dict[str, str]:
     """Return name and path of the Python files of a run: of the checkout at `root`, and of plugins where they are installed."""
-    found: dict[str, str] = {}
-    for name in code_paths(workload, framework):
-        found |= {path[len(root) + 1 :]: path for path in _python_files(os.path.join(root, name))}
+    paths = [os.path.join(root, _PACKAGE_FILE), *_files_in(os.path.join(root, "workloads"))]
+    for folder in code_folders(workload, framework):
+        paths += _python_files(os.path.join(root, folder))
+    found = {path[len(root) + 1 :]: path for path in paths if os.path.isfile(path)}
     for package in sorted(_plugin_packages(workload, framework)):
         spec = importlib.util.find_spec(package)
         for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
@@ -129,9 +143,15 @@ def _listed_files(root: str, workload: str, framework: str) -> dict[str, str]:
     return found
 
 
+def _files_in(folder: str) -> list[str]:
+    """Return the Python files directly in a folder."""
+    with contextlib.suppress(OSError):
+        return [entry.path for entry in os.scandir(folder) if entry.name.endswith(".py")]
+    return []
+
+
 def _python_files(path: str) -> Iterator[str]:
-    if os.path.isfile(path):
-        yield path
+    """Yield the Python files in a folder and below it."""
     for folder, _, names in os.walk(path):
         yield from (os.path.join(folder, name) for name in names if name.endswith(".py"))
 

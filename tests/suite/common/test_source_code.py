@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from suite.common.paths import PROJECT
-from suite.common.source_code import blob_id, code_paths, digest_below, expected_digest
+from suite.common.source_code import blob_id, code_folders, digest_below, expected_digest
 from suite.control.supervise import Supervisor
 from suite.control.watch import RunStatus
 from suite.environments.environment import Environment
@@ -72,6 +72,7 @@ EDITS = {
     "a file that is imported late": lambda folder: (folder / "workloads/common/late.py").write_text("x = 1\n"),
     "a file that is gone": lambda folder: (folder / "suite/agent/facts.py").unlink(),
     "a file of a framework": lambda folder: (folder / "workloads/frameworks/pytorch/__init__.py").open("a").write("\n"),
+    "a new file directly in workloads": lambda folder: (folder / "workloads/new.py").touch(),
     "two files exchanged": lambda folder: (
         (folder / "suite/machine/cgroups.py").rename(folder / "kept.py"),
         (folder / "suite/machine/near.py").rename(folder / "suite/machine/cgroups.py"),
@@ -113,10 +114,10 @@ def test_modules_from_elsewhere_change_the_digest(second, trick):
 
 
 def test_a_worker_imports_nothing_beside_its_code(second):
-    """What `code_paths` names is all that a worker has of these packages, for every file of the workload."""
+    """What `code_folders` names is all that a worker has of these packages, for every file of the workload."""
     imports = "import suite.common.registry as r; r.load_workload('ncf')"
     assert report(second, imports)[0] == expected_digest("ncf", "pytorch")
-    assert {Path(name).parts[0] for name in code_paths("ncf", "pytorch")} == {"suite", "workloads"}
+    assert {Path(name).parts[0] for name in code_folders("ncf", "pytorch")} == {"suite", "workloads"}
 
 
 CODES = {
