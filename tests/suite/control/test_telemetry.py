@@ -1,6 +1,8 @@
 """What is sampled, what of it is kept, and that nothing here can harm a run."""
 
 import json
+import multiprocessing.forkserver
+import multiprocessing.resource_tracker
 import subprocess
 import sys
 import threading
@@ -36,8 +38,10 @@ def sampled(tmp_path, with_gpus=False):
 
 @pytest.fixture(autouse=True, scope="module")
 def no_other_processes():
-    """A tree holds all that this process has started: the session's framework processes end; they start again when needed."""
+    """Stop the processes that earlier tests of this session started: a tree holds all of them. They start again when needed."""
     frameworks_probe.stop()
+    multiprocessing.forkserver._forkserver._stop()
+    multiprocessing.resource_tracker._resource_tracker._stop()
 
 
 @pytest.fixture

@@ -287,7 +287,8 @@ def test_resume_knows_the_content_and_not_the_path(tmp_path, few):
     for name, path in (("file", few), ("moved", moved), ("other", other)):
         settings = resolved(tmp_path, path)
         assert settings.options["backbone_weights"] == str(path)
-        found[name] = identity(SimpleNamespace(settings=settings, facts=SimpleNamespace(fingerprint="x")))
+        facts = SimpleNamespace(fingerprint="x")
+        found[name] = identity(SimpleNamespace(settings=settings, facts=facts, environment_variables={}))
     assert found["file"] == found["moved"] != found["other"]
 
 
