@@ -33,7 +33,9 @@ class Command:
         first = self.words[0].removeprefix(".venv/bin/")
         if (first, *self.words[1:2]) == ("suite", "run"):
             return "run_suite.py"
-        return self.words[1] if first == "python" else first
+        if first != "python":
+            return first
+        return self.words[2] if self.words[1] == "-m" else self.words[1]
 
     @property
     def arguments(self):
