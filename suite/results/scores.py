@@ -235,9 +235,9 @@ def counted_runs(
 
 
 def failures(row: Result) -> tuple[str, bool]:
-    """(`2 of 5 runs`, those of a result that failed and that its score does not count; whether it has a score all the same).
+    """Return a text for the failed runs of a result (`2 of 5 runs`, empty without any), and whether it has an official score.
 
-    With failed runs there is a score where the rules say how they count: one in a complete set, or any beside NCF's first 50.
+    A complete set has a score if it has no more failed runs than its scoring rule allows.
     """
     failed, attempts = row.runs_failed, row.runs_failed + row.runs_successful
     if not failed:
