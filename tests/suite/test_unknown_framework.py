@@ -26,12 +26,12 @@ QUARTZ = dataclasses.replace(
 """
 POINTS = "[suite.frameworks]\nquartz = quartz:QUARTZ\n\n[suite.trainers]\ntoy.quartz = toy:ToyTrainer\n"
 RUN = ("workload=toy", "framework=quartz", "profile=demo", "device=cpu")
-EXPORTS = (0, "toy-quartz") if find_spec("tensorboard") else (2, "[tensorboard]")
+EXPORTS = (0, "toy-quartz") if find_spec("tensorboard") else (2, "tensorboard is not installed")
 """Its library is an extra."""
 STEPS = [
     (("report", "LOGS"), 0, "framework quartz"),
     (("report", "LOGS", "--html", "OUT"), 0, "toy · quartz · 1 device"),
-    (("compare", "LOGS", "--to-logs", "LOGS"), 0, "quartz on local"),
+    (("compare", "LOGS", "--to-logs", "LOGS"), 2, "both sides are the same results"),
     (("check", "LOGS"), 1, "benchmark of the ruleset"),  # toy is none, in whatever framework
     (("export", "tensorboard", "LOGS", "--output", "OUT"), *EXPORTS),
     (("advise", "LOGS"), 0, "workload=toy framework=quartz"),

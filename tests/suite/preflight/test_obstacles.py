@@ -1,6 +1,7 @@
 """A command that much is in the way of names all of it at once, and the demo to type instead."""
 
 import shlex
+import sys
 
 import pytest
 
@@ -29,7 +30,7 @@ def only_environment(monkeypatch, *names):
         name = default if config["name"] == "auto" else config["name"]
         if name not in names:
             raise ValueError(f"environment {name} does not exist; make it with: suite env create {name}")
-        return Environment(name, (), "/python")
+        return Environment(name, (), sys.executable)
 
     monkeypatch.setattr(environment, "resolve", resolve)
 
