@@ -27,7 +27,7 @@ from suite.commands.arguments import (
 from workloads import files
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from suite.results.columns import RunRow
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,14 +57,14 @@ def run(args: argparse.Namespace) -> int:
         return _html(args)
     if args.to is not None or args.figures is not None or args.predict is not None or args.follow:
         raise ValueError("--to, --figures, --predict and --follow need --html OUT")
-    from suite.results.table import table
+    from suite.results.table import read_runs
     from suite.results.views.baseline import parse_baseline
     from suite.results.views.report import report
 
     against = None if args.baseline is None else parse_baseline(args.baseline)
     if args.format != "markdown" and against is not None:
         raise ValueError(f"--baseline makes a table of its own: leave out --format {args.format}")
-    write(report(table(args.paths), prices(args), against), args)
+    write(report(read_runs(args.paths), prices(args), against), args)
     return 0
 
 
@@ -85,21 +85,21 @@ def _html(args: argparse.Namespace) -> int:
     if args.follow and args.figures is not None:
         raise ValueError("--follow writes a page again and again, and figures only once: leave out one of the two")
     from suite.results.render.html.page import FOLLOW_SECONDS, write_html  # vl-convert: only here
-    from suite.results.scores import find_published, result_rows
-    from suite.results.table import table
+    from suite.results.scores import find_published, results_of
+    from suite.results.table import read_runs
 
     published = [] if args.to is None else find_published(args.to)
     price_list = prices(args)
 
-    def written(follow: bool | None) -> pd.DataFrame:
+    def written(follow: bool | None) -> list[RunRow]:
         with _in_place_of_an_older_page(args.html) as out:
-            runs, home = table(args.paths), args.html.parent
+            runs, home = read_runs(args.paths), args.html.parent
             write_html(runs, out, published, args.figures, price_list, args.predict or (), follow, home)
         return runs
 
     runs = written(args.follow or None)
     if price_list is not None:
-        print_notes(price_list.unused_notes(result_rows(runs)), args)
+        print_notes(price_list.unused_notes(results_of(runs)), args)
     print(args.html, flush=True)
     if not args.follow:
         return 0

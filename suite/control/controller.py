@@ -519,12 +519,12 @@ def summarise(ended: Sequence[Ended], console: Console) -> None:
     """The speedup table of these runs with the failures below it, and the paths of the logs, also where there is no table."""
     try:
         from suite.results.render.document import markdown
-        from suite.results.table import table
+        from suite.results.table import read_runs
         from suite.results.views.report import report
 
         folders = list(dict.fromkeys(run.job.folder for run in ended))
         console.print()
-        console.print(markdown(report(table(folders))), soft_wrap=True, markup=False)
+        console.print(markdown(report(read_runs(folders))), soft_wrap=True, markup=False)
     finally:
         with signals_held():
             console.print("Logs:")

@@ -483,6 +483,10 @@ COLUMNS: Mapping[str, Column] = dict(_columns())
 _OF_RESULTS: Mapping[str, Column] = {item.name: item.metadata["column"] for item in own_fields(Result)}
 SCORE_COLUMNS: Mapping[str, str] = {name: one.text for name, one in _OF_RESULTS.items() if one.value is None}
 """What results alone have, and what it says."""
+HIDDEN = frozenset(
+    ("runs", "attempts", "all_reduces", *(name for name, one in {**COLUMNS, **_OF_RESULTS}.items() if not one.shown))
+)
+"""Fields that hold objects of the program, which no table or file has."""
 REPORTED = tuple(name for name, one in _OF_RESULTS.items() if one.reported)
 HEADINGS: Mapping[str, str] = {name: one.heading for name, one in _OF_RESULTS.items() if one.heading}
 """Name to heading, where that is not what the name says."""
@@ -494,7 +498,12 @@ HEADINGS: Mapping[str, str] = {name: one.heading for name, one in _OF_RESULTS.it
 def row_of(run: Run) -> RunRow:
     """Return a run as a row."""
     log = run.reading.record if run.reading is not None else _NO_LOG
-    return RunRow(**{name: one.value(run, log) for name, one in COLUMNS.items() if one.value is not None})
+    values: dict[str, Any] = {}
+    for name, column in COLUMNS.items():
+        if column.value is not None:
+            value = column.value(run, log)
+            values[name] = None if value != value else value  # NaN is an unknown value
+    return RunRow(**values)
 
 
 def row_of_record(record: RunRecord) -> RunRow:
@@ -504,33 +513,10 @@ def row_of_record(record: RunRecord) -> RunRow:
 
 
 def frame(rows: Iterable[Row], kind: type[Row] = RunRow) -> pd.DataFrame:
-    """Rows as a table with the types of their fields."""
+    """Return rows as a table with the types of their fields, without the objects of the program."""
     import pandas as pd
 
-    listed = [vars(row) for row in rows]
+    listed = list(rows)
     kinds = {item.name: TYPES[kind_of(item)] for item in fields(kind)}
-    names = COLUMNS if kind is RunRow else kinds
-    return pd.DataFrame({name: pd.Series([row[name] for row in listed], dtype=kinds[name]) for name in names})
-
-
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of any table as mappings; what is not known is None."""
-
-    def plain(column: Any) -> list[Any]:
-        missing, values = column.isna().to_numpy(), column.tolist()
-        return (
-            [None if gone else value for gone, value in zip(missing, values, strict=True)] if missing.any() else values
-        )
-
-    lists = {str(name): plain(frame[name]) for name in frame.columns}
-    return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
-
-
-def rows(frame: pd.DataFrame) -> list[RunRow]:
-    """The rows of a table of runs; columns that a user has added are left out."""
-    blank, listed = vars(RunRow()), list[RunRow]()
-    for values in records(frame[[name for name in frame.columns if name in COLUMNS]]):
-        row = object.__new__(RunRow)
-        vars(row).update(blank | values)  # set one by one, as frozen fields are, a hundred take half of a report's time
-        listed.append(row)
-    return listed
+    names = [name for name in (COLUMNS if kind is RunRow else kinds) if name not in HIDDEN]
+    return pd.DataFrame({name: pd.Series([getattr(row, name) for row in listed], dtype=kinds[name]) for name in names})

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite.common.registry import not_allowed
-from suite.results.columns import BUSY, COLUMNS, Result, Row, RunRow, condition_text, epochs_trained, frame, rows
+from suite.results.columns import BUSY, COLUMNS, Result, Row, RunRow, condition_text, epochs_trained, frame
 from suite.results.combine import first, known, mean
 from suite.results.entry import SCALING_FILE
 from suite.results.identity import (
@@ -27,7 +27,7 @@ from suite.results.identity import (
 from suite.results.names import workload_name
 from suite.results.published import published_folders, published_rows
 from suite.results.scoring_rules import ScoringRule, find_scoring_rule
-from suite.results.table import table
+from suite.results.table import read_runs
 from suite.results.text import clean
 
 if TYPE_CHECKING:
@@ -37,22 +37,30 @@ MIXED = "mixed"
 """In place of the version of the suite, where the runs of a result are of several."""
 
 
-def results(runs: pd.DataFrame) -> pd.DataFrame:
-    """A row for each experiment among `runs`: its fields, its score, and what its runs have in common or on average.
+def results_table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> pd.DataFrame:
+    """Return a table with a row for each result below `paths`. The arguments are those of `suite.results.table`.
 
-    Runs that go on or were interrupted, whose settings are not known, or that are copies are left out: somebody's Ctrl-C is no
-    failure of what is measured. A run that failed before it had logged everything counts for the only result that it fits.
+    Raises:
+        ValueError: A path contains no log.
     """
-    return frame(result_rows(runs), Result)
+    return frame(results(paths, published=published), Result)
 
 
-def result_rows(runs: pd.DataFrame) -> list[Result]:
-    """The results of `runs` as rows, which views go through."""
-    return results_of(rows(runs))
+def results(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> list[Result]:
+    """Return the results of the runs below `paths`. The arguments are those of `suite.results.table`.
+
+    Raises:
+        ValueError: A path contains no log.
+    """
+    return results_of(read_runs(paths, published=published))
 
 
 def results_of(runs: Iterable[RunRow]) -> list[Result]:
-    """The same of rows that are no table, as the runs of one cell of a study."""
+    """Return a result for each experiment among `runs`: its settings, its score, and the mean figures of its runs.
+
+    Runs that have not ended, were interrupted, have unknown settings, or are copies are left out. A run that failed before it
+    had logged all settings counts for the result that it fits, if it fits one alone.
+    """
     usable = (row for row in runs if row.workload and not (row.running or row.copy_of or row.status == "interrupted"))
     gathered: dict[Any, list[RunRow]] = {}
     for row in sorted(usable, key=lambda row: not row.succeeded):
@@ -351,13 +359,13 @@ def measured(
 
 
 def _succeeded(paths: Sequence[str | Path]) -> list[Result]:
-    runs = table(paths)
-    succeeded, folders = [row for row in result_rows(runs) if row.runs], " ".join(map(str, paths))
+    runs = read_runs(paths)
+    succeeded, folders = [row for row in results_of(runs) if row.runs], " ".join(map(str, paths))
     if any(not row.all_reduces for row in succeeded):
         return succeeded
     if succeeded:
         raise ValueError(f"{folders}: all-reduces alone, and nothing that trains; give the folder of such runs too")
-    going = int(runs["running"].sum())
+    going = sum(run.running for run in runs)
     counts = [f"{len(runs) - going} of {len(runs)} did not"] if len(runs) > going else []
     counts += [f"{going} of {len(runs)} {'has' if going == 1 else 'have'} not ended"] if going else []
     raise ValueError(f"{folders}: no run succeeded ({', '.join(counts)}); the reasons: suite report {paths[0]}")

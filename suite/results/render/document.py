@@ -18,7 +18,7 @@ def document(view: View, form: str = "markdown") -> str | bytes:
     """The view in one of FORMATS; parquet is bytes."""
     if form == "markdown":
         return markdown(view)
-    data = shareable(view.data)
+    data = shareable(view.data.to_frame())
     if form == "parquet":
         stream = io.BytesIO()
         data.to_parquet(stream, index=False)

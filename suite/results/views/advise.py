@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from suite.results.columns import BUSY, Result, Sized, Timed, timed
+from suite.results.data_table import DataTable
 from suite.results.identity import named_apart, own_words
 from suite.results.predict import law
 from suite.results.predict.step import gradients_of, traffic_text
@@ -33,15 +34,7 @@ from suite.results.text import (
 from suite.results.views.overview import series
 from suite.results.views.repeat import next_commands
 from suite.results.views.scaling import MEASURED, comparable, predict_times
-from suite.results.views.section import (
-    DEVICES_NOT_KNOWN,
-    NOT_VERIFIED,
-    Section,
-    View,
-    aim_text,
-    frame_of,
-    without_empty,
-)
+from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, aim_text
 
 ASSUMPTION = (
     "Assumption, not measured: jobs side by side on different devices do not slow each other down "
@@ -128,7 +121,9 @@ def advise(
     if len({choice["profile"] for choice in data}) > 1:
         above.append("Several profiles were given; each has advice of its own, and they are never mixed.")
     price_notes = () if prices is None else prices.unused_notes(results)
-    return View("On how many devices to run a job", tuple(sections), frame_of(data), tuple(above), price_notes)
+    return View(
+        "On how many devices to run a job", tuple(sections), DataTable.from_rows(data), tuple(above), price_notes
+    )
 
 
 class Advice:
@@ -340,7 +335,7 @@ def _section(advice: Advice) -> Section:
     listed = sorted((*advice.measured, *advice.predicted), key=lambda choice: choice["devices"])
     shown = [column for column in _SHOWN if column != "kind" or advice.predicted]
     cells = [choice | {"time_range": _time_range(choice)} for choice in listed]
-    table = without_empty(frame_of({column: choice[column] for column in shown} for choice in cells))
+    table = DataTable.from_rows({column: choice[column] for column in shown} for choice in cells).without_empty()
     below = (*_answers(advice), *notes)
     return Section(name, (aim_text(best), _verdict(advice)), table, below=below, keys=2 if advice.predicted else 1)
 

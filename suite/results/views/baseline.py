@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from suite.common.registry import not_allowed
 from suite.results.columns import Result
+from suite.results.data_table import DataTable
 from suite.results.identity import (
     THROUGHPUT,
     TIME,
@@ -22,7 +23,7 @@ from suite.results.ratios import ratio
 from suite.results.scores import figure, labels
 from suite.results.targets import targets_told
 from suite.results.text import devices_text
-from suite.results.views.section import Section, frame_of, without_empty
+from suite.results.views.section import Section
 
 _COLUMNS = {"device": "device", "gpus": "devices", "framework": "framework"}
 _NAMES = ("workload", "profile", "framework", "device", "devices")
@@ -61,7 +62,7 @@ def baseline_section(results: Sequence[Result], baseline: Baseline) -> Section:
             line | {"divided by": names.get(id(over[id(row)][0]), "")}
             for line, row in zip(lines, measured, strict=True)
         ]
-    table = without_empty(frame_of(lines))
+    table = DataTable.from_rows(lines).without_empty()
     return Section(f"Against {key}={value}", table=table, keys=len(_NAMES) + ("differs in" in table))
 
 

@@ -12,6 +12,7 @@ from suite.common.registry import not_allowed
 from suite.machine.visible import NULL_DEVICE
 from suite.results.columns import Result, RunRow, epochs_trained
 from suite.results.combine import grouped
+from suite.results.data_table import DataTable
 from suite.results.identity import (
     EPOCHS,
     HYPERPARAMETERS,
@@ -25,12 +26,12 @@ from suite.results.identity import (
 )
 from suite.results.names import UNKNOWN_ROUND, workload_name
 from suite.results.ratios import SIGNIFICANCE, permutation_test, ratio, ratio_text
-from suite.results.scores import failures, find_published, labels, result_rows
-from suite.results.table import table
+from suite.results.scores import failures, find_published, labels, results_of
+from suite.results.table import read_runs
 from suite.results.targets import same_targets
 from suite.results.text import clean, devices_text
 from suite.results.views.convergence import convergence, run_keys
-from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, frame_of, without_empty
+from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View
 from suite.results.views.verdict import QUANTITIES, Line, figure_in, verdict
 
 _COLUMNS = (
@@ -90,26 +91,34 @@ def logs_side(
 
     Raises ValueError (one line): a path without logs, no run of a workload or profile, several profiles, no success.
     """
-    title, runs = ", ".join(map(str, paths)), table(list(paths))
-    for column, wanted in (("workload", [*map(workload_name, workloads)]), ("profile", [profile] if profile else [])):
-        there = {clean(one, 40) for one in runs[column] if one}
-        for one in (one for one in wanted if one not in there):
-            raise not_allowed(f"{argument} {title}: --{column}", one, there)
-        runs = runs[runs[column].isin(wanted)] if wanted else runs
-    if any(NULL_DEVICE in labels for labels in runs["labels"]):
+    title, runs = ", ".join(map(str, paths)), read_runs(list(paths))
+    for setting, wanted in (("workload", [*map(workload_name, workloads)]), ("profile", [profile] if profile else [])):
+        known = {clean(getattr(run, setting), 40) for run in runs} - {""}
+        for value in wanted:
+            if value not in known:
+                raise not_allowed(f"{argument} {title}: --{setting}", value, known)
+        if wanted:
+            runs = [run for run in runs if getattr(run, setting) in wanted]
+    if any(NULL_DEVICE in run.labels for run in runs):
         raise ValueError(
             f"{argument} {title}: runs of the {NULL_DEVICE}, which computes nothing: there is nothing to compare"
         )
-    with_runs = [row for row in result_rows(runs) if row.runs]
+    with_runs = [row for row in results_of(runs) if row.runs]
     profiles = sorted({clean(row.profile, 40) or "published" for row in with_runs})
     if len(profiles) > 1:
         several = f"runs of several profiles ({', '.join(profiles)}), which have no relation to each other"
         raise ValueError(f"{argument} {title}: {several}; give --profile {profiles[0]}, or folders of one profile")
-    copies, running, of = runs["copy_of"].ne(""), runs["running"], f"of {len(runs)} runs"
-    counts = {"have not ended": running & ~copies, "did not succeed": ~(runs["succeeded"] | running | copies)}
-    counts["are copies of others"] = copies
-    listed = "(suite report lists them)"
-    left_out = [f"{title}: {some.sum()} {of} {text} {listed}" for text, some in counts.items() if some.any()]
+    originals = [run for run in runs if not run.copy_of]
+    counts = {
+        "have not ended": sum(run.running for run in originals),
+        "did not succeed": sum(not (run.succeeded or run.running) for run in originals),
+        "are copies of others": len(runs) - len(originals),
+    }
+    left_out = [
+        f"{title}: {count} of {len(runs)} runs {text} (suite report lists them)"
+        for text, count in counts.items()
+        if count
+    ]
     if not with_runs:
         raise ValueError(f"{argument} {'; '.join(left_out)}: none succeeded, there is nothing to compare")
     why = "its logs do not say on how many devices; put its description (system.json) into the folder above them"
@@ -138,7 +147,7 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> Vie
         left_out += [*theirs.left_out, *(f"only in {theirs.name}: {theirs.described(row)}" for row in alone)]
     last, convergence = _convergence([ours] if theirs is None or theirs.published else [ours, theirs], published)
     sections += [Section("Not compared", below=_by_reason(refused)), Section("Left out", below=tuple(left_out)), last]
-    data = frame_of([dict.fromkeys(_COLUMNS) | line for line in (*lines, *convergence)], _COLUMNS)
+    data = DataTable.from_rows([dict.fromkeys(_COLUMNS) | line for line in (*lines, *convergence)], _COLUMNS)
     shown = tuple(one for one in sections if one.below or (one.table is not None and len(one.table)) or one.above)
     return View("Convergence" if theirs is None else "Comparison", shown, data, tuple(above))
 
@@ -146,7 +155,7 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> Vie
 def comparable(view: View) -> bool:
     """Whether anything could be compared or, without a second side, judged."""
     kind = "ratio" if view.title == "Comparison" else "convergence"
-    return bool((view.data["kind"].eq(kind) & view.data["theirs_value"].notna()).any())
+    return any(row["kind"] == kind and row["theirs_value"] is not None for row in view.data)
 
 
 def _matches(ours: Side, theirs: Side) -> Iterator[tuple[Result, Result | None, str]]:
@@ -262,11 +271,11 @@ def _sections(
     above.append(f"Verdict on {shown[0]['quantity']}: {shown[0]['verdict']}.")
     above.append("" if known else f"What differs: nothing{' that both sides say' if partly else ''}.")
     only = "; ".join(f"{name} ({first} and {second})" for name, first, second in partly)
-    differ = frame_of({"what differs": name, one: first, two: second} for name, first, second in known)
+    differ = DataTable.from_rows({"what differs": name, one: first, two: second} for name, first, second in known)
     names = f"{one} ({sides[0].named(row)}) against {two} ({sides[1].named(other)})"
     title = f"{_where(row)}{f' ({row.profile})' if relation else ''}: {names}"
     first = Section(title, tuple(above), differ, below=(f"only one side says: {only}",) if only else ())
-    ratios = frame_of(
+    ratios = DataTable.from_rows(
         {"quantity": line["quantity"], one: figure_in(line["unit"], line["ours_value"])}
         | {two: figure_in(line["unit"], line["theirs_value"]), "ratio": line["ratio"]}
         | {"ratio_low": line.get("ratio_low"), "ratio_high": line.get("ratio_high"), "p": line["p"]}
@@ -277,7 +286,7 @@ def _sections(
     if scored and len(shown) >= 3 and any(ratio_text(line["ratio"]) != "1.00" for line in shown[:3]):
         below.append(f"{one} against {two}, as measured: {ratio(other, row, intervals=False).words}")
     refused = ((line["verdict"], line["quantity"]) for line in lines if line["kind"] == "refused")
-    return [first, Section(table=without_empty(ratios), below=(*below, *_by_reason(refused, "not compared: ")))]
+    return [first, Section(table=ratios.without_empty(), below=(*below, *_by_reason(refused, "not compared: ")))]
 
 
 def _caveats(row: Result, other: Result, names: Sequence[str]) -> Iterator[str]:
@@ -320,4 +329,4 @@ def _convergence(sides: Sequence[Side], published: Sequence[Result]) -> tuple[Se
         notes = (*one.why, *one.notes, f"published runs: {', '.join(point.sources)}")
         judged.append(numbers | {"verdict": one.verdict, "notes": notes})
     title = "Convergence: epochs to target against published runs"
-    return Section(title, table=frame_of(judged), below=_by_reason(missing, "not judged: ")), lines
+    return Section(title, table=DataTable.from_rows(judged), below=_by_reason(missing, "not judged: ")), lines

@@ -13,6 +13,7 @@ from typing import Any
 
 from suite.results.columns import AnyResult, Result
 from suite.results.combine import grouped
+from suite.results.data_table import DataTable
 from suite.results.directions import improves_as_it_falls
 from suite.results.identity import distinguishing_words, label, value_text, weighty_words
 from suite.results.names import UNKNOWN_ROUND, accelerator_name
@@ -21,7 +22,7 @@ from suite.results.published import ARTICLE
 from suite.results.ratios import chains, families, place, ratio
 from suite.results.scores import figure, labels
 from suite.results.text import devices_text
-from suite.results.views.section import Section, aim_text, frame_of
+from suite.results.views.section import Section, aim_text
 
 PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 """Their order in documents."""
@@ -259,7 +260,7 @@ def _matrix(
         if known:
             lines = list(_table(known, kept, ending, shared))
             of = tuple(line.pop("of") for line in lines)
-            rows.append(Section(heading, (text,), frame_of(lines), keys=len(kept), of=of))
+            rows.append(Section(heading, (text,), DataTable.from_rows(lines), keys=len(kept), of=of))
     if rows:
         rows[0] = replace(rows[0], below=below, pieces=tuple(pieces))
     return rows

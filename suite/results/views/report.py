@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from suite.results.columns import OURS, REPORTED, Result, rows
+from suite.results.columns import HIDDEN, OURS, REPORTED, Result, RunRow
 from suite.results.combine import grouped
+from suite.results.data_table import DataTable
 from suite.results.identity import (
     ENVIRONMENT_VARIABLES,
     HYPERPARAMETERS,
@@ -22,18 +23,15 @@ from suite.results.logs.record import RunSettings
 from suite.results.names import data_text, workload_name
 from suite.results.price import Prices
 from suite.results.ratios import Ratio, place, speedups
-from suite.results.scores import figure, labels, result_rows, shared_labels
+from suite.results.scores import figure, labels, results_of, shared_labels
 from suite.results.text import clean, percent_text
 from suite.results.views.all_reduce import all_reduce_sections
 from suite.results.views.baseline import Baseline, baseline_section
 from suite.results.views.headlines import mean_text
 from suite.results.views.overview import division, hardness, order_of, overview, several_nodes
 from suite.results.views.repeat import resuming_commands
-from suite.results.views.section import Section, View, frame_of, without_empty
+from suite.results.views.section import Section, View
 from suite.results.views.study import sections as studies
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NOTICES: Mapping[str, str] = {
     "demo": "This is a demo and no MLPerf result: {data}, small model, target without relation to MLPerf.",
@@ -51,12 +49,12 @@ _MOST_FILES, _MOST_PROBLEMS = 30, 5
 FAILED = "Runs without success"
 
 
-def report(runs: pd.DataFrame, prices: Prices | None = None, against: Baseline | None = None) -> View:
+def report(runs: Sequence[RunRow], prices: Prices | None = None, against: Baseline | None = None) -> View:
     """Everything that the runs say; `prices`: and what each result costs, `against`: ratios to other results.
 
     Raises ValueError for a price list of which no price applies, or a baseline that there is not.
     """
-    results = result_rows(runs)
+    results = results_of(runs)
     price_notes = () if prices is None else prices.unused_notes(results)
     trained = [row for row in results if not row.all_reduces]
     tables = together(trained)
@@ -66,13 +64,12 @@ def report(runs: pd.DataFrame, prices: Prices | None = None, against: Baseline |
     return View("Results", (*sections, *_no_results(runs)), data(trained, prices), notes=price_notes)
 
 
-def data(results: Sequence[Result], prices: Prices | None = None) -> pd.DataFrame:
+def data(results: Sequence[Result], prices: Prices | None = None) -> DataTable:
     """A row for each result: every column, its ratio to the fewest devices of its series, its cost."""
     over = speedups(results)
-    aside = ("runs", "attempts", "all_reduces")
-    return frame_of(
+    return DataTable.from_rows(
         {
-            **{name: value for name, value in vars(row).items() if name not in aside and not name.startswith("_")},
+            **{name: value for name, value in vars(row).items() if name not in HIDDEN and not name.startswith("_")},
             "speedup": one and one.value,
             "throughput": one and one.throughput,
             "efficiency": one and one.efficiency,
@@ -149,10 +146,10 @@ def results_section(
         }
         for row, text, said in zip(table, words, notes, strict=True)
     ]
-    shown = without_empty(frame_of(cells), keep=("devices",))
+    shown = DataTable.from_rows(cells).without_empty(keep=("devices",))
     if len({row.framework for row in table}) == 1:
-        shown = shown.drop(columns="framework", errors="ignore")
-    names = list(shown)[: list(shown).index("runs")]
+        shown = shown.without("framework")
+    names = list(shown.columns)[: shown.columns.index("runs")]
     alike = len({(row.system, row.framework, place(row)) for row in table}) < len(table)
     keys = len(names) if alike else names.index("devices") + 1 + ("nodes" in names)
     above += [f"labels {', '.join(shared)}"] if shared else []
@@ -244,12 +241,11 @@ def _verdicts(table: Sequence[Result], over: Mapping[int, Ratio]) -> list[str]:
     return lines + ([f"No interval: {'; '.join(filter(None, reasons))}."] if any(reasons) else [])
 
 
-def _no_results(runs: pd.DataFrame) -> Iterator[Section]:
+def _no_results(listed: Sequence[RunRow]) -> Iterator[Section]:
     """Runs without success, runs that nobody can call failed yet, copies, and lines that could not be read."""
-    listed = rows(runs)
     failed = [row for row in listed if not (row.succeeded or row.running or row.copy_of)]
     for title, some in ((FAILED, failed), ("Runs that have not ended", [row for row in listed if row.running])):
-        table = frame_of({"run": row.run, "status": row.status, "reason": row.reason} for row in some)
+        table = DataTable.from_rows({"run": row.run, "status": row.status, "reason": row.reason} for row in some)
         if some:
             yield Section(title, table=table, below=resuming_commands(some), of=tuple((row,) for row in some))
     digests = {row.path: row.record.digest for row in listed if row.record is not None}

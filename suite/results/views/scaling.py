@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import Result, Sized, records, sized
+from suite.results.columns import Result, Sized, sized
 from suite.results.combine import known
+from suite.results.data_table import DataTable
 from suite.results.identity import named_apart
 from suite.results.predict import law
 from suite.results.predict.epochs import RCP, EpochsEstimate, epochs_at
@@ -24,7 +25,7 @@ from suite.results.price import Prices
 from suite.results.ratios import families
 from suite.results.scores import merged_labels, title
 from suite.results.text import clean, cost_text, devices_text, figure_text, percent_text, range_text, time_text
-from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, without_empty
+from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text
 from workloads.api import GradientTraffic
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Forecast:
 
     title: str
     how: str  # how it was made, and what its bounds are
-    table: pd.DataFrame  # A row for each device count and batch, in order; measured ones have no bounds
+    table: DataTable  # A row for each device count and batch, in order; measured ones have no bounds
     notes: tuple[str, ...]
     results: tuple[Result, ...]
 
@@ -106,7 +107,7 @@ def view(made: Sequence[Forecast]) -> View:
     intro = "Rows called prediction were not measured by anybody; how well such rows held: suite scaling --validate."
     sections, data = [], list[dict[str, Any]]()
     for place, one in enumerate(made):
-        table, first = without_empty(_with_ranges(one.table)[list(_SHOWN)], _SHOWN[:3]), one.results[0]
+        table, first = _with_ranges(one.table).only(_SHOWN).without_empty(_SHOWN[:3]), one.results[0]
         known = place and one.how == made[place - 1].how
         how = "Predicted in the same way, with bounds of the same kind." if known else one.how
         sections.append(
@@ -114,17 +115,18 @@ def view(made: Sequence[Forecast]) -> View:
         )
         about = {"forecast": one.title, "workload": first.workload, "profile": first.profile, "how": one.how}
         units = {name: getattr(first, name) or "samples" for name in ("batch_unit", "sample_unit")}
-        data += [about | {"labels": merged_labels(one.results)} | units | row for row in records(one.table)]
-    return View("Predicted scaling", tuple(sections), frame_of(data), (NOT_VERIFIED, intro))
+        data += [about | {"labels": merged_labels(one.results)} | units | row for row in one.table]
+    return View("Predicted scaling", tuple(sections), DataTable.from_rows(data), (NOT_VERIFIED, intro))
 
 
-def _with_ranges(table: pd.DataFrame) -> pd.DataFrame:
+def _with_ranges(table: DataTable) -> DataTable:
     """Return the table with the columns of `_RANGES`; a measured row has no range."""
     for name, (column, text) in _RANGES.items():
-        ends = zip(table[column], table[f"{column}_low"], table[f"{column}_high"], strict=True)
-        table = table.assign(
-            **{name: ["" if math.isnan(low * high) else _range(middle, low, high, text) for middle, low, high in ends]}
-        )
+        texts = []
+        for row in table:
+            middle, low, high = (row[f"{column}{end}"] for end in _BOUNDS)
+            texts.append("" if None in (low, high) else _range(middle, low, high, text))
+        table = table.with_column(name, texts)
     return table
 
 
@@ -133,9 +135,9 @@ def _range(middle: float, low: float, high: float, text: Callable[[float], str])
     return range_text(low, high, middle) if text is time_text else f"{text(low)}–{text(high)}"
 
 
-def _answers(table: pd.DataFrame) -> Iterator[str]:
+def _answers(table: DataTable) -> Iterator[str]:
     """On how many of the listed devices the time to target is shortest, and on how many it costs least."""
-    timed = [row for row in records(table) if row["seconds"]]
+    timed = [row for row in table if row["seconds"]]
     if not timed:
         return
     least, among = min(timed, key=lambda row: row["device_hours"]), ", of the counts with a known time"
@@ -204,7 +206,7 @@ def forecast(results: Sequence[Sized], wanted: Wanted, name: str = "") -> Foreca
     figure, predicted, how, said = _by_step(results, wanted, link) if by_parts else _by_law(results, wanted)
     table = _table(results, figure, predicted, None if wanted.prices is None else wanted.prices.price(results[0]))
     first, *rest = _notes(results, table[table["kind"] == PREDICTION])
-    return Forecast(name or title(results), how, table, (first, *said, *rest), tuple(results))
+    return Forecast(name or title(results), how, DataTable.from_frame(table), (first, *said, *rest), tuple(results))
 
 
 def _table(results: Sequence[Result], name: str, predicted: Sequence[Any], price: float | None) -> pd.DataFrame:
@@ -363,7 +365,7 @@ def predict_times(
     if reason := why_not_by_law(results):
         return [], reason
     table = forecast(results, Wanted(tuple(devices), prices=prices)).table
-    rows = [row for row in records(table) if row["kind"] == PREDICTION and row["seconds"]]
+    rows = [row for row in table if row["kind"] == PREDICTION and row["seconds"]]
     return rows, "" if rows else "the epochs to target at their batches are not known"
 
 
@@ -427,14 +429,18 @@ def validation(result: Validation) -> View:
     heading = f"Rounds after {later}, with b_half and p of the rounds up to it"
     parts = (
         Section("", (intro, protocols), _errors(result.held), below=(most_likely,), keys=2),
-        Section("Bars", (), result.bars),
+        Section("Bars", (), DataTable.from_frame(result.bars)),
         Section(heading, (), _errors(result.later), keys=2),
-        Section("The same rounds one by one, by the law", (), frame_of(by_round), keys=3),
-        Section("The 12 rows furthest off, one row left out", (), worst[columns], below=(factor,)),
+        Section("The same rounds one by one, by the law", (), DataTable.from_rows(by_round), keys=3),
+        Section(
+            "The 12 rows furthest off, one row left out", (), DataTable.from_frame(worst[columns]), below=(factor,)
+        ),
     )
-    return View("Validation of the scaling law on published rows", parts, result.held)
+    return View("Validation of the scaling law on published rows", parts, DataTable.from_frame(result.held))
 
 
-def _errors(held: pd.DataFrame) -> pd.DataFrame:
+def _errors(held: pd.DataFrame) -> DataTable:
     pairs = ((name, rule) for name in PROTOCOLS for rule in LAWS)
-    return frame_of({"predicted": name, "rule": rule, **errors(under(held, name, rule))} for name, rule in pairs)
+    return DataTable.from_rows(
+        {"predicted": name, "rule": rule, **errors(under(held, name, rule))} for name, rule in pairs
+    )

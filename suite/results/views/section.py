@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import Result, Row
+from suite.results.data_table import DataTable
 from suite.results.scores import labels, shared_labels
 from suite.results.targets import targets_told
 from suite.results.text import clean, figure_text
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NOT_VERIFIED = "Not verified by MLCommons Association."
 DEVICES_NOT_KNOWN = "the number of devices is not known; it is a CPU system, or system.json is missing above its logs"
@@ -26,7 +23,7 @@ class Section:
     title: str = ""
     above: tuple[str, ...] = ()
     """Paragraphs before the table."""
-    table: pd.DataFrame | None = None
+    table: DataTable | None = None
     """Columns as suite.results.render.tables shows them; a column `notes` (tuples of texts) becomes footnotes."""
     commands: tuple[str, ...] = ()
     """What to type, after the table: shown as it is, never broken over lines. Texts of logs in it must be quoted."""
@@ -46,31 +43,11 @@ class View:
 
     title: str
     sections: tuple[Section, ...]
-    data: pd.DataFrame
+    data: DataTable
     """The same in full, raw, for CSV, JSON and parquet: units are in the names of the columns."""
     above: tuple[str, ...] = (NOT_VERIFIED,)
     notes: tuple[str, ...] = ()
     """Messages about the options of the command, for standard error."""
-
-
-def frame_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> pd.DataFrame:
-    """A table of mappings in their order; `columns` for an empty one. Whole numbers that are not known stay whole."""
-    import pandas as pd
-
-    def dtype(values: Iterable[Any]) -> str:
-        kinds = {type(value) for value in values if value is not None}
-        return "Int64" if kinds == {int} else "float64" if kinds and kinds <= {int, float} else "object"
-
-    listed = [dict(row) for row in rows]
-    names = dict.fromkeys(name for row in listed for name in row) or columns
-    made = {name: [row.get(name) for row in listed] for name in names}
-    return pd.DataFrame({name: pd.Series(values, dtype=dtype(values)) for name, values in made.items()})
-
-
-def without_empty(table: pd.DataFrame, keep: Sequence[str] = ()) -> pd.DataFrame:
-    """The table without columns in which nothing is known."""
-    filled = [name for name in table if any(value not in ("", ()) for value in table[name].dropna().tolist())]
-    return table[[name for name in table if name in keep or name in filled]]
 
 
 def aim_text(rows: Sequence[Result]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from suite.results.columns import Result, Timed, timed
 from suite.results.combine import grouped
+from suite.results.data_table import DataTable
 from suite.results.identity import distinguishing_words, own_words
 from suite.results.published import ARTICLE, csv_rows
 from suite.results.ratios import chains, families, ratio
@@ -20,7 +21,7 @@ from suite.results.scores import find_published, labels, merged_labels, title
 from suite.results.targets import targets_text
 from suite.results.text import devices_text
 from suite.results.views.repeat import next_commands
-from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, without_empty
+from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text
 
 TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}
 """The article's number of each workload's table."""
@@ -78,7 +79,7 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
         above_all.append(f"Left out: {len(results) - len(ours)} results without a time to target (suite report).")
     sections += _table_7(every, single)
     pairs = [{name: value for name, value in row.items() if name != "notes"} for row in every]
-    return View("Time to target and speedup", tuple(sections), frame_of(data + pairs), tuple(above_all))
+    return View("Time to target and speedup", tuple(sections), DataTable.from_rows(data + pairs), tuple(above_all))
 
 
 def printed_speedups() -> dict[tuple[str, int, int], float]:
@@ -118,7 +119,7 @@ def _joined(*texts: str) -> str:
 def _section(
     heading: str, rows: Iterable[Line], shown: Sequence[str], above: tuple[str, ...] = (), below: tuple[str, ...] = ()
 ) -> Section:
-    table = without_empty(frame_of({name: row[name] for name in shown} for row in rows))
+    table = DataTable.from_rows({name: row[name] for name in shown} for row in rows).without_empty()
     return Section(heading, above, table, below=below, keys=2 if "differs_in" in table.columns else 1)
 
 

@@ -3,7 +3,8 @@
 from itertools import chain, combinations, count
 from types import SimpleNamespace
 
-from suite.results.columns import OURS, RunRow, records
+from suite.results.columns import OURS, RunRow
+from suite.results.data_table import DataTable
 from suite.results.ratios import chains, families, ratio
 from suite.results.scores import results_of
 from testing.fake_logs import write_run
@@ -40,8 +41,9 @@ def pairs(results, intervals=True):
 
 
 def lines(table):
-    """The rows of a view's table as objects with its columns as attributes."""
-    return [SimpleNamespace(**row) for row in records(table)]
+    """The rows of a view's table, or of a part of it as a DataFrame, as objects with its columns as attributes."""
+    rows = table if isinstance(table, DataTable) else DataTable.from_frame(table)
+    return [SimpleNamespace(**row) for row in rows]
 
 
 OF_DEVICES = {1: ((0.3, 0.5, 0.65), 2.0, 100), 2: ((0.5, 0.65), 1.5, 160), 4: ((0.5, 0.65), 1.0, 240)}

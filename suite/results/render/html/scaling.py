@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from suite.results.columns import Result, Timed, records, timed
+from suite.results.columns import Result, Timed, timed
 from suite.results.combine import grouped
 from suite.results.names import accelerator_name
 from suite.results.price import Prices
@@ -176,7 +176,7 @@ def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> 
 
 def forecast_charts(forecast: Forecast) -> list[Chart]:
     """Time over devices with bounds, or the rate where there is no time; and what each device does over one of the fewest."""
-    rows, first = records(forecast.table), forecast.results[0]
+    rows, first = list(forecast.table), forecast.results[0]
     timed = all(row["seconds_per_epoch"] is not None for row in rows)
     times = ("seconds_per_epoch", "seconds per epoch") if timed else ("training_samples_per_second", "samples/s")
     labels, note = (PREDICTION, first.profile), " ".join([forecast.how, *forecast.notes[:1]])

@@ -7,8 +7,7 @@ import pytest
 
 from suite.commands import report
 from suite.results import read
-from suite.results.scores import results
-from suite.results.table import table
+from suite.results.scores import results_table
 from testing.fake_logs import demo_log, line, write
 from tests.helpers import subcommand
 
@@ -95,7 +94,7 @@ def test_time_per_epoch_counts_the_epochs_after_the_target(tmp_path, evaluated):
     assert (reading.record.seconds, reading.record.epochs_to_target, reading.record.epochs_trained) == (60.0, 2.0, 6.0)
     (text,) = [problem.text for problem in reading.problems if "continued after the target" in problem.text]
     assert "from epoch 2 to 6" in text
-    (row,) = results(table(tmp_path)).to_dict("records")
+    (row,) = results_table(tmp_path).to_dict("records")
     assert (row["epochs"], row["seconds_per_epoch"]) == (2.0, pytest.approx(10.0))
 
 

@@ -8,8 +8,7 @@ from rich.console import Console
 
 from suite.control.progress import Progress
 from suite.results import read
-from suite.results.scores import result_rows
-from suite.results.table import table
+from suite.results.scores import results
 from suite.results.views.report import results_section
 from testing.fake_logs import demo_log, write
 from tests.suite.worker.test_loop import make_run
@@ -49,8 +48,8 @@ def test_all_targets_must_be_met_and_scores_stand_beside_quality(folder):
 
 
 def test_tables_have_the_second_unit(folder):
-    section = results_section(result_rows(table(folder)))
-    assert section.table["tokens_per_second"].tolist() == [45_000.0]
+    section = results_section(results(folder))
+    assert section.table.to_frame()["tokens_per_second"].tolist() == [45_000.0]
     assert "target bbox ≥ 0.3, segm ≥ 0.2" in section.above[1]
 
 

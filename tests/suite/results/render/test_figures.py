@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.results import table
 from suite.results.combine import grouped
 from suite.results.price import Prices
 from suite.results.render.html import charts, scaling, vega
@@ -19,7 +18,7 @@ from suite.results.render.html.charts import Chart, Point, Style
 from suite.results.render.html.curves import table_charts
 from suite.results.render.html.scaling import forecast_charts
 from suite.results.render.html.studies import study_charts
-from suite.results.scores import find_published, published_results, result_rows
+from suite.results.scores import find_published, published_results, results
 from suite.results.views.report import together
 from suite.results.views.scaling import Wanted, forecasts
 from suite.results.views.study import StudyResult
@@ -67,7 +66,7 @@ def chart(*series, **options):
 
 
 def charts_of(root):
-    (found,) = together(result_rows(table(root)))
+    (found,) = together(results(root))
     made = table_charts(found, charts.looks(found))
     return [*made.quality, *made.rates]
 
@@ -251,7 +250,7 @@ def test_speedups_are_the_product_of_their_parts():
 def test_parts_of_the_time_add_up_to_a_run(tmp_path):
     for index in range(2):
         write_run(tmp_path, "a", index, samples=300, train_seconds=1.5)
-    rows = result_rows(table(tmp_path))
+    rows = results(tmp_path)
     (found,) = scaling.parts_charts(rows, charts.looks(rows))
     parts = {one.label: one.paths[0][0].x for one in series_of(found)}
     assert parts == {
@@ -350,7 +349,7 @@ def test_losses_of_a_study_over_epochs_and_seconds(tmp_path):
     for place, loss in zip(stats, (2.0, 1.5), strict=True):
         lines[place] = lines[place].replace('"loss": 0.25', f'"loss": 0.25, "scores": {{"eval_loss": {loss}}}')
     write(tmp_path / "one" / "run_0" / "result_0.txt", lines)
-    (row,) = result_rows(table(tmp_path))
+    (row,) = results(tmp_path)
     over_epochs, over_seconds = study(Line({"gpus": "1"}, row), kind="curves")
     assert places(series_of(over_epochs)[0].paths[0]) == ((1.0, 2.0), (2.0, 1.5))
     assert [point.x for point in series_of(over_seconds)[0].paths[0]] == pytest.approx([2.0, 4.0], abs=0.01)

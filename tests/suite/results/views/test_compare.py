@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from suite.results.identity import EPOCH_TIME, EPOCHS, TIME
 from suite.results.ratios import permutation_test, speedups
 from suite.results.render.document import markdown
-from suite.results.scores import published_results, result_rows
-from suite.results.table import table
+from suite.results.scores import published_results, results
 from suite.results.targets import same_targets
 from suite.results.views.compare import comparable, compare, logs_side, published_side
 from testing.fake_logs import foreign, write, write_run
@@ -46,18 +45,18 @@ def against(root, name, workloads=()):
 
 
 def ratios(view):
-    found = view.data[view.data["kind"] == "ratio"]
+    found = view.data.to_frame()[view.data.to_frame()["kind"] == "ratio"]
     assert not found["quantity"].duplicated().any()
     return {line.quantity: line for line in found.itertuples()}
 
 
 def verdicts(view):
-    return list(view.data.loc[view.data["kind"] == "refused", "verdict"])
+    return list(view.data.to_frame().loc[view.data.to_frame()["kind"] == "refused", "verdict"])
 
 
 def differing(view):
     table = next(section.table for section in view.sections if " against " in section.title)
-    return {row[0]: (row[1], row[2]) for row in table.itertuples(index=False)}
+    return {name: (one, other) for name, one, other in table.rows}
 
 
 def page(view):
@@ -70,7 +69,7 @@ def suite(*arguments):
 
 @needs_logs
 def test_published_logs_against_their_own_figures():
-    data = against(LOGS / "v0.5", "v0.5/NVIDIA/dgx1").data
+    data = against(LOGS / "v0.5", "v0.5/NVIDIA/dgx1").data.to_frame()
     found = data[data["kind"] == "ratio"]
     assert found["workload"].nunique() == 5
     complete = found[found["workload"].isin(["resnet50", "ssd"])]  # all five runs are there
@@ -234,7 +233,7 @@ def test_each_result_meets_its_own_experiment_and_the_rest_is_named(tmp_path):
     assert "only in B: ncf on 1 device (pytorch on laptop, learning rate 0.002)" in page(view)
     runs(tmp_path / "b", [10.0], job="m", rate=0.003, framework="mxnet")
     assert ratios(two(tmp_path / "a", tmp_path / "b"))[TIME].differences == ""
-    reverse = two(tmp_path / "b", tmp_path / "a").data
+    reverse = two(tmp_path / "b", tmp_path / "a").data.to_frame()
     found = set(reverse.loc[reverse["quantity"].eq(TIME), "differences"])
     assert found == {"", "framework: mxnet | pytorch", "learning rate: 0.002 | 0.003"}
 
@@ -265,7 +264,7 @@ def test_rounds_that_are_not_known_are_not_called_one(tmp_path, names, said):
     view = two(*(tmp_path / name for name in names))
     assert (f"The round of {said} is not known" in page(view)) == bool(said)
     assert ("round" in differing(view)) == (not said)
-    assert len(speedups(result_rows(table([tmp_path])))) == 0
+    assert len(speedups(results([tmp_path]))) == 0
 
 
 def test_what_a_ratio_rests_on_is_said(tmp_path):

@@ -4,8 +4,7 @@ import pytest
 
 from suite.results.names import accelerator_name
 from suite.results.price import parse_prices
-from suite.results.scores import published_results, result_rows
-from suite.results.table import table
+from suite.results.scores import published_results, results
 from suite.results.text import range_text, time_text
 from suite.results.views.overview import overview, published_overview
 from suite.results.views.section import aim_text
@@ -14,11 +13,11 @@ from tests.suite.results.rows import make_result
 
 
 def matrices(root, prices=None):
-    return overview(result_rows(table(root)), prices)
+    return overview(results(root), prices)
 
 
 def cells(section):
-    named = section.table.drop(columns="notes").values.tolist()
+    named = section.table.to_frame().drop(columns="notes").values.tolist()
     return {" ".join(map(str, row[: section.keys])): row[section.keys :] for row in named}
 
 
@@ -83,10 +82,10 @@ def test_of_several_workloads_each_place_shows_the_hardest_target(tmp_path):
     write_run(tmp_path, "ncf-1", seconds_per_epoch=3.0)
     write_run(tmp_path, "ncf-2", seconds_per_epoch=2.0, devices=2)
     times, speedups = matrices(tmp_path)
-    assert list(times.table.columns) == ["devices", "ncf, seconds", "ssd, seconds", "notes"]
-    assert times.table["ncf, seconds"].tolist() == [9.0, 6.0]
+    assert list(times.table.to_frame().columns) == ["devices", "ncf, seconds", "ssd, seconds", "notes"]
+    assert times.table.to_frame()["ncf, seconds"].tolist() == [9.0, 6.0]
     assert times.below == ("1 further result with other settings stands below.",)
-    assert speedups.table["ncf, speedup"].tolist() == [1.5]
+    assert speedups.table.to_frame()["ncf, speedup"].tolist() == [1.5]
 
 
 def test_profiles_modes_and_kinds_of_updates_do_not_mix(tmp_path):
@@ -106,7 +105,7 @@ def test_labels_of_all_stand_above_and_those_of_one_in_a_note(tmp_path):
     write_run(tmp_path, "c", framework="mxnet")
     times, _ = matrices(tmp_path)
     assert times.above[0].endswith("every result: cpu, demo")
-    notes = dict(zip(times.table["framework"], times.table["notes"], strict=True))
+    notes = dict(zip(times.table.to_frame()["framework"], times.table.to_frame()["notes"], strict=True))
     assert notes == {"mxnet": (), "pytorch": ("1 device: busy machine: others took 48 % of its cores",)}
 
 
@@ -114,16 +113,16 @@ def test_costs_are_a_table_of_their_own(tmp_path):
     for devices in (1, 2):
         write_run(tmp_path, str(devices), devices=devices, seconds_per_epoch=6.0 / devices)
     *_, costs = matrices(tmp_path, parse_prices("2"))
-    assert costs.table.iloc[0, 1:3].tolist() == pytest.approx([18 / 3600 * 2, 2 * 9 / 3600 * 2])
+    assert costs.table.to_frame().iloc[0, 1:3].tolist() == pytest.approx([18 / 3600 * 2, 2 * 9 / 3600 * 2])
 
 
 def test_kinds_of_accelerators_stand_beside_each_other():
     published = published_results()
     times, ratios = published_overview([row for row in published if row.round == "v0.7" and row.devices == 8])
-    found = dict(zip(times.table["accelerator"], times.table["resnet50, seconds"], strict=True))
+    found = dict(zip(times.table.to_frame()["accelerator"], times.table.to_frame()["resnet50, seconds"], strict=True))
     assert found["A100"] == pytest.approx(33.37 * 60, rel=1e-3)
     assert found["V100"] == pytest.approx(68.82 * 60, rel=1e-3)
-    ratio = dict(zip(ratios.table["accelerator"], ratios.table["resnet50, speedup"], strict=True))
+    ratio = dict(zip(ratios.table.to_frame()["accelerator"], ratios.table.to_frame()["resnet50, speedup"], strict=True))
     assert ratio["A100"] == pytest.approx(found["V100 SXM"] / found["A100"])  # the slowest of this round
     closed = [row for row in published if row.devices == 8 and row.division == "closed"]
     rounds = [row for row in published if row.round in {row.round for row in closed}]
@@ -131,7 +130,7 @@ def test_kinds_of_accelerators_stand_beside_each_other():
     for row in closed:
         name = (row.round, accelerator_name(row.device_name), row.workload)
         fastest[name] = min(fastest.get(name, row.seconds), row.seconds)
-    table_of_all = published_overview(rounds)[0].table.set_index(["round", "accelerator"])
+    table_of_all = published_overview(rounds)[0].table.to_frame().set_index(["round", "accelerator"])
     for (name, accelerator, workload), seconds in fastest.items():
         assert table_of_all.loc[(name, accelerator), f"{workload}, seconds"] == pytest.approx(seconds)
 

@@ -8,8 +8,8 @@ import pytest
 from suite.cli import main
 from suite.compliance.check import check_file
 from suite.results.render.document import document, markdown
-from suite.results.scores import result_rows
-from suite.results.table import table
+from suite.results.scores import results, results_of
+from suite.results.table import read_runs
 from suite.results.views import report as views
 from suite.results.views.headlines import headlines
 from suite.results.views.report import report
@@ -22,16 +22,16 @@ DATA = Path(__file__).resolve().parents[3] / "data"
 
 
 def sections(root):
-    return {section.title: section for section in report(table(root)).sections}
+    return {section.title: section for section in report(read_runs(root)).sections}
 
 
 def only_table(root, **options):
-    (members,) = views.together(result_rows(table(root)))
+    (members,) = views.together(results(root))
     return list(lines(views.results_section(members, **options).table))
 
 
 def text_of(root):
-    return document(report(table(root)))
+    return document(report(read_runs(root)))
 
 
 def test_the_whole_page(tmp_path):
@@ -47,7 +47,7 @@ def test_the_whole_page(tmp_path):
 
 def test_the_data_has_every_result_with_its_ratio(tmp_path):
     sweep(tmp_path)
-    data = report(table(tmp_path)).data
+    data = report(read_runs(tmp_path)).data.to_frame()
     assert list(data["seconds"]) == [6.0, 3.0, 2.0]
     assert list(data["speedup"][1:]) == pytest.approx([2.0, 3.0])
     assert list(data["throughput"] * data["efficiency"])[1:] == pytest.approx([2.0, 3.0])
@@ -69,16 +69,16 @@ def test_what_is_not_alike_is_neither_averaged_nor_compared_nor_looks_alike(tmp_
     write_run(tmp_path, "a", 0, devices=1)
     write_run(tmp_path, "a", 1, devices=1, **other)
     write_run(tmp_path, "b", 0, devices=2, **other)
-    view = report(table(tmp_path))
-    assert sorted(view.data["runs_successful"]) == [1, 1, 1]
-    two = view.data[view.data["devices"] == 2].iloc[0]
-    base = view.data[(view.data["devices"] == 1) & (view.data["path"].str.contains("run_1"))].iloc[0]
+    view = report(read_runs(tmp_path))
+    assert sorted(view.data.to_frame()["runs_successful"]) == [1, 1, 1]
+    (two,) = (row for row in view.data if row["devices"] == 2)
+    (base,) = (row for row in view.data if row["devices"] == 1 and "run_1" in row["path"])
     assert two["speedup"] == pytest.approx(base["samples_per_second"] / 4e5 if "stop" in other else 1.0)
     titles = [section.title for section in view.sections if section.title]
     assert len(set(titles)) == len(titles)
     for section in view.sections:
-        names = [name for name in section.table.columns if name in (*section.table.columns[: section.keys], "notes")]
-        assert not section.table[names].astype(str).duplicated().any()
+        names = section.table.only((*section.table.columns[: section.keys], "notes"))
+        assert len({str(row) for row in names.rows}) == len(names)
 
 
 def test_a_changed_learning_rate_shows_between_rows_and_above_tables(tmp_path):
@@ -104,17 +104,17 @@ def test_failures_are_counted_and_listed_once(tmp_path):
     early.write_text("\n".join(early.read_text().splitlines()[:8]))  # cut off after run_start
     (row,) = only_table(tmp_path)
     assert (row.runs, row.failed) == (3, 3)
-    failed = sections(tmp_path)["Runs without success"].table
+    failed = sections(tmp_path)["Runs without success"].table.to_frame()
     missed, oom, *others = failed.values.tolist()
     assert missed == ["ncf-1/run_3", "target_missed", "after 101 steps"]
     assert (oom, len(others)) == (["ncf-1/run_4", "oom", "process 0: out of memory"], 2)
-    assert sections(tmp_path)["Runs that have not ended"].table["run"].tolist() == ["ncf-3/run_0"]
+    assert sections(tmp_path)["Runs that have not ended"].table.to_frame()["run"].tolist() == ["ncf-3/run_0"]
 
 
 def test_versions_of_the_suite_that_are_averaged_are_named(tmp_path):
     for index in range(3):
         write_run(tmp_path, "a", index, start=1000 * index, git_commit=f"{min(index, 1)}", suite_version="0.1.0")
-    (row,) = lines(report(table(tmp_path)).data)
+    (row,) = lines(report(read_runs(tmp_path)).data)
     assert (row.runs_successful, row.suite_version, row.git_commit) == (3, "0.1.0", "mixed")
     assert "runs of 2 versions of the suite: 0.1.0 (0), 0.1.0 (1)" in text_of(tmp_path)
 
@@ -139,11 +139,11 @@ def test_a_copy_taken_while_a_run_was_written_is_no_further_run(tmp_path, lines,
         write(tmp_path / name / "run_0" / "result_0.txt", whole.read_text().splitlines()[:lines])
     write_run(tmp_path, "b", keys={"seed": 7}, **options)
     write_run(tmp_path, "c", keys={"seed": 8}, **options)
-    found = table(logs(tmp_path))
-    (row,) = result_rows(found)
+    found = read_runs(logs(tmp_path))
+    (row,) = results_of(found)
     assert (row.runs_successful, row.runs_failed) == (3, 0)
-    copies = found.loc[found["copy_of"] == str(whole), "path"]
-    assert sorted(Path(path).parts[-3] for path in copies) == ["a", "z"]
+    copies = [run for run in found if run.copy_of == str(whole)]
+    assert sorted(Path(run.path).parts[-3] for run in copies) == ["a", "z"]
     (listed,) = (one for one in report(found).sections if one.title == "Copies")
     assert all("an earlier state of" in line for line in listed.below)
 
@@ -163,7 +163,7 @@ def test_a_folder_of_a_submission_is_one_row_that_says_in_which_hyperparameter_i
     said = "its runs differ in global batch 128 and 256, learning rate 0.24 and 0.16"
     assert [note for note in two.notes if "differ" in note] == [said]
     assert not any("differ" in note for note in one.notes)
-    assert [row.batch_size_global for row in lines(report(table(tmp_path)).data)] == [256, None]
+    assert [row.batch_size_global for row in lines(report(read_runs(tmp_path)).data)] == [256, None]
 
 
 def test_systems_that_log_one_name_stay_two_rows(tmp_path):
@@ -191,12 +191,12 @@ def test_systems_that_log_one_name_stay_two_rows(tmp_path):
 )
 def test_an_odd_log_takes_no_other_result_away(tmp_path, odd):
     sweep(tmp_path)
-    good = report(table(tmp_path)).data
+    good = report(read_runs(tmp_path)).data.to_frame()
     write(tmp_path / "odd" / "run_0" / "result_0.txt", odd)
-    found = report(table(tmp_path)).data
+    found = report(read_runs(tmp_path)).data.to_frame()
     assert list(found["seconds"][:3]) == list(good["seconds"])
     assert list(found["runs_successful"][:3]) == [1, 1, 1]
-    assert document(report(table(tmp_path)))
+    assert document(report(read_runs(tmp_path)))
 
 
 def test_profiles_kinds_and_systems_have_tables_of_their_own(tmp_path):
@@ -271,7 +271,7 @@ def test_a_run_whose_controller_was_killed_has_ended(tmp_path, monkeypatch):
     log.write_text("\n".join(log.read_text().splitlines()[:-1]))
     assert not check_file(log).judged
     monkeypatch.setattr("suite.results.logs.collect.holder_was_killed", lambda output: True)
-    (ended,) = sections(tmp_path)["Runs without success"].table.values.tolist()
+    (ended,) = sections(tmp_path)["Runs without success"].table.to_frame().values.tolist()
     assert ended == ["a/run_0", "interrupted", "its controller was killed"]
     verdict = check_file(log)
     assert (verdict.judged, verdict.passed) == (True, False)
@@ -288,7 +288,7 @@ def test_rows_of_other_frameworks_say_in_what_precision_batch_and_clock_they_dif
     write_run(tmp_path, "a")
     write_run(tmp_path, "b", framework="mxnet", precision="fp16", batch_size_global=2048, clock="v0.7")
     (table_of,) = [one.table for title, one in sections(tmp_path).items() if title.startswith("ncf on")]
-    assert list(table_of["differs in"]) == [
+    assert table_of.values("differs in") == [
         "precision fp16, global batch 2,048, clock rule v0.7", "precision fp32, global batch 4,096, clock rule v0.5"
     ]  # fmt: skip
 
@@ -299,7 +299,7 @@ def test_a_headline_names_the_fastest_result_and_in_what_it_differs(tmp_path):
             name = f"usual-{devices}"
             write_run(tmp_path, name, index, start=1000 * index, devices=devices, seconds_per_epoch=seconds)
     write_run(tmp_path, "other-4", devices=4, seconds_per_epoch=3.0, keys={"opt_base_learning_rate": 0.006})
-    ((found, of),) = headlines(result_rows(table(tmp_path)))
+    ((found, of),) = headlines(results(tmp_path))
     machine = "on 4 devices (Some CPU) in PyTorch"
     assert found == f"NCF (demo, cpu) reaches hit rate at 10 ≥ 0.635 in 9.0 s {machine}, learning rate 0.006."
     assert len(of) == 3
@@ -325,7 +325,7 @@ def test_a_headline_compares_what_is_alike_but_for_the_framework(tmp_path, runs,
     write_run(tmp_path, "usual", qualities=(0.65,), seconds_per_epoch=3.0)
     for index, run in enumerate(runs):
         write_run(tmp_path, f"other-{index}", **run)
-    ((found, _),) = headlines(result_rows(table(tmp_path)))
+    ((found, _),) = headlines(results(tmp_path))
     assert found.endswith(ending)
 
 
@@ -333,11 +333,11 @@ def test_labels_that_not_all_of_a_headline_have_stand_beside_their_numbers(tmp_p
     once = {"qualities": (0.65,)}
     write_run(tmp_path, "a", **once, seconds_per_epoch=3.0, labels=["demo", "cpu", "oversubscribed"])
     write_run(tmp_path, "b", **once, seconds_per_epoch=4.0, framework="mxnet")
-    ((found, _),) = headlines(result_rows(table(tmp_path)))
+    ((found, _),) = headlines(results(tmp_path))
     value = "in 3.0 s (oversubscribed) on 1 device (Some CPU) in PyTorch; MXNet 4.0 s."
     assert found == f"NCF (demo, cpu) reaches hit rate at 10 ≥ 0.635 {value}"
     foreign(tmp_path / "others" / "result_0.txt")
-    (*_, (text, _)) = headlines(result_rows(table(tmp_path / "others")))
+    (*_, (text, _)) = headlines(results(tmp_path / "others"))
     assert text.endswith("on an unknown number of devices.")
 
 
@@ -357,8 +357,8 @@ def test_a_demo_that_leaves_the_closed_rules_is_not_said_to_have_no_deviations(t
     write_run(tmp_path, "a", seconds_per_epoch=2.0, deviations=THREE)
     for index, changed in enumerate(others):
         write_run(tmp_path, f"b-{index}", **{"seconds_per_epoch": 3.0, "deviations": THREE, **changed})
-    runs = table(tmp_path)
-    ((found, _),) = headlines(result_rows(runs))
+    runs = read_runs(tmp_path)
+    ((found, _),) = headlines(results_of(runs))
     page = markdown(report(runs))
     for text in ("deviations none", "labels none"):
         assert text not in found
@@ -370,20 +370,20 @@ def test_a_demo_that_leaves_the_closed_rules_is_not_said_to_have_no_deviations(t
 def test_a_row_without_any_deviation_is_told_from_one_with_some(tmp_path):
     write_run(tmp_path, "a", seconds_per_epoch=2.0)
     write_run(tmp_path, "b", seconds_per_epoch=3.0, deviations=THREE)
-    ((found, _),) = headlines(result_rows(table(tmp_path)))
+    ((found, _),) = headlines(results(tmp_path))
     assert found.endswith("in PyTorch, deviations none.")
 
 
 def test_a_headline_names_accelerators(tmp_path):
     write_run(tmp_path, "a", devices=8, device="cuda", device_name="Tesla V100-SXM2-16GB", labels=["demo"])
-    ((found, _),) = headlines(result_rows(table(tmp_path)))
+    ((found, _),) = headlines(results(tmp_path))
     assert "on 8 × V100 SXM in PyTorch" in found
 
 
 def test_headlines_of_throughput_and_of_nothing(tmp_path):
     sweep(tmp_path, stop="epochs:2")
     write_run(tmp_path, "failed", workload="ssd", qualities=(0.1,))
-    (fast, _), (none, _) = headlines(result_rows(table(tmp_path)))
+    (fast, _), (none, _) = headlines(results(tmp_path))
     assert fast.startswith("NCF (demo, cpu) does 240 user-item pairs/s on ")
     assert none == "SSD (demo, cpu): no run reached the target."
 
