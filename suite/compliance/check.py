@@ -80,8 +80,7 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     requested = find_rules(rules) if rules is not None else None
     file = read_file(path)
     events, problems = file.events, file.problems
-    reading = interpret(path, events, problems)
-    record = reading.record
+    record = interpret(path, events, problems)
     if not record.format:
         unread = "; ".join(str(problem) for problem in problems[:3])
         return Verdict(path, False, unread, (requested or Ruleset(RULESET)).name, ())
@@ -101,7 +100,7 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     complaints = _complaints(mllog_events, problems, record, chosen, werror)
     remarks = tuple(str(problem) for problem in problems if problem.checker_reads)
     profile = record.settings.profile
-    run_problems = [problem for problem in reading.problems if problem not in problems]
+    run_problems = [problem for problem in record.problems if problem not in problems]
     is_early = _counts_from_1(mllog_events, record) is not None
     is_readable = all(problem.checker_reads for problem in problems)
     findings = suite_log.find_complaints(record, mllog_events, run_problems, is_early, is_readable)

@@ -497,7 +497,7 @@ HEADINGS: Mapping[str, str] = {name: one.heading for name, one in _OF_RESULTS.it
 
 def row_of(run: Run) -> RunRow:
     """Return a run as a row."""
-    log = run.reading.record if run.reading is not None else _NO_LOG
+    log = run.record if run.record is not None else _NO_LOG
     values: dict[str, Any] = {}
     for name, column in COLUMNS.items():
         if column.value is not None:

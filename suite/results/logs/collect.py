@@ -18,7 +18,7 @@ from suite.results.entry import Entry, is_entry_file
 from suite.results.logs.compressed import SUFFIXES
 from suite.results.logs.lines import EMPTY, INCOMPLETE, may_be_log
 from suite.results.logs.reader import ENDS_HERE, NO_START, read
-from suite.results.logs.record import Reading, RunSettings
+from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
 from workloads.process_identity import is_alive
 
@@ -42,7 +42,8 @@ class Run:
     """The log, or the run's folder if there is none."""
     name: str
     """Path below the searched folder: job and run."""
-    reading: Reading | None
+    record: RunRecord | None
+    """The parsed log; None without a log that could be opened."""
     settings: RunSettings | None
     """From the log; without a log, those of another run of the same job; None: unknown."""
     status: str
@@ -128,7 +129,7 @@ def _walk(
 def _log_of_another_name(path: Path, name: str) -> Run | None:
     """The run of a file whose content is a log; None for anything else, text about logs among it."""
     run = _run(path, None, name) if may_be_log(path) else None
-    record = run.reading.record if run is not None and run.reading is not None else None
+    record = run.record if run is not None else None
     return run if record is not None and (record.benchmark or record.start_ms is not None) else None
 
 
@@ -166,8 +167,8 @@ def skipped(paths: Sequence[Path]) -> int:
 
 def why_no_log(path: Path) -> str:
     """Why a file holds no record of a log; empty for a log, damaged or not. Raises ValueError if it cannot be opened."""
-    reading = read(path)
-    return "" if reading.record.format else "; ".join(problem.text for problem in reading.problems[:1])
+    record = read(path)
+    return "" if record.format else "; ".join(problem.text for problem in record.problems[:1])
 
 
 def _without_log(status_path: Path, name: str) -> Run:
@@ -180,30 +181,29 @@ def _without_log(status_path: Path, name: str) -> Run:
 def _run(log: Path, status_path: Path | None, name: str) -> Run:
     status, reason = filed_status(status_path) if status_path is not None else ("", "")  # first: the run may end now
     try:
-        reading = read(log)
+        record = read(log)
     except ValueError as error:
         return Run(log, name, None, None, "unreadable", str(error))
-    record = reading.record
     settings = record.settings if record.settings.profile or record.benchmark else None
     if settings is not None and not settings.system:  # v0.5 logs do not name it: <system>/<benchmark>/result_N.txt
         settings = replace(settings, system=real_path(log).parent.parent.name)
     if record.finished:
-        return Run(log, name, reading, settings or record.settings, "success", "")
+        return Run(log, name, record, settings or record.settings, "success", "")
     if status not in ("", "success"):  # status.json says why the log ends where it does
-        still = tuple(problem for problem in reading.problems if not _NOT_YET.search(problem.text))
-        reading = replace(reading, problems=still)
+        still = tuple(problem for problem in record.problems if not _NOT_YET.search(problem.text))
+        record = replace(record, problems=still)
     if status == RUNNING:
-        return Run(log, name, reading, settings, status, reason)
+        return Run(log, name, record, settings, status, reason)
     if status in ("", "success"):
         status, reason = record.status, record.reason
-    return Run(log, name, reading, settings, status, reason or record.reason)
+    return Run(log, name, record, settings, status, reason or record.reason)
 
 
 def _with_settings_of_job(runs: Sequence[Run]) -> list[Run]:
     """Runs without settings of their own get those of a run in the same job folder (`<job>/run_<N>`)."""
 
     def job(run: Run) -> Path | None:
-        folder = _resolved(run.path) if run.reading is None and run.path.is_dir() else _resolved(run.path).parent
+        folder = _resolved(run.path) if run.record is None and run.path.is_dir() else _resolved(run.path).parent
         return folder.parent if re.fullmatch(r"run_\d+", folder.name) else None
 
     jobs = {job(run): run.settings for run in reversed(runs) if run.settings is not None} | {None: None}

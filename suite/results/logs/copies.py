@@ -94,7 +94,7 @@ def _keep_repeats_of_submissions(logs: Sequence[_Log], copies: Copies) -> None:
 
 def _same_runs(runs: Sequence[Run]) -> list[list[_Log]]:
     """Return the logs grouped by the run that they are of, the longest log of each group first."""
-    logs = [_Log(run, run.reading.record) for run in runs if run.reading is not None and run.reading.record.digest]
+    logs = [_Log(run, run.record) for run in runs if run.record is not None and run.record.digest]
     logs.sort(key=lambda log: (*_length(log.record), log.run.running), reverse=True)
     groups: list[list[_Log]] = []
     groups_by_start: dict[Hashable, list[list[_Log]]] = {}

@@ -17,7 +17,7 @@ from suite.results.logs.fields import run_settings
 from suite.results.logs.keys import STRUCTURAL
 from suite.results.logs.lines import read_file
 from suite.results.logs.plausible import NOT_PLAUSIBLE, first_odd_value, odd_value
-from suite.results.logs.record import NO_FIGURES, Condition, Evaluation, Reading, RunRecord, RunSettings, Throughput
+from suite.results.logs.record import NO_FIGURES, Condition, Evaluation, RunRecord, RunSettings, Throughput
 from suite.results.names import UNKNOWN_ROUND, round_like, workload_name
 from suite.results.targets import LABELED_IN_SAMPLES
 from suite.results.text import clean
@@ -28,7 +28,7 @@ ENDS_HERE, NO_START = "the log ends here", "no run_start"
 _RULES_BY_FORMAT = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": UNKNOWN_ROUND}
 
 
-def read(path: str | Path) -> Reading:
+def read(path: str | Path) -> RunRecord:
     """Read one log. Raises ValueError (one line) only if the file cannot be opened; no content raises.
 
     An empty, binary, cut-off or damaged file yields a record with what could be read, and problems with line numbers.
@@ -37,7 +37,7 @@ def read(path: str | Path) -> Reading:
     return interpret(path, vars(file).pop("events"), file.problems, file.digest)  # which frees events as it goes
 
 
-def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str = "") -> Reading:
+def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str = "") -> RunRecord:
     """The record of a run from its events. `problems` are those found so far; new ones are added."""
     problems, remarks = list(problems), Remarks()
     log_format = events[0].format if events else ""
@@ -91,7 +91,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     if batch is None:
         batch = whole_number(values.get("input_batch_size"))
         basis = "" if batch is None else "of one device or of all: the log does not say"
-    record = RunRecord(
+    return RunRecord(
         path=path,
         format=log_format,
         benchmark=benchmark,
@@ -125,8 +125,8 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         all_reduce=all_reduce(values.get("suite_all_reduce")),
         gradients=gradient_traffic(values.get("suite_gradients")),
         staleness=_numbers(values.get("suite_staleness")),
+        problems=(*problems, *remarks.problems()),
     )
-    return Reading(record, (*problems, *remarks.problems()))
 
 
 def _interrupted_seconds(events: Sequence[Event]) -> float:

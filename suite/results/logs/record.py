@@ -176,6 +176,8 @@ class RunRecord:
     """What the all-reduce of a step moves; None where the log does not tell."""
     staleness: Mapping[str, float] = field(default_factory=dict)
     """Of runs with `update=async` (`suite_staleness`, docs/logs.md): `updates`, `mean`, `most`; empty for others."""
+    problems: tuple[Problem, ...] = ()
+    """Everything in the file that could not be read or does not fit, with line numbers."""
 
     @functools.cached_property
     def hyperparameters(self) -> Mapping[str, Json]:
@@ -212,11 +214,3 @@ class RunRecord:
         if self.settings.to_target:
             return self.status == "success"
         return not self.reason and self.status in ("success", "aborted")
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A record and everything in the file that could not be read or does not fit."""
-
-    record: RunRecord
-    problems: tuple[Problem, ...]

@@ -259,8 +259,8 @@ def _no_results(listed: Sequence[RunRow]) -> Iterator[Section]:
         yield Section("Copies", (f"{are} not count:",), below=_cut(same, _MOST_FILES))
     unread = []
     for row in listed:
-        reading = row.source.reading if row.source is not None else None
-        if problems := [clean(str(problem), 120) for problem in (reading.problems if reading is not None else ())]:
+        problems = [clean(str(problem), 120) for problem in row.record.problems] if row.record is not None else []
+        if problems:
             unread.append(f"{clean(row.path)}: {'; '.join(_cut(problems, _MOST_PROBLEMS))}")
     if unread:
         yield Section("Lines that could not be read or do not fit", below=_cut(unread, _MOST_FILES))

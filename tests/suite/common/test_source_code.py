@@ -146,7 +146,7 @@ def test_a_run_is_open_if_any_of_its_workers_had_other_code(tmp_path, case, how)
     ((reason,),) = reasons
     assert reason.startswith(f"worker {named} imported other code than the controller's checkout {PROJECT} has")
     assert "suite env create mxnet-cpu" in reason
-    assert read(log).record.division == "open"
+    assert read(log).division == "open"
 
 
 @pytest.mark.slow

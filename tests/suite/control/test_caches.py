@@ -389,4 +389,4 @@ def test_data_swapped_while_a_run_trains_make_it_open(disk):
     assert [value for key, value, _ in events(log) if key == "suite_open"] == [
         {"reasons": [f"the data set changed during the run: {data}"]}
     ]
-    assert read(log).record.division == "open"
+    assert read(log).division == "open"

@@ -115,7 +115,7 @@ def test_the_log_of_a_run_that_went_on(tmp_path):
     lines = log.read_text().splitlines()
     at = next(number for number, line in enumerate(lines) if "suite_continued" in line)
     log.write_text("\n".join([*lines[:at], *(later(line, 3_600_000) for line in lines[at:])]) + "\n")
-    record = read(log).record
+    record = read(log)
     assert record.settings.labels == ("demo", "continued")
     assert record.resumptions == 1
     assert record.interrupted_seconds == pytest.approx(3600, abs=20)

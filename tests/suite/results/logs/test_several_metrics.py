@@ -40,7 +40,7 @@ def folder(tmp_path):
 
 
 def test_all_targets_must_be_met_and_scores_stand_beside_quality(folder):
-    record = read(next(folder.rglob("result_0.txt"))).record
+    record = read(next(folder.rglob("result_0.txt")))
     assert (record.status, record.epochs_to_target) == ("success", 2.0)
     assert [evaluation.quality for evaluation in record.evaluations] == [quality for quality, _, _ in EPOCHS]
     assert [evaluation.scores["validation_loss"] for evaluation in record.evaluations] == [1.5, 1.25]
@@ -56,14 +56,14 @@ def test_tables_have_the_second_unit(folder):
 def test_scores_belong_to_the_evaluation_before_their_line(tmp_path):
     lines = list(with_further(demo_log([0.3, 0.65])))
     first = next(index for index, text in enumerate(lines) if '"tracked_stats"' in text)
-    record = read(write(tmp_path / "result_0.txt", [*lines[:first], *lines[first + 1 :]])).record
+    record = read(write(tmp_path / "result_0.txt", [*lines[:first], *lines[first + 1 :]]))
     assert [evaluation.scores for evaluation in record.evaluations] == [{}, {"validation_loss": 1.25}]
 
 
 def test_a_hostile_object_of_rates_is_left_out(tmp_path):
     hostile = '"loss": 0.25, "rates": [1], "scores": {"a": "b", "c": null}'
     lines = [text.replace('"loss": 0.25', hostile) for text in demo_log()]
-    record = read(write(tmp_path / "result_0.txt", lines)).record
+    record = read(write(tmp_path / "result_0.txt", lines))
     assert all(block.rates == {} and block.scores == {} for block in record.throughput)
 
 
