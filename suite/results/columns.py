@@ -240,6 +240,11 @@ class Row(RunSettings):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
+    @property
+    def key(self) -> str:
+        """Stable identifier, different for each row of one set of runs."""
+        raise NotImplementedError
+
     run: str = _text("Name of the run below the folder that was given", _run("name"))
     path: str = _text("Its log, or its folder where there is none", lambda run, log: str(run.path))
     round: str = _text("`ours`, a published round (`v0.7`), `not known`, or `dgx1-article`", _round)
@@ -371,6 +376,11 @@ class RunRow(Row):
     source: Run | None = column("The run as it was found", lambda run, log: run, shown=False)
     printed: Mapping[str, str] | None = column("Its line of a published file", shown=False)
 
+    @property
+    def key(self) -> str:
+        """Path of the log; of a published run without a log its name, workload, start, and length."""
+        return self.path or f"{self.run}/{self.workload}/{self.start_ms}/{self.seconds}"
+
 
 def epochs_trained(run: RunRow) -> float | None:
     """Return the epochs that a run trained within its `seconds`: also those after the target was reached."""
@@ -411,6 +421,8 @@ class Result(Row):
     )
     run_seconds: float | None = scored("Mean length of the successful runs, to a target or not")
     machine_condition: str = scored("`not busy`, or what made the machine a busy one", unknown="")
+    key: str = ""
+    """Digest of the experiment: stable between calls, and different for each result of one set of runs."""
     all_reduces: tuple[AllReduceTime, ...] = ()
     runs: tuple[RunRow, ...] = ()
     """Those that did what was asked, in order of start."""
@@ -484,7 +496,13 @@ _OF_RESULTS: Mapping[str, Column] = {item.name: item.metadata["column"] for item
 SCORE_COLUMNS: Mapping[str, str] = {name: one.text for name, one in _OF_RESULTS.items() if one.value is None}
 """What results alone have, and what it says."""
 HIDDEN = frozenset(
-    ("runs", "attempts", "all_reduces", *(name for name, one in {**COLUMNS, **_OF_RESULTS}.items() if not one.shown))
+    (
+        "key",
+        "runs",
+        "attempts",
+        "all_reduces",
+        *(name for name, one in {**COLUMNS, **_OF_RESULTS}.items() if not one.shown),
+    )
 )
 """Fields that hold objects of the program, which no table or file has."""
 REPORTED = tuple(name for name, one in _OF_RESULTS.items() if one.reported)

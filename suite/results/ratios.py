@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from suite.results.columns import AnyResult, Result
-from suite.results.combine import grouped
-from suite.results.identity import HYPERPARAMETERS, OF_SIZE_LOGGED, differences_text, key
-from suite.results.scores import counted_runs, figure, scoring_rule
+from suite.results.columns import Result
+from suite.results.identity import HYPERPARAMETERS, differences_text
+from suite.results.scores import counted_runs, scoring_rule
 from suite.results.text import devices_text, placed_text
 
 _Floats = npt.NDArray[np.float64]
@@ -200,65 +199,6 @@ def _over(above: float | None, below: float | None) -> float | None:
 def place(row: Result) -> tuple[int, int]:
     """(devices, nodes); a log that does not name nodes had one."""
     return row.devices or 0, row.nodes or 1
-
-
-def families(results: Iterable[AnyResult], *aside: str) -> list[list[AnyResult]]:
-    """The measured results that differ in the number of devices alone (and what is left `aside`), in order of devices."""
-    measured = (row for row in results if figure(row) is not None and not row.all_reduces)
-    kinds = grouped(measured, lambda row: key(row, "gpus", *aside))
-    return [sorted(members, key=lambda row: (*place(row), figure(row) or 0.0)) for members in kinds.values()]
-
-
-def chains(family: Sequence[AnyResult]) -> list[list[AnyResult]]:
-    """A family as series with one result on each number of devices; all of one global batch agree in their hyperparameters.
-
-    Where a number was measured with several batches or hyperparameters, each is a series of its own: results of one batch
-    stand together before those of others join them.
-    """
-    logged = {id(row): _chosen(row) for row in family}
-
-    def may_follow(other: Result, row: Result) -> bool:
-        if place(other) == place(row) or other.batch_size_global != row.batch_size_global:
-            return place(other) != place(row)
-        two = logged[id(row)]
-        return all(two.get(name, value) == value for name, value in logged[id(other)].items())
-
-    def joined(pieces: Iterable[list[AnyResult]]) -> list[list[AnyResult]]:
-        made: list[list[AnyResult]] = []
-        for piece in pieces:
-            alike_first = sorted(made, key=lambda chain: logged[id(chain[0])] != logged[id(piece[0])])
-            fitting = (one for one in alike_first if all(may_follow(other, row) for other in one for row in piece))
-            chain = next(fitting, None) if piece[0].devices else None
-            if chain is None:
-                made.append(chain := [])
-            chain += piece
-        return made
-
-    places = {id(row): number for number, row in enumerate(family)}
-    of_one_batch = grouped(family, lambda row: row.batch_size_global).values()
-    made = joined([piece for rows in of_one_batch for piece in joined([row] for row in rows)])
-    return [sorted(chain, key=lambda row: places[id(row)]) for chain in made]
-
-
-def _chosen(row: Result) -> dict[str, Any]:
-    """The logged hyperparameters that somebody chose, as they are compared."""
-    return {
-        name: value
-        for name, value in key(row)
-        if name.startswith(f"{HYPERPARAMETERS}.")
-        and value not in (None, "", ())
-        and name.partition(".")[2] not in OF_SIZE_LOGGED
-    }
-
-
-def speedups(results: Iterable[Result], intervals: bool = False) -> dict[int, Ratio]:
-    """`id` of each result to its ratio over the fewest devices of its series; results without another are left out."""
-    return {
-        id(row): ratio(chain[0], row, intervals)
-        for family in families(results)
-        for chain in chains(family)
-        for row in chain[1:]
-    }
 
 
 def _why_no_interval(row: Result) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import hashlib
 import re
 import statistics
 from collections import Counter
@@ -70,10 +71,15 @@ def results_of(runs: Iterable[RunRow]) -> list[Result]:
             fitting = [one for one, success in successes if not differences(row, success, known=True)]
             kind = fitting[0] if len(fitting) == 1 else kind
         gathered.setdefault(kind, []).append(row)
-    return [_result(members) for members in gathered.values()]
+    return [_result(members, digest(kind)) for kind, members in gathered.items()]
 
 
-def _result(members: Sequence[RunRow]) -> Result:
+def digest(experiment: object) -> str:
+    """Return a short digest of a value that `suite.results.identity.experiment` returns."""
+    return hashlib.blake2b(repr(experiment).encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
+def _result(members: Sequence[RunRow], key: str) -> Result:
     runs = sorted((row for row in members if row.succeeded), key=lambda row: row.start_ms or 0.0)
     shown = (runs or members)[0]
     combined = {name: column.combine(runs, name) for name, column in COLUMNS.items() if column.combine is not None}
@@ -87,6 +93,7 @@ def _result(members: Sequence[RunRow]) -> Result:
     values["machine_condition"] = condition_text([row.condition for row in runs])
     return Result(
         **values,
+        key=key,
         samples_per_second=samples / seconds if samples and seconds else first(runs, "published_rate"),
         run_seconds=mean(runs, "seconds"),
         all_reduces=tuple(known(runs, "all_reduce")),

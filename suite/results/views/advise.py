@@ -21,6 +21,7 @@ from suite.results.predict.step import gradients_of, traffic_text
 from suite.results.price import Prices
 from suite.results.ratios import Ratio, place, ratio, ratio_text, times_text
 from suite.results.scores import failures, merged_labels, title
+from suite.results.series import Series, all_series
 from suite.results.text import (
     clean,
     cost_text,
@@ -31,7 +32,6 @@ from suite.results.text import (
     rate_text,
     time_text,
 )
-from suite.results.views.overview import series
 from suite.results.views.repeat import next_commands
 from suite.results.views.scaling import MEASURED, comparable, predict_times
 from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, aim_text
@@ -90,29 +90,29 @@ def advise(
     Raises:
         ValueError: No result has a time to target, or none on so few devices.
     """
-    all_series = series(_timed(results))
-    fitting = [chain for chain in all_series if devices is None or chain[0].devices <= devices]
+    every = all_series(_timed(results))
+    fitting = [series for series in every if devices is None or series.fewest.devices <= devices]
     if not fitting:
-        few = min(chain[0].devices for chain in all_series)
+        few = min(series.fewest.devices for series in every)
         raise ValueError(
             f"--devices {devices}: the fewest devices that were measured are {few}; give {few} or more, "
             f"or predict it with suite scaling --devices {devices}"
         )
     sections, data = [], list[Choice]()
     groups = _groups(results)
-    names = map(title, fitting)
-    named = named_apart([chain[0] for chain in fitting], list(names), ("devices", "nodes"))
-    for name, chain in sorted(zip(named, fitting, strict=True), key=lambda pair: pair[0]):
-        machine = devices or chain[-1].devices
-        within = [row for row in chain if row.devices <= machine]
+    names = [title(series.results) for series in fitting]
+    named = named_apart([series.fewest for series in fitting], names, ("devices", "nodes"))
+    for name, series in sorted(zip(named, fitting, strict=True), key=lambda pair: pair[0]):
+        machine = devices or series.most.devices
+        within = [row for row in series if row.devices <= machine]
         best = [min(alike, key=lambda row: row.seconds) for _, alike in groupby(within, key=lambda row: row.devices)]
-        labels = "; ".join((*merged_labels(best), *(["extrapolated"] if machine > chain[-1].devices else [])))
+        labels = "; ".join((*merged_labels(best), *(["extrapolated"] if machine > series.most.devices else [])))
         measured = _measured_choices(best, machine, deadline, prices)
-        counts = _counts_to_predict(chain, machine, deadline) if devices is not None or deadline is not None else []
-        group = next((groups[row] for row in chain if row in groups), [])
+        counts = _counts_to_predict(series, machine, deadline) if devices is not None or deadline is not None else []
+        group = next((groups[row.key] for row in series if row.key in groups), [])
         rows, why_none = predict_times(group, counts, prices)
         predicted = _predicted_choices(rows, best[0], machine, deadline)
-        advice = Advice(name, chain, best, measured, predicted, counts, why_none, deadline)
+        advice = Advice(name, series, best, measured, predicted, counts, why_none, deadline)
         sections.append(_section(advice))
         choices = sorted((*measured, *predicted), key=lambda choice: choice["devices"])
         about = {"belongs": advice.placement, "decided": not advice.missing_evidence, "labels": labels}
@@ -132,7 +132,7 @@ class Advice:
     def __init__(
         self,
         name: str,
-        chain: Sequence[Timed],
+        series: Series[Timed],
         best: Sequence[Timed],
         measured: Choices,
         predicted: Choices,
@@ -140,9 +140,9 @@ class Advice:
         why_none_predicted: str,
         deadline: float | None,
     ) -> None:
-        """`chain`: all measured counts; `best`: the fastest result of each that fits the machine; `wanted_counts`: counts
+        """`series`: all measured counts; `best`: the fastest result of each that fits the machine; `wanted_counts`: counts
         that a prediction was tried for."""
-        self.name, self.chain, self.best = name, chain, best
+        self.name, self.series, self.best = name, series, best
         self.measured, self.predicted = measured, predicted
         self.wanted_counts, self.why_none_predicted, self.deadline = wanted_counts, why_none_predicted, deadline
         self.machine: int = measured[0]["machine_devices"]
@@ -151,20 +151,20 @@ class Advice:
         self.missing_evidence = tuple(_missing_evidence(best, measured, self.pair))
 
 
-def _groups(results: Sequence[Result]) -> dict[Result, list[Sized]]:
+def _groups(results: Sequence[Result]) -> dict[str, list[Sized]]:
     """Return each result's group that `suite scaling` would predict from; empty if it could not from any."""
     with contextlib.suppress(ValueError):  # no result has both a batch and a time
-        return {row: group for group in comparable(results) for row in group}
+        return {row.key: group for group in comparable(results) for row in group}
     return {}
 
 
-def _counts_to_predict(chain: Sequence[Timed], machine: int, deadline: float | None) -> list[int]:
+def _counts_to_predict(series: Series[Timed], machine: int, deadline: float | None) -> list[int]:
     """Return the counts on the machine that were not measured: all of it, and with a deadline the powers of two."""
-    measured = {row.devices for row in chain}
+    measured = {row.devices for row in series}
     counts = {machine}
     if deadline is not None:
         powers = (1 << power for power in range(machine.bit_length()))
-        counts |= {count for count in powers if count * LARGEST_PREDICTED_SHRINKAGE >= chain[0].devices}
+        counts |= {count for count in powers if count * LARGEST_PREDICTED_SHRINKAGE >= series.fewest.devices}
     return sorted(counts - measured)
 
 
@@ -323,7 +323,7 @@ def _share_of_added_device(choices: Choices, speedup: float) -> float:
 def _section(advice: Advice) -> Section:
     few, best = advice.measured[0], advice.best
     notes = tuple(dict.fromkeys(_notes(advice)))
-    is_only = len(advice.chain) == 1 and advice.machine == few["devices"]
+    is_only = len(advice.series) == 1 and advice.machine == few["devices"]
     if is_only and advice.deadline is None:
         cost = "" if few["cost_per_job"] is None else f", cost {cost_text(few['cost_per_job'])}"
         took = f"{time_text(few['train_seconds'])}{cost} on {devices_text(advice.machine)}, the only count measured: nothing"
@@ -331,7 +331,7 @@ def _section(advice: Advice) -> Section:
         then = "Run next:" if commands else "Give results of the same hardware on other counts (suite published list)."
         return Section(advice.name, (aim_text(best), f"{took} to choose from. {then}"), commands=commands, below=notes)
     name = f"{advice.name}; machine of {devices_text(advice.machine)}"
-    name += ", extrapolated" if advice.machine > advice.chain[-1].devices else ""
+    name += ", extrapolated" if advice.machine > advice.series.most.devices else ""
     listed = sorted((*advice.measured, *advice.predicted), key=lambda choice: choice["devices"])
     shown = [column for column in _SHOWN if column != "kind" or advice.predicted]
     cells = [choice | {"time_range": _time_range(choice)} for choice in listed]
@@ -350,7 +350,7 @@ def _verdict(advice: Advice) -> str:
     """Return on how many devices the jobs should run; or, if the runs do not decide it, what they show and what is missing."""
     few, many, pair = advice.measured[0], advice.measured[-1], advice.pair
     if pair is None or pair.total is None:
-        measured = [row.devices for row in advice.chain]
+        measured = [row.devices for row in advice.series]
         if len(set(measured)) == 1:
             return f"Measured on {devices_text(few['devices'])} only, so there is nothing to choose from."
         counts = ", ".join(f"{count:,}" for count in dict.fromkeys(measured))
@@ -455,7 +455,7 @@ def _deadline_answers(advice: Advice, deadline: float) -> Iterator[str]:
 
 
 def _notes(advice: Advice) -> Iterator[str]:
-    family, best, pair, machine = advice.chain, advice.best, advice.pair, advice.machine
+    family, best, pair, machine = advice.series.results, advice.best, advice.pair, advice.machine
     if machine > (busiest := family[-1].devices):
         yield f"extrapolated: jobs/h on {devices_text(machine)}, when no more than {busiest} were busy in any measurement"
     counts = [row.devices for row in best]

@@ -52,14 +52,14 @@ def baseline_section(results: Sequence[Result], baseline: Baseline) -> Section:
         raise not_allowed(f"--baseline {key}", value, set(values))
     bases = [row for row, own in zip(measured, values, strict=True) if own == value]
     words = distinguishing_words(measured, [tuple(getattr(row, name) for name in _NAMES) for row in measured])
-    over = {id(row): _base(row, bases, key) for row in measured}
-    lines = [_line(row, text, *over[id(row)], key) for row, text in zip(measured, words, strict=True)]
-    used = list({id(base): base for base, _ in over.values() if base is not None}.values())
+    over = {row.key: _base(row, bases, key) for row in measured}
+    lines = [_line(row, text, *over[row.key], key) for row, text in zip(measured, words, strict=True)]
+    used = list({base.key: base for base, _ in over.values() if base is not None}.values())
     if len(used) > 1:
         places = [f"{row.framework}, {devices_text(row.devices or 0, row.nodes)} ({row.device})" for row in used]
-        names = dict(zip(map(id, used), named_apart(used, places), strict=True))
+        names = dict(zip((row.key for row in used), named_apart(used, places), strict=True))
         lines = [
-            line | {"divided by": names.get(id(over[id(row)][0]), "")}
+            line | {"divided by": names.get(base.key, "") if (base := over[row.key][0]) is not None else ""}
             for line, row in zip(lines, measured, strict=True)
         ]
     table = DataTable.from_rows(lines).without_empty()

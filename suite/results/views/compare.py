@@ -58,8 +58,8 @@ class Side:
     def named(self, row: Result) -> str:
         """`pytorch on dgx1, learning rate 0.002`: with what tells it from other logs' results on as many devices."""
         alike = [other for other in self.results if not self.published and _where(other) == _where(row)]
-        words = {id(one): text for one, text in zip(alike, own_words(alike, fewest=True), strict=True)}
-        return ", ".join(filter(None, (_name(row), words.get(id(row)))))
+        words = {one.key: text for one, text in zip(alike, own_words(alike, fewest=True), strict=True)}
+        return ", ".join(filter(None, (_name(row), words.get(row.key))))
 
     def described(self, row: Result) -> str:
         """`ncf on 2 devices (pytorch on dgx1, learning rate 0.002)`."""
@@ -129,13 +129,13 @@ def logs_side(
 def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> View:
     """Each result of ours with the one of theirs that agrees in most, and the convergence of all against `published`."""
     sections, lines, refused = list[Section](), list[Line](), list[tuple[str, str]]()
-    above, left_out, met = [NOT_VERIFIED], [*ours.left_out], set[int]()
+    above, left_out, met = [NOT_VERIFIED], [*ours.left_out], set[str]()
     if theirs is not None:
         above.append(f"{ours.name} is {clean(ours.title, 400)}. {theirs.name} is {clean(theirs.title, 400)}.")
         above.append(f"A ratio above 1 means that {ours.name} is better: less time, fewer epochs, more samples/s.")
         for row, other, said in _matches(ours, theirs):
             made = [] if other is None else list(_lines(row, other, (ours.name, theirs.name)))
-            met.add(id(other))
+            met.add(other.key if other is not None else "")
             if other is not None and any(line["kind"] == "ratio" for line in made):
                 lines += made
                 sections += _sections(row, other, said, made, (ours, theirs))
@@ -143,7 +143,7 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> Vie
                 what = ours.described(row) + ("" if other is None else f" with {theirs.described(other)}")
                 refused.append(("; ".join(dict.fromkeys(line["verdict"] for line in made)) or said, what))
                 lines.append({"kind": "refused", "ours": what, "verdict": refused[-1][0]})
-        alone = [row for row in theirs.results if not theirs.published and id(row) not in met]
+        alone = [row for row in theirs.results if not theirs.published and row.key not in met]
         left_out += [*theirs.left_out, *(f"only in {theirs.name}: {theirs.described(row)}" for row in alone)]
     last, convergence = _convergence([ours] if theirs is None or theirs.published else [ours, theirs], published)
     sections += [Section("Not compared", below=_by_reason(refused)), Section("Left out", below=tuple(left_out)), last]

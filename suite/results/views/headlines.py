@@ -10,11 +10,12 @@ from suite.results.combine import grouped
 from suite.results.identity import distinguishing_words, same, weighty_words
 from suite.results.names import accelerator_name, short_title, workload_name
 from suite.results.price import Prices
-from suite.results.ratios import ratio, times_text
+from suite.results.ratios import times_text
 from suite.results.scores import figure, labels, shared_labels
+from suite.results.series import Series, all_series
 from suite.results.targets import targets_told
 from suite.results.text import clean, devices_text, figure_text, time_text
-from suite.results.views.overview import chosen, hardness, order_of, place_of, series
+from suite.results.views.overview import chosen, hardness, order_of, place_of
 
 
 def headlines(results: Sequence[Result], prices: Prices | None = None) -> list[tuple[str, Sequence[Result]]]:
@@ -36,25 +37,25 @@ def _sentence(members: Sequence[Result], prices: Prices | None) -> str:
         return f"{title} ({_told(first, labels(first))}): {runs} {did}."
     # Of the series with the hardest target the best result, then those of other frameworks beside it. Rates are of unlike work:
     # of each place one series stands for all.
-    every: list[Sequence[Result]] = [*series(measured)]
+    every = all_series(measured)
     if not first.to_target:
-        every = [chosen(chains) for chains in grouped(every, lambda chain: place_of(chain[0])).values()]
-    hardest = max(hardness(chain[0]) for chain in every)
-    shown = [chain for chain in every if hardness(chain[0]) == hardest]
-    chain, best = min(((chain, row) for chain in shown for row in chain), key=lambda pair: _order(pair[1]))
-    others = sorted((row for chain in shown for row in chain if _beside(row, best)), key=_order)
+        every = [chosen(alike) for alike in grouped(every, lambda series: place_of(series.fewest)).values()]
+    hardest = max(hardness(series.fewest) for series in every)
+    shown = [series for series in every if hardness(series.fewest) == hardest]
+    series, best = min(((series, row) for series in shown for row in series), key=lambda pair: _order(pair[1]))
+    others = sorted((row for series in shown for row in series if _beside(row, best)), key=_order)
     fastest = {row.framework: row for row in others[::-1]}.values()
-    shared = shared_labels((best, *fastest, *(chain[:1] if best is not chain[0] else chain[1:2])))
+    shared = shared_labels((best, *fastest, *_compared(series, best)))
     beside = "".join(f"; {_framework(row)} {_value(row)}{_own(row, shared)}" for row in fastest)
-    alike = [one[0] for one in shown if place_of(one[0]) == place_of(best)]
+    alike = [one.fewest for one in shown if place_of(one.fewest) == place_of(best)]
     words = distinguishing_words(alike, [()] * len(alike), ("devices", "nodes"))
-    words = [words[alike.index(one[0])] if one[0] in alike else "" for one in shown]
-    told = weighty_words([one[0] for one in shown], words)[shown.index(chain)]
+    words = [words[alike.index(one.fewest)] if one.fewest in alike else "" for one in shown]
+    told = weighty_words([one.fewest for one in shown], words)[shown.index(series)]
     target = f"reaches {targets_told(best.targets, name) or 'its target'} in" if best.to_target else "does"
     cost = prices.cost(best) if prices is not None else None
     told = f", {told}" if told else ""
     value = f"{_value(best)}{_own(best, shared)}"
-    text = f"{title} ({_told(best, shared)}) {target} {value} {_where(best)}{told}{_over(chain, best, shared)}{beside}"
+    text = f"{title} ({_told(best, shared)}) {target} {value} {_where(best)}{told}{_over(series, best, shared)}{beside}"
     return clean(text + ("" if cost is None else f"; cost {figure_text(cost)}") + ".", 600)
 
 
@@ -68,15 +69,24 @@ def _where(row: Result) -> str:
     return f"on {place}{nodes}{framework}"
 
 
-def _over(chain: Sequence[Result], best: Result, shared: Sequence[str]) -> str:
-    """How much faster the best one is than on the fewest devices; where that is the best one, what more of them do."""
-    if best is not chain[0]:
-        value = ratio(chain[0], best, intervals=False).value
-        return "" if value is None else f", {times_text(value)} than on {chain[0].devices}{_own(chain[0], shared)}"
-    more = chain[1] if len(chain) > 1 else None
-    value = None if more is None else ratio(best, more, intervals=False).value
-    where = "" if more is None else f"{devices_text(more.devices or 0, more.nodes)}{_own(more, shared)}"
-    return f", on {where} {times_text(value)}" if value else ""
+def _compared(series: Series[Result], best: Result) -> tuple[Result, ...]:
+    """Return the result that the best result is compared with: the baseline, or the next one if the baseline is the best."""
+    return (series.baseline,) if best.key != series.baseline.key else series.others[:1]
+
+
+def _over(series: Series[Result], best: Result, shared: Sequence[str]) -> str:
+    """Return how much faster the best result is than the baseline, or how a further result compares with the baseline."""
+    for other in _compared(series, best):
+        is_baseline = best.key == series.baseline.key
+        speedup = series.speedup(other if is_baseline else best)
+        if speedup is None or speedup.value is None:
+            return ""
+        if is_baseline:
+            return (
+                f", on {devices_text(other.devices or 0, other.nodes)}{_own(other, shared)} {times_text(speedup.value)}"
+            )
+        return f", {times_text(speedup.value)} than on {other.devices}{_own(other, shared)}"
+    return ""
 
 
 def _own(row: Result, shared: Sequence[str]) -> str:

@@ -6,12 +6,12 @@ times to target and throughput of runs of fixed length. Where a place was measur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from suite.results.columns import AnyResult, Result
+from suite.results.columns import Result
 from suite.results.combine import grouped
 from suite.results.data_table import DataTable
 from suite.results.directions import improves_as_it_falls
@@ -19,8 +19,9 @@ from suite.results.identity import distinguishing_words, label, value_text, weig
 from suite.results.names import UNKNOWN_ROUND, accelerator_name
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
-from suite.results.ratios import chains, families, place, ratio
+from suite.results.ratios import place, ratio
 from suite.results.scores import figure, labels
+from suite.results.series import Series, all_series
 from suite.results.text import devices_text
 from suite.results.views.section import Section, aim_text
 
@@ -80,17 +81,17 @@ def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Se
     return rows + _matrix(title, cells, prices, _OVER_SLOWEST, left_out=len(theirs) - len(cells))
 
 
-def chosen(series: Sequence[Sequence[Result]]) -> Sequence[Result]:
-    """Of several series the one that stands for all: of the hardest target, then of most runs, then on most numbers of devices.
+def chosen(candidates: Sequence[Series[Result]]) -> Series[Result]:
+    """Return the series that represents several: the hardest target, then the most runs, then the most numbers of devices.
 
-    Never the fastest first: an easier target would win.
+    Speed decides last, because an easier target would win otherwise.
     """
 
-    def rank(chain: Sequence[Result]) -> tuple[Any, ...]:
-        best = min((row.seconds or 0.0) if row.to_target else -(row.samples_per_second or 0.0) for row in chain)
-        return hardness(chain[0]), sum(len(row.runs) for row in chain), len(chain), -best
+    def rank(series: Series[Result]) -> tuple[Any, ...]:
+        best = min((row.seconds or 0.0) if row.to_target else -(row.samples_per_second or 0.0) for row in series)
+        return hardness(series.fewest), sum(len(row.runs) for row in series), len(series), -best
 
-    return max(series, key=rank)
+    return max(candidates, key=rank)
 
 
 def hardness(row: Result) -> tuple[float, ...]:
@@ -105,11 +106,6 @@ def place_of(row: Result) -> tuple[str, str, str]:
     return row.framework, row.system, row.device_name or row.device
 
 
-def series(results: Iterable[AnyResult]) -> list[list[AnyResult]]:
-    """The results as series: each one experiment over numbers of devices."""
-    return [chain for family in families(results) for chain in chains(family)]
-
-
 def several_nodes(row: Result) -> int | None:
     """The number of nodes, where there are several."""
     return row.nodes if (row.nodes or 1) > 1 else None
@@ -121,35 +117,36 @@ def _names(row: Result) -> dict[str, Any]:
 
 def _over_devices(results: Sequence[Result]) -> list[OverviewCell]:
     """Of one workload: a row for each series, so that nothing is left out."""
-    listed = series(results)
-    firsts = [chain[0] for chain in listed]
+    listed = all_series(results)
+    firsts = [series.fewest for series in listed]
     targets = [value_text("targets", row.targets, row) if row.to_target else "" for row in firsts]
     look = [(*place_of(row), target) for row, target in zip(firsts, targets, strict=True)]
     words = distinguishing_words(firsts, look, ("devices", "nodes"))
     cells = []
-    for chain, target, text in zip(listed, targets, words, strict=True):
-        for row in chain:
+    for series, target, text in zip(listed, targets, words, strict=True):
+        for row in series:
             names = {**_names(row), "target": target, "differs in": text}
-            cells.append(OverviewCell(names, devices_text(*place(row)), row, _over(chain[0], row), place(row)))
+            cells.append(OverviewCell(names, devices_text(*place(row)), row, _speedup(series, row), place(row)))
     return cells
 
 
 def _over_workloads(results: Sequence[Result]) -> list[OverviewCell]:
     """Of several workloads: the chosen series of each place."""
-    places = grouped(series(results), lambda chain: (*place_of(chain[0]), chain[0].workload))
+    places = grouped(all_series(results), lambda series: (*place_of(series.fewest), series.fewest.workload))
     shown, cells = [chosen(members) for members in places.values()], []
-    for alike in grouped(shown, lambda chain: chain[0].workload).values():
-        rows = [(row, chain[0]) for chain in alike for row in chain]
+    for alike in grouped(shown, lambda series: series.fewest.workload).values():
+        rows = [(row, series) for series in alike for row in series]
         words = weighty_words([row for row, _ in rows], [""] * len(rows))
-        for (row, first), text in zip(rows, words, strict=True):
+        for (row, series), text in zip(rows, words, strict=True):
             unit = "" if row.to_target else f" in {row.sample_unit or 'samples'}/s"
             names = {**_names(row), "devices": row.devices, "nodes": several_nodes(row)}
-            cells.append(OverviewCell(names, row.workload + unit, row, _over(first, row), detail=text))
+            cells.append(OverviewCell(names, row.workload + unit, row, _speedup(series, row), detail=text))
     return cells
 
 
-def _over(first: Result, row: Result) -> float | None:
-    return None if row is first else ratio(first, row, intervals=False).value
+def _speedup(series: Series[Result], row: Result) -> float | None:
+    speedup = series.speedup(row)
+    return None if speedup is None else speedup.value
 
 
 def _of_others(results: Sequence[Result]) -> list[OverviewCell]:
@@ -165,7 +162,7 @@ def _of_others(results: Sequence[Result]) -> list[OverviewCell]:
         for folder, members in folders.items():
             shown = {**dict(zip(keys, named, strict=True)), "folder": folder if len(folders) > 1 else ""}
             for workload, rows in grouped(members, lambda row: row.workload).items():
-                cells.append(OverviewCell(shown, workload, chosen([[row] for row in rows])[0]))
+                cells.append(OverviewCell(shown, workload, chosen([Series((row,)) for row in rows]).fewest))
     return _against_slowest(cells)
 
 
@@ -211,8 +208,13 @@ def _against_slowest(cells: Sequence[OverviewCell]) -> list[OverviewCell]:
     alike = grouped((cell.row for cell in cells), kind)
     slowest = {one: max(members, key=lambda row: row.seconds or 0.0) for one, members in alike.items()}
     return [
-        replace(cell, ratio=_over(slowest[kind(cell.row)], cell.row)) if known(cell.row) else cell for cell in cells
+        replace(cell, ratio=_times_as_fast(slowest[kind(cell.row)], cell.row)) if known(cell.row) else cell
+        for cell in cells
     ]
+
+
+def _times_as_fast(slowest: Result, row: Result) -> float | None:
+    return None if row is slowest else ratio(slowest, row, intervals=False).value
 
 
 # --- the matrix ---------------------------------------------------------------------------------------------------------

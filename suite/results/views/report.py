@@ -22,8 +22,9 @@ from suite.results.identity import (
 from suite.results.logs.record import RunSettings
 from suite.results.names import data_text, workload_name
 from suite.results.price import Prices
-from suite.results.ratios import Ratio, place, speedups
+from suite.results.ratios import Ratio, place
 from suite.results.scores import figure, labels, results_of, shared_labels
+from suite.results.series import speedups
 from suite.results.text import clean, percent_text
 from suite.results.views.all_reduce import all_reduce_sections
 from suite.results.views.baseline import Baseline, baseline_section
@@ -78,7 +79,7 @@ def data(results: Sequence[Result], prices: Prices | None = None) -> DataTable:
             "cost": None if prices is None else prices.cost(row),
         }
         for row in results
-        for one in [over.get(id(row))]
+        for one in [over.get(row.key)]
     )
 
 
@@ -141,7 +142,7 @@ def results_section(
             **_names(row, varying, text),
             **_measured(row),
             "cost": None if prices is None else prices.cost(row),
-            "speedup": over[id(row)].value if id(row) in over else None,
+            "speedup": over[row.key].value if row.key in over else None,
             "notes": tuple(note for note in said if note not in of_all),
         }
         for row, text, said in zip(table, words, notes, strict=True)
@@ -226,18 +227,18 @@ def _sentences(table: Sequence[Result]) -> list[str]:
     return [f"{line[:1].upper()}{line[1:]}."] if line else []
 
 
-def _verdicts(table: Sequence[Result], over: Mapping[int, Ratio]) -> list[str]:
+def _verdicts(table: Sequence[Result], over: Mapping[str, Ratio]) -> list[str]:
     """For each row with a speedup what it consists of, the interval where there are enough runs, what is not shown."""
-    compared = [row for row in table if id(row) in over and over[id(row)].value is not None]
-    names = named_apart(compared, [f"{row.framework}, {over[id(row)].places} devices" for row in compared])
+    compared = [row for row in table if row.key in over and over[row.key].value is not None]
+    names = named_apart(compared, [f"{row.framework}, {over[row.key].places} devices" for row in compared])
     lines, flags = list[str](), dict[str, list[str]]()
     for row, name in zip(compared, names, strict=True):
-        one = over[id(row)]
+        one = over[row.key]
         lines.append(f"{name}: {one.words}{f' ({one.interval_words})' if one.interval_words else ''}")
         for flag in one.flags:
             flags.setdefault(flag, []).append(name)
     lines += [f"{flag[:1].upper()}{flag[1:]} ({'; '.join(names)})." for flag, names in flags.items()]
-    reasons = dict.fromkeys(over[id(row)].no_interval for row in compared)
+    reasons = dict.fromkeys(over[row.key].no_interval for row in compared)
     return lines + ([f"No interval: {'; '.join(filter(None, reasons))}."] if any(reasons) else [])
 
 

@@ -22,8 +22,8 @@ from suite.results.predict.step import Parts, gradients_of
 from suite.results.predict.systems import MeasuredLink, System, link_of, with_link
 from suite.results.predict.validate import LAWS, PROTOCOLS, Validation, errors, under
 from suite.results.price import Prices
-from suite.results.ratios import families
 from suite.results.scores import merged_labels, title
+from suite.results.series import families
 from suite.results.text import clean, cost_text, devices_text, figure_text, percent_text, range_text, time_text
 from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text
 from workloads.api import GradientTraffic

@@ -16,8 +16,9 @@ from suite.results.combine import grouped
 from suite.results.data_table import DataTable
 from suite.results.identity import distinguishing_words, own_words
 from suite.results.published import ARTICLE, csv_rows
-from suite.results.ratios import chains, families, ratio
+from suite.results.ratios import ratio
 from suite.results.scores import find_published, labels, merged_labels, title
+from suite.results.series import Series, families, series_of_family
 from suite.results.targets import targets_text
 from suite.results.text import devices_text
 from suite.results.views.repeat import next_commands
@@ -59,17 +60,17 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
     for name, alike in itertools.groupby(sorted(families(shown), key=_order), key=title):
         group = list(alike)
         words = _words(group)
-        group.sort(key=lambda family: words[id(family[0])])
+        group.sort(key=lambda family: words[family[0].key])
         data += (rows := list(_results(name, group, words)))
         number = f"Table {rows[0]['table']}. " if rows[0]["table"] else ""
         units = sorted({row["batch_unit"] for row in rows} - {"", "samples"})
         aim = aim_text([row for family in group for row in family])
         above = " · ".join((aim, *([f"batch in {' or '.join(units)}"] if units else [])))
         sections.append(_section(f"{number}{name}", rows, _SHOWN, (above,)))
-        for series in itertools.chain.from_iterable(map(chains, group)):
-            series_words = words[id(series[0])]
+        for series in itertools.chain.from_iterable(map(series_of_family, group)):
+            series_words = words[series.fewest.key]
             every += _speedups(name, series_words, series, printed)
-            single += [(_joined(name, series_words), series[0])] if len(series) == 1 else []
+            single += [(_joined(name, series_words), series.fewest)] if len(series) == 1 else []
     above_all = [NOT_VERIFIED]
     if len({row.profile for row in ours}) > 1:
         above_all.append(
@@ -98,17 +99,17 @@ def _order(family: Sequence[Result]) -> tuple[Any, ...]:
     return first.round == ARTICLE, number, first.workload, first.profile, title(family)
 
 
-def _words(group: Sequence[Sequence[Result]]) -> dict[int, str]:
-    """`id` of each result of families of one name to what tells it from the others: what is its family's, then its series'."""
+def _words(group: Sequence[Sequence[Result]]) -> dict[str, str]:
+    """Key of each result of families of one name to what tells it from the others: what is its family's, then its series'."""
     every = [row for family in group for row in family]
     words = {
-        id(row): row_words
+        row.key: row_words
         for row, row_words in zip(every, own_words(every, "gpus", always=("targets", "dataset")), strict=True)
     }
     for family in group:
-        if len(chains(family)) > 1:
+        if len(series_of_family(family)) > 1:
             row_words = distinguishing_words(family, [0] * len(family), ("devices", "nodes"))
-            words |= {id(row): _joined(words[id(row)], text) for row, text in zip(family, row_words, strict=True)}
+            words |= {row.key: _joined(words[row.key], text) for row, text in zip(family, row_words, strict=True)}
     return words
 
 
@@ -123,15 +124,15 @@ def _section(
     return Section(heading, above, table, below=below, keys=2 if "differs_in" in table.columns else 1)
 
 
-def _results(name: str, group: Sequence[Sequence[Timed]], words: Mapping[int, str]) -> Iterator[Line]:
+def _results(name: str, group: Sequence[Sequence[Timed]], words: Mapping[str, str]) -> Iterator[Line]:
     every = [row for family in group for row in family]
     alike = distinguishing_words(
-        every, [(words[id(row)], row.devices) for row in every]
+        every, [(words[row.key], row.devices) for row in every]
     )  # the same devices on other nodes
     for row, more in zip(every, alike, strict=True):
         size = row.batch_size_global
         line: Line = {"table": TABLES.get(row.workload), "workload": row.workload, "series": name}
-        line |= {"differs_in": _joined(words[id(row)], more), "profile": row.profile, "labels": labels(row)}
+        line |= {"differs_in": _joined(words[row.key], more), "profile": row.profile, "labels": labels(row)}
         line |= {"target": targets_text(row.targets, row.workload), "dataset": row.dataset}
         line |= {"devices": row.devices, "batch_size_global": size}
         line |= {"batch_size_per_device": size / row.devices if size else None}
@@ -141,9 +142,13 @@ def _results(name: str, group: Sequence[Sequence[Timed]], words: Mapping[int, st
         yield line | {"notes": (*(one for one in row.labels if one == "oversubscribed"), *row.score_notes)}
 
 
-def _speedups(name: str, words: str, series: Sequence[Result], printed: Mapping[Any, float]) -> Iterator[Line]:
+def _speedups(name: str, words: str, series: Series[Timed], printed: Mapping[Any, float]) -> Iterator[Line]:
     for both in itertools.combinations(series, 2):
-        yield _speedup(both, printed) | {"series": name, "differs_in": words, "from_fewest": both[0] is series[0]}
+        yield _speedup(both, printed) | {
+            "series": name,
+            "differs_in": words,
+            "from_fewest": both[0].key == series.baseline.key,
+        }
 
 
 def _speedup(both: tuple[Result, Result], printed: Mapping[Any, float]) -> Line:
@@ -168,9 +173,14 @@ def pairs_section(results: Sequence[Result], most: int) -> Section | None:
     rows, every = list[Line](), list[tuple[Result, Result]]()
     for framework, group in of_frameworks.items():
         words, name = _words(group), framework if len(of_frameworks) > 1 else ""
-        both = [pair for family in group for one in chains(family) for pair in itertools.combinations(one, 2)]
+        both = [
+            pair
+            for family in group
+            for series in series_of_family(family)
+            for pair in itertools.combinations(series, 2)
+        ]
         shown = both[: most - len(rows)]
-        rows += [_speedup(pair, {}) | {"differs_in": _joined(name, words[id(pair[0])])} for pair in shown]
+        rows += [_speedup(pair, {}) | {"differs_in": _joined(name, words[pair[0].key])} for pair in shown]
         every += both
     more = (f"and {len(every) - most} more pairs",) if len(every) > most else ()
     return replace(_pairs("", rows, more), of=tuple(every[:most])) if rows else None

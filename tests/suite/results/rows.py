@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 from suite.results.columns import OURS, RunRow
 from suite.results.data_table import DataTable
-from suite.results.ratios import chains, families, ratio
+from suite.results.ratios import ratio
 from suite.results.scores import results_of
+from suite.results.series import families, series_of_family
 from testing.fake_logs import write_run
 
 _SETTINGS = {
@@ -36,7 +37,7 @@ def make_result(devices=1, runs=((100.0, 10.0),), failed=0, **changed):
 
 def pairs(results, intervals=True):
     """The ratio of every pair of device counts within a series of results."""
-    of_series = (combinations(series, 2) for family in families(results) for series in chains(family))
+    of_series = (combinations(series, 2) for family in families(results) for series in series_of_family(family))
     return [ratio(*both, intervals) for both in chain.from_iterable(of_series)]
 
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from suite.common.paths import PROJECT
 from suite.results.columns import Result, RunRow
-from suite.results.ratios import families, ratio, speedups
+from suite.results.ratios import ratio
 from suite.results.scores import failures, measured, merged_labels, results, results_of, score, title
 from suite.results.scoring_rules import FIRST_CONVERGED, ScoringRule
+from suite.results.series import families, speedups
 from suite.results.table import read_runs
 from testing.fake_logs import write_run
 from tests.helpers import examples, one_line

@@ -367,7 +367,7 @@ def _beside(ours: Sequence[Result], theirs: Sequence[Result], looks: charts.Look
                 if key in _FOOTNOTES and not (key == "targets" and same_targets(one, other, row.workload))
             )
             whose = f"ours ({', '.join(labels(row))})" if labels(row) else "ours"
-            listed.append((row, f"{whose}: {looks[charts.key_of(row)].of_result.label}", tuple(texts)))
+            listed.append((row, f"{whose}: {looks[row.key].of_result.label}", tuple(texts)))
     names = ("devices", "nodes", "seconds", "epochs", "batch_size_global", "samples_per_second", "clock", "device_name")
     lines = (
         {"workload": row.workload, "result": whose, **{name: getattr(row, name) for name in names}}

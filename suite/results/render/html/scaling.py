@@ -12,18 +12,17 @@ from suite.results.columns import Result, Timed, timed
 from suite.results.combine import grouped
 from suite.results.names import accelerator_name
 from suite.results.price import Prices
-from suite.results.ratios import ratio
 from suite.results.render.html import charts
 from suite.results.render.html.charts import Chart, Looks, Mark, Point, Style, groups
 from suite.results.scores import merged_labels
+from suite.results.series import Series, all_series
 from suite.results.targets import same_targets, targets_told
 from suite.results.text import clean
-from suite.results.views.overview import is_reference, series
+from suite.results.views.overview import is_reference
 from suite.results.views.scaling import MEASURED, PREDICTION, Forecast
 
-_MAX_CURVES = 12  # Curves of ours, and as many published ones, of one figure
+_MAX_CURVES = 12  # Series[Timed]s of ours, and as many published ones, of one figure
 _MAX_BARS = 40
-Curve = list[Timed]  # The results of one experiment on several numbers of devices
 
 
 def scaling_charts(ours: Sequence[Result], published: Sequence[Result], looks: Looks) -> list[Chart]:
@@ -62,9 +61,9 @@ def cost_charts(results: Sequence[Result], prices: Prices, looks: Looks) -> list
     return figures
 
 
-def _curves(results: Iterable[Result]) -> list[Curve]:
+def _curves(results: Iterable[Result]) -> list[Series[Timed]]:
     """Results with times, one on each number of devices of a curve; those of several first."""
-    return sorted(series(timed(results)), key=len, reverse=True)
+    return sorted(all_series(timed(results)), key=len, reverse=True)
 
 
 def _time(row: Timed, scale: float) -> Point:
@@ -74,17 +73,17 @@ def _time(row: Timed, scale: float) -> Point:
 
 
 def _over_devices(
-    what: str, curves: Sequence[Curve], y_label: str, looks: Looks, point: Callable[[Timed], Point], **more: Any
+    what: str, curves: Sequence[Series[Timed]], y_label: str, looks: Looks, point: Callable[[Timed], Point], **more: Any
 ) -> list[Chart]:
     """A curve for each of `curves`, ours first; one that was trained to another target than all of ours says so."""
-    marks, ours = list[Mark](), [curve[0] for curve in curves if curve[0].profile]
+    marks, ours = list[Mark](), [curve.fewest for curve in curves if curve.fewest.profile]
     for number, curve in enumerate(curves):
-        style, first = looks[charts.key_of(curve[0])].of_curve, curve[0]
+        style, first = looks[curve.fewest.key].of_curve, curve.fewest
         if {same_targets(first.targets, one.targets, first.workload) for one in ours} == {False}:
             target = charts.short(f", target {targets_told(first.targets, first.workload)}")
             style = style._replace(label=f"{style.label}{target}")
         marks += [(style, number, point(row)) for row in curve]
-    labelled = [row for curve in curves if curve[0].profile or not ours for row in curve]
+    labelled = [row for curve in curves if curve.fewest.profile or not ours for row in curve]
     return charts.charts(charts.titled(labelled, what), labelled, ("devices", y_label), marks, **more)
 
 
@@ -92,9 +91,9 @@ def speedup_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
     """What speedups over the fewest devices are made of: faster epochs, and fewer or more of them."""
     parts, made = dict(zip(("speedup", "from faster epochs", "from fewer epochs"), charts.OF_SPEEDUPS, strict=True)), []
     for members in groups(results):
-        pairs = (ratio(curve[0], row, intervals=False) for curve in _curves(members) for row in curve[1:])
+        pairs = (one for curve in _curves(members) for row in curve if (one := curve.speedup(row)) is not None)
         found = [
-            (f"{looks[charts.key_of(one.after)].of_curve.label}, {one.places} dev", one.after, values)
+            (f"{looks[one.after.key].of_curve.label}, {one.places} dev", one.after, values)
             for one in pairs
             if None not in (values := (one.total, one.throughput, one.efficiency))
         ]
@@ -109,7 +108,7 @@ def parts_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
     for members in groups(row for row in results if row.to_target and row.run_seconds and row.timed_seconds):
         unit, scale = charts.time_unit(max(row.run_seconds or 0.0 for row in members[:_MAX_BARS]))
         found = [
-            (looks[charts.key_of(row)].of_result.label, row, [one / len(row.runs) / scale for one in _parts(row)])
+            (looks[row.key].of_result.label, row, [one / len(row.runs) / scale for one in _parts(row)])
             for row in members
         ]
         made += _in_parts("where the time goes", found, parts, f"{unit} of a run", "parts")
@@ -162,11 +161,11 @@ def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> 
         if len(members) < 2:
             continue
         theirs, ours = ([row for row in members if bool(row.profile) is one] for one in (False, True))
-        styles = {id(row): style_of(row, theirs) for row in members}
+        styles = {row.key: style_of(row, theirs) for row in members}
         most = Counter(styles.values())
-        theirs.sort(key=lambda row: -most[styles[id(row)]])
+        theirs.sort(key=lambda row: -most[styles[row.key]])
         marks = [
-            (styles[id(row)], id(row), Point(float(row.devices), row.seconds / 60, row)) for row in (*theirs, *ours)
+            (styles[row.key], row.key, Point(float(row.devices), row.seconds / 60, row)) for row in (*theirs, *ours)
         ]
         labels = ["published", *(f"ours: {label}" for label in merged_labels(ours))]
         axes, title = ("accelerators", "minutes to target"), charts.titled(members)

@@ -31,7 +31,7 @@ def study_charts(result: StudyResult, looks: charts.Looks) -> list[charts.Chart]
     if not result.measured or not result.keys:
         return []
     looks = {**charts.looks(result.rows), **looks}
-    own = [looks[charts.key_of(row)] for row in result.rows]
+    own = [looks[row.key] for row in result.rows]
     modes = [line.values.get("mode") for line in result.measured]
     if len({*zip((look.of_result for look in own), modes, strict=True)}) < len(own):
         texts = named_apart(result.rows, [_rest(line, *_alike(result)) for line in result.measured], fewest=True)

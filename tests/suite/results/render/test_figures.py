@@ -140,7 +140,7 @@ SLOW, FAST = ({"opt_base_learning_rate": rate, "opt_name": "adam"} for rate in (
 def test_names_have_the_value_that_tells_results_apart(settings, names):
     results = [make_result(**{"devices": 1, "hyperparameters": SLOW, **one}) for one in settings]
     found = charts.looks(results)
-    assert [found[charts.key_of(row)].of_result.label for row in results] == names
+    assert [found[row.key].of_result.label for row in results] == names
 
 
 @given(
@@ -169,7 +169,7 @@ def test_a_curve_whose_batch_grows_says_from_where_to_where_and_its_results_each
     sizes = [(few * devices, devices) for few in (256, 1024) for devices in (1, 2)]
     results = [make_result(devices, ((8.0, 10.0),), batch_size_global=size) for size, devices in sizes]
     found = charts.looks(results)
-    assert [found[charts.key_of(row)].of_result.label for row in results] == [
+    assert [found[row.key].of_result.label for row in results] == [
         "bs 256, 1 dev", "bs 512, 2 dev", "bs 1,024, 1 dev", "bs 2,048, 2 dev"
     ]  # fmt: skip
     (over,) = scaling_charts(results)
@@ -330,7 +330,7 @@ def test_a_result_of_a_study_has_the_name_and_look_that_it_has_in_all_figures_of
     rows = [make_result(d, hyperparameters={"opt_base_learning_rate": r}) for r, d in settings]
     looks = charts.looks([*rows, make_result(1, framework="mxnet")])
     lines = [Line({"gpus": str(d), "rate": str(r)}, row) for (r, d), row in zip(settings, rows, strict=True)]
-    own = {one.of_result[:2] for one in map(looks.get, map(charts.key_of, rows))}
+    own = {one.of_result[:2] for one in (looks.get(row.key) for row in rows)}
     for kind, names in (("bars", own), ("lines", {one.of_curve[:2] for one in looks.values()} - {("mxnet", 0)})):
         result = StudyResult("own", "", "full", ("gpus", "rate"), tuple(lines), figure={"y": "time", "kind": kind})
         (found,) = study_charts(result, looks)
@@ -524,10 +524,10 @@ def test_a_colour_is_one_framework_and_its_curves_differ_in_line_and_marker():
         for at, name in enumerate(("pytorch", "jax", "pytorch", "mxnet", "pytorch"))
     ]
     found = charts.looks(results)
-    assert {found[charts.key_of(row)].of_result.slot for row in results} == {
+    assert {found[row.key].of_result.slot for row in results} == {
         *map(slots.get, ("pytorch", "jax", "mxnet"))
     }
-    marks = [(found[charts.key_of(row)].of_result, 0, Point(1.0, 1.0)) for row in results]
+    marks = [(found[row.key].of_result, 0, Point(1.0, 1.0)) for row in results]
     looks = vega.look(*charts.charts("a", results, ("x", "y"), marks))
     assert len({one["colour"] for one in looks}) == 3
     assert len({one["colour"] for one in looks[::2]}) == 1

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.results.identity import EPOCH_TIME, EPOCHS, TIME
-from suite.results.ratios import permutation_test, speedups
+from suite.results.ratios import permutation_test
 from suite.results.render.document import markdown
 from suite.results.scores import published_results, results
+from suite.results.series import speedups
 from suite.results.targets import same_targets
 from suite.results.views.compare import comparable, compare, logs_side, published_side
 from testing.fake_logs import foreign, write, write_run
