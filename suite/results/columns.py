@@ -35,6 +35,7 @@ from suite.results.logs.record import Condition, RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import RecordedTelemetry, json_lines, telemetry
 from suite.results.names import PLACEHOLDER, workload_name
 from suite.results.text import clean
+from suite.results.time_parts import TimeParts
 from workloads.api import GradientTraffic, Json
 
 if TYPE_CHECKING:  # half a second to import, which only commands that print tables pay
@@ -141,6 +142,11 @@ def _further_rates(run: Run, log: RunRecord) -> dict[str, float]:
 def _mean_rates(rows: Sequence[Any], name: str) -> dict[str, float]:
     every = known(rows, name)
     return {unit: statistics.fmean(one[unit] for one in every if unit in one) for one in every for unit in one}
+
+
+def _block_time(name: str) -> Value:
+    """Return one of the block times of a log; unknown for a log that has none."""
+    return lambda run, log: getattr(log.block_times, name, None)
 
 
 def _hyperparameters(run: Run, log: RunRecord) -> dict[str, Any]:
@@ -280,6 +286,8 @@ class Row(RunSettings):
     interrupted_seconds: float | None = _mean(
         "Part of `seconds` in which a resumed run was interrupted", _log("interrupted_seconds")
     )
+    setup_seconds: float | None = _mean("Seconds from `run_start` to the first block", _block_time("setup_seconds"))
+    block_seconds: float | None = _mean("Seconds of all blocks: training and evaluation", _block_time("block_seconds"))
     checkpoint_seconds: float | None = _mean(
         "Seconds spent on checkpoints, in no training seconds", _log("checkpoint_seconds")
     )
@@ -409,8 +417,20 @@ class Result(Row):
     unscaled_seconds: float | None = scored("Mean time to target of the retained runs, without `scaling_factor`")
     epochs: float | None = scored("Mean epochs to target of the same runs", reported=True)
     seconds_per_epoch: float | None = scored(
-        "Mean time of the retained runs over their mean epochs, evaluation included", heading="time per epoch"
+        "Mean time of the blocks of the retained runs over their mean epochs: training and evaluation, no setup. For logs of "
+        "other programs, and results without single runs, that of all time from `run_start`",
+        heading="time per epoch",
     )
+    seconds_over_epochs: float | None = scored(
+        "Mean time of the retained runs from `run_start`, setup included, over their epochs"
+    )
+    seconds_setup: float | None = scored(
+        "Part of `seconds` before the first block; missing where a log does not separate it"
+    )
+    seconds_training: float | None = scored("Part of `seconds` in training steps, without waiting for data")
+    seconds_data_wait: float | None = scored("Part of `seconds` in which training waited for data")
+    seconds_evaluation: float | None = scored("Part of `seconds` in evaluations")
+    seconds_other: float | None = scored("Rest of `seconds`: checkpoints, interruptions, time between blocks")
     seconds_minimum: float | None = scored("Fastest run, multiplied by `scaling_factor`")
     seconds_maximum: float | None = scored("Slowest run, multiplied by `scaling_factor`")
     seconds_standard_deviation: float | None = scored(
@@ -424,6 +444,13 @@ class Result(Row):
     key: str = ""
     """Digest of the experiment: stable between calls, and different for each result of one set of runs."""
     all_reduces: tuple[AllReduceTime, ...] = ()
+
+    @property
+    def parts(self) -> TimeParts | None:
+        """The parts of `seconds`; None if the logs do not separate them."""
+        values = [getattr(self, f"seconds_{name}") for name in TimeParts._fields]
+        return None if None in values else TimeParts(*values)
+
     runs: tuple[RunRow, ...] = ()
     """Those that did what was asked, in order of start."""
     attempts: tuple[RunRow, ...] = ()

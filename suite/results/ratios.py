@@ -28,6 +28,10 @@ _DRAWS_AT_A_TIME = 1 << 20
 """Indices drawn at a time, which bounds the memory."""
 SAME_EPOCHS = 0.005
 """Numbers of epochs whose ratio is nearer to 1 than this are called unchanged."""
+MUCH_SETUP = 0.2
+"""Share of a difference from which on setup is named next to a speedup."""
+NOTABLE_SETUP = 0.02
+"""Share of the time to target below which a difference of setup times is not worth a sentence."""
 SIGNIFICANCE = 0.05
 """A difference whose p value is below this is more than run-to-run variation."""
 _ASSIGNMENTS = 100_000
@@ -51,13 +55,18 @@ class Ratio:
     total: float | None
     """Ratio of times to target; None for runs of fixed length.
 
-    If `throughput` and `efficiency` are known, this is exactly their product, times the ratio of the scaling factors of the
-    two results (`scaling.json`).
+    If `throughput` and `efficiency` are known, this is exactly the product of `throughput`, `efficiency`, `setup` if it is
+    known, and the ratio of the scaling factors of the two results (`scaling.json`).
     """
     throughput: float | None
     """Ratio of times per epoch; of fixed-length runs of samples per second."""
     efficiency: float | None
     """Statistical efficiency: ratio of epochs to target."""
+    setup: float | None = None
+    """What setup and other time outside of epochs contribute; None if the logs of a result do not separate setup.
+
+    It is the ratio of (time to target / time in epochs): 1 if both results spend the same share of their time in epochs.
+    """
     intervals: tuple[Interval | None, Interval | None, Interval | None] = (None, None, None)
     """Of total, throughput and efficiency."""
     no_interval: str = ""
@@ -78,6 +87,28 @@ class Ratio:
         one = self.interval
         level = f"{100 * CONFIDENCE_LEVEL:g} % interval"
         return "" if one is None else f"{level} {ratio_text(one.low)} to {ratio_text(one.high)}"
+
+    @property
+    def setup_saving(self) -> float | None:
+        """Share of the difference between the two times to target that setup explains.
+
+        1: the whole difference. Above 1, or negative: without setup, the result that is slower to the target would be the
+        faster one. None if the logs do not separate setup, or if the times are equal.
+        """
+        one, other = self.before.parts, self.after.parts
+        if one is None or other is None or one.total == other.total:
+            return None
+        return (one.setup - other.setup) / (one.total - other.total)
+
+    @property
+    def setup_explains_much(self) -> bool:
+        """Whether setup explains more than a fifth of the difference between two times to target."""
+        one, other = self.before.parts, self.after.parts
+        if one is None or other is None:
+            return False
+        difference = abs(one.setup - other.setup)
+        visible = NOTABLE_SETUP * max(one.total, other.total)
+        return difference > MUCH_SETUP * abs(one.total - other.total) and difference > visible
 
     @property
     def rate(self) -> float | None:
@@ -167,24 +198,32 @@ def _amount(ratio: float) -> str:
 
 def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
     """How much better `after` is than `before`, two rows of `results`; the caller knows that they may be compared."""
-    total = throughput = efficiency = None
+    total = throughput = efficiency = setup = None
+    in_blocks = before.parts is not None and after.parts is not None
     if before.to_target and after.to_target:
         efficiency = _over(before.epochs, after.epochs)
-        throughput = _over(before.seconds_per_epoch, after.seconds_per_epoch)
+        throughput = _over(_seconds_per_epoch(before, in_blocks), _seconds_per_epoch(after, in_blocks))
         total = _over(before.seconds, after.seconds)
-        if throughput is not None and efficiency is not None:
-            total = throughput * efficiency * _scaling_ratio(before, after)
-        else:
+        if throughput is None or efficiency is None:
             throughput = efficiency = None
+        elif in_blocks and total is not None:
+            setup = total / (throughput * efficiency * _scaling_ratio(before, after))
+        else:
+            total = throughput * efficiency * _scaling_ratio(before, after)
     else:
         throughput = _over(after.samples_per_second, before.samples_per_second)
     if not intervals:
-        return Ratio(before, after, total, throughput, efficiency, no_interval="not asked for")
+        return Ratio(before, after, total, throughput, efficiency, setup, no_interval="not asked for")
     why = _why_no_interval(before) or _why_no_interval(after)
-    three_intervals = (None, None, None) if why else _intervals(before, after)
+    three_intervals = (None, None, None) if why else _intervals(before, after, in_blocks)
     if not why and three_intervals == (None, None, None):
         why = "the runs hold numbers out of range"
-    return Ratio(before, after, total, throughput, efficiency, three_intervals, why)
+    return Ratio(before, after, total, throughput, efficiency, setup, three_intervals, why)
+
+
+def _seconds_per_epoch(result: Result, in_blocks: bool) -> float | None:
+    """Return the time per epoch, without setup only if both results of a ratio have it so."""
+    return result.seconds_per_epoch if in_blocks else result.seconds_over_epochs
 
 
 def _scaling_ratio(before: Result, after: Result) -> float:
@@ -213,24 +252,35 @@ def _why_no_interval(row: Result) -> str:
     return ""
 
 
-def _resampled(row: Result, side: int) -> _Floats:
-    """(RESAMPLES, 2): seconds and epochs of as many runs drawn with replacement, averaged as the score is, NaN where they are
-    not known; of runs of fixed length the sums of seconds and samples."""
-    cached: dict[int, _Floats] = row.__dict__.setdefault("_resampled", {})
-    if side in cached:
-        return cached[side]
+def _resampled(row: Result, side: int, in_blocks: bool) -> _Floats:
+    """Return means over as many runs drawn with replacement, averaged as the score is.
+
+    Returns:
+        Array (RESAMPLES, 3): seconds, epochs, and seconds in epochs, NaN where they are unknown. Of runs of fixed length array
+        (RESAMPLES, 2): the sums of seconds and samples.
+    """
+    cached: dict[tuple[int, bool], _Floats] = row.__dict__.setdefault("_resampled", {})
+    if (side, in_blocks) in cached:
+        return cached[side, in_blocks]
     if row.to_target:
         rule = scoring_rule(row, row.runs_successful + row.runs_failed)
         runs, fast, slow, _ = counted_runs(row.runs, row.runs_failed, rule)
-        values = np.array(sorted((run.seconds, run.epochs or 0.0) for run in runs))
+        values = np.array(
+            sorted(
+                (run.seconds or 0.0, run.epochs or 0.0, (run.block_seconds if in_blocks else run.seconds) or 0.0)
+                for run in runs
+            )
+        )
         values[values == 0.0] = np.nan
     else:
         runs, fast, slow = [run for run in row.runs if run.samples and run.train_seconds], 0, 0
         values = np.array(sorted((run.samples, run.train_seconds) for run in runs))[:, ::-1]
     draws = _draws(len(runs), np.random.default_rng([SEED, side]))
     # runs are in order of seconds, so sorted draws are too: fastest and slowest stand at the ends
-    cached[side] = np.concatenate([values[np.sort(drawn)[:, fast : len(runs) - slow]].mean(axis=1) for drawn in draws])
-    return cached[side]
+    cached[side, in_blocks] = np.concatenate(
+        [values[np.sort(drawn)[:, fast : len(runs) - slow]].mean(axis=1) for drawn in draws]
+    )
+    return cached[side, in_blocks]
 
 
 def _draws(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
@@ -242,7 +292,9 @@ def _draws(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.in
         left -= count
 
 
-def _intervals(before: Result, after: Result) -> tuple[Interval | None, Interval | None, Interval | None]:
+def _intervals(
+    before: Result, after: Result, in_blocks: bool
+) -> tuple[Interval | None, Interval | None, Interval | None]:
     """Of total, throughput and efficiency."""
 
     def interval(ratios: _Floats) -> Interval | None:
@@ -254,10 +306,13 @@ def _intervals(before: Result, after: Result) -> tuple[Interval | None, Interval
     if before.to_target != after.to_target:
         return None, None, None
     with np.errstate(all="ignore"):  # a log may hold numbers whose sums overflow
-        seconds, counts = (_resampled(before, 0) / _resampled(after, 1)).T
+        ratios = (_resampled(before, 0, in_blocks) / _resampled(after, 1, in_blocks)).T
         if not before.to_target:
-            return None, interval(seconds / counts), None
-        return interval(seconds * _scaling_ratio(before, after)), interval(seconds / counts), interval(counts)
+            seconds, samples = ratios
+            return None, interval(seconds / samples), None
+        seconds, epochs, seconds_in_epochs = ratios
+        total = interval(seconds * _scaling_ratio(before, after))
+        return total, interval(seconds_in_epochs / epochs), interval(epochs)
 
 
 def permutation_test(one: Sequence[float | None], other: Sequence[float | None]) -> tuple[float, float] | None:

@@ -30,6 +30,7 @@ from suite.results.published import published_folders, published_rows
 from suite.results.scoring_rules import ScoringRule, find_scoring_rule
 from suite.results.table import read_runs
 from suite.results.text import clean
+from suite.results.time_parts import TimeParts, mean_parts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,6 +75,13 @@ def results_of(runs: Iterable[RunRow]) -> list[Result]:
     return [_result(members, digest(kind)) for kind, members in gathered.items()]
 
 
+_OF_THE_TARGET = (
+    "seconds", "unscaled_seconds", "epochs", "seconds_per_epoch", "seconds_over_epochs",
+    *(f"seconds_{name}" for name in TimeParts._fields),
+)  # fmt: skip
+"""Columns that a result without a target does not have."""
+
+
 def digest(experiment: object) -> str:
     """Return a short digest of a value that `suite.results.identity.experiment` returns."""
     return hashlib.blake2b(repr(experiment).encode("utf-8", "replace"), digest_size=12).hexdigest()
@@ -88,7 +96,7 @@ def _result(members: Sequence[RunRow], key: str) -> Result:
     scored = score(runs, len(members) - len(runs), rule, combined["scaling_factor"] or 1.0)
     mixed, notes = _mixed(runs)
     values = {item.name: getattr(shown, item.name) for item in fields(Row)} | combined | mixed | scored
-    values |= {} if shown.to_target else dict.fromkeys(("seconds", "unscaled_seconds", "epochs", "seconds_per_epoch"))
+    values |= {} if shown.to_target else dict.fromkeys(_OF_THE_TARGET)
     values["score_notes"] += (*notes, *_entry_notes(members))
     values["machine_condition"] = condition_text([row.condition for row in runs])
     return Result(
@@ -184,7 +192,10 @@ def score(
     def scaled(value: float | None) -> float | None:
         return None if value is None else value * scaling_factor
 
+    parts = mean_parts([run.record for run in retained])
+    names = [f"seconds_{name}" for name in TimeParts._fields]
     return {
+        **dict(zip(names, parts or (None,) * len(names), strict=True)),
         "runs_successful": len(runs),
         "runs_failed": failed,
         "runs_required": None if rule is None else rule.runs_required,
@@ -194,7 +205,8 @@ def score(
         "seconds": scaled(mean_seconds),
         "unscaled_seconds": mean_seconds,
         "epochs": mean_epochs,
-        "seconds_per_epoch": _seconds_per_epoch(mean_seconds, retained),
+        "seconds_per_epoch": _seconds_per_epoch(retained, in_blocks=parts is not None),
+        "seconds_over_epochs": _seconds_per_epoch(retained, in_blocks=False),
         "seconds_minimum": scaled(min(seconds, default=None)),
         "seconds_maximum": scaled(max(seconds, default=None)),
         "seconds_standard_deviation": scaled(statistics.stdev(seconds)) if len(seconds) > 1 else None,
@@ -207,8 +219,14 @@ def _score_method(runs: Sequence[RunRow], dropped_fastest: int) -> str:
     return "olympic mean" if dropped_fastest else "plain mean"
 
 
-def _seconds_per_epoch(mean_seconds: float | None, runs: Sequence[RunRow]) -> float | None:
-    """Return the mean time per epoch. The epochs are all that were trained in that time, also after the target."""
+def _seconds_per_epoch(runs: Sequence[RunRow], in_blocks: bool) -> float | None:
+    """Return the mean time per epoch. The epochs are all that were trained in that time, also after the target.
+
+    Args:
+        runs: The runs whose mean is the score.
+        in_blocks: Divide the time of the blocks, not the time from `run_start` to `run_stop`.
+    """
+    mean_seconds = mean(runs, "block_seconds" if in_blocks else "seconds")
     epochs = [trained for run in runs if (trained := epochs_trained(run)) is not None]
     if mean_seconds is None or not epochs or len(epochs) < len(runs):
         return None

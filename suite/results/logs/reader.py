@@ -11,6 +11,7 @@ from pathlib import Path
 
 from suite.results.logs import attempts, quality
 from suite.results.logs.all_reduce import all_reduce, gradient_traffic
+from suite.results.logs.blocks import block_times
 from suite.results.logs.epochs import epochs_at, epochs_at_stop
 from suite.results.logs.events import Event, Problem, ProblemKind, Remarks, number, numbers, whole_number
 from suite.results.logs.fields import run_settings
@@ -118,6 +119,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         digest=digest,
         resumptions=resumptions,
         interrupted_seconds=_interrupted_seconds(events),
+        block_times=block_times(events, clock.start, clock.end) if settings.profile else None,
         checkpoint_seconds=math.fsum(number(seconds) or 0.0 for seconds in written),
         condition=_condition(values.get("suite_condition")),
         step_times=_numbers(values.get("suite_step_times")),

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from suite.results.directions import improves_as_it_falls
 from suite.results.logs.all_reduce import AllReduceTime
+from suite.results.logs.blocks import BlockTimes
 from suite.results.logs.events import Problem
 from suite.results.logs.keys import is_hyperparameter
 from workloads.api import GradientTraffic, Json, LoggedSettings, setting
@@ -162,6 +163,8 @@ class RunRecord:
     """Number of times that the run was resumed from a checkpoint (`suite_continued`)."""
     interrupted_seconds: float = 0.0
     """Part of `seconds` between the last line before each interruption and the resumption."""
+    block_times: BlockTimes | None = None
+    """Setup and blocks; None for logs of other programs, and for runs that have not ended."""
     checkpoint_seconds: float = 0.0
     """Spent on writing checkpoints, within `seconds`."""
     condition: Condition | None = None

@@ -524,9 +524,7 @@ def test_a_colour_is_one_framework_and_its_curves_differ_in_line_and_marker():
         for at, name in enumerate(("pytorch", "jax", "pytorch", "mxnet", "pytorch"))
     ]
     found = charts.looks(results)
-    assert {found[row.key].of_result.slot for row in results} == {
-        *map(slots.get, ("pytorch", "jax", "mxnet"))
-    }
+    assert {found[row.key].of_result.slot for row in results} == {*map(slots.get, ("pytorch", "jax", "mxnet"))}
     marks = [(found[row.key].of_result, 0, Point(1.0, 1.0)) for row in results]
     looks = vega.look(*charts.charts("a", results, ("x", "y"), marks))
     assert len({one["colour"] for one in looks}) == 3
