@@ -412,7 +412,7 @@ class Result(Row):
         "Why it is not the official score, how a failed run was counted, in what its runs differ", unknown=()
     )
     seconds: float | None = scored(
-        "Score: mean time to target of the retained runs, multiplied by `scaling_factor`", heading="time"
+        "Score: mean time to target of the retained runs, multiplied by `scaling_factor`", heading="time to target"
     )
     unscaled_seconds: float | None = scored("Mean time to target of the retained runs, without `scaling_factor`")
     epochs: float | None = scored("Mean epochs to target of the same runs", reported=True)
@@ -425,12 +425,25 @@ class Result(Row):
         "Mean time of the retained runs from `run_start`, setup included, over their epochs"
     )
     seconds_setup: float | None = scored(
-        "Part of `seconds` before the first block; missing where a log does not separate it"
+        "Part of `seconds` before the first block; missing where a log does not separate it",
+        heading="setup",
     )
-    seconds_training: float | None = scored("Part of `seconds` in training steps, without waiting for data")
-    seconds_data_wait: float | None = scored("Part of `seconds` in which training waited for data")
-    seconds_evaluation: float | None = scored("Part of `seconds` in evaluations")
-    seconds_other: float | None = scored("Rest of `seconds`: checkpoints, interruptions, time between blocks")
+    seconds_training: float | None = scored(
+        "Part of `seconds` in training steps, without waiting for data",
+        heading="training",
+    )
+    seconds_data_wait: float | None = scored(
+        "Part of `seconds` in which training waited for data",
+        heading="data wait",
+    )
+    seconds_evaluation: float | None = scored(
+        "Part of `seconds` in evaluations",
+        heading="evaluation",
+    )
+    seconds_other: float | None = scored(
+        "Rest of `seconds`: checkpoints, interruptions, time between blocks",
+        heading="other",
+    )
     seconds_minimum: float | None = scored("Fastest run, multiplied by `scaling_factor`")
     seconds_maximum: float | None = scored("Slowest run, multiplied by `scaling_factor`")
     seconds_standard_deviation: float | None = scored(

@@ -14,6 +14,8 @@ from suite.results.combine import grouped
 from suite.results.identity import DERIVED, HYPERPARAMETERS, comparable_value, facts, label, left_out, value_text
 from suite.results.text import shortened
 
+NEVER_COMPARED_WITHOUT = ("precision", "batch_size_global", "clock")
+"""Settings that are named wherever two times that differ in them stand side by side."""
 LABEL_CHARACTERS = 150
 VALUE_CHARACTERS = 40
 

@@ -59,6 +59,7 @@ _LOOKS: tuple[tuple[str, str, Callable[[Any], str] | None], ...] = (
     ("speedup|per device|.* → .*", "", _TWO),
     ("data wait|.*_share", "", percent_text),
     (".*seconds(_per_epoch.*)?", "", time_text),
+    ("seconds_(setup|training|data_wait|evaluation|other|over_epochs)", "", time_text),
     (".*_per_(second|hour)", "", rate_text),
     (".*_bytes", "", bytes_text),
     (".*signed_error", "", lambda share: f"{100 * share:+.1f} %"),
@@ -114,7 +115,9 @@ def _alike(name: str, values: Sequence[Any]) -> list[str]:
     texts = [cell_text(name, value) for value in values]
     if len(numbers) < 2 or max(numbers) >= _ALIKE * min(numbers):
         return texts
-    if re.fullmatch(r".*seconds(_per_epoch.*)?", name.rpartition(", ")[2]):
+    if re.fullmatch(
+        r".*seconds(_per_epoch.*)?|seconds_(setup|training|data_wait|evaluation|other)", name.rpartition(", ")[2]
+    ):
         return [
             text if value is None else time_text(value, max(numbers)) for value, text in zip(values, texts, strict=True)
         ]

@@ -33,6 +33,8 @@ class Section:
     """So many first columns name a row: a table that is too wide repeats them."""
     of: tuple[tuple[Row, ...], ...] = ()
     """Of each row of the table the runs or results that it tells of: filters of a page go by them."""
+    facts: tuple[tuple[str, str], ...] = ()
+    """Labeled lines before the table: (label, text). At most six."""
     pieces: tuple[tuple[str, tuple[Row, ...]], ...] = ()
     """The first paragraph in pieces, each with what it is of (nothing: of all), for the same."""
 
