@@ -145,7 +145,7 @@ class Ratio:
         differences = differences_text(self.before, self.after, of=HYPERPARAMETERS, known=True)
         flags = [f"differs too: {differences}"] if differences else []
         if (self.before.nodes or 1) != (self.after.nodes or 1):
-            flags.append("across nodes: the network between them counts")
+            flags.append("the devices cross nodes, so the network between nodes counts")
         return (*flags, *([self.chance] if self.chance else []))
 
     @property

@@ -40,6 +40,11 @@ class SettingsDifference:
         kept = {name: values for name, values in self.columns.items() if _is_named(name, names)}
         return SettingsDifference(self.results, kept, self.common)
 
+    def without_derived(self) -> SettingsDifference:
+        """Return the difference without what follows from other settings (labels, fingerprints), unless nothing else differs."""
+        kept = {name: values for name, values in self.columns.items() if name not in DERIVED}
+        return SettingsDifference(self.results, kept or self.columns, self.common)
+
     def distinguishing(self) -> SettingsDifference:
         """Return the difference in as few settings as distinguish the results. Hyperparameters are left out first."""
         if not self.columns:
@@ -58,16 +63,21 @@ class SettingsDifference:
 
     def texts(self, name: str) -> list[str]:
         """Return the values of one setting as text, cut to few characters so that different values stay different."""
-        values = [
-            value_text(name, value, result, 1000)
-            for value, result in zip(self.columns[name], self.results, strict=True)
-        ]
-        return shortened(values, VALUE_CHARACTERS)
+        values = self.columns[name]
+        if name in ("labels", "deviations"):  # only those that not all results have
+            shared = set.intersection(*(set(value or ()) for value in values))
+            values = tuple(tuple(text for text in value or () if text not in shared) for value in values)
+        texts = []
+        for value, result in zip(values, self.results, strict=True):
+            texts.append("" if value == () else value_text(name, value, result, 1000))
+        return shortened(texts, VALUE_CHARACTERS)
 
     def labels(self, limit: int = LABEL_CHARACTERS) -> list[str]:
         """Return a label for each result: `learning rate 0.01, global batch 512`; empty labels if nothing differs."""
         columns = [(label(name), self.texts(name)) for name in self.columns]
-        named = [", ".join(f"{name} {texts[place]}" for name, texts in columns) for place in range(len(self.results))]
+        named = []
+        for place in range(len(self.results)):
+            named.append(", ".join(f"{name} {texts[place]}" for name, texts in columns if texts[place]))
         return shortened(named, limit)
 
 
@@ -88,8 +98,7 @@ def settings_difference(results: Sequence[Row], *aside: str) -> SettingsDifferen
             common[name] = values[0]
         elif not _is_named(name, out):
             columns[name] = values
-    chosen = {name: values for name, values in columns.items() if name not in DERIVED}
-    return SettingsDifference(tuple(results), chosen or columns, common)
+    return SettingsDifference(tuple(results), columns, common)
 
 
 def distinct_labels(
@@ -112,7 +121,7 @@ def distinct_labels(
     labels = [""] * len(results)
     forced = settings_difference(results, *aside).without(shown).only(always) if always else None
     for members in groups.values():
-        difference = settings_difference([result for _, result in members], *aside).without(shown)
+        difference = settings_difference([result for _, result in members], *aside).without(shown).without_derived()
         shortest = difference.distinguishing()
         for (place, _), text in zip(members, shortest.without(always).labels(), strict=True):
             labels[place] = text

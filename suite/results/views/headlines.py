@@ -16,7 +16,7 @@ from suite.results.settings_difference import NEVER_COMPARED_WITHOUT, distinct_l
 from suite.results.targets import targets_told
 from suite.results.text import clean, devices_text, figure_text, time_text
 from suite.results.views.overview import chosen, hardness, order_of, place_of
-from suite.results.views.speedup_text import setup_sentence, times_text
+from suite.results.views.speedup_text import AS_FAST, setup_sentence, times_text
 
 
 def headlines(results: Sequence[Result], prices: Prices | None = None) -> list[tuple[str, Sequence[Result]]]:
@@ -110,7 +110,7 @@ def _speedup(series: Series[Result], best: Result, compared: Sequence[Result], s
         where = f"{devices_text(other.devices or 0, other.nodes)}{_labels(other, shared)}"
         times = times_text(speedup.value)
         sentences.append(f"On {where} it is {times}" if is_baseline else f"That is {times} than on {where}")
-        if times == "as fast":
+        if times == AS_FAST:
             sentences[-1] = f"It is as fast on {where}"
         if speedup.setup_explains_much:
             sentences.append(setup_sentence(speedup).rstrip("."))

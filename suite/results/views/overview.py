@@ -25,7 +25,7 @@ from suite.results.scores import figure, labels
 from suite.results.series import Series, all_series
 from suite.results.settings_difference import NEVER_COMPARED_WITHOUT, distinct_labels, settings_difference
 from suite.results.text import devices_text
-from suite.results.views.section import Section, aim_text
+from suite.results.views.section import Section, aim_facts, aim_text
 
 PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 """Profiles in the order in which documents list them."""
@@ -273,11 +273,11 @@ def _matrix(
     pieces: list[tuple[str, tuple[Result, ...]]] = [(f"{name}: {text}", ()) for name, text in facts]
     of_workloads = grouped((cell.result for cell in cells), lambda result: result.workload)
     for workload, members in of_workloads.items():
-        name = short_title(workload) if len(of_workloads) > 1 else "Target"
-        facts.append((name, aim_text(members)))
-        pieces += [
-            (f"{name}: {text}", tuple(of)) for text, of in grouped(members, lambda result: aim_text([result])).items()
-        ]
+        several = len(of_workloads) > 1
+        facts += [(short_title(workload), aim_text(members))] if several else aim_facts(members)
+        prefix = f"{short_title(workload)}: " if several else ""
+        alike = grouped(members, lambda result: aim_text([result]))
+        pieces += [(f"{prefix}{text}", tuple(of)) for text, of in alike.items()]
     first = cells[0].result
     unit = "" if first.to_target else f"{first.sample_unit or 'samples'}/s"
     if unit and not any(unit in cell.column for cell in cells):

@@ -191,11 +191,11 @@ def results_section(
     rows = []
     for position, result in enumerate(table):
         speedup = over.get(result.key)
-        row = {name: values[position] for name, values in columns.items()} | _figures(result)
+        value = None if speedup is None else speedup.value
+        if any(result.key == other.before.key for other in over.values()):
+            value = 1.0
+        row = {name: values[position] for name, values in columns.items()} | _figures(result, value)
         row["cost"] = None if prices is None else prices.cost(result)
-        row["speedup"] = None if speedup is None else speedup.value
-        if speedup is None and over and any(result.key == other.before.key for other in over.values()):
-            row["speedup"] = 1.0
         row["notes"] = tuple(text for text in notes[position] if text not in of_all)
         rows.append(row)
     shown = _without_small_parts(DataTable.from_rows(rows)).without_empty(keep=("devices",))
@@ -231,8 +231,8 @@ def _setting_columns(table: Sequence[Result], difference: SettingsDifference) ->
         columns["framework"] = [title_of(result.framework) for result in table]
     columns["devices"] = [result.devices for result in table]
     columns["nodes"] = [several_nodes(result) for result in table]
-    shown = {*columns, "labels", "deviations", "framework_version"}
-    differing = difference.without(shown)
+    shown = {*columns, "labels", "deviations"}
+    differing = difference.without(shown).without_derived()
     if len(differing.columns) > _MAX_SETTING_COLUMNS:
         names = list(zip(*columns.values(), strict=True))
         columns["settings"] = list(distinct_labels(table, names, shown))
@@ -243,8 +243,8 @@ def _setting_columns(table: Sequence[Result], difference: SettingsDifference) ->
     return columns
 
 
-def _figures(result: Result) -> dict[str, Any]:
-    """Return the measured columns of a row."""
+def _figures(result: Result, speedup: float | None) -> dict[str, Any]:
+    """Return the measured columns of a row. The speedup comes early, so that a table that is cut in parts has it in the first."""
     required = result.runs_required
     several = result.to_target and result.runs_successful > 1
     row: dict[str, Any] = {
@@ -254,6 +254,7 @@ def _figures(result: Result) -> dict[str, Any]:
         "seconds": result.seconds,
         "seconds_minimum": result.seconds_minimum if several else None,
         "seconds_maximum": result.seconds_maximum if several else None,
+        "speedup": speedup,
     }
     row |= {f"seconds_{name}": value for name, value in (result.parts._asdict() if result.parts else {}).items()}
     row |= {name: getattr(result, name) for name in REPORTED}

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator
 from suite.results.ratios import MINIMUM_RUNS, SAME_EPOCHS, Ratio, ratio_text
 from suite.results.text import time_text
 
+AS_FAST = "as fast"
 NOT_SEPARATED = "These logs do not separate setup from training, so time per epoch includes it."
 
 
-def times_text(ratio: float, better: str = "faster", worse: str = "slower") -> str:
+def times_text(ratio: float) -> str:
     """Return a ratio as text: `1.06× faster`, `1.28× slower`, `as fast`."""
     amount = ratio_text(max(ratio, 1 / ratio))
-    return f"as {better.removesuffix('er')}" if amount == "1.00" else f"{amount}× {better if ratio > 1 else worse}"
+    return AS_FAST if amount == "1.00" else f"{amount}× {'faster' if ratio > 1 else 'slower'}"
 
 
 def speedup_headline(speedup: Ratio) -> str:
@@ -27,7 +28,9 @@ def speedup_headline(speedup: Ratio) -> str:
     interval = speedup.interval
     sure = f" (95 % confidence interval {ratio_text(interval.low)} to {ratio_text(interval.high)})" if interval else ""
     epochs = f" {_epochs_text(speedup.efficiency)}" if speedup.efficiency is not None else ""
-    return f"{where}: {times_text(speedup.total)} to target{sure}{epochs}."
+    times = times_text(speedup.total)
+    claim = "the same time to target" if times == AS_FAST else f"{times} to target"
+    return f"{where}: {claim}{sure}{epochs}."
 
 
 def speedup_details(speedup: Ratio) -> Iterator[str]:
@@ -38,7 +41,8 @@ def speedup_details(speedup: Ratio) -> Iterator[str]:
     if speedup.rate is not None:
         parts.append(f"training throughput {ratio_text(speedup.rate)}×")
     if speedup.throughput is not None:
-        parts.append(f"epochs {times_text(speedup.throughput)}")
+        times = times_text(speedup.throughput)
+        parts.append("time per epoch unchanged" if times == AS_FAST else f"epochs {times}")
     if parts:
         text = ", ".join(parts)
         yield f"{text[:1].upper()}{text[1:]}."
