@@ -41,7 +41,7 @@ class SettingsDifference:
         return SettingsDifference(self.results, kept, self.common)
 
     def without_derived(self) -> SettingsDifference:
-        """Return the difference without what follows from other settings (labels, fingerprints), unless nothing else differs."""
+        """Return the difference without labels and fingerprints, which follow from other settings, if anything else differs."""
         kept = {name: values for name, values in self.columns.items() if name not in DERIVED}
         return SettingsDifference(self.results, kept or self.columns, self.common)
 

@@ -244,7 +244,7 @@ def _setting_columns(table: Sequence[Result], difference: SettingsDifference) ->
 
 
 def _figures(result: Result, speedup: float | None) -> dict[str, Any]:
-    """Return the measured columns of a row. The speedup comes early, so that a table that is cut in parts has it in the first."""
+    """Return the measured columns of a row. The speedup comes early: a table that is too wide has it in its first part."""
     required = result.runs_required
     several = result.to_target and result.runs_successful > 1
     row: dict[str, Any] = {

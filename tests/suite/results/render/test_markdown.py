@@ -113,7 +113,7 @@ VIEW = View("Title", (SECTION,), DataTable.from_rows(ROWS))
 
 def test_a_table_takes_its_look_from_the_names_of_its_columns():
     found = text_table(DataTable.from_rows(ROWS), keys=2)
-    assert found.header == ("framework", "devices", "time", "data wait")
+    assert found.header == ("framework", "devices", "time to target", "data wait")
     assert found.right_aligned == (False, True, True, True)
     assert found.body == (("a|b", "2 (a)", "3.33 min", "1.3 %"), ("=x", "–", "–", "50 %"), ("c", "1 (a)", "8.0 s", "–"))
     assert found.footnotes == ("(a) busy; late",)  # once, and never a cell of marks alone
