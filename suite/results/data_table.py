@@ -48,7 +48,7 @@ class DataTable:
         return (dict(zip(self.columns, row, strict=True)) for row in self.rows)
 
     def values(self, name: str) -> list[Any]:
-        """Return the values of one column."""
+        """Return the values of a column."""
         place = self.columns.index(name)
         return [row[place] for row in self.rows]
 
@@ -98,7 +98,7 @@ class DataTable:
 
 
 def _normalized(values: list[Any]) -> list[Any]:
-    """Return the values of a column with one type of number, and None for NaN."""
+    """Return the values of a column with a single type of number, and None for NaN."""
     known = [None if isinstance(value, float) and math.isnan(value) else value for value in values]
     if {type(value) for value in known if value is not None} == {int, float}:
         return [None if value is None else float(value) for value in known]

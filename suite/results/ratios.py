@@ -1,4 +1,4 @@
-"""Ratios between two results, over devices or between any two, and how sure they are: bootstrap and permutation test."""
+"""Ratios of two results, with bootstrap confidence intervals and a permutation test."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ MINIMUM_RUNS = 3
 SEED = 20_181_212
 """Fixed, so that the same logs always give the same table."""
 _DRAWS_AT_A_TIME = 1 << 20
-"""Indices drawn at a time, which bounds the memory."""
+"""Number of indices drawn at a time, which bounds the memory."""
 SAME_EPOCHS = 0.005
-"""Numbers of epochs whose ratio is nearer to 1 than this are called unchanged."""
+"""Numbers of epochs are called unchanged if their ratio differs from 1 by less than this."""
 MUCH_SETUP = 0.2
 """Share of a difference from which on setup is named next to a speedup."""
 NOTABLE_SETUP = 0.02
@@ -35,7 +35,7 @@ NOTABLE_SETUP = 0.02
 SIGNIFICANCE = 0.05
 """A difference whose p value is below this is more than run-to-run variation."""
 _ASSIGNMENTS = 100_000
-"""Of the runs to two results: up to so many all are counted, else so many are drawn."""
+"""Number of assignments of runs to two results. All are counted if there are fewer, otherwise this many are drawn."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,13 @@ class Ratio:
     It is the ratio of (time to target / time in epochs): 1 if both results spend the same share of their time in epochs.
     """
     intervals: tuple[Interval | None, Interval | None, Interval | None] = (None, None, None)
-    """Of total, throughput and efficiency."""
+    """Confidence intervals of total, throughput, and efficiency."""
     no_interval: str = ""
-    """Why there is none; empty if there is one."""
+    """Reason for a missing interval; empty if there is an interval."""
 
     @property
     def value(self) -> float | None:
-        """The one that counts: of times to target, or of rates where there are none."""
+        """The main ratio: of times to target, or of rates if there are no times."""
         return self.total if self.total is not None else self.throughput
 
     @property
@@ -83,7 +83,7 @@ class Ratio:
 
     @property
     def interval_words(self) -> str:
-        """`95 % interval 1.18 to 1.31`; empty without one."""
+        """`95 % interval 1.18 to 1.31`; empty without an interval."""
         one = self.interval
         level = f"{100 * CONFIDENCE_LEVEL:g} % interval"
         return "" if one is None else f"{level} {ratio_text(one.low)} to {ratio_text(one.high)}"
@@ -117,7 +117,7 @@ class Ratio:
 
     @property
     def scaling_efficiency(self) -> float | None:
-        """Throughput over the ratio of devices: 1 is linear scaling."""
+        """Throughput divided by the ratio of devices: 1 is linear scaling."""
         if self.throughput is None or not self.before.devices or not self.after.devices:
             return None
         return self.throughput * float(self.before.devices / self.after.devices)
@@ -135,13 +135,13 @@ class Ratio:
 
     @property
     def places(self) -> str:
-        """From where to where: `1 → 8`; over several nodes `1 × 1 → 2 × 4`, nodes × devices per node."""
+        """Devices before and after: `1 → 8`; on several nodes `1 × 1 → 2 × 4` (nodes × devices per node)."""
         several = max(self.before.nodes or 1, self.after.nodes or 1) > 1
         return " → ".join(placed_text(row.devices or 0, row.nodes, several) for row in (self.before, self.after))
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What else differs, and what so few runs cannot show."""
+        """Further differences between the two results, and conclusions that the number of runs does not support."""
         differences = differences_text(self.before, self.after, of=HYPERPARAMETERS, known=True)
         flags = [f"differs too: {differences}"] if differences else []
         if (self.before.nodes or 1) != (self.after.nodes or 1):
@@ -197,7 +197,7 @@ def _amount(ratio: float) -> str:
 
 
 def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
-    """How much better `after` is than `before`, two rows of `results`; the caller knows that they may be compared."""
+    """Return how much better `after` is than `before`. The caller has checked that they are comparable."""
     total = throughput = efficiency = setup = None
     in_blocks = before.parts is not None and after.parts is not None
     if before.to_target and after.to_target:
@@ -236,12 +236,12 @@ def _over(above: float | None, below: float | None) -> float | None:
 
 
 def place(row: Result) -> tuple[int, int]:
-    """(devices, nodes); a log that does not name nodes had one."""
+    """Return devices and nodes. A log without a number of nodes counts as a single node."""
     return row.devices or 0, row.nodes or 1
 
 
 def _why_no_interval(row: Result) -> str:
-    """Why the runs of a result are not enough for an interval; empty if they are."""
+    """Return why the runs of a result do not suffice for an interval; empty if they do."""
     where = f"on {devices_text(row.devices or 0, row.nodes)}"
     if row.single_figure:
         return f"no single runs are known {where}"
@@ -284,7 +284,7 @@ def _resampled(row: Result, side: int, in_blocks: bool) -> _Floats:
 
 
 def _draws(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
-    """Indices of drawn runs, (resamples, runs), in blocks of bounded size with RESAMPLES rows in all."""
+    """Yield indices of drawn runs, (resamples, runs), in blocks of bounded size with RESAMPLES rows in total."""
     left = RESAMPLES
     while left:
         count = min(left, max(1, _DRAWS_AT_A_TIME // runs))
@@ -295,7 +295,7 @@ def _draws(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.in
 def _intervals(
     before: Result, after: Result, in_blocks: bool
 ) -> tuple[Interval | None, Interval | None, Interval | None]:
-    """Of total, throughput and efficiency."""
+    """Return the intervals of total, throughput, and efficiency."""
 
     def interval(ratios: _Floats) -> Interval | None:
         if not np.isfinite(ratios).all():
@@ -305,7 +305,7 @@ def _intervals(
 
     if before.to_target != after.to_target:
         return None, None, None
-    with np.errstate(all="ignore"):  # a log may hold numbers whose sums overflow
+    with np.errstate(all="ignore"):  # sums of logged numbers may overflow
         ratios = (_resampled(before, 0, in_blocks) / _resampled(after, 1, in_blocks)).T
         if not before.to_target:
             seconds, samples = ratios

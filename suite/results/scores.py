@@ -1,4 +1,4 @@
-"""Results: runs of one experiment scored by the rules. Every mean and spread that anything prints is computed here."""
+"""Results: the runs of an experiment with their score. All means and spreads of results are computed here."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MIXED = "mixed"
-"""In place of the version of the suite, where the runs of a result are of several."""
+"""Version of the suite of a result whose runs were made with several versions."""
 
 
 def results_table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> pd.DataFrame:
@@ -111,9 +111,9 @@ def _result(members: Sequence[RunRow], key: str) -> Result:
 
 
 def _mixed(runs: Sequence[RunRow]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """(columns in which the runs of a result differ, as the result has them; that in words).
+    """Return the columns in which the runs of a result differ, with the values of the result, and notes about them.
 
-    Averaged are runs of several versions of the suite, and runs of one folder of a submission whatever they log.
+    Runs of several versions of the suite form a result, and so do all logs in a folder of a submission.
     """
     versions = dict.fromkeys(f"{run.suite_version} ({run.git_commit})" for run in runs if run.profile)
     columns: dict[str, Any] = {name: MIXED for name in _VERSION if len({getattr(run, name) for run in runs}) > 1}
@@ -137,7 +137,7 @@ _VERSION = ("suite_version", "git_commit")
 
 
 def _entry_notes(members: Sequence[RunRow]) -> Iterator[str]:
-    """Yield the files beside the logs that could not be used, and other entries that contain the same logs."""
+    """Yield the files that could not be used, and the other entries that contain the same logs."""
     problems = {problem for row in members for problem in row.entry_problems}
     yield from sorted(problems)
     if len({row.scaling_factor for row in members}) > 1:
@@ -290,25 +290,25 @@ def _counts_failures(rule: ScoringRule, successful: int, failed: int) -> bool:
 
 
 def labels(row: Row) -> tuple[str, ...]:
-    """What must stand beside a run's or a result's numbers: its settings' labels, and that the machine was busy."""
+    """Return the labels that belong to the numbers of a run or a result, a busy machine included."""
     return (*row.labels, *((row.machine_condition,) if row.machine_condition.startswith(BUSY) else ()))
 
 
 def merged_labels(results: Iterable[Result]) -> tuple[str, ...]:
-    """The labels of several results, each once; those of busy machines, where they differ, as one `busy machine`."""
+    """Return the labels of several results. Different labels of busy machines become a single `busy machine`."""
     every = dict.fromkeys(label for row in results for label in labels(row))
     busy = [label for label in every if label.startswith(BUSY)]
     return tuple(dict.fromkeys(BUSY if len(busy) > 1 and label in busy else label for label in every))
 
 
 def shared_labels(results: Iterable[Result]) -> list[str]:
-    """The labels that all of several results have."""
+    """Return the labels that all results have."""
     every = [set(labels(row)) for row in results]
     return sorted(set.intersection(*every)) if every else []
 
 
 def title(group: Sequence[Result]) -> str:
-    """What a group of results is called, with its labels: `ncf in pytorch on local (demo, cpu)`."""
+    """Return the title of a group of results, with its labels: `ncf in pytorch on local (demo, cpu)`."""
     first = group[0]
     systems = {row.system or row.device_name for row in group}
     where = next(iter(systems)) if len(systems) == 1 else f"several systems with {first.device_name}"
@@ -321,13 +321,13 @@ def title(group: Sequence[Result]) -> str:
 
 
 def figure(row: Result) -> float | None:
-    """What a result is judged by: seconds to target, or samples per second of a run of fixed length; None without."""
+    """Return the main figure of a result: seconds to target, or samples per second of a run of fixed length."""
     value = row.seconds if row.to_target else row.samples_per_second
     return value or None
 
 
 def published_results(places: tuple[Path, ...] | None = None) -> list[Result]:
-    """All published results, scored from their runs by the rules of their round; then the article's."""
+    """Return all published results, scored by the rules of their round, and the results of the article."""
     return list(_published(places if places is not None else published_folders()))
 
 
@@ -337,7 +337,7 @@ def _published(places: tuple[Path, ...]) -> list[Result]:
 
 
 def find_published(name: str, option: str = "--to") -> list[Result]:
-    """The results named by `ROUND/SUBMITTER/SYSTEM`, ignoring case; ROUND or ROUND/SUBMITTER alone name all their systems.
+    """Return the results named by `ROUND/SUBMITTER/SYSTEM`, ignoring case. ROUND or ROUND/SUBMITTER name all of their systems.
 
     A system may be given by the beginning of its name (`v0.5/NVIDIA/dgx1` is every `dgx1_…` of one node, not `dgx1_n24_…` or
     `dgx1_multi_…`). Raises ValueError with the nearest names for one that does not exist.
@@ -368,7 +368,7 @@ def _matches_name(known: str, parts: Sequence[str]) -> bool:
 def measured(
     paths: Sequence[str | Path], published: Sequence[str] = (), workload: str | None = None, command: str = "report"
 ) -> list[Result]:
-    """The results below `paths` and the published ones of these names, of one workload or of all, for `suite COMMAND`.
+    """Return the results below `paths` and the published results of these names, for `suite COMMAND`.
 
     Raises ValueError (one line) where nothing is given, no run below `paths` succeeded, or none is of the workload.
     """

@@ -1,4 +1,4 @@
-"""Series: one experiment over device counts. The baseline and the speedup of every view are defined here."""
+"""Series: an experiment over device counts. The baseline and the speedup of every view are defined here."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def choose_baseline(results: Sequence[AnyResult]) -> AnyResult:
     This is the only definition of a baseline. Every view takes it from `Series.baseline`.
 
     Args:
-        results: Results of one series in order of devices, at least one.
+        results: Results of a series in order of devices, at least one.
     """
     return results[0]
 
 
 @dataclass(frozen=True)
 class Series(Generic[AnyResult]):
-    """Results of one experiment that differ in the number of devices, in order of devices; at least one."""
+    """Results of an experiment that differ in the number of devices, in order of devices; at least one."""
 
     results: tuple[AnyResult, ...]
 
@@ -67,12 +67,12 @@ class Series(Generic[AnyResult]):
 
 
 def all_series(results: Iterable[AnyResult]) -> list[Series[AnyResult]]:
-    """Return the series that the measured results form. Each measured result belongs to exactly one series."""
+    """Return the series that the measured results form. Each measured result belongs to exactly 1 series."""
     return [series for family in families(results) for series in series_of_family(family)]
 
 
 def speedups(results: Iterable[Result], intervals: bool = False) -> dict[str, Ratio]:
-    """Return the speedup of each result that has one, by the result's key."""
+    """Return the speedups, by the result's key."""
     found = {}
     for series in all_series(results):
         for result in series:
@@ -85,7 +85,7 @@ def speedups(results: Iterable[Result], intervals: bool = False) -> dict[str, Ra
 def families(results: Iterable[AnyResult], *aside: str) -> list[list[AnyResult]]:
     """Return the measured results grouped by experiment, the number of devices aside, each group in order of devices.
 
-    A family may have several results on one number of devices, with different batches; `series_of_family` separates them.
+    A family may have several results on the same number of devices, with different batches; `series_of_family` separates them.
 
     Args:
         results: Results. Those without a time to target and without a rate are left out.
@@ -97,10 +97,10 @@ def families(results: Iterable[AnyResult], *aside: str) -> list[list[AnyResult]]
 
 
 def series_of_family(family: Sequence[AnyResult]) -> list[Series[AnyResult]]:
-    """Return a family as series with one result on each number of devices.
+    """Return a family as series with a single result on each number of devices.
 
-    Results of one global batch in a series agree in their hyperparameters. If a number of devices was measured with several
-    batches or hyperparameters, the results of one batch stand together before results of another batch join them.
+    Results with the same global batch in a series agree in their hyperparameters. If a number of devices was measured with
+    several batches or hyperparameters, results with the same batch form a series before results with other batches join it.
     """
     chosen = {result.key: _chosen_hyperparameters(result) for result in family}
     order = {result.key: position for position, result in enumerate(family)}

@@ -15,7 +15,7 @@ from suite.results.identity import DERIVED, HYPERPARAMETERS, comparable_value, f
 from suite.results.text import shortened
 
 NEVER_COMPARED_WITHOUT = ("precision", "batch_size_global", "clock")
-"""Settings that are named wherever two times that differ in them stand side by side."""
+"""Settings that are named wherever times that differ in them are shown together."""
 LABEL_CHARACTERS = 150
 VALUE_CHARACTERS = 40
 
@@ -55,14 +55,14 @@ class SettingsDifference:
         for name in reversed(list(texts)):
             rest = [other for other in kept if other != name]
             deciding = rest
-            if name.startswith("batch"):  # hyperparameters often follow from the batch, and say less than it does
+            if name.startswith("batch"):  # hyperparameters often follow from the batch, which is clearer
                 deciding = [other for other in rest if not other.startswith(HYPERPARAMETERS)]
             if deciding and len(set(zip(*(texts[other] for other in deciding), strict=True))) == distinct:
                 kept = rest
         return self.only(kept)
 
     def texts(self, name: str) -> list[str]:
-        """Return the values of one setting as text, cut to few characters so that different values stay different."""
+        """Return the values of a setting as text, cut to few characters so that different values stay different."""
         values = self.columns[name]
         if name in ("labels", "deviations"):  # only those that not all results have
             shared = set.intersection(*(set(value or ()) for value in values))
@@ -112,8 +112,8 @@ def distinct_labels(
 
     Args:
         results: Results or runs.
-        names: Name of each result; results of different names are not compared. Empty: all have one name.
-        shown: Settings that stand next to the label anyway, and are not repeated in it.
+        names: Name of each result; results of different names are not compared. Empty: all have the same name.
+        shown: Settings that are shown next to the label, and are not repeated in it.
         aside: Settings, as a user sets them, that are left out with all that follows from them.
         always: Settings that are named wherever they differ, between results of different names too.
     """

@@ -15,7 +15,7 @@ _CLOCK_SECONDS = 0.05
 
 
 class TimeParts(NamedTuple):
-    """Seconds of a run from `run_start` to `run_stop`, by what they were spent on."""
+    """Seconds of a run from `run_start` to `run_stop`, separated by activity."""
 
     setup: float
     """Before the first block. Under clock v0.5 this includes building the model and loading the data."""

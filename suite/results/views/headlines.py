@@ -1,4 +1,4 @@
-"""Headlines: one sentence for each workload that states what was measured, on what, and how much faster more devices are."""
+"""Headlines: a sentence per workload with the best result, its hardware, its speedup, and the number of runs."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def _selected(
 ) -> tuple[Series[Result], Result, list[Result], list[Series[Result]]]:
     """Return the series that a headline is about, its best result, the best results of other frameworks, and all candidates.
 
-    The series has the hardest target. Rates measure different work on different systems, so that one series represents each
-    framework and system.
+    The series has the hardest target. Rates measure different work on different systems, so each framework and system is
+    represented by a single series.
     """
     every = all_series(measured)
     if not to_target:
@@ -118,7 +118,7 @@ def _speedup(series: Series[Result], best: Result, compared: Sequence[Result], s
 
 
 def _run_counts(best: Result, compared: Sequence[Result]) -> str:
-    """Return how many runs stand behind a headline."""
+    """Return how many runs a headline is based on."""
     counts = {len(result.runs) for result in (best, *compared)}
     if best.single_figure:
         return "A published figure without single runs"

@@ -1,7 +1,7 @@
 """The overview of a report: a matrix of frameworks and device counts, or of systems and workloads.
 
 Each speedup divides two cells of the same matrix. Profiles have matrices of their own, and so have times to target and
-throughput. If a framework was measured on a system with several settings, the matrix shows one series and counts the rest.
+throughput. If a framework was measured on a system with several settings, the matrix shows a single series and counts the rest.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def is_reference(result: Result) -> bool:
 _USUAL_COUNT = 8
 """Accelerators of one node. The overview of published results compares results on this many."""
 _MIN_ROWS = _MIN_COLUMNS = 2
-"""A smaller matrix says nothing that the table of its results does not say."""
+"""A smaller matrix repeats the table of its results."""
 OVER_FEWEST = "Speedup over the fewest devices with the same settings"
 _OVER_SLOWEST = (
     "Ratio to the slowest result of the same workload, round, division, target, and number of devices in this matrix"
@@ -53,7 +53,7 @@ _OVER_SLOWEST = (
 
 @dataclass(frozen=True)
 class OverviewCell:
-    """One cell of a matrix: a result with its row and its column."""
+    """A cell of a matrix: a result with its row and its column."""
 
     names: Mapping[str, Any]
     """Columns that name the row of the cell."""
@@ -112,7 +112,7 @@ def hardness(result: Result) -> tuple[float, ...]:
 
 
 def place_of(result: Result) -> tuple[str, str, str]:
-    """Return framework, system, and device: results of one workload with equal values are comparable except for settings."""
+    """Return framework, system, and device: results of a workload with equal values are comparable except for settings."""
     return result.framework, result.system, result.device_name or result.device
 
 
@@ -127,7 +127,7 @@ def _names(result: Result) -> dict[str, Any]:
 
 
 def _over_devices(results: Sequence[Result]) -> list[OverviewCell]:
-    """Return the cells of one workload: a row for each series, a column for each number of devices."""
+    """Return the cells of a workload: a row for each series, a column for each number of devices."""
     listed = all_series(results)
     firsts = [series.fewest for series in listed]
     targets = [value_text("targets", result.targets, result) if result.to_target else "" for result in firsts]
@@ -255,7 +255,7 @@ def _matrix(
         title: Heading of the first table.
         cells: The cells of the matrix.
         prices: Prices of devices.
-        over: What the ratios divide by, for the line above their table.
+        over: Description of the ratios, for the line above their table.
         below: Sentences below the first table.
         left_out: Number of results that the matrix does not show.
         smallest: Show a matrix of fewer than two rows or two columns too.
@@ -320,7 +320,7 @@ def _capitalized(text: str) -> str:
 def _table(
     known: Sequence[tuple[OverviewCell, float]], kept: Sequence[str], ending: str, shared: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a matrix: names, a number in each column that has one, notes, and the results of the row."""
+    """Yield the rows of a matrix: names, a number per column, notes, and the results of the row."""
     columns = [name for _, name in sorted({(cell.order, cell.column) for cell, _ in known})]
     members_by_names = grouped(known, lambda pair: tuple(pair[0].names[name] for name in kept))
     for names, members in sorted(members_by_names.items(), key=lambda item: [_sortable(value) for value in item[0]]):

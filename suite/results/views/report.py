@@ -36,7 +36,7 @@ NOTICES: Mapping[str, str] = {
     "synthetic": "SYNTHETIC DATA: this measures throughput only. Not an MLPerf result.",
     "": "Logs of other programs.",
 }
-"""What every table of a profile has above it."""
+"""Notice above every table of a profile."""
 FAILED = "Failed runs"
 NOT_ENDED = "Runs that have not ended"
 _MAX_SETTING_COLUMNS = 4
@@ -65,7 +65,7 @@ def report(
     Args:
         runs: The runs, failed ones included.
         prices: Prices of devices, for a column with the cost of each result.
-        against: Results to divide all other results by, for a table of its own.
+        against: Results to divide all other results by, for an additional table.
         verbose: Name the settings that have their default values too.
 
     Raises:
@@ -115,7 +115,7 @@ def data(results: Sequence[Result], prices: Prices | None = None) -> DataTable:
 
 
 def together(results: Sequence[Result]) -> list[list[Result]]:
-    """Return the results of each table: one workload, profile, and system; for other programs all results of one workload.
+    """Return the results of each table: of the same workload, profile, and system; for other programs of the same workload.
 
     Times to target come before throughput, and reference runs before demos.
     """
@@ -131,7 +131,8 @@ def together(results: Sequence[Result]) -> list[list[Result]]:
 def _order(result: Result) -> tuple[Any, ...]:
     batch = (result.batch_size_global or 0) if result.batch_rule == "set" else 0
     if result.profile:
-        return result.framework, result.batch_rule, hardness(result), batch, *place(result), figure(result) or 0.0
+        settings = (result.framework, result.batch_rule, hardness(result), batch)
+        return *settings, *place(result), result.learning_rate or 0.0, figure(result) or 0.0
     return result.round, result.system, *place(result), figure(result) or 0.0
 
 
@@ -171,10 +172,10 @@ def results_section(
     tables: Sequence[Sequence[Result]] = (),
     verbose: bool = False,
 ) -> Section:
-    """Return the section of one table.
+    """Return the section of a table.
 
     Args:
-        table: Results that stand `together`.
+        table: Results that share a table, as `together` returns them.
         prices: Prices of devices, for a column with the cost of each result.
         title: Heading of the section.
         tables: All tables of the document. Hyperparameters in which other tables of the workload differ are named.
@@ -269,7 +270,7 @@ _SMALL_PART = 0.02
 
 
 def _without_small_parts(table: DataTable) -> DataTable:
-    """Return the table without columns for parts that are next to nothing: they count as training, or are left out."""
+    """Return the table without columns for negligible parts. A negligible wait for data is added to training."""
     for name in ("seconds_data_wait", "seconds_other"):
         if name not in table:
             continue
@@ -291,7 +292,7 @@ def _facts(
     shared: Sequence[str],
     verbose: bool,
 ) -> Iterator[tuple[str, str]]:
-    """Yield the labeled lines above a table: what all of its results have in common."""
+    """Yield the labeled lines above a table: the settings that all of its results have in common."""
     first = table[0]
     common = difference.common
     if first.to_target and "targets" in common:
@@ -356,7 +357,7 @@ def _notes(result: Result, deviations: Sequence[str], shared: Sequence[str]) -> 
 
 
 def mean_text(result: Result) -> str:
-    """Return which mean the figures of a result are: `olympic mean of 8 of 10 runs`; empty for one run."""
+    """Return which mean the figures of a result are: `olympic mean of 8 of 10 runs`; empty for a single run."""
     if not result.to_target or result.runs_successful < 2:
         return ""
     return f"{result.score_method} of {result.runs_retained} of {result.runs_successful} runs"

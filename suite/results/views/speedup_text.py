@@ -1,4 +1,4 @@
-"""Sentences about a speedup: how much faster, what it consists of, and how sure it is."""
+"""Sentences about a speedup: its size, its factors, and its confidence interval."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def speedup_headline(speedup: Ratio) -> str:
 
 
 def speedup_details(speedup: Ratio) -> Iterator[str]:
-    """Yield the sentences on what a speedup consists of."""
+    """Yield the sentences on the factors of a speedup."""
     if speedup.total is None:
         return
     parts = []
