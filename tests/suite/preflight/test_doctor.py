@@ -120,8 +120,8 @@ def test_who_uses_the_cores_is_named():
 @pytest.mark.parametrize(
     ("free", "words"),
     [
-        ([], "end that or wait, or times"),
-        ([3], "end that or wait, or times"),
+        ([], "end these processes or wait, or times"),
+        ([3], "end these processes or wait, or times"),
         ([3, 5, 6], "or take free ones (taskset -c 3,5 COMMAND), or times"),
     ],
 )
