@@ -65,7 +65,11 @@ def test_a_row_per_epoch_whose_clock_starts_at_run_start(tmp_path):
     assert [*rows[0]] == ["epoch", "fit", "points/s", "data wait", "elapsed"]
     assert [row["epoch"] for row in rows] == ["1", "2"]
     assert [float(row["fit"]) for row in rows] == pytest.approx(
-        [value["fit"] if isinstance(value, dict) else value for key, value, _ in run_events(log) if key == "eval_accuracy"],
+        [
+            value["fit"] if isinstance(value, dict) else value
+            for key, value, _ in run_events(log)
+            if key == "eval_accuracy"
+        ],
         abs=1e-4,
     )
     elapsed = [float(row["elapsed"].removesuffix(" s")) for row in rows]

@@ -422,7 +422,9 @@ def test_names_of_javascript_properties_are_drawn_as_any_other(name, kind):
     (shown,) = charts.charts("a title", (), ("x", "y"), marks, kind=kind)
     _, texts = parsed(shown)
     assert name in {text.strip("\u2060") for text in texts}
-    markers = [layer["transform"][-1] for layer in vega.spec(shown)["layer"] if layer["encoding"].get("shape") == vega.SHAPE]
+    markers = [
+        layer["transform"][-1] for layer in vega.spec(shown)["layer"] if layer["encoding"].get("shape") == vega.SHAPE
+    ]
     assert all("{" not in marker["calculate"] for marker in markers)
 
 
@@ -532,14 +534,18 @@ def test_axes_are_logarithmic_where_values_span_enough(last, kinds):
 def ticks_of(tree):
     """The numbers at the ticks of the x axis and of the y axis of a figure."""
     axes = [one for one in tree.iter() if "role-axis-label" in one.get("class", "")]
-    found = [[float(text.replace(",", "").replace("−", "-")) for text in one.itertext() if text.strip()] for one in axes]
+    found = [
+        [float(text.replace(",", "").replace("−", "-")) for text in one.itertext() if text.strip()] for one in axes
+    ]
     return [ticks for ticks in found if ticks]
 
 
 THROUGHPUT = (Point(3.4, 497_834.0), Point(5.8, 298_267.0), Point(11.3, 399_877.0))
 
 
-@pytest.mark.parametrize("options", [{"from_zero": True, "x_label": "seconds"}, {"kind": "scaling"}, {"kind": "powers"}])
+@pytest.mark.parametrize(
+    "options", [{"from_zero": True, "x_label": "seconds"}, {"kind": "scaling"}, {"kind": "powers"}]
+)
 def test_axes_of_times_and_rates_begin_at_zero(options):
     """Throughput began at -50,000, and time to target over two devices at 6."""
     tree, _ = parsed(chart(Series("a", 0, (THROUGHPUT,)), **options))
