@@ -1,4 +1,4 @@
-"""Progress of one run on the console: a table with one row per evaluation block, and the current phase between rows."""
+"""Progress of one run on the console: a table with a row for each evaluation block, and the current phase between rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ FIRST_COLUMN_WIDTH, MIN_COLUMN_WIDTH = 7, 9
 class Progress:
     """Follows one run: heartbeats give the current phase, `metrics.jsonl` gives the rows of the table.
 
-    Times are those of the run's clock, which starts at `run_start`. Before that, they count from the launch and say so.
+    Times are measured by the run's clock, which starts at `run_start`. Before `run_start` they count from the launch, and the
+    line names that clock.
     """
 
     def __init__(self, run: RunSpec, title: str, console: Console) -> None:

@@ -57,7 +57,7 @@ _INSET = 5
 _NEAR = 0.07
 """Share of the height of a figure: texts at lines that are closer than this would overlap."""
 _FURTHER_COLOURS = (0, 1, 2, 3, 4, 5, 8, 7, 11, 9, 10, 6)
-"""Slots for series whose colour is taken in their figure: hues that differ much come first, the colour of a whole last."""
+"""Slots for series whose color is taken in their figure: hues that differ much come first, the color of a whole last."""
 _FOR_SCREENS = 2.0
 """Pixels of a PNG to one of the SVG."""
 IDEAL, TARGET, UNMARKED, TARGET_ABOVE = 1, 2, 3, 4
@@ -150,9 +150,9 @@ def _colour(one: Style) -> str:
 
 
 def _colours(chart: Chart) -> list[str]:
-    """Return the colour of each style. The lines of a figure have distinct colours, as long as there are enough.
+    """Return the color of each style. The lines of a figure have distinct colors, as long as there are enough.
 
-    The first series of a framework has the framework's colour in every figure. A further one gets a colour that no other
+    The first series of a framework has the framework's color in every figure. Each further series gets a color that no other
     series of the figure has.
     """
     preferred = [_colour(style) for style in chart.styles]
@@ -170,7 +170,7 @@ def _colours(chart: Chart) -> list[str]:
 
 
 def look(chart: Chart) -> list[dict[str, Json]]:
-    """Return each style of a chart for the legend of the page: its name, its colour, its marker and how its line is drawn."""
+    """Return each style of a chart for the legend of the page: its name, its color, its marker and how its line is drawn."""
     found = []
     styles = [] if chart.kind == "bars" else chart.styles
     for one, painted in zip(styles, _colours(chart), strict=False):
@@ -194,7 +194,7 @@ def _marker(chart: Chart) -> dict[str, Json]:
 
 
 def _shape_in_legend(chart: Chart, colour: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the encoding of markers whose legend is the legend of the colours."""
+    """Return the encoding of markers that share their legend with the colors."""
     shapes = [_shape(style) for style in chart.styles]
     return {**colour, "scale": {"domain": colour["scale"]["domain"], "range": shapes}}
 
@@ -301,7 +301,7 @@ def _bars(chart: Chart, colour: dict[str, Json], paint: Paint) -> list[dict[str,
     x["scale"].pop("range", None)  # bars begin at the left edge, as their names do
     if chart.kind == "ratios":
         x["axis"].pop("values", None)
-        # at one, for each name by itself: a line over the whole height would cross the names
+        # A tick per name at a factor of 1. A line over the whole height would cross the names.
         tick = {"type": "tick", "orient": "vertical", "size": 18, "thickness": 1, "color": paint(MUTED), "yOffset": 7}
         neutral = {"mark": tick, "encoding": {"x": {"datum": 1}, "y": y}}
         product = {"test": f"datum.s === {json.dumps(chart.styles[0].label)}", "value": 200}  # around its larger factor

@@ -214,9 +214,7 @@ def test_names_keep_the_values_that_tell_series_apart_and_are_one_in_all_figures
     page.context.close()
 
 
-def test_metrics_have_names_in_words_and_axes_are_logarithmic_only_where_times_span_a_factor_of_ten(
-    browser, tmp_path
-):
+def test_metrics_have_names_in_words_and_axes_are_logarithmic_only_where_times_span_a_factor_of_ten(browser, tmp_path):
     for workload, metric, factor in (("ncf", "hr_at_10", 4.0), ("ssd", "map", 12.0)):
         for devices in (1, 4):
             own = {
