@@ -143,6 +143,7 @@ class Loop:
         """From the checkpoint; what is set up stands in the log already."""
         self.started = True
         self.clock_check.begin()
+        self.heart.start_clock(self.log.seconds_since("run_start"))
         self._build()
         self.position, known = self.checkpoints.go_on()
         self.block = Block(**{**known["block"], "counts": Counter(known["block"]["counts"])})
@@ -156,6 +157,7 @@ class Loop:
     def _start_clock(self) -> None:
         self.contention.begin()
         self.log.start("run_start")
+        self.heart.start_clock()
         self.clock_check.begin()
         self.started = True
 
@@ -394,6 +396,7 @@ class Loop:
         }
         self.log.event("tracked_stats", stats, step=block.stop_step)
         if self.place.process == 0:
+            elapsed_seconds = self.heart.elapsed_seconds()
             self.metrics.write(
                 {
                     "block": block.number,
@@ -402,6 +405,7 @@ class Loop:
                     "step": block.stop_step,
                     "samples": block.samples,
                     **seconds,
+                    "elapsed_seconds": None if elapsed_seconds is None else round(elapsed_seconds, 3),
                     "samples_per_second": rate,
                     **({"rates": rates} if rates else {}),
                     "loss": block.loss,

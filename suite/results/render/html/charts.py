@@ -27,6 +27,8 @@ from suite.results.views.overview import order_of
 COLOURS = 6
 WHOLE, *_OTHERS = range(COLOURS, COLOURS + 6)
 PARTS, OF_SPEEDUPS = _OTHERS[:3], (WHOLE, *_OTHERS[3:])
+HUES = (*range(COLOURS), *_OTHERS)  # Slots of all colors except the color of a whole
+OF_SETUP = 5  # Slot of the setup in figures of parts of time, which have no curves of frameworks
 SHAPES = 6  # Markers of one colour
 OTHER_SLOT = -1  # Slot of what has no colour of its own: grey
 MAX_POINTS = 120  # Points of one curve that are drawn: more cannot be distinguished at the width of a figure
@@ -73,8 +75,8 @@ class Style(NamedTuple):
     """What a series is called and looks like."""
 
     label: str
-    slot: int  # Selects the colour
-    style: int = 0  # Selects marker and dashes: curves of one colour differ in them
+    slot: int  # Selects the color. Of the curves with the same slot in a figure, the first has it.
+    style: int = 0  # Selects marker and dashes
     published: bool = False  # Not ours: dashed, hollow and grey
 
 

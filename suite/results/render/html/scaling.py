@@ -10,6 +10,7 @@ from typing import Any
 
 from suite.results.columns import Result, Timed, timed
 from suite.results.combine import grouped
+from suite.results.logs.record import RunRecord
 from suite.results.names import accelerator_name
 from suite.results.price import Prices
 from suite.results.render.html import charts
@@ -103,8 +104,8 @@ def speedup_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
 
 def parts_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
     """Where the time of a run goes, the mean of each result's runs."""
-    slots, made = (*charts.PARTS, charts.OTHER_SLOT), []
-    parts = dict(zip(("training", "waiting for data", "evaluation", "the rest"), slots, strict=True))
+    slots, made = (charts.OF_SETUP, *charts.PARTS, charts.OTHER_SLOT), []
+    parts = dict(zip(("setup", "training", "waiting for data", "evaluation", "other"), slots, strict=True))
     for members in groups(row for row in results if row.to_target and row.run_seconds and row.timed_seconds):
         unit, scale = charts.time_unit(max(row.run_seconds or 0.0 for row in members[:_MAX_BARS]))
         found = [
@@ -136,11 +137,27 @@ def _in_parts(
     return charts.charts(charts.titled(rows, what), rows, ("", y_label), marks, kind=kind, note=note)
 
 
-def _parts(row: Result) -> tuple[float, float, float, float]:
-    """Seconds of all runs: in steps, waiting for data, in evaluations, elsewhere."""
+def _parts(row: Result) -> tuple[float, float, float, float, float]:
+    """Return the seconds of all runs: before the first block, in steps, waiting for data, in evaluations, and the remainder."""
     seconds = (row.timed_seconds, row.data_wait_seconds, row.evaluation_seconds, row.run_seconds)
     trains, waits, evaluates, run = (one or 0.0 for one in seconds)
-    return trains - waits, waits, evaluates, max(0.0, run * len(row.runs) - trains - evaluates)
+    beyond_blocks = max(0.0, run * len(row.runs) - trains - evaluates)
+    setup = min(beyond_blocks, math.fsum(setup_seconds(one.record) for one in row.runs))
+    return setup, trains - waits, waits, evaluates, beyond_blocks - setup
+
+
+def setup_seconds(record: RunRecord | None) -> float:
+    """Return the seconds from the start of the clock to the first training block; 0 if the log does not tell.
+
+    The end of the first block is logged, and how long the block trained and evaluated. In a resumed run the block may include
+    the interruption, so that its setup cannot be told.
+    """
+    if record is None or record.resumptions or not record.throughput:
+        return 0.0
+    block = record.throughput[0]
+    if block.seconds is None or block.train_seconds is None:
+        return 0.0
+    return max(0.0, block.seconds - block.train_seconds - (block.evaluation_seconds or 0.0))
 
 
 def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> list[Chart]:
@@ -148,14 +165,16 @@ def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> 
     colour and shape in all of them; `own` reference results over them, those of another target by themselves."""
     listed, figures = timed((*published, *filter(is_reference, own))), []
     counts = Counter(accelerator_name(row.device_name) for row in listed if not row.profile)
-    common = {name: place for place, (name, _) in enumerate(counts.most_common(charts.COLOURS * charts.SHAPES))}
+    common = {name: place for place, (name, _) in enumerate(counts.most_common(len(charts.HUES) * charts.SHAPES))}
 
     def style_of(row: Timed, theirs: Sequence[Timed]) -> Style:
         if row.profile:
             other = {same_targets(row.targets, one.targets, row.workload) for one in theirs} == {False}
             return Style("ours, another target" if other else "ours", charts.WHOLE, int(other))
-        style, slot = divmod(common.get(kind := accelerator_name(row.device_name), -1), charts.COLOURS)
-        return Style(clean(kind, 30), slot, style) if kind in common else Style("other accelerators", charts.OTHER_SLOT)
+        style, hue = divmod(common.get(kind := accelerator_name(row.device_name), -1), len(charts.HUES))
+        if kind not in common:
+            return Style("other accelerators", charts.OTHER_SLOT)
+        return Style(clean(kind, 30), charts.HUES[hue], style)
 
     for members in grouped(listed, lambda row: row.workload).values():
         if len(members) < 2:
@@ -178,7 +197,7 @@ def forecast_charts(forecast: Forecast) -> list[Chart]:
     rows, first = list(forecast.table), forecast.results[0]
     timed = all(row["seconds_per_epoch"] is not None for row in rows)
     times = ("seconds_per_epoch", "seconds per epoch") if timed else ("training_samples_per_second", "samples/s")
-    labels, note = (PREDICTION, first.profile), " ".join([forecast.how, *forecast.notes[:1]])
+    labels, note = (PREDICTION, *filter(None, [first.profile])), " ".join([forecast.how, *forecast.notes[:1]])
     # measured: grey and hollow, as published
     styles = {
         MEASURED: Style(MEASURED, charts.OTHER_SLOT, published=True),

@@ -69,11 +69,13 @@ def test_a_hostile_object_of_rates_is_left_out(tmp_path):
 
 def test_progress_shows_every_unit_and_metric(tmp_path):
     run = make_run(tmp_path, targets=TARGETS)
-    block = {"first_epoch": 1, "epochs": 1, "samples_per_second": 1200.0, "rates": {"tokens": 34_000.0}}
+    block = {"first_epoch": 1, "epochs": 1, "step": 16, "samples_per_second": 1200.0, "rates": {"tokens": 34_000.0}}
     block |= {"train_seconds": 2.0, "data_wait_seconds": 0.1, "quality": {**EPOCHS[0][0], "validation_loss": 1.5}}
     (tmp_path / "metrics.jsonl").write_text(json.dumps(block) + "\n")
     stream = io.StringIO()
     with Progress(run, "a run", Console(file=stream, width=200)):
         pass
-    line = stream.getvalue()
-    assert "1,200 points/s  34,000 tokens/s  bbox 0.2500 of 0.3  segm 0.2200 of 0.2  validation_loss 1.5000  " in line
+    heading, names, values = stream.getvalue().splitlines()
+    assert heading == "a run, target bbox ≥ 0.3 and segm ≥ 0.2"
+    assert names.split()[:6] == ["epoch", "bbox", "segm", "validation_loss", "points/s", "tokens/s"]
+    assert values.split()[:6] == ["1", "0.2500", "0.2200", "1.5000", "1,200", "34,000"]

@@ -3,7 +3,8 @@
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from itertools import chain, count
+from dataclasses import replace
+from itertools import chain, combinations, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.results.combine import grouped
+from suite.results.logs.record import RunRecord, Throughput
 from suite.results.price import Prices
 from suite.results.render.html import charts, scaling, vega
 from suite.results.render.html.charts import Chart, Point, Style
@@ -248,15 +250,24 @@ def test_speedups_are_the_product_of_their_parts():
 
 
 def test_parts_of_the_time_add_up_to_a_run(tmp_path):
+    """Each block ends 2 s after the one before, of which it trains 1.5 s and evaluates 0.25 s."""
     for index in range(2):
         write_run(tmp_path, "a", index, samples=300, train_seconds=1.5)
     rows = results(tmp_path)
     (found,) = scaling.parts_charts(rows, charts.looks(rows))
-    parts = {one.label: one.paths[0][0].x for one in series_of(found)}
-    assert parts == {
-        "training": 3.0, "waiting for data": 1.5, "evaluation": pytest.approx(0.75), "the rest": pytest.approx(0.75, abs=0.02)
-    }  # fmt: skip
-    assert [one.names for one in series_of(found)] == [("pytorch",)] * 4
+    parts = [one.paths[0][0].x for one in series_of(found)]
+    assert parts == pytest.approx([0.25, 3.0, 1.5, 0.75, 0.5], abs=0.02)
+    assert math.fsum(parts) == pytest.approx(rows[0].run_seconds)
+    assert [one.names for one in series_of(found)] == [("pytorch",)] * 5
+    assert len({one.slot for one in series_of(found)}) == 5
+
+
+@pytest.mark.parametrize(("resumptions", "first_block_seconds"), [(1, 2.0), (0, None)])
+def test_a_setup_that_the_log_does_not_tell_is_among_the_other_time(resumptions, first_block_seconds):
+    block = Throughput(1, first_block_seconds, 51, None, None, 1.0, 0.5, None, None)
+    assert scaling.setup_seconds(RunRecord(throughput=(block,), resumptions=resumptions)) == 0.0
+    assert scaling.setup_seconds(RunRecord(throughput=(replace(block, seconds=2.0),))) == 0.5
+    assert scaling.setup_seconds(None) == scaling.setup_seconds(RunRecord()) == 0.0
 
 
 def test_costs_are_those_of_the_price():
@@ -410,7 +421,9 @@ def test_names_of_javascript_properties_are_drawn_as_any_other(name, kind):
     (shown,) = charts.charts("a title", (), ("x", "y"), marks, kind=kind)
     _, texts = parsed(shown)
     assert name in {text.strip("\u2060") for text in texts}
-    markers = [layer["transform"][-1] for layer in vega.spec(shown)["layer"] if layer["encoding"].get("shape")]
+    markers = [
+        layer["transform"][-1] for layer in vega.spec(shown)["layer"] if layer["encoding"].get("shape") == vega.SHAPE
+    ]
     assert all("{" not in marker["calculate"] for marker in markers)
 
 
@@ -506,18 +519,119 @@ def test_ticks_are_the_numbers_of_devices_and_never_rounded():
     assert {"1", "12"} <= {*texts}
 
 
-@pytest.mark.parametrize(("last", "kind"), [(2.9, "linear"), (3.0, "log")])
-def test_axes_are_logarithmic_where_values_span_a_factor_of_three(last, kind):
-    path = (Point(1.0, 1.0), Point(last, last))
-    layers = vega.spec(chart(Series("a", 0, (path,)), kind="powers"))["layer"]
-    kinds = {layer["encoding"][axis]["scale"].get("type", "linear") for layer in layers for axis in "xy"}
-    assert kinds == {kind}
+@pytest.mark.parametrize(
+    ("last", "kinds"),
+    [((2.9, 9.9), ("linear", "linear")), ((3.0, 9.9), ("log", "linear")), ((3.0, 10.0), ("log", "log"))],
+)
+def test_axes_are_logarithmic_where_values_span_enough(last, kinds):
+    """Devices from a factor of three on; times and rates from ten on, since a logarithmic axis has no zero."""
+    path = (Point(1.0, 1.0), Point(*last))
+    for layer in vega.spec(chart(Series("a", 0, (path,)), kind="powers"))["layer"]:
+        assert tuple(layer["encoding"][axis]["scale"].get("type", "linear") for axis in "xy") == kinds
+
+
+def ticks_of(tree):
+    """The numbers at the ticks of the x axis and of the y axis of a figure."""
+    axes = [one for one in tree.iter() if "role-axis-label" in one.get("class", "")]
+    found = [
+        [float(text.replace(",", "").replace("−", "-")) for text in one.itertext() if text.strip()] for one in axes
+    ]
+    return [ticks for ticks in found if ticks]
+
+
+THROUGHPUT = (Point(3.4, 497_834.0), Point(5.8, 298_267.0), Point(11.3, 399_877.0))
+
+
+@pytest.mark.parametrize(
+    "options", [{"from_zero": True, "x_label": "seconds"}, {"kind": "scaling"}, {"kind": "powers"}]
+)
+def test_axes_of_times_and_rates_begin_at_zero(options):
+    """Throughput began at -50,000, and time to target over two devices at 6."""
+    tree, _ = parsed(chart(Series("a", 0, (THROUGHPUT,)), **options))
+    x, y = ticks_of(tree)
+    assert (min(y), max(y) >= 400_000) == (0, True)
+    if options.get("kind", "lines") == "lines":
+        assert min(x) == 0
+
+
+def test_no_part_of_an_axis_lies_below_its_zero():
+    """The padding of a scale would extend it into negative numbers."""
+    for options in ({"from_zero": True}, {"kind": "scaling"}):
+        for layer in vega.spec(chart(Series("a", 0, (THROUGHPUT,)), **options))["layer"]:
+            scales = [layer["encoding"][axis]["scale"] for axis in "xy"]
+            zero = [scale for scale in scales if scale.get("zero")]
+            assert zero
+            assert all("padding" not in scale for scale in zero)
+
+
+def text_boxes(tree):
+    """Each text of a figure with the least rectangle that holds it: left, top, right, bottom in pixels of one place."""
+    found = []
+
+    def visit(element, x, y, is_turned):
+        for kind, numbers in re.findall(r"(translate|rotate)\(([^)]*)\)", element.get("transform", "")):
+            values = [float(number) for number in re.split(r"[ ,]+", numbers.strip())]
+            if kind == "rotate":
+                is_turned = is_turned or values[0] != 0
+            else:
+                right, down = values[0], values[1] if len(values) > 1 else 0.0
+                x, y = (x + down, y - right) if is_turned else (x + right, y + down)
+        text = "".join(element.itertext()).strip()
+        if element.tag.endswith("}text") and text and element.get("opacity") != "0":
+            size = float((element.get("font-size") or "11px").removesuffix("px"))
+            width = 0.6 * size * len(text)
+            before = width * {"middle": 0.5, "end": 1.0}.get(element.get("text-anchor"), 0.0)
+            if is_turned:
+                found.append((text, (x - 0.75 * size, y - width + before, x + 0.2 * size, y + before)))
+            else:
+                found.append((text, (x - before, y - 0.75 * size, x - before + width, y + 0.2 * size)))
+        for child in element:
+            visit(child, x, y, is_turned)
+
+    visit(tree, 0.0, 0.0, False)
+    return found
+
+
+def overlaps(shown):
+    tree, _ = parsed(shown)
+    boxes = text_boxes(tree)
+    return [
+        (text, other)
+        for (text, (left, top, right, bottom)), (other, (left_2, top_2, right_2, bottom_2)) in combinations(boxes, 2)
+        if left < right_2 and left_2 < right and top < bottom_2 and top_2 < bottom
+    ]
+
+
+def test_texts_of_a_figure_do_not_overlap():
+    two = Series("1 dev", 0, (THROUGHPUT[:2],)), Series("2 dev", 0, (THROUGHPUT[1:],), style=1)
+    for options in ({"from_zero": True}, {"kind": "scaling"}, {"kind": "powers"}, {"kind": "points"}):
+        assert overlaps(chart(*two, **options)) == []
+    for targets in ((0.635, 0.63), (0.759, 0.749, 0.3), (0.635, 0.635)):
+        points = tuple(Point(float(epoch), quality) for epoch, quality in enumerate((0.2, 0.5, 0.77)))
+        assert overlaps(chart(Series("a", 0, (points,)), targets=tuple(Point(0.0, one) for one in targets))) == []
+    article = find_published("dgx1-article")
+    for one in (*scaling_charts(article), *scaling.speedup_charts(article, charts.looks(article))):
+        assert overlaps(one) == []
+
+
+def test_the_neutral_speedup_is_marked_for_each_name_by_itself():
+    """A line over the whole height crossed the names."""
+    names = ("1 → 2 dev", "1 → 4 dev")
+    factors = Series("speedup", charts.WHOLE, ((Point(0.62, 0.0),), (Point(2.1, 0.0),)), names=names)
+    tree, _ = parsed(chart(factors, kind="ratios"))
+    boxes = [box for text, box in text_boxes(tree) if text in names]
+    spec = vega.spec(chart(factors, kind="ratios"))
+    neutral, points = spec["layer"]
+    assert (neutral["encoding"]["x"]["datum"], neutral["encoding"]["y"]["field"]) == (1, "name")
+    assert len(boxes) == 2
+    assert neutral["mark"]["size"] / 2 - neutral["mark"]["yOffset"] < vega.STEP / 2 - 2, "below the names"
+    assert points["encoding"]["shape"]["scale"]["range"] == ["circle"]
 
 
 # --- the look -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_colour_is_one_framework_and_its_curves_differ_in_line_and_marker():
+def test_curves_of_a_figure_differ_in_colour_and_those_of_one_framework_in_line_and_marker_too():
     slots = charts.framework_slots(["pytorch", "jax", "mxnet"])
     results = [
         make_result(framework=name, hyperparameters={"opt_x": at})
@@ -527,13 +641,29 @@ def test_a_colour_is_one_framework_and_its_curves_differ_in_line_and_marker():
     assert {found[row.key].of_result.slot for row in results} == {*map(slots.get, ("pytorch", "jax", "mxnet"))}
     marks = [(found[row.key].of_result, 0, Point(1.0, 1.0)) for row in results]
     looks = vega.look(*charts.charts("a", results, ("x", "y"), marks))
-    assert len({one["colour"] for one in looks}) == 3
-    assert len({one["colour"] for one in looks[::2]}) == 1
+    assert len({one["colour"] for one in looks}) == 5
+    assert [one["colour"] for one in looks[:2]] == [f"var(--c{slots[name]})" for name in ("pytorch", "jax")]
+    assert looks[3]["colour"] == f"var(--c{slots['mxnet']})", "further curves of another framework leave it its colour"
     assert len({str(one["dash"]) for one in looks[::2]}) == len({one["shape"] for one in looks[::2]}) == 3
     many = charts.framework_slots(f"other {index}" for index in range(9))
     assert sorted(many.values()) == list(range(charts.COLOURS))
     own = [*range(charts.COLOURS), charts.WHOLE, *charts.PARTS, *charts.OF_SPEEDUPS[1:]]
     assert own == list(range(len(vega.SERIES_COLOURS)))
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_up_to_twelve_curves_have_distinct_colours(published):
+    series = [Series(str(at), 1, LINE, published and at > 0, style=at) for at in range(12)]
+    for kind in ("lines", "powers", "scaling"):
+        shown = chart(*series, kind=kind)
+        assert len({one["colour"] for one in vega.look(shown)}) == 12
+        (colours,) = {tuple(layer["encoding"]["color"]["scale"]["range"]) for layer in lines_of(shown)}
+        assert len(set(colours)) == 12
+        assert colours[0] == vega.SERIES_COLOURS[1]
+
+
+def lines_of(shown):
+    return [layer for layer in vega.spec(shown)["layer"] if "color" in layer["encoding"]]
 
 
 @pytest.mark.parametrize(("published", "distinct"), [(False, 24), (True, 18)])
