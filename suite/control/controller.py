@@ -532,7 +532,7 @@ def summarise(ended: Sequence[Ended], console: Console) -> None:
 
         folders = list(dict.fromkeys(run.job.folder for run in ended))
         console.print()
-        console.print(markdown(report(read_runs(folders))), soft_wrap=True, markup=False)
+        console.print(markdown(report(read_runs(folders), next_steps=False)), soft_wrap=True, markup=False)
     finally:
         with signals_held():
             for run in ended:

@@ -58,7 +58,11 @@ _DEMO_LABELS = ("cpu", "demo", "synthetic")
 
 
 def report(
-    runs: Sequence[RunRow], prices: Prices | None = None, against: Baseline | None = None, verbose: bool = False
+    runs: Sequence[RunRow],
+    prices: Prices | None = None,
+    against: Baseline | None = None,
+    verbose: bool = False,
+    next_steps: bool = True,
 ) -> View:
     """Return the report on runs.
 
@@ -67,6 +71,7 @@ def report(
         prices: Prices of devices, for a column with the cost of each result.
         against: Results to divide all other results by, for an additional table.
         verbose: Name the settings that have their default values too.
+        next_steps: End with the folder of the logs and the command for the page.
 
     Raises:
         ValueError: No price of the list applies, or no result has the value of `against`.
@@ -81,7 +86,8 @@ def report(
     for table, title in zip(tables, titles(tables), strict=True):
         sections.append(results_section(table, prices, title, tables, verbose))
     sections += _problem_sections(runs)
-    sections += _next_section(runs)
+    if next_steps:
+        sections += _next_section(runs)
     title, above = "Results", NOT_VERIFIED
     if len(tables) == 1 and sections[0].title == titles(tables)[0]:  # no overview: the table is the document
         title = f"Results: {sections[0].title}"

@@ -181,6 +181,7 @@ COLUMNS: Mapping[str, Column] = {
     ),
     "fit off by %": _link("largest_deviation", 100.0),
     "seconds": lambda row, line, context: _seconds(row),
+    "time": _of("seconds"),  # name of the column in study files written before its heading became `time to target`
     "minutes": lambda row, line, context: _times(_seconds(row), 1 / 60),
     "minutes/epoch": _of("seconds_per_epoch", 1 / 60),
     "speedup": _speedup,

@@ -222,7 +222,7 @@ def _page(
     home: Path,
 ) -> dict[str, Any]:
     """What the template shows. `beside`: published results; `devices`: to predict for; `home`: folder of the page."""
-    view = report.report(run_rows, prices)
+    view = report.report(run_rows, prices, next_steps=False)
     trained = [row for row in results if not row.all_reduces]
     theirs = [row for row in beside if row.workload in {one.workload for one in trained}]
     tables, looks = dict(zip(*_tables(trained), strict=True)), charts.looks(trained, theirs)

@@ -10,7 +10,6 @@ from typing import Any
 
 from suite.results.columns import Result, Timed, timed
 from suite.results.combine import grouped
-from suite.results.logs.record import RunRecord
 from suite.results.names import accelerator_name
 from suite.results.price import Prices
 from suite.results.render.html import charts
@@ -89,30 +88,37 @@ def _over_devices(
 
 
 def speedup_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
-    """What speedups over the fewest devices are made of: faster epochs, and fewer or more of them."""
-    parts, made = dict(zip(("speedup", "from faster epochs", "from fewer epochs"), charts.OF_SPEEDUPS, strict=True)), []
+    """Return a chart of the factors of each speedup: time per epoch, number of epochs, and setup if the logs separate it."""
+    made = []
     for members in groups(results):
-        pairs = (one for curve in _curves(members) for row in curve if (one := curve.speedup(row)) is not None)
-        found = [
-            (f"{looks[one.after.key].of_curve.label}, {one.places} dev", one.after, values)
-            for one in pairs
-            if None not in (values := (one.total, one.throughput, one.efficiency))
-        ]
+        pairs = [(curve, result) for curve in _curves(members) for result in curve]
+        speedups = [speedup for curve, result in pairs if (speedup := curve.speedup(result)) is not None]
+        known = [one for one in speedups if None not in (one.total, one.throughput, one.efficiency)]
+        names = ["speedup", "from faster epochs", "from fewer epochs"]
+        if any(speedup.setup is not None for speedup in known):
+            names.append("from setup")
+        found = []
+        for speedup in known:
+            values = (speedup.total, speedup.throughput, speedup.efficiency, speedup.setup)[: len(names)]
+            name = f"{looks[speedup.after.key].of_curve.label}, {speedup.places} dev"
+            found.append((name, speedup.after, values))
+        parts = dict(zip(names, (*charts.OF_SPEEDUPS, charts.OF_SETUP), strict=False))
         made += _in_parts("what the speedup is made of", found, parts, "times, over the fewest devices", "ratios")
     return made
 
 
 def parts_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
-    """Where the time of a run goes, the mean of each result's runs."""
+    """Return a chart of the parts of each time to target, for results whose logs separate setup."""
     slots, made = (charts.OF_SETUP, *charts.PARTS, charts.OTHER_SLOT), []
     parts = dict(zip(("setup", "training", "waiting for data", "evaluation", "other"), slots, strict=True))
-    for members in groups(row for row in results if row.to_target and row.run_seconds and row.timed_seconds):
-        unit, scale = charts.time_unit(max(row.run_seconds or 0.0 for row in members[:_MAX_BARS]))
-        found = [
-            (looks[row.key].of_result.label, row, [one / len(row.runs) / scale for one in _parts(row)])
-            for row in members
-        ]
-        made += _in_parts("where the time goes", found, parts, f"{unit} of a run", "parts")
+    for members in groups(result for result in results if result.to_target and result.parts is not None):
+        unit, scale = charts.time_unit(max(result.seconds or 0.0 for result in members[:_MAX_BARS]))
+        found = []
+        for result in members:
+            assert result.parts is not None
+            values = [seconds / scale for seconds in result.parts]
+            found.append((looks[result.key].of_result.label, result, values))
+        made += _in_parts("where the time goes", found, parts, f"{unit} to target", "parts")
     return made
 
 
@@ -135,29 +141,6 @@ def _in_parts(
     note = f"{len(found) - len(shown):,} more are not drawn" if len(found) > len(shown) else ""
     rows = [row for _, row, _ in shown]
     return charts.charts(charts.titled(rows, what), rows, ("", y_label), marks, kind=kind, note=note)
-
-
-def _parts(row: Result) -> tuple[float, float, float, float, float]:
-    """Return the seconds of all runs: before the first block, in steps, waiting for data, in evaluations, and the remainder."""
-    seconds = (row.timed_seconds, row.data_wait_seconds, row.evaluation_seconds, row.run_seconds)
-    trains, waits, evaluates, run = (one or 0.0 for one in seconds)
-    beyond_blocks = max(0.0, run * len(row.runs) - trains - evaluates)
-    setup = min(beyond_blocks, math.fsum(setup_seconds(one.record) for one in row.runs))
-    return setup, trains - waits, waits, evaluates, beyond_blocks - setup
-
-
-def setup_seconds(record: RunRecord | None) -> float:
-    """Return the seconds from the start of the clock to the first training block; 0 if the log does not tell.
-
-    The end of the first block is logged, and how long the block trained and evaluated. In a resumed run the block may include
-    the interruption, so that its setup cannot be told.
-    """
-    if record is None or record.resumptions or not record.throughput:
-        return 0.0
-    block = record.throughput[0]
-    if block.seconds is None or block.train_seconds is None:
-        return 0.0
-    return max(0.0, block.seconds - block.train_seconds - (block.evaluation_seconds or 0.0))
 
 
 def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> list[Chart]:

@@ -3,7 +3,6 @@
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from dataclasses import replace
 from itertools import chain, combinations, count
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.results.combine import grouped
-from suite.results.logs.record import RunRecord, Throughput
 from suite.results.price import Prices
 from suite.results.render.html import charts, scaling, vega
 from suite.results.render.html.charts import Chart, Point, Style
@@ -250,24 +248,16 @@ def test_speedups_are_the_product_of_their_parts():
 
 
 def test_parts_of_the_time_add_up_to_a_run(tmp_path):
-    """Each block ends 2 s after the one before, of which it trains 1.5 s and evaluates 0.25 s."""
+    """Each block takes 2 s, of which it trains 1.5 s and evaluates 0.25 s."""
     for index in range(2):
-        write_run(tmp_path, "a", index, samples=300, train_seconds=1.5)
+        write_run(tmp_path, "a", index, samples=300, train_seconds=1.5, setup_seconds=0.5)
     rows = results(tmp_path)
     (found,) = scaling.parts_charts(rows, charts.looks(rows))
     parts = [one.paths[0][0].x for one in series_of(found)]
-    assert parts == pytest.approx([0.25, 3.0, 1.5, 0.75, 0.5], abs=0.02)
+    assert parts == pytest.approx([0.5, 3.0, 1.5, 0.75, 0.75])
     assert math.fsum(parts) == pytest.approx(rows[0].run_seconds)
     assert [one.names for one in series_of(found)] == [("pytorch",)] * 5
     assert len({one.slot for one in series_of(found)}) == 5
-
-
-@pytest.mark.parametrize(("resumptions", "first_block_seconds"), [(1, 2.0), (0, None)])
-def test_a_setup_that_the_log_does_not_tell_is_among_the_other_time(resumptions, first_block_seconds):
-    block = Throughput(1, first_block_seconds, 51, None, None, 1.0, 0.5, None, None)
-    assert scaling.setup_seconds(RunRecord(throughput=(block,), resumptions=resumptions)) == 0.0
-    assert scaling.setup_seconds(RunRecord(throughput=(replace(block, seconds=2.0),))) == 0.5
-    assert scaling.setup_seconds(None) == scaling.setup_seconds(RunRecord()) == 0.0
 
 
 def test_costs_are_those_of_the_price():
