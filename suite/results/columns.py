@@ -444,7 +444,7 @@ class Result(Row):
     )
     seconds_data_wait: float | None = scored(
         "Part of `seconds` in which training waited for data",
-        heading="data wait",
+        heading="waiting",
     )
     seconds_evaluation: float | None = scored(
         "Part of `seconds` in evaluations",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,6 +40,16 @@ class Section:
     """The labeled lines with the results that each is about, for the filters of the page. Without results: about all."""
 
 
+class ViewKind(enum.Enum):
+    """What a view shows, for code that depends on it."""
+
+    OTHER = enum.auto()
+    COMPARISON = enum.auto()
+    """Ratios of two sets of results."""
+    CONVERGENCE = enum.auto()
+    """Epochs to target, compared with published runs."""
+
+
 @dataclass(frozen=True)
 class View:
     """Everything that a command prints."""
@@ -50,6 +61,7 @@ class View:
     above: tuple[str, ...] = (NOT_VERIFIED,)
     notes: tuple[str, ...] = ()
     """Messages about the options of the command, for standard error."""
+    kind: ViewKind = ViewKind.OTHER
 
 
 def aim_facts(results: Sequence[Result]) -> list[tuple[str, str]]:

@@ -18,6 +18,16 @@ def times_text(ratio: float) -> str:
     return AS_FAST if amount == "1.00" else f"{amount}× {'faster' if ratio > 1 else 'slower'}"
 
 
+def describe(speedup: Ratio) -> str:
+    """Return a speedup and its factors as a phrase: `1.24× faster to target with the same number of epochs. Epochs …`"""
+    if speedup.value is None:
+        return "not measured."
+    if speedup.total is None:
+        return f"{ratio_text(speedup.value)}× in samples per second. These runs have a fixed length and no target."
+    epochs = f" {_epochs_text(speedup.efficiency)}" if speedup.efficiency is not None else ""
+    return " ".join((f"{times_text(speedup.total)} to target{epochs}.", *speedup_details(speedup)))
+
+
 def speedup_headline(speedup: Ratio) -> str:
     """Return the main sentence on a speedup: `1 → 2 devices: 2.10× faster to target with the same number of epochs.`"""
     where = f"{speedup.places} devices"

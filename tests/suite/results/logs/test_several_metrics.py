@@ -50,7 +50,7 @@ def test_all_targets_must_be_met_and_scores_stand_beside_quality(folder):
 def test_tables_have_the_second_unit(folder):
     section = results_section(results(folder))
     assert section.table.to_frame()["tokens_per_second"].tolist() == [45_000.0]
-    assert "target bbox ≥ 0.3, segm ≥ 0.2" in section.above[1]
+    assert dict(section.facts)["Target"] == "bbox ≥ 0.3, segm ≥ 0.2"
 
 
 def test_scores_belong_to_the_evaluation_before_their_line(tmp_path):

@@ -269,7 +269,7 @@ def test_only_results_of_one_experiment_give_advice(tmp_path):
     verdicts = {section.title.partition(", learning ")[2]: section.above[1] for section in view.sections}
     assert verdicts["rate 0.003"].startswith("21.0 s on 1 device, the only count measured")
     assert "on 2 devices one job is 1.02 times faster than on 1" in verdicts["rate 0.006; machine of 2 devices"]
-    assert {section.above[0] for section in view.sections} == {"target hit rate at 10 ≥ 0.635 · data set ml-demo"}
+    assert {section.above[0] for section in view.sections} == {"target hit rate at 10 ≥ 0.635, data set ml-demo"}
     assert sorted(view.data.to_frame()["train_seconds"]) == pytest.approx([21.0, 22.0, 22.38])
 
 

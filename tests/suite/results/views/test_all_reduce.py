@@ -57,6 +57,6 @@ def test_results_of_one_name_are_told_apart_and_labelled(tmp_path):
 def test_no_other_table_has_it(tmp_path):
     write_sums(tmp_path)
     write_run(tmp_path, "trains")
-    view = report(read_runs(tmp_path))
-    assert [section.title for section in view.sections] == ["All-reduce", "ncf on laptop (demo)"]
+    view = report(read_runs(tmp_path), next_steps=False)
+    assert [section.title for section in view.sections] == ["All-reduce", "NCF demo, PyTorch 2.11.0, Some CPU, laptop"]
     assert view.data.to_frame()["workload"].tolist() == ["ncf"]

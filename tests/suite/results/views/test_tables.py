@@ -78,7 +78,7 @@ def test_families_that_differ_in_a_setting_share_a_table(tmp_path):
         "target hit rate at 10 ≥ 0.5",
         "target hit rate at 10 ≥ 0.6",
     }  # in the same words
-    assert view.sections[0].above == ("target hit rate at 10 ≥ 0.5 or hit rate at 10 ≥ 0.6 · data set ml-demo",)
+    assert view.sections[0].above == ("target hit rate at 10 ≥ 0.5 or hit rate at 10 ≥ 0.6, data set ml-demo",)
     single = view.sections[-1]
     start = "ncf in pytorch on laptop (demo, cpu), target hit rate at 10 ≥ 0.6, learning rate"
     for below, command, rate in zip(single.below, single.commands, (0.002, 0.006), strict=True):
