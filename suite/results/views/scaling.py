@@ -42,7 +42,7 @@ _BOUNDED = (
 """Columns of a prediction that have bounds, `seconds_low` and `seconds_high`."""
 _COLUMNS = (
     "devices", "kind", "batch_size_global", *(f"{name}{end}" for name in _BOUNDED for end in _BOUNDS), "epochs_source",
-    "scaling_efficiency", "binds",
+    "scaling_efficiency", "binds", "seconds_outside_epochs",
 )  # fmt: skip
 _SHOWN = (
     "devices", "kind", "batch_size_global", "seconds_per_epoch", "epoch_range", "samples_per_second",
@@ -220,10 +220,12 @@ def _table(results: Sequence[Result], name: str, predicted: Sequence[Any], price
     lines, same = [], ("devices", "batch_size_global", "seconds_per_epoch", "epochs")
     for row in results:
         about = {one: getattr(row, one) or None for one in same} | {"kind": MEASURED, "binds": ""}
+        about["seconds_outside_epochs"] = _seconds_outside_epochs(row)
         about |= {"training_samples_per_second": row.samples_per_second or None}
         lines.append(about | {"epochs_source": MEASURED if row.epochs else ""})
     for devices, batch, figures, binds in predicted:
         about = {"devices": devices, "batch_size_global": batch, "kind": PREDICTION, "binds": binds}
+        about["seconds_outside_epochs"] = _seconds_outside_epochs(_nearest(results, devices))
         about |= _epochs_columns(epochs_at(batch, results))
         lines.append(about | {f"{name}{end}": value for end, value in zip(_BOUNDS, figures, strict=True)})
     table = pd.DataFrame(lines, columns=list(_COLUMNS))
@@ -239,11 +241,25 @@ def _table(results: Sequence[Result], name: str, predicted: Sequence[Any], price
     for end in _BOUNDS[1:]:
         table[f"seconds{end}"] = _bound_of_product(table, ("epochs", "seconds_per_epoch"), "seconds", end)
     for end in _BOUNDS:
+        table[f"seconds{end}"] += table["seconds_outside_epochs"]
+    for end in _BOUNDS:
         table[f"device_hours{end}"] = table["devices"] * table[f"seconds{end}"] / 3600
         table[f"cost{end}"] = table[f"device_hours{end}"] * (price or math.nan)
     order = ["devices", "kind", "batch_size_global", "seconds_per_epoch", "training_samples_per_second"]
     table = table.sort_values(order, ascending=[True] * 4 + [False]).drop_duplicates(order[:3], ignore_index=True)
     return table.assign(scaling_efficiency=_efficiency(table))
+
+
+def _nearest(results: Sequence[Result], devices: int) -> Result:
+    """Return the result on the nearest number of devices."""
+    return min(results, key=lambda result: abs(math.log((result.devices or 1) / devices)))
+
+
+def _seconds_outside_epochs(result: Result) -> float:
+    """Return the part of the time to target outside of epochs: setup and other. 0 if time per epoch includes it."""
+    if result.parts is None or result.seconds is None or not result.seconds_per_epoch or not result.epochs:
+        return 0.0
+    return result.seconds - result.epochs * result.seconds_per_epoch
 
 
 def _epochs_columns(estimate: EpochsEstimate) -> dict[str, Any]:
@@ -301,6 +317,10 @@ def _notes(results: Sequence[Result], predicted: pd.DataFrame) -> Iterator[str]:
     if unknown := predicted.loc[predicted["epochs"].isna(), "devices"].tolist():
         counts = " and ".join(filter(None, (", ".join(f"{one:,}" for one in unknown[:-1]), devices_text(unknown[-1]))))
         yield f"Epochs to target at the batch on {counts} are not known, so neither is the time to target."
+    outside = sorted({_seconds_outside_epochs(result) for result in results} - {0.0})
+    if outside and len(predicted):
+        ends = " to ".join(dict.fromkeys((time_text(outside[0]), time_text(outside[-1]))))
+        yield f"Setup and other time outside of epochs ({ends}) are assumed to stay as measured on the nearest device count."
     if (predicted["epochs_source"] == RCP).any():
         yield f"{RCP}: mean epochs of the rules' reference runs (round v1.1) at this batch or between two."
 
