@@ -234,14 +234,6 @@ def _usual(values: Sequence[str]) -> str | None:
     return usual if most > max([1, *(count for _, count in others)]) else None
 
 
-def named_apart(
-    rows: Sequence[Row], names: Sequence[str], shown: Sequence[str] = (), *aside: str, fewest: bool = False
-) -> list[str]:
-    """Each row's name, and in what the rows of one name differ, columns that are `shown` and what differs `aside` left out."""
-    words = distinguishing_words(rows, names, shown, aside, fewest)
-    return [", ".join(filter(None, both)) for both in zip(names, words, strict=True)]
-
-
 def distinguishing_words(
     rows: Iterable[Row],
     groups: Sequence[Hashable],
@@ -274,29 +266,6 @@ def weighty_words(rows: Sequence[Row], words: Sequence[str]) -> list[str]:
     others = ([word for word in text.split(", ") if word] for text in words)
     every = ([*(word for word in own if word not in of), *of] for own, of in zip(others, told, strict=True))
     return [", ".join(dict.fromkeys(texts)) for texts in every]
-
-
-def usual_words(rows: Sequence[Row], words: Sequence[str], columns: Sequence[str] = ()) -> str:
-    """What the rows that `distinguishing_words` leaves without words have, and another row has not: `learning rate 0.006`."""
-    usual = [row for row, text in zip(rows, words, strict=True) if not text]
-    every, out = [facts(row) for row in usual], {*columns, *DERIVED}
-    named = dict.fromkeys(name for one in usual[:1] for row in rows for name in differences(one, row))
-    agreed = (
-        name
-        for name in named
-        if len({comparable_value(one.get(name)) for one in every}) == 1 and not _is_out(name, out)
-    )
-    return ", ".join(f"{label(name)} {value_text(name, every[0].get(name), usual[0])}" for name in agreed)
-
-
-def differences_text(one: Row, other: Row, *aside: str, of: str = "", known: bool = False) -> str:
-    """`differences` in words: `learning rate 0.002 and 0.006`; empty where nothing differs. `of`: of these fields alone."""
-    pairs = differences(one, other, *aside, known=known)
-    return "; ".join(
-        f"{label(name)} {value_text(name, first, one)} and {value_text(name, second, other)}"
-        for name, (first, second) in pairs.items()
-        if name.startswith(of)
-    )
 
 
 def label(name: str) -> str:

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from suite.results.columns import Result
-from suite.results.identity import HYPERPARAMETERS, differences_text
+from suite.results.identity import HYPERPARAMETERS
 from suite.results.scores import counted_runs, scoring_rule
+from suite.results.settings_difference import settings_difference
 from suite.results.text import devices_text, placed_text
 
 _Floats = npt.NDArray[np.float64]
@@ -142,58 +143,28 @@ class Ratio:
     @property
     def flags(self) -> tuple[str, ...]:
         """Further differences between the two results, and conclusions that the number of runs does not support."""
-        differences = differences_text(self.before, self.after, of=HYPERPARAMETERS, known=True)
-        flags = [f"differs too: {differences}"] if differences else []
+        differing = settings_difference((self.before, self.after)).only((HYPERPARAMETERS,)).known()
+        flags = [f"the hyperparameters differ: {'; '.join(differing.phrases())}"] if differing.columns else []
         if (self.before.nodes or 1) != (self.after.nodes or 1):
             flags.append("the devices cross nodes, so the network between nodes counts")
         return (*flags, *([self.chance] if self.chance else []))
 
     @property
     def chance(self) -> str:
-        """That epochs differ between too few runs, where the same batch should need the same epochs; empty if they do not."""
+        """Note that few runs do not show whether devices change the epochs to target; empty if the note does not apply."""
         if self.scaling != "strong" or self.efficiency is None or abs(self.efficiency - 1) < SAME_EPOCHS:
             return ""
         seeds = [{run.seed for run in row.runs} for row in (self.before, self.after)]
         few, many = sorted((len(self.before.runs), len(self.after.runs)))
         if not 0 < few < MINIMUM_RUNS or None in seeds[0] | seeds[1] or seeds[0] == seeds[1]:
             return ""
-        counts = f"{few} and {many}" if few != many else f"{'one' if few == 1 else few} each"
-        return f"epochs to target vary from seed to seed; so few runs ({counts}) do not show that devices change them"
-
-    @property
-    def words(self) -> str:
-        """`15.8 times faster: epochs 7.9 times faster, 2.0 times fewer of them`; `1.06 times faster: …, count unchanged`."""
-        if self.value is None:
-            return "not measured"
-        whole = times_text(self.value)
-        if self.total is None:
-            return f"{whole} in samples/s; runs of fixed length say nothing about epochs"
-        if self.throughput is None or self.efficiency is None:
-            return f"{whole}; epochs are not known, so it cannot be decomposed"
-        epochs = times_text(self.throughput)
-        count = "count unchanged"
-        if abs(self.efficiency - 1) >= SAME_EPOCHS:
-            count = f"{_amount(self.efficiency)} times {'fewer' if self.efficiency > 1 else 'as many'} of them"
-        factors = [result.scaling_factor or 1.0 for result in (self.after, self.before)]
-        scaling = ""
-        if not math.isclose(*factors, rel_tol=1e-6):  # the published files hold rounded factors
-            scaling = f", scaling factors {factors[0]:.6g} and {factors[1]:.6g}"
-        return f"{whole}: epochs {epochs}, {count}{scaling}"
-
-
-def times_text(ratio: float) -> str:
-    """A ratio in words: `1.06 times faster`, `1.28 times slower`, `as fast`."""
-    amount = _amount(ratio)
-    return "as fast" if amount == "1.00" else f"{amount} times {'faster' if ratio > 1 else 'slower'}"
+        counts = f"{few} and {many} runs" if few != many else "single runs" if few == 1 else f"{few} runs each"
+        return f"epochs to target vary between seeds, and {counts} do not show whether more devices change them"
 
 
 def ratio_text(value: float) -> str:
-    """A ratio as a number: `15.8`, `1.76`, `0.63`."""
+    """Return a ratio as text: `15.8`, `1.76`, `0.63`."""
     return f"{value:.2g}" if value < 0.1 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
-
-
-def _amount(ratio: float) -> str:
-    return ratio_text(max(ratio, 1 / ratio))
 
 
 def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:

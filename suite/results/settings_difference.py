@@ -40,6 +40,15 @@ class SettingsDifference:
         kept = {name: values for name, values in self.columns.items() if _is_named(name, names)}
         return SettingsDifference(self.results, kept, self.common)
 
+    def known(self) -> SettingsDifference:
+        """Return the difference in the settings that the logs of all results have."""
+        kept = {name: values for name, values in self.columns.items() if not any(map(_is_unknown, values))}
+        return SettingsDifference(self.results, kept, self.common)
+
+    def phrases(self) -> list[str]:
+        """Return a phrase for each setting: `learning rate 0.002 and 0.006`."""
+        return [f"{label(name)} {' and '.join(dict.fromkeys(self.texts(name)))}" for name in self.columns]
+
     def without_derived(self) -> SettingsDifference:
         """Return the difference without labels and fingerprints, which follow from other settings, if anything else differs."""
         kept = {name: values for name, values in self.columns.items() if name not in DERIVED}
@@ -134,6 +143,10 @@ def named_apart(results: Sequence[Row], names: Sequence[str], **options: Any) ->
     """Return the name of each result, followed by what distinguishes it from the results of the same name."""
     labels = distinct_labels(results, names, **options)
     return [", ".join(filter(None, both)) for both in zip(names, labels, strict=True)]
+
+
+def _is_unknown(value: Any) -> bool:
+    return value is None or value in ("", (), [], {})
 
 
 def _is_named(name: str, names: Iterable[str]) -> bool:

@@ -44,6 +44,7 @@ _LOOKS: tuple[tuple[str, str, Callable[[Any], str] | None], ...] = (
     ("epochs_source", "epochs from", None),
     ("throughput", "= throughput", _TWO),
     ("efficiency", "× efficiency", _TWO),
+    ("setup", "× setup", _TWO),
     ("scaling_efficiency", "per device", _TWO),
     ("interval_low", "95 % from", _TWO),
     ("interval_high", "to", _TWO),

@@ -15,13 +15,13 @@ from typing import Any
 
 from suite.results.columns import BUSY, Result, Sized, Timed, timed
 from suite.results.data_table import DataTable
-from suite.results.identity import named_apart, own_words
 from suite.results.predict import law
 from suite.results.predict.step import gradients_of, traffic_text
 from suite.results.price import Prices
-from suite.results.ratios import Ratio, place, ratio, ratio_text, times_text
+from suite.results.ratios import Ratio, place, ratio, ratio_text
 from suite.results.scores import failures, merged_labels, title
 from suite.results.series import Series, all_series
+from suite.results.settings_difference import distinct_labels, named_apart
 from suite.results.text import (
     clean,
     cost_text,
@@ -35,6 +35,7 @@ from suite.results.text import (
 from suite.results.views.repeat import next_commands
 from suite.results.views.scaling import MEASURED, comparable, predict_times
 from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, aim_text
+from suite.results.views.speedup_text import AS_FAST, times_text
 
 ASSUMPTION = (
     "Assumption, not measured: jobs side by side on different devices do not slow each other down "
@@ -101,7 +102,7 @@ def advise(
     sections, data = [], list[Choice]()
     groups = _groups(results)
     names = [title(series.results) for series in fitting]
-    named = named_apart([series.fewest for series in fitting], names, ("devices", "nodes"))
+    named = named_apart([series.fewest for series in fitting], names, shown=("devices", "nodes"))
     for name, series in sorted(zip(named, fitting, strict=True), key=lambda pair: pair[0]):
         machine = devices or series.most.devices
         within = [row for row in series if row.devices <= machine]
@@ -357,7 +358,7 @@ def _verdict(advice: Advice) -> str:
         fits = f"of these only {few['devices']:,} fit a machine of {devices_text(advice.machine)}"
         return f"Measured on {counts} devices; {fits}."
     gain, share = times_text(pair.total), many["jobs_per_hour"] / few["jobs_per_hour"]
-    than = f"{gain} {'as' if gain == 'as fast' else 'than'} on {few['devices']}"
+    than = f"{gain} {'as' if gain == AS_FAST else 'than'} on {few['devices']}"
     jobs = f"{_queue(many)} do {100 * share:.0f} % of the jobs of {_queue(few)}"
     shows = f"on {devices_text(many['devices'])} one job is {than}, and {jobs}"
     if advice.missing_evidence:
@@ -473,8 +474,8 @@ def _notes(advice: Advice) -> Iterator[str]:
     for row in best:
         others = [row, *(other for other in family if other is not row and other.devices == row.devices)]
         if len(others) > 1:
-            rate_words = own_words(others)[0] or "the usual one"
-            yield f"on {devices_text(row.devices)} the fastest of {len(others)} settings is used: {rate_words}"
+            fastest = distinct_labels(others)[0]
+            yield f"on {devices_text(row.devices)} the fastest of {len(others)} settings is used: {fastest}"
     if placed := [devices_text(*place(row)) for row in best if place(row)[1] > 1]:
         yield f"over several nodes (nodes × devices of each): {', '.join(placed)}"
     if pair is not None:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from suite.results.columns import Result
 from suite.results.data_table import DataTable
-from suite.results.identity import named_apart
 from suite.results.logs.all_reduce import bus_bandwidth, shown_link
 from suite.results.predict.fits import LinkFit, fit_link
 from suite.results.scores import shared_labels
+from suite.results.settings_difference import named_apart
 from suite.results.text import clean
 from suite.results.views.section import Section, own_labels, with_error
 

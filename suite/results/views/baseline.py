@@ -14,13 +14,11 @@ from suite.results.identity import (
     THROUGHPUT,
     TIME,
     differences,
-    differences_text,
-    distinguishing_words,
-    named_apart,
     refusals,
 )
 from suite.results.ratios import ratio
 from suite.results.scores import figure, labels
+from suite.results.settings_difference import distinct_labels, named_apart, settings_difference
 from suite.results.targets import targets_told
 from suite.results.text import devices_text
 from suite.results.views.section import Section
@@ -51,7 +49,7 @@ def baseline_section(results: Sequence[Result], baseline: Baseline) -> Section:
     if value not in values:
         raise not_allowed(f"--baseline {key}", value, set(values))
     bases = [row for row, own in zip(measured, values, strict=True) if own == value]
-    words = distinguishing_words(measured, [tuple(getattr(row, name) for name in _NAMES) for row in measured])
+    words = distinct_labels(measured, [tuple(getattr(row, name) for name in _NAMES) for row in measured], _NAMES)
     over = {row.key: _base(row, bases, key) for row in measured}
     lines = [_line(row, text, *over[row.key], key) for row, text in zip(measured, words, strict=True)]
     used = list({base.key: base for base, _ in over.values() if base is not None}.values())
@@ -80,7 +78,7 @@ def _base(row: Result, bases: Sequence[Result], key: str) -> tuple[Result | None
 def _line(row: Result, words: str, base: Result | None, why: str, key: str) -> dict[str, object]:
     """A result, and its ratio to its base."""
     own, theirs = labels(row), labels(base) if base is not None else ()
-    notes = (why if base is None else differences_text(base, row, key), *own)
+    notes = (why if base is None else "; ".join(settings_difference((base, row), key).phrases()), *own)
     return {
         **{name: getattr(row, name) for name in _NAMES},
         "target": targets_told(row.targets, row.workload) if row.to_target else "",

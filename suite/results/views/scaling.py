@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from suite.results.columns import Result, Sized, sized
 from suite.results.combine import known
 from suite.results.data_table import DataTable
-from suite.results.identity import named_apart
 from suite.results.predict import law
 from suite.results.predict.epochs import RCP, EpochsEstimate, epochs_at
 from suite.results.predict.step import Parts, gradients_of
@@ -24,6 +23,7 @@ from suite.results.predict.validate import LAWS, PROTOCOLS, Validation, errors, 
 from suite.results.price import Prices
 from suite.results.scores import merged_labels, title
 from suite.results.series import families
+from suite.results.settings_difference import named_apart
 from suite.results.text import clean, cost_text, devices_text, figure_text, percent_text, range_text, time_text
 from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text
 from workloads.api import GradientTraffic
@@ -169,7 +169,7 @@ def forecasts(results: Sequence[Result], wanted: Wanted) -> list[Forecast]:
     """A forecast for each family of results that one can be made for. Raises ValueError, the first reason, if there is none."""
     groups = comparable(results)
     made, reasons = list[Forecast](), dict[str, list[str]]()
-    names = named_apart([group[0] for group in groups], list(map(title, groups)), (), "gpus", "batch")
+    names = named_apart([group[0] for group in groups], list(map(title, groups)), aside=("gpus", "batch"))
     for group, name in zip(groups, names, strict=True):
         try:
             made.append(forecast(group, wanted, name))

@@ -12,11 +12,11 @@ from suite.common.run_folder import STUDY_FILES
 from suite.results.columns import Result, RunRow
 from suite.results.combine import grouped
 from suite.results.data_table import DataTable
-from suite.results.identity import own_words
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.predict.fits import StepFit, fit_steps
 from suite.results.price import Prices
 from suite.results.scores import results_of, shared_labels
+from suite.results.settings_difference import settings_difference
 from suite.results.text import clean, shortened
 from suite.results.views.section import Section, own_labels, with_error
 from suite.results.views.study_columns import COLUMNS, Context, Line, column_names, device_batch, value
@@ -77,7 +77,7 @@ def _result(name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[Run
     table, figure = (plan[key] if isinstance(plan.get(key), dict) else {} for key in ("table", "figure"))
     sentence, size = (clean(str(plan.get(key, "")), 300) for key in ("sentence", "size"))
     measured = [line.row for line in lines if line.row is not None]
-    own, words = own_labels(measured), own_words(measured, *keys)  # what follows from no key of the study
+    own, words = own_labels(measured), settings_difference(measured, *keys).without_derived().labels()
     notes = ((*(clean(one, 120) for one in ours), text) for ours, text in zip(own, words, strict=True))
     noted = tuple(line if line.row is None else replace(line, notes=next(notes)) for line in lines)
     return StudyResult(clean(name, 60), sentence, size, keys, noted, table, figure, str(folder))
