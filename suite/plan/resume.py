@@ -20,6 +20,7 @@ from typing import Any
 from suite.common import checkpoints
 from suite.common.job_name import is_in_name
 from suite.common.logged_end import read_logged_end
+from suite.common.run_end import EndCode, EndStatus, RunEnd, parse_status
 from suite.common.run_folder import RUN_FILE, STATUS_FILE, SUPERSEDED
 from suite.common.runspec import RunSpec, read_run, write_atomically
 from suite.launch.recorded_env import identifying_variables
@@ -80,7 +81,7 @@ def finished_status(folder: Path, run: RunSpec) -> str:
         )
     if end is None or not is_finished:
         return ""
-    reached = end.status == "success" or not run.settings.to_target  # a run of fixed length logs `aborted` too
+    reached = end.status is EndStatus.SUCCESS or not run.settings.to_target  # a run of fixed length logs `aborted` too
     return "success" if reached else "target_missed"
 
 
@@ -95,13 +96,15 @@ def restore_status(folder: Path, run: RunSpec, status: str) -> None:
     except (OSError, ValueError):
         filed = {}
     filed = filed if isinstance(filed, dict) else {}
-    if filed.get("status") not in (None, "running", "interrupted"):
+    end = parse_status(filed)
+    if end is not None and end.status not in (EndStatus.RUNNING, EndStatus.INTERRUPTED):
         return
     settings = run.settings
     log_time = (folder / f"result_{run.run_index}.txt").stat().st_mtime
     ended = datetime.datetime.fromtimestamp(log_time).astimezone().isoformat(timespec="milliseconds")
     value = {
         "reason": "",
+        "code": EndCode.NONE.value,
         "process": None,
         "started": ended,
         "run_index": run.run_index,
@@ -109,7 +112,7 @@ def restore_status(folder: Path, run: RunSpec, status: str) -> None:
         "framework": settings.framework,
         "profile": settings.profile,
         "devices": settings.devices,
-        **{name: value for name, value in filed.items() if name != "reason"},
+        **{name: value for name, value in filed.items() if name not in ("reason", "code")},
         "status": status,
         "ended": ended,
     }
@@ -278,17 +281,17 @@ def _why_not(path: Path, run: RunSpec) -> str:
     for name in _OF_ONE_LOG:
         if earlier.identity[name] != run.identity[name]:
             return f"its {name} is {earlier.identity[name]}, and here it is {run.identity[name]}"
-    reasons = (end.reason if end is not None else "", _filed_reason(path.parent))
-    return "its run diverged" if any(reason.startswith("Diverged") for reason in reasons) else ""
+    ends = (end, _filed_end(path.parent))
+    return "its run diverged" if any(end is not None and end.code is EndCode.DIVERGED for end in ends) else ""
 
 
-def _filed_reason(folder: Path) -> str:
-    """Return the reason in `status.json`; empty if the file is missing or damaged."""
+def _filed_end(folder: Path) -> RunEnd | None:
+    """Return the end that `status.json` states; None if the file is missing or damaged."""
     try:
         filed = files.read_json(folder / STATUS_FILE)
     except (OSError, ValueError):
-        return ""
-    return str(filed.get("reason")) if isinstance(filed, dict) else ""
+        return None
+    return parse_status(filed) if isinstance(filed, dict) else None
 
 
 def _continued(run: RunSpec, path: Path) -> RunSpec:

@@ -13,25 +13,27 @@ from pathlib import Path
 
 from suite.common.output_lock import holder_was_killed
 from suite.common.paths import real_path, shipped
+from suite.common.run_end import SUCCESS, EndCode, EndStatus, RunEnd, parse_status
 from suite.common.run_folder import COMMANDS_FILE, STUDY_FILES, SUPERSEDED
 from suite.results.entry import Entry, is_entry_file
 from suite.results.logs.compressed import SUFFIXES
-from suite.results.logs.lines import EMPTY, INCOMPLETE, may_be_log
-from suite.results.logs.reader import ENDS_HERE, NO_START, read
+from suite.results.logs.events import ProblemCode
+from suite.results.logs.lines import may_be_log
+from suite.results.logs.reader import read
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
 from workloads.process_identity import is_alive
 
-_NOT_YET = re.compile(f"^(?:{ENDS_HERE}|{NO_START}|{EMPTY})|{INCOMPLETE}")
-"""Problems of a log that its run still writes, and none then."""
+_OF_UNFINISHED_LOG = frozenset(
+    {ProblemCode.NO_STOP, ProblemCode.NO_START, ProblemCode.EMPTY, ProblemCode.INCOMPLETE_LINE}
+)
+"""Problems that a log has while its run writes it."""
 _LOG_NAME = re.compile(rf"result_[^/]*\.txt({'|'.join(map(re.escape, SUFFIXES))})?")
 _OF_A_RUN = ("run.json", "status.json")
 """Files that every run of this suite has beside its log."""
-RUNNING = "running"
-"""Status of a run whose controller has filed no end."""
-NOT_ENDED = "has not ended yet, or its controller was killed"
-KILLED = ("interrupted", "its controller was killed")
-"""Status and reason of a run that nobody watches any more, though its `status.json` still says `running`."""
+NOT_ENDED = RunEnd(EndStatus.RUNNING, EndCode.NOT_ENDED, "has not ended yet, or its controller was killed")
+KILLED = RunEnd(EndStatus.INTERRUPTED, EndCode.CONTROLLER_KILLED, "its controller was killed")
+"""End of a run without a controller, though its `status.json` has the status `running`."""
 
 
 @dataclass(frozen=True)
@@ -46,21 +48,30 @@ class Run:
     """The parsed log; None without a log that could be opened."""
     settings: RunSettings | None
     """From the log; without a log, those of another run of the same job; None: unknown."""
-    status: str
-    """`success`, or what went wrong (docs/logs.md: status.json), or `truncated`, `aborted`, `failed`, `unreadable`."""
-    reason: str
+    end: RunEnd
+    """SUCCESS, or the end in status.json (docs/logs.md), or in the log."""
     entry: Entry | None = None
     """Entry that the folder of the log belongs to; None until the folders are read."""
 
     @property
+    def status(self) -> str:
+        """Name of the status: `success`, `failed`, `oom`."""
+        return self.end.status.value
+
+    @property
+    def reason(self) -> str:
+        """The cause of the status in one line; empty for a success."""
+        return self.end.detail
+
+    @property
     def succeeded(self) -> bool:
-        """True if the run did what was asked, by its log."""
-        return self.status == "success"
+        """True if the run reached its target or trained for the requested length, by its log."""
+        return self.end.status is EndStatus.SUCCESS
 
     @property
     def running(self) -> bool:
-        """True if the run had not ended, or its controller was killed where nobody can tell from here."""
-        return self.status == RUNNING
+        """True if the run had not ended, or its controller was killed on a machine that is not visible from here."""
+        return self.end.status is EndStatus.RUNNING
 
 
 def collect(paths: Sequence[Path]) -> list[Run]:
@@ -109,7 +120,8 @@ def _runs_below(folder: Path) -> Iterator[Run]:
         yield from filter(None, (_log_of_another_name(place / other, f"{name}/{other}") for other in others))
     for error in closed:
         path = Path(error.filename)
-        yield Run(path, "/".join(path.absolute().parts[-2:]), None, None, "unreadable", f"{path}: {error.strerror}")
+        end = _unreadable(f"{path}: {error.strerror}")
+        yield Run(path, "/".join(path.absolute().parts[-2:]), None, None, end)
 
 
 def _walk(
@@ -133,20 +145,20 @@ def _log_of_another_name(path: Path, name: str) -> Run | None:
     return run if record is not None and (record.benchmark or record.start_ms is not None) else None
 
 
-def filed_status(path: Path) -> tuple[str, str]:
-    """Return (status, reason) of a `status.json`, empty if it cannot be read; `KILLED` if its controller is gone.
+def filed_end(path: Path) -> RunEnd | None:
+    """Return the end in a `status.json`, None if it cannot be read; `KILLED` if its controller is gone.
 
     Another command may use the output folder after the controller was killed, and removes its lock. The process that
     `status.json` names therefore decides, where it is visible from here, and otherwise the lock.
     """
     filed = json_object(path)
-    status, reason = str(filed.get("status") or ""), str(filed.get("reason") or "")
-    if status != RUNNING:
-        return status, reason
+    end = parse_status(filed)
+    if end is None or end.status is not EndStatus.RUNNING:
+        return end
     alive = is_alive(filed.get("controller"))
     if alive is None:
         alive = not any(map(holder_was_killed, path.absolute().parents[2:3]))  # of OUTPUT/JOB/run_N/status.json
-    return (RUNNING, NOT_ENDED) if alive else KILLED
+    return NOT_ENDED if alive else KILLED
 
 
 def skipped(paths: Sequence[Path]) -> int:
@@ -172,31 +184,36 @@ def why_no_log(path: Path) -> str:
 
 
 def _without_log(status_path: Path, name: str) -> Run:
-    status, reason = filed_status(status_path)
-    if status in ("", "success"):
-        status, reason = "failed", "there is no log" if status else "status.json cannot be read and there is no log"
-    return Run(status_path.parent, name, None, None, status, reason)
+    end = filed_end(status_path)
+    if end is None:
+        text = "status.json cannot be read and there is no log"
+        end = RunEnd(EndStatus.FAILED, EndCode.NO_LOG, text)
+    elif end.status is EndStatus.SUCCESS:
+        end = RunEnd(EndStatus.FAILED, EndCode.NO_LOG, "there is no log")
+    return Run(status_path.parent, name, None, None, end)
+
+
+def _unreadable(detail: str) -> RunEnd:
+    return RunEnd(EndStatus.UNREADABLE, EndCode.NO_RECORD, detail)
 
 
 def _run(log: Path, status_path: Path | None, name: str) -> Run:
-    status, reason = filed_status(status_path) if status_path is not None else ("", "")  # first: the run may end now
+    filed = filed_end(status_path) if status_path is not None else None  # before the log: the run may end now
     try:
         record = read(log)
     except ValueError as error:
-        return Run(log, name, None, None, "unreadable", str(error))
+        return Run(log, name, None, None, _unreadable(str(error)))
     settings = record.settings if record.settings.profile or record.benchmark else None
     if settings is not None and not settings.system:  # v0.5 logs do not name it: <system>/<benchmark>/result_N.txt
         settings = replace(settings, system=real_path(log).parent.parent.name)
     if record.finished:
-        return Run(log, name, record, settings or record.settings, "success", "")
-    if status not in ("", "success"):  # status.json says why the log ends where it does
-        still = tuple(problem for problem in record.problems if not _NOT_YET.search(problem.text))
-        record = replace(record, problems=still)
-    if status == RUNNING:
-        return Run(log, name, record, settings, status, reason)
-    if status in ("", "success"):
-        status, reason = record.status, record.reason
-    return Run(log, name, record, settings, status, reason or record.reason)
+        return Run(log, name, record, settings or record.settings, SUCCESS)
+    if filed is None or filed.status is EndStatus.SUCCESS:
+        return Run(log, name, record, settings, record.end)
+    # status.json states why the log ends early
+    problems = tuple(problem for problem in record.problems if problem.code not in _OF_UNFINISHED_LOG)
+    end = filed if filed.detail else replace(filed, detail=record.reason)
+    return Run(log, name, replace(record, problems=problems), settings, end)
 
 
 def _with_settings_of_job(runs: Sequence[Run]) -> list[Run]:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from suite.common.run_end import EndStatus
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
@@ -133,7 +134,7 @@ def _find_original(log: _Log, group: Sequence[_Log], copies: Copies) -> _Log | N
 
 
 def _length(log: RunRecord) -> tuple[int, ...]:
-    return log.status != "truncated", len(log.evaluations), len(log.throughput), len(log.logged)
+    return log.end.status is not EndStatus.TRUNCATED, len(log.evaluations), len(log.throughput), len(log.logged)
 
 
 def _is_same_run(whole: RunRecord, other: RunRecord) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 
-from suite.results.logs.events import Event, Problem, numbers, whole_number
-from suite.results.logs.plausible import odd_value
+from suite.results.logs.events import Event, Problem, ProblemCode, numbers, whole_number
+from suite.results.logs.limits import odd_value
 from suite.results.logs.record import RunSettings
 from workloads.api import Json
 
@@ -41,7 +41,7 @@ def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
     if event is None:
         return RunSettings()
     if not isinstance(event.value, dict):
-        problems.append(Problem(event.line, "suite_run is not an object"))
+        problems.append(Problem(event.line, ProblemCode.SETTING, "suite_run is not an object"))
         return RunSettings()
     values: dict[str, object] = {}
     for item in fields(RunSettings):
@@ -51,7 +51,7 @@ def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
         value = reader(given)
         odd = odd_value(item.name, value, event.line) if isinstance(value, int) else None
         if value is None:
-            odd = Problem(event.line, f"suite_run: {item.name} is not {words}")
+            odd = Problem(event.line, ProblemCode.SETTING, f"suite_run: {item.name} is not {words}")
         if odd is None:
             values[item.name] = value
         else:

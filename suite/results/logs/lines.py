@@ -22,7 +22,7 @@ from suite.results.logs.compressed import (
     is_read,
     not_read_text,
 )
-from suite.results.logs.events import LATIN_1, NO_TIME, Event, Problem, Remarks, joined
+from suite.results.logs.events import LATIN_1, NO_TIME, Event, Problem, ProblemCode, Remarks
 from suite.results.logs.formats import LINE_MARKS, PARSERS, RECORD_START
 from suite.results.text import clean
 from workloads import files
@@ -33,8 +33,6 @@ MAX_BYTES = 1 << 30
 """Of a file that is read: a thousand times a long log."""
 MAX_LINE_BYTES = 1 << 20
 """A line longer than this holds no record."""
-EMPTY, INCOMPLETE = "the file is empty", "the last line is incomplete"
-"""How problems of a log are told that is still being written, or was cut off."""
 _BLOCK_BYTES = 1 << 20
 _UTF16_MARKS = tuple(b"\0".join(bytes([one]) for one in mark) for mark in LINE_MARKS)
 """LINE_MARKS in UTF-16 of either order, without the zero before or after them."""
@@ -73,7 +71,7 @@ def _read(stream: BinaryIO) -> LogFile:
     compression = compression_of(head)
     unpacked: CompressedLog | None = None
     if compression and not is_read(compression):
-        return LogFile([], [Problem(0, f"not a log: {not_read_text(compression)}")], "")
+        return LogFile([], [Problem(0, ProblemCode.NOT_A_LOG, f"not a log: {not_read_text(compression)}")], "")
     if compression:
         first = CompressedLog(stream, compression).read(_BLOCK_BYTES)
         stream.seek(0)
@@ -84,19 +82,18 @@ def _read(stream: BinaryIO) -> LogFile:
     remarks, digest = Remarks(), hashlib.blake2b(digest_size=16)
     dropped = marked = 0
     if encoding := _utf16_encoding(head):
-        remarks.add(1, f"the file is {encoding.upper()}")
+        remarks.add(1, ProblemCode.UTF_16, f"the file is {encoding.upper()}")
     for line, raw, ended in _marked_lines(_blocks(unpacked or stream, size, encoding)):
         marked += 1
         for item in _records(raw, line, texts):
             if isinstance(item, Event):
                 events.append(item)
-                if item.remark:
-                    remarks.add(line, item.remark)
+                if item.remarks:
+                    remarks.add_all(line, item.remarks)
             elif len(problems) == MAX_PROBLEMS:
                 dropped += 1
             else:
-                cut = "" if ended else f"; {INCOMPLETE}: still being written, or cut off"
-                problems.append(replace(item, text=item.text + cut))
+                problems.append(item if ended else _incomplete(item))
         if len(texts) >= 1000:  # hashing one at a time costs a tenth of the reading
             digest.update("\n".join((*texts, "")).encode("utf-8", "replace"))
             texts.clear()
@@ -104,18 +101,28 @@ def _read(stream: BinaryIO) -> LogFile:
     problems = sorted([*problems, *remarks.problems()], key=lambda problem: problem.line)
     if not events:
         length = len(head) if unpacked is not None else size
-        problems.insert(0, Problem(0, _why_empty(length, marked, binary=_is_binary(head))))
+        problems.insert(0, _why_empty(length, marked, binary=_is_binary(head)))
     if unpacked is not None and unpacked.problem:
-        problems.insert(0, Problem(0, unpacked.problem))
+        problems.insert(0, Problem(0, ProblemCode.COMPRESSED_DATA, unpacked.problem))
     if dropped:
-        problems.append(Problem(0, f"{dropped} more lines could not be read"))
+        problems.append(Problem(0, ProblemCode.MORE_LINES, f"{dropped} more lines could not be read"))
     return LogFile(events, problems, digest.hexdigest() if events else "")
 
 
-def _why_empty(size: int, marked: int, binary: bool) -> str:
-    if size == 0 or marked:
-        return "no record of the log can be read" if marked else EMPTY
-    return "not a log: binary data" if binary else "not a log: no line holds :::MLLOG, :::MLL or :::MLPv0.5.0"
+def _incomplete(problem: Problem) -> Problem:
+    """Return the problem of a last line that does not end."""
+    text = f"{problem.text}; the last line is incomplete: still being written, or cut off"
+    return replace(problem, code=ProblemCode.INCOMPLETE_LINE, text=text)
+
+
+def _why_empty(size: int, marked: int, binary: bool) -> Problem:
+    """Return the problem of a file without a record."""
+    if marked:
+        return Problem(0, ProblemCode.NO_RECORD, "no record of the log can be read")
+    if size == 0:
+        return Problem(0, ProblemCode.EMPTY, "the file is empty")
+    text = "binary data" if binary else "no line holds :::MLLOG, :::MLL or :::MLPv0.5.0"
+    return Problem(0, ProblemCode.NOT_A_LOG, f"not a log: {text}")
 
 
 def _blocks(stream: BinaryIO | CompressedLog, size: int, encoding: str) -> Iterator[bytes]:
@@ -184,7 +191,7 @@ def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
 def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Problem]:
     """The records of one line, wherever they begin; their texts are added to `texts`."""
     if len(raw) > MAX_LINE_BYTES:
-        yield Problem(line, f"a line of more than {MAX_LINE_BYTES} bytes is no record")
+        yield Problem(line, ProblemCode.LINE_TOO_LONG, f"a line of more than {MAX_LINE_BYTES} bytes is no record")
         return
     try:
         text, odd = raw.decode("utf-8").rstrip(), False
@@ -195,27 +202,29 @@ def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Proble
     while position < len(text) and (token := RECORD_START.search(text, position)) is not None:
         name = token[1] or token[2]
         try:
-            position, remark, benchmark, time_ms, key, value, metadata = PARSERS[name](text, token.end())
+            position, remarks, benchmark, time_ms, key, value, metadata = PARSERS[name](text, token.end())
         except (ValueError, RecursionError, OverflowError) as error:
             shown = "dated MLPerf:" if name == "MLPerf" else f":::{name}"
-            yield Problem(line, f"{shown} record cannot be read ({_error_text(error)})", checker_reads=name != "MLLOG")
+            text_of_problem = f"{shown} record cannot be read ({_error_text(error)})"
+            yield Problem(line, ProblemCode.UNREADABLE_RECORD, text_of_problem, checker_reads=name != "MLLOG")
             position, failures, after = token.end(), failures + 1, ""
             if failures == 10:
-                yield Problem(line, "the rest of the line was not read")
+                yield Problem(line, ProblemCode.REST_OF_LINE, "the rest of the line was not read")
                 return
         else:
             record, after = text[token.start() : position], name
             texts.append(record)
-            if odd or not time_ms:
-                latin = LATIN_1 if odd and not record.isascii() else ""
-                remark = joined(remark, "" if time_ms else NO_TIME, latin)
+            if not time_ms:
+                remarks += (NO_TIME,)
+            if odd and not record.isascii():
+                remarks += (LATIN_1,)
             mark = hash(record.rstrip())
-            yield Event(line, name, time_ms, sys.intern(key), value, metadata, mark, benchmark, remark)
+            yield Event(line, name, time_ms, sys.intern(key), value, metadata, mark, benchmark, remarks)
     if not position and ":::ML" in text:
         shown = clean(text[text.index(":::ML") :], 40)
-        yield Problem(line, f"no record of a known form: {shown}", checker_reads=True)
+        yield Problem(line, ProblemCode.UNKNOWN_FORM, f"no record of a known form: {shown}", checker_reads=True)
     if after in ("MLLOG", "MLPerf") and text[position:].strip():
-        yield Problem(line, "text after the record")
+        yield Problem(line, ProblemCode.TEXT_AFTER_RECORD, "text after the record")
 
 
 def _error_text(error: Exception) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from suite.common.run_end import EndCode, EndStatus, RunEnd
 from suite.results.directions import improves_as_it_falls
 from suite.results.logs.all_reduce import AllReduceTime
 from suite.results.logs.events import Problem
@@ -131,11 +132,9 @@ class RunRecord:
     seconds: float | None = None
     """`run_stop` - `run_start`, interruptions included; MiniGo of v0.6: the time stamp in `eval_result`. None if it is
     missing."""
-    status: str = ""
-    """`success`, `aborted`, `failed` (ended, but the claim of success does not hold, or a figure is not plausible),
-    `truncated` (no `run_stop`), `unreadable` (no record)."""
-    reason: str = ""
-    """Why it is no success, one line; empty for success."""
+    end: RunEnd = RunEnd(EndStatus.UNREADABLE, EndCode.NO_RECORD)
+    """SUCCESS, ABORTED, FAILED (ended, but the claim of success does not hold, or a figure is not plausible), TRUNCATED (no
+    `run_stop`), or UNREADABLE (no record)."""
     targets: Mapping[str, float] = field(default_factory=dict)
     targets_source: str = ""
     """`log`; `rules`: the log has none, these are the official ones of its round; empty: unknown."""
@@ -179,6 +178,16 @@ class RunRecord:
     problems: tuple[Problem, ...] = ()
     """Everything in the file that could not be read or does not fit, with line numbers."""
 
+    @property
+    def status(self) -> str:
+        """Name of the status: `success`, `aborted`, `failed`, `truncated`, `unreadable`."""
+        return self.end.status.value
+
+    @property
+    def reason(self) -> str:
+        """The cause of the status in one line; empty for a success."""
+        return self.end.detail
+
     @functools.cached_property
     def hyperparameters(self) -> Mapping[str, Json]:
         """Of what is logged that in which runs of one experiment agree."""
@@ -212,5 +221,5 @@ class RunRecord:
         if self.start_ms is None or self.seconds is None:
             return False
         if self.settings.to_target:
-            return self.status == "success"
-        return not self.reason and self.status in ("success", "aborted")
+            return self.end.status is EndStatus.SUCCESS
+        return self.end.status in (EndStatus.SUCCESS, EndStatus.ABORTED) and self.end.code is EndCode.NONE

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from suite.results.logs.events import Event
@@ -51,14 +51,6 @@ class Attempt:
     def lines(self) -> tuple[int, int]:
         """First and last line in the file."""
         return min(event.line for event in self.events), max(event.line for event in self.events)
-
-
-def without_repeats(events: Iterable[Event]) -> list[Event]:
-    """Return the records in the order of the file, without further records of the same text."""
-    unique: dict[int, Event] = {}
-    for event in events:
-        unique.setdefault(event.mark, event)
-    return list(unique.values())
 
 
 def find_attempts(events: Sequence[Event]) -> list[Attempt]:

@@ -6,14 +6,12 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from suite.results.logs.events import Problem
+from suite.results.logs.events import Problem, ProblemCode
 from suite.results.logs.quality import RunClock
 from suite.results.logs.record import Evaluation, Throughput
 from suite.results.targets import metric_name
 from suite.results.text import clean
 
-NOT_PLAUSIBLE = "not plausible"
-"""How a problem begins that makes a run a failed one."""
 _LIMITS: Mapping[str, tuple[float, float]] = {
     "time_ms": (1_262_304_000_000.0, 4_102_444_800_000.0),  # 2010 to 2100: MLPerf began in 2018
     # stamps are whole ms, so in one tick nothing was timed; the longest published run took 7.3 days
@@ -37,7 +35,7 @@ def odd_value(key: str, value: float | None, line: int) -> Problem | None:
     if value is None or low <= value <= high:
         return None
     shown = f"{value:.6g}" if isinstance(value, float) else clean(str(value), 24)  # no float may hold an integer
-    return Problem(line, f"{NOT_PLAUSIBLE}: {key} = {shown}")
+    return Problem(line, ProblemCode.NOT_PLAUSIBLE, f"not plausible: {key} = {shown}")
 
 
 def first_odd_value(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
-from suite.results.logs.events import Event, Remarks, number
+from suite.results.logs.events import Event, ProblemCode, Remarks, number
 from suite.results.logs.record import Evaluation
 
 _SAME = 0.01
@@ -63,8 +63,9 @@ class _Signs:
     """True from v0.6 on, where the rules say 1; under v0.5 (0), and in dated lines, programs label epochs from 0, 1 or -1."""
     remarks: Remarks
 
-    def remark(self, text: str) -> None:
-        self.remarks.add(self.evaluations[-1].line, text)
+    def remark(self, text: str, code: ProblemCode = ProblemCode.EPOCH_LABELS) -> None:
+        """Add a remark on the evaluation that reached the target."""
+        self.remarks.add(self.evaluations[-1].line, code, text)
 
     @property
     def labelled(self) -> bool:
@@ -96,7 +97,10 @@ def epochs_at(
         return _one_epoch_each(signs) if signs.labelled else None
     offset = _offset(signs)
     if offset is None:
-        signs.remark("no epoch count: the log does not say whether its evaluations are labelled from 0 or from 1")
+        signs.remark(
+            "no epoch count: the log does not say whether its evaluations are labelled from 0 or from 1",
+            ProblemCode.NO_EPOCH_COUNT,
+        )
         return None
     epochs = _epochs_of_equal_blocks(signs) or signs.labels[-1] + offset
     return epochs if epochs > 0 else None
@@ -198,15 +202,17 @@ def _labels(
         return tuple(repeated), False
     if not opened or not in_order:
         if opened and repeated:
-            remarks.add(line, "labels of eval_accuracy are not in order: those of eval_start are used")
+            remarks.add(
+                line, ProblemCode.EPOCH_LABELS, "labels of eval_accuracy are not in order: those of eval_start are used"
+            )
         return opened or in_order, False
     shifts = {round(one - other, 2) for one, other in zip(opened, in_order, strict=True)}
     differ = "eval_start and eval_accuracy label an evaluation differently"
     if shifts in ({1.0}, {-1.0}):
         labels, higher = (opened, "eval_start") if shifts == {1.0} else (in_order, "eval_accuracy")
-        remarks.add(line, f"{differ}: the higher, of {higher}, is used")
+        remarks.add(line, ProblemCode.EPOCH_LABELS, f"{differ}: the higher, of {higher}, is used")
         return labels, True
-    remarks.add(line, f"{differ}: neither is used")
+    remarks.add(line, ProblemCode.EPOCH_LABELS, f"{differ}: neither is used")
     return (), False
 
 
@@ -223,7 +229,11 @@ def _shuffled(evaluations: Sequence[Evaluation], remarks: Remarks) -> tuple[floa
     complete = len(labels) == len(evaluations) and all(one > 0 and _same(one, distances[0]) for one in distances)
     if not complete or evaluations[-1].epoch != labels[-1]:
         return ()
-    remarks.add(evaluations[-1].line, "evaluations are not in the order of their labels, of which none is missing")
+    remarks.add(
+        evaluations[-1].line,
+        ProblemCode.EPOCH_LABELS,
+        "evaluations are not in the order of their labels, of which none is missing",
+    )
     return labels
 
 
@@ -235,7 +245,9 @@ def _begun_epochs(signs: _Signs) -> float | None:
     if not signs.labelled:
         if len(set(begun)) == len(begun):
             return float(begun[-1])
-        signs.remark("no epoch count: evaluations without label, and no epoch starts between them")
+        signs.remark(
+            "no epoch count: evaluations without label, and no epoch starts between them", ProblemCode.NO_EPOCH_COUNT
+        )
         return None
     epochs = [evaluation.epoch for evaluation in signs.evaluations]
     labels = sorted(signs.labels) if set(signs.labels) == set(epochs) else epochs  # in order where they were shuffled
@@ -255,7 +267,10 @@ def _one_epoch_each(signs: _Signs) -> float | None:
     if all(start.epochs == 1 for start in starts) and counts == list(range(1, len(signs.times) + 1)):
         signs.remark("labels of evaluations contradict each other: the epochs started are counted")
         return float(counts[-1])
-    signs.remark("no epoch count: labels of evaluations contradict each other, and no starts of epochs settle it")
+    signs.remark(
+        "no epoch count: labels of evaluations contradict each other, and no starts of epochs settle it",
+        ProblemCode.NO_EPOCH_COUNT,
+    )
     return None
 
 
@@ -311,7 +326,9 @@ def _offset_of_positive_labels(signs: _Signs, trained: float | None) -> int | No
     if offset is None:
         return 0 if signs.by_rules else None
     if offset and too_early:
-        signs.remark(f"{evidence} and the time before the first evaluation contradict each other")
+        signs.remark(
+            f"{evidence} and the time before the first evaluation contradict each other", ProblemCode.NO_EPOCH_COUNT
+        )
         return None
     if offset or not signs.by_rules:  # from 1 is what the rules ask from v0.6 on
         signs.remark(f"epochs are labelled from {1 - offset}, by {evidence}")
