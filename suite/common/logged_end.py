@@ -1,4 +1,4 @@
-"""How a run ended according to its log. Standard library only: the controller asks before it imports a log reader."""
+"""Reads how a run ended from its log. The module has few imports, so that the controller starts fast."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MAX_LINE_BYTES = 1 << 20
 
 
 def read_logged_end(log: Path) -> RunEnd | None:
-    """Return the end by the last `run_stop` of a log of this suite, or None if there is no such log or the run did not end.
+    """Return the end by the last `run_stop` of a log of this suite, or None without a `run_stop`.
 
-    The status is SUCCESS or ABORTED. The code is NONE if the run trained to its end.
+    The status is SUCCESS or ABORTED. A run that trained to its end has no code (`EndCode.NONE`).
 
     Raises:
         OSError: The log exists and cannot be read.

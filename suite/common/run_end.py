@@ -1,4 +1,4 @@
-"""How a run ended: the status, the code of its cause, and a sentence for people. Standard library only.
+"""How a run ended: its status, the code of the cause, and a sentence for people.
 
 `status.json`, the `run_stop` line of a log and the state of a worker hold the code next to the sentence. Files of older
 versions hold the sentence alone: `derive_code` translates it.
@@ -44,7 +44,7 @@ class EndCode(enum.Enum):
     DISK_FULL = "disk_full"
     OUT_OF_MEMORY = "out_of_memory"
     ERROR = "error"
-    """Any other error of a worker."""
+    """A different error of a worker."""
     NOT_ENDED = "not_ended"
     CONTROLLER_KILLED = "controller_killed"
     NO_LOG = "no_log"
@@ -69,7 +69,7 @@ class RunEnd:
     status: EndStatus
     code: EndCode = EndCode.NONE
     detail: str = ""
-    """The cause in one line; empty for a success."""
+    """The cause in a sentence. Empty for a success."""
 
     @property
     def is_finished(self) -> bool:
@@ -82,9 +82,9 @@ SUCCESS = RunEnd(EndStatus.SUCCESS)
 
 
 def parse_status(filed: Mapping[str, object]) -> RunEnd | None:
-    """Return the end that the object of a `status.json` states; None if it has no status.
+    """Return the end that the object of a `status.json` states, or None without a status.
 
-    A status of another version is read as a failure.
+    The unknown status of a later version is read as a failure.
     """
     text, detail = str(filed.get("status") or ""), str(filed.get("reason") or "")
     if not text:

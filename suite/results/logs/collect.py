@@ -1,4 +1,4 @@
-"""Finds the runs below folders: their logs, and the `status.json` of runs that wrote no log."""
+"""Finds the runs below folders by their logs, and by the `status.json` of runs without a log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OF_UNFINISHED_LOG = frozenset(
 """Problems that a log has while its run writes it."""
 _LOG_NAME = re.compile(rf"result_[^/]*\.txt({'|'.join(map(re.escape, SUFFIXES))})?")
 _OF_A_RUN = ("run.json", "status.json")
-"""Files that every run of this suite has beside its log."""
+"""Files that every run of this suite has next to its log."""
 NOT_ENDED = RunEnd(EndStatus.RUNNING, EndCode.NOT_ENDED, "has not ended yet, or its controller was killed")
 KILLED = RunEnd(EndStatus.INTERRUPTED, EndCode.CONTROLLER_KILLED, "its controller was killed")
 """End of a run without a controller, though its `status.json` has the status `running`."""
@@ -38,20 +38,20 @@ KILLED = RunEnd(EndStatus.INTERRUPTED, EndCode.CONTROLLER_KILLED, "its controlle
 
 @dataclass(frozen=True)
 class Run:
-    """One run: what its log says and, where that ends early, what `status.json` adds."""
+    """A run by its log. If the log ends early, `status.json` has the end of the run."""
 
     path: Path
-    """The log, or the run's folder if there is none."""
+    """The log, or the run's folder if it has no log."""
     name: str
     """Path below the searched folder: job and run."""
     record: RunRecord | None
-    """The parsed log; None without a log that could be opened."""
+    """The parsed log, or None if it is missing or cannot be opened."""
     settings: RunSettings | None
-    """From the log; without a log, those of another run of the same job; None: unknown."""
+    """Settings in the log, or else in the log of a run of the same job."""
     end: RunEnd
     """SUCCESS, or the end in status.json (docs/logs.md), or in the log."""
     entry: Entry | None = None
-    """Entry that the folder of the log belongs to; None until the folders are read."""
+    """Entry that the folder of the log belongs to. It is set when the folders are read."""
 
     @property
     def status(self) -> str:
@@ -60,7 +60,7 @@ class Run:
 
     @property
     def reason(self) -> str:
-        """The cause of the status in one line; empty for a success."""
+        """The cause of the status in a sentence. Empty for a success."""
         return self.end.detail
 
     @property
@@ -75,11 +75,12 @@ class Run:
 
 
 def collect(paths: Sequence[Path]) -> list[Run]:
-    """The runs of all `result_*.txt` and `status.json` below `paths`; a path may also be a log itself.
+    """Return the runs of all `result_*.txt` and `status.json` below `paths`. A path may also be a log itself.
 
-    A folder with neither may hold logs of other names: those are told by their content.
+    If a folder has neither, its logs are recognized by their content. Unreadable files become failed runs.
 
-    Raises ValueError for a path that does not exist, or below which there is neither. Bad files become failed runs.
+    Raises:
+        ValueError: A path does not exist, or has no run below it.
     """
     unique: dict[Path, Run] = {}
     _resolved_folder.cache_clear()
@@ -87,7 +88,7 @@ def collect(paths: Sequence[Path]) -> list[Run]:
         runs = [_run(path, None, path.name)] if path.is_file() else list(_runs_below(path))
         if not runs:
             raise ValueError(
-                f"{path} holds no log: there is no result_*.txt, no status.json and no file with records of a log below it; "
+                f"{path} holds no log: it has no result_*.txt, no status.json and no file with records of a log; "
                 "give a folder that runs wrote, or run first: python run_suite.py workload=ncf profile=demo"
             )
         for run in runs:
@@ -96,7 +97,7 @@ def collect(paths: Sequence[Path]) -> list[Run]:
 
 
 def _resolved(path: Path) -> Path:
-    """Return the path without links. Folders, which many logs share, are followed once; a link to itself stays as it is."""
+    """Return the path without links. A folder, which many logs share, is resolved once. A link to itself remains a link."""
     is_last_part_followed = path.name in ("", "..") or path.is_symlink()
     return real_path(path) if is_last_part_followed else _resolved_folder(path.parent) / path.name
 
@@ -127,9 +128,10 @@ def _runs_below(folder: Path) -> Iterator[Run]:
 def _walk(
     folder: Path, closed: Callable[[OSError], object] | None = None
 ) -> Iterator[tuple[Path, list[str], list[str], list[str]]]:
-    """(folder, its files, logs by their names, files of a folder without such and without a run of ours: maybe logs too).
+    """Yield each folder, its files, its logs by their names, and its further files.
 
-    `closed` gets the error of a folder that cannot be read.
+    Further files may be logs too. They are yielded for a folder without named logs and without a run of this suite.
+    `closed` receives the error of a folder that cannot be read.
     """
     for place, folders, files in os.walk(folder, onerror=closed):
         folders[:] = sorted(name for name in folders if name != SUPERSEDED)
@@ -139,17 +141,17 @@ def _walk(
 
 
 def _log_of_another_name(path: Path, name: str) -> Run | None:
-    """The run of a file whose content is a log; None for anything else, text about logs among it."""
+    """Return the run of a file whose content is a log. Text about logs gives None."""
     run = _run(path, None, name) if may_be_log(path) else None
     record = run.record if run is not None else None
     return run if record is not None and (record.benchmark or record.start_ms is not None) else None
 
 
 def filed_end(path: Path) -> RunEnd | None:
-    """Return the end in a `status.json`, None if it cannot be read; `KILLED` if its controller is gone.
+    """Return the end in a `status.json`, or None if it cannot be read. A run whose controller is gone has the end `KILLED`.
 
-    Another command may use the output folder after the controller was killed, and removes its lock. The process that
-    `status.json` names therefore decides, where it is visible from here, and otherwise the lock.
+    A later command may use the output folder after the controller was killed, and remove its lock. Therefore the process that
+    `status.json` names decides. The lock decides if that process is not visible from this machine.
     """
     filed = json_object(path)
     end = parse_status(filed)
@@ -162,7 +164,7 @@ def filed_end(path: Path) -> RunEnd | None:
 
 
 def skipped(paths: Sequence[Path]) -> int:
-    """How many files below folders `collect` leaves out because they are no logs; what a run of ours writes is not counted."""
+    """Return the number of files below folders that `collect` skips, without the files that runs of this suite write."""
     count = 0
     for place, files, logs, others in itertools.chain.from_iterable(_walk(path) for path in paths if path.is_dir()):
         if any(name in files for name in _OF_A_RUN) or real_path(place) == shipped("logs/published"):
@@ -178,7 +180,11 @@ def skipped(paths: Sequence[Path]) -> int:
 
 
 def why_no_log(path: Path) -> str:
-    """Why a file holds no record of a log; empty for a log, damaged or not. Raises ValueError if it cannot be opened."""
+    """Return the reason why a file has no record of a log. Empty for a log, even if it is damaged.
+
+    Raises:
+        ValueError: The file cannot be opened.
+    """
     record = read(path)
     return "" if record.format else "; ".join(problem.text for problem in record.problems[:1])
 
@@ -217,7 +223,7 @@ def _run(log: Path, status_path: Path | None, name: str) -> Run:
 
 
 def _with_settings_of_job(runs: Sequence[Run]) -> list[Run]:
-    """Runs without settings of their own get those of a run in the same job folder (`<job>/run_<N>`)."""
+    """Give runs without settings the settings of a run in the same job folder (`<job>/run_<N>`)."""
 
     def job(run: Run) -> Path | None:
         folder = _resolved(run.path) if run.record is None and run.path.is_dir() else _resolved(run.path).parent

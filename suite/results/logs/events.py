@@ -1,4 +1,4 @@
-"""Events (the records of a log, in one form for all line formats), and problems and remarks with line numbers."""
+"""Events (the records of a log, in a form that all line formats share), and problems and remarks with line numbers."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from workloads.api import Json
 
 
 class Event(NamedTuple):
-    """One record of a log."""
+    """A record of a log."""
 
     line: int
     """Line in the file, from 1."""
     format: str
     """`MLLOG`, `MLL`, `MLPv0.5.0` or `MLPerf` (dated lines)."""
     time_ms: float
-    """Milliseconds since 1970 by the writer's clock."""
+    """Milliseconds since 1970 on the writer's clock."""
     key: str
     value: Json
     metadata: Mapping[str, Json]
     mark: int
-    """Hash of the record's text from its token on; two records with the same text are the same record written twice."""
+    """Hash of the record's text from its token on. Two records with the same text are one record that was written twice."""
     benchmark: str = ""
-    """Benchmark that the record itself names (v0.5 and dated lines only)."""
+    """Benchmark in the record itself (v0.5 and dated lines only)."""
     remarks: tuple[Remark, ...] = ()
     """Everything that was tolerated to read the record."""
 
@@ -185,16 +185,16 @@ def without_repeats(events: Iterable[Event]) -> list[Event]:
 
 
 _MOST_DIGITS = 64
-"""A longer number is none: it would take minutes to print, and nothing counts so far."""
+"""Maximum length of a number. A longer number would take minutes to print."""
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 def number(value: Json) -> float | None:
-    """`value` as a finite number, also where a log holds it as text; None if it is not one."""
+    """Return a value as a finite number, if it is a number. A string may hold the number."""
     kind = type(value)
     if kind is str and len(value) < _MOST_DIGITS and _NUMBER.fullmatch(value.strip()):
         value, kind = float(value), float
-    if kind is not int and kind is not float:  # a bool is neither
+    if kind is not int and kind is not float:  # bool is excluded
         return None
     try:
         figure = float(value)
@@ -204,7 +204,7 @@ def number(value: Json) -> float | None:
 
 
 def not_finite(value: Json) -> float | None:
-    """Return null, NaN, or infinity, also where a log holds it as text, as a float; None for any other value."""
+    """Return a value that is null, NaN or infinity as a float. A string may hold the value."""
     if value is None:
         return math.nan
     if isinstance(value, str) and re.fullmatch(r"[+-]?(nan|inf|infinity)", value.strip(), re.IGNORECASE):
@@ -213,15 +213,15 @@ def not_finite(value: Json) -> float | None:
 
 
 def whole_number(value: Json) -> int | None:
-    """`value` as exactly the whole number that it is, also where a log holds it as text or as 4096.0; None if it is not one."""
+    """Return a value as an exact integer, if it is an integer. A log may have it as a string or as 4096.0."""
     if isinstance(value, str) and len(value) < _MOST_DIGITS and re.fullmatch(r"[+-]?[0-9]+", value.strip()):
         return int(value)
     if type(value) is int:
         return value
-    figure = number(value)  # beyond 2^53 a float does not say which whole number was meant
+    figure = number(value)  # beyond 2^53 a float is not exact
     return int(figure) if figure is not None and figure.is_integer() and abs(figure) < 2.0**53 else None
 
 
 def numbers(value: Mapping[str, Json]) -> dict[str, float]:
-    """Those of its values that are numbers."""
+    """Return the values that are numbers, by name."""
     return {str(name): figure for name, item in value.items() if (figure := number(item)) is not None}

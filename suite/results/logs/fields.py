@@ -1,4 +1,4 @@
-"""`suite_run` out of a log, field by field: a value of the wrong type is a problem, not a crash."""
+"""Parses `suite_run` field by field: a value of the wrong type is a problem, not a crash."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ _READERS: Mapping[str, tuple[str, Callable[[Json], object]]] = {
     "Mapping[str, float]": ("an object of numbers", _numbers),
     "Mapping[str, str]": ("an object of texts", _named_texts),
 }
-"""Type of a field of RunSettings to (the type in words, its reader; None: not of that type)."""
+"""Type of a field of RunSettings to its name and its reader. A reader returns None for a value of a different type."""
 
 
 def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
-    """The settings in a `suite_run` event; the defaults for what it lacks. What is of a wrong type, or no run can have, is
-    added to `problems` and left out."""
+    """Return the settings in a `suite_run` event, with defaults for missing fields.
+
+    A value of a wrong type or outside its limits is left out and appended to `problems`.
+    """
     if event is None:
         return RunSettings()
     if not isinstance(event.value, dict):

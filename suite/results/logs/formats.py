@@ -1,7 +1,7 @@
-"""One parser per line format: `:::MLLOG` (v0.7 on, and ours), `:::MLL` (v0.6), `:::MLPv0.5.0`, and dated `MLPerf:` lines.
+"""Parsers of the line formats: `:::MLLOG` (v0.7 on, and this suite), `:::MLL` (v0.6), `:::MLPv0.5.0`, dated `MLPerf:` lines.
 
-A parser gets a line and the position after the token in it, and gives what an `Event` holds, in the vocabulary of `:::MLLOG`;
-it raises ValueError or RecursionError.
+A parser gets a line and the position after the token in it. It returns the fields of an `Event` in the vocabulary of
+`:::MLLOG`, and raises ValueError or RecursionError.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from suite.results.logs.lenient_json import read_lenient_json
 from workloads.api import Json
 
 RECORD_START = re.compile(r":::(MLLOG|MLL|MLPv0\.5\.0)(?=\s)|(MLPerf): (?=[a-z_]+ \[[0-9])")
-"""Where a record begins; group 1 or 2 is its format."""
+"""Start of a record. Group 1 or 2 is its format."""
 LINE_MARKS = (b":::ML", b"MLPerf: ")
-"""Bytes of which every line with a record contains at least one."""
+"""Marks of records. Every line with a record contains at least one mark."""
 _MLL_HEAD = re.compile(r"\s+([0-9]+(?:\.[0-9]+)?)\s+([^\s:{]+)\s*:\s*")
 _V05_HEAD = re.compile(r"\s+(\S+)\s+([0-9]+(?:\.[0-9]+)?)\s+\(([^)]*)\)\s+([^\s:]+)[ \t]*(:(?!::)\s*)?")
 _DATED = re.compile(r"([a-z_]+) \[([0-9]{2}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})\], (\w+)(?::\s*|(?=,|\s*$))")
 _SPACE = re.compile(r"\s*")
 _SCAN: Callable[[str, int], tuple[Json, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-"""What `raw_decode` calls; it raises StopIteration where no value begins."""
+"""The function that `raw_decode` calls. It raises StopIteration if no value begins at the position."""
 _NO_METADATA: Mapping[str, Json] = {}
 Parsed = tuple[int, tuple[Remark, ...], str, float, str, Json, Mapping[str, Json]]
 """(position after the record, remarks, benchmark, time in ms, key, value, metadata): see `Event`."""
@@ -53,13 +53,13 @@ def _metadata(value: Json) -> Mapping[str, Json]:
         return _NO_METADATA
     if not isinstance(value, dict):
         raise ValueError("metadata is not an object")
-    value.pop("file", None)  # the place in the program that wrote the record: nothing reads it
+    value.pop("file", None)  # the line of code that wrote the record is not used
     value.pop("lineno", None)
     return value or _NO_METADATA
 
 
 def parse_mllog(text: str, start: int) -> Parsed:
-    """Parse `:::MLLOG {"namespace", "time_ms", "event_type", "key", "value", "metadata"}`; `time_s` (seconds) is tolerated."""
+    """Parse `:::MLLOG {"namespace", "time_ms", "event_type", "key", "value", "metadata"}`. `time_s` (seconds) is tolerated."""
     record, end, remarks = _lenient_value(text, start)
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
@@ -91,7 +91,7 @@ def parse_mll(text: str, start: int) -> Parsed:
 
 
 def _v05_event(tag: str, value: Json) -> tuple[str, Json, Mapping[str, Json]]:
-    """A v0.5 tag and its value as (key, value, metadata) in the vocabulary of `:::MLLOG`."""
+    """Return a v0.5 tag and its value as (key, value, metadata) in the vocabulary of `:::MLLOG`."""
     if tag == "train_epoch":
         return "epoch_start", None, {"epoch_num": value}
     names = {"run_set_random_seed": "seed", "run_clear_caches": "cache_clear", "eval_target": "quality_target"}
@@ -130,7 +130,7 @@ def parse_dated(text: str, start: int) -> Parsed:
 
 
 def _milliseconds(seconds: str) -> float:
-    """Milliseconds from decimal seconds; the fraction is converted separately so that no digit is lost to rounding."""
+    """Return milliseconds from decimal seconds. The fraction is converted separately, so that rounding loses no digit."""
     whole, _, fraction = seconds.partition(".")
     return int(whole) * 1000.0 + float(f"0.{fraction or 0}") * 1000.0
 

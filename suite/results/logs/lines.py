@@ -1,6 +1,6 @@
-"""Reads a file into events and problems, in bounded memory; what the events mean is decided in reader.py and quality.py.
+"""Reads the records of a file as events and problems, in bounded memory. Other modules interpret the events.
 
-Only as much is read as the file held when it was opened, so a log that still grows gives a prefix of itself.
+A log that grows while it is read gives a prefix of itself: reading stops at the size that the file had when it was opened.
 """
 
 from __future__ import annotations
@@ -28,37 +28,38 @@ from suite.results.text import clean
 from workloads import files
 
 MAX_PROBLEMS = 100
-"""Problems kept per file; a last one counts the rest."""
+"""Maximum number of problems per file. A last problem counts the rest."""
 MAX_BYTES = 1 << 30
-"""Of a file that is read: a thousand times a long log."""
+"""Maximum size of a file: a thousand times a long log."""
 MAX_LINE_BYTES = 1 << 20
-"""A line longer than this holds no record."""
+"""Maximum length of a record."""
 _BLOCK_BYTES = 1 << 20
-_UTF16_MARKS = tuple(b"\0".join(bytes([one]) for one in mark) for mark in LINE_MARKS)
+_UTF16_MARKS = tuple(b"\0".join(bytes([code]) for code in mark) for mark in LINE_MARKS)
 """LINE_MARKS in UTF-16 of either order, without the zero before or after them."""
 
 
 @dataclass
 class LogFile:
-    """What was read of one log file."""
+    """Records and problems of a log file."""
 
     events: list[Event]
     """All records in the order of the file."""
     problems: list[Problem]
-    """In order of lines; those of the whole file come first, the count of those not kept last."""
+    """Problems in order of lines. Problems of the whole file come first, and the count of further problems last."""
     digest: str
-    """Hash of all records in their order, whatever stands between them; empty without any."""
+    """Hash of all records in their order, without the text between them. Empty without a record."""
 
 
 def read_file(path: Path) -> LogFile:
-    """Return all records of a file, also of one compressed with gzip, bzip2 or xz.
+    """Return all records of a file, which may be compressed with gzip, bzip2 or xz.
 
-    Raises ValueError (one line) if the file does not exist, is no regular file or cannot be opened. No content makes it fail.
+    Raises:
+        ValueError: The file does not exist, cannot be opened, or is not a regular file. No content raises.
     """
     try:
         with files.open_stream(path) as stream:
             if (size := os.fstat(stream.fileno()).st_size) > MAX_BYTES:
-                raise OSError(f"{size:,} bytes are no log, which has at most {MAX_BYTES:,}")
+                raise OSError(f"it has {size:,} bytes, and a log has at most {MAX_BYTES:,}")
             return _read(stream)
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror or error}); give the path of a log file") from error
@@ -94,7 +95,7 @@ def _read(stream: BinaryIO) -> LogFile:
                 dropped += 1
             else:
                 problems.append(item if ended else _incomplete(item))
-        if len(texts) >= 1000:  # hashing one at a time costs a tenth of the reading
+        if len(texts) >= 1000:  # hashing each record separately costs a tenth of the reading
             digest.update("\n".join((*texts, "")).encode("utf-8", "replace"))
             texts.clear()
     digest.update("\n".join((*texts, "")).encode("utf-8", "replace"))
@@ -111,7 +112,7 @@ def _read(stream: BinaryIO) -> LogFile:
 
 def _incomplete(problem: Problem) -> Problem:
     """Return the problem of a last line that does not end."""
-    text = f"{problem.text}; the last line is incomplete: still being written, or cut off"
+    text = f"{problem.text}, and the last line is incomplete: it is still being written, or was cut off"
     return replace(problem, code=ProblemCode.INCOMPLETE_LINE, text=text)
 
 
@@ -126,17 +127,19 @@ def _why_empty(size: int, marked: int, binary: bool) -> Problem:
 
 
 def _blocks(stream: BinaryIO | CompressedLog, size: int, encoding: str) -> Iterator[bytes]:
-    """The file in blocks, as UTF-8 where it is UTF-16; not beyond the size that it had when it was opened."""
+    """Yield the first `size` bytes of a file in blocks. UTF-16 is converted to UTF-8."""
     decoder = codecs.getincrementaldecoder(encoding)(errors="replace") if encoding else None
     while size > 0 and (block := stream.read(min(size, _BLOCK_BYTES))):
         size -= len(block)
-        yield decoder.decode(block).encode("utf-8", "replace") if decoder else block  # half a character is no end
+        yield (
+            decoder.decode(block).encode("utf-8", "replace") if decoder else block
+        )  # a block may end inside a character
 
 
 def may_be_log(path: Path) -> bool:
-    """Return whether the first MiB of a regular file, decompressed if need be, holds the mark of a record.
+    """Check whether the first MiB of a regular file, after decompression, has the mark of a record.
 
-    False where it cannot be opened.
+    Returns False if the file cannot be opened.
     """
     try:
         if path.is_symlink():
@@ -157,19 +160,19 @@ def _is_binary(block: bytes) -> bool:
 
 
 def _utf16_encoding(block: bytes) -> str:
-    """Name of the encoding of a file that begins with `block`, if it is UTF-16; else empty."""
+    """Return the encoding of a file that begins with `block` if it is UTF-16, else an empty string."""
     if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16-le" if block.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
-    offset = next((place for mark in _UTF16_MARKS if (place := block.find(mark)) >= 0), None)
+    offset = next((index for mark in _UTF16_MARKS if (index := block.find(mark)) >= 0), None)
     return "" if offset is None else "utf-16-be" if offset % 2 else "utf-16-le"
 
 
 def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
-    """(line from 1, its bytes, whether it ends) of every line that contains one of LINE_MARKS, or is too long for a record.
+    """Yield each line that has one of LINE_MARKS, or is too long for a record: its number, its bytes, whether it ends.
 
-    At most one line of `MAX_LINE_BYTES` and a block are held; the rest of a longer line is skipped.
+    Memory holds at most a line of `MAX_LINE_BYTES` and a block. The rest of a longer line is skipped.
     """
-    mark, other = LINE_MARKS
+    mark, dated_mark = LINE_MARKS
     line, rest, skipping = 1, b"", False
     for block in blocks:
         whole = (rest + block).split(b"\n")
@@ -177,21 +180,21 @@ def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
         if skipping and whole:  # the end of a line that is too long
             whole[0], skipping = b"", False
         for number, raw in enumerate(whole, line):
-            if mark in raw or other in raw:
+            if mark in raw or dated_mark in raw:
                 yield number, raw, True
         line += len(whole)
         if skipping or len(rest) > MAX_LINE_BYTES:
-            if not skipping and (mark in rest or other in rest):
+            if not skipping and (mark in rest or dated_mark in rest):
                 yield line, rest, True
             rest, skipping = b"", True
-    if mark in rest or other in rest:
+    if mark in rest or dated_mark in rest:
         yield line, rest, False
 
 
 def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Problem]:
-    """The records of one line, wherever they begin; their texts are added to `texts`."""
+    """Yield the records of a line, wherever they begin. Their texts are appended to `texts`."""
     if len(raw) > MAX_LINE_BYTES:
-        yield Problem(line, ProblemCode.LINE_TOO_LONG, f"a line of more than {MAX_LINE_BYTES} bytes is no record")
+        yield Problem(line, ProblemCode.LINE_TOO_LONG, f"a line of more than {MAX_LINE_BYTES} bytes cannot be a record")
         return
     try:
         text, odd = raw.decode("utf-8").rstrip(), False

@@ -1,6 +1,6 @@
 """Reads logs of this suite strictly: each value has the place and the form that docs/logs.md defines, or is a problem.
 
-A log of this suite states its settings, targets and first epoch in `suite_run`, so nothing is inferred.
+A log of this suite states its settings, targets and first epoch in `suite_run`, so the reader infers no value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_suite_log(events: Sequence[Event]) -> bool:
 
 
 def _is_strict(event: Event) -> bool:
-    """Check whether a record has the form that the suite writes. A string in another encoding changes no form."""
+    """Check whether a record has the form that the suite writes. The encoding of strings does not matter."""
     return event.format == FORMAT and (not event.remarks or event.remarks == (LATIN_1,))
 
 
@@ -106,7 +106,7 @@ def _value(first: Mapping[str, Event], key: str) -> Json:
 
 
 def _written_records(events: Sequence[Event], problems: list[Problem], remarks: Remarks) -> Sequence[Event]:
-    """Return the records of one run in the form that the suite writes, with a problem or remark on all others."""
+    """Return the records of the run in the form that the suite writes. Skipped records are reported."""
     if not all(map(_is_strict, events)):
         for event in events:
             if not _is_strict(event):
@@ -116,7 +116,7 @@ def _written_records(events: Sequence[Event], problems: list[Problem], remarks: 
     runs = [index for index, event in enumerate(events) if event.key == "suite_run"]
     if len(runs) == 1:
         return events
-    text = f"{len(runs)} suite_run lines, but a log of this suite holds one run: the first is read"
+    text = f"{len(runs)} suite_run lines, but a log of this suite holds a single run: the first is read"
     problems.append(Problem(events[runs[1]].line, ProblemCode.RESTARTED, text))
     return events[: runs[1]]
 
@@ -135,7 +135,7 @@ def _settings(suite_run: Event, suite_open: Event | None, problems: list[Problem
 
 
 def _clock(events: Sequence[Event], problems: list[Problem]) -> quality.RunClock:
-    """Return the first `run_start` and the first `run_stop` after it. More of them, or none, are problems."""
+    """Return the first `run_start` and the first `run_stop` after it. Missing and further records are problems."""
     starts = [event for event in events if event.key == "run_start"]
     start = starts[0] if starts else None
     stops = [event for event in events if event.key == "run_stop"]
@@ -143,7 +143,7 @@ def _clock(events: Sequence[Event], problems: list[Problem]) -> quality.RunClock
     stop = later[0] if later else None
     for repeated in (starts, stops):
         if len(repeated) > 1:
-            text = f"{len(repeated)} different {repeated[0].key}; the first is used"
+            text = f"{len(repeated)} different {repeated[0].key}, of which the first is used"
             problems.append(Problem(repeated[1].line, ProblemCode.REPEATED_RECORD, text))
     if start is None:
         problems.append(Problem(0, ProblemCode.NO_START, "no run_start"))
@@ -200,7 +200,7 @@ def _end(
 
 @dataclass(frozen=True)
 class _Epochs:
-    """Epochs trained by the evaluation that reached the target, and by `run_stop`. None: a label is missing."""
+    """Epochs trained by the evaluation that reached the target, and by `run_stop`, if labels are known."""
 
     to_target: float | None
     trained: float | None
@@ -218,12 +218,15 @@ def _count_epochs(
     assert clock.end is not None
     reached = evaluations.used[evaluations.reached]
     first = _first_label(events, settings)
-    if reached.epoch is None or reached.epoch < first:
-        remarks.add(reached.line, ProblemCode.NO_EPOCH_COUNT, "no epoch count: the evaluation has no epoch_num")
+    if reached.epoch is None or reached.epoch < first or not _is_epoch_of_log(reached.epoch, events):
+        text = "no epoch count: the evaluation has no epoch_num, or an epoch that the log does not have"
+        remarks.add(reached.line, ProblemCode.NO_EPOCH_COUNT, text)
         return _Epochs(None, None)
-    labels = [reached.epoch, evaluations.used[-1].epoch or reached.epoch]
-    labels += _ended_epochs(events, evaluations.used[-1], clock.end)
-    to_target, trained = reached.epoch - first + 1, max(labels) - first + 1
+    last = evaluations.used[-1]
+    trained_labels = [reached.epoch, *_ended_epochs(events, last, clock.end)]
+    if last.epoch is not None and _is_epoch_of_log(last.epoch, events):
+        trained_labels.append(last.epoch)
+    to_target, trained = reached.epoch - first + 1, max(trained_labels) - first + 1
     if trained > to_target:
         text = f"the run continued after the target, from epoch {to_target:g} to {trained:g}"
         text += ": the time counts to run_stop, the epochs to the target"
@@ -242,6 +245,19 @@ def _first_label(events: Sequence[Event], settings: RunSettings) -> int:
         return label
     started = (number(event.metadata.get("epoch_num")) for event in events if event.key == "epoch_start")
     return 1 if min((epoch for epoch in started if epoch is not None), default=label) == 1 else label
+
+
+def _is_epoch_of_log(label: float, events: Sequence[Event]) -> bool:
+    """Check whether a log that has epochs or blocks has the epoch of a label among them."""
+    has_epochs = False
+    for event in events:
+        if event.key in ("epoch_start", "epoch_stop", "block_start"):
+            has_epochs = True
+            name = "first_epoch_num" if event.key == "block_start" else "epoch_num"
+            first, count = number(event.metadata.get(name)), number(event.metadata.get("epoch_count", 1))
+            if first is not None and count is not None and first <= label < first + count:
+                return True
+    return not has_epochs
 
 
 def _ended_epochs(events: Sequence[Event], after: Evaluation, stop: Event) -> list[float]:

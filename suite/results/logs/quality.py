@@ -24,7 +24,7 @@ class RunClock:
     seconds: float | None
     """Time of the run by the rule of its round."""
     claimed: str | None = None
-    """Status that the log claims: `success`, `aborted`, …; None: the log has no status."""
+    """Status that the log claims: `success`, `aborted`, … It may be missing."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Evaluations:
     logged: bool = False
     """True if the log has an evaluation with a number, also outside the run. Some benchmarks evaluate after `run_stop`."""
     reached: int | None = None
-    """Number (from 0) of the first evaluation that reaches every target; None: no evaluation does, or there is no target."""
+    """Number (from 0) of the first evaluation that reaches every target."""
 
     @property
     def diverged(self) -> str:
-        """`NaN` if the last evaluation holds no finite number; empty if it does."""
+        """The value of the last evaluation if it is not finite: `NaN`, `inf`."""
         return next((quality_text(value) for value in self.last_quality.values() if not math.isfinite(value)), "")
 
 
@@ -56,11 +56,10 @@ def read_evaluations(
     """Return the evaluations of the run, in order of time.
 
     Args:
-        events: The records `epoch_start` and `eval_accuracy`. The list is emptied: a log may hold a million records, too many
-            to keep in both forms.
+        events: The records `epoch_start` and `eval_accuracy`. The list is emptied, since a log may have a million records.
         clock: Start and end of the run.
         read_quality: Returns metric name to value of an `eval_accuracy`, empty if it holds no number.
-        remarks: Receives what is left out.
+        remarks: Receives the values that are left out.
         late_ms: An evaluation may have a time this much later than the end of the run.
     """
     begin = clock.start.time_ms if clock.start else 0.0
@@ -96,7 +95,7 @@ def read_evaluations(
 
 
 def _why_no_quality(event: Event, quality: Mapping[str, float], finite: Mapping[str, float]) -> str:
-    """Return the remark on an evaluation without a number, or with a number that is not finite; else an empty string."""
+    """Return the remark on an evaluation without a number, or with a number that is not finite. Else it is empty."""
     if not quality or event.value is None:
         return "eval_accuracy holds no number"
     if len(finite) == len(quality):
@@ -112,7 +111,7 @@ def quality_text(value: float) -> str:
 def first_that_meets(
     targets: Mapping[str, float], evaluations: Sequence[Evaluation], benchmark: str = ""
 ) -> int | None:
-    """Return the number (from 0) of the first evaluation that reaches every target; None if no evaluation does.
+    """Return the number (from 0) of the first evaluation that reaches every target, or None.
 
     `benchmark` decides whether a metric improves as it rises or as it falls.
     """
@@ -127,7 +126,7 @@ def first_that_meets(
 
 
 def is_rounded(targets: Mapping[str, float], quality: Mapping[str, float], benchmark: str) -> bool:
-    """Return True if a quality that meets all targets meets one of them only as rounded to float32."""
+    """Return True if a quality that meets all targets meets a target only after rounding to float32."""
     for metric, target in targets.items():
         value = quality[metric]
         if value > target if improves_as_it_falls(metric, benchmark) else value < target:
@@ -187,7 +186,7 @@ def _unsuccessful_end(
 
 
 def _why_no_success(has_targets: bool, evaluations: Evaluations) -> str:
-    """Return what contradicts a claim of success; an empty string if nothing does."""
+    """Return the contradiction of a claim of success, or an empty string."""
     if evaluations.reached is not None:
         return ""
     if evaluations.diverged:

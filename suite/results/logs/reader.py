@@ -1,4 +1,4 @@
-"""Reads a log of any program into a `RunRecord`: logs of this suite strictly (own.py), other logs with inference (foreign/)."""
+"""Reads a log into a `RunRecord`: a log of this suite strictly (`own`), and a foreign log with inference (`foreign`)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from suite.results.logs.record import RunRecord
 
 
 def read(path: str | Path) -> RunRecord:
-    """Return the record of one log.
+    """Return the record of a log.
 
     An empty, binary, cut-off or damaged file gives a record of everything that can be read, and problems with line numbers.
 
     Args:
-        path: A log of this suite or of another program, also compressed.
+        path: A log of any program, which may be compressed.
 
     Raises:
         ValueError: The file cannot be opened. No content raises.

@@ -1,4 +1,4 @@
-"""Values that logs of every program hold in the same form."""
+"""Parses values that have the same form in all logs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _is_plain(value: Json) -> bool:
 def read_seed(event: Event | None, problems: list[Problem]) -> int | None:
     """Return the seed as the integer that it is.
 
-    Any other value is a problem, except null and `none`, which Google's logs hold.
+    Further values are problems, except null and the string "none", which Google's logs hold.
     """
     if event is None or event.value in (None, "none", "None"):
         return None

@@ -1,1 +1,1 @@
-"""Logs of other programs: their dialects, attempts, epochs and targets are inferred. No log of this suite comes here."""
+"""Reads foreign logs, and infers their dialects, attempts, epochs and targets. Logs of this suite are read by `own.py`."""

@@ -1,4 +1,4 @@
-"""Interprets the records of a log of another program."""
+"""Interprets the records of a foreign log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LATE_MS = 10.0
 
 
 def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str) -> RunRecord:
-    """Return the record of a log of another program. New problems follow `problems`.
+    """Return the record of a foreign log. New problems follow `problems`.
 
     Args:
         path: Path of the log.
@@ -89,7 +89,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
 
 
 def _records_of_attempt(events: Sequence[Event], log_format: str, problems: list[Problem]) -> Sequence[Event]:
-    """Return the records of the attempt that counts. Several attempts, and records of another format, are problems."""
+    """Return the records of the attempt that counts. Several attempts, and several formats, are problems."""
     found = attempts.find_attempts(events)
     if len(found) > 1:
         chosen = attempts.choose_attempt(found)

@@ -1,4 +1,4 @@
-"""Targets and qualities in logs of other programs, in any of the forms that they have."""
+"""Parses the targets and qualities of foreign logs, which have many forms."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def find_targets(
 def is_retinanet(benchmark: str, values: Mapping[str, Json]) -> bool:
     """True for a log under the name `ssd` of v2.0 or later, which is RetinaNet on Open Images and not SSD on COCO.
 
-    The rules of `ssd` ask for `model_bn_span` and a warm-up in steps up to v1.1, for Adam and a warm-up in epochs from v2.0 on
+    The rules of `ssd` require `model_bn_span` and a warm-up in steps up to v1.1, for Adam and a warm-up in epochs from v2.0 on
     (mlperf-logging, training_1.1.0 and training_2.0.0/closed_ssd.yaml). `values`: the first of each key.
     """
     if benchmark != "ssd" or "model_bn_span" in values:
         return False
     samples, batch = (number(values.get(key)) for key in ("train_samples", "global_batch_size"))
-    # 1,170,301 training images; NVIDIA's code logs the batches that they make
+    # 1,170,301 training images. NVIDIA's code logs the number of batches
     images = samples is not None and any(abs(samples * n - 1_170_301) <= 2 * n for n in (1.0, batch or 1.0))
     return images or values.get("opt_name") == "adam" or "opt_learning_rate_warmup_epochs" in values
 
@@ -58,10 +58,10 @@ def bleu_targets_in_log_scale(
 
 
 def read_quality(event: Event, targets: Mapping[str, float], benchmark: str, remarks: Remarks) -> dict[str, float]:
-    """Return metric name to value of a number, text, list, pair or object; an empty mapping if it holds no number.
+    """Return metric name to value of a number, string, list, pair or object. The mapping is empty without a number.
 
-    One bare number takes the name of the one target. Null, NaN, and infinity are values of an evaluation that has diverged.
-    What was converted goes to `remarks`.
+    A bare number has the name of the only target. Null, NaN and infinity are values of an evaluation that has diverged.
+    `remarks` receives conversions.
     """
     value = _value_inside_text(event, remarks)
     name = _metric_of_number(event, targets)
@@ -94,14 +94,14 @@ def read_quality(event: Event, targets: Mapping[str, float], benchmark: str, rem
 
 def _metric_of_number(event: Event, targets: Mapping[str, float]) -> str:
     """Return the metric's name of a bare number: the name of the only target, or the name that the record has."""
-    metric = event.metadata.get("metric")  # Stable Diffusion: FID and CLIP in records of their own
+    metric = event.metadata.get("metric")  # Stable Diffusion logs FID and CLIP in separate records
     if len(targets) == 1:
         return next(iter(targets))
     return metric if isinstance(metric, str) and metric else "quality"
 
 
 def _value_inside_text(event: Event, remarks: Remarks) -> Json:
-    """The value of a record; a number or list inside a text (`"[0.324]"`, `"75.9%"`) is read, with a remark."""
+    """Return the value of a record. A string may contain a number or list (`"[0.324]"`, `"75.9%"`), which adds a remark."""
     if not isinstance(event.value, str):
         return event.value
     try:
@@ -117,7 +117,7 @@ def _value_inside_text(event: Event, remarks: Remarks) -> Json:
 def _quality_from_list(
     event: Event, value: Sequence[Json], name: str, benchmark: str, remarks: Remarks
 ) -> dict[str, float]:
-    """Quality from `[0.76]`, `[0.377, 0.339]` (box, mask) or `[["BBOX", 0.377], …]`; empty for any other list."""
+    """Return the quality in `[0.76]`, `[0.377, 0.339]` (box, mask) or `[["BBOX", 0.377], …]`. Empty for further lists."""
     figures = [figure for item in value if (figure := number(item)) is not None]
     if event.key == "eval_accuracy" and len(figures) < len(value):
         either = [number(item) if number(item) is not None else not_finite(item) for item in value if item is not None]

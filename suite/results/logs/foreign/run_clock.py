@@ -1,4 +1,4 @@
-"""Start and end of a run in logs of other programs, which may hold several of either."""
+"""Finds start and end of a run in a foreign log, which may have several."""
 
 from __future__ import annotations
 

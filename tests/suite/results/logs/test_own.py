@@ -65,6 +65,11 @@ def test_logs_of_the_first_versions_count_from_1(tmp_path):
     assert read_lines(tmp_path, lines).epochs_to_target == 2.0
 
 
+def relabelled(text, label):
+    """Return an evaluation with a label that its log has no epoch for; other lines as they are."""
+    return text.replace('"epoch_num": 2', f'"epoch_num": {label}') if '"eval_accuracy"' in text else text
+
+
 def replaced(old, new):
     return lambda lines: [text.replace(old, new) for text in lines]
 
@@ -77,6 +82,7 @@ def replaced(old, new):
         (replaced('"value": 0.65,', "'value': 0.65,"), ProblemCode.SKIPPED_RECORD, "failed"),
         (replaced(f": {START_MS},", f': "{START_MS}",'), ProblemCode.SKIPPED_RECORD, "failed"),
         (replaced('"epoch_num": 2', '"epoch_num": "two"'), ProblemCode.NO_EPOCH_COUNT, "success"),
+        (lambda lines: [relabelled(text, 7) for text in lines], ProblemCode.NO_EPOCH_COUNT, "success"),
         (lambda lines: [*lines, ':::MLL 1700000000.5 run_stop: {"value": 1}'], ProblemCode.SKIPPED_RECORD, "success"),
         (lambda lines: [*lines, line(9000, "run_start")], ProblemCode.REPEATED_RECORD, "success"),
         (lambda lines: [*lines, line(9000, "run_stop")], ProblemCode.REPEATED_RECORD, "success"),
