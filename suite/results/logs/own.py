@@ -46,58 +46,63 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     problems, remarks = list(problems), Remarks()
     events = _written_records(events, problems, remarks)
     first = values.first_of_each_key(events)
+    record = values.described_run(path, FORMAT, first, digest)
     settings = _settings(first["suite_run"], first.get("suite_open"), problems)
-    benchmark = values.text_or_empty(_value(first, "submission_benchmark"))
+    record = replace(
+        record,
+        settings=settings,
+        targets=settings.targets,
+        targets_source="log" if settings.targets else "",
+        batch_logged=settings.batch_size_global,
+        batch_basis="" if settings.batch_size_global is None else "global",
+    )
+    record = _with_result(record, events, problems, remarks)
+    record = _with_interruptions(record, first, events)
+    record = _with_measurements(record, first)
+    seed = values.read_seed(first.get("seed"), problems)
+    return replace(record, seed=seed, problems=(*problems, *remarks.problems()))
+
+
+def _with_result(record: RunRecord, events: Sequence[Event], problems: list[Problem], remarks: Remarks) -> RunRecord:
+    """Return the record with the time, the evaluations, the end and the epochs of the run."""
+    settings, benchmark = record.settings, record.benchmark
     clock = _clock(events, problems)
     relevant = [event for event in events if event.key in ("epoch_start", "eval_accuracy")]
     events = [event for event in events if event.key != "eval_accuracy"]
     evaluations = _evaluations(relevant, clock, settings, benchmark, remarks)
     throughput = values.throughput_blocks(events, clock.start)
     end = _end(clock, settings, evaluations, throughput, benchmark, problems)
-    epochs = _Epochs(None, None)
-    if end.status is EndStatus.SUCCESS and evaluations.reached is not None:
-        epochs = _count_epochs(events, clock, settings, evaluations, remarks)
-        if quality.is_rounded(settings.targets, evaluations.used[evaluations.reached].quality, benchmark):
-            line = evaluations.used[evaluations.reached].line
-            remarks.add(line, ProblemCode.ROUNDED_TARGET, "reaches the target only up to float32 rounding")
+    record = values.with_result(record, clock, end, evaluations, throughput)
+    if end.status is not EndStatus.SUCCESS or evaluations.reached is None:
+        return record
+    epochs = _count_epochs(events, clock, settings, evaluations, remarks)
+    quality.report_rounding(evaluations, settings.targets, benchmark, remarks)
+    return replace(record, epochs_to_target=epochs.to_target, epochs_trained=epochs.trained)
+
+
+def _with_interruptions(record: RunRecord, first: Mapping[str, Event], events: Sequence[Event]) -> RunRecord:
+    """Return the record with resumptions and checkpoints. A resumed run is open, and so is a run with `suite_open`."""
     resumptions = sum(event.key == "suite_continued" for event in events)
-    is_open = "suite_open" in first or resumptions > 0
-    seed = values.read_seed(first.get("seed"), problems)
-    step_times = values.object_or_empty(_value(first, "suite_step_times"))
-    return RunRecord(
-        path=path,
-        format=FORMAT,
-        benchmark=benchmark,
-        org=values.text_or_empty(_value(first, "submission_org")),
-        division="open" if is_open else values.text_or_empty(_value(first, "submission_division")),
-        submission_status=values.text_or_empty(_value(first, "submission_status")),
-        platform=values.text_or_empty(_value(first, "submission_platform")),
-        settings=settings,
-        seed=seed,
-        start_ms=clock.start.time_ms if clock.start else None,
-        seconds=clock.seconds,
-        end=end,
-        targets=settings.targets,
-        targets_source="log" if settings.targets else "",
-        evaluations=values.with_scores(evaluations.used, throughput),
-        epochs_to_target=epochs.to_target,
-        epochs_trained=epochs.trained,
-        quality=evaluations.last_quality,
-        throughput=throughput,
-        logged=values.plain_values(first),
-        batch_logged=settings.batch_size_global,
-        batch_basis="" if settings.batch_size_global is None else "global",
-        digest=digest,
+    return replace(
+        record,
+        division="open" if resumptions or "suite_open" in first else record.division,
         resumptions=resumptions,
         interrupted_seconds=_interrupted_seconds(events),
         checkpoint_seconds=_checkpoint_seconds(events),
+    )
+
+
+def _with_measurements(record: RunRecord, first: Mapping[str, Event]) -> RunRecord:
+    """Return the record with the measurements that only this suite logs."""
+    step_times = values.object_or_empty(_value(first, "suite_step_times"))
+    return replace(
+        record,
         condition=_condition(_value(first, "suite_condition")),
         step_times=values.named_numbers(step_times),
         step_times_by=values.text_or_empty(step_times.get("how"))[:100],
         all_reduce=all_reduce(_value(first, "suite_all_reduce")),
         gradients=gradient_traffic(_value(first, "suite_gradients")),
         staleness=values.named_numbers(_value(first, "suite_staleness")),
-        problems=(*problems, *remarks.problems()),
     )
 
 

@@ -134,6 +134,15 @@ def is_rounded(targets: Mapping[str, float], quality: Mapping[str, float], bench
     return False
 
 
+def report_rounding(evaluations: Evaluations, targets: Mapping[str, float], benchmark: str, remarks: Remarks) -> None:
+    """Add a remark if the evaluation that counts reaches its target only after rounding to float32."""
+    assert evaluations.reached is not None
+    evaluation = evaluations.used[evaluations.reached]
+    if is_rounded(targets, evaluation.quality, benchmark):
+        text = "reaches the target only up to float32 rounding"
+        remarks.add(evaluation.line, ProblemCode.ROUNDED_TARGET, text)
+
+
 def claimed_end(
     clock: RunClock, is_to_target: bool, has_targets: bool, evaluations: Evaluations, problems: list[Problem]
 ) -> RunEnd:

@@ -6,10 +6,13 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from suite.common.run_end import RunEnd
 from suite.results.logs.events import Event, Problem, ProblemCode, number, numbers, whole_number
 from suite.results.logs.keys import STRUCTURAL
-from suite.results.logs.record import NO_FIGURES, Evaluation, Throughput
+from suite.results.logs.quality import Evaluations, RunClock
+from suite.results.logs.record import NO_FIGURES, Evaluation, RunRecord, Throughput
 from suite.results.text import clean
 from workloads.api import Json
 
@@ -49,6 +52,42 @@ def _is_plain(value: Json) -> bool:
     items = value if isinstance(value, list) else [value]
     return len(items) <= 64 and all(
         isinstance(item, (bool, int, float)) or (isinstance(item, str) and len(item) <= 1000) for item in items
+    )
+
+
+def described_run(
+    path: Path, log_format: str, first: Mapping[str, Event], digest: str, benchmark: str = ""
+) -> RunRecord:
+    """Return a record with the identity and the plain values of a run. `benchmark`: its name if no record states it."""
+
+    def text(key: str) -> str:
+        return text_or_empty(first[key].value) if key in first else ""
+
+    return RunRecord(
+        path=path,
+        format=log_format,
+        benchmark=text("submission_benchmark") or benchmark,
+        org=text("submission_org"),
+        division=text("submission_division"),
+        submission_status=text("submission_status"),
+        platform=text("submission_platform"),
+        logged=plain_values(first),
+        digest=digest,
+    )
+
+
+def with_result(
+    record: RunRecord, clock: RunClock, end: RunEnd, evaluations: Evaluations, throughput: tuple[Throughput, ...]
+) -> RunRecord:
+    """Return a record with the time, the evaluations, the throughput and the end of the run."""
+    return replace(
+        record,
+        start_ms=clock.start.time_ms if clock.start else None,
+        seconds=clock.seconds,
+        end=end,
+        evaluations=with_scores(evaluations.used, throughput),
+        quality=evaluations.last_quality,
+        throughput=throughput,
     )
 
 

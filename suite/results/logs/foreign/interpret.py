@@ -41,11 +41,23 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     events = _records_of_attempt(events, log_format, problems)
     first = values.first_of_each_key(events)
     logged = {key: event.value for key, event in first.items()}
-    benchmark = values.text_or_empty(logged.get("submission_benchmark")) or events[0].benchmark
-    workload = "retinanet" if qualities.is_retinanet(benchmark, logged) else benchmark
+    record = values.described_run(path, log_format, first, digest, events[0].benchmark)
+    workload = "retinanet" if qualities.is_retinanet(record.benchmark, logged) else record.benchmark
     settings = _settings(first, workload, log_format, problems)
-    targets, source = qualities.find_targets(workload, log_format, first.get("quality_target"), remarks)
-    clock = find_clock(events, benchmark, log_format, problems)
+    batch, basis = _batch(settings, logged)
+    record = replace(record, settings=settings, batch_logged=batch, batch_basis=basis)
+    record = _with_result(record, first.get("quality_target"), events, problems, remarks)
+    seed = values.read_seed(first.get("seed", first.get("run_set_random_seed")), problems)
+    return replace(record, seed=seed, problems=(*problems, *remarks.problems()))
+
+
+def _with_result(
+    record: RunRecord, target: Event | None, events: Sequence[Event], problems: list[Problem], remarks: Remarks
+) -> RunRecord:
+    """Return the record with the targets, the time, the evaluations, the end and the epochs of the run."""
+    settings, benchmark = record.settings, record.benchmark
+    targets, source = qualities.find_targets(settings.workload, record.format, target, remarks)
+    clock = find_clock(events, benchmark, record.format, problems)
     relevant = [event for event in events if event.key in ("epoch_start", "eval_accuracy")]
     events = [event for event in events if event.key != "eval_accuracy"]
     found = _evaluations(relevant, clock, targets, benchmark, remarks)
@@ -53,39 +65,16 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     found = replace(found, reached=quality.first_that_meets(targets, found.used, benchmark))
     throughput = values.throughput_blocks(events, clock.start)
     end = _end(clock, settings, bool(targets), found, throughput, benchmark, problems)
-    epochs = epochs_trained = None
-    if end.status is EndStatus.SUCCESS and found.reached is not None:
-        _report_rounding(found, targets, benchmark, remarks)
-        if source != "rules" or workload not in LABELED_IN_SAMPLES:
-            by_rules = log_format != "MLPerf" and settings.first_epoch == 1
-            epochs, epochs_trained = _epochs(found, by_rules, events, clock, remarks)
-    batch, basis = _batch(settings, logged)
-    return RunRecord(
-        path=path,
-        format=log_format,
-        benchmark=benchmark,
-        org=values.text_or_empty(logged.get("submission_org")),
-        division=values.text_or_empty(logged.get("submission_division")),
-        submission_status=values.text_or_empty(logged.get("submission_status")),
-        platform=values.text_or_empty(logged.get("submission_platform")),
-        settings=settings,
-        seed=values.read_seed(first.get("seed", first.get("run_set_random_seed")), problems),
-        start_ms=clock.start.time_ms if clock.start else None,
-        seconds=clock.seconds,
-        end=end,
-        targets=targets,
-        targets_source=source,
-        evaluations=values.with_scores(found.used, throughput),
-        epochs_to_target=epochs,
-        epochs_trained=epochs_trained,
-        quality=found.last_quality,
-        throughput=throughput,
-        logged=values.plain_values(first),
-        batch_logged=batch,
-        batch_basis=basis,
-        digest=digest,
-        problems=(*problems, *remarks.problems()),
-    )
+    record = values.with_result(record, clock, end, found, throughput)
+    record = replace(record, targets=targets, targets_source=source)
+    if end.status is not EndStatus.SUCCESS or found.reached is None:
+        return record
+    quality.report_rounding(found, targets, benchmark, remarks)
+    if source == "rules" and settings.workload in LABELED_IN_SAMPLES:
+        return record
+    by_rules = record.format != "MLPerf" and settings.first_epoch == 1
+    epochs, trained = _epochs(found, by_rules, events, clock, remarks)
+    return replace(record, epochs_to_target=epochs, epochs_trained=trained)
 
 
 def _records_of_attempt(events: Sequence[Event], log_format: str, problems: list[Problem]) -> Sequence[Event]:
@@ -170,17 +159,6 @@ def _end_by_result(evaluations: quality.Evaluations) -> RunEnd:
     if evaluations.reached is not None:
         return SUCCESS
     return RunEnd(EndStatus.FAILED, EndCode.TARGET_MISSED, "no evaluation up to eval_result reaches the target")
-
-
-def _report_rounding(
-    found: quality.Evaluations, targets: Mapping[str, float], benchmark: str, remarks: Remarks
-) -> None:
-    """Add a remark if the evaluation that counts reaches its target only as a float32."""
-    assert found.reached is not None
-    evaluation = found.used[found.reached]
-    if quality.is_rounded(targets, evaluation.quality, benchmark):
-        text = "reaches the target only up to float32 rounding"
-        remarks.add(evaluation.line, ProblemCode.ROUNDED_TARGET, text)
 
 
 def _epochs(
