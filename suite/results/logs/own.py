@@ -22,6 +22,9 @@ from suite.results.names import round_like, workload_name
 from workloads.api import Json
 
 FORMAT = "MLLOG"
+_MEASUREMENTS = frozenset(
+    {"suite_condition", "suite_step_times", "suite_all_reduce", "suite_gradients", "suite_staleness"}
+)
 
 
 def is_suite_log(events: Sequence[Event]) -> bool:
@@ -82,6 +85,8 @@ def _with_result(record: RunRecord, events: Sequence[Event], problems: list[Prob
 
 def _with_interruptions(record: RunRecord, first: Mapping[str, Event], events: Sequence[Event]) -> RunRecord:
     """Return the record with resumptions and checkpoints. A resumed run is open, and so is a run with `suite_open`."""
+    if not {"suite_continued", "suite_checkpoint", "suite_open"} & first.keys():
+        return record
     resumptions = sum(event.key == "suite_continued" for event in events)
     return replace(
         record,
@@ -94,6 +99,8 @@ def _with_interruptions(record: RunRecord, first: Mapping[str, Event], events: S
 
 def _with_measurements(record: RunRecord, first: Mapping[str, Event]) -> RunRecord:
     """Return the record with the measurements that only this suite logs."""
+    if not _MEASUREMENTS & first.keys():
+        return record
     step_times = values.object_or_empty(_value(first, "suite_step_times"))
     return replace(
         record,
@@ -112,7 +119,7 @@ def _value(first: Mapping[str, Event], key: str) -> Json:
 
 def _written_records(events: Sequence[Event], problems: list[Problem], remarks: Remarks) -> Sequence[Event]:
     """Return the records of the run in the form that the suite writes. Skipped records are reported."""
-    if not all(map(_is_strict, events)):
+    if any(event.remarks or event.format != FORMAT for event in events):
         for event in events:
             if not _is_strict(event):
                 text = f"a record in a form that the suite does not write is skipped ({event.format})"
@@ -255,7 +262,7 @@ def _first_label(events: Sequence[Event], settings: RunSettings) -> int:
 def _is_epoch_of_log(label: float, events: Sequence[Event]) -> bool:
     """Check whether a log that has epochs or blocks has the epoch of a label among them."""
     has_epochs = False
-    for event in events:
+    for event in reversed(events):  # the epoch that reaches the target is among the last
         if event.key in ("epoch_start", "epoch_stop", "block_start"):
             has_epochs = True
             name = "first_epoch_num" if event.key == "block_start" else "epoch_num"

@@ -6,6 +6,7 @@ import random
 import pytest
 
 from suite.common.run_end import EndCode, EndStatus
+from suite.compliance.check import check_file
 from suite.results import read
 from suite.results.logs.events import ProblemCode
 from suite.results.logs.foreign import interpret as foreign
@@ -110,6 +111,12 @@ def test_the_first_of_several_runs_in_a_file_is_read(tmp_path):
     record, alone = read_lines(tmp_path, [*first, *second]), read_lines(tmp_path, first)
     assert (record.seed, record.seconds, record.epochs_to_target) == (12345, 4.0, 2.0)
     assert (record.evaluations, record.throughput) == (alone.evaluations, alone.throughput)
+
+
+def test_check_fails_a_file_with_several_runs(tmp_path):
+    verdict = check_file(write(tmp_path / "result_0.txt", [*demo_log(), *demo_log((0.1,), start=MINUTE)]))
+    assert not verdict.passed
+    assert check_file(write(tmp_path / "result_1.txt", demo_log())).passed
 
 
 def test_a_suite_run_in_another_notation_is_none_of_this_suite(tmp_path):
