@@ -14,6 +14,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from suite.common.run_end import SUCCESS
 from suite.results.combine import (
     Combine,
     common_value,
@@ -578,7 +579,7 @@ def row_of(run: Run) -> RunRow:
 
 def row_of_record(record: RunRecord) -> RunRow:
     """Return a row for a log alone, to compare the settings of logs."""
-    row = row_of(Run(record.path, "", None, record.settings, "success", ""))
+    row = row_of(Run(record.path, "", None, record.settings, SUCCESS))
     return replace(row, targets=record.targets, hyperparameters=record.hyperparameters, division=record.division)
 
 

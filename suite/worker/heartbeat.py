@@ -44,6 +44,8 @@ class Beat:
     status: str = ""
     """Set once, at the end: a status of `status.json`."""
     reason: str = ""
+    code: str = ""
+    """Set with `reason`: the value of an `EndCode` (suite/common/run_end.py)."""
 
 
 class Heart:
@@ -73,8 +75,8 @@ class Heart:
         if changed_phase or time.monotonic() - self._written >= INTERVAL_SECONDS:
             self.write()
 
-    def finish(self, status: str, reason: str = "") -> None:
-        self.state.phase, self.state.status, self.state.reason = "done", status, reason
+    def finish(self, status: str, reason: str = "", code: str = "") -> None:
+        self.state.phase, self.state.status, self.state.reason, self.state.code = "done", status, reason, code
         self.write()
 
     def write(self) -> None:

@@ -82,6 +82,7 @@ def test_failures_are_filed_with_their_reason_and_the_sweep_goes_on(endings, kin
         key, _, metadata = run_events(folders[kind] / "result_0.txt")[-1]
         assert (key, metadata["status"]) == ("run_stop", "aborted")
         assert "nan" in metadata["reason"]
+        assert (metadata["code"], ended["code"]) == ("diverged", "diverged")
     if kind == "oom":
         assert (folders[kind] / "worker-0.log").stat().st_size
 

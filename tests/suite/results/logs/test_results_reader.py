@@ -19,6 +19,12 @@ def read_lines(tmp_path, lines):
     return read(write(tmp_path / "result_0.txt", lines))
 
 
+def foreign(benchmark="ncf", **options):
+    """The lines of a log of another program, epochs from 1."""
+    lines = [text for text in demo_log(**{"rules": "v0.7", **options}) if '"suite_run"' not in text]
+    return [text.replace('"value": "ncf"', f'"value": "{benchmark}"') for text in lines]
+
+
 def texts(record):
     return [str(problem) for problem in record.problems]
 
@@ -157,13 +163,11 @@ def test_unicode_marks_and_utf_16(tmp_path, name):
 
 
 def with_qualities(*values):
-    """A log of a Mask R-CNN run whose evaluations hold `values`, and problems without their lines."""
-    targets = {"BBOX": 0.377, "SEGM": 0.339}
-    lines = demo_log(qualities=[0.111 + index for index in range(len(values))], targets=targets, status="aborted")
+    """A log of another program's Mask R-CNN run whose evaluations hold `values`."""
+    lines = foreign("maskrcnn", qualities=[0.111 + index for index in range(len(values))], status="aborted")
     for index, value in enumerate(values):
         lines = [text.replace(f'"value": {0.111 + index},', f'"value": {json.dumps(value)},') for text in lines]
-    name = '"submission_benchmark", "value": '
-    return [text.replace(f'{name}"ncf"', f'{name}"maskrcnn"') for text in lines]
+    return lines
 
 
 BOTH = {"BBOX": 0.4, "SEGM": 0.35}
@@ -192,9 +196,9 @@ def test_what_is_no_quality_is_not_guessed(tmp_path, value):
 
 
 def test_python_notation_is_read_by_tokens_and_said(tmp_path):
-    lines = [text.replace('"', "'").replace("null", "None").replace("false", "False") for text in demo_log()]
+    lines = [text.replace('"', "'").replace("null", "None").replace("false", "False") for text in foreign()]
     record = read_lines(tmp_path, lines)
-    plain = read_lines(tmp_path, demo_log())
+    plain = read_lines(tmp_path, foreign())
     assert replace(record, digest="", problems=()) == replace(plain, digest="", problems=())
     assert all("not JSON: single quotes" in text for text in texts(record))
 
@@ -226,11 +230,6 @@ def test_a_large_file_without_a_record_takes_little_memory(tmp_path, content):
     assert record.status == "unreadable"
     assert texts(record)[0].startswith("not a log: ")
     assert peak < 16 << 20  # the lines kept would be 23 MB, the hole 100 MB
-
-
-def foreign(benchmark="ncf", **options):
-    lines = [text for text in demo_log(**options) if '"suite_run"' not in text]
-    return [text.replace('"value": "ncf"', f'"value": "{benchmark}"') for text in lines]
 
 
 @pytest.mark.parametrize(
@@ -320,7 +319,7 @@ def test_only_the_float32_of_the_target_itself_meets_it(tmp_path, quality, targe
     ],
 )
 def test_seeds_are_exact_or_none(tmp_path, written, seed, count):
-    lines = demo_log(keys={"seed": written})
+    lines = foreign(keys={"seed": written})
     record = read_lines(tmp_path, lines)
     assert record.seed == seed
     old = [text.replace('"key": "seed"', '"key": "run_set_random_seed"') for text in lines]
@@ -342,32 +341,39 @@ def test_time_grows_with_the_length_of_a_log_alone(tmp_path):
     assert took[1] < 20 * took[0]
 
 
+DIALECTS = (
+    (lambda lines: [*lines, ':::MLL 1700000000.5 opt_other: {"value": 3}'], "a MLL record in a MLLOG log"),
+    (lambda lines: [text.replace(f": {START_MS},", f': "{START_MS}",') for text in lines], "time as text"),
+    (lambda lines: [text.replace('"value": 0.65,', '"value": "65%",') for text in lines], "holds text"),
+    (lambda lines: [text.replace('"value": 0.65,', '"value": [0.65],') for text in lines], "a list of one number"),
+)
+"""Forms in which programs other than this suite write."""
+DAMAGE = (
+    (lambda lines: [*lines, "x :::MLX {}"], "no record of a known form: :::MLX {}"),
+    (lambda lines: [*lines, line(60_000, "eval_accuracy", 0.9)], "eval_accuracy after run_stop is not used"),
+    (lambda lines: ["".join(lines[:4]) + "warning" + lines[4], *lines[5:]], ""),
+    (lambda lines: [*lines, line(60_000, "note", ':::MLLOG {"key": "run_stop"}')], ""),
+    (lambda lines: "\n".join(lines).replace("1xSome", "M\xfcller").encode("latin-1"), "read as latin-1"),
+    (lambda lines: ["\r\nsome output \xe4", *[f"0: {text}\r" for text in [*lines, *lines[::-1]]]], ""),
+    (lambda lines: [":::MLLOG []", *lines], "line 1: :::MLLOG record cannot be read (not a JSON object)"),
+    (lambda lines: [*lines[:9], lines[9] + " and more", *lines[10:]], "line 10: text after the record"),
+    (lambda lines: [line(5, "opt_huge", 10**400), *lines, line(6, "opt_deep", [[[]]])], ""),
+    (lambda lines: [*lines[:8], ":::MLLOG " + "x" * (3 * MAX_LINE_BYTES), *lines[8:]], "line 9: a line of more than"),
+    (lambda lines: [*lines, *[":::MLLOG {"] * 5000], "4900 more lines could not be read"),
+    (lambda lines: [*lines, ":::MLLOG " * 100_000], "the rest of the line was not read"),
+)
+"""Damage to a log, or lines of other programs in it."""
+
+
 @pytest.mark.parametrize(
-    ("edit", "said"),
+    ("lines", "edit", "said"),
     [
-        (lambda lines: [*lines, ':::MLL 1700000000.5 opt_other: {"value": 3}'], "a MLL record in a MLLOG log"),
-        (lambda lines: [*lines, "x :::MLX {}"], "no record of a known form: :::MLX {}"),
-        (lambda lines: [text.replace(f": {START_MS},", f': "{START_MS}",') for text in lines], "time as text"),
-        (lambda lines: [*lines, line(60_000, "eval_accuracy", 0.9)], "eval_accuracy after run_stop is not used"),
-        (lambda lines: ["".join(lines[:4]) + "warning" + lines[4], *lines[5:]], ""),
-        (lambda lines: [*lines, line(60_000, "note", ':::MLLOG {"key": "run_stop"}')], ""),
-        (lambda lines: "\n".join(lines).replace("1xSome", "M\xfcller").encode("latin-1"), "read as latin-1"),
-        (lambda lines: [text.replace('"value": 0.65,', '"value": "65%",') for text in lines], "holds text"),
-        (lambda lines: [text.replace('"value": 0.65,', '"value": [0.65],') for text in lines], "a list of one number"),
-        (lambda lines: ["\r\nsome output \xe4", *[f"0: {text}\r" for text in [*lines, *lines[::-1]]]], ""),
-        (lambda lines: [":::MLLOG []", *lines], "line 1: :::MLLOG record cannot be read (not a JSON object)"),
-        (lambda lines: [*lines[:9], lines[9] + " and more", *lines[10:]], "line 10: text after the record"),
-        (lambda lines: [line(5, "opt_huge", 10**400), *lines, line(6, "opt_deep", [[[]]])], ""),
-        (
-            lambda lines: [*lines[:8], ":::MLLOG " + "x" * (3 * MAX_LINE_BYTES), *lines[8:]],
-            "line 9: a line of more than",
-        ),
-        (lambda lines: [*lines, *[":::MLLOG {"] * 5000], "4900 more lines could not be read"),
-        (lambda lines: [*lines, ":::MLLOG " * 100_000], "the rest of the line was not read"),
+        *((foreign(), edit, said) for edit, said in (*DIALECTS, *DAMAGE)),
+        *((demo_log(), edit, said) for edit, said in DAMAGE),
     ],
 )
-def test_what_is_tolerated_changes_no_figure_and_is_said(tmp_path, edit, said):
-    record = read_lines(tmp_path, edit(demo_log()))
+def test_what_is_tolerated_changes_no_figure_and_is_said(tmp_path, lines, edit, said):
+    record = read_lines(tmp_path, edit(lines))
     assert (record.status, record.seconds, record.epochs_to_target) == ("success", 6.0, 3.0)
     assert record.quality == {"hr_at_10": pytest.approx(0.65)}
     assert len(record.problems) <= MAX_PROBLEMS + 2
