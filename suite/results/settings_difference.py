@@ -5,6 +5,7 @@ Rows of tables, names of series, filters and captions are made from it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -81,12 +82,19 @@ class SettingsDifference:
             texts.append("" if value == () else value_text(name, value, result, 1000))
         return shortened(texts, VALUE_CHARACTERS)
 
-    def labels(self, limit: int = LABEL_CHARACTERS) -> list[str]:
-        """Return a label for each result: `learning rate 0.01, global batch 512`; empty labels if nothing differs."""
-        columns = [(label(name), self.texts(name)) for name in self.columns]
+    def labels(self, limit: int = LABEL_CHARACTERS, exceptions: bool = False) -> list[str]:
+        """Return a label for each result: `learning rate 0.01, global batch 512`; empty labels if nothing differs.
+
+        Args:
+            limit: Characters of a label. Different labels stay different.
+            exceptions: Leave out values that more results have than any other value.
+        """
+        columns = {label(name): self.texts(name) for name in self.columns}
+        usual = {name: _most_common(texts) if exceptions else None for name, texts in columns.items()}
         named = []
         for place in range(len(self.results)):
-            named.append(", ".join(f"{name} {texts[place]}" for name, texts in columns if texts[place]))
+            values = {name: texts[place] for name, texts in columns.items() if texts[place] not in ("", usual[name])}
+            named.append(", ".join(f"{name} {text}" for name, text in values.items()))
         return shortened(named, limit)
 
 
@@ -143,6 +151,12 @@ def named_apart(results: Sequence[Row], names: Sequence[str], **options: Any) ->
     """Return the name of each result, followed by what distinguishes it from the results of the same name."""
     labels = distinct_labels(results, names, **options)
     return [", ".join(filter(None, both)) for both in zip(names, labels, strict=True)]
+
+
+def _most_common(texts: Sequence[str]) -> str | None:
+    """Return the text that several results have and more than any other text; None if there is no such text."""
+    (text, count), *others = Counter(texts).most_common(2)
+    return text if count > max([1, *(other for _, other in others)]) else None
 
 
 def _is_unknown(value: Any) -> bool:

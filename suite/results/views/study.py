@@ -77,7 +77,7 @@ def _result(name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[Run
     table, figure = (plan[key] if isinstance(plan.get(key), dict) else {} for key in ("table", "figure"))
     sentence, size = (clean(str(plan.get(key, "")), 300) for key in ("sentence", "size"))
     measured = [line.row for line in lines if line.row is not None]
-    own, words = own_labels(measured), settings_difference(measured, *keys).without_derived().labels()
+    own, words = own_labels(measured), settings_difference(measured, *keys).without_derived().labels(exceptions=True)
     notes = ((*(clean(one, 120) for one in ours), text) for ours, text in zip(own, words, strict=True))
     noted = tuple(line if line.row is None else replace(line, notes=next(notes)) for line in lines)
     return StudyResult(clean(name, 60), sentence, size, keys, noted, table, figure, str(folder))

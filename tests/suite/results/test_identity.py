@@ -1,4 +1,4 @@
-"""What makes two runs the same experiment: `key`, `same`, `differences` and `own_words` agree with each other."""
+"""What makes two runs the same experiment: `key`, `same`, `differences` and `settings_difference` agree with each other."""
 
 import pytest
 from hypothesis import given
@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from suite.results import identity
 from suite.results.identity import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, key, same
 from suite.results.scores import results_of
+from suite.results.settings_difference import settings_difference
 from tests.helpers import examples
 from tests.suite.results.rows import make_runs
 
@@ -24,34 +25,16 @@ asides = st.lists(st.sampled_from(["gpus", "batch", "precision", "framework", "w
 
 @examples(200)
 @given(rows, rows, asides)
-def test_same_differences_key_and_words_agree(one, other, aside):
+def test_same_differences_key_and_labels_agree(one, other, aside):
     alike = same(one, other, *aside)
     assert alike == (key(one, *aside) == key(other, *aside)) == same(other, one, *aside)
     found = identity.differences(one, other, *aside)
-    assert alike == (not found) == (identity.differences_text(one, other, *aside) == "")
-    first, second = identity.own_words([one, other], *aside)
+    difference = settings_difference((one, other), *aside)
+    assert alike == (not found) == (not difference.columns)
+    assert set(found) <= set(difference.columns)
+    first, second = difference.labels()
     assert alike == (first == second) == (first == "" == second)
     assert alike or all(identity.label(name) in first for name in found)
-
-
-@pytest.mark.parametrize(
-    ("changed", "aside", "words"),
-    [
-        ({"seed": 2}, (), ""),
-        ({"hyperparameters": {"opt_base_learning_rate": 0.002}}, (), "learning rate 0.001 and 0.002"),
-        ({"targets": {"hr_at_10": 0.5}}, (), "target hit rate at 10 ≥ 0.635 and hit rate at 10 ≥ 0.5"),
-        ({"devices": 2, "batch_size_global": 8192}, ("gpus",), ""),
-        ({"batch_size_global": 512, "batch_rule": "global:512"}, ("batch",), ""),
-        ({"batch_size_global": 512}, (), "global batch 4,096 and 512"),
-        ({"labels": ("demo", "own")}, (), "labels demo and demo; own"),
-        ({"environment_variables": {"XLA_FLAGS": "--a"}}, (), "XLA_FLAGS none and --a"),
-        ({"environment_variables": {"CUDA_VISIBLE_DEVICES": "3"}}, (), ""),
-        ({"labels": ("demo", "own"), "precision": "bf16"}, (), "precision fp32 and bf16"),
-    ],
-)
-def test_differences_in_words(changed, aside, words):
-    (one,), (other,) = make_runs(), make_runs(**changed)
-    assert identity.differences_text(one, other, *aside) == words
 
 
 @pytest.mark.parametrize(("round", "alike"), [("v4.0", True), ("not known", False)])
@@ -61,22 +44,10 @@ def test_folders_of_rounds_that_are_not_known_are_no_series(round, alike):
     assert same(one, other, "gpus") == alike
 
 
-def test_what_rows_without_words_have_is_said_once():
-    usual, faster = ({"opt_base_learning_rate": rate} for rate in (0.001, 0.002))
-    rows = [make_runs(devices=count, hyperparameters=rate)[0] for count, rate in ((1, usual), (2, usual), (4, faster))]
-    words = identity.distinguishing_words(rows, [1, 1, 1], ["devices"])
-    assert words == ["", "", "learning rate 0.002"]
-    assert identity.usual_words(rows, words, ["devices"]) == "learning rate 0.001"
-    assert identity.usual_words(rows[:2], words[:2], ["devices"]) == ""
-
-
-def test_words_never_print_what_a_program_would():
-    every = [make_runs(targets={"hr_at_10": one})[0] for one in (0.5, 0.55)]
-    assert identity.own_words(every) == ["target hit rate at 10 ≥ 0.5", "target hit rate at 10 ≥ 0.55"]
-    assert identity.own_words(every[:1]) == [""]
-    assert len(set(identity.own_words([make_runs(framework="x" * 100 + end)[0] for end in "ab"]))) == 2
-    assert [identity.value_text("devices", one) for one in (None, 8192, "")] == ["none", "8,192", "none"]
-    assert "{" not in "".join(identity.value_text(name, getattr(every[0], name), every[0]) for name in identity.FIELDS)
+def test_values_as_text_are_no_python_literals():
+    (run,) = make_runs(targets={"hr_at_10": 0.5})
+    assert [identity.value_text("devices", value) for value in (None, 8192, "")] == ["none", "8,192", "none"]
+    assert "{" not in "".join(identity.value_text(name, getattr(run, name), run) for name in identity.FIELDS)
 
 
 @pytest.mark.parametrize(
@@ -98,13 +69,6 @@ def test_what_makes_a_ratio_meaningless(changed, refused, reason):
     found = [*identity.refusals(one, other)]
     assert {quantity for quantities, _ in found for quantity in quantities} == refused
     assert next((text for _, text in found), "") == reason
-
-
-def test_runs_of_another_batch_are_called_by_it_and_not_by_the_rate_that_follows_from_it():
-    settings = ((4096, 0.004), (4096, 0.008), (512, 0.0005))
-    rows = [make_runs(batch_size_global=batch, hyperparameters={RATE: rate})[0] for batch, rate in settings]
-    different = ["learning rate 0.004", "learning rate 0.008", "global batch 512, learning rate 0.0005"]
-    assert identity.own_words(rows, fewest=True) == different
 
 
 @pytest.mark.parametrize(("rate", "targets", "results"), [({}, {}, 1), ({RATE: 0.5}, {"hr_at_10": 0.635}, 2)])

@@ -61,9 +61,9 @@ def test_the_article_by_hand():
 @pytest.mark.parametrize(
     ("seconds", "belongs", "most_jobs", "words"),
     [
-        ({"n1": 100.0, "n4": 20.0, "n8": 18.0}, "between", 4, "one job is 5.56 times faster than on 1, and"),
-        ({"n1": 80.0, "n8": 10.0}, "spread", 8, "on 8 devices one job is 8.00 times faster than on 1, and"),
-        ({"n1": 10.0, "n2": 12.8}, "fewest", 1, "on 2 devices one job is 1.28 times slower than on 1"),
+        ({"n1": 100.0, "n4": 20.0, "n8": 18.0}, "between", 4, "one job is 5.56× faster than on 1, and"),
+        ({"n1": 80.0, "n8": 10.0}, "spread", 8, "on 8 devices one job is 8.00× faster than on 1, and"),
+        ({"n1": 10.0, "n2": 12.8}, "fewest", 1, "on 2 devices one job is 1.28× slower than on 1"),
         ({"n1": 10.0, "n2": 10.0}, "fewest", 1, "on 2 devices one job is as fast as on 1, and 2-device jobs one after"),
         ({"n1": 10.0, "n2": 6.0}, "sooner", 1, "do 83 % of the jobs of two 1-device jobs side by side."),
     ],
@@ -90,10 +90,10 @@ def repeated(spread=0.01, **seconds):
     [
         (
             {"n1": 100.0, "n4": 20.0, "n8": 18.0},
-            "For a queue give each job 4 devices: on 8 devices one job is 5.56 times",
+            "For a queue give each job 4 devices: on 8 devices one job is 5.56×",
         ),
-        ({"n1": 90.0, "n8": 10.0}, "Spread, for a queue too: on 8 devices one job is 9.00 times faster"),
-        ({"n1": 10.0, "n2": 12.8}, "Keep each job on 1 device: on 2 devices one job is 1.28 times slower"),
+        ({"n1": 90.0, "n8": 10.0}, "Spread, for a queue too: on 8 devices one job is 9.00× faster"),
+        ({"n1": 10.0, "n2": 12.8}, "Keep each job on 1 device: on 2 devices one job is 1.28× slower"),
         ({"n1": 10.0, "n2": 6.0}, "Spread only when a single result is wanted sooner: on 2 devices one job is 1.67"),
     ],
 )
@@ -261,14 +261,14 @@ def test_notes():
 
 
 def test_only_results_of_one_experiment_give_advice(tmp_path):
-    """One device needs 21.0 s at a learning rate of 0.003 and 22.4 s at 0.006, two need 22.0 s at 0.006: 1.02 times faster."""
+    """One device needs 21.0 s at a learning rate of 0.003 and 22.4 s at 0.006, two need 22.0 s at 0.006: 1.02× faster."""
     for devices, rate, seconds in ((1, 0.003, 7.0), (1, 0.006, 7.46), (2, 0.006, 22 / 3)):
         own = {"devices": devices, "seconds_per_epoch": seconds, "keys": {"opt_base_learning_rate": rate}}
         write_run(tmp_path, f"{devices}-{rate}", **own)
     view = advise(measured([tmp_path]))
     verdicts = {section.title.partition(", learning ")[2]: section.above[1] for section in view.sections}
     assert verdicts["rate 0.003"].startswith("21.0 s on 1 device, the only count measured")
-    assert "on 2 devices one job is 1.02 times faster than on 1" in verdicts["rate 0.006; machine of 2 devices"]
+    assert "on 2 devices one job is 1.02× faster than on 1" in verdicts["rate 0.006; machine of 2 devices"]
     assert {section.above[0] for section in view.sections} == {"target hit rate at 10 ≥ 0.635, data set ml-demo"}
     assert sorted(view.data.to_frame()["train_seconds"]) == pytest.approx([21.0, 22.0, 22.38])
 
