@@ -63,12 +63,12 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--to, --figures, --predict and --follow need --html OUT")
     from suite.results.table import read_runs
     from suite.results.views.baseline import parse_baseline
-    from suite.results.views.report import report
+    from suite.results.views.report import report, with_single_title
 
     against = None if args.baseline is None else parse_baseline(args.baseline)
     if args.format != "markdown" and against is not None:
         raise ValueError(f"--baseline adds a table to the Markdown report: leave out --format {args.format}")
-    write(report(read_runs(args.paths), prices(args), against, args.verbose), args)
+    write(with_single_title(report(read_runs(args.paths), prices(args), against, args.verbose)), args)
     return 0
 
 

@@ -528,11 +528,12 @@ def summarise(ended: Sequence[Ended], console: Console) -> None:
     try:
         from suite.results.render.document import markdown
         from suite.results.table import read_runs
-        from suite.results.views.report import report
+        from suite.results.views.report import report, with_single_title
 
         folders = list(dict.fromkeys(run.job.folder for run in ended))
         console.print()
-        console.print(markdown(report(read_runs(folders), next_steps=False)), soft_wrap=True, markup=False)
+        view = with_single_title(report(read_runs(folders), next_steps=False))
+        console.print(markdown(view), soft_wrap=True, markup=False)
     finally:
         with signals_held():
             for run in ended:

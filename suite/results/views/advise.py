@@ -147,7 +147,7 @@ class Advice:
         self.measured, self.predicted = measured, predicted
         self.wanted_counts, self.why_none_predicted, self.deadline = wanted_counts, why_none_predicted, deadline
         self.machine: int = measured[0]["machine_devices"]
-        self.pair = ratio(best[0], best[-1]) if len(best) > 1 else None
+        self.pair = Series(tuple(best)).speedup(best[-1], intervals=True) if len(best) > 1 else None
         self.placement = placement(measured, self.pair)
         self.missing_evidence = tuple(_missing_evidence(best, measured, self.pair))
 

@@ -11,7 +11,7 @@ from suite.results.predict.fits import LinkFit, fit_link
 from suite.results.scores import shared_labels
 from suite.results.settings_difference import named_apart
 from suite.results.text import clean
-from suite.results.views.section import Section, own_labels, with_error
+from suite.results.views.section import Section, SectionKind, own_labels, with_error
 
 TITLE = "All-reduce"
 DEFINITIONS = (
@@ -46,7 +46,16 @@ def all_reduce_sections(results: Sequence[Result]) -> list[Section]:
         f"{name}: {link_text(fit_link(row.all_reduces))}; {_links(row)}"
         for row, name in zip(measured, names, strict=True)
     )
-    return [Section(TITLE, (above,), DataTable.from_rows(lines).without_empty(), below=below, keys=2)]
+    return [
+        Section(
+            TITLE,
+            (above,),
+            DataTable.from_rows(lines).without_empty(),
+            below=below,
+            keys=2,
+            kind=SectionKind.ALL_REDUCE,
+        )
+    ]
 
 
 def row_names(measured: Sequence[Result]) -> list[str]:

@@ -25,7 +25,7 @@ from suite.results.scores import figure, labels
 from suite.results.series import Series, all_series
 from suite.results.settings_difference import NEVER_COMPARED_WITHOUT, distinct_labels, settings_difference
 from suite.results.text import devices_text
-from suite.results.views.section import Section, aim_facts, aim_text
+from suite.results.views.section import Section, SectionKind, aim_facts, aim_text
 
 PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 """Profiles in the order in which documents list them."""
@@ -304,7 +304,9 @@ def _matrix(
             lines = list(_table(known, kept, ending, shared))
             of = tuple(line.pop("of") for line in lines)
             above = (text,) if text else ()
-            sections.append(Section(heading, above, DataTable.from_rows(lines), keys=len(kept), of=of))
+            section_kind = SectionKind.OVERVIEW_SPEEDUPS if ending == "speedup" else SectionKind.OTHER
+            table = DataTable.from_rows(lines)
+            sections.append(Section(heading, above, table, keys=len(kept), of=of, kind=section_kind))
     if sections:
         sections[0] = replace(sections[0], below=below, facts=tuple(facts[:_MAX_FACTS]), pieces=tuple(pieces))
     return sections

@@ -27,7 +27,7 @@ from suite.results.views.all_reduce import all_reduce_sections
 from suite.results.views.baseline import Baseline, baseline_section
 from suite.results.views.overview import division, hardness, order_of, overview, several_nodes
 from suite.results.views.repeat import resuming_commands
-from suite.results.views.section import NOT_VERIFIED, Section, View
+from suite.results.views.section import NOT_VERIFIED, Section, SectionKind, View
 from suite.results.views.speedup_text import NOT_SEPARATED, interval_sentence, speedup_details, speedup_headline
 from suite.results.views.study import sections as studies
 
@@ -88,12 +88,18 @@ def report(
     sections += _problem_sections(runs)
     if next_steps:
         sections += _next_section(runs)
-    title, above = "Results", NOT_VERIFIED
-    if len(tables) == 1 and sections[0].title == titles(tables)[0]:  # no overview: the table is the document
-        title = f"Results: {sections[0].title}"
-        above = " ".join((*sections[0].above, NOT_VERIFIED))
-        sections[0] = replace(sections[0], title="", above=())
-    return View(title, tuple(sections), data(trained, prices), above=(above,), notes=price_notes)
+    return View("Results", tuple(sections), data(trained, prices), above=(NOT_VERIFIED,), notes=price_notes)
+
+
+def with_single_title(view: View) -> View:
+    """Return a report whose title and notice are those of its table, if the table is its first section and the only table."""
+    tables = [section for section in view.sections if section.kind is SectionKind.RESULTS]
+    if len(tables) != 1 or view.sections[0] is not tables[0]:
+        return view
+    first, *others = view.sections
+    above = " ".join((*first.above, *view.above))
+    sections = (replace(first, title="", above=()), *others)
+    return replace(view, title=f"{view.title}: {first.title}", sections=sections, above=(above,))
 
 
 def data(results: Sequence[Result], prices: Prices | None = None) -> DataTable:
@@ -217,6 +223,7 @@ def results_section(
         (notice,) if notice else (),
         shown,
         facts=tuple(_facts(table, difference, tables, shared, verbose)),
+        kind=SectionKind.RESULTS,
         below=tuple(below),
         keys=shown.columns.index("runs"),
         of=tuple((result,) for result in table),
@@ -417,17 +424,21 @@ def _share_sentences(table: Sequence[Result]) -> list[str]:
 def _problem_sections(runs: Sequence[RunRow]) -> Iterator[Section]:
     """Yield the failed runs, the runs that have not ended, the copies, and the lines that could not be read."""
     failed = [run for run in runs if not (run.succeeded or run.running or run.copy_of)]
-    for title, listed in ((FAILED, failed), (NOT_ENDED, [run for run in runs if run.running])):
+    running = [run for run in runs if run.running]
+    for title, kind, listed in (
+        (FAILED, SectionKind.FAILED_RUNS, failed), (NOT_ENDED, SectionKind.OTHER, running)
+    ):  # fmt: skip
         if listed:
             table = DataTable.from_rows({"run": run.run, "status": run.status, "reason": run.reason} for run in listed)
-            yield Section(title, table=table, below=resuming_commands(listed), of=tuple((run,) for run in listed))
+            of = tuple((run,) for run in listed)
+            yield Section(title, table=table, below=resuming_commands(listed), of=of, kind=kind)
     copies = [run for run in runs if run.copy_of]
     if copies:
         digests = {run.path: run.record.digest for run in runs if run.record is not None}
         lines = []
         for run in copies:
-            kind = "a copy of" if digests[run.path] == digests[run.copy_of] else "an earlier state of"
-            lines.append(f"{_relative(run.path)}: {kind} {_relative(run.copy_of)}")
+            relation = "a copy of" if digests[run.path] == digests[run.copy_of] else "an earlier state of"
+            lines.append(f"{_relative(run.path)}: {relation} {_relative(run.copy_of)}")
         count = "1 log is a copy and does" if len(copies) == 1 else f"{len(copies)} logs are copies and do"
         yield Section("Copies", (f"{count} not count.",), below=_cut(lines, _MAX_FILES))
     problems = []

@@ -17,6 +17,19 @@ DEVICES_NOT_KNOWN = "the number of devices is not known; it is a CPU system, or 
 """Reason why a result of another program cannot be compared by its number of devices."""
 
 
+class SectionKind(enum.Enum):
+    """What a section shows, for code that depends on it."""
+
+    OTHER = enum.auto()
+    OVERVIEW_SPEEDUPS = enum.auto()
+    """Speedups of the cells of an overview."""
+    RESULTS = enum.auto()
+    """The results of one table, in the order of `together`."""
+    STUDY = enum.auto()
+    ALL_REDUCE = enum.auto()
+    FAILED_RUNS = enum.auto()
+
+
 @dataclass(frozen=True)
 class Section:
     """A heading, paragraphs, labeled lines, a table, commands, and bullets: plain text, nothing is escaped yet."""
@@ -36,6 +49,7 @@ class Section:
     """Runs or results of each row of the table, for the filters of the page."""
     facts: tuple[tuple[str, str], ...] = ()
     """Labeled lines before the table: (label, text). At most six."""
+    kind: SectionKind = SectionKind.OTHER
     pieces: tuple[tuple[str, tuple[Row, ...]], ...] = ()
     """The labeled lines with the results that each is about, for the filters of the page. Without results: about all."""
 

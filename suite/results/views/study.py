@@ -18,7 +18,7 @@ from suite.results.price import Prices
 from suite.results.scores import results_of, shared_labels
 from suite.results.settings_difference import settings_difference
 from suite.results.text import clean, shortened
-from suite.results.views.section import Section, own_labels, with_error
+from suite.results.views.section import Section, SectionKind, own_labels, with_error
 from suite.results.views.study_columns import COLUMNS, Context, Line, column_names, device_batch, value
 from workloads.api import Json
 
@@ -146,7 +146,9 @@ def study_section(result: StudyResult, prices: Prices | None = None) -> Section:
     below = [_fit_text(name, fit) for name, fit in fits(result)]
     below += [f"Each step was timed by itself, by {clean(' or by '.join(how), 120)}."] if how else []
     shown, keys = table.without_empty((*result.keys, "notes")), max(1, len(result.keys))
-    return Section(_title(result), tuple(filter(None, above)), shown, below=tuple(below), keys=keys)
+    return Section(
+        _title(result), tuple(filter(None, above)), shown, below=tuple(below), keys=keys, kind=SectionKind.STUDY
+    )
 
 
 def _title(result: StudyResult) -> str:

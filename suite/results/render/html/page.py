@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import jinja2
@@ -37,11 +36,10 @@ from suite.results.targets import same_targets, targets_told
 from suite.results.text import clean
 from suite.results.views import report, study
 from suite.results.views import scaling as predictions
-from suite.results.views.all_reduce import TITLE as ALL_REDUCE
 from suite.results.views.headlines import headlines
-from suite.results.views.overview import OVER_FEWEST, is_reference, published_overview
+from suite.results.views.overview import is_reference, published_overview
 from suite.results.views.report import results_section
-from suite.results.views.section import NOT_VERIFIED, Section, View
+from suite.results.views.section import NOT_VERIFIED, Section, SectionKind, View
 from suite.results.views.tables import pairs_section
 
 MAX_DRAWN_TABLES = 20  # Tables with figures: each takes about a second and 100 kB
@@ -102,7 +100,7 @@ def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> N
     points = _block(told, Section("Time to target over accelerators"), scaling.workload_charts(results, own), "points")
     tables = {f"Ours: {title}": table for title, table in zip(*_tables(drawn), strict=True)}
     ours = [results_section(table, title=title) for title, table in tables.items()]
-    blocks = [points, *_results_blocks(told, ours, tables), *_blocks(told, [*overview, every])]
+    blocks = [points, *_report_blocks(told, ours, list(tables.values())), *_blocks(told, [*overview, every])]
     rounds, submitters = sorted({row.round for row in results}), len({row.submitter for row in results})
     about = [_count(len(results), "result"), ", ".join(rounds), _count(submitters, "submitter")]
     about += [f"{_count(len(drawn), 'result')} of ours"] if drawn else []
@@ -178,7 +176,7 @@ def _render(told: Told, data: Mapping[str, Any], **context: Any) -> str:
     known.filters["line"] = lambda text: clean(str(text), 4000)
     scripts = [_script(text) for text in (vega.scripts(), (folder / "page.js").read_text(encoding="utf-8"))]
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
-    usual: Block = {"headlines": [], "failures": None, "runs": [], "runs_left_out": 0, "undrawn": 0}
+    usual: Block = {"headlines": [], "notices": [], "failures": None, "runs": [], "runs_left_out": 0, "undrawn": 0}
     return known.get_template("page.html.j2").render(
         usual | context,
         version=__version__,
@@ -236,20 +234,20 @@ def _page(
         for section, one in zip(predictions.view(found).sections, found, strict=True):
             titled = replace(section, title=f"Prediction: {section.title}")
             blocks.append(_block(told, titled, scaling.forecast_charts(one), of=one.results))
-    studied = zip(study.sections(run_rows), study.studies(run_rows), strict=True)
-    charts_of = {part.title: study_charts(one, looks) for part, one in studied}
-    charts_of[ALL_REDUCE] = all_reduce_charts(results)
     blocks += _blocks(told, published_overview(theirs, prices))
-    once = [part for part in view.sections if part.above != (f"{OVER_FEWEST}:",)]
-    blocks += _results_blocks(told, once, tables, charts_of)
+    once = [section for section in view.sections if section.kind is not SectionKind.OVERVIEW_SPEEDUPS]
+    notices = dict.fromkeys(text for section in once if section.kind is SectionKind.RESULTS for text in section.above)
+    once = [replace(section, above=()) if section.kind is SectionKind.RESULTS else section for section in once]
+    charts_of = [study_charts(result, looks) for result in study.studies(run_rows)]
+    blocks += _report_blocks(told, once, list(tables.values()), charts_of, all_reduce_charts(results))
     if rates := [chart for one in drawn for chart in one.rates]:
-        blocks.append(_block(told, Section("While they ran"), rates, _bands(rates)))
-    titles = [block["title"] for block in blocks]
-    failed = titles.index(report.FAILED) + 1 if report.FAILED in titles else 0
+        blocks.append(_block(told, Section("During the runs"), rates, _bands(rates)))
+    failed = next((place for place, block in enumerate(blocks, 1) if block["kind"] is SectionKind.FAILED_RUNS), 0)
     without = [row for row in run_rows if not (row.succeeded or row.running or row.copy_of)]
     return {
         "title": "Training results",
         "about": _run_counts(run_rows),
+        "notices": list(notices),
         "headlines": [(text, told.numbers(of)) for text, of in headlines(trained, prices)],
         "failures": {"anchor": failed, "of": told.numbers(without), "count": len(without)} if failed else None,
         "blocks": blocks,
@@ -260,28 +258,39 @@ def _page(
     }
 
 
-def _results_blocks(
+def _report_blocks(
     told: Told,
     sections: Iterable[Section],
-    tables: Mapping[str, Sequence[Result]],
-    charts_of: Mapping[str, Sequence[charts.Chart]] = MappingProxyType({}),
+    tables: Sequence[Sequence[Result]],
+    charts_of_studies: Sequence[Sequence[charts.Chart]] = (),
+    charts_of_all_reduces: Sequence[charts.Chart] = (),
 ) -> list[Block]:
-    """The sections as blocks; those of `tables`, by title, with their speedups, which then stand there alone."""
-    pairs = {title: pairs_section(table, MAX_PAIRS) for title, table in tables.items()}
-    made = _blocks(told, [_without_speedups(one, pairs.get(one.title)) for one in sections], charts_of)
-    for block in made:
-        if (below := pairs.get(block["title"])) is not None and below.table is not None:
-            block["speedups"] = _part(told, replace(below, below=below.below[len(below.table) :]))  # each has its row
+    """Return the sections of a report as blocks. A table of results has the decomposition of all its speedups below it.
+
+    Args:
+        told: Numbers of the results on the page.
+        sections: Sections of the report.
+        tables: Results of each section of kind RESULTS, in order.
+        charts_of_studies: Figures of each section of kind STUDY, in order.
+        charts_of_all_reduces: Figures of the section of kind ALL_REDUCE.
+    """
+    results, of_studies = iter(tables), iter(charts_of_studies)
+    made: list[Block] = []
+    for section in sections:
+        drawn: Sequence[charts.Chart] = ()
+        if section.kind is SectionKind.STUDY:
+            drawn = next(of_studies, ())
+        elif section.kind is SectionKind.ALL_REDUCE:
+            drawn = charts_of_all_reduces
+        if section.title or not made:
+            made.append(_block(told, section, drawn))
+        else:
+            made[-1]["parts"].append(_part(told, section))
+        if section.kind is SectionKind.RESULTS:
+            pairs = pairs_section(next(results), MAX_PAIRS)
+            if pairs is not None and pairs.table is not None:
+                made[-1]["speedups"] = _part(told, replace(pairs, below=pairs.below[len(pairs.table) :]))
     return made
-
-
-def _without_speedups(section: Section, pairs: Section | None) -> Section:
-    """A section without what the speedups of every pair, which stand below it, say too."""
-    if pairs is None or section.table is None:
-        return section
-    words = [text.partition(": ")[2] for text in pairs.below]
-    below = tuple(text for text in section.below if not any(one and one in text for one in words))
-    return replace(section, table=section.table.without("speedup"), below=below)
 
 
 def _questions(
@@ -295,11 +304,11 @@ def _questions(
     """A block of figures for each question that the results answer."""
     quality = [chart for one in drawn for chart in one.quality]
     asked = (
-        ("Time to target over devices", "scaling", scaling.scaling_charts(results, published, looks)),
-        ("What the speedup is made of", "ratios", scaling.speedup_charts(results, looks)),
+        ("Time to target for each number of devices", "scaling", scaling.scaling_charts(results, published, looks)),
+        ("Factors of the speedup", "ratios", scaling.speedup_charts(results, looks)),
         ("Quality over time", _bands(quality), quality),
-        ("Where the time goes", "parts", scaling.parts_charts(results, looks)),
-        ("What a result costs", "", [] if prices is None else scaling.cost_charts(results, prices, looks)),
+        ("Parts of the time to target", "parts", scaling.parts_charts(results, looks)),
+        ("Cost of a result", "", [] if prices is None else scaling.cost_charts(results, prices, looks)),
     )
     return [_block(told, Section(title), found, about) for title, about, found in asked if found]
 
@@ -308,17 +317,9 @@ def _bands(drawn: Iterable[charts.Chart]) -> str:
     return "curves" if any(chart.note for chart in drawn) else ""
 
 
-def _blocks(
-    told: Told, sections: Iterable[Section], charts_of: Mapping[str, Sequence[charts.Chart]] = MappingProxyType({})
-) -> list[Block]:
-    """The sections as blocks of the page; those without a title go on with the one before."""
-    made: list[Block] = []
-    for section in sections:
-        if section.title or not made:
-            made.append(_block(told, section, charts_of.get(section.title, ())))
-        else:
-            made[-1]["parts"].append(_part(told, section))
-    return made
+def _blocks(told: Told, sections: Iterable[Section]) -> list[Block]:
+    """Return sections as blocks. A section without a title continues the block before it."""
+    return _report_blocks(told, sections, ())
 
 
 def _block(
@@ -327,6 +328,7 @@ def _block(
     """A section with a heading and figures, to which further ones without may be added; `about`: its words in the template;
     `of`: what all of it is of."""
     block: Block = {"title": section.title, "about": about, "parts": [_part(told, section)], "charts": drawn}
+    block["kind"] = section.kind
     return {**block, "speedups": None, "of": told.numbers(of)}
 
 
@@ -341,7 +343,8 @@ def _part(told: Told, section: Section) -> dict[str, Any]:
         if mark is not None:
             noted[mark] += rows_of
     return {
-        "above": section.above[1:] if section.pieces else section.above,
+        "above": section.above,
+        "facts": () if section.pieces else section.facts,
         "pieces": [(text, told.numbers(of)) for text, of in section.pieces],
         "table": shown,
         "of": [told.numbers(rows) for rows in of],
@@ -398,12 +401,12 @@ def _link(kind: str, content: bytes) -> Markup | None:
 def _run_counts(runs: Sequence[RunRow]) -> list[str]:
     """What was run: counts of runs, workloads, frameworks, and the dates."""
     succeeded, running = sum(row.succeeded for row in runs), sum(row.running for row in runs)
-    kinds = {"without success": len(runs) - succeeded - running, "still running or cut off": running}
+    kinds = {"failed": len(runs) - succeeded - running, "not finished": running}
     frameworks = sorted({clean(row.framework, 30) for row in runs} - {""})
     starts = [row.start_ms for row in runs if row.start_ms and 0 < row.start_ms < _YEAR_3000_MS]
     ends = (min(starts), max(starts)) if starts else ()
     days = dict.fromkeys(f"{datetime.fromtimestamp(time / 1000, timezone.utc):%Y-%m-%d}" for time in ends)
-    texts = [_count(len(runs), "run"), f"{succeeded:,} finished as asked"]
+    texts = [_count(len(runs), "run"), f"{succeeded:,} succeeded"]
     texts += [f"{count:,} {kind}" for kind, count in kinds.items() if count]
     more = f" and {len(frameworks) - 5} more" if len(frameworks) > 5 else ""
     texts += [_count(len({row.workload for row in runs} - {""}), "workload"), ", ".join(frameworks[:5]) + more]
