@@ -14,6 +14,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from suite.common.labels import Label, LabelKind
 from suite.results.combine import (
     Combine,
     common_value,
@@ -35,7 +36,7 @@ from suite.results.logs.record import Condition, RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import RecordedTelemetry, json_lines, telemetry
 from suite.results.names import PLACEHOLDER, workload_name
 from suite.results.text import clean
-from workloads.api import GradientTraffic, Json
+from workloads.api import Deviation, GradientTraffic, Json
 
 if TYPE_CHECKING:  # half a second to import, which only commands that print tables pay
     import pandas as pd
@@ -50,21 +51,29 @@ Value = Callable[[Run, RunRecord], Any]
 """What a run has of a column, from the run and its log."""
 
 
-BUSY, QUIET = "busy machine", "not busy"
+BUSY, QUIET = LabelKind.BUSY.value, "not busy"
+
+
+def busy_label(conditions: Sequence[Condition | None]) -> Label | None:
+    """Return the label of runs whose machine other programs used, with the reasons of the run that lost most; else None."""
+    busy = [condition for condition in conditions if condition is not None and condition.busy]
+    if not busy:
+        return None
+
+    def largest_share(condition: Condition) -> float:
+        shares = [value for name, value in condition.figures.items() if name.endswith("_share") and name != "cpu_share"]
+        return max(shares, default=0.0)
+
+    scope = "" if len(conditions) == 1 else f"{len(busy)} of {len(conditions)} runs"
+    return Label(LabelKind.BUSY, " and ".join(max(busy, key=largest_share).busy), scope)
 
 
 def condition_text(conditions: Sequence[Condition | None]) -> str:
-    """`busy machine: others took 48 % of its cores`, or of how many runs (the worst one's reasons); empty: not all tell."""
-    busy = [one for one in conditions if one is not None and one.busy]
-    if not busy:
-        return QUIET if conditions and None not in conditions else ""
-
-    def others(one: Condition) -> float:
-        shares = (value for name, value in one.figures.items() if name.endswith("_share") and name != "cpu_share")
-        return max(shares, default=0.0)
-
-    count = "" if len(conditions) == 1 else f" ({len(busy)} of {len(conditions)} runs)"
-    return clean(f"{BUSY}{count}: {' and '.join(max(busy, key=others).busy)}", 120)
+    """Return the text of `busy_label`. Without a busy machine: `not busy`, or an empty string if a log does not state it."""
+    label = busy_label(conditions)
+    if label is not None:
+        return clean(label.text, 120)
+    return QUIET if conditions and None not in conditions else ""
 
 
 # --- what a run has of a column -----------------------------------------------------------------------------------------
@@ -72,6 +81,10 @@ def condition_text(conditions: Sequence[Condition | None]) -> str:
 
 _NO_LOG = RunRecord()
 """In place of the log that a run did not leave."""
+
+
+def _settings_of(run: Run) -> RunSettings:
+    return run.settings or _NO_LOG.settings
 
 
 def _log(name: str) -> Value:
@@ -336,9 +349,20 @@ class Row(RunSettings):
     gradients: GradientTraffic | None = column(
         "What the all-reduce of a step moves", _log("gradients"), first, shown=False
     )
+    label_facts: tuple[Label, ...] = column(
+        "Labels as data", lambda run, log: _settings_of(run).label_facts, unknown=(), shown=False
+    )
+    deviation_facts: tuple[Deviation, ...] = column(
+        "Reasons for division open as data", lambda run, log: _settings_of(run).deviation_facts, unknown=(), shown=False
+    )
     machine_condition: str = _text(
         "`not busy`, or what made the machine a busy one; empty: not known",
         lambda run, log: condition_text((log.condition,)),
+    )
+    busy: Label | None = column(
+        "Label of runs on a machine that other programs used",
+        lambda run, log: busy_label((log.condition,)),
+        shown=False,
     )
 
 
@@ -411,6 +435,7 @@ class Result(Row):
     )
     run_seconds: float | None = scored("Mean length of the successful runs, to a target or not")
     machine_condition: str = scored("`not busy`, or what made the machine a busy one", unknown="")
+    busy: Label | None = scored("Label of runs on a machine that other programs used", shown=False)
     all_reduces: tuple[AllReduceTime, ...] = ()
     runs: tuple[RunRow, ...] = ()
     """Those that did what was asked, in order of start."""

@@ -13,7 +13,7 @@ from suite.results.logs import attempts, quality
 from suite.results.logs.all_reduce import all_reduce, gradient_traffic
 from suite.results.logs.epochs import epochs_at, epochs_at_stop
 from suite.results.logs.events import Event, Problem, ProblemKind, Remarks, number, numbers, whole_number
-from suite.results.logs.fields import run_settings
+from suite.results.logs.fields import run_settings, with_open_reasons
 from suite.results.logs.keys import STRUCTURAL
 from suite.results.logs.lines import read_file
 from suite.results.logs.plausible import NOT_PLAUSIBLE, first_odd_value, odd_value
@@ -54,8 +54,8 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     workload = "retinanet" if quality.is_retinanet(benchmark, values) else benchmark
     platform = _text(values, "submission_platform")
     settings = _settings(first, workload, platform, log_format, problems)
-    opened = _open_reasons(values.get("suite_open"))
-    settings = replace(settings, deviations=(*settings.deviations, *opened)) if opened else settings
+    opened = values.get("suite_open")
+    settings = settings if opened is None else with_open_reasons(settings, opened)
     targets, source = quality.targets_of_run(settings, log_format, first.get("quality_target"), remarks)
     clock = _clock(events, benchmark, log_format, problems)
     written = [_object(event.value).get("seconds") for event in events if event.key == "suite_checkpoint"]
@@ -96,7 +96,9 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         format=log_format,
         benchmark=benchmark,
         org=_text(values, "submission_org"),
-        division="open" if opened or (resumptions and settings.profile) else _text(values, "submission_division"),
+        division="open"
+        if opened is not None or (resumptions and settings.profile)
+        else _text(values, "submission_division"),
         submission_status=_text(values, "submission_status"),
         platform=platform,
         settings=settings,
@@ -273,15 +275,6 @@ def _condition(value: Json) -> Condition | None:
     busy = value.get("busy")
     reasons = tuple(text for text in busy[:8] if isinstance(text, str)) if isinstance(busy, list) else ()
     return Condition(reasons, _numbers(value))
-
-
-def _open_reasons(value: Json) -> tuple[str, ...]:
-    """Return the reasons of a `suite_open` line, which the controller adds when a run has ended. Empty without that line."""
-    if value is None:
-        return ()
-    reasons = value.get("reasons") if isinstance(value, dict) else None
-    texts = [text for text in reasons[:8] if isinstance(text, str)] if isinstance(reasons, list) else []
-    return tuple(texts) or ("a suite_open line without reasons",)
 
 
 def _numbers(value: Json) -> Mapping[str, float]:

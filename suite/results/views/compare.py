@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from suite.common.labels import LabelKind, label_of_text
 from suite.common.registry import not_allowed
-from suite.machine.visible import NULL_DEVICE
 from suite.results.columns import Result, RunRow, epochs_trained
 from suite.results.combine import grouped
 from suite.results.identity import (
@@ -96,9 +96,10 @@ def logs_side(
         for one in (one for one in wanted if one not in there):
             raise not_allowed(f"{argument} {title}: --{column}", one, there)
         runs = runs[runs[column].isin(wanted)] if wanted else runs
-    if any(NULL_DEVICE in labels for labels in runs["labels"]):
+    if any(label_of_text(text).kind is LabelKind.NULL_DEVICE for labels in runs["labels"] for text in labels):
         raise ValueError(
-            f"{argument} {title}: runs of the {NULL_DEVICE}, which computes nothing: there is nothing to compare"
+            f"{argument} {title}: runs of the {LabelKind.NULL_DEVICE.value}, which computes nothing: "
+            "there is nothing to compare"
         )
     with_runs = [row for row in result_rows(runs) if row.runs]
     profiles = sorted({clean(row.profile, 40) or "published" for row in with_runs})
