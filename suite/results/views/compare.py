@@ -30,7 +30,15 @@ from suite.results.table import table
 from suite.results.targets import same_targets
 from suite.results.text import clean, devices_text
 from suite.results.views.convergence import convergence, run_keys
-from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, frame_of, without_empty
+from suite.results.views.section import (
+    DEVICES_NOT_KNOWN,
+    NOT_VERIFIED,
+    Section,
+    View,
+    ViewKind,
+    frame_of,
+    without_empty,
+)
 from suite.results.views.verdict import QUANTITIES, Line, figure_in, verdict
 
 _COLUMNS = (
@@ -141,12 +149,14 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> Vie
     sections += [Section("Not compared", below=_by_reason(refused)), Section("Left out", below=tuple(left_out)), last]
     data = frame_of([dict.fromkeys(_COLUMNS) | line for line in (*lines, *convergence)], _COLUMNS)
     shown = tuple(one for one in sections if one.below or (one.table is not None and len(one.table)) or one.above)
-    return View("Convergence" if theirs is None else "Comparison", shown, data, tuple(above))
+    if theirs is None:
+        return View("Convergence", shown, data, tuple(above), kind=ViewKind.CONVERGENCE)
+    return View("Comparison", shown, data, tuple(above), kind=ViewKind.COMPARISON)
 
 
 def comparable(view: View) -> bool:
     """Whether anything could be compared or, without a second side, judged."""
-    kind = "ratio" if view.title == "Comparison" else "convergence"
+    kind = "ratio" if view.kind is ViewKind.COMPARISON else "convergence"
     return bool((view.data["kind"].eq(kind) & view.data["theirs_value"].notna()).any())
 
 

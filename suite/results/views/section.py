@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,16 @@ class Section:
     """The first paragraph in pieces, each with what it is of (nothing: of all), for the same."""
 
 
+class ViewKind(enum.Enum):
+    """Kind of a view, for code that decides by it."""
+
+    COMPARISON = "comparison"
+    """Ratios between two sets of results."""
+    CONVERGENCE = "convergence"
+    """Epochs to target against those of published results, without a second set."""
+    OTHER = "other"
+
+
 @dataclass(frozen=True)
 class View:
     """Everything that a command says."""
@@ -51,6 +62,7 @@ class View:
     above: tuple[str, ...] = (NOT_VERIFIED,)
     notes: tuple[str, ...] = ()
     """Messages about the options of the command, for standard error."""
+    kind: ViewKind = ViewKind.OTHER
 
 
 def frame_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> pd.DataFrame:
