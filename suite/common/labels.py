@@ -24,7 +24,7 @@ class LabelKind(enum.Enum):
     OVERSUBSCRIBED = "oversubscribed"
     """The run had more devices than the machine has."""
     NULL_DEVICE = "null device"
-    """The GPU is a stub that computes nothing."""
+    """The GPU is a stub without computation."""
     ASYNC = "async"
     """Each device updated the model by its own gradients."""
     STRAGGLER = "straggler"
@@ -32,11 +32,11 @@ class LabelKind(enum.Enum):
     RESUMED = "continued"
     """The run was resumed from a checkpoint."""
     BUSY = "busy machine"
-    """Other programs used the machine. The detail names their share."""
+    """Foreign programs used the machine. The detail names their share."""
     EXTRAPOLATED = "extrapolated"
     """The number lies beyond the measured device counts."""
     USER_FILE = "own file"
-    """The result is in a file of the user, which nobody has reviewed."""
+    """The result is in a file of the user, without a review."""
     ARTICLE = "article"
     """The result was printed in an article."""
     DATA = "data"
@@ -85,7 +85,7 @@ def profile_label(profile: str) -> Label:
 
 
 def label_from_json(value: Json) -> Label | None:
-    """Return the label that an object of `label_facts` states; None for anything else.
+    """Return the label that an object of `label_facts` states, or None for an invalid value.
 
     A kind of another version becomes `OTHER`, with the same text.
     """

@@ -55,7 +55,7 @@ BUSY, QUIET = LabelKind.BUSY.value, "not busy"
 
 
 def busy_label(conditions: Sequence[Condition | None]) -> Label | None:
-    """Return the label of runs whose machine other programs used, with the reasons of the run that lost most; else None."""
+    """Return the label of runs on a busy machine, with the reasons of the run that lost most; None if no machine was busy."""
     busy = [condition for condition in conditions if condition is not None and condition.busy]
     if not busy:
         return None
@@ -360,7 +360,7 @@ class Row(RunSettings):
         lambda run, log: condition_text((log.condition,)),
     )
     busy: Label | None = column(
-        "Label of runs on a machine that other programs used",
+        "Label of runs on a busy machine",
         lambda run, log: busy_label((log.condition,)),
         shown=False,
     )
@@ -435,7 +435,6 @@ class Result(Row):
     )
     run_seconds: float | None = scored("Mean length of the successful runs, to a target or not")
     machine_condition: str = scored("`not busy`, or what made the machine a busy one", unknown="")
-    busy: Label | None = scored("Label of runs on a machine that other programs used", shown=False)
     all_reduces: tuple[AllReduceTime, ...] = ()
     runs: tuple[RunRow, ...] = ()
     """Those that did what was asked, in order of start."""

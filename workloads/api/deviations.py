@@ -25,7 +25,7 @@ SETTING_NAMES: Mapping[str, str] = {
     "first_decay_samples": "those before the first decay",
     "run_samples": "those of the run",
 }
-"""Names of settings in sentences, if the sentence does not use the name of the setting itself."""
+"""Names of settings in sentences, if they differ from the name in the configuration."""
 _FILE_NAMES: Mapping[str, str] = {"rules": "round", "hyperparameter_set": "hyperparameter set"}
 """Names of the kinds of files that a user can add, by the setting that names the file."""
 
@@ -50,15 +50,15 @@ class DeviationCode(enum.Enum):
     ENVIRONMENT_VARIABLE = "environment_variable"
     """An environment variable that can change the arithmetic."""
     PRELOADED_CODE = "preloaded_code"
-    """An environment variable or a Python module through which other code runs in the workers."""
+    """An environment variable or a Python module that loads foreign code into the workers."""
     CHANGED_CODE = "changed_code"
     """Files of this checkout differ from the commit that the log names."""
     OTHER_CHECKOUT = "other_checkout"
-    """A worker imported other code than the checkout of the controller contains."""
+    """A worker imported code that differs from the checkout of the controller."""
     RESUMED = "resumed"
     """The run was resumed from a checkpoint."""
     UNKNOWN = "unknown"
-    """A sentence of an earlier version, or of a plugin, that no other kind fits."""
+    """A sentence of an earlier version that fits none of the codes."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,14 @@ class Deviation:
 
     code: DeviationCode
     setting: str = ""
-    """Name of the setting or of the environment variable; empty: the reason is not about one."""
+    """Name of the setting or of the environment variable; empty for reasons without a setting."""
     value: Json = field(default=None, hash=False)
     """Value of the setting; of a model the parts that differ from the reference. None: the log of an earlier version does
     not state it."""
     allowed: str = ""
     """What the rules allow, as a phrase that follows `not`. Empty: no rule allows any value."""
     allowed_values: Json = field(default=None, hash=False)
-    """Values that the rule lists, or the targets of the round by metric; None for any other rule."""
+    """Values that the rule lists, or the targets of the round by metric. None if the rule lists no values."""
     parts: tuple[str, ...] = ()
     """Names of the parts in which a model differs from the reference."""
     detail: str = ""
@@ -123,7 +123,10 @@ class Deviation:
 
 
 def deviation_from_json(value: Json) -> Deviation | None:
-    """Return the deviation that an object of `deviation_facts` states; None for anything else. Unknown codes are `UNKNOWN`."""
+    """Return the deviation that an object of `deviation_facts` states, or None for an invalid value.
+
+    A code of a later version becomes `UNKNOWN`.
+    """
     if not isinstance(value, Mapping) or not isinstance(value.get("code"), str):
         return None
     texts = {name: value.get(name, "") for name in ("setting", "allowed", "detail", "sentence")}
@@ -149,7 +152,7 @@ RESUMED = Deviation(DeviationCode.RESUMED, detail="it was interrupted, and went 
 
 
 def shown(value: Json) -> str:
-    """Return a value as it stands in sentences and tables."""
+    """Return a value as text for sentences and tables."""
     if value == "":
         return "none"
     if isinstance(value, bool):
