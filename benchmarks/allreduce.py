@@ -32,7 +32,7 @@ def suite_seconds(size: int, output: Path) -> float:
     """Median seconds of the suite's all-reduces of this size."""
     words = ["workload=allreduce", "profile=synthetic", "timing=steps", "device=cpu", f"gpus={DEVICES}"]
     run_suite([*words, f"batch=global:{size}"], output)
-    sums = read(next(output.glob("*/run_0/result_0.txt"))).record.all_reduce
+    sums = read(next(output.glob("*/run_0/result_0.txt"))).all_reduce
     assert sums is not None
     return next(one.median_seconds for one in sums.sizes if one.size_bytes == size)
 

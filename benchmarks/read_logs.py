@@ -153,10 +153,10 @@ def main() -> None:
             path.write_text(log_text(index, args.kilobytes * 1000, noise), encoding="utf-8")
             files[kind].append(path)
         for paths in files.values():
-            reading, (lines, failed) = read(paths[0]), parse(paths[0])
-            assert not reading.problems, reading.problems
+            record, (lines, failed) = read(paths[0]), parse(paths[0])
+            assert not record.problems, record.problems
             assert not failed, failed
-            assert len(reading.record.evaluations) == sum(line.key == "eval_accuracy" for line in lines)
+            assert len(record.evaluations) == sum(line.key == "eval_accuracy" for line in lines)
         sizes = [path.stat().st_size for paths in files.values() for path in paths]
         result = measure(files, args.rounds)
     mean = round(statistics.mean(sizes) / 1000, 1)

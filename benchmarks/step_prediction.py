@@ -67,7 +67,7 @@ class Runs:
         typed += self.several if devices > 1 else ()
         with ThreadPoolExecutor(len(prefixes)) as pool:
             list(pool.map(lambda output, prefix: run_suite(typed, output, prefix), outputs, prefixes))
-        return [read(next(output.glob("*/run_0/result_0.txt"))).record for output in outputs]
+        return [read(next(output.glob("*/run_0/result_0.txt"))) for output in outputs]
 
     def step(self, workload: str, devices: int, batch: int) -> tuple[float, RunRecord]:
         """Seconds of a step with `batch` samples a device, without warm-up and evaluation."""

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from measuring import parser_with, run_suite, show, suite_command
 
-from suite.results import table
-from suite.results.columns import RunRow, rows
+from suite.results.columns import RunRow
 from suite.results.render.tables import text_table
+from suite.results.table import read_runs
 from suite.results.views.study import studies, study_section
 
 
@@ -62,7 +62,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         output = arguments.runs or Path(scratch) / "runs"
         spent = run_suite([*words, *(["resume=true"] if output.exists() else [])], output)
-        runs = table(output)
+        runs = read_runs(output)
         (result,) = studies(runs)
         section = study_section(result)
         assert section.table is not None
@@ -71,7 +71,7 @@ def main() -> None:
         found = {
             "study": arguments.study, "settings": words, "command": spent.figures(),
             "notes": section.above, "header": printed.header, "body": printed.body,
-            "footer": (*section.below, *printed.footnotes), "jobs": conditions(list(rows(runs))), "figures": pictures,
+            "footer": (*section.below, *printed.footnotes), "jobs": conditions(runs), "figures": pictures,
         }  # fmt: skip
     show("study", **found)
 

@@ -69,7 +69,7 @@ def run(machine: Machine, where: Sequence[str], arguments: argparse.Namespace, w
 
 def figures(folder: Path) -> Figures:
     """Median step in milliseconds, and what others took of the cores."""
-    record = read(folder / "result_0.txt").record
+    record = read(folder / "result_0.txt")
     others = record.condition.figures.get("others_share", 0.0) if record.condition else 0.0
     return {"step_ms": record.step_times["median_ms"], "others_share": others}
 

@@ -47,6 +47,8 @@ def demo_log(
     keys: dict[str, Any] | None = None,
     start: int = 0,
     condition: dict[str, Any] | None = None,
+    setup_seconds: float = 0.0,
+    evaluation_seconds: float = 0.25,
     **suite_run: Any,
 ) -> list[str]:
     """The lines of a run under clock v0.5 with one evaluation for each epoch; `status` None: by the target 0.635."""
@@ -54,12 +56,13 @@ def demo_log(
     lines += [line(start - 5, f"submission_{key}", value) for key, value in IDENTITY.items()]
     lines += [line(start - 4, "cache_clear", False), line(start - 3, "suite_run", {**SUITE_RUN, **suite_run})]
     lines.append(line(start, "run_start"))
-    lines += [line(start + 1, key, value) for key, value in {**KEYS, **(keys or {})}.items()]
+    lines += [line(start, key, value) for key, value in {**KEYS, **(keys or {})}.items()]
+    start_of_blocks = start + round(1000 * setup_seconds)
     first = 0 if {**SUITE_RUN, **suite_run}["rules"] == "v0.5" else 1
     for epoch, quality in enumerate(qualities, start=1):
         number = epoch - 1 + first
-        end = start + round(epoch * seconds_per_epoch * 1000)
-        begin = start + round((epoch - 1) * seconds_per_epoch * 1000) + 2
+        end = start_of_blocks + round(epoch * seconds_per_epoch * 1000)
+        begin = start_of_blocks + round((epoch - 1) * seconds_per_epoch * 1000)
         lines.append(line(begin, "block_start", first_epoch_num=number, epoch_count=1))
         lines.append(line(begin, "epoch_start", epoch_num=number))
         lines.append(line(end - 3, "epoch_stop", epoch_num=number))
@@ -67,15 +70,21 @@ def demo_log(
             lines.append(line(end - 2, "eval_start", epoch_num=number))
             lines.append(line(end - 1, "eval_accuracy", quality, epoch_num=number))
             lines.append(line(end - 1, "eval_stop", epoch_num=number))
-        stats = {"throughput": samples / train_seconds, "train_seconds": train_seconds, "evaluation_seconds": 0.25}
+        stats = {
+            "throughput": samples / train_seconds,
+            "train_seconds": train_seconds,
+            "evaluation_seconds": evaluation_seconds,
+        }
         stats |= {"data_wait_seconds": 0.5, "samples": samples, "loss": 0.25}
         lines.append(line(end - 1, "tracked_stats", stats, step=epoch * 101))
-        lines.append(line(end - 1, "block_stop", first_epoch_num=number))
+        lines.append(line(end, "block_stop", first_epoch_num=number))
     reached = any(quality is not None and quality >= 0.635 for quality in qualities)
     ended = {"status": status or ("success" if reached else "aborted"), **({"reason": reason} if reason else {})}
-    lines.append(line(start + round(len(qualities) * seconds_per_epoch * 1000), "run_stop", **ended))
+    lines.append(line(start_of_blocks + round(len(qualities) * seconds_per_epoch * 1000), "run_stop", **ended))
     if condition is not None:
-        lines.append(line(start + round(len(qualities) * seconds_per_epoch * 1000), "suite_condition", condition))
+        lines.append(
+            line(start_of_blocks + round(len(qualities) * seconds_per_epoch * 1000), "suite_condition", condition)
+        )
     return lines
 
 

@@ -59,7 +59,9 @@ def full_but(values, *short):
 def variables(tmp_path, toy=False, **extra):
     """The environment of a command: logs and generated data below tmp_path."""
     values = {**os.environ, "SUITE_LOG_DIR": str(tmp_path / "logs"), "COLUMNS": "200"}
-    values.pop("KMP_INIT_AT_FORK", None)  # joblib sets it in this process when sacremoses is imported; runs would record it
+    values.pop(
+        "KMP_INIT_AT_FORK", None
+    )  # joblib sets it in this process when sacremoses is imported; runs would record it
     if toy:
         values["SUITE_DATA_DIR"] = str(tmp_path / "data")
         values["PYTHONPATH"] = os.pathsep.join([str(TOY), str(PROJECT)])  # this checkout, wherever .venv was made

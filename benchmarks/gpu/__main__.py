@@ -94,7 +94,7 @@ def trained(out: Path, environment: Environment, *words: str) -> dict[str, Any]:
     except (ValueError, subprocess.TimeoutExpired) as error:
         said = f"{done.stdout}{done.stderr}".strip()[-600:] if isinstance(error, ValueError) else ""
         return {"error": said or str(error)}
-    record = run.reading.record if run.reading else None
+    record = run.record
     found: dict[str, Any] = {"status": run.status, "reason": run.reason, "run": str(run.path.parent)}
     if record is not None:
         blocks = [block for block in record.throughput if block.samples and block.train_seconds]

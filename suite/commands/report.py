@@ -1,4 +1,4 @@
-"""`suite report DIR…`: tables of time to target, throughput and speedup from logs, or a page with figures."""
+"""`suite report DIR…`: print tables of time to target, throughput, and speedup, or write a page with figures."""
 
 from __future__ import annotations
 
@@ -27,29 +27,33 @@ from suite.commands.arguments import (
 from workloads import files
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from suite.results.columns import RunRow
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite report`."""
     add_logs(parser)
     add_format(parser)
-    text = "write one HTML file with figures, readable offline; replaces an older one"
+    text = "write an HTML page with figures that needs no network; an older page of the command is replaced"
     add(parser, "--html OUT", text, type=Path)
-    text = "with --html: published results beside ours (suite published list)"
+    text = "with --html: compare with published results (suite published list)"
     add(parser, "--to ROUND/SUBMITTER/SYSTEM", text)
-    add(parser, "--figures FOLDER", "with --html: the figures as SVG and PNG in a new folder", type=Path)
-    add(parser, "--follow", "with --html: write the page again every 10 s until Ctrl-C, and it loads itself")
-    text = "with --html: what so many devices would bring, as suite scaling predicts it"
+    add(parser, "--figures FOLDER", "with --html: write the figures as SVG and PNG into a new folder", type=Path)
+    add(parser, "--follow", "with --html: update the page every 10 s until Ctrl-C; a browser reloads it")
+    text = "with --html: predict the results on these numbers of devices (suite scaling)"
     add(parser, "--predict N,N,…", text, type=counts)
     add_price(parser)
-    text = "a table of ratios to the results with device=cpu, gpus=1 or framework=NAME, across the other tables"
+    text = "add a table of ratios to the results with device=cpu, gpus=N or framework=NAME"
     add(parser, "--baseline KEY=VALUE", text)
+    add(parser, "--verbose", "name the settings that have their default values too")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or write the report; 0. Raises ValueError for a folder without logs, a file that is no log, or an output that
-    cannot be written."""
+    """Print or write the report, and return 0.
+
+    Raises:
+        ValueError: A folder has no logs, a file is not a log, or the output cannot be written.
+    """
     resolve_output(args)
     check_logs(args.paths)
     _print_skipped(args.paths)
@@ -57,14 +61,14 @@ def run(args: argparse.Namespace) -> int:
         return _html(args)
     if args.to is not None or args.figures is not None or args.predict is not None or args.follow:
         raise ValueError("--to, --figures, --predict and --follow need --html OUT")
-    from suite.results.table import table
+    from suite.results.table import read_runs
     from suite.results.views.baseline import parse_baseline
     from suite.results.views.report import report
 
     against = None if args.baseline is None else parse_baseline(args.baseline)
     if args.format != "markdown" and against is not None:
-        raise ValueError(f"--baseline makes a table of its own: leave out --format {args.format}")
-    write(report(table(args.paths), prices(args), against), args)
+        raise ValueError(f"--baseline adds a table to the Markdown report: leave out --format {args.format}")
+    write(report(read_runs(args.paths), prices(args), against, args.verbose), args)
     return 0
 
 
@@ -73,33 +77,33 @@ def _print_skipped(paths: list[Path]) -> None:
     from suite.results.logs.collect import skipped
 
     if count := skipped(paths):
-        are = "1 file that is no log" if count == 1 else f"{count:,} files that are no logs"
-        print(f"suite report: skipped {are}", file=sys.stderr)
+        files_text = "1 file that is not a log" if count == 1 else f"{count:,} files that are not logs"
+        print(f"suite report: skipped {files_text}", file=sys.stderr)
 
 
 def _html(args: argparse.Namespace) -> int:
     if args.format != "markdown" or args.output is not None or args.baseline is not None:
         raise ValueError(
-            "--html writes a page of its own: leave out --format, --output and --baseline, or call suite report twice"
+            "--html writes a page only: leave out --format, --output, and --baseline, or run suite report twice"
         )
     if args.follow and args.figures is not None:
-        raise ValueError("--follow writes a page again and again, and figures only once: leave out one of the two")
+        raise ValueError("--follow updates the page and --figures writes figures once: leave out one of the two")
     from suite.results.render.html.page import FOLLOW_SECONDS, write_html  # vl-convert: only here
-    from suite.results.scores import find_published, result_rows
-    from suite.results.table import table
+    from suite.results.scores import find_published, results_of
+    from suite.results.table import read_runs
 
     published = [] if args.to is None else find_published(args.to)
     price_list = prices(args)
 
-    def written(follow: bool | None) -> pd.DataFrame:
+    def written(follow: bool | None) -> list[RunRow]:
         with _in_place_of_an_older_page(args.html) as out:
-            runs, home = table(args.paths), args.html.parent
+            runs, home = read_runs(args.paths), args.html.parent
             write_html(runs, out, published, args.figures, price_list, args.predict or (), follow, home)
         return runs
 
     runs = written(args.follow or None)
     if price_list is not None:
-        print_notes(price_list.unused_notes(result_rows(runs)), args)
+        print_notes(price_list.unused_notes(results_of(runs)), args)
     print(args.html, flush=True)
     if not args.follow:
         return 0
@@ -107,13 +111,13 @@ def _html(args: argparse.Namespace) -> int:
         while True:
             time.sleep(FOLLOW_SECONDS)
             written(follow=True)
-    written(follow=False)  # the last state, which loads nothing anew
+    written(follow=False)  # the final page does not reload
     return 0
 
 
 @contextlib.contextmanager
 def _in_place_of_an_older_page(page: Path) -> Iterator[Path]:
-    """Where to write: `page`, or beside an older page of that name, which is replaced when the new one is whole."""
+    """Yield the path to write to. An older page of the command is replaced when the new page is complete."""
     if page.is_symlink() or not page.is_file() or not _is_page(page):
         yield page
         return
@@ -123,6 +127,6 @@ def _in_place_of_an_older_page(page: Path) -> Iterator[Path]:
 
 
 def _is_page(path: Path) -> bool:
-    """Whether a file is a page that this command wrote: nothing else is overwritten."""
+    """Check whether a file is a page that this command wrote: no other file is overwritten."""
     with files.open_stream(path) as stream:
         return b'<meta name="generator" content="suite ' in stream.read(1 << 12)

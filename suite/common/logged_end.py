@@ -1,34 +1,21 @@
-"""How a run ended according to its log. Standard library only: the controller asks before it imports a log reader."""
+"""Reads how a run ended from its log. The module has few imports, so that the controller starts fast."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
+from suite.common.run_end import EndCode, EndStatus, RunEnd, parse_code
 from workloads import files
 
 _TOKEN = b":::MLLOG"
 _MAX_LINE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True)
-class LoggedEnd:
-    """The `run_stop` of a log."""
+def read_logged_end(log: Path) -> RunEnd | None:
+    """Return the end by the last `run_stop` of a log of this suite, or None without a `run_stop`.
 
-    status: str
-    """`success` or `aborted`."""
-    reason: str
-    """Why a run failed after its clock started; empty if it trained to its end, whether the target was reached or missed."""
-
-    @property
-    def is_finished(self) -> bool:
-        """True if the run trained to its end: such a run counts, and is never run again."""
-        return not self.reason
-
-
-def read_logged_end(log: Path) -> LoggedEnd | None:
-    """Return the last `run_stop` of a log of this suite, or None if there is no such log or the run did not end.
+    The status is SUCCESS or ABORTED. A run that trained to its end has no code (`EndCode.NONE`).
 
     Raises:
         OSError: The log exists and cannot be read.
@@ -45,7 +32,7 @@ def read_logged_end(log: Path) -> LoggedEnd | None:
     return end
 
 
-def _parse(line: bytes) -> LoggedEnd | None:
+def _parse(line: bytes) -> RunEnd | None:
     try:
         event = json.loads(line[line.index(_TOKEN) + len(_TOKEN) :])
     except (ValueError, RecursionError):
@@ -54,4 +41,8 @@ def _parse(line: bytes) -> LoggedEnd | None:
         return None
     metadata = event.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
-    return LoggedEnd(str(metadata.get("status") or ""), str(metadata.get("reason") or ""))
+    status = EndStatus.SUCCESS if metadata.get("status") == EndStatus.SUCCESS.value else EndStatus.ABORTED
+    reason = str(metadata.get("reason") or "")
+    return RunEnd(
+        status, parse_code(metadata.get("code"), EndStatus.ABORTED, reason) if reason else EndCode.NONE, reason
+    )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.common.paths import expand_user, real_path
+from suite.common.run_end import EndStatus
 from suite.compliance import rule_files, rulesets, suite_log
 from suite.compliance.complaints import (
     END_REMEDY,
@@ -26,9 +27,9 @@ from suite.compliance.complaints import (
 )
 from suite.compliance.equivalences import equivalences
 from suite.compliance.rulesets import RULES_FOLDER, Ruleset
-from suite.results.logs import attempts
-from suite.results.logs.collect import NOT_ENDED, RUNNING, filed_status
-from suite.results.logs.events import Event, Problem
+from suite.results.logs.collect import NOT_ENDED, filed_end
+from suite.results.logs.events import Event, Problem, without_repeats
+from suite.results.logs.foreign import attempts
 from suite.results.logs.lines import read_file
 from suite.results.logs.reader import interpret
 from suite.results.logs.record import RunRecord
@@ -80,12 +81,11 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     requested = find_rules(rules) if rules is not None else None
     file = read_file(path)
     events, problems = file.events, file.problems
-    reading = interpret(path, events, problems)
-    record = reading.record
+    record = interpret(path, events, problems)
     if not record.format:
         unread = "; ".join(str(problem) for problem in problems[:3])
         return Verdict(path, False, unread, (requested or Ruleset(RULESET)).name, ())
-    if record.status == "truncated" and filed_status(path.with_name("status.json"))[0] == RUNNING:
+    if record.end.status is EndStatus.TRUNCATED and filed_end(path.with_name("status.json")) == NOT_ENDED:
         return not_ended(path)
     chosen = requested or rulesets.rules_of(record)
     has_none = bool(record.settings.profile) and rulesets.ruleset_of(record) == ""
@@ -101,7 +101,7 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     complaints = _complaints(mllog_events, problems, record, chosen, werror)
     remarks = tuple(str(problem) for problem in problems if problem.checker_reads)
     profile = record.settings.profile
-    run_problems = [problem for problem in reading.problems if problem not in problems]
+    run_problems = [problem for problem in record.problems if problem not in problems]
     is_early = _counts_from_1(mllog_events, record) is not None
     is_readable = all(problem.checker_reads for problem in problems)
     findings = suite_log.find_complaints(record, mllog_events, run_problems, is_early, is_readable)
@@ -148,7 +148,7 @@ def _complaints(
     last_of_each_line = list({event.line: event for event in events}.values())
     counts = Counter(event.line for event in events)
     complaints += [_joined_records(line) for line, count in counts.items() if count > 1][:20]
-    complaints += _several_attempts(events)
+    complaints += () if record.settings.profile else _several_attempts(events)
     if early := _counts_from_1(last_of_each_line, record):
         complaints.append(early)
         last_of_each_line = [_counted_from_0(event) for event in last_of_each_line]
@@ -190,7 +190,7 @@ def _of_target(complaint: Complaint) -> bool:
 
 def not_ended(path: Path) -> Verdict:
     """The verdict on a run that goes on, or whose controller was killed: none."""
-    return Verdict(path, False, f"{NOT_ENDED}; check it again when it has ended", "none", (), judged=False)
+    return Verdict(path, False, f"{NOT_ENDED.detail}; check it again when it has ended", "none", (), judged=False)
 
 
 def _not_judged(path: Path, record: RunRecord, rules: Ruleset | None) -> Verdict:
@@ -254,7 +254,7 @@ def _joined_records(line: int) -> Complaint:
 
 def _several_attempts(events: Sequence[Event]) -> Iterator[Complaint]:
     """Yield the complaint on a log to which a relaunched program appended."""
-    found = attempts.find_attempts(attempts.without_repeats(events))
+    found = attempts.find_attempts(without_repeats(events))
     if len(found) > 1:
         parts = (f"{first} to {last}" for first, last in (attempt.lines for attempt in found[:10]))
         do = f"split the file, one attempt a file: lines {', '.join(parts)}"

@@ -9,10 +9,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
+from suite.common.run_end import EndCode, EndStatus
 from suite.compliance.complaints import Complaint
 from suite.compliance.log_division import is_logged_closed
 from suite.compliance.logged_workload import suite_run_value
-from suite.results.logs.collect import KILLED, RUNNING, filed_status
+from suite.results.logs.collect import filed_end
 from suite.results.logs.events import Event, whole_number
 from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import json_lines
@@ -173,9 +174,11 @@ def find_status_complaints(record: RunRecord) -> Iterator[Complaint]:
 
     The controller sees failures that the log does not hold.
     """
-    filed = filed_status(record.path.with_name(STATUS_FILE))
-    if record.status == "success" and filed != KILLED and filed[0] not in ("", "success", RUNNING):
-        found = f"success, but status.json beside it says {clean(' '.join(filed), 120)}"
+    filed = filed_end(record.path.with_name(STATUS_FILE))
+    if record.end.status is not EndStatus.SUCCESS or filed is None or filed.code is EndCode.CONTROLLER_KILLED:
+        return
+    if filed.status not in (EndStatus.SUCCESS, EndStatus.RUNNING):
+        found = f"success, but status.json beside it says {clean(f'{filed.status.value} {filed.detail}', 120)}"
         yield Complaint("run_stop", 0, found, "one end of a run", "see why in status.json; run again")
 
 

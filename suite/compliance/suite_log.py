@@ -87,7 +87,7 @@ def _complaints_about_run(
 
 def _reader_complaints(problems: Iterable[Problem]) -> Iterator[Complaint]:
     for problem in problems:
-        if problem.kind is ProblemKind.DEFECT:
+        if problem.code.kind is ProblemKind.DEFECT:
             yield Complaint("", problem.line, problem.text, "a log as the suite writes it", NEVER_EDIT)
 
 

@@ -24,6 +24,7 @@ from suite.common.output_lock import output_locked, refuse_link_to_nothing
 from suite.common.paths import PROJECT, data_root, expand_user, folds_names, in_utf8, log_root
 from suite.common.plugin_errors import describe_plugin_error
 from suite.common.registry import WORKLOADS, load_dataset, names
+from suite.common.relative_path import relative_path
 from suite.common.study import StudyCell
 from suite.common.terminal import clean_lines
 from suite.common.typed import as_typed, program
@@ -189,7 +190,7 @@ def _interrupted(arguments: Sequence[str], output: Path | None) -> str:
     if output is None or not output.exists():
         return "interrupted before anything was run"
     typed = resuming_command(arguments, output)
-    return f"interrupted; what was written is kept. To go on with what is missing, type:\n  {typed}"
+    return f"interrupted; finished runs and checkpoints are kept. To run the missing runs, run:\n  {typed}"
 
 
 def planned(request: Request, output: Path, agents: Agents | None, earlier: Sequence[Plan] = ()) -> list[Plan]:
@@ -279,7 +280,7 @@ def checked_jobs(
     for dataset in missing:
         place = data_root() / dataset
         try:
-            for line in load_dataset(dataset).make_demo(place):
+            for line in load_dataset(dataset).make_demo(Path(relative_path(place))):
                 console.print(escape(line), soft_wrap=True)
         except OSError as full:
             full.filename = full.filename or str(place)
@@ -394,8 +395,9 @@ def run_jobs(
     """
     count = sum(job.run_count for job in jobs)
     labels = sorted({label.text for job in jobs for label in job.template.labels})
-    marked = f" ({', '.join(labels)})" if labels else ""
-    console.print(escape(f"{count} run(s) into {jobs[0].folder.parent}{marked}"), soft_wrap=True)
+    labels_text = f" ({', '.join(labels)})" if labels else ""
+    runs_text = f"{count:,} run{'' if count == 1 else 's'}{labels_text}"
+    console.print(escape(f"{runs_text}, logs in {relative_path(jobs[0].folder.parent)}"), soft_wrap=True)
     warned: set[str] = set()
     for job in jobs:
         for line in _preflight(job, agents):
@@ -404,9 +406,12 @@ def run_jobs(
             warned.add(line)
         for index in range(job.run_count):
             check_output()
-            ended.append(Ended(job, index, _run(job, index, console, agents)))
+            status, warnings = _run(job, index, console, agents)
+            ended.append(Ended(job, index, status))
             check_output()
-            console.print(_status_line(ended[-1]), soft_wrap=True)
+            console.print(_end_text(ended[-1]), soft_wrap=True)
+            for line in warnings:
+                _warn(console, line)
             if ended[-1].status.status == "interrupted":
                 raise KeyboardInterrupt
     return all(_as_wanted(run) for run in ended)
@@ -418,8 +423,8 @@ def _as_wanted(run: Ended) -> bool:
     return (status == "success" and not run.is_lost) or (status == "oom" and bool(run.job.template.study))
 
 
-def _run(job: Job, index: int, console: Console, agents: Agents | None) -> RunStatus:
-    """One run to its end; a finished one that a resumed sweep finds is left as it is."""
+def _run(job: Job, index: int, console: Console, agents: Agents | None) -> tuple[RunStatus, list[str]]:
+    """Execute one run, unless it finished in an earlier command. Return how it ended, and warnings about its result."""
     folder = job.folder / f"run_{index}"
     if folder.exists():
         earlier = finished_status(folder, job.run(index, cache_cleared=False))
@@ -427,8 +432,10 @@ def _run(job: Job, index: int, console: Console, agents: Agents | None) -> RunSt
             restore_status(folder, job.run(index, cache_cleared=False), earlier)
             without_weights = job.template.checkpoint_final and not (folder / WEIGHTS).is_file()
             lost = "; it was ended before its weights.npz was written" if without_weights else ""
-            return RunStatus(earlier, f"finished earlier{lost}")
-        console.print(escape(f"unfinished attempt kept in {set_aside(folder)}"), soft_wrap=True)
+            console.print(escape(f"{job.name}/run_{index}"), soft_wrap=True)
+            return RunStatus(earlier, f"finished earlier{lost}"), []
+        kept = relative_path(set_aside(folder))
+        console.print(escape(f"unfinished attempt kept in {kept}"), soft_wrap=True)
     if agents is not None:
         agents.ready()
     goes_on = going_on(job.run(index, cache_cleared=False), folder, lambda line: _warn(console, line))
@@ -438,20 +445,16 @@ def _run(job: Job, index: int, console: Console, agents: Agents | None) -> RunSt
         is_cleared, states = _cleared(job, console, agents)
         run, checkpoint = job.run(index, is_cleared), None
     if checkpoint is not None:
-        console.print(escape(f"goes on from {checkpoint}"), soft_wrap=True)
-    title = f"{job.name}/run_{index}"
-    if not console.is_terminal:
-        console.print(escape(title), soft_wrap=True)
-    with Progress(run, title, console) as progress:
+        console.print(escape(f"resumed from {relative_path(checkpoint)}"), soft_wrap=True)
+    with Progress(run, f"{job.name}/run_{index}", console) as progress:
         links = agents.links if agents is not None else {}
         reasons = functools.partial(_open_reasons, states)
         supervisor = Supervisor(run, job.framework, job.environment, progress, links, checkpoint, reasons)
         status = supervisor.run()
-    for reason in supervisor.open_reasons:
-        _warn(console, f"division open: {reason}")
+    warnings = [f"division open: {reason}" for reason in supervisor.open_reasons]
     if supervisor.busy:
-        console.print(f"[yellow]busy machine[/]: {escape(', '.join(supervisor.busy))}", soft_wrap=True)
-    return status
+        warnings.append(f"busy machine: {', '.join(supervisor.busy)}")
+    return status, warnings
 
 
 def _cleared(job: Job, console: Console, agents: Agents | None) -> tuple[bool, caches.DataStates | None]:
@@ -483,11 +486,16 @@ def _warn(console: Console, line: str) -> None:
     console.print(f"[yellow]warning[/]: {escape(line)}", soft_wrap=True)
 
 
-def _status_line(run: Ended) -> str:
-    colour = "green" if run.status.status == "success" else "red"
-    reason = f": {escape(run.status.reason)}" if run.status.reason else ""
-    where = escape(str(_file_to_read(run)))
-    return f"[{colour}]{run.status.status}[/]  {escape(f'{run.job.name}/run_{run.index}')}{reason}  {where}"
+def _end_text(run: Ended) -> str:
+    """Return the line below a run's rows: how it ended and, unless it succeeded, why and the file to read."""
+    status, reason = run.status.status, run.status.reason
+    if status == "success" and not run.is_lost:
+        is_reached = run.job.template.settings.stop == "target"
+        return f"[green]{reason or ('target reached' if is_reached else 'finished')}[/]"
+    text = f"{status}: {reason}" if reason else status
+    if run.is_lost:
+        text = f"{text}, but its log was deleted"
+    return f"[red]{escape(text)}[/]  {escape(relative_path(_file_to_read(run)))}"
 
 
 def _file_to_read(run: Ended) -> Path:
@@ -502,34 +510,39 @@ def _file_to_read(run: Ended) -> Path:
 
 def print_summary(ended: Sequence[Ended], console: Console, code: int) -> int:
     """The exit code after the summary of these runs, which stand whatever becomes of it: then one line says how to get it."""
-    command = f"suite report {shlex.quote(str(ended[0].job.folder.parent))}"
+    command = f"suite report {shlex.quote(relative_path(ended[0].job.folder.parent))}"
     try:
         summarise(ended, console)
     except KeyboardInterrupt:
-        text = as_typed(f"interrupted after the runs, which are kept; for their table type: {command}")
+        text = as_typed(f"interrupted after the runs, which are kept; for their report, run: {command}")
         console.print(escape(text), soft_wrap=True)
         return 130
     except (ValueError, OSError) as error:
         there = all(run.job.folder.is_dir() for run in ended)
-        kept = f"the runs are kept; for their table type: {command}" if there else "their folder has been deleted"
-        text = as_typed(f"no table: {one_line(error)}; {kept}")
+        kept = f"the runs are kept; for their report, run: {command}" if there else "their folder has been deleted"
+        text = as_typed(f"no report: {one_line(error)}; {kept}")
         print(clean_lines(f"{program()}: {text}"), file=sys.stderr)
     return code
 
 
 def summarise(ended: Sequence[Ended], console: Console) -> None:
-    """The speedup table of these runs with the failures below it, and the paths of the logs, also where there is no table."""
+    """Print the report of these runs, and below it, also if there is no report, their folder and the command for the page."""
     try:
         from suite.results.render.document import markdown
-        from suite.results.table import table
+        from suite.results.table import read_runs
         from suite.results.views.report import report
 
         folders = list(dict.fromkeys(run.job.folder for run in ended))
         console.print()
-        console.print(markdown(report(table(folders))), soft_wrap=True, markup=False)
+        console.print(markdown(report(read_runs(folders), next_steps=False)), soft_wrap=True, markup=False)
     finally:
         with signals_held():
-            console.print("Logs:")
             for run in ended:
-                lost = "  (its log was deleted meanwhile)" if run.is_lost else ""
-                console.print(f"  {run.log.parent}{lost}", soft_wrap=True, markup=False)
+                if run.is_lost:
+                    name = f"{run.job.name}/run_{run.index}"
+                    console.print(f"{name}: its log was deleted during the command", soft_wrap=True, markup=False)
+            folder = relative_path(ended[0].job.folder.parent)
+            console.print(f"Logs  {folder}", soft_wrap=True, markup=False)
+            if any(run.status.status == "success" for run in ended):
+                command = as_typed(f"suite report {shlex.quote(folder)} --html report.html")
+                console.print(f"Next  {command}", soft_wrap=True, markup=False)

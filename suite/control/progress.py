@@ -1,10 +1,10 @@
-"""What the console shows while a run goes on: a live line on a terminal, plain lines elsewhere."""
+"""Progress of one run on the console: a table with a row for each evaluation block, and the current phase between rows."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,14 +14,24 @@ from rich.markup import escape
 from rich.status import Status as Spinner
 
 from suite.common.runspec import RunSpec
+from suite.results.directions import improves_as_it_falls
+from suite.results.targets import bleu_scale, metric_abbreviation
+from suite.results.text import clean
 from suite.worker.heartbeat import Beat
 
 QUIET_SECONDS = 60.0
-"""Without a terminal: the longest time without a line."""
+"""Longest time without a line if the output is not a terminal."""
+UNKNOWN = "–"
+"""Cell without a value."""
+FIRST_COLUMN_WIDTH, MIN_COLUMN_WIDTH = 7, 9
 
 
 class Progress:
-    """Follows one run: heartbeats for the live line, `metrics.jsonl` for one line per evaluation block."""
+    """Follows one run: heartbeats give the current phase, `metrics.jsonl` gives the rows of the table.
+
+    Times are measured by the run's clock, which starts at `run_start`. Before `run_start` they count from the launch, and the
+    line names that clock.
+    """
 
     def __init__(self, run: RunSpec, title: str, console: Console) -> None:
         self.run_spec = run
@@ -29,69 +39,111 @@ class Progress:
         self.console = console
         self._metrics = Path(run.folder) / "metrics.jsonl"
         self._offset = 0
-        self._latest = ""
-        self._begin = self._last_line = time.monotonic()
+        self._widths: dict[str, int] = {}
+        """Width of each column of the table that is being printed, by its name."""
+        self._launch = self._last_line = time.monotonic()
+        self._run_start: float | None = None
         self._samples = self._last_samples = 0
         self._spinner: Spinner | None = None
 
     def __enter__(self) -> Progress:
+        self._print(f"{self.title}{self._target_text()}")
         if self.console.is_terminal:
-            self._spinner = self.console.status(escape(self.title), refresh_per_second=4)
+            self._spinner = self.console.status("start", refresh_per_second=4)
             self._spinner.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._new_blocks()
+        self._print_new_blocks()
         if self._spinner is not None:
             self._spinner.__exit__(kind, error, at)
             self._spinner = None
 
     def update(self, beats: Sequence[Beat | None]) -> None:
+        """Print the blocks that have ended since the last call, and the phase that the run is in."""
         beat = beats[0]
-        self._samples = beat.samples if beat is not None else self._samples
-        self._new_blocks()
-        if self._spinner is not None and beat is not None:
-            seconds = time.monotonic() - self._begin
-            state = f"{beat.phase}, step {beat.step:,}" if beat.step else beat.phase
-            self._spinner.update(escape(f"{self.title}  {seconds:.0f} s  {state}{self._latest}"))
-        elif beat is not None and time.monotonic() - self._last_line >= QUIET_SECONDS:
-            self._line_of_a_minute(beat)
+        if beat is not None:
+            self._samples = beat.samples
+            if beat.elapsed_seconds is not None and self._run_start is None:
+                self._run_start = time.monotonic() - beat.elapsed_seconds
+        self._print_new_blocks()
+        if beat is None:
+            return
+        if self._spinner is not None:
+            self._spinner.update(escape(f"{self._phase_text(beat)}, {self._time_text()}"))
+        elif time.monotonic() - self._last_line >= QUIET_SECONDS:
+            self._print_phase(beat)
 
-    def _line_of_a_minute(self, beat: Beat) -> None:
-        """One line in the midst of an epoch, a long evaluation or a long setup."""
-        now = time.monotonic()
-        parts = [f"  {beat.phase}"]
+    def _print_phase(self, beat: Beat) -> None:
+        """Print a line during a long epoch, evaluation or setup."""
+        parts = [self._phase_text(beat)]
         if beat.step:
-            rate = (beat.samples - self._last_samples) / (now - self._last_line)
-            parts += [
-                f"step {beat.step:,}",
-                f"{rate:,.0f} {self.run_spec.identity['sample_unit']}/s since the last line",
-            ]
-        self._print(f"{'  '.join(parts)}  {now - self._begin:.0f} s since launch")
+            rate = (beat.samples - self._last_samples) / (time.monotonic() - self._last_line)
+            parts.append(f"{rate:,.0f} {self._sample_unit}/s since the last line")
+        self._print(", ".join([*parts, self._time_text()]))
+
+    def _phase_text(self, beat: Beat) -> str:
+        return f"{beat.phase}, step {beat.step:,}" if beat.step else beat.phase
+
+    def _time_text(self) -> str:
+        if self._run_start is None:
+            return f"{time.monotonic() - self._launch:.0f} s since launch (the run's clock has not started)"
+        return f"elapsed {time.monotonic() - self._run_start:.0f} s"
+
+    @property
+    def _sample_unit(self) -> str:
+        return clean(self.run_spec.identity["sample_unit"], 30)
+
+    def _target_text(self) -> str:
+        settings = self.run_spec.settings
+        texts = []
+        for metric, target in settings.targets.items() if self._is_evaluated else ():
+            sign = "≤" if improves_as_it_falls(metric, settings.workload) else "≥"
+            name, scale = metric_abbreviation(metric), bleu_scale(metric, target)
+            texts.append(f"{name} {sign} {target * scale:.7g}")
+        return f", target {' and '.join(texts)}" if texts else ""
 
     def _print(self, line: str) -> None:
         self.console.print(escape(line), highlight=False, soft_wrap=True)
         self._last_line, self._last_samples = time.monotonic(), self._samples
 
-    def _new_blocks(self) -> None:
+    def _print_new_blocks(self) -> None:
         for block in self._read_blocks():
-            unit = self.run_spec.identity["sample_unit"]
-            rates = {unit: block["samples_per_second"], **block.get("rates", {})}
-            speed = "  ".join(f"{rate:,.0f} {name}/s" for name, rate in rates.items())
-            quality = self._quality(block["quality"])
-            self._latest = f"  {speed}{quality}"
-            seconds = time.monotonic() - self._begin
-            wait = 100 * block["data_wait_seconds"] / max(block["train_seconds"], 1e-9)
-            line = f"  epoch {block['first_epoch'] + block['epochs'] - 1}  {speed}{quality}  data wait {wait:.0f} %"
-            self._print(f"{line}  {seconds:.1f} s since launch")
+            cells = self._cells(block)
+            if cells.keys() != self._widths.keys():
+                self._widths = {name: max(len(name), MIN_COLUMN_WIDTH) for name in cells}
+                self._widths[next(iter(cells))] = FIRST_COLUMN_WIDTH
+                self._print_row({name: name for name in cells})
+            self._print_row(cells)
 
-    def _quality(self, quality: dict[str, float]) -> str:
-        targets = self.run_spec.settings.targets
-        aims = {name: f" of {target:g}" for name, target in targets.items()}
-        return "".join(f"  {name} {value:.4f}{aims.get(name, '')}" for name, value in quality.items())
+    def _print_row(self, cells: Mapping[str, str]) -> None:
+        self._print("  ".join(text.rjust(self._widths[name]) for name, text in cells.items()))
+
+    def _cells(self, block: Mapping[str, Any]) -> dict[str, str]:
+        """Return the cells of a block's row by the names of their columns."""
+        settings = self.run_spec.settings
+        if settings.stop.partition(":")[0] in ("steps", "samples"):
+            cells = {"step": f"{block['step']:,}"}
+        else:
+            cells = {"epoch": f"{block['first_epoch'] + block['epochs'] - 1:,}"}
+        quality = dict.fromkeys(settings.targets) if self._is_evaluated else {}
+        for metric, value in {**quality, **block["quality"]}.items():
+            cells[metric_abbreviation(clean(metric, 30))] = _quality_text(metric, value, settings.targets.get(metric))
+        for unit, rate in {self._sample_unit: block["samples_per_second"], **block.get("rates", {})}.items():
+            cells[f"{clean(unit, 30)}/s"] = f"{rate:,.0f}"
+        train_seconds, elapsed_seconds = block["train_seconds"], block.get("elapsed_seconds")
+        wait_share = block["data_wait_seconds"] / train_seconds if train_seconds > 0 else 0.0
+        cells["data wait"] = f"{100 * wait_share:.0f} %"
+        cells["elapsed"] = UNKNOWN if elapsed_seconds is None else _seconds_text(elapsed_seconds)
+        return cells
+
+    @property
+    def _is_evaluated(self) -> bool:
+        settings = self.run_spec.settings
+        return settings.mode == "train" and settings.profile != "synthetic"
 
     def _read_blocks(self) -> list[dict[str, Any]]:
-        """Whole new lines of metrics.jsonl."""
+        """Return the complete lines that were added to metrics.jsonl."""
         try:
             with open(self._metrics, "rb") as stream:
                 stream.seek(self._offset)
@@ -101,3 +153,14 @@ class Progress:
         whole = text[: text.rfind(b"\n") + 1]
         self._offset += len(whole)
         return [json.loads(line) for line in whole.splitlines()]
+
+
+def _seconds_text(seconds: float) -> str:
+    return f"{seconds:,.1f} s" if seconds >= 1 else f"{seconds:.2f} s"
+
+
+def _quality_text(metric: str, value: float | None, target: float | None) -> str:
+    if value is None:
+        return UNKNOWN
+    shown = value * bleu_scale(metric, target, (value,))
+    return f"{shown:.4f}" if abs(shown) < 10 else f"{shown:,.2f}"

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from suite.common.paths import PROJECT
+from suite.common.run_end import EndCode
 from suite.common.run_folder import RUN_FILE, machine_folder
 from suite.common.runspec import Host, RunSpec, write_atomically
 from suite.control import condition, interrupts, memory
@@ -118,8 +119,8 @@ class Supervisor:
         self._end_tree()
         if status.status == "oom":
             status = replace(status, reason=f"{status.reason}; {memory.batch_advice(self.run_spec)}")
-        if full and "no space left in" not in status.reason:
-            status = replace(status, reason=f"{status.reason}; {full}")
+        if full and status.code != EndCode.DISK_FULL.value:
+            status = replace(status, reason=f"{status.reason}; {full}", code=EndCode.DISK_FULL.value)
         self._file(status)
         beats = self.watch.beats()
         self._forget_beats()

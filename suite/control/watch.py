@@ -7,7 +7,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from suite.common.runspec import Host, RunSpec
@@ -39,6 +39,8 @@ class RunStatus:
     process: int | None = None
     node: str = ""
     """Machine of that process in a run over several; empty: of none, or of the only one."""
+    code: str = ""
+    """Value of the `EndCode` that belongs to the reason (suite/common/run_end.py)."""
 
 
 class Watch:
@@ -174,7 +176,7 @@ class Watch:
                 log = f"worker-{beat.process}"
                 see = {"oom": "see", "failed": "traceback in"}.get(beat.status, "")
                 see = f"; {see} {memory.log_to_read(self.folder, log)}" if see else ""
-                return self._of(beat.process, beat.status, f": {beat.reason}{see}")
+                return replace(self._of(beat.process, beat.status, f": {beat.reason}{see}"), code=beat.code)
         return None
 
     def beats(self) -> list[Beat | None]:

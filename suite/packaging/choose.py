@@ -80,15 +80,15 @@ def _never_started(run: Run) -> bool:
     """True for a run of ours that ended before the clock started: it does not count as an attempt."""
     if run.running or run.status == "unreadable":
         return False
-    return run.reading is None or (run.reading.record.start_ms is None and bool(run.reading.record.settings.profile))
+    return run.record is None or (run.record.start_ms is None and bool(run.record.settings.profile))
 
 
 def _missing(runs: Sequence[Run]) -> dict[str, list[int]]:
     """Job to the indices of its runs, up to the last one that is there, that are not: a folder was deleted, or not given."""
     indices: dict[Path, set[int]] = {}
     for run in runs:
-        folder = run.path if run.reading is None and run.path.is_dir() else run.path.parent
-        settings = run.reading.record.settings if run.reading is not None else None
+        folder = run.path if run.record is None and run.path.is_dir() else run.path.parent
+        settings = run.record.settings if run.record is not None else None
         named = re.fullmatch(r"run_(\d{1,6})", folder.name)
         index = settings.run_index if settings is not None and settings.profile else int(named[1]) if named else None
         if index is not None:
@@ -118,9 +118,9 @@ def _submittable_record(run: Run) -> RunRecord:
     name = clean(str(run.path), 300)
     if run.running:
         raise ValueError(f"{name} is still being written; wait until the run has ended")
-    if run.reading is None:
+    if run.record is None:
         raise ValueError(f"{name}: {clean(run.reason)}; give logs that can be read")
-    record, problems = run.reading.record, run.reading.problems
+    record, problems = run.record, run.record.problems
     settings = record.settings
     if settings.has_label(LabelKind.NULL_DEVICE):
         raise ValueError(f"{name} is of the {LabelKind.NULL_DEVICE.value}, which computes nothing; run it on GPUs")

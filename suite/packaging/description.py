@@ -98,7 +98,7 @@ def _disagreements_with_logs(folder: Path, system: str, value: Mapping[str, Json
         yield Complaint("", 0, "no results of this system", needed, "remove the description", warning=True)
         return
     logs = sorted(path for path in place.glob("*/result_*.txt") if path.is_file())
-    logged_divisions = {read(path).record.division for path in logs} - {""}
+    logged_divisions = {read(path).division for path in logs} - {""}
     division = value.get("division")
     if isinstance(division, str) and logged_divisions and logged_divisions != {division}:
         needed = f"as the logs say: {clean(', '.join(sorted(logged_divisions)), 80)}"

@@ -127,7 +127,7 @@ def check_results(
     """
     logs = sorted(place.glob("result_*.txt"), key=lambda path: (len(path.name), path.name))
     verdicts = [check_file(path, werror=werror) for path in logs if path.is_file()]
-    records = [read(path).record for path in logs if path.is_file()]
+    records = [read(path) for path in logs if path.is_file()]
     complaints = [
         *_count_complaints(place, [path.name for path in logs]),
         *_stray_file_complaints(place),

@@ -92,7 +92,7 @@ def _work_prefix(out: Path) -> str:
 
 def _stamps(runs: Sequence[Run]) -> dict[Path, tuple[int, int, int]]:
     """Log to (inode, size, modification time), to notice a log that is being written to."""
-    facts = {run.path: run.path.stat() for run in runs if run.reading is not None}
+    facts = {run.path: run.path.stat() for run in runs if run.record is not None}
     return {path: (fact.st_ino, fact.st_size, fact.st_mtime_ns) for path, fact in facts.items()}
 
 

@@ -1,7 +1,7 @@
-"""Resuming an interrupted sweep: which runs are finished, which are run, and where unfinished attempts are kept.
+"""Resumes an interrupted sweep: decides which runs are finished, and keeps the files of unfinished attempts.
 
 A run is finished if its log has a `run_stop` without a reason: it reached the target, or missed it after the last allowed
-epoch. The log decides, since `status.json` may be lost. Every other run is unfinished (interrupted, died, hung, out of memory,
+epoch. The log decides, since `status.json` may be lost. A remaining run is unfinished (interrupted, died, hung, out of memory,
 failed, or killed with the controller) and is run again. The files of such an attempt are kept in `superseded/` next to the
 runs, and reports leave that folder out. If the attempt left a checkpoint, the run resumes from it with the same seed.
 """
@@ -21,6 +21,7 @@ from suite.common import checkpoints
 from suite.common.job_name import is_in_name
 from suite.common.labels import Label, LabelKind
 from suite.common.logged_end import read_logged_end
+from suite.common.run_end import EndCode, EndStatus, RunEnd, parse_status
 from suite.common.run_folder import RUN_FILE, STATUS_FILE, SUPERSEDED
 from suite.common.runspec import RunSpec, read_run, write_atomically
 from suite.launch.recorded_env import identifying_variables
@@ -31,11 +32,11 @@ from workloads.api.deviations import RESUMED
 FINISHED = ("success", "target_missed")
 _MAX_DIFFERENCES = 5
 _OF_ONE_LOG = ("device_name", "framework_version")
-"""What the beginning of a log says of the whole run."""
+"""Facts in the head of a log that hold for the whole run."""
 
 
 def identity(run: RunSpec) -> str:
-    """Return a hash of what a run computes: settings without seed and paths, the data's fingerprint, environment variables."""
+    """Return a hash of a run's computation: settings without seed and paths, the data's fingerprint, environment variables."""
     parts: list[Any] = [_compared_settings(run), run.facts.fingerprint]
     if variables := identifying_variables(run.environment_variables):
         parts.append(variables)
@@ -52,7 +53,7 @@ def _compared_settings(run: RunSpec) -> dict[str, Json]:
 
 
 def finished_status(folder: Path, run: RunSpec) -> str:
-    """Return how the run in `folder` ended if it is finished and computed what `run` would; empty if it must be run.
+    """Return how the run in `folder` ended if it is finished and computed the same as `run`. Empty if it must be run.
 
     Raises:
         ValueError: The folder holds a run with other settings, or a finished log whose `run.json` is missing or damaged.
@@ -80,7 +81,7 @@ def finished_status(folder: Path, run: RunSpec) -> str:
         )
     if end is None or not is_finished:
         return ""
-    reached = end.status == "success" or not run.settings.to_target  # a run of fixed length logs `aborted` too
+    reached = end.status is EndStatus.SUCCESS or not run.settings.to_target  # a run of fixed length logs `aborted` too
     return "success" if reached else "target_missed"
 
 
@@ -95,13 +96,15 @@ def restore_status(folder: Path, run: RunSpec, status: str) -> None:
     except (OSError, ValueError):
         filed = {}
     filed = filed if isinstance(filed, dict) else {}
-    if filed.get("status") not in (None, "running", "interrupted"):
+    end = parse_status(filed)
+    if end is not None and end.status not in (EndStatus.RUNNING, EndStatus.INTERRUPTED):
         return
     settings = run.settings
     log_time = (folder / f"result_{run.run_index}.txt").stat().st_mtime
     ended = datetime.datetime.fromtimestamp(log_time).astimezone().isoformat(timespec="milliseconds")
     value = {
         "reason": "",
+        "code": EndCode.NONE.value,
         "process": None,
         "started": ended,
         "run_index": run.run_index,
@@ -109,7 +112,7 @@ def restore_status(folder: Path, run: RunSpec, status: str) -> None:
         "framework": settings.framework,
         "profile": settings.profile,
         "devices": settings.devices,
-        **{name: value for name, value in filed.items() if name != "reason"},
+        **{name: value for name, value in filed.items() if name not in ("reason", "code")},
         "status": status,
         "ended": ended,
     }
@@ -117,7 +120,7 @@ def restore_status(folder: Path, run: RunSpec, status: str) -> None:
 
 
 def settings_differences(earlier: RunSpec, run: RunSpec) -> list[str]:
-    """Return what differs in the settings that a resumed run must agree on, one text per setting; empty if nothing does."""
+    """Return a text for each difference in the settings that a resumed run must agree on."""
     if identity(earlier) == identity(run):
         return []
     before = _flat(_compared_settings(earlier)) | _flat(identifying_variables(earlier.environment_variables))
@@ -155,11 +158,11 @@ class UnfinishedJob:
     run: RunSpec
     """The last run that was started in it."""
     run_count: int
-    """Runs that its command asked for."""
+    """Number of runs in its command."""
 
 
 def unfinished_jobs(output: Path) -> list[UnfinishedJob]:
-    """Return the jobs below an output folder that are not finished; folders without a readable `run.json` are left out."""
+    """Return the jobs below an output folder that are not finished, without folders that have no readable `run.json`."""
     unfinished = []
     for folder in sorted({path.parent.parent for path in output.glob(f"*/run_*/{RUN_FILE}")}):
         last, finished_count = None, 0
@@ -177,7 +180,7 @@ def unfinished_jobs(output: Path) -> list[UnfinishedJob]:
 
 
 def check_unmatched(output: Path, names: Mapping[str, RunSpec], run_counts: Mapping[str, int]) -> None:
-    """Raise ValueError if a resumed command would start new runs next to unfinished ones that it does not match.
+    """Raise ValueError if a resumed command would start new runs next to unfinished runs that it does not match.
 
     A command may add jobs to a folder, as long as it names every unfinished job there.
 
@@ -218,7 +221,7 @@ def check_unmatched(output: Path, names: Mapping[str, RunSpec], run_counts: Mapp
 
 
 def _differing_settings(there: RunSpec, here: RunSpec) -> dict[str, tuple[str | None, str | None]]:
-    """Return each setting of a job's name that differs, with its value in either job; None: it is not set."""
+    """Return each setting of a job's name that differs, with its value in either job, or None if it is not set."""
     before, now = _named_settings(there), _named_settings(here)
     keys = dict.fromkeys((*before, *now))
     return {key: (before.get(key), now.get(key)) for key in keys if before.get(key) != now.get(key)}
@@ -241,7 +244,7 @@ def _run_count(run: RunSpec) -> int:
 
 
 def set_aside(folder: Path) -> Path:
-    """Move what an unfinished attempt left to `superseded/`; returns its new place."""
+    """Move the folder of an unfinished attempt to `superseded/`. Return its new path."""
     place = folder.parent / SUPERSEDED
     place.mkdir(exist_ok=True)
     number = 1
@@ -251,8 +254,11 @@ def set_aside(folder: Path) -> Path:
 
 
 def going_on(run: RunSpec, folder: Path, say: Callable[[str], object]) -> tuple[RunSpec, Path] | None:
-    """The run in `folder` as it goes on from the last whole checkpoint of its unfinished attempts, and that file; None without
-    one. `say` is told why a newer one is not taken. Older ones than the last two are deleted."""
+    """Return the run in `folder` as resumed from the newest valid checkpoint of its unfinished attempts, and the checkpoint.
+
+    Returns None without a checkpoint. `say` receives the reason why a newer checkpoint is skipped. All but the last two
+    checkpoints are deleted.
+    """
     attempts = (folder.parent / SUPERSEDED).glob(f"{folder.name}-*")
     every = [path for attempt in attempts for path in checkpoints.found(attempt)]
     every.sort(key=lambda path: (checkpoints.step_of(path), path.stat().st_mtime), reverse=True)
@@ -278,17 +284,17 @@ def _why_not(path: Path, run: RunSpec) -> str:
     for name in _OF_ONE_LOG:
         if earlier.identity[name] != run.identity[name]:
             return f"its {name} is {earlier.identity[name]}, and here it is {run.identity[name]}"
-    reasons = (end.reason if end is not None else "", _filed_reason(path.parent))
-    return "its run diverged" if any(reason.startswith("Diverged") for reason in reasons) else ""
+    ends = (end, _filed_end(path.parent))
+    return "its run diverged" if any(end is not None and end.code is EndCode.DIVERGED for end in ends) else ""
 
 
-def _filed_reason(folder: Path) -> str:
-    """Return the reason in `status.json`; empty if the file is missing or damaged."""
+def _filed_end(folder: Path) -> RunEnd | None:
+    """Return the end that `status.json` states, if the file is readable."""
     try:
         filed = files.read_json(folder / STATUS_FILE)
     except (OSError, ValueError):
-        return ""
-    return str(filed.get("reason")) if isinstance(filed, dict) else ""
+        return None
+    return parse_status(filed) if isinstance(filed, dict) else None
 
 
 def _continued(run: RunSpec, path: Path) -> RunSpec:

@@ -133,7 +133,8 @@ def load(cores: tuple[int, ...]) -> Finding:
     percent = cpu_load.busy_percent(cores)
     if percent is None:
         return ok("load", "not told by this kernel")
-    text = f"the run's {len(cores)} core(s) are {percent:.0f} % busy"
+    cores_text = "core is" if len(cores) == 1 else f"{len(cores)} cores are"
+    text = f"the run's {cores_text} {percent:.0f} % busy"
     if percent < BUSY_PERCENT:
         return ok("load", text)
     names = ", ".join(cpu_load.busiest(cores)) or "no process to be seen, perhaps of another container"
@@ -141,7 +142,7 @@ def load(cores: tuple[int, ...]) -> Finding:
     elsewhere = (
         f", or take free ones (taskset -c {','.join(map(str, spare))} COMMAND)" if len(spare) == len(cores) else ""
     )
-    return warning("load", f"{text}: {names}", f"end that or wait{elsewhere}, or times will be too long")
+    return warning("load", f"{text}: {names}", f"end these processes or wait{elsewhere}, or times will be too long")
 
 
 def governor() -> Finding:

@@ -3,7 +3,7 @@
 from suite.results.curves import curves
 from suite.results.logs.events import Problem
 from suite.results.logs.reader import read
-from suite.results.logs.record import Evaluation, Reading, RunRecord, RunSettings, Throughput
+from suite.results.logs.record import Evaluation, RunRecord, RunSettings, Throughput
 from suite.results.table import table
 
-__all__ = ["Evaluation", "Problem", "Reading", "RunRecord", "RunSettings", "Throughput", "curves", "read", "table"]
+__all__ = ["Evaluation", "Problem", "RunRecord", "RunSettings", "Throughput", "curves", "read", "table"]

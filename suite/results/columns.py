@@ -1,8 +1,8 @@
-"""What a run and a result hold: the fields of `RunRow` and `Result`, and how a run becomes a row.
+"""Runs and results: the fields of `RunRow` and `Result`, and how a log becomes a run.
 
-A column is added here and nowhere else: a field says what it holds, how a run has it, what a result makes of its runs, what it
-is called and whether reports show it (docs/results.md#to-add-a-column).
-Times and counts are in the unit that the name says, and None where a log does not tell.
+A column is declared here and nowhere else. Its field has a description, the function that computes it for a run, the function
+that combines the values of several runs, a heading, and whether reports show it (docs/results.md#to-add-a-column).
+Times and counts have the unit in their name. None is an unknown value.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from suite.common.labels import Label, LabelKind
+from suite.common.run_end import SUCCESS
 from suite.results.combine import (
     Combine,
     common_value,
@@ -36,6 +37,7 @@ from suite.results.logs.record import Condition, RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import RecordedTelemetry, json_lines, telemetry
 from suite.results.names import PLACEHOLDER, workload_name
 from suite.results.text import clean
+from suite.results.time_parts import TimeParts
 from workloads.api import Deviation, GradientTraffic, Json
 
 if TYPE_CHECKING:  # half a second to import, which only commands that print tables pay
@@ -44,11 +46,11 @@ if TYPE_CHECKING:  # half a second to import, which only commands that print tab
 OURS = "ours"
 """`round` of this suite's own runs."""
 TYPES = {"text": "object", "number": "float64", "count": "Int64", "flag": "bool", "object": "object"}
-"""Kind of a column to its type in a table."""
+"""Kind of a column to its type in a DataFrame."""
 _KINDS = {"str": "text", "float | None": "number", "int": "count", "int | None": "count", "bool": "flag"}
-"""Type of a field to the kind of its column; that of any other is `object`."""
+"""Type of a field to the kind of its column. Columns of other types have the kind `object`."""
 Value = Callable[[Run, RunRecord], Any]
-"""What a run has of a column, from the run and its log."""
+"""Function that computes a column of a run, from the run and its log."""
 
 
 BUSY, QUIET = LabelKind.BUSY.value, "not busy"
@@ -69,18 +71,21 @@ def busy_label(conditions: Sequence[Condition | None]) -> Label | None:
 
 
 def condition_text(conditions: Sequence[Condition | None]) -> str:
-    """Return the text of `busy_label`. Without a busy machine: `not busy`, or an empty string if a log does not state it."""
+    """Return the condition of the machine during runs: the text of `busy_label`, or `not busy`.
+
+    Empty if no machine was busy and the condition of a run is unknown.
+    """
     label = busy_label(conditions)
     if label is not None:
         return clean(label.text, 120)
     return QUIET if conditions and None not in conditions else ""
 
 
-# --- what a run has of a column -----------------------------------------------------------------------------------------
+# --- columns of a run -----------------------------------------------------------------------------------------
 
 
 _NO_LOG = RunRecord()
-"""In place of the log that a run did not leave."""
+"""Log of a run that did not write a log."""
 
 
 def _settings_of(run: Run) -> RunSettings:
@@ -100,12 +105,12 @@ def _entry(name: str, of: str = "logged") -> Value:
 
 
 def _blocks(name: str, *needed: str) -> Value:
-    """Sum over the blocks of a run that have all `needed`."""
+    """Return the sum of a figure over the blocks of a run that have all `needed` figures."""
     return lambda run, log: total(having(log.throughput, *needed), name)
 
 
 def _step_ms(run: Run, log: RunRecord) -> float | None:
-    """Mean time of a step: as timed one by one where they were, else of whole stretches."""
+    """Return the mean time of a step: of steps that were timed one by one, else of whole blocks."""
     seconds = math.fsum(block.train_seconds or 0.0 for block in log.throughput if block.step is not None)
     stretches = seconds * 1e3 / log.timed_steps if log.timed_steps and seconds > 0 else None
     return log.step_times.get("mean_ms", stretches)
@@ -115,13 +120,13 @@ _telemetry = lru_cache(maxsize=8)(telemetry)
 
 
 def _beside(log: RunRecord) -> RecordedTelemetry:
-    """What was sampled during a run of ours (docs/telemetry.md)."""
-    whole = log.settings.profile and not log.resumptions  # of a resumed run only the last part was sampled
+    """Return the telemetry of a run of this suite (docs/telemetry.md); empty for all other runs."""
+    whole = log.settings.profile and not log.resumptions  # the telemetry of a resumed run covers its last part only
     return (_telemetry(log.path.parent) if whole else None) or RecordedTelemetry((), {})
 
 
 def _sensor(name: str, of: Callable[[Sequence[float]], float] = statistics.fmean) -> Value:
-    """What `of` makes of a sensor's values."""
+    """Return a function that combines the values of a sensor with `of`."""
 
     def value(run: Run, log: RunRecord) -> float | None:
         values = [one for one in _beside(log).series.get(name, ()) if one is not None]
@@ -142,7 +147,7 @@ def _eval_loss(run: Run, log: RunRecord) -> float | None:
 
 
 def _further_rates(run: Run, log: RunRecord) -> dict[str, float]:
-    """Unit to units per second of training, over the blocks of a run."""
+    """Return the units per second of training by unit, over all blocks of a run."""
     sums: dict[str, list[float]] = {}
     for block in log.throughput:
         for unit, rate in block.rates.items():
@@ -156,13 +161,18 @@ def _mean_rates(rows: Sequence[Any], name: str) -> dict[str, float]:
     return {unit: statistics.fmean(one[unit] for one in every if unit in one) for one in every for unit in one}
 
 
+def _block_time(name: str) -> Value:
+    """Return one of the block times of a log; unknown for a log that has none."""
+    return lambda run, log: getattr(log.block_times, name, None)
+
+
 def _hyperparameters(run: Run, log: RunRecord) -> dict[str, Any]:
-    """But for the seed and what is a column of its own."""
+    """Return the logged hyperparameters without the seed and without the settings that are columns."""
     return {name: value for name, value in log.hyperparameters.items() if name not in BOOKKEEPING}
 
 
 def _no_value(run: Run, log: RunRecord) -> None:
-    """Of what the published files alone have."""
+    """Return None: the column exists in published files only."""
 
 
 def _is_ours(run: Run) -> bool:
@@ -198,7 +208,7 @@ def _division(run: Run, log: RunRecord) -> str:
 
 
 def _entry_value(name: str, unknown: Any) -> Value:
-    """Return what the entry of a run says; `unknown` for a run without an entry."""
+    """Return a fact of the entry of a run; `unknown` for a run without an entry."""
     return lambda run, log: unknown if run.entry is None else getattr(run.entry, name)
 
 
@@ -207,28 +217,35 @@ def _entry_value(name: str, unknown: Any) -> Value:
 
 @dataclass(frozen=True)
 class Column:
-    """What a field of a row says: its text for the documentation, how a run has it, and what a result makes of its runs'."""
+    """A column: its description, its value for a run, and how a result combines the values of its runs."""
 
     text: str
     value: Value | None
-    """None: results alone have it, by their score."""
+    """None: only results have the column, from their score."""
     combine: Combine | None = None
-    """None: a result does not have it, or its runs agree in it."""
+    """None: a result does not have the column, or its runs all have the same value."""
     shown: bool = True
-    """False: an object of the program, which no file holds."""
+    """False: an object of the program, which files do not have."""
     kind: str = ""
-    """One of TYPES; empty: that of the field's type."""
+    """One of TYPES; empty: the kind that follows from the type of the field."""
     heading: str = ""
-    """What tables and studies call it; empty: its words, and its unit where its name ends in one."""
+    """Heading in tables and studies; empty: made from the name."""
     reported: bool = False
-    """True: tables of `suite report` have it."""
+    """True: tables of `suite report` have the column."""
 
 
 def column(
     text: str, value: Value | None = _no_value, combine: Combine | None = None, unknown: Any = None, **more: Any
 ) -> Any:
-    """A field of a row; `value`: of a run, where it is not the published files alone that have it; `unknown`: what it holds
-    where nothing is known."""
+    """Declare a column as a dataclass field.
+
+    Args:
+        text: Description for the documentation.
+        value: Computes the column for a run; the default is for columns of published files.
+        combine: Combines the values of several runs for their result.
+        unknown: Value if nothing is known.
+        more: Further fields of `Column`.
+    """
     metadata = {"column": Column(text, value, combine, **more)}
     if isinstance(unknown, dict):
         return field(default_factory=dict, metadata=metadata)
@@ -239,7 +256,7 @@ _text, _mean, _first = partial(column, unknown=""), partial(column, combine=mean
 
 
 scored = partial(column, value=None)
-"""A field that results alone have, or that says something else of them."""
+"""Declare a column that only results have, or that has another meaning for results."""
 
 
 def _summed(text: str, name: str, *needed: str) -> Any:
@@ -248,10 +265,15 @@ def _summed(text: str, name: str, *needed: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Row(RunSettings):
-    """What runs and results have both. Two rows are equal if they are one."""
+    """Fields of both runs and results. Two rows are equal if they are the same object."""
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
+
+    @property
+    def key(self) -> str:
+        """Stable identifier, different for each row of one set of runs."""
+        raise NotImplementedError
 
     run: str = _text("Name of the run below the folder that was given", _run("name"))
     path: str = _text("Its log, or its folder where there is none", lambda run, log: str(run.path))
@@ -288,6 +310,8 @@ class Row(RunSettings):
     interrupted_seconds: float | None = _mean(
         "Part of `seconds` in which a resumed run was interrupted", _log("interrupted_seconds")
     )
+    setup_seconds: float | None = _mean("Seconds from `run_start` to the first block", _block_time("setup_seconds"))
+    block_seconds: float | None = _mean("Seconds of all blocks: training and evaluation", _block_time("block_seconds"))
     checkpoint_seconds: float | None = _mean(
         "Seconds spent on checkpoints, in no training seconds", _log("checkpoint_seconds")
     )
@@ -368,7 +392,7 @@ class Row(RunSettings):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunRow(Row):
-    """A run: a row of the table."""
+    """A run: a row of the table of runs."""
 
     status: str = column("`success`, or how it ended (docs/logs.md: status.json)", _run("status"), unknown="success")
     reason: str = _text("Why it is no success", _run("reason"))
@@ -395,6 +419,11 @@ class RunRow(Row):
     source: Run | None = column("The run as it was found", lambda run, log: run, shown=False)
     printed: Mapping[str, str] | None = column("Its line of a published file", shown=False)
 
+    @property
+    def key(self) -> str:
+        """Path of the log; of a published run without a log its name, workload, start, and length."""
+        return self.path or f"{self.run}/{self.workload}/{self.start_ms}/{self.seconds}"
+
 
 def epochs_trained(run: RunRow) -> float | None:
     """Return the epochs that a run trained within its `seconds`: also those after the target was reached."""
@@ -418,12 +447,37 @@ class Result(Row):
         "Why it is not the official score, how a failed run was counted, in what its runs differ", unknown=()
     )
     seconds: float | None = scored(
-        "Score: mean time to target of the retained runs, multiplied by `scaling_factor`", heading="time"
+        "Score: mean time to target of the retained runs, multiplied by `scaling_factor`", heading="time to target"
     )
     unscaled_seconds: float | None = scored("Mean time to target of the retained runs, without `scaling_factor`")
     epochs: float | None = scored("Mean epochs to target of the same runs", reported=True)
     seconds_per_epoch: float | None = scored(
-        "Mean time of the retained runs over their mean epochs, evaluation included", heading="time per epoch"
+        "Mean time of the blocks of the retained runs over their mean epochs: training and evaluation, no setup. For logs of "
+        "other programs, and results without single runs, that of all time from `run_start`",
+        heading="time per epoch",
+    )
+    seconds_over_epochs: float | None = scored(
+        "Mean time of the retained runs from `run_start`, setup included, over their epochs"
+    )
+    seconds_setup: float | None = scored(
+        "Part of `seconds` before the first block; missing where a log does not separate it",
+        heading="setup",
+    )
+    seconds_training: float | None = scored(
+        "Part of `seconds` in training steps, without waiting for data",
+        heading="training",
+    )
+    seconds_data_wait: float | None = scored(
+        "Part of `seconds` in which training waited for data",
+        heading="waiting",
+    )
+    seconds_evaluation: float | None = scored(
+        "Part of `seconds` in evaluations",
+        heading="evaluation",
+    )
+    seconds_other: float | None = scored(
+        "Rest of `seconds`: checkpoints, interruptions, time between blocks",
+        heading="other",
     )
     seconds_minimum: float | None = scored("Fastest run, multiplied by `scaling_factor`")
     seconds_maximum: float | None = scored("Slowest run, multiplied by `scaling_factor`")
@@ -435,17 +489,26 @@ class Result(Row):
     )
     run_seconds: float | None = scored("Mean length of the successful runs, to a target or not")
     machine_condition: str = scored("`not busy`, or what made the machine a busy one", unknown="")
+    key: str = ""
+    """Digest of the experiment: stable between calls, and different for each result of one set of runs."""
     all_reduces: tuple[AllReduceTime, ...] = ()
+
+    @property
+    def parts(self) -> TimeParts | None:
+        """The parts of `seconds`; None if the logs do not separate them."""
+        values = [getattr(self, f"seconds_{name}") for name in TimeParts._fields]
+        return None if None in values else TimeParts(*values)
+
     runs: tuple[RunRow, ...] = ()
-    """Those that did what was asked, in order of start."""
+    """The successful runs, in order of start."""
     attempts: tuple[RunRow, ...] = ()
-    """All of them."""
+    """All runs, failed ones included."""
 
 
 if TYPE_CHECKING:
 
     class Sized(Result):
-        """A result on a known number of devices and with a known batch."""
+        """A result with a known number of devices and a known batch."""
 
         devices: int
         batch_size_global: int
@@ -461,29 +524,29 @@ AnyResult = TypeVar("AnyResult", bound=Result)
 
 
 def sized(results: Iterable[Result]) -> list[Sized]:
-    """Those of which devices and batch are known."""
+    """Return the results with known devices and batch."""
     return [cast(Sized, row) for row in results if row.devices and row.batch_size_global]
 
 
 def timed(results: Iterable[Result]) -> list[Timed]:
-    """Those with a time to target on a known number of devices."""
+    """Return the results with a time to target on a known number of devices."""
     return [cast(Timed, row) for row in results if row.to_target and row.seconds and row.devices]
 
 
 def _columns() -> Iterator[tuple[str, Column]]:
-    """The columns of a run: its own, then its settings."""
+    """Yield the columns of a run: measured figures, then settings."""
     for item in sorted(fields(RunRow), key=lambda item: "column" not in item.metadata):
         one = item.metadata.get("column") or Column(f"Setting `{item.name}` (docs/logs.md: suite_run)", _setting(item))
         yield item.name, one
 
 
 def own_fields(kind: type[Row]) -> list[Field[Any]]:
-    """The fields of a row that are no settings."""
+    """Return the fields of a row that are not settings."""
     return [item for item in fields(kind) if "column" in item.metadata]
 
 
 def kind_of(item: Field[Any]) -> str:
-    """One of TYPES for a field of a row."""
+    """Return the kind of a field, a key of TYPES."""
     column = item.metadata.get("column")
     return (column.kind if column is not None else "") or _KINDS.get(str(item.type), "object")
 
@@ -497,19 +560,31 @@ def _setting(item: Field[Any]) -> Value:
             return workload_name(setting)
         if name == "targets":
             return dict(sorted((log.targets if log is not _NO_LOG else setting).items()))
-        return tuple(sorted(setting)) if name in ("labels", "deviations") else setting  # a cell's keys have an order
+        return (
+            tuple(sorted(setting)) if name in ("labels", "deviations") else setting
+        )  # sorted, so that runs with the same labels are equal
 
     return value
 
 
 COLUMNS: Mapping[str, Column] = dict(_columns())
-"""Name to column of a run, in order."""
+"""Columns of a run by name, in order."""
 _OF_RESULTS: Mapping[str, Column] = {item.name: item.metadata["column"] for item in own_fields(Result)}
 SCORE_COLUMNS: Mapping[str, str] = {name: one.text for name, one in _OF_RESULTS.items() if one.value is None}
-"""What results alone have, and what it says."""
+"""Columns that only results have, with their descriptions."""
+HIDDEN = frozenset(
+    (
+        "key",
+        "runs",
+        "attempts",
+        "all_reduces",
+        *(name for name, one in {**COLUMNS, **_OF_RESULTS}.items() if not one.shown),
+    )
+)
+"""Fields that hold objects of the program, which no table or file has."""
 REPORTED = tuple(name for name, one in _OF_RESULTS.items() if one.reported)
 HEADINGS: Mapping[str, str] = {name: one.heading for name, one in _OF_RESULTS.items() if one.heading}
-"""Name to heading, where that is not what the name says."""
+"""Headings that differ from the names."""
 
 
 # --- the table ----------------------------------------------------------------------------------------------------------
@@ -517,44 +592,26 @@ HEADINGS: Mapping[str, str] = {name: one.heading for name, one in _OF_RESULTS.it
 
 def row_of(run: Run) -> RunRow:
     """Return a run as a row."""
-    log = run.reading.record if run.reading is not None else _NO_LOG
-    return RunRow(**{name: one.value(run, log) for name, one in COLUMNS.items() if one.value is not None})
+    log = run.record if run.record is not None else _NO_LOG
+    values: dict[str, Any] = {}
+    for name, column in COLUMNS.items():
+        if column.value is not None:
+            value = column.value(run, log)
+            values[name] = None if value != value else value  # NaN is an unknown value
+    return RunRow(**values)
 
 
 def row_of_record(record: RunRecord) -> RunRow:
-    """What a log says as a row, for whoever only asks in what logs differ."""
-    row = row_of(Run(record.path, "", None, record.settings, "success", ""))
+    """Return a row for a log alone, to compare the settings of logs."""
+    row = row_of(Run(record.path, "", None, record.settings, SUCCESS))
     return replace(row, targets=record.targets, hyperparameters=record.hyperparameters, division=record.division)
 
 
 def frame(rows: Iterable[Row], kind: type[Row] = RunRow) -> pd.DataFrame:
-    """Rows as a table with the types of their fields."""
+    """Return rows as a table with the types of their fields, without the objects of the program."""
     import pandas as pd
 
-    listed = [vars(row) for row in rows]
+    listed = list(rows)
     kinds = {item.name: TYPES[kind_of(item)] for item in fields(kind)}
-    names = COLUMNS if kind is RunRow else kinds
-    return pd.DataFrame({name: pd.Series([row[name] for row in listed], dtype=kinds[name]) for name in names})
-
-
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of any table as mappings; what is not known is None."""
-
-    def plain(column: Any) -> list[Any]:
-        missing, values = column.isna().to_numpy(), column.tolist()
-        return (
-            [None if gone else value for gone, value in zip(missing, values, strict=True)] if missing.any() else values
-        )
-
-    lists = {str(name): plain(frame[name]) for name in frame.columns}
-    return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
-
-
-def rows(frame: pd.DataFrame) -> list[RunRow]:
-    """The rows of a table of runs; columns that a user has added are left out."""
-    blank, listed = vars(RunRow()), list[RunRow]()
-    for values in records(frame[[name for name in frame.columns if name in COLUMNS]]):
-        row = object.__new__(RunRow)
-        vars(row).update(blank | values)  # set one by one, as frozen fields are, a hundred take half of a report's time
-        listed.append(row)
-    return listed
+    names = [name for name in (COLUMNS if kind is RunRow else kinds) if name not in HIDDEN]
+    return pd.DataFrame({name: pd.Series([getattr(row, name) for row in listed], dtype=kinds[name]) for name in names})

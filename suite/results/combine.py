@@ -1,4 +1,4 @@
-"""How the figures of several rows become one, and rows by kind; what is not known counts in none."""
+"""Combination of the figures of several runs. Unknown values are left out of every mean and sum."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, TypeVar
 
 _Thing = TypeVar("_Thing")
 Combine = Callable[[Sequence[Any], str], Any]
-"""What a result has of a column, from the rows of its runs and the column's name."""
+"""Function that computes a column of a result, from its runs and the name of the column."""
 
 
 def having(rows: Iterable[_Thing], *names: str) -> list[_Thing]:
-    """Those of which all these values are known."""
+    """Return the rows for which all of these values are known."""
     return [row for row in rows if all(getattr(row, name) is not None for name in names)]
 
 
 def known(rows: Iterable[Any], name: str) -> list[Any]:
-    """The values of a column that are known."""
+    """Return the known values of a column."""
     return [getattr(row, name) for row in having(rows, name)]
 
 
 def grouped(things: Iterable[_Thing], kind: Callable[[_Thing], Hashable]) -> dict[Any, list[_Thing]]:
-    """The things of each kind, in the order in which they are met."""
+    """Return the things of each kind, in the order of their first occurrence."""
     by_kind: dict[Any, list[_Thing]] = {}
     for thing in things:
         by_kind.setdefault(kind(thing), []).append(thing)
@@ -31,13 +31,13 @@ def grouped(things: Iterable[_Thing], kind: Callable[[_Thing], Hashable]) -> dic
 
 
 def mean(rows: Iterable[Any], name: str) -> float | None:
-    """Mean of what is known."""
+    """Return the mean of the known values; None if no value is known."""
     values = known(rows, name)
     return statistics.fmean(values) if values else None
 
 
 def total(rows: Iterable[Any], name: str) -> float | None:
-    """Sum of what is known; None also of numbers in a log whose sum no number holds."""
+    """Return the sum of the known values; None if no value is known, or if the sum overflows."""
     values = known(rows, name)
     try:
         return math.fsum(values) if values else None
@@ -46,18 +46,20 @@ def total(rows: Iterable[Any], name: str) -> float | None:
 
 
 def over_steps(rows: Sequence[Any], name: str) -> float | None:
-    """Mean over the steps of all runs."""
+    """Return the mean over the steps of all runs."""
     weighted = [(getattr(row, name), row.steps or 1) for row in having(rows, name)]
-    return math.fsum(one * steps for one, steps in weighted) / sum(steps for _, steps in weighted) if weighted else None
+    if not weighted:
+        return None
+    return math.fsum(value * steps for value, steps in weighted) / sum(steps for _, steps in weighted)
 
 
 def largest(rows: Iterable[Any], name: str) -> float | None:
-    """The largest value."""
+    """Return the largest known value."""
     return max(known(rows, name), default=None)
 
 
 def first(rows: Iterable[Any], name: str) -> Any:
-    """The first known value."""
+    """Return the first known value."""
     return next(iter(known(rows, name)), None)
 
 
@@ -68,7 +70,7 @@ def common_value(rows: Iterable[Any], name: str) -> Any:
 
 
 def share_of(above: str, below: Sequence[str]) -> Combine:
-    """Sum of a column over the sum of others, of the runs that have them all."""
+    """Return a function that divides the sum of a column by the sum of other columns, over runs that have all of them."""
 
     def combined(rows: Sequence[Any], _: str) -> float | None:
         whole = having(rows, above, *below)

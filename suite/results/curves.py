@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import RunRow, rows
+from suite.results.columns import RunRow
 from suite.results.logs.record import Evaluation, RunRecord, Throughput
-from suite.results.table import table
+from suite.results.table import read_runs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ def curves(paths: str | Path | Sequence[str | Path]) -> pd.DataFrame:
 
     Raises ValueError for a path without any log.
     """
-    return curves_of(rows(table(paths)))
+    return curves_of(read_runs(paths))
 
 
 def curves_of(runs: Iterable[RunRow]) -> pd.DataFrame:

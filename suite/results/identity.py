@@ -24,7 +24,7 @@ from workloads.api import DeviationCode, LoggedSettings, field_names
 _OF_OTHERS = ("round", "submitter", "division", "folder")
 """Columns that decide for logs and results of others beside the settings; of ours they are empty or say nothing."""
 FIELDS = (*field_names(RunSettings, row=True), *_OF_OTHERS)
-_DERIVED = ("labels", "deviations", "data_fingerprint")
+DERIVED = ("labels", "deviations", "data_fingerprint")
 """What follows from other fields: it counts, but is only named where nothing else differs."""
 _BOOKKEEPING_PREFIXES = ("submission_", "suite_", "power_")
 
@@ -98,8 +98,10 @@ def facts(row: Row) -> dict[str, Any]:
 def key(row: Row, *aside: str) -> tuple[Any, ...]:
     """Equal in two rows that are the same experiment. `aside`: keys as typed (`gpus`, `batch`), which may differ with all that
     follows from them."""
-    out = _left_out(row, aside)
-    return tuple((name, _plain(value)) for name, value in sorted(facts(row).items()) if not _is_out(name, out))
+    out = left_out(row, aside)
+    return tuple(
+        (name, comparable_value(value)) for name, value in sorted(facts(row).items()) if not _is_out(name, out)
+    )
 
 
 def experiment(row: Row) -> tuple[Any, ...]:
@@ -113,7 +115,7 @@ def varying(rows: Sequence[Row]) -> dict[str, list[Any]]:
     """In what rows differ: name as in `facts` to the distinct values, None for what a row does not say."""
     every = [facts(row) for row in rows]
     names = dict.fromkeys(name for one in every for name in one)
-    values = {name: {_plain(one.get(name)): one.get(name) for one in every} for name in names}
+    values = {name: {comparable_value(one.get(name)): one.get(name) for one in every} for name in names}
     return {name: list(distinct.values()) for name, distinct in values.items() if len(distinct) > 1}
 
 
@@ -127,14 +129,14 @@ def differences(one: Row, other: Row, *aside: str, known: bool = False) -> dict[
 
     `known`: leave out what one of them does not say, as a run that failed early or a log of another program.
     """
-    out = _left_out(one, aside) | _left_out(other, aside)
+    out = left_out(one, aside) | left_out(other, aside)
     first, second = facts(one), facts(other)
     if known and not (one.hyperparameters and other.hyperparameters):
         out.add(HYPERPARAMETERS)
     pairs = {
         name: (first.get(name), second.get(name))
         for name in first | second
-        if not _is_out(name, out) and _plain(first.get(name)) != _plain(second.get(name))
+        if not _is_out(name, out) and comparable_value(first.get(name)) != comparable_value(second.get(name))
     }
     if known:
         pairs = {
@@ -143,7 +145,7 @@ def differences(one: Row, other: Row, *aside: str, known: bool = False) -> dict[
             if name.startswith(f"{ENVIRONMENT_VARIABLES}.")  # the first lines of a log have them all
             or not any(value in (None, "", (), {}) for value in pair)
         }
-    return {name: pair for name, pair in pairs.items() if name not in _DERIVED} or pairs
+    return {name: pair for name, pair in pairs.items() if name not in DERIVED} or pairs
 
 
 TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = "time to target", "time per epoch", "epochs to target", "throughput"
@@ -186,14 +188,14 @@ def own_words(
     `fewest`: leave out what is not needed to tell the rows apart, for legends.
     """
     every = [facts(row) for row in rows]
-    out = set().union(*(_left_out(row, aside) for row in rows))
+    out = set().union(*(left_out(row, aside) for row in rows))
     differing = [name for name in varying(rows) if not _is_out(name, out)]
-    differing = [name for name in differing if name not in _DERIVED] or differing
+    differing = [name for name in differing if name not in DERIVED] or differing
     pairs = {(one.get("batch_rule"), one.get("batch_size_global")) for one in every}
     if "batch_rule" in differing and len(pairs) == len({rule for rule, _ in pairs}):  # which says it all
         differing = [name for name in differing if name != "batch_size_global"]
     texts = {name: _texts_of_unshared(name, rows, every) for name in differing}
-    if fewest or set(differing) <= set(_DERIVED):
+    if fewest or set(differing) <= set(DERIVED):
         differing = _fewest(differing, texts)
     short = {name: shortened(values, 40) for name, values in texts.items()}
     usual = {name: None if name in always else _usual(short[name]) for name in differing}
@@ -240,14 +242,6 @@ def _usual(values: Sequence[str]) -> str | None:
     return usual if most > max([1, *(count for _, count in others)]) else None
 
 
-def named_apart(
-    rows: Sequence[Row], names: Sequence[str], shown: Sequence[str] = (), *aside: str, fewest: bool = False
-) -> list[str]:
-    """Each row's name, and in what the rows of one name differ, columns that are `shown` and what differs `aside` left out."""
-    words = distinguishing_words(rows, names, shown, aside, fewest)
-    return [", ".join(filter(None, both)) for both in zip(names, words, strict=True)]
-
-
 def distinguishing_words(
     rows: Iterable[Row],
     groups: Sequence[Hashable],
@@ -280,25 +274,6 @@ def weighty_words(rows: Sequence[Row], words: Sequence[str]) -> list[str]:
     others = ([word for word in text.split(", ") if word] for text in words)
     every = ([*(word for word in own if word not in of), *of] for own, of in zip(others, told, strict=True))
     return [", ".join(dict.fromkeys(texts)) for texts in every]
-
-
-def usual_words(rows: Sequence[Row], words: Sequence[str], columns: Sequence[str] = ()) -> str:
-    """What the rows that `distinguishing_words` leaves without words have, and another row has not: `learning rate 0.006`."""
-    usual = [row for row, text in zip(rows, words, strict=True) if not text]
-    every, out = [facts(row) for row in usual], {*columns, *_DERIVED}
-    named = dict.fromkeys(name for one in usual[:1] for row in rows for name in differences(one, row))
-    agreed = (name for name in named if len({_plain(one.get(name)) for one in every}) == 1 and not _is_out(name, out))
-    return ", ".join(f"{label(name)} {value_text(name, every[0].get(name), usual[0])}" for name in agreed)
-
-
-def differences_text(one: Row, other: Row, *aside: str, of: str = "", known: bool = False) -> str:
-    """`differences` in words: `learning rate 0.002 and 0.006`; empty where nothing differs. `of`: of these fields alone."""
-    pairs = differences(one, other, *aside, known=known)
-    return "; ".join(
-        f"{label(name)} {value_text(name, first, one)} and {value_text(name, second, other)}"
-        for name, (first, second) in pairs.items()
-        if name.startswith(of)
-    )
 
 
 def label(name: str) -> str:
@@ -338,7 +313,8 @@ def follows(aside: Iterable[str]) -> set[str]:
     return names | {"labels", "deviations"} if names else names
 
 
-def _left_out(row: Row, aside: Collection[str]) -> set[str]:
+def left_out(row: Row, aside: Collection[str]) -> set[str]:
+    """Return the settings that go with the keys in `aside`, for results of other programs the system too."""
     of_size = set(_OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ())
     if row.round == UNKNOWN_ROUND:  # which other folders then need not share
         of_size.discard("folder")
@@ -353,8 +329,8 @@ def _is_bookkeeping(key: str) -> bool:
     return key in BOOKKEEPING or key.startswith(_BOOKKEEPING_PREFIXES)
 
 
-def _plain(value: Any) -> Any:
+def comparable_value(value: Any) -> Any:
     """A value that can be hashed and compared, whatever its type: the type is no difference."""
     if isinstance(value, Mapping):
-        return tuple(sorted((str(name), _plain(item)) for name, item in value.items()))
-    return tuple(map(_plain, value)) if isinstance(value, (tuple, list)) else value
+        return tuple(sorted((str(name), comparable_value(item)) for name, item in value.items()))
+    return tuple(map(comparable_value, value)) if isinstance(value, (tuple, list)) else value

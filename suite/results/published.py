@@ -206,7 +206,7 @@ def with_system_details(runs: Sequence[Run]) -> list[Run]:
     entry_of_folder = functools.cache(read_entry)
     described = []
     for run in runs:
-        if run.reading is None:
+        if run.record is None:
             described.append(run)
             continue
         entry = entry_of_folder(log_folder(run.path))
@@ -266,9 +266,9 @@ def _is_entry_of(row: RunRow, entry: Entry) -> bool:
 
 def _find_published_run(run: Run) -> RunRow | None:
     """Return the published run that a log is, by workload, start, and length; None if it is not published."""
-    if run.reading is None or run.settings is None:
+    if run.record is None or run.settings is None:
         return None
-    record = run.reading.record
+    record = run.record
     rows = _by_start().get(_identity(workload_name(run.settings.workload), record.start_ms, record.seconds), ())
     if run.entry is not None:
         for row in rows:

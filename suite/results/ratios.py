@@ -1,20 +1,20 @@
-"""Ratios between two results, over devices or between any two, and how sure they are: bootstrap and permutation test."""
+"""Ratios of two results, with bootstrap confidence intervals and a permutation test."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from suite.results.columns import AnyResult, Result
-from suite.results.combine import grouped
-from suite.results.identity import HYPERPARAMETERS, OF_SIZE_LOGGED, differences_text, key
-from suite.results.scores import counted_runs, figure, scoring_rule
+from suite.results.columns import Result
+from suite.results.identity import HYPERPARAMETERS
+from suite.results.scores import counted_runs, scoring_rule
+from suite.results.settings_difference import settings_difference
 from suite.results.text import devices_text, placed_text
 
 _Floats = npt.NDArray[np.float64]
@@ -26,13 +26,17 @@ MINIMUM_RUNS = 3
 SEED = 20_181_212
 """Fixed, so that the same logs always give the same table."""
 _DRAWS_AT_A_TIME = 1 << 20
-"""Indices drawn at a time, which bounds the memory."""
+"""Number of indices drawn at a time, which bounds the memory."""
 SAME_EPOCHS = 0.005
-"""Numbers of epochs whose ratio is nearer to 1 than this are called unchanged."""
+"""Numbers of epochs are called unchanged if their ratio differs from 1 by less than this."""
+MUCH_SETUP = 0.2
+"""Share of a difference from which on setup is named next to a speedup."""
+NOTABLE_SETUP = 0.02
+"""Share of the time to target below which a difference of setup times is not worth a sentence."""
 SIGNIFICANCE = 0.05
 """A difference whose p value is below this is more than run-to-run variation."""
 _ASSIGNMENTS = 100_000
-"""Of the runs to two results: up to so many all are counted, else so many are drawn."""
+"""Number of assignments of runs to two results. All are counted if there are fewer, otherwise this many are drawn."""
 
 
 @dataclass(frozen=True)
@@ -52,21 +56,26 @@ class Ratio:
     total: float | None
     """Ratio of times to target; None for runs of fixed length.
 
-    If `throughput` and `efficiency` are known, this is exactly their product, times the ratio of the scaling factors of the
-    two results (`scaling.json`).
+    If `throughput` and `efficiency` are known, this is exactly the product of `throughput`, `efficiency`, `setup` if it is
+    known, and the ratio of the scaling factors of the two results (`scaling.json`).
     """
     throughput: float | None
     """Ratio of times per epoch; of fixed-length runs of samples per second."""
     efficiency: float | None
     """Statistical efficiency: ratio of epochs to target."""
+    setup: float | None = None
+    """What setup and other time outside of epochs contribute; None if the logs of a result do not separate setup.
+
+    It is the ratio of (time to target / time in epochs): 1 if both results spend the same share of their time in epochs.
+    """
     intervals: tuple[Interval | None, Interval | None, Interval | None] = (None, None, None)
-    """Of total, throughput and efficiency."""
+    """Confidence intervals of total, throughput, and efficiency."""
     no_interval: str = ""
-    """Why there is none; empty if there is one."""
+    """Reason for a missing interval; empty if there is an interval."""
 
     @property
     def value(self) -> float | None:
-        """The one that counts: of times to target, or of rates where there are none."""
+        """The main ratio: of times to target, or of rates if there are no times."""
         return self.total if self.total is not None else self.throughput
 
     @property
@@ -75,10 +84,32 @@ class Ratio:
 
     @property
     def interval_words(self) -> str:
-        """`95 % interval 1.18 to 1.31`; empty without one."""
+        """`95 % interval 1.18 to 1.31`; empty without an interval."""
         one = self.interval
         level = f"{100 * CONFIDENCE_LEVEL:g} % interval"
         return "" if one is None else f"{level} {ratio_text(one.low)} to {ratio_text(one.high)}"
+
+    @property
+    def setup_saving(self) -> float | None:
+        """Share of the difference between the two times to target that setup explains.
+
+        1: the whole difference. Above 1, or negative: without setup, the result that is slower to the target would be the
+        faster one. None if the logs do not separate setup, or if the times are equal.
+        """
+        one, other = self.before.parts, self.after.parts
+        if one is None or other is None or one.total == other.total:
+            return None
+        return (one.setup - other.setup) / (one.total - other.total)
+
+    @property
+    def setup_explains_much(self) -> bool:
+        """Whether setup explains more than a fifth of the difference between two times to target."""
+        one, other = self.before.parts, self.after.parts
+        if one is None or other is None:
+            return False
+        difference = abs(one.setup - other.setup)
+        visible = NOTABLE_SETUP * max(one.total, other.total)
+        return difference > MUCH_SETUP * abs(one.total - other.total) and difference > visible
 
     @property
     def rate(self) -> float | None:
@@ -87,7 +118,7 @@ class Ratio:
 
     @property
     def scaling_efficiency(self) -> float | None:
-        """Throughput over the ratio of devices: 1 is linear scaling."""
+        """Throughput divided by the ratio of devices: 1 is linear scaling."""
         if self.throughput is None or not self.before.devices or not self.after.devices:
             return None
         return self.throughput * float(self.before.devices / self.after.devices)
@@ -105,87 +136,65 @@ class Ratio:
 
     @property
     def places(self) -> str:
-        """From where to where: `1 → 8`; over several nodes `1 × 1 → 2 × 4`, nodes × devices per node."""
+        """Devices before and after: `1 → 8`; on several nodes `1 × 1 → 2 × 4` (nodes × devices per node)."""
         several = max(self.before.nodes or 1, self.after.nodes or 1) > 1
         return " → ".join(placed_text(row.devices or 0, row.nodes, several) for row in (self.before, self.after))
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What else differs, and what so few runs cannot show."""
-        differences = differences_text(self.before, self.after, of=HYPERPARAMETERS, known=True)
-        flags = [f"differs too: {differences}"] if differences else []
+        """Further differences between the two results, and conclusions that the number of runs does not support."""
+        differing = settings_difference((self.before, self.after)).only((HYPERPARAMETERS,)).known()
+        flags = [f"the hyperparameters differ: {'; '.join(differing.phrases())}"] if differing.columns else []
         if (self.before.nodes or 1) != (self.after.nodes or 1):
-            flags.append("across nodes: the network between them counts")
+            flags.append("the devices cross nodes, so the network between nodes counts")
         return (*flags, *([self.chance] if self.chance else []))
 
     @property
     def chance(self) -> str:
-        """That epochs differ between too few runs, where the same batch should need the same epochs; empty if they do not."""
+        """Note that few runs do not show whether devices change the epochs to target; empty if the note does not apply."""
         if self.scaling != "strong" or self.efficiency is None or abs(self.efficiency - 1) < SAME_EPOCHS:
             return ""
         seeds = [{run.seed for run in row.runs} for row in (self.before, self.after)]
         few, many = sorted((len(self.before.runs), len(self.after.runs)))
         if not 0 < few < MINIMUM_RUNS or None in seeds[0] | seeds[1] or seeds[0] == seeds[1]:
             return ""
-        counts = f"{few} and {many}" if few != many else f"{'one' if few == 1 else few} each"
-        return f"epochs to target vary from seed to seed; so few runs ({counts}) do not show that devices change them"
-
-    @property
-    def words(self) -> str:
-        """`15.8 times faster: epochs 7.9 times faster, 2.0 times fewer of them`; `1.06 times faster: …, count unchanged`."""
-        if self.value is None:
-            return "not measured"
-        whole = times_text(self.value)
-        if self.total is None:
-            return f"{whole} in samples/s; runs of fixed length say nothing about epochs"
-        if self.throughput is None or self.efficiency is None:
-            return f"{whole}; epochs are not known, so it cannot be decomposed"
-        epochs = times_text(self.throughput)
-        count = "count unchanged"
-        if abs(self.efficiency - 1) >= SAME_EPOCHS:
-            count = f"{_amount(self.efficiency)} times {'fewer' if self.efficiency > 1 else 'as many'} of them"
-        factors = [result.scaling_factor or 1.0 for result in (self.after, self.before)]
-        scaling = ""
-        if not math.isclose(*factors, rel_tol=1e-6):  # the published files hold rounded factors
-            scaling = f", scaling factors {factors[0]:.6g} and {factors[1]:.6g}"
-        return f"{whole}: epochs {epochs}, {count}{scaling}"
-
-
-def times_text(ratio: float) -> str:
-    """A ratio in words: `1.06 times faster`, `1.28 times slower`, `as fast`."""
-    amount = _amount(ratio)
-    return "as fast" if amount == "1.00" else f"{amount} times {'faster' if ratio > 1 else 'slower'}"
+        counts = f"{few} and {many} runs" if few != many else "single runs" if few == 1 else f"{few} runs each"
+        return f"epochs to target vary between seeds, and {counts} do not show whether more devices change them"
 
 
 def ratio_text(value: float) -> str:
-    """A ratio as a number: `15.8`, `1.76`, `0.63`."""
+    """Return a ratio as text: `15.8`, `1.76`, `0.63`."""
     return f"{value:.2g}" if value < 0.1 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
-def _amount(ratio: float) -> str:
-    return ratio_text(max(ratio, 1 / ratio))
-
-
 def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
-    """How much better `after` is than `before`, two rows of `results`; the caller knows that they may be compared."""
-    total = throughput = efficiency = None
+    """Return how much better `after` is than `before`. The caller has checked that they are comparable."""
+    total = throughput = efficiency = setup = None
+    in_blocks = before.parts is not None and after.parts is not None
     if before.to_target and after.to_target:
         efficiency = _over(before.epochs, after.epochs)
-        throughput = _over(before.seconds_per_epoch, after.seconds_per_epoch)
+        throughput = _over(_seconds_per_epoch(before, in_blocks), _seconds_per_epoch(after, in_blocks))
         total = _over(before.seconds, after.seconds)
-        if throughput is not None and efficiency is not None:
-            total = throughput * efficiency * _scaling_ratio(before, after)
-        else:
+        if throughput is None or efficiency is None:
             throughput = efficiency = None
+        elif in_blocks and total is not None:
+            setup = total / (throughput * efficiency * _scaling_ratio(before, after))
+        else:
+            total = throughput * efficiency * _scaling_ratio(before, after)
     else:
         throughput = _over(after.samples_per_second, before.samples_per_second)
     if not intervals:
-        return Ratio(before, after, total, throughput, efficiency, no_interval="not asked for")
+        return Ratio(before, after, total, throughput, efficiency, setup, no_interval="not asked for")
     why = _why_no_interval(before) or _why_no_interval(after)
-    three_intervals = (None, None, None) if why else _intervals(before, after)
+    three_intervals = (None, None, None) if why else _intervals(before, after, in_blocks)
     if not why and three_intervals == (None, None, None):
         why = "the runs hold numbers out of range"
-    return Ratio(before, after, total, throughput, efficiency, three_intervals, why)
+    return Ratio(before, after, total, throughput, efficiency, setup, three_intervals, why)
+
+
+def _seconds_per_epoch(result: Result, in_blocks: bool) -> float | None:
+    """Return the time per epoch, without setup only if both results of a ratio have it so."""
+    return result.seconds_per_epoch if in_blocks else result.seconds_over_epochs
 
 
 def _scaling_ratio(before: Result, after: Result) -> float:
@@ -198,71 +207,12 @@ def _over(above: float | None, below: float | None) -> float | None:
 
 
 def place(row: Result) -> tuple[int, int]:
-    """(devices, nodes); a log that does not name nodes had one."""
+    """Return devices and nodes. A log without a number of nodes counts as a single node."""
     return row.devices or 0, row.nodes or 1
 
 
-def families(results: Iterable[AnyResult], *aside: str) -> list[list[AnyResult]]:
-    """The measured results that differ in the number of devices alone (and what is left `aside`), in order of devices."""
-    measured = (row for row in results if figure(row) is not None and not row.all_reduces)
-    kinds = grouped(measured, lambda row: key(row, "gpus", *aside))
-    return [sorted(members, key=lambda row: (*place(row), figure(row) or 0.0)) for members in kinds.values()]
-
-
-def chains(family: Sequence[AnyResult]) -> list[list[AnyResult]]:
-    """A family as series with one result on each number of devices; all of one global batch agree in their hyperparameters.
-
-    Where a number was measured with several batches or hyperparameters, each is a series of its own: results of one batch
-    stand together before those of others join them.
-    """
-    logged = {id(row): _chosen(row) for row in family}
-
-    def may_follow(other: Result, row: Result) -> bool:
-        if place(other) == place(row) or other.batch_size_global != row.batch_size_global:
-            return place(other) != place(row)
-        two = logged[id(row)]
-        return all(two.get(name, value) == value for name, value in logged[id(other)].items())
-
-    def joined(pieces: Iterable[list[AnyResult]]) -> list[list[AnyResult]]:
-        made: list[list[AnyResult]] = []
-        for piece in pieces:
-            alike_first = sorted(made, key=lambda chain: logged[id(chain[0])] != logged[id(piece[0])])
-            fitting = (one for one in alike_first if all(may_follow(other, row) for other in one for row in piece))
-            chain = next(fitting, None) if piece[0].devices else None
-            if chain is None:
-                made.append(chain := [])
-            chain += piece
-        return made
-
-    places = {id(row): number for number, row in enumerate(family)}
-    of_one_batch = grouped(family, lambda row: row.batch_size_global).values()
-    made = joined([piece for rows in of_one_batch for piece in joined([row] for row in rows)])
-    return [sorted(chain, key=lambda row: places[id(row)]) for chain in made]
-
-
-def _chosen(row: Result) -> dict[str, Any]:
-    """The logged hyperparameters that somebody chose, as they are compared."""
-    return {
-        name: value
-        for name, value in key(row)
-        if name.startswith(f"{HYPERPARAMETERS}.")
-        and value not in (None, "", ())
-        and name.partition(".")[2] not in OF_SIZE_LOGGED
-    }
-
-
-def speedups(results: Iterable[Result], intervals: bool = False) -> dict[int, Ratio]:
-    """`id` of each result to its ratio over the fewest devices of its series; results without another are left out."""
-    return {
-        id(row): ratio(chain[0], row, intervals)
-        for family in families(results)
-        for chain in chains(family)
-        for row in chain[1:]
-    }
-
-
 def _why_no_interval(row: Result) -> str:
-    """Why the runs of a result are not enough for an interval; empty if they are."""
+    """Return why the runs of a result do not suffice for an interval; empty if they do."""
     where = f"on {devices_text(row.devices or 0, row.nodes)}"
     if row.single_figure:
         return f"no single runs are known {where}"
@@ -273,28 +223,39 @@ def _why_no_interval(row: Result) -> str:
     return ""
 
 
-def _resampled(row: Result, side: int) -> _Floats:
-    """(RESAMPLES, 2): seconds and epochs of as many runs drawn with replacement, averaged as the score is, NaN where they are
-    not known; of runs of fixed length the sums of seconds and samples."""
-    cached: dict[int, _Floats] = row.__dict__.setdefault("_resampled", {})
-    if side in cached:
-        return cached[side]
+def _resampled(row: Result, side: int, in_blocks: bool) -> _Floats:
+    """Return means over as many runs drawn with replacement, averaged as the score is.
+
+    Returns:
+        Array (RESAMPLES, 3): seconds, epochs, and seconds in epochs, NaN where they are unknown. Of runs of fixed length array
+        (RESAMPLES, 2): the sums of seconds and samples.
+    """
+    cached: dict[tuple[int, bool], _Floats] = row.__dict__.setdefault("_resampled", {})
+    if (side, in_blocks) in cached:
+        return cached[side, in_blocks]
     if row.to_target:
         rule = scoring_rule(row, row.runs_successful + row.runs_failed)
         runs, fast, slow, _ = counted_runs(row.runs, row.runs_failed, rule)
-        values = np.array(sorted((run.seconds, run.epochs or 0.0) for run in runs))
+        values = np.array(
+            sorted(
+                (run.seconds or 0.0, run.epochs or 0.0, (run.block_seconds if in_blocks else run.seconds) or 0.0)
+                for run in runs
+            )
+        )
         values[values == 0.0] = np.nan
     else:
         runs, fast, slow = [run for run in row.runs if run.samples and run.train_seconds], 0, 0
         values = np.array(sorted((run.samples, run.train_seconds) for run in runs))[:, ::-1]
     draws = _draws(len(runs), np.random.default_rng([SEED, side]))
     # runs are in order of seconds, so sorted draws are too: fastest and slowest stand at the ends
-    cached[side] = np.concatenate([values[np.sort(drawn)[:, fast : len(runs) - slow]].mean(axis=1) for drawn in draws])
-    return cached[side]
+    cached[side, in_blocks] = np.concatenate(
+        [values[np.sort(drawn)[:, fast : len(runs) - slow]].mean(axis=1) for drawn in draws]
+    )
+    return cached[side, in_blocks]
 
 
 def _draws(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
-    """Indices of drawn runs, (resamples, runs), in blocks of bounded size with RESAMPLES rows in all."""
+    """Yield indices of drawn runs, (resamples, runs), in blocks of bounded size with RESAMPLES rows in total."""
     left = RESAMPLES
     while left:
         count = min(left, max(1, _DRAWS_AT_A_TIME // runs))
@@ -302,8 +263,10 @@ def _draws(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.in
         left -= count
 
 
-def _intervals(before: Result, after: Result) -> tuple[Interval | None, Interval | None, Interval | None]:
-    """Of total, throughput and efficiency."""
+def _intervals(
+    before: Result, after: Result, in_blocks: bool
+) -> tuple[Interval | None, Interval | None, Interval | None]:
+    """Return the intervals of total, throughput, and efficiency."""
 
     def interval(ratios: _Floats) -> Interval | None:
         if not np.isfinite(ratios).all():
@@ -313,11 +276,14 @@ def _intervals(before: Result, after: Result) -> tuple[Interval | None, Interval
 
     if before.to_target != after.to_target:
         return None, None, None
-    with np.errstate(all="ignore"):  # a log may hold numbers whose sums overflow
-        seconds, counts = (_resampled(before, 0) / _resampled(after, 1)).T
+    with np.errstate(all="ignore"):  # sums of logged numbers may overflow
+        ratios = (_resampled(before, 0, in_blocks) / _resampled(after, 1, in_blocks)).T
         if not before.to_target:
-            return None, interval(seconds / counts), None
-        return interval(seconds * _scaling_ratio(before, after)), interval(seconds / counts), interval(counts)
+            seconds, samples = ratios
+            return None, interval(seconds / samples), None
+        seconds, epochs, seconds_in_epochs = ratios
+        total = interval(seconds * _scaling_ratio(before, after))
+        return total, interval(seconds_in_epochs / epochs), interval(epochs)
 
 
 def permutation_test(one: Sequence[float | None], other: Sequence[float | None]) -> tuple[float, float] | None:

@@ -1,9 +1,10 @@
-"""Results: runs of one experiment scored by the rules. Every mean and spread that anything prints is computed here."""
+"""Results: the runs of an experiment with their score. All means and spreads of results are computed here."""
 
 from __future__ import annotations
 
 import difflib
 import functools
+import hashlib
 import re
 import statistics
 from collections import Counter
@@ -23,7 +24,6 @@ from suite.results.columns import (
     condition_text,
     epochs_trained,
     frame,
-    rows,
 )
 from suite.results.combine import first, known, mean
 from suite.results.entry import SCALING_FILE
@@ -38,32 +38,41 @@ from suite.results.identity import (
 from suite.results.names import workload_name
 from suite.results.published import published_folders, published_rows
 from suite.results.scoring_rules import ScoringRule, find_scoring_rule
-from suite.results.table import table
+from suite.results.table import read_runs
 from suite.results.text import clean
+from suite.results.time_parts import TimeParts, mean_parts
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MIXED = "mixed"
-"""In place of the version of the suite, where the runs of a result are of several."""
+"""Version of the suite of a result whose runs were made with several versions."""
 
 
-def results(runs: pd.DataFrame) -> pd.DataFrame:
-    """A row for each experiment among `runs`: its fields, its score, and what its runs have in common or on average.
+def results_table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> pd.DataFrame:
+    """Return a table with a row for each result below `paths`. The arguments are those of `suite.results.table`.
 
-    Runs that go on or were interrupted, whose settings are not known, or that are copies are left out: somebody's Ctrl-C is no
-    failure of what is measured. A run that failed before it had logged everything counts for the only result that it fits.
+    Raises:
+        ValueError: A path contains no log.
     """
-    return frame(result_rows(runs), Result)
+    return frame(results(paths, published=published), Result)
 
 
-def result_rows(runs: pd.DataFrame) -> list[Result]:
-    """The results of `runs` as rows, which views go through."""
-    return results_of(rows(runs))
+def results(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> list[Result]:
+    """Return the results of the runs below `paths`. The arguments are those of `suite.results.table`.
+
+    Raises:
+        ValueError: A path contains no log.
+    """
+    return results_of(read_runs(paths, published=published))
 
 
 def results_of(runs: Iterable[RunRow]) -> list[Result]:
-    """The same of rows that are no table, as the runs of one cell of a study."""
+    """Return a result for each experiment among `runs`: its settings, its score, and the mean figures of its runs.
+
+    Runs that have not ended, were interrupted, have unknown settings, or are copies are left out. A run that failed before it
+    had logged all settings counts for the result that it fits, if it fits one alone.
+    """
     usable = (row for row in runs if row.workload and not (row.running or row.copy_of or row.status == "interrupted"))
     gathered: dict[Any, list[RunRow]] = {}
     for row in sorted(usable, key=lambda row: not row.succeeded):
@@ -73,10 +82,22 @@ def results_of(runs: Iterable[RunRow]) -> list[Result]:
             fitting = [one for one, success in successes if not differences(row, success, known=True)]
             kind = fitting[0] if len(fitting) == 1 else kind
         gathered.setdefault(kind, []).append(row)
-    return [_result(members) for members in gathered.values()]
+    return [_result(members, digest(kind)) for kind, members in gathered.items()]
 
 
-def _result(members: Sequence[RunRow]) -> Result:
+_OF_THE_TARGET = (
+    "seconds", "unscaled_seconds", "epochs", "seconds_per_epoch", "seconds_over_epochs",
+    *(f"seconds_{name}" for name in TimeParts._fields),
+)  # fmt: skip
+"""Columns that a result without a target does not have."""
+
+
+def digest(experiment: object) -> str:
+    """Return a short digest of a value that `suite.results.identity.experiment` returns."""
+    return hashlib.blake2b(repr(experiment).encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
+def _result(members: Sequence[RunRow], key: str) -> Result:
     runs = sorted((row for row in members if row.succeeded), key=lambda row: row.start_ms or 0.0)
     shown = (runs or members)[0]
     combined = {name: column.combine(runs, name) for name, column in COLUMNS.items() if column.combine is not None}
@@ -85,12 +106,13 @@ def _result(members: Sequence[RunRow]) -> Result:
     scored = score(runs, len(members) - len(runs), rule, combined["scaling_factor"] or 1.0)
     mixed, notes = _mixed(runs)
     values = {item.name: getattr(shown, item.name) for item in fields(Row)} | combined | mixed | scored
-    values |= {} if shown.to_target else dict.fromkeys(("seconds", "unscaled_seconds", "epochs", "seconds_per_epoch"))
+    values |= {} if shown.to_target else dict.fromkeys(_OF_THE_TARGET)
     values["score_notes"] += (*notes, *_entry_notes(members))
     conditions = [row.condition for row in runs]
     values |= {"machine_condition": condition_text(conditions), "busy": busy_label(conditions)}
     return Result(
         **values,
+        key=key,
         samples_per_second=samples / seconds if samples and seconds else first(runs, "published_rate"),
         run_seconds=mean(runs, "seconds"),
         all_reduces=tuple(known(runs, "all_reduce")),
@@ -100,9 +122,9 @@ def _result(members: Sequence[RunRow]) -> Result:
 
 
 def _mixed(runs: Sequence[RunRow]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """(columns in which the runs of a result differ, as the result has them; that in words).
+    """Return the columns in which the runs of a result differ, with the values of the result, and notes about them.
 
-    Averaged are runs of several versions of the suite, and runs of one folder of a submission whatever they log.
+    Runs of several versions of the suite form a result, and so do all logs in a folder of a submission.
     """
     versions = dict.fromkeys(f"{run.suite_version} ({run.git_commit})" for run in runs if run.profile)
     columns: dict[str, Any] = {name: MIXED for name in _VERSION if len({getattr(run, name) for run in runs}) > 1}
@@ -126,7 +148,7 @@ _VERSION = ("suite_version", "git_commit")
 
 
 def _entry_notes(members: Sequence[RunRow]) -> Iterator[str]:
-    """Yield the files beside the logs that could not be used, and other entries that contain the same logs."""
+    """Yield the files that could not be used, and the other entries that contain the same logs."""
     problems = {problem for row in members for problem in row.entry_problems}
     yield from sorted(problems)
     if len({row.scaling_factor for row in members}) > 1:
@@ -181,7 +203,10 @@ def score(
     def scaled(value: float | None) -> float | None:
         return None if value is None else value * scaling_factor
 
+    parts = mean_parts([run.record for run in retained])
+    names = [f"seconds_{name}" for name in TimeParts._fields]
     return {
+        **dict(zip(names, parts or (None,) * len(names), strict=True)),
         "runs_successful": len(runs),
         "runs_failed": failed,
         "runs_required": None if rule is None else rule.runs_required,
@@ -191,7 +216,8 @@ def score(
         "seconds": scaled(mean_seconds),
         "unscaled_seconds": mean_seconds,
         "epochs": mean_epochs,
-        "seconds_per_epoch": _seconds_per_epoch(mean_seconds, retained),
+        "seconds_per_epoch": _seconds_per_epoch(retained, in_blocks=parts is not None),
+        "seconds_over_epochs": _seconds_per_epoch(retained, in_blocks=False),
         "seconds_minimum": scaled(min(seconds, default=None)),
         "seconds_maximum": scaled(max(seconds, default=None)),
         "seconds_standard_deviation": scaled(statistics.stdev(seconds)) if len(seconds) > 1 else None,
@@ -204,8 +230,14 @@ def _score_method(runs: Sequence[RunRow], dropped_fastest: int) -> str:
     return "olympic mean" if dropped_fastest else "plain mean"
 
 
-def _seconds_per_epoch(mean_seconds: float | None, runs: Sequence[RunRow]) -> float | None:
-    """Return the mean time per epoch. The epochs are all that were trained in that time, also after the target."""
+def _seconds_per_epoch(runs: Sequence[RunRow], in_blocks: bool) -> float | None:
+    """Return the mean time per epoch. The epochs are all that were trained in that time, also after the target.
+
+    Args:
+        runs: The runs whose mean is the score.
+        in_blocks: Divide the time of the blocks, not the time from `run_start` to `run_stop`.
+    """
+    mean_seconds = mean(runs, "block_seconds" if in_blocks else "seconds")
     epochs = [trained for run in runs if (trained := epochs_trained(run)) is not None]
     if mean_seconds is None or not epochs or len(epochs) < len(runs):
         return None
@@ -269,12 +301,12 @@ def _counts_failures(rule: ScoringRule, successful: int, failed: int) -> bool:
 
 
 def labels(row: Row) -> tuple[str, ...]:
-    """What must stand beside a run's or a result's numbers: its settings' labels, and that the machine was busy."""
+    """Return the labels that belong to the numbers of a run or a result, a busy machine included."""
     return (*row.labels, *((row.machine_condition,) if row.busy is not None else ()))
 
 
 def merged_labels(results: Iterable[Result]) -> tuple[str, ...]:
-    """The labels of several results, each once; those of busy machines, where they differ, as one `busy machine`."""
+    """Return the labels of several results. Different labels of busy machines become a single `busy machine`."""
     results = list(results)
     busy = {row.machine_condition for row in results if row.busy is not None}
     every = dict.fromkeys(label for row in results for label in labels(row))
@@ -282,13 +314,13 @@ def merged_labels(results: Iterable[Result]) -> tuple[str, ...]:
 
 
 def shared_labels(results: Iterable[Result]) -> list[str]:
-    """The labels that all of several results have."""
+    """Return the labels that all results have."""
     every = [set(labels(row)) for row in results]
     return sorted(set.intersection(*every)) if every else []
 
 
 def title(group: Sequence[Result]) -> str:
-    """What a group of results is called, with its labels: `ncf in pytorch on local (demo, cpu)`."""
+    """Return the title of a group of results, with its labels: `ncf in pytorch on local (demo, cpu)`."""
     first = group[0]
     systems = {row.system or row.device_name for row in group}
     where = next(iter(systems)) if len(systems) == 1 else f"several systems with {first.device_name}"
@@ -301,13 +333,13 @@ def title(group: Sequence[Result]) -> str:
 
 
 def figure(row: Result) -> float | None:
-    """What a result is judged by: seconds to target, or samples per second of a run of fixed length; None without."""
+    """Return the main figure of a result: seconds to target, or samples per second of a run of fixed length."""
     value = row.seconds if row.to_target else row.samples_per_second
     return value or None
 
 
 def published_results(places: tuple[Path, ...] | None = None) -> list[Result]:
-    """All published results, scored from their runs by the rules of their round; then the article's."""
+    """Return all published results, scored by the rules of their round, and the results of the article."""
     return list(_published(places if places is not None else published_folders()))
 
 
@@ -317,7 +349,7 @@ def _published(places: tuple[Path, ...]) -> list[Result]:
 
 
 def find_published(name: str, option: str = "--to") -> list[Result]:
-    """The results named by `ROUND/SUBMITTER/SYSTEM`, ignoring case; ROUND or ROUND/SUBMITTER alone name all their systems.
+    """Return the results named by `ROUND/SUBMITTER/SYSTEM`, ignoring case. ROUND or ROUND/SUBMITTER name all of their systems.
 
     A system may be given by the beginning of its name (`v0.5/NVIDIA/dgx1` is every `dgx1_…` of one node, not `dgx1_n24_…` or
     `dgx1_multi_…`). Raises ValueError with the nearest names for one that does not exist.
@@ -348,7 +380,7 @@ def _matches_name(known: str, parts: Sequence[str]) -> bool:
 def measured(
     paths: Sequence[str | Path], published: Sequence[str] = (), workload: str | None = None, command: str = "report"
 ) -> list[Result]:
-    """The results below `paths` and the published ones of these names, of one workload or of all, for `suite COMMAND`.
+    """Return the results below `paths` and the published results of these names, for `suite COMMAND`.
 
     Raises ValueError (one line) where nothing is given, no run below `paths` succeeded, or none is of the workload.
     """
@@ -364,13 +396,13 @@ def measured(
 
 
 def _succeeded(paths: Sequence[str | Path]) -> list[Result]:
-    runs = table(paths)
-    succeeded, folders = [row for row in result_rows(runs) if row.runs], " ".join(map(str, paths))
+    runs = read_runs(paths)
+    succeeded, folders = [row for row in results_of(runs) if row.runs], " ".join(map(str, paths))
     if any(not row.all_reduces for row in succeeded):
         return succeeded
     if succeeded:
         raise ValueError(f"{folders}: all-reduces alone, and nothing that trains; give the folder of such runs too")
-    going = int(runs["running"].sum())
+    going = sum(run.running for run in runs)
     counts = [f"{len(runs) - going} of {len(runs)} did not"] if len(runs) > going else []
     counts += [f"{going} of {len(runs)} {'has' if going == 1 else 'have'} not ended"] if going else []
     raise ValueError(f"{folders}: no run succeeded ({', '.join(counts)}); the reasons: suite report {paths[0]}")

@@ -4,7 +4,7 @@
     runs = table("logs/")                  # a row a run, also those that failed
     runs = table("logs/", published=True)  # with the runs of published rounds and an article
 
-`suite.results.columns.RunRow` says what each column holds; `suite.results.scores.results` makes results of runs.
+`suite.results.columns.RunRow` describes each column. `suite.results.scores.results_table` returns a row for each result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import COLUMNS, frame, row_of
+from suite.results.columns import RunRow, frame, row_of
 from suite.results.logs.collect import collect
 from suite.results.logs.copies import find_copies
 from suite.results.published import published_folders, published_rows, with_system_details
@@ -25,7 +25,16 @@ if TYPE_CHECKING:
 
 
 def table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> pd.DataFrame:
-    """Return a table with a row for each run below `paths`.
+    """Return a table with a row for each run below `paths`. The arguments are those of `read_runs`.
+
+    Raises:
+        ValueError: A path contains no log.
+    """
+    return frame(read_runs(paths, published=published))
+
+
+def read_runs(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> list[RunRow]:
+    """Return the runs below `paths`, those that failed or have not ended too.
 
     A copy of a log within one entry does not count; its row names the log that counts in `copy_of`.
 
@@ -39,7 +48,7 @@ def table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = Fa
     places = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
     runs = with_system_details(collect(places)) if places else []
     copies = find_copies(runs)
-    rows = [
+    listed = [
         replace(
             row_of(run),
             copy_of=str(copies.copy_of.get(run.path, "")),
@@ -48,14 +57,12 @@ def table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = Fa
         )
         for run in runs
     ]
-    return frame([*rows, *(published_rows(published_folders()) if published else ())])
+    return [*listed, *(published_rows(published_folders()) if published else ())]
 
 
 def shareable(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table as files can hold it: objects of the program left out, mappings and lists as JSON, mixed columns as text."""
-    hidden = {name for name, column in COLUMNS.items() if not column.shown}
-    texts = {name for name in hidden & set(frame.columns) if all(isinstance(value, str) for value in frame[name])}
-    shown = frame.drop(columns=[*(hidden - texts)], errors="ignore")  # such a text is a view's own column
+    """Return a table that files can hold: mappings and lists as JSON, columns of mixed types as text."""
+    shown = frame.copy()
     for name in shown.columns:
         if shown[name].dtype == object:
             shown[name] = _of_one_type(shown[name].tolist())

@@ -120,6 +120,22 @@ METRIC_TITLES: Mapping[str, str] = {
 }
 """What pages call a metric of a log."""
 
+METRIC_ABBREVIATIONS: Mapping[str, str] = {
+    "top1": "top-1",
+    "top5": "top-5",
+    "map": "mAP",
+    "BBOX": "box mAP",
+    "SEGM": "mask mAP",
+    "bleu": "BLEU",
+    "hr_at_10": "HR@10",
+}
+"""Metric of a log to its short name, for the head of a narrow column."""
+
+
+def metric_abbreviation(metric: str) -> str:
+    """Return `HR@10` for `hr_at_10`, and any metric without an abbreviation unchanged."""
+    return METRIC_ABBREVIATIONS.get(metric, metric)
+
 
 def metric_title(metric: str) -> str:
     """`top-1 accuracy` of `top1`; another metric as it is."""

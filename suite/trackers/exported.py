@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
-from suite.results.columns import RunRow, kind_of, own_fields, rows
+from suite.results.columns import RunRow, kind_of, own_fields
 from suite.results.curves import paired
 from suite.results.identity import facts
 from suite.results.logs.record import RunRecord, RunSettings, Throughput
 from suite.results.logs.recorded_telemetry import machine_folders
 from suite.results.scores import labels
-from suite.results.table import table
+from suite.results.table import read_runs
 from suite.results.text import clean
 from workloads.api import field_names
 
@@ -94,7 +94,7 @@ class Tracker(Protocol):
 def exported(paths: Sequence[Path]) -> tuple[list[ExportedRun], int]:
     """(the runs below `paths` in order of start, how many are left out: their logs hold no evaluation and no throughput yet, or
     are copies). Raises ValueError for a path without any log."""
-    every = rows(table(paths))
+    every = read_runs(paths)
     runs = [run for row in every if row.record is not None and not row.copy_of if (run := _exported(row, row.record))]
     return sorted(runs, key=lambda run: run.start_ms), len(every) - len(runs)
 

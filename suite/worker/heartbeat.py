@@ -32,6 +32,8 @@ class Beat:
     count: int = 0
     """Rises with every sign of progress, also where `step` stands still (evaluation batches)."""
     samples: int = 0
+    elapsed_seconds: float | None = None
+    """Time of the run by its clock, since `run_start`; None before."""
     loss: float | None = None
     contention: Mapping[str, Json] = field(default_factory=dict)
     """From `run_start` to `run_stop`: `suite.machine.contention.Contention.end`; empty before."""
@@ -42,6 +44,8 @@ class Beat:
     status: str = ""
     """Set once, at the end: a status of `status.json`."""
     reason: str = ""
+    code: str = ""
+    """Set with `reason`: the value of an `EndCode` (suite/common/run_end.py)."""
 
 
 class Heart:
@@ -51,7 +55,16 @@ class Heart:
         self._path = beat_path(folder, process)
         self.state = Beat(process, os.getpid())
         self._written = 0.0
+        self._run_start: float | None = None
         self.write()
+
+    def start_clock(self, elapsed_seconds: float = 0.0) -> None:
+        """Count the time of the run from now on. A resumed run begins with the time since its `run_start`."""
+        self._run_start = time.monotonic() - elapsed_seconds
+
+    def elapsed_seconds(self) -> float | None:
+        """Return the time since `run_start`, or None before it."""
+        return None if self._run_start is None else time.monotonic() - self._run_start
 
     def beat(self, **changes: object) -> None:
         """Note progress; a change of phase is written at once, everything else at most twice a second."""
@@ -62,12 +75,13 @@ class Heart:
         if changed_phase or time.monotonic() - self._written >= INTERVAL_SECONDS:
             self.write()
 
-    def finish(self, status: str, reason: str = "") -> None:
-        self.state.phase, self.state.status, self.state.reason = "done", status, reason
+    def finish(self, status: str, reason: str = "", code: str = "") -> None:
+        self.state.phase, self.state.status, self.state.reason, self.state.code = "done", status, reason, code
         self.write()
 
     def write(self) -> None:
         self._written = time.monotonic()
+        self.state.elapsed_seconds = self.elapsed_seconds()
         write_atomically(self._path, json.dumps(asdict(self.state)))
 
 

@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from suite.common.checkpoints import WEIGHTS, write_arrays
+from suite.common.run_end import EndCode
 from suite.common.run_folder import RUN_FILE
 from suite.common.runspec import RunSpec
 from suite.machine.contention import Contention
@@ -44,7 +45,7 @@ from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.server import servers_of
 from suite.worker.step_times import StepTimes
 from suite.worker.stop import stop_rule
-from workloads.api import Batch, Data, Json, Place, Trainer, TrainStats, Workload
+from workloads.api import Batch, Data, Diverged, Json, Place, Trainer, TrainStats, Workload
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class Loop:
         except Exception as error:
             if self.started:
                 with contextlib.suppress(OSError):  # the log itself may be what failed
-                    self._stop_clock(status="aborted", reason=one_line(error))
+                    self._stop_clock(status="aborted", reason=one_line(error), code=code_of(error).value)
             raise
         return outcome
 
@@ -143,6 +144,7 @@ class Loop:
         """From the checkpoint; what is set up stands in the log already."""
         self.started = True
         self.clock_check.begin()
+        self.heart.start_clock(self.log.seconds_since("run_start"))
         self._build()
         self.position, known = self.checkpoints.go_on()
         self.block = Block(**{**known["block"], "counts": Counter(known["block"]["counts"])})
@@ -156,6 +158,7 @@ class Loop:
     def _start_clock(self) -> None:
         self.contention.begin()
         self.log.start("run_start")
+        self.heart.start_clock()
         self.clock_check.begin()
         self.started = True
 
@@ -394,6 +397,7 @@ class Loop:
         }
         self.log.event("tracked_stats", stats, step=block.stop_step)
         if self.place.process == 0:
+            elapsed_seconds = self.heart.elapsed_seconds()
             self.metrics.write(
                 {
                     "block": block.number,
@@ -402,6 +406,7 @@ class Loop:
                     "step": block.stop_step,
                     "samples": block.samples,
                     **seconds,
+                    "elapsed_seconds": None if elapsed_seconds is None else round(elapsed_seconds, 3),
                     "samples_per_second": rate,
                     **({"rates": rates} if rates else {}),
                     "loss": block.loss,
@@ -425,6 +430,11 @@ def evaluated_again(data: Data) -> Iterator[list[Batch]]:
             yield batches
         if empty:
             raise ValueError("mode=inference: the data have no evaluation batches")
+
+
+def code_of(error: BaseException) -> EndCode:
+    """Return the code of an exception that ended a run."""
+    return EndCode.DIVERGED if isinstance(error, Diverged) else EndCode.ERROR
 
 
 def one_line(error: BaseException) -> str:

@@ -17,6 +17,7 @@ if __name__ == "__main__":
 
 from suite.common.plugin_errors import location_of
 from suite.common.registry import load_trainer, load_workload, packages_of
+from suite.common.run_end import EndCode
 from suite.common.runspec import RunSpec, read_run
 from suite.common.source_code import loaded_code
 from suite.launch.base import place_from_environment, thread_variables
@@ -25,7 +26,7 @@ from suite.machine import disks
 from suite.machine.near import near
 from suite.worker.checkpoints import begun
 from suite.worker.heartbeat import STACK_SIGNAL, Heart
-from suite.worker.loop import Loop, one_line
+from suite.worker.loop import Loop, code_of, one_line
 from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.threads import with_threads
 from workloads.api import Place
@@ -68,14 +69,16 @@ def status_of(error: BaseException) -> str:
     return "oom" if any(words in text for words in _OUT_OF_MEMORY) else "failed"
 
 
-def reason_of(error: BaseException, run: RunSpec) -> str:
-    """Return one line: the exception, the line of code that raised it, and the full disk that may be its cause."""
+def end_of(error: BaseException, run: RunSpec) -> tuple[EndCode, str]:
+    """Return the code of an error and one line: the exception, the line of code that raised it, and a full disk."""
     location = ""
     if status_of(error) == "failed":
         location = location_of(error, packages_of(run.settings.workload, run.settings.framework))
     where = f", at {location}" if location else ""
     full = disks.full(run.folder, run.settings.data_dir)
-    return f"{one_line(error)}{where}" + (f"; {full}" if full else "")
+    if full:
+        return EndCode.DISK_FULL, f"{one_line(error)}{where}; {full}"
+    return code_of(error), f"{one_line(error)}{where}"
 
 
 def work(run: RunSpec, place: Place, heart: Heart) -> None:
@@ -127,7 +130,8 @@ def main() -> int:
             traceback.print_exc()
             sys.stderr.flush()
         if not heart.state.status:  # last: who reads it may look into the text log
-            heart.finish(status_of(error), reason_of(error, run))
+            code, reason = end_of(error, run)
+            heart.finish(status_of(error), reason, code.value)
         os._exit(1)  # a framework's exit handlers may wait for peers that are gone
     return 0
 

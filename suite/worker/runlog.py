@@ -74,6 +74,13 @@ class RunLog:
         os.fsync(self._handler.stream.fileno())
         return files.read_bytes(self._path, LOG_BYTES)
 
+    def seconds_since(self, key: str) -> float:
+        """Return the seconds since the first line with this key that the log had when it was opened; 0 without such a line."""
+        if self._path is None:
+            return 0.0
+        first_ms = _first_time(self._path, key)
+        return 0.0 if first_ms is None else max(0.0, self._time_ms() - first_ms) / 1e3
+
     def start(self, key: str, value: Json = None, **metadata: Json) -> None:
         self._write("start", key, value, metadata)
 
@@ -115,6 +122,16 @@ def _end_of(path: Path) -> IO[str]:
     if not whole:
         stream.write("\n")
     return stream
+
+
+def _first_time(path: Path, key: str) -> int | None:
+    """Return the milliseconds of the log's first record with this key, or None without one."""
+    for line in files.read_bytes(path, LOG_BYTES).splitlines():
+        if json.dumps(key).encode() in line:
+            record = json.loads(line.partition(b" ")[2])
+            if record["key"] == key:
+                return int(record["time_ms"])
+    return None
 
 
 def _last_time(path: Path) -> int:

@@ -163,7 +163,7 @@ def one_round(number, seed, sweep, scratch, whole):
     assert len(list(output.glob("*/superseded/*"))) == len(after) - len(ended)
     assert weights(output) == {name: arrays for name, arrays in whole.items() if name not in without_weights}
     assert not workers(output)
-    continued = text.count("goes on from")
+    continued = text.count("resumed from")
     assert continued == sum("suite_continued" in log.read_text() for log in output.glob("*/run_*/result_*.txt"))
     return (kind if hit else "nothing (the sweep was over)"), Counter(after.values()), continued
 

@@ -124,7 +124,7 @@ def lengthen(path: Path, milliseconds: int = 1_000) -> None:
 def checked(path: Path) -> list[str]:
     """Keys that mlperf-logging's checker complains of, by the rule files of the log's round."""
     file = read_file(path)
-    rules = rulesets.rules_of(interpret(path, file.events, file.problems).record)
+    rules = rulesets.rules_of(interpret(path, file.events, file.problems))
     assert rules is not None
     return [item.key for item in run_checker(file.events, rules, werror=False) if not item.warning]
 

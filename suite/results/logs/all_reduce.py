@@ -1,7 +1,8 @@
-"""What a log says about the sum of gradients: times of all-reduces of many sizes, and the traffic of a workload's steps.
+"""All-reduces in a log: their times by size, and the traffic of a workload's steps.
 
-Bandwidths are those of nccl-tests (doc/PERFORMANCE.md): the algorithm's is bytes over time; the bus's is that times
-2 (n - 1) / n, what each of n devices sends and receives in an all-reduce that moves no byte in vain, so n does not show in it.
+Bandwidths are defined as in nccl-tests (doc/PERFORMANCE.md). The algorithm bandwidth is bytes over time. The bus bandwidth is
+the algorithm bandwidth times 2 (n - 1) / n, the share of bytes that each of n devices sends and receives in an optimal
+all-reduce. It therefore does not depend on n.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from workloads.api import GradientTraffic, Json
 
 @dataclass(frozen=True)
 class SizeTimes:
-    """All-reduces of one size."""
+    """Times of the all-reduces of a size."""
 
     size_bytes: float
     count: int
@@ -27,21 +28,21 @@ class SizeTimes:
 
 @dataclass(frozen=True)
 class AllReduceTime:
-    """`suite_all_reduce` of one log, sizes rising."""
+    """`suite_all_reduce` of a log, in ascending order of size."""
 
     devices: int
     sizes: tuple[SizeTimes, ...]
     how: str = ""
-    """What took the times."""
+    """Instrument of the times."""
 
 
 def bus_bandwidth(size_bytes: float, seconds: float, devices: int) -> float:
-    """nccl-tests' busbw of an all-reduce, bytes/s."""
+    """Return the `busbw` of nccl-tests in bytes/s."""
     return size_bytes / seconds * 2 * (devices - 1) / devices
 
 
 def all_reduce(value: Json) -> AllReduceTime | None:
-    """The value of `suite_all_reduce`; None where it is not of the form. Sizes that are not are left out."""
+    """Parse the value of `suite_all_reduce`. Invalid sizes are left out, and an invalid value gives None."""
     if not isinstance(value, dict) or not isinstance(value.get("sizes"), list):
         return None
     devices, how = number(value.get("devices")), value.get("how")
@@ -55,19 +56,21 @@ def all_reduce(value: Json) -> AllReduceTime | None:
 
 
 def gradient_traffic(value: Json) -> GradientTraffic | None:
-    """The value of `suite_gradients`; None where it is not of the form."""
+    """Parse the value of `suite_gradients`. An invalid value gives None."""
     figures = numbers(value) if isinstance(value, dict) else {}
     size, tensors, buckets = (figures.get(name, -1.0) for name in ("bytes", "tensors", "buckets"))
     return GradientTraffic(size, int(tensors), int(buckets)) if size > 0 and tensors >= 0 and buckets >= 1 else None
 
 
 def shown_link(folder: Path, device: str, devices: int) -> str:
-    """What topology.json in a run's folder shows between its devices: `NVLink`, `PIX, SYS`; empty where it does not tell.
+    """Return the links between devices in a run's topology.json: `NVLink`, `PIX, SYS`. Empty if they are unknown.
 
-    Of several machines what each shows, and their number: `2 machines, each NVLink`.
+    Several machines are counted: `2 machines, each NVLink`.
     """
     machines = machine_folders(folder)
-    shown = [_shown_by(json_object(one / "topology.json"), device, devices // len(machines)) for one in machines]
+    shown = [
+        _shown_by(json_object(machine / "topology.json"), device, devices // len(machines)) for machine in machines
+    ]
     if len(machines) == 1:
         return f"one machine, {shown[0]}" if shown[0] and device == "cpu" else shown[0]
     return f"{len(machines)} machines, each {' or '.join(dict.fromkeys(text or 'unknown' for text in shown))}"

@@ -1,4 +1,4 @@
-"""Finds the runs below folders: their logs, and the `status.json` of runs that wrote no log."""
+"""Finds the runs below folders by their logs, and by the `status.json` of runs without a log."""
 
 from __future__ import annotations
 
@@ -13,61 +13,74 @@ from pathlib import Path
 
 from suite.common.output_lock import holder_was_killed
 from suite.common.paths import real_path, shipped
+from suite.common.run_end import SUCCESS, EndCode, EndStatus, RunEnd, parse_status
 from suite.common.run_folder import COMMANDS_FILE, STUDY_FILES, SUPERSEDED
 from suite.results.entry import Entry, is_entry_file
 from suite.results.logs.compressed import SUFFIXES
-from suite.results.logs.lines import EMPTY, INCOMPLETE, may_be_log
-from suite.results.logs.reader import ENDS_HERE, NO_START, read
-from suite.results.logs.record import Reading, RunSettings
+from suite.results.logs.events import ProblemCode
+from suite.results.logs.lines import may_be_log
+from suite.results.logs.reader import read
+from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
 from workloads.process_identity import is_alive
 
-_NOT_YET = re.compile(f"^(?:{ENDS_HERE}|{NO_START}|{EMPTY})|{INCOMPLETE}")
-"""Problems of a log that its run still writes, and none then."""
+_OF_UNFINISHED_LOG = frozenset(
+    {ProblemCode.NO_STOP, ProblemCode.NO_START, ProblemCode.EMPTY, ProblemCode.INCOMPLETE_LINE}
+)
+"""Problems that a log has while its run writes it."""
 _LOG_NAME = re.compile(rf"result_[^/]*\.txt({'|'.join(map(re.escape, SUFFIXES))})?")
 _OF_A_RUN = ("run.json", "status.json")
-"""Files that every run of this suite has beside its log."""
-RUNNING = "running"
-"""Status of a run whose controller has filed no end."""
-NOT_ENDED = "has not ended yet, or its controller was killed"
-KILLED = ("interrupted", "its controller was killed")
-"""Status and reason of a run that nobody watches any more, though its `status.json` still says `running`."""
+"""Files that every run of this suite has next to its log."""
+NOT_ENDED = RunEnd(EndStatus.RUNNING, EndCode.NOT_ENDED, "has not ended yet, or its controller was killed")
+KILLED = RunEnd(EndStatus.INTERRUPTED, EndCode.CONTROLLER_KILLED, "its controller was killed")
+"""End of a run without a controller, though its `status.json` has the status `running`."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run: what its log says and, where that ends early, what `status.json` adds."""
+    """A run by its log. If the log ends early, `status.json` has the end of the run."""
 
     path: Path
-    """The log, or the run's folder if there is none."""
+    """The log, or the run's folder if it has no log."""
     name: str
     """Path below the searched folder: job and run."""
-    reading: Reading | None
+    record: RunRecord | None
+    """The parsed log, or None if it is missing or cannot be opened."""
     settings: RunSettings | None
-    """From the log; without a log, those of another run of the same job; None: unknown."""
-    status: str
-    """`success`, or what went wrong (docs/logs.md: status.json), or `truncated`, `aborted`, `failed`, `unreadable`."""
-    reason: str
+    """Settings in the log, or else in the log of a run of the same job."""
+    end: RunEnd
+    """SUCCESS, or the end in status.json (docs/logs.md), or in the log."""
     entry: Entry | None = None
-    """Entry that the folder of the log belongs to; None until the folders are read."""
+    """Entry that the folder of the log belongs to. It is set when the folders are read."""
+
+    @property
+    def status(self) -> str:
+        """Name of the status: `success`, `failed`, `oom`."""
+        return self.end.status.value
+
+    @property
+    def reason(self) -> str:
+        """The cause of the status in a sentence. Empty for a success."""
+        return self.end.detail
 
     @property
     def succeeded(self) -> bool:
-        """True if the run did what was asked, by its log."""
-        return self.status == "success"
+        """True if the run reached its target or trained for the requested length, by its log."""
+        return self.end.status is EndStatus.SUCCESS
 
     @property
     def running(self) -> bool:
-        """True if the run had not ended, or its controller was killed where nobody can tell from here."""
-        return self.status == RUNNING
+        """True if the run had not ended, or its controller was killed on a machine that is not visible from here."""
+        return self.end.status is EndStatus.RUNNING
 
 
 def collect(paths: Sequence[Path]) -> list[Run]:
-    """The runs of all `result_*.txt` and `status.json` below `paths`; a path may also be a log itself.
+    """Return the runs of all `result_*.txt` and `status.json` below `paths`. A path may also be a log itself.
 
-    A folder with neither may hold logs of other names: those are told by their content.
+    If a folder has neither, its logs are recognized by their content. Unreadable files become failed runs.
 
-    Raises ValueError for a path that does not exist, or below which there is neither. Bad files become failed runs.
+    Raises:
+        ValueError: A path does not exist, or has no run below it.
     """
     unique: dict[Path, Run] = {}
     _resolved_folder.cache_clear()
@@ -75,7 +88,7 @@ def collect(paths: Sequence[Path]) -> list[Run]:
         runs = [_run(path, None, path.name)] if path.is_file() else list(_runs_below(path))
         if not runs:
             raise ValueError(
-                f"{path} holds no log: there is no result_*.txt, no status.json and no file with records of a log below it; "
+                f"{path} holds no log: it has no result_*.txt, no status.json and no file with records of a log; "
                 "give a folder that runs wrote, or run first: python run_suite.py workload=ncf profile=demo"
             )
         for run in runs:
@@ -84,7 +97,7 @@ def collect(paths: Sequence[Path]) -> list[Run]:
 
 
 def _resolved(path: Path) -> Path:
-    """Return the path without links. Folders, which many logs share, are followed once; a link to itself stays as it is."""
+    """Return the path without links. A folder, which many logs share, is resolved once. A link to itself remains a link."""
     is_last_part_followed = path.name in ("", "..") or path.is_symlink()
     return real_path(path) if is_last_part_followed else _resolved_folder(path.parent) / path.name
 
@@ -108,15 +121,17 @@ def _runs_below(folder: Path) -> Iterator[Run]:
         yield from filter(None, (_log_of_another_name(place / other, f"{name}/{other}") for other in others))
     for error in closed:
         path = Path(error.filename)
-        yield Run(path, "/".join(path.absolute().parts[-2:]), None, None, "unreadable", f"{path}: {error.strerror}")
+        end = _unreadable(f"{path}: {error.strerror}")
+        yield Run(path, "/".join(path.absolute().parts[-2:]), None, None, end)
 
 
 def _walk(
     folder: Path, closed: Callable[[OSError], object] | None = None
 ) -> Iterator[tuple[Path, list[str], list[str], list[str]]]:
-    """(folder, its files, logs by their names, files of a folder without such and without a run of ours: maybe logs too).
+    """Yield each folder, its files, its logs by their names, and its further files.
 
-    `closed` gets the error of a folder that cannot be read.
+    Further files may be logs too. They are yielded for a folder without named logs and without a run of this suite.
+    `closed` receives the error of a folder that cannot be read.
     """
     for place, folders, files in os.walk(folder, onerror=closed):
         folders[:] = sorted(name for name in folders if name != SUPERSEDED)
@@ -126,30 +141,30 @@ def _walk(
 
 
 def _log_of_another_name(path: Path, name: str) -> Run | None:
-    """The run of a file whose content is a log; None for anything else, text about logs among it."""
+    """Return the run of a file whose content is a log. Text about logs gives None."""
     run = _run(path, None, name) if may_be_log(path) else None
-    record = run.reading.record if run is not None and run.reading is not None else None
+    record = run.record if run is not None else None
     return run if record is not None and (record.benchmark or record.start_ms is not None) else None
 
 
-def filed_status(path: Path) -> tuple[str, str]:
-    """Return (status, reason) of a `status.json`, empty if it cannot be read; `KILLED` if its controller is gone.
+def filed_end(path: Path) -> RunEnd | None:
+    """Return the end in a `status.json`, or None if it cannot be read. A run whose controller is gone has the end `KILLED`.
 
-    Another command may use the output folder after the controller was killed, and removes its lock. The process that
-    `status.json` names therefore decides, where it is visible from here, and otherwise the lock.
+    A later command may use the output folder after the controller was killed, and remove its lock. Therefore the process that
+    `status.json` names decides. The lock decides if that process is not visible from this machine.
     """
     filed = json_object(path)
-    status, reason = str(filed.get("status") or ""), str(filed.get("reason") or "")
-    if status != RUNNING:
-        return status, reason
+    end = parse_status(filed)
+    if end is None or end.status is not EndStatus.RUNNING:
+        return end
     alive = is_alive(filed.get("controller"))
     if alive is None:
         alive = not any(map(holder_was_killed, path.absolute().parents[2:3]))  # of OUTPUT/JOB/run_N/status.json
-    return (RUNNING, NOT_ENDED) if alive else KILLED
+    return NOT_ENDED if alive else KILLED
 
 
 def skipped(paths: Sequence[Path]) -> int:
-    """How many files below folders `collect` leaves out because they are no logs; what a run of ours writes is not counted."""
+    """Return the number of files below folders that `collect` skips, without the files that runs of this suite write."""
     count = 0
     for place, files, logs, others in itertools.chain.from_iterable(_walk(path) for path in paths if path.is_dir()):
         if any(name in files for name in _OF_A_RUN) or real_path(place) == shipped("logs/published"):
@@ -165,45 +180,53 @@ def skipped(paths: Sequence[Path]) -> int:
 
 
 def why_no_log(path: Path) -> str:
-    """Why a file holds no record of a log; empty for a log, damaged or not. Raises ValueError if it cannot be opened."""
-    reading = read(path)
-    return "" if reading.record.format else "; ".join(problem.text for problem in reading.problems[:1])
+    """Return the reason why a file has no record of a log. Empty for a log, even if it is damaged.
+
+    Raises:
+        ValueError: The file cannot be opened.
+    """
+    record = read(path)
+    return "" if record.format else "; ".join(problem.text for problem in record.problems[:1])
 
 
 def _without_log(status_path: Path, name: str) -> Run:
-    status, reason = filed_status(status_path)
-    if status in ("", "success"):
-        status, reason = "failed", "there is no log" if status else "status.json cannot be read and there is no log"
-    return Run(status_path.parent, name, None, None, status, reason)
+    end = filed_end(status_path)
+    if end is None:
+        text = "status.json cannot be read and there is no log"
+        end = RunEnd(EndStatus.FAILED, EndCode.NO_LOG, text)
+    elif end.status is EndStatus.SUCCESS:
+        end = RunEnd(EndStatus.FAILED, EndCode.NO_LOG, "there is no log")
+    return Run(status_path.parent, name, None, None, end)
+
+
+def _unreadable(detail: str) -> RunEnd:
+    return RunEnd(EndStatus.UNREADABLE, EndCode.NO_RECORD, detail)
 
 
 def _run(log: Path, status_path: Path | None, name: str) -> Run:
-    status, reason = filed_status(status_path) if status_path is not None else ("", "")  # first: the run may end now
+    filed = filed_end(status_path) if status_path is not None else None  # before the log: the run may end now
     try:
-        reading = read(log)
+        record = read(log)
     except ValueError as error:
-        return Run(log, name, None, None, "unreadable", str(error))
-    record = reading.record
+        return Run(log, name, None, None, _unreadable(str(error)))
     settings = record.settings if record.settings.profile or record.benchmark else None
     if settings is not None and not settings.system:  # v0.5 logs do not name it: <system>/<benchmark>/result_N.txt
         settings = replace(settings, system=real_path(log).parent.parent.name)
     if record.finished:
-        return Run(log, name, reading, settings or record.settings, "success", "")
-    if status not in ("", "success"):  # status.json says why the log ends where it does
-        still = tuple(problem for problem in reading.problems if not _NOT_YET.search(problem.text))
-        reading = replace(reading, problems=still)
-    if status == RUNNING:
-        return Run(log, name, reading, settings, status, reason)
-    if status in ("", "success"):
-        status, reason = record.status, record.reason
-    return Run(log, name, reading, settings, status, reason or record.reason)
+        return Run(log, name, record, settings or record.settings, SUCCESS)
+    if filed is None or filed.status is EndStatus.SUCCESS:
+        return Run(log, name, record, settings, record.end)
+    # status.json states why the log ends early
+    problems = tuple(problem for problem in record.problems if problem.code not in _OF_UNFINISHED_LOG)
+    end = filed if filed.detail else replace(filed, detail=record.reason)
+    return Run(log, name, replace(record, problems=problems), settings, end)
 
 
 def _with_settings_of_job(runs: Sequence[Run]) -> list[Run]:
-    """Runs without settings of their own get those of a run in the same job folder (`<job>/run_<N>`)."""
+    """Give runs without settings the settings of a run in the same job folder (`<job>/run_<N>`)."""
 
     def job(run: Run) -> Path | None:
-        folder = _resolved(run.path) if run.reading is None and run.path.is_dir() else _resolved(run.path).parent
+        folder = _resolved(run.path) if run.record is None and run.path.is_dir() else _resolved(run.path).parent
         return folder.parent if re.fullmatch(r"run_\d+", folder.name) else None
 
     jobs = {job(run): run.settings for run in reversed(runs) if run.settings is not None} | {None: None}

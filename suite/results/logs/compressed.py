@@ -1,4 +1,4 @@
-"""Reads compressed logs as a stream of bounded length: gzip, bzip2, and xz. Other formats are named."""
+"""Reads logs compressed with gzip, bzip2 or xz as a stream of bounded length, and names further formats."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIRST_BYTES: Mapping[bytes, str] = {
     b"\x04\x22\x4d\x18": "lz4",
 }
 _COMMANDS: Mapping[str, str] = {"zstd": "zstd -d FILE", "zip": "unzip FILE", "lz4": "lz4 -d FILE"}
-"""What decompresses a file of a format that is not read here."""
+"""Command that decompresses a file of a format that the suite does not read."""
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip")
 
 
@@ -36,11 +36,11 @@ class CompressedLog:
         self._stream = cast("BinaryIO", _OPENERS[compression](stream))
         self._left = MAX_DECOMPRESSED_BYTES
         self.problem = ""
-        """Why not everything was read; empty: everything was, so far."""
+        """Why a part was not read. Empty if everything was read so far."""
         self._compression = compression
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` bytes; none at the end, at damaged data, or at `MAX_DECOMPRESSED_BYTES`."""
+        """Return at most `size` bytes, and no bytes at the end, at damaged data, or after `MAX_DECOMPRESSED_BYTES`."""
         if self.problem:
             return b""
         try:
@@ -56,7 +56,7 @@ class CompressedLog:
 
 
 def compression_of(head: bytes) -> str:
-    """Return the compression of a file by its first bytes: `gzip`; an empty string if it is not compressed."""
+    """Return the compression of a file by its first bytes, such as `gzip`, or an empty string."""
     return next((name for first, name in _FIRST_BYTES.items() if head.startswith(first)), "")
 
 
@@ -66,5 +66,5 @@ def is_read(compression: str) -> bool:
 
 
 def not_read_text(compression: str) -> str:
-    """Return what to do about a file of a compression that cannot be read here."""
+    """Return the message on a file of a compression that the suite does not read."""
     return f"a file compressed with {compression}, which the suite does not read; run: {_COMMANDS[compression]}"

@@ -1,4 +1,4 @@
-"""Finds logs of one run: whole copies, and copies that were taken while the log was written."""
+"""Finds copies of logs: complete copies, and copies that were made while the run wrote its log."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from suite.common.run_end import EndStatus
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
@@ -14,14 +15,14 @@ from suite.results.scoring_rules import find_scoring_rule
 
 @dataclass
 class Copies:
-    """Which logs do not count, and which logs occur several times and count all the same."""
+    """Logs that do not count, and logs that occur several times and count nevertheless."""
 
     copy_of: dict[Path, Path] = field(default_factory=dict)
     """Log that does not count to the log that counts in its place."""
     repeat_of: dict[Path, Path] = field(default_factory=dict)
     """Log that counts to a log of the same run in its folder that counts too."""
     also_in: dict[Path, str] = field(default_factory=dict)
-    """Log that counts to the name of another entry that contains the same log."""
+    """Log that counts to the name of a second entry that contains the same log."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,13 @@ class _Log:
 
     @property
     def entry_key(self) -> Hashable:
-        """Key of the log's entry; None for the logs of this suite, whose settings say which experiment they belong to."""
+        """Key of the log's entry. None for logs of this suite, whose settings define their experiment."""
         entry = self.run.entry
         return None if self.record.settings.profile or entry is None else entry.key
 
     @property
     def is_named_entry(self) -> bool:
-        """True if the folders say whose result the log is, so that a copy of it elsewhere is another entry's log."""
+        """True if the folders name the submitter and system. A copy elsewhere is then a log of a different entry."""
         entry = self.run.entry
         return self.entry_key is not None and entry is not None and entry.key != entry.folder
 
@@ -49,10 +50,10 @@ class _Log:
 def find_copies(runs: Sequence[Run]) -> Copies:
     """Return the copies among the logs of `runs`.
 
-    - Within one entry the longest log of a run counts. A submission is an exception if it has the required number of logs only
-      with the repeated ones: the official score counts every log in it.
+    - Within an entry the longest log of a run counts. A submission is an exception if it has the required number of logs only
+      with its repeated logs: the official score counts every log in it.
     - Entries that contain the same logs, such as a system that was submitted in two rounds, keep them all.
-    - A folder that no layout names as an entry, and all of whose logs lie elsewhere too, is a copy.
+    - A folder is a copy if no layout names it as an entry and all of its logs also lie elsewhere.
     """
     copies = Copies()
     groups = _same_runs(runs)
@@ -94,7 +95,7 @@ def _keep_repeats_of_submissions(logs: Sequence[_Log], copies: Copies) -> None:
 
 def _same_runs(runs: Sequence[Run]) -> list[list[_Log]]:
     """Return the logs grouped by the run that they are of, the longest log of each group first."""
-    logs = [_Log(run, run.reading.record) for run in runs if run.reading is not None and run.reading.record.digest]
+    logs = [_Log(run, run.record) for run in runs if run.record is not None and run.record.digest]
     logs.sort(key=lambda log: (*_length(log.record), log.run.running), reverse=True)
     groups: list[list[_Log]] = []
     groups_by_start: dict[Hashable, list[list[_Log]]] = {}
@@ -111,7 +112,7 @@ def _same_runs(runs: Sequence[Run]) -> list[list[_Log]]:
 
 
 def _drop_copied_folders(groups: Sequence[Sequence[_Log]], copies: Copies) -> None:
-    """Mark the logs of folders that contain nothing but copies, the last folder first."""
+    """Mark the logs of folders that contain only copies. The last folder comes first."""
     members: dict[Hashable, list[tuple[_Log, Sequence[_Log]]]] = {}
     for group in groups:
         for log in group:
@@ -125,25 +126,26 @@ def _drop_copied_folders(groups: Sequence[Sequence[_Log]], copies: Copies) -> No
 
 
 def _find_original(log: _Log, group: Sequence[_Log], copies: Copies) -> _Log | None:
-    """Return the first log of the same run that counts and is at least as long, or None."""
-    for other in group:
-        if other is not log and other.path not in copies.copy_of:
-            return other if group.index(other) < group.index(log) or other.record.digest == log.record.digest else None
+    """Return the first log of the same run that counts and is at least as long, if it exists."""
+    for candidate in group:
+        if candidate is not log and candidate.path not in copies.copy_of:
+            is_longer = group.index(candidate) < group.index(log)
+            return candidate if is_longer or candidate.record.digest == log.record.digest else None
     return None
 
 
 def _length(log: RunRecord) -> tuple[int, ...]:
-    return log.status != "truncated", len(log.evaluations), len(log.throughput), len(log.logged)
+    return log.end.status is not EndStatus.TRUNCATED, len(log.evaluations), len(log.throughput), len(log.logged)
 
 
-def _is_same_run(whole: RunRecord, other: RunRecord) -> bool:
-    """Whether two logs of equal start and seed hold one run: their records are equal, or what the shorter says of itself is.
+def _is_same_run(whole: RunRecord, part: RunRecord) -> bool:
+    """Check whether two logs of equal start and seed hold the same run, as their records or the settings of the shorter show.
 
-    A start in whole seconds without a seed may be that of several runs which were started together.
+    Several runs that were started together may share a start in whole seconds without a seed.
     """
-    if whole.digest == other.digest:
+    if whole.digest == part.digest:
         return True
-    if not other.start_ms or (other.seed is None and other.start_ms % 1000 == 0):
+    if not part.start_ms or (part.seed is None and part.start_ms % 1000 == 0):
         return False
-    logged = all(whole.logged.get(name) == value for name, value in other.logged.items())
-    return logged and (whole.settings, whole.platform) == (other.settings, other.platform)
+    logged = all(whole.logged.get(name) == value for name, value in part.logged.items())
+    return logged and (whole.settings, whole.platform) == (part.settings, part.platform)

@@ -1,4 +1,4 @@
-"""`suite_run` out of a log, field by field: a value of the wrong type is a problem, not a crash."""
+"""Parses `suite_run` field by field: a value of the wrong type is a problem, not a crash."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 
 from suite.common.labels import Label, label_from_json
-from suite.results.logs.events import Event, Problem, numbers, whole_number
-from suite.results.logs.plausible import odd_value
+from suite.results.logs.events import Event, Problem, ProblemCode, numbers, whole_number
+from suite.results.logs.limits import odd_value
 from suite.results.logs.record import RunSettings
 from workloads.api import Deviation, Json
 from workloads.api.deviations import deviation_from_json, deviation_of_text
@@ -46,16 +46,18 @@ _READERS: Mapping[str, tuple[str, Callable[[Json], object]]] = {
     "Mapping[str, float]": ("an object of numbers", _numbers),
     "Mapping[str, str]": ("an object of texts", _named_texts),
 }
-"""Type of a field of RunSettings to (the type in words, its reader; None: not of that type)."""
+"""Type of a field of RunSettings to its name and its reader. A reader returns None for a value of a different type."""
 
 
 def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
-    """The settings in a `suite_run` event; the defaults for what it lacks. What is of a wrong type, or no run can have, is
-    added to `problems` and left out."""
+    """Return the settings in a `suite_run` event, with defaults for missing fields.
+
+    A value of a wrong type or outside its limits is left out and appended to `problems`.
+    """
     if event is None:
         return RunSettings()
     if not isinstance(event.value, dict):
-        problems.append(Problem(event.line, "suite_run is not an object"))
+        problems.append(Problem(event.line, ProblemCode.SETTING, "suite_run is not an object"))
         return RunSettings()
     values: dict[str, object] = {}
     for item in fields(RunSettings):
@@ -65,7 +67,7 @@ def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
         value = reader(given)
         odd = odd_value(item.name, value, event.line) if isinstance(value, int) else None
         if value is None:
-            odd = Problem(event.line, f"suite_run: {item.name} is not {words}")
+            odd = Problem(event.line, ProblemCode.SETTING, f"suite_run: {item.name} is not {words}")
         if odd is None:
             values[item.name] = value
         else:

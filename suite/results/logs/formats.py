@@ -1,7 +1,7 @@
-"""One parser per line format: `:::MLLOG` (v0.7 on, and ours), `:::MLL` (v0.6), `:::MLPv0.5.0`, and dated `MLPerf:` lines.
+"""Parsers of the line formats: `:::MLLOG` (v0.7 on, and this suite), `:::MLL` (v0.6), `:::MLPv0.5.0`, dated `MLPerf:` lines.
 
-A parser gets a line and the position after the token in it, and gives what an `Event` holds, in the vocabulary of `:::MLLOG`;
-it raises ValueError or RecursionError.
+A parser gets a line and the position after the token in it. It returns the fields of an `Event` in the vocabulary of
+`:::MLLOG`, and raises ValueError or RecursionError.
 """
 
 from __future__ import annotations
@@ -11,37 +11,41 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 
-from suite.results.logs.events import TIME_AS_TEXT, joined, number
+from suite.results.logs.events import TIME_AS_TEXT, ProblemCode, Remark, number
 from suite.results.logs.lenient_json import read_lenient_json
 from workloads.api import Json
 
 RECORD_START = re.compile(r":::(MLLOG|MLL|MLPv0\.5\.0)(?=\s)|(MLPerf): (?=[a-z_]+ \[[0-9])")
-"""Where a record begins; group 1 or 2 is its format."""
+"""Start of a record. Group 1 or 2 is its format."""
 LINE_MARKS = (b":::ML", b"MLPerf: ")
-"""Bytes of which every line with a record contains at least one."""
+"""Marks of records. Every line with a record contains at least one mark."""
 _MLL_HEAD = re.compile(r"\s+([0-9]+(?:\.[0-9]+)?)\s+([^\s:{]+)\s*:\s*")
 _V05_HEAD = re.compile(r"\s+(\S+)\s+([0-9]+(?:\.[0-9]+)?)\s+\(([^)]*)\)\s+([^\s:]+)[ \t]*(:(?!::)\s*)?")
 _DATED = re.compile(r"([a-z_]+) \[([0-9]{2}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})\], (\w+)(?::\s*|(?=,|\s*$))")
 _SPACE = re.compile(r"\s*")
 _SCAN: Callable[[str, int], tuple[Json, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-"""What `raw_decode` calls; it raises StopIteration where no value begins."""
+"""The function that `raw_decode` calls. It raises StopIteration if no value begins at the position."""
 _NO_METADATA: Mapping[str, Json] = {}
-Parsed = tuple[int, str, str, float, str, Json, Mapping[str, Json]]
-"""(position after the record, remark, benchmark, time in ms, key, value, metadata): see `Event`."""
+Parsed = tuple[int, tuple[Remark, ...], str, float, str, Json, Mapping[str, Json]]
+"""(position after the record, remarks, benchmark, time in ms, key, value, metadata): see `Event`."""
+_NO_REMARKS: tuple[Remark, ...] = ()
+_SECONDS = Remark(ProblemCode.TIME_IN_SECONDS, "time_s (seconds) in place of time_ms")
+_DATES = Remark(ProblemCode.DATED_LINE, "dates without a time zone, in whole seconds, read as UTC")
 
 
-def _lenient_value(text: str, start: int) -> tuple[Json, int, str]:
-    """(value at `start` after white space, position after it, what was tolerated; empty: it is JSON)."""
+def _lenient_value(text: str, start: int) -> tuple[Json, int, tuple[Remark, ...]]:
+    """Return the value at `start` after white space, the position after it, and a remark if it is not JSON."""
     begin = _SPACE.match(text, start).end()  # type: ignore[union-attr]
     try:
-        return *_SCAN(text, begin), ""
+        return *_SCAN(text, begin), _NO_REMARKS
     except (json.JSONDecodeError, StopIteration) as broken:
         try:
-            return read_lenient_json(text, begin)
+            value, end, tolerated = read_lenient_json(text, begin)
         except ValueError:
             if isinstance(broken, ValueError):
                 raise broken from None
             raise json.JSONDecodeError("Expecting value", text, broken.value) from None
+        return value, end, (Remark(ProblemCode.NOT_JSON, tolerated),)
 
 
 def _metadata(value: Json) -> Mapping[str, Json]:
@@ -49,19 +53,19 @@ def _metadata(value: Json) -> Mapping[str, Json]:
         return _NO_METADATA
     if not isinstance(value, dict):
         raise ValueError("metadata is not an object")
-    value.pop("file", None)  # the place in the program that wrote the record: nothing reads it
+    value.pop("file", None)  # the line of code that wrote the record is not used
     value.pop("lineno", None)
     return value or _NO_METADATA
 
 
 def parse_mllog(text: str, start: int) -> Parsed:
-    """Parse `:::MLLOG {"namespace", "time_ms", "event_type", "key", "value", "metadata"}`; `time_s` (seconds) is tolerated."""
-    record, end, remark = _lenient_value(text, start)
+    """Parse `:::MLLOG {"namespace", "time_ms", "event_type", "key", "value", "metadata"}`. `time_s` (seconds) is tolerated."""
+    record, end, remarks = _lenient_value(text, start)
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
     if "time_ms" not in record and (seconds := number(record.get("time_s"))) is not None:
         record["time_ms"] = seconds * 1000.0
-        remark = joined(remark, "time_s (seconds) in place of time_ms")
+        remarks += (_SECONDS,)
     try:
         time, key, value, metadata = record["time_ms"], record["key"], record["value"], record["metadata"]
     except KeyError:
@@ -71,8 +75,8 @@ def parse_mllog(text: str, start: int) -> Parsed:
     if time_ms is None or not isinstance(key, str):
         raise ValueError("time_ms is not a number" if time_ms is None else "key is not text")
     if isinstance(time, str):
-        remark = joined(remark, TIME_AS_TEXT)
-    return end, remark, "", time_ms, key, value, _metadata(metadata)
+        remarks += (TIME_AS_TEXT,)
+    return end, remarks, "", time_ms, key, value, _metadata(metadata)
 
 
 def parse_mll(text: str, start: int) -> Parsed:
@@ -80,14 +84,14 @@ def parse_mll(text: str, start: int) -> Parsed:
     head = _MLL_HEAD.match(text, start)
     if head is None:
         raise ValueError("not of the form: seconds key: {…}")
-    body, end, remark = _lenient_value(text, head.end())
+    body, end, remarks = _lenient_value(text, head.end())
     if not isinstance(body, dict) or "value" not in body:
         raise ValueError("without a value")
-    return end, remark, "", _milliseconds(head[1]), head[2], body["value"], _metadata(body.get("metadata"))
+    return end, remarks, "", _milliseconds(head[1]), head[2], body["value"], _metadata(body.get("metadata"))
 
 
 def _v05_event(tag: str, value: Json) -> tuple[str, Json, Mapping[str, Json]]:
-    """A v0.5 tag and its value as (key, value, metadata) in the vocabulary of `:::MLLOG`."""
+    """Return a v0.5 tag and its value as (key, value, metadata) in the vocabulary of `:::MLLOG`."""
     if tag == "train_epoch":
         return "epoch_start", None, {"epoch_num": value}
     names = {"run_set_random_seed": "seed", "run_clear_caches": "cache_clear", "eval_target": "quality_target"}
@@ -101,8 +105,8 @@ def parse_v05(text: str, start: int) -> Parsed:
     head = _V05_HEAD.match(text, start)
     if head is None:
         raise ValueError("not of the form: benchmark seconds (file:line) tag: value")
-    value, end, remark = _lenient_value(text, head.end()) if head[5] else (None, head.end(), "")
-    return end, remark, head[1], _milliseconds(head[2]), *_v05_event(head[4], value)
+    value, end, remarks = _lenient_value(text, head.end()) if head[5] else (None, head.end(), _NO_REMARKS)
+    return end, remarks, head[1], _milliseconds(head[2]), *_v05_event(head[4], value)
 
 
 def parse_dated(text: str, start: int) -> Parsed:
@@ -114,20 +118,19 @@ def parse_dated(text: str, start: int) -> Parsed:
     if head is None:
         raise ValueError("not of the form: benchmark [date time], tag: value")
     moment = datetime.strptime(head[2], "%m/%d/%y %H:%M:%S").replace(tzinfo=timezone.utc)
-    value, end, tolerated = None, head.end(), ""
+    value, end, remarks = None, head.end(), _NO_REMARKS
     if head[0].rstrip().endswith(":"):
         try:
-            value, end, tolerated = _lenient_value(text, head.end())
+            value, end, remarks = _lenient_value(text, head.end())
         except ValueError:
             end = start
         if text[end:].strip():
-            value, end, tolerated = text[head.end() :].strip(), len(text), ""
-    remark = joined("dates without a time zone, in whole seconds, read as UTC", tolerated)
-    return end, remark, head[1], moment.timestamp() * 1000.0, *_v05_event(head[3], value)
+            value, end, remarks = text[head.end() :].strip(), len(text), _NO_REMARKS
+    return end, (_DATES, *remarks), head[1], moment.timestamp() * 1000.0, *_v05_event(head[3], value)
 
 
 def _milliseconds(seconds: str) -> float:
-    """Milliseconds from decimal seconds; the fraction is converted separately so that no digit is lost to rounding."""
+    """Return milliseconds from decimal seconds. The fraction is converted separately, so that rounding loses no digit."""
     whole, _, fraction = seconds.partition(".")
     return int(whole) * 1000.0 + float(f"0.{fraction or 0}") * 1000.0
 

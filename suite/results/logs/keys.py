@@ -1,4 +1,4 @@
-"""Which keys of a log are hyperparameters: those that the rules of a round call so, whatever stands beside them."""
+"""Decides which keys of a log are hyperparameters, by the rules of the rounds."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ STRUCTURAL = frozenset(
         "eval_accuracy", "eval_result", "quality_target",
     }
 )  # fmt: skip
-"""Keys with a meaning of their own."""
+"""Keys with a structural meaning."""
 BOOKKEEPING = ("seed", "run_set_random_seed", "global_batch_size", "power_measurement", "initialized_tensor")
-"""Keys that are no hyperparameters though a round's rules or this suite name them so; the batch is a setting of its own."""
+"""Keys that are not hyperparameters, although a round's rules list them. The batch size is a separate setting."""
 _OF_THE_RULES = re.compile(
-    r"(\w+_)?(opt|hp)_\w+"  # of optimizers in every round; preproc_hp_, input_hp_, train_hp_, model_hp_, eval_hp_ of v0.5
+    r"(\w+_)?(opt|hp)_\w+"  # of optimizers in every round, preproc_hp_, input_hp_, train_hp_, model_hp_, eval_hp_ of v0.5
     r"|(model|moe|nms|lora|lars|lr|generation|lowest_numerical_precision)_\w+|\w+_(initialization|shape|parallelism)"
     r"|data_(train|speed|spec|num)_\w+|(min|max)_(image_size|samples|steps|sequence_length|predictions_per_seq)"
     r"|(global|train|micro|input)_batch_size|gradient_accumulation_steps|num_(image_candidates|warmup_steps)"
@@ -28,13 +28,13 @@ _OF_THE_RULES = re.compile(
     r"|virtual_losses|num_(readouts|games)|(parallel|eval)_games|window_size|gating_win_rate|filter_amount|value_init_penalty"
     r"|resign_threshold|(holdout|disable_resign)_pct|min_selfplay_games_per_generation"
 )
-"""v0.6 to v6.1: mlperf-logging, compliance_checker/training_*/*.yaml; v0.5: the tags of mlperf_compliance 0.0.10."""
+"""Sources: mlperf-logging, compliance_checker/training_*/*.yaml (v0.6 to v6.1), the tags of mlperf_compliance 0.0.10 (v0.5)."""
 
 
 def is_hyperparameter(key: str, of_this_suite: bool) -> bool:
-    """Whether runs that differ in a key are different experiments.
+    """Check whether runs that differ in a key are different experiments.
 
-    Programs write what they measured beside the hyperparameters (`throughput`, `train_loss`, `trained_samples`); this suite
-    keeps that to `tracked_stats` and logs of its own, so that all other keys of its logs are settings.
+    Foreign programs log measurements next to hyperparameters (`throughput`, `train_loss`, `trained_samples`). This suite logs
+    measurements in structural keys only, so that all remaining keys are settings.
     """
     return key not in STRUCTURAL and (of_this_suite or _OF_THE_RULES.fullmatch(key) is not None)

@@ -1,7 +1,7 @@
 """Parser for values that are almost JSON: 'single quotes', bare words, None and True, (tuples), 75.9%.
 
-Some writers of rounds v0.6 and v0.7 printed Python objects. Their text is read by a fixed grammar of tokens; nothing
-is evaluated, and every deviation from JSON is reported.
+Some writers of rounds v0.6 and v0.7 printed Python objects. A fixed grammar of tokens reads their text without evaluating it.
+Every deviation from JSON is reported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ _ESCAPED_LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def read_lenient_json(text: str, start: int) -> tuple[Json, int, str]:
-    """(value at `start`, position after it, what was tolerated). Raises ValueError (one line) for anything else."""
+    """Return the value at `start`, the position after it, and the deviations from JSON.
+
+    Raises:
+        ValueError: The text is neither JSON nor Python notation.
+    """
     position = start
     parts: list[str] = []  # the tokens as JSON
     closing: list[str] = []  # the brackets that are open

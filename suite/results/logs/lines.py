@@ -1,6 +1,6 @@
-"""Reads a file into events and problems, in bounded memory; what the events mean is decided in reader.py and quality.py.
+"""Reads the records of a file as events and problems, in bounded memory. Other modules interpret the events.
 
-Only as much is read as the file held when it was opened, so a log that still grows gives a prefix of itself.
+A log that grows while it is read gives a prefix of itself: reading stops at the size that the file had when it was opened.
 """
 
 from __future__ import annotations
@@ -22,45 +22,44 @@ from suite.results.logs.compressed import (
     is_read,
     not_read_text,
 )
-from suite.results.logs.events import LATIN_1, NO_TIME, Event, Problem, Remarks, joined
+from suite.results.logs.events import LATIN_1, NO_TIME, Event, Problem, ProblemCode, Remarks
 from suite.results.logs.formats import LINE_MARKS, PARSERS, RECORD_START
 from suite.results.text import clean
 from workloads import files
 
 MAX_PROBLEMS = 100
-"""Problems kept per file; a last one counts the rest."""
+"""Maximum number of problems per file. A last problem counts the rest."""
 MAX_BYTES = 1 << 30
-"""Of a file that is read: a thousand times a long log."""
+"""Maximum size of a file: a thousand times a long log."""
 MAX_LINE_BYTES = 1 << 20
-"""A line longer than this holds no record."""
-EMPTY, INCOMPLETE = "the file is empty", "the last line is incomplete"
-"""How problems of a log are told that is still being written, or was cut off."""
+"""Maximum length of a record."""
 _BLOCK_BYTES = 1 << 20
-_UTF16_MARKS = tuple(b"\0".join(bytes([one]) for one in mark) for mark in LINE_MARKS)
+_UTF16_MARKS = tuple(b"\0".join(bytes([code]) for code in mark) for mark in LINE_MARKS)
 """LINE_MARKS in UTF-16 of either order, without the zero before or after them."""
 
 
 @dataclass
 class LogFile:
-    """What was read of one log file."""
+    """Records and problems of a log file."""
 
     events: list[Event]
     """All records in the order of the file."""
     problems: list[Problem]
-    """In order of lines; those of the whole file come first, the count of those not kept last."""
+    """Problems in order of lines. Problems of the whole file come first, and the count of further problems last."""
     digest: str
-    """Hash of all records in their order, whatever stands between them; empty without any."""
+    """Hash of all records in their order, without the text between them. Empty without a record."""
 
 
 def read_file(path: Path) -> LogFile:
-    """Return all records of a file, also of one compressed with gzip, bzip2 or xz.
+    """Return all records of a file, which may be compressed with gzip, bzip2 or xz.
 
-    Raises ValueError (one line) if the file does not exist, is no regular file or cannot be opened. No content makes it fail.
+    Raises:
+        ValueError: The file does not exist, cannot be opened, or is not a regular file. No content raises.
     """
     try:
         with files.open_stream(path) as stream:
             if (size := os.fstat(stream.fileno()).st_size) > MAX_BYTES:
-                raise OSError(f"{size:,} bytes are no log, which has at most {MAX_BYTES:,}")
+                raise OSError(f"it has {size:,} bytes, and a log has at most {MAX_BYTES:,}")
             return _read(stream)
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror or error}); give the path of a log file") from error
@@ -73,7 +72,7 @@ def _read(stream: BinaryIO) -> LogFile:
     compression = compression_of(head)
     unpacked: CompressedLog | None = None
     if compression and not is_read(compression):
-        return LogFile([], [Problem(0, f"not a log: {not_read_text(compression)}")], "")
+        return LogFile([], [Problem(0, ProblemCode.NOT_A_LOG, f"not a log: {not_read_text(compression)}")], "")
     if compression:
         first = CompressedLog(stream, compression).read(_BLOCK_BYTES)
         stream.seek(0)
@@ -84,52 +83,63 @@ def _read(stream: BinaryIO) -> LogFile:
     remarks, digest = Remarks(), hashlib.blake2b(digest_size=16)
     dropped = marked = 0
     if encoding := _utf16_encoding(head):
-        remarks.add(1, f"the file is {encoding.upper()}")
+        remarks.add(1, ProblemCode.UTF_16, f"the file is {encoding.upper()}")
     for line, raw, ended in _marked_lines(_blocks(unpacked or stream, size, encoding)):
         marked += 1
         for item in _records(raw, line, texts):
             if isinstance(item, Event):
                 events.append(item)
-                if item.remark:
-                    remarks.add(line, item.remark)
+                if item.remarks:
+                    remarks.add_all(line, item.remarks)
             elif len(problems) == MAX_PROBLEMS:
                 dropped += 1
             else:
-                cut = "" if ended else f"; {INCOMPLETE}: still being written, or cut off"
-                problems.append(replace(item, text=item.text + cut))
-        if len(texts) >= 1000:  # hashing one at a time costs a tenth of the reading
+                problems.append(item if ended else _incomplete(item))
+        if len(texts) >= 1000:  # hashing each record separately costs a tenth of the reading
             digest.update("\n".join((*texts, "")).encode("utf-8", "replace"))
             texts.clear()
     digest.update("\n".join((*texts, "")).encode("utf-8", "replace"))
     problems = sorted([*problems, *remarks.problems()], key=lambda problem: problem.line)
     if not events:
         length = len(head) if unpacked is not None else size
-        problems.insert(0, Problem(0, _why_empty(length, marked, binary=_is_binary(head))))
+        problems.insert(0, _why_empty(length, marked, binary=_is_binary(head)))
     if unpacked is not None and unpacked.problem:
-        problems.insert(0, Problem(0, unpacked.problem))
+        problems.insert(0, Problem(0, ProblemCode.COMPRESSED_DATA, unpacked.problem))
     if dropped:
-        problems.append(Problem(0, f"{dropped} more lines could not be read"))
+        problems.append(Problem(0, ProblemCode.MORE_LINES, f"{dropped} more lines could not be read"))
     return LogFile(events, problems, digest.hexdigest() if events else "")
 
 
-def _why_empty(size: int, marked: int, binary: bool) -> str:
-    if size == 0 or marked:
-        return "no record of the log can be read" if marked else EMPTY
-    return "not a log: binary data" if binary else "not a log: no line holds :::MLLOG, :::MLL or :::MLPv0.5.0"
+def _incomplete(problem: Problem) -> Problem:
+    """Return the problem of a last line that does not end."""
+    text = f"{problem.text}, and the last line is incomplete: it is still being written, or was cut off"
+    return replace(problem, code=ProblemCode.INCOMPLETE_LINE, text=text)
+
+
+def _why_empty(size: int, marked: int, binary: bool) -> Problem:
+    """Return the problem of a file without a record."""
+    if marked:
+        return Problem(0, ProblemCode.NO_RECORD, "no record of the log can be read")
+    if size == 0:
+        return Problem(0, ProblemCode.EMPTY, "the file is empty")
+    text = "binary data" if binary else "no line holds :::MLLOG, :::MLL or :::MLPv0.5.0"
+    return Problem(0, ProblemCode.NOT_A_LOG, f"not a log: {text}")
 
 
 def _blocks(stream: BinaryIO | CompressedLog, size: int, encoding: str) -> Iterator[bytes]:
-    """The file in blocks, as UTF-8 where it is UTF-16; not beyond the size that it had when it was opened."""
+    """Yield the first `size` bytes of a file in blocks. UTF-16 is converted to UTF-8."""
     decoder = codecs.getincrementaldecoder(encoding)(errors="replace") if encoding else None
     while size > 0 and (block := stream.read(min(size, _BLOCK_BYTES))):
         size -= len(block)
-        yield decoder.decode(block).encode("utf-8", "replace") if decoder else block  # half a character is no end
+        yield (
+            decoder.decode(block).encode("utf-8", "replace") if decoder else block
+        )  # a block may end inside a character
 
 
 def may_be_log(path: Path) -> bool:
-    """Return whether the first MiB of a regular file, decompressed if need be, holds the mark of a record.
+    """Check whether the first MiB of a regular file, after decompression, has the mark of a record.
 
-    False where it cannot be opened.
+    Returns False if the file cannot be opened.
     """
     try:
         if path.is_symlink():
@@ -150,19 +160,19 @@ def _is_binary(block: bytes) -> bool:
 
 
 def _utf16_encoding(block: bytes) -> str:
-    """Name of the encoding of a file that begins with `block`, if it is UTF-16; else empty."""
+    """Return the encoding of a file that begins with `block` if it is UTF-16, else an empty string."""
     if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16-le" if block.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
-    offset = next((place for mark in _UTF16_MARKS if (place := block.find(mark)) >= 0), None)
+    offset = next((index for mark in _UTF16_MARKS if (index := block.find(mark)) >= 0), None)
     return "" if offset is None else "utf-16-be" if offset % 2 else "utf-16-le"
 
 
 def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
-    """(line from 1, its bytes, whether it ends) of every line that contains one of LINE_MARKS, or is too long for a record.
+    """Yield each line that has one of LINE_MARKS, or is too long for a record: its number, its bytes, whether it ends.
 
-    At most one line of `MAX_LINE_BYTES` and a block are held; the rest of a longer line is skipped.
+    Memory holds at most a line of `MAX_LINE_BYTES` and a block. The rest of a longer line is skipped.
     """
-    mark, other = LINE_MARKS
+    mark, dated_mark = LINE_MARKS
     line, rest, skipping = 1, b"", False
     for block in blocks:
         whole = (rest + block).split(b"\n")
@@ -170,21 +180,21 @@ def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
         if skipping and whole:  # the end of a line that is too long
             whole[0], skipping = b"", False
         for number, raw in enumerate(whole, line):
-            if mark in raw or other in raw:
+            if mark in raw or dated_mark in raw:
                 yield number, raw, True
         line += len(whole)
         if skipping or len(rest) > MAX_LINE_BYTES:
-            if not skipping and (mark in rest or other in rest):
+            if not skipping and (mark in rest or dated_mark in rest):
                 yield line, rest, True
             rest, skipping = b"", True
-    if mark in rest or other in rest:
+    if mark in rest or dated_mark in rest:
         yield line, rest, False
 
 
 def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Problem]:
-    """The records of one line, wherever they begin; their texts are added to `texts`."""
+    """Yield the records of a line, wherever they begin. Their texts are appended to `texts`."""
     if len(raw) > MAX_LINE_BYTES:
-        yield Problem(line, f"a line of more than {MAX_LINE_BYTES} bytes is no record")
+        yield Problem(line, ProblemCode.LINE_TOO_LONG, f"a line of more than {MAX_LINE_BYTES} bytes cannot be a record")
         return
     try:
         text, odd = raw.decode("utf-8").rstrip(), False
@@ -195,27 +205,29 @@ def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Proble
     while position < len(text) and (token := RECORD_START.search(text, position)) is not None:
         name = token[1] or token[2]
         try:
-            position, remark, benchmark, time_ms, key, value, metadata = PARSERS[name](text, token.end())
+            position, remarks, benchmark, time_ms, key, value, metadata = PARSERS[name](text, token.end())
         except (ValueError, RecursionError, OverflowError) as error:
             shown = "dated MLPerf:" if name == "MLPerf" else f":::{name}"
-            yield Problem(line, f"{shown} record cannot be read ({_error_text(error)})", checker_reads=name != "MLLOG")
+            text_of_problem = f"{shown} record cannot be read ({_error_text(error)})"
+            yield Problem(line, ProblemCode.UNREADABLE_RECORD, text_of_problem, checker_reads=name != "MLLOG")
             position, failures, after = token.end(), failures + 1, ""
             if failures == 10:
-                yield Problem(line, "the rest of the line was not read")
+                yield Problem(line, ProblemCode.REST_OF_LINE, "the rest of the line was not read")
                 return
         else:
             record, after = text[token.start() : position], name
             texts.append(record)
-            if odd or not time_ms:
-                latin = LATIN_1 if odd and not record.isascii() else ""
-                remark = joined(remark, "" if time_ms else NO_TIME, latin)
+            if not time_ms:
+                remarks += (NO_TIME,)
+            if odd and not record.isascii():
+                remarks += (LATIN_1,)
             mark = hash(record.rstrip())
-            yield Event(line, name, time_ms, sys.intern(key), value, metadata, mark, benchmark, remark)
+            yield Event(line, name, time_ms, sys.intern(key), value, metadata, mark, benchmark, remarks)
     if not position and ":::ML" in text:
         shown = clean(text[text.index(":::ML") :], 40)
-        yield Problem(line, f"no record of a known form: {shown}", checker_reads=True)
+        yield Problem(line, ProblemCode.UNKNOWN_FORM, f"no record of a known form: {shown}", checker_reads=True)
     if after in ("MLLOG", "MLPerf") and text[position:].strip():
-        yield Problem(line, "text after the record")
+        yield Problem(line, ProblemCode.TEXT_AFTER_RECORD, "text after the record")
 
 
 def _error_text(error: Exception) -> str:

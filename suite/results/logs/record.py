@@ -1,4 +1,4 @@
-"""What one log says, as typed and frozen data."""
+"""Content of a log as typed and frozen data."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from suite.common.labels import Label, LabelKind, label_of_text
+from suite.common.run_end import EndCode, EndStatus, RunEnd
 from suite.results.directions import improves_as_it_falls
 from suite.results.logs.all_reduce import AllReduceTime
+from suite.results.logs.blocks import BlockTimes
 from suite.results.logs.events import Problem
 from suite.results.logs.keys import is_hyperparameter
 from workloads.api import Deviation, GradientTraffic, Json, LoggedSettings, setting
@@ -19,26 +21,29 @@ from workloads.api.deviations import deviation_of_text
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(LoggedSettings):
-    """What was run: the `suite_run` object of our logs, whose keys are the field names. Of other logs what their own keys say:
-    `workload` is the name of the benchmark, `system` the submission platform, `profile` is empty."""
+    """Settings of a run.
+
+    In a log of this suite they are the `suite_run` object, whose keys are the field names. In a foreign log `workload` is the
+    name of the benchmark, `system` is the submission platform, and `profile` is empty.
+    """
 
     clock: str = ""
-    """Of the round: `v0.5`, the clock starts before the model is built; `v0.7`, after up to 20 minutes of set-up."""
+    """Clock of the round. It starts before the model is built (`v0.5`), or after up to 20 minutes of setup (`v0.7`)."""
     first_epoch: int | None = setting(None, row=False)
     """Number of the round's first epoch."""
     ruleset: str = setting("", row=False)
-    """Of mlperf-logging, by which the round's logs are checked; empty: none, or an older log, whose `rules` tell."""
+    """Ruleset of mlperf-logging for the logs of the round. Empty in older logs, or if no ruleset exists."""
     framework_version: str = ""
     system: str = ""
     device_name: str = ""
     thread_waiting: str = ""
-    """`GOMP_SPINCOUNT=1000`: how threads on CPU cores wait for each other; empty: as their runtime chooses."""
+    """How threads on CPU cores wait: `GOMP_SPINCOUNT=1000`. Empty: the default of their runtime."""
     environment_variables: Mapping[str, str] = setting({}, hashed=False)
     """Variables by which the user tuned the workers, without secrets."""
     data_fingerprint: str = ""
     sample_unit: str = ""
     batch_unit: str = ""
-    """What `batch_size_global` counts: `samples`, `tokens`; empty: samples, or nobody says."""
+    """Unit of `batch_size_global`: `samples`, `tokens`. Empty: samples, or unknown."""
     labels: tuple[str, ...] = ()
     """Labels as texts (`suite.common.labels`)."""
     deviations: tuple[str, ...] = ()
@@ -49,14 +54,14 @@ class RunSettings(LoggedSettings):
     """Reasons for division open as data; empty: a log of a version that stated sentences alone, see `parsed_deviations`."""
     run_index: int | None = setting(None, row=False)
     runs_required: int | None = setting(None, row=False)
-    """Runs that the rules ask for a result."""
+    """Number of runs that the rules require for a result."""
     suite_version: str = setting("", row=False)
     git_commit: str = setting("", row=False)
     study: str = setting("", row=False)
     study_cell: tuple[str, ...] = setting((), row=False)
-    """Of the study: `key=value` each."""
+    """Values of the study in this run, each as `key=value`."""
     price_per_device_hour: str = setting("", row=False)
-    """A number as text; empty: none was given."""
+    """Number as text. Empty if it is unknown."""
 
     @property
     def parsed_labels(self) -> tuple[Label, ...]:
@@ -81,38 +86,38 @@ FACTS = ("label_facts", "deviation_facts")
 """Fields that state `labels` and `deviations` as data. Tables and pages show the texts."""
 
 NO_FIGURES: Mapping[str, float] = MappingProxyType({})
-"""One empty mapping for all of a log's evaluations, which may be a million."""
+"""Empty mapping that all evaluations of a log share, of which there may be a million."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One evaluation."""
+    """An evaluation."""
 
     line: int
     seconds: float
     """Seconds since `run_start`."""
     epoch: float | None
-    """As the log labels it; from 1 in v0.6 and later, from 0, 1 or -1 under v0.5."""
+    """Label in the log: from 1 in v0.6 and later, from 0, 1 or -1 in v0.5."""
     epochs_begun: int
-    """Different epochs that the log had started by then."""
+    """Number of epochs that the log had started by this evaluation."""
     quality: Mapping[str, float]
     """Metric name to value, in the units of the log."""
     scores: Mapping[str, float] = field(default_factory=lambda: NO_FIGURES)
-    """The same of metrics that have no target."""
+    """Values of the metrics that have no target."""
 
     @property
     def values(self) -> dict[str, float]:
-        """All metrics, those with a target first."""
+        """All metrics. The metrics with a target come first."""
         return {**self.quality, **self.scores}
 
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """`tracked_stats` of one evaluation block."""
+    """`tracked_stats` of an evaluation block."""
 
     line: int
     seconds: float | None
-    """Seconds since `run_start`; None without one."""
+    """Seconds since `run_start`, if it is logged."""
     step: int | None
     """Optimizer steps done at the end of the block."""
     samples_per_second: float | None
@@ -123,34 +128,34 @@ class Throughput:
     data_wait_seconds: float | None
     loss: float | None
     data_bytes: float | None = None
-    """Bytes of the batches that all devices were given in this block."""
+    """Bytes of all devices' batches in this block."""
     rates: Mapping[str, float] = field(default_factory=lambda: NO_FIGURES)
     """Throughput in further units of the workload, per second: `tokens`, …"""
     scores: Mapping[str, float] = field(default_factory=lambda: NO_FIGURES)
-    """Metrics without a target that the evaluation of this block gave: a validation loss."""
+    """Metrics without a target in the evaluation of this block, such as a validation loss."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """How much of the machine the run got (`suite_condition`, docs/logs.md)."""
+    """Share of the machine that the run got (`suite_condition`, docs/logs.md)."""
 
     busy: tuple[str, ...] = ()
-    """Why the machine was a busy one, a few words each; empty: it was not, as far as is known."""
+    """Reasons why the machine counts as busy, a few words each."""
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run, as described by its log; the defaults are what a log without records says."""
+    """A run as its log describes it. The defaults are the content of a log without records."""
 
     path: Path = Path()
     format: str = ""
-    """`MLLOG`, `MLL`, `MLPv0.5.0`, `MLPerf` (dated lines); empty if the file holds no record."""
+    """`MLLOG`, `MLL`, `MLPv0.5.0`, `MLPerf` (dated lines), or empty if the file has no record."""
     benchmark: str = ""
-    """`submission_benchmark`: the rules' name; `ssd` for RetinaNet too, which `settings.workload` tells from SSD."""
+    """`submission_benchmark`, the name in the rules. `ssd` may be RetinaNet, which `settings.workload` distinguishes."""
     org: str = ""
     division: str = ""
-    """`submission_division`. A resumed run of this suite is `open`, whatever its log says."""
+    """`submission_division`. A resumed run of this suite is always `open`."""
     submission_status: str = ""
     platform: str = ""
     settings: RunSettings = RunSettings()
@@ -158,73 +163,84 @@ class RunRecord:
     start_ms: float | None = None
     """`run_start`, milliseconds since 1970."""
     seconds: float | None = None
-    """`run_stop` - `run_start`, interruptions included; MiniGo of v0.6: the time stamp in `eval_result`. None if it is
-    missing."""
-    status: str = ""
-    """`success`, `aborted`, `failed` (ended, but the claim of success does not hold, or a figure is not plausible),
-    `truncated` (no `run_stop`), `unreadable` (no record)."""
-    reason: str = ""
-    """Why it is no success, one line; empty for success."""
+    """`run_stop` - `run_start`, with interruptions. MiniGo of v0.6: the time stamp in `eval_result`. None if it is missing."""
+    end: RunEnd = RunEnd(EndStatus.UNREADABLE, EndCode.NO_RECORD)
+    """SUCCESS, ABORTED, FAILED (ended, but the claim of success does not hold, or a figure is not plausible), TRUNCATED (no
+    `run_stop`), or UNREADABLE (no record)."""
     targets: Mapping[str, float] = field(default_factory=dict)
     targets_source: str = ""
-    """`log`; `rules`: the log has none, these are the official ones of its round; empty: unknown."""
+    """`log`, `rules` (the log has no targets, and its round has official targets), or empty (unknown)."""
     evaluations: tuple[Evaluation, ...] = ()
-    """Those at or before `run_stop`, in order of time."""
+    """Evaluations up to `run_stop`, in order of time."""
     epochs_to_target: float | None = None
-    """Epochs trained when the target was reached; None if it was not, there was none, or the log contradicts itself."""
+    """Epochs trained when the target was reached. None if it was not reached, or the log contradicts itself."""
     epochs_trained: float | None = None
-    """Epochs trained by `run_stop`, all within `seconds`: more than `epochs_to_target` if the run continued after the target;
-    None where that is None."""
+    """Epochs trained by `run_stop`, all within `seconds`. More than `epochs_to_target` if the run continued after the target.
+    None if `epochs_to_target` is None."""
     quality: Mapping[str, float] = field(default_factory=dict)
-    """Of the last evaluation, also if that is not finite: NaN after a diverged run. `evaluations` has finite values only."""
+    """Quality of the last evaluation. It may be NaN after a diverged run, whereas `evaluations` has finite values only."""
     throughput: tuple[Throughput, ...] = ()
     logged: Mapping[str, Json] = field(default_factory=dict)
-    """First value of every other key that holds a number, text, or a short list of such; `hyperparameters` are among them."""
+    """First value of every further key that holds a number, a string, or a short list, such as the `hyperparameters`."""
     batch_logged: int | None = None
-    """Samples (Transformer: tokens) per optimizer step as the log gives them."""
+    """Samples (Transformer: tokens) per optimizer step in the log."""
     digest: str = ""
-    """Hash of the text of all records: two files that have the same hold the same run. Empty without a record."""
+    """Hash of the text of all records, equal for copies of a log. Empty without a record."""
     batch_basis: str = ""
-    """`global`, or that a v0.5 log does not say whether `batch_logged` is of one device or of all; empty: no batch."""
+    """`global`, or a note on v0.5 logs that `batch_logged` may count the samples of a single device. Empty without a batch."""
 
     resumptions: int = 0
     """Number of times that the run was resumed from a checkpoint (`suite_continued`)."""
     interrupted_seconds: float = 0.0
     """Part of `seconds` between the last line before each interruption and the resumption."""
+    block_times: BlockTimes | None = None
+    """Setup and blocks; None for logs of other programs, and for runs that have not ended."""
     checkpoint_seconds: float = 0.0
-    """Spent on writing checkpoints, within `seconds`."""
+    """Part of `seconds` in which checkpoints were written."""
     condition: Condition | None = None
-    """None: the log does not tell."""
+    """Share of the machine, if the log has a `suite_condition`."""
     step_times: Mapping[str, float] = field(default_factory=dict)
-    """Of runs with `timing=steps` (`suite_step_times`, docs/logs.md): `count`, `mean_ms`, …; empty for others."""
+    """Step times of runs with `timing=steps` (`suite_step_times`, docs/logs.md): `count`, `mean_ms`, …"""
     step_times_by: str = ""
-    """What took them."""
+    """Instrument of `step_times`."""
     all_reduce: AllReduceTime | None = None
-    """Of a run that timed all-reduces and trained nothing."""
+    """Times of a run that measured all-reduces and did not train."""
     gradients: GradientTraffic | None = None
-    """What the all-reduce of a step moves; None where the log does not tell."""
+    """Traffic of the all-reduce in a step (`suite_gradients`)."""
     staleness: Mapping[str, float] = field(default_factory=dict)
-    """Of runs with `update=async` (`suite_staleness`, docs/logs.md): `updates`, `mean`, `most`; empty for others."""
+    """Staleness in runs with `update=async` (`suite_staleness`, docs/logs.md): `updates`, `mean`, `most`."""
+    problems: tuple[Problem, ...] = ()
+    """Everything in the file that could not be read or does not fit, with line numbers."""
+
+    @property
+    def status(self) -> str:
+        """Name of the status: `success`, `aborted`, `failed`, `truncated`, `unreadable`."""
+        return self.end.status.value
+
+    @property
+    def reason(self) -> str:
+        """The cause of the status in a sentence. Empty for a success."""
+        return self.end.detail
 
     @functools.cached_property
     def hyperparameters(self) -> Mapping[str, Json]:
-        """Of what is logged that in which runs of one experiment agree."""
-        ours = bool(self.settings.profile)
-        return {key: value for key, value in self.logged.items() if is_hyperparameter(key, ours)}
+        """Logged values in which all runs of an experiment agree."""
+        is_suite_log = bool(self.settings.profile)
+        return {key: value for key, value in self.logged.items() if is_hyperparameter(key, is_suite_log)}
 
     def epochs_at(self, evaluation: Evaluation) -> float | None:
-        """Epochs trained by one of the evaluations: its label where the round counts from 1, else the epochs begun."""
+        """Return the epochs trained by an evaluation: its label if the round counts from 1, else the epochs begun."""
         return float(evaluation.epochs_begun) if self.settings.first_epoch == 0 else evaluation.epoch
 
     @property
     def timed_steps(self) -> int:
-        """Optimizer steps in the blocks' training seconds: those after the warm-up."""
+        """Optimizer steps in the blocks' training seconds. The warm-up is left out."""
         steps = (block.step or 0 for block in self.throughput if block.train_seconds is not None)
         return max(0, max(steps, default=0) - self.settings.timing_warmup_steps)
 
     @property
     def best_quality(self) -> Mapping[str, float]:
-        """Quality at the evaluation with the best first metric; empty without evaluations."""
+        """Quality at the evaluation with the best first metric. Empty without evaluations."""
         qualities = [evaluation.quality for evaluation in self.evaluations]
         if not qualities:
             return {}
@@ -235,17 +251,9 @@ class RunRecord:
 
     @property
     def finished(self) -> bool:
-        """True if the run did what was asked: reached the target, or trained for the asked length."""
+        """True if the run reached its target, or trained for the requested length."""
         if self.start_ms is None or self.seconds is None:
             return False
         if self.settings.to_target:
-            return self.status == "success"
-        return not self.reason and self.status in ("success", "aborted")
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A record and everything in the file that could not be read or does not fit."""
-
-    record: RunRecord
-    problems: tuple[Problem, ...]
+            return self.end.status is EndStatus.SUCCESS
+        return self.end.status in (EndStatus.SUCCESS, EndStatus.ABORTED) and self.end.code is EndCode.NONE

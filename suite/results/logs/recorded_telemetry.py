@@ -1,5 +1,7 @@
-"""Reads `telemetry.jsonl` beside a log, of a run on several machines those of all machines. Such files are not trusted: sizes
-are bounded, and no content raises."""
+"""Reads the `telemetry.jsonl` of all machines of a run.
+
+The files are not trusted: sizes are bounded, and no content raises.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +22,21 @@ from workloads.api import Json
 MAX_BYTES = 64 << 20
 """A file longer than this is not read: 64 MiB are three days of telemetry of eight devices."""
 APART_SECONDS = 1.5
-"""Samples of two machines that are further apart in time are not put together; each machine has one a second."""
+"""Samples of two machines that are further apart in time are not combined. Each machine is sampled every second."""
 
 
 @dataclass(frozen=True)
 class RecordedTelemetry:
-    """What was sampled in the run window; one number per sample, None where a sensor had no value on one of the machines."""
+    """Samples of the run window. A value is None if a sensor of a machine had no value."""
 
     seconds: tuple[float, ...]
-    """Since `run_start`."""
+    """Seconds since `run_start`."""
     series: Mapping[str, tuple[float | None, ...]]
-    """Sensor name (docs/telemetry.md) to values; of GPUs and of machines the mean, for memory, power and processes the sum."""
+    """Sensor name (docs/telemetry.md) to values: the sum of memory, power and processes, and the mean of further sensors."""
 
     @property
     def energy_joules(self) -> float | None:
-        """Power of all devices integrated over time (trapezoids); None where it was not measured throughout."""
+        """Power of all devices integrated over time (trapezoids), if it was measured throughout."""
         power = self.series.get("gpu_power_watts")
         if power is None or len(self.seconds) < 2 or any(value is None for value in power):
             return None
@@ -51,20 +53,20 @@ _SUMMED = (
 
 
 def telemetry(folder: Path) -> RecordedTelemetry | None:
-    """The telemetry of a run in its folder; None if a machine of the run has none, or nothing in it can be read.
+    """Return the telemetry in a run's folder, or None if the file of a machine is missing or unreadable.
 
-    Of several machines: at the times of the first, with the sample of the others that is nearest.
+    Several machines are combined at the times of the first machine, with the nearest sample of each further machine.
     """
     by_host = [_of_machine(machine / "telemetry.jsonl") for machine in machine_folders(folder)]
-    machines = [one for one in by_host if one is not None]
+    machines = [machine for machine in by_host if machine is not None]
     if not machines or len(machines) < len(by_host):
         return None
-    first, *others = machines
+    first, *further = machines
     series = {}
     for name, values in first.series.items():
-        columns = [values, *(_at(first.seconds, other.seconds, other.series.get(name, ())) for other in others)]
+        columns = [values, *(_at(first.seconds, machine.seconds, machine.series.get(name, ())) for machine in further)]
         series[name] = (
-            tuple(_combined(name, list(sample)) for sample in zip(*columns, strict=True)) if others else values
+            tuple(_combined(name, list(sample)) for sample in zip(*columns, strict=True)) if further else values
         )
     return RecordedTelemetry(
         first.seconds, {name: values for name, values in series.items() if values.count(None) < len(values)}
@@ -72,7 +74,7 @@ def telemetry(folder: Path) -> RecordedTelemetry | None:
 
 
 def machine_folders(folder: Path) -> list[Path]:
-    """Where a run's folder keeps what each of its machines says of itself; the folder itself for one machine."""
+    """Return the folder of each machine in a run's folder. A run on a single machine has the folder itself."""
     file = folder / "run.json"
     names = _machine_names(file, file.stat().st_mtime_ns) if file.is_file() else ()
     return [machine_folder(folder, name, len(names)) for name in names] or [folder]
@@ -80,7 +82,7 @@ def machine_folders(folder: Path) -> list[Path]:
 
 @functools.lru_cache(maxsize=64)
 def _machine_names(file: Path, changed_ns: int) -> tuple[str, ...]:
-    """Of the hosts in `run.json`, which every column of a study asks for."""
+    """Return the names of the hosts in `run.json`. The result is cached, because every column of a study needs it."""
     hosts = json_object(file).get("hosts")
     listed = hosts[:10_000] if isinstance(hosts, list) else []
     return tuple(str(host.get("name")) for host in listed if isinstance(host, dict))
@@ -97,7 +99,7 @@ def _of_machine(file: Path) -> RecordedTelemetry | None:
 
 
 def _at(wanted: Sequence[float], seconds: Sequence[float], values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """The values nearest in time to each of `wanted`, both ascending; None where none is near, or there are no values."""
+    """Return the value nearest in time to each of `wanted`. Both lists ascend. A distant value counts as missing."""
     sampled = []
     for second in wanted:
         after = bisect.bisect_left(seconds, second)
@@ -107,21 +109,21 @@ def _at(wanted: Sequence[float], seconds: Sequence[float], values: Sequence[floa
 
 
 def _combined(name: str, value: Json) -> float | None:
-    """A sample as one number: of a list with a value per device or machine the sum or the mean; None if one is missing."""
+    """Return the sum or the mean of a sample with a value per device or machine, or None if a value is missing."""
     values = value if isinstance(value, list) else [value]
-    known = [figure for value in values if (figure := number(value)) is not None]
-    if not known or len(known) < len(values):
+    present = [figure for value in values if (figure := number(value)) is not None]
+    if not present or len(present) < len(values):
         return None
-    return math.fsum(known) if name in _SUMMED else math.fsum(known) / len(known)
+    return math.fsum(present) if name in _SUMMED else math.fsum(present) / len(present)
 
 
 def json_object(path: Path, limit_bytes: int = 1 << 20) -> Mapping[str, Json]:
-    """The object in a JSON file of at most `limit_bytes`; empty if it cannot be read or is no object."""
+    """Return the object in a JSON file of at most `limit_bytes`. It is empty if the file is missing or invalid."""
     return _object(_text(path, limit_bytes))
 
 
 def json_lines(path: Path) -> Iterator[Mapping[str, Json]]:
-    """The objects of a JSON-lines file; other lines are skipped."""
+    """Return the objects of a JSON-lines file. Invalid lines are skipped."""
     return filter(None, map(_object, _text(path, MAX_BYTES).splitlines()))
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from suite.results.data_table import DataTable
 from suite.results.predict import law
-from suite.results.views.section import frame_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,12 +117,13 @@ def validate() -> Validation:
 
 def held_out(families: Iterable[law.Family], fitted: Iterable[law.Family]) -> pd.DataFrame:
     """A row for each rule, row of `families` and what it is predicted from; the shared constants come from `fitted`."""
-    return frame_of(
+    table = DataTable.from_rows(
         {"rule": rule, **values}
         for rule, grid in LAWS.items()
         for workload in law.WORKLOADS
         for values in _held_out(law.of_workload(families, workload), law.Fit(law.of_workload(fitted, workload), grid))
     )
+    return table.to_frame()
 
 
 def _held_out(families: Iterable[law.Family], fit: law.Fit) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,7 @@ def document(view: View, form: str = "markdown") -> str | bytes:
     """The view in one of FORMATS; parquet is bytes."""
     if form == "markdown":
         return markdown(view)
-    data = shareable(view.data)
+    data = shareable(view.data.to_frame())
     if form == "parquet":
         stream = io.BytesIO()
         data.to_parquet(stream, index=False)
@@ -41,6 +41,7 @@ def section_markdown(section: Section) -> str:
     """A section: heading, paragraphs, table, footnotes, bullets."""
     parts = [f"## {_line(section.title)}"] if section.title else []
     parts += [_line(text) for text in section.above if text]
+    parts.append("\n".join(f"- {_line(name)}: {_line(text)}" for name, text in section.facts))
     if section.table is not None and len(section.table):
         table = text_table(section.table, section.keys)
         body = [[markdown_escape(cell) for cell in cells] for cells in table.body]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from suite.results.columns import records
+from suite.results.data_table import DataTable
 from suite.results.identity import heading
 from suite.results.render.markdown import EMPTY
 from suite.results.text import (
@@ -21,9 +21,6 @@ from suite.results.text import (
     rate_text,
     time_text,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NOTES = "notes"
 _LONGEST_CELL = 400
@@ -47,6 +44,7 @@ _LOOKS: tuple[tuple[str, str, Callable[[Any], str] | None], ...] = (
     ("epochs_source", "epochs from", None),
     ("throughput", "= throughput", _TWO),
     ("efficiency", "× efficiency", _TWO),
+    ("setup", "× setup", _TWO),
     ("scaling_efficiency", "per device", _TWO),
     ("interval_low", "95 % from", _TWO),
     ("interval_high", "to", _TWO),
@@ -62,6 +60,7 @@ _LOOKS: tuple[tuple[str, str, Callable[[Any], str] | None], ...] = (
     ("speedup|per device|.* → .*", "", _TWO),
     ("data wait|.*_share", "", percent_text),
     (".*seconds(_per_epoch.*)?", "", time_text),
+    ("seconds_(setup|training|data_wait|evaluation|other|over_epochs)", "", time_text),
     (".*_per_(second|hour)", "", rate_text),
     (".*_bytes", "", bytes_text),
     (".*signed_error", "", lambda share: f"{100 * share:+.1f} %"),
@@ -117,7 +116,9 @@ def _alike(name: str, values: Sequence[Any]) -> list[str]:
     texts = [cell_text(name, value) for value in values]
     if len(numbers) < 2 or max(numbers) >= _ALIKE * min(numbers):
         return texts
-    if re.fullmatch(r".*seconds(_per_epoch.*)?", name.rpartition(", ")[2]):
+    if re.fullmatch(
+        r".*seconds(_per_epoch.*)?|seconds_(setup|training|data_wait|evaluation|other)", name.rpartition(", ")[2]
+    ):
         return [
             text if value is None else time_text(value, max(numbers)) for value, text in zip(values, texts, strict=True)
         ]
@@ -128,11 +129,11 @@ def _alike(name: str, values: Sequence[Any]) -> list[str]:
     return [text if value is None else f"{value:,.{decimals}f}" for value, text in zip(values, texts, strict=True)]
 
 
-def text_table(table: pd.DataFrame, keys: int = 1, alike: bool = False) -> Table:
+def text_table(table: DataTable, keys: int = 1, alike: bool = False) -> Table:
     """A view's table as text. Rows with the same `notes` share one mark, in the last key column that says something. `alike`:
     the numbers of a column in one unit, with as many decimals."""
     table = _with_spread(table, alike)
-    names, listed = [str(name) for name in table.columns if name != NOTES], records(table)
+    names, listed = [name for name in table.columns if name != NOTES], list(table)
     body, footnotes, marks = [], list[str](), list[int | None]()
     of = _alike if alike else lambda name, values: [cell_text(name, value) for value in values]
     columns = [of(name, [row[name] for row in listed]) for name in names]
@@ -153,16 +154,15 @@ def text_table(table: pd.DataFrame, keys: int = 1, alike: bool = False) -> Table
     return Table(tuple(map(shown_heading, names)), tuple(body), right, marked, numbers, tuple(marks))
 
 
-def _with_spread(table: pd.DataFrame, alike: bool) -> pd.DataFrame:
+def _with_spread(table: DataTable, alike: bool) -> DataTable:
     """The table with the fastest and the slowest run in one column, as one range; `alike`: in the unit of all times."""
     if not {"seconds_minimum", "seconds_maximum"} <= {*table.columns}:
         return table
-    times = [one for one in table["seconds"].dropna().tolist() if one > 0]
+    times = [seconds for seconds in table.values("seconds") if seconds is not None and seconds > 0]
     size = max(times) if alike and times and max(times) < _ALIKE * min(times) else None
-    ends = ((row["seconds_minimum"], row["seconds_maximum"], size or row["seconds"]) for row in records(table))
+    ends = ((row["seconds_minimum"], row["seconds_maximum"], size or row["seconds"]) for row in table)
     texts = [EMPTY if None in pair else range_text(*pair) for pair in ends]
-    table = table.assign(seconds_minimum=texts).rename(columns={"seconds_minimum": "spread"})
-    return table.drop(columns="seconds_maximum")
+    return table.with_column("seconds_minimum", texts).renamed({"seconds_minimum": "spread"}).without("seconds_maximum")
 
 
 def _letter(place: int) -> str:

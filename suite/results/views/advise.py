@@ -14,12 +14,14 @@ from itertools import groupby
 from typing import Any
 
 from suite.results.columns import Result, Sized, Timed, timed
-from suite.results.identity import named_apart, own_words
+from suite.results.data_table import DataTable
 from suite.results.predict import law
 from suite.results.predict.step import gradients_of, traffic_text
 from suite.results.price import Prices
-from suite.results.ratios import Ratio, place, ratio, ratio_text, times_text
+from suite.results.ratios import Ratio, place, ratio, ratio_text
 from suite.results.scores import failures, merged_labels, title
+from suite.results.series import Series, all_series
+from suite.results.settings_difference import distinct_labels, named_apart
 from suite.results.text import (
     clean,
     cost_text,
@@ -30,18 +32,10 @@ from suite.results.text import (
     rate_text,
     time_text,
 )
-from suite.results.views.overview import series
 from suite.results.views.repeat import next_commands
 from suite.results.views.scaling import MEASURED, comparable, predict_times
-from suite.results.views.section import (
-    DEVICES_NOT_KNOWN,
-    NOT_VERIFIED,
-    Section,
-    View,
-    aim_text,
-    frame_of,
-    without_empty,
-)
+from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, aim_text
+from suite.results.views.speedup_text import AS_FAST, times_text
 
 ASSUMPTION = (
     "Assumption, not measured: jobs side by side on different devices do not slow each other down "
@@ -97,29 +91,29 @@ def advise(
     Raises:
         ValueError: No result has a time to target, or none on so few devices.
     """
-    all_series = series(_timed(results))
-    fitting = [chain for chain in all_series if devices is None or chain[0].devices <= devices]
+    every = all_series(_timed(results))
+    fitting = [series for series in every if devices is None or series.fewest.devices <= devices]
     if not fitting:
-        few = min(chain[0].devices for chain in all_series)
+        few = min(series.fewest.devices for series in every)
         raise ValueError(
             f"--devices {devices}: the fewest devices that were measured are {few}; give {few} or more, "
             f"or predict it with suite scaling --devices {devices}"
         )
     sections, data = [], list[Choice]()
     groups = _groups(results)
-    names = map(title, fitting)
-    named = named_apart([chain[0] for chain in fitting], list(names), ("devices", "nodes"))
-    for name, chain in sorted(zip(named, fitting, strict=True), key=lambda pair: pair[0]):
-        machine = devices or chain[-1].devices
-        within = [row for row in chain if row.devices <= machine]
+    names = [title(series.results) for series in fitting]
+    named = named_apart([series.fewest for series in fitting], names, shown=("devices", "nodes"))
+    for name, series in sorted(zip(named, fitting, strict=True), key=lambda pair: pair[0]):
+        machine = devices or series.most.devices
+        within = [row for row in series if row.devices <= machine]
         best = [min(alike, key=lambda row: row.seconds) for _, alike in groupby(within, key=lambda row: row.devices)]
-        labels = "; ".join((*merged_labels(best), *(["extrapolated"] if machine > chain[-1].devices else [])))
+        labels = "; ".join((*merged_labels(best), *(["extrapolated"] if machine > series.most.devices else [])))
         measured = _measured_choices(best, machine, deadline, prices)
-        counts = _counts_to_predict(chain, machine, deadline) if devices is not None or deadline is not None else []
-        group = next((groups[row] for row in chain if row in groups), [])
+        counts = _counts_to_predict(series, machine, deadline) if devices is not None or deadline is not None else []
+        group = next((groups[row.key] for row in series if row.key in groups), [])
         rows, why_none = predict_times(group, counts, prices)
         predicted = _predicted_choices(rows, best[0], machine, deadline)
-        advice = Advice(name, chain, best, measured, predicted, counts, why_none, deadline)
+        advice = Advice(name, series, best, measured, predicted, counts, why_none, deadline)
         sections.append(_section(advice))
         choices = sorted((*measured, *predicted), key=lambda choice: choice["devices"])
         about = {"belongs": advice.placement, "decided": not advice.missing_evidence, "labels": labels}
@@ -128,7 +122,9 @@ def advise(
     if len({choice["profile"] for choice in data}) > 1:
         above.append("Several profiles were given; each has advice of its own, and they are never mixed.")
     price_notes = () if prices is None else prices.unused_notes(results)
-    return View("On how many devices to run a job", tuple(sections), frame_of(data), tuple(above), price_notes)
+    return View(
+        "On how many devices to run a job", tuple(sections), DataTable.from_rows(data), tuple(above), price_notes
+    )
 
 
 class Advice:
@@ -137,7 +133,7 @@ class Advice:
     def __init__(
         self,
         name: str,
-        chain: Sequence[Timed],
+        series: Series[Timed],
         best: Sequence[Timed],
         measured: Choices,
         predicted: Choices,
@@ -145,9 +141,9 @@ class Advice:
         why_none_predicted: str,
         deadline: float | None,
     ) -> None:
-        """`chain`: all measured counts; `best`: the fastest result of each that fits the machine; `wanted_counts`: counts
+        """`series`: all measured counts; `best`: the fastest result of each that fits the machine; `wanted_counts`: counts
         that a prediction was tried for."""
-        self.name, self.chain, self.best = name, chain, best
+        self.name, self.series, self.best = name, series, best
         self.measured, self.predicted = measured, predicted
         self.wanted_counts, self.why_none_predicted, self.deadline = wanted_counts, why_none_predicted, deadline
         self.machine: int = measured[0]["machine_devices"]
@@ -156,20 +152,20 @@ class Advice:
         self.missing_evidence = tuple(_missing_evidence(best, measured, self.pair))
 
 
-def _groups(results: Sequence[Result]) -> dict[Result, list[Sized]]:
+def _groups(results: Sequence[Result]) -> dict[str, list[Sized]]:
     """Return each result's group that `suite scaling` would predict from; empty if it could not from any."""
     with contextlib.suppress(ValueError):  # no result has both a batch and a time
-        return {row: group for group in comparable(results) for row in group}
+        return {row.key: group for group in comparable(results) for row in group}
     return {}
 
 
-def _counts_to_predict(chain: Sequence[Timed], machine: int, deadline: float | None) -> list[int]:
+def _counts_to_predict(series: Series[Timed], machine: int, deadline: float | None) -> list[int]:
     """Return the counts on the machine that were not measured: all of it, and with a deadline the powers of two."""
-    measured = {row.devices for row in chain}
+    measured = {row.devices for row in series}
     counts = {machine}
     if deadline is not None:
         powers = (1 << power for power in range(machine.bit_length()))
-        counts |= {count for count in powers if count * LARGEST_PREDICTED_SHRINKAGE >= chain[0].devices}
+        counts |= {count for count in powers if count * LARGEST_PREDICTED_SHRINKAGE >= series.fewest.devices}
     return sorted(counts - measured)
 
 
@@ -328,7 +324,7 @@ def _share_of_added_device(choices: Choices, speedup: float) -> float:
 def _section(advice: Advice) -> Section:
     few, best = advice.measured[0], advice.best
     notes = tuple(dict.fromkeys(_notes(advice)))
-    is_only = len(advice.chain) == 1 and advice.machine == few["devices"]
+    is_only = len(advice.series) == 1 and advice.machine == few["devices"]
     if is_only and advice.deadline is None:
         cost = "" if few["cost_per_job"] is None else f", cost {cost_text(few['cost_per_job'])}"
         took = f"{time_text(few['train_seconds'])}{cost} on {devices_text(advice.machine)}, the only count measured: nothing"
@@ -336,11 +332,11 @@ def _section(advice: Advice) -> Section:
         then = "Run next:" if commands else "Give results of the same hardware on other counts (suite published list)."
         return Section(advice.name, (aim_text(best), f"{took} to choose from. {then}"), commands=commands, below=notes)
     name = f"{advice.name}; machine of {devices_text(advice.machine)}"
-    name += ", extrapolated" if advice.machine > advice.chain[-1].devices else ""
+    name += ", extrapolated" if advice.machine > advice.series.most.devices else ""
     listed = sorted((*advice.measured, *advice.predicted), key=lambda choice: choice["devices"])
     shown = [column for column in _SHOWN if column != "kind" or advice.predicted]
     cells = [choice | {"time_range": _time_range(choice)} for choice in listed]
-    table = without_empty(frame_of({column: choice[column] for column in shown} for choice in cells))
+    table = DataTable.from_rows({column: choice[column] for column in shown} for choice in cells).without_empty()
     below = (*_answers(advice), *notes)
     return Section(name, (aim_text(best), _verdict(advice)), table, below=below, keys=2 if advice.predicted else 1)
 
@@ -355,14 +351,14 @@ def _verdict(advice: Advice) -> str:
     """Return on how many devices the jobs should run; or, if the runs do not decide it, what they show and what is missing."""
     few, many, pair = advice.measured[0], advice.measured[-1], advice.pair
     if pair is None or pair.total is None:
-        measured = [row.devices for row in advice.chain]
+        measured = [row.devices for row in advice.series]
         if len(set(measured)) == 1:
             return f"Measured on {devices_text(few['devices'])} only, so there is nothing to choose from."
         counts = ", ".join(f"{count:,}" for count in dict.fromkeys(measured))
         fits = f"of these only {few['devices']:,} fit a machine of {devices_text(advice.machine)}"
         return f"Measured on {counts} devices; {fits}."
     gain, share = times_text(pair.total), many["jobs_per_hour"] / few["jobs_per_hour"]
-    than = f"{gain} {'as' if gain == 'as fast' else 'than'} on {few['devices']}"
+    than = f"{gain} {'as' if gain == AS_FAST else 'than'} on {few['devices']}"
     jobs = f"{_queue(many)} do {100 * share:.0f} % of the jobs of {_queue(few)}"
     shows = f"on {devices_text(many['devices'])} one job is {than}, and {jobs}"
     if advice.missing_evidence:
@@ -460,7 +456,7 @@ def _deadline_answers(advice: Advice, deadline: float) -> Iterator[str]:
 
 
 def _notes(advice: Advice) -> Iterator[str]:
-    family, best, pair, machine = advice.chain, advice.best, advice.pair, advice.machine
+    family, best, pair, machine = advice.series.results, advice.best, advice.pair, advice.machine
     if machine > (busiest := family[-1].devices):
         yield f"extrapolated: jobs/h on {devices_text(machine)}, when no more than {busiest} were busy in any measurement"
     counts = [row.devices for row in best]
@@ -478,8 +474,8 @@ def _notes(advice: Advice) -> Iterator[str]:
     for row in best:
         others = [row, *(other for other in family if other is not row and other.devices == row.devices)]
         if len(others) > 1:
-            rate_words = own_words(others)[0] or "the usual one"
-            yield f"on {devices_text(row.devices)} the fastest of {len(others)} settings is used: {rate_words}"
+            fastest = distinct_labels(others)[0]
+            yield f"on {devices_text(row.devices)} the fastest of {len(others)} settings is used: {fastest}"
     if placed := [devices_text(*place(row)) for row in best if place(row)[1] > 1]:
         yield f"over several nodes (nodes × devices of each): {', '.join(placed)}"
     if pair is not None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.results.columns import Result
-from suite.results.identity import named_apart
+from suite.results.data_table import DataTable
 from suite.results.logs.all_reduce import bus_bandwidth, shown_link
 from suite.results.predict.fits import LinkFit, fit_link
 from suite.results.scores import shared_labels
+from suite.results.settings_difference import named_apart
 from suite.results.text import clean
-from suite.results.views.section import Section, frame_of, own_labels, with_error, without_empty
+from suite.results.views.section import Section, own_labels, with_error
 
 TITLE = "All-reduce"
 DEFINITIONS = (
@@ -45,7 +46,7 @@ def all_reduce_sections(results: Sequence[Result]) -> list[Section]:
         f"{name}: {link_text(fit_link(row.all_reduces))}; {_links(row)}"
         for row, name in zip(measured, names, strict=True)
     )
-    return [Section(TITLE, (above,), without_empty(frame_of(lines)), below=below, keys=2)]
+    return [Section(TITLE, (above,), DataTable.from_rows(lines).without_empty(), below=below, keys=2)]
 
 
 def row_names(measured: Sequence[Result]) -> list[str]:

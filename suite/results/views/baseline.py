@@ -9,20 +9,19 @@ from collections.abc import Sequence
 
 from suite.common.registry import not_allowed
 from suite.results.columns import Result
+from suite.results.data_table import DataTable
 from suite.results.identity import (
     THROUGHPUT,
     TIME,
     differences,
-    differences_text,
-    distinguishing_words,
-    named_apart,
     refusals,
 )
 from suite.results.ratios import ratio
 from suite.results.scores import figure, labels
+from suite.results.settings_difference import distinct_labels, named_apart, settings_difference
 from suite.results.targets import targets_told
 from suite.results.text import devices_text
-from suite.results.views.section import Section, frame_of, without_empty
+from suite.results.views.section import Section
 
 _COLUMNS = {"device": "device", "gpus": "devices", "framework": "framework"}
 _NAMES = ("workload", "profile", "framework", "device", "devices")
@@ -50,18 +49,18 @@ def baseline_section(results: Sequence[Result], baseline: Baseline) -> Section:
     if value not in values:
         raise not_allowed(f"--baseline {key}", value, set(values))
     bases = [row for row, own in zip(measured, values, strict=True) if own == value]
-    words = distinguishing_words(measured, [tuple(getattr(row, name) for name in _NAMES) for row in measured])
-    over = {id(row): _base(row, bases, key) for row in measured}
-    lines = [_line(row, text, *over[id(row)], key) for row, text in zip(measured, words, strict=True)]
-    used = list({id(base): base for base, _ in over.values() if base is not None}.values())
+    words = distinct_labels(measured, [tuple(getattr(row, name) for name in _NAMES) for row in measured], _NAMES)
+    over = {row.key: _base(row, bases, key) for row in measured}
+    lines = [_line(row, text, *over[row.key], key) for row, text in zip(measured, words, strict=True)]
+    used = list({base.key: base for base, _ in over.values() if base is not None}.values())
     if len(used) > 1:
         places = [f"{row.framework}, {devices_text(row.devices or 0, row.nodes)} ({row.device})" for row in used]
-        names = dict(zip(map(id, used), named_apart(used, places), strict=True))
+        names = dict(zip((row.key for row in used), named_apart(used, places), strict=True))
         lines = [
-            line | {"divided by": names.get(id(over[id(row)][0]), "")}
+            line | {"divided by": names.get(base.key, "") if (base := over[row.key][0]) is not None else ""}
             for line, row in zip(lines, measured, strict=True)
         ]
-    table = without_empty(frame_of(lines))
+    table = DataTable.from_rows(lines).without_empty()
     return Section(f"Against {key}={value}", table=table, keys=len(_NAMES) + ("differs in" in table))
 
 
@@ -79,7 +78,7 @@ def _base(row: Result, bases: Sequence[Result], key: str) -> tuple[Result | None
 def _line(row: Result, words: str, base: Result | None, why: str, key: str) -> dict[str, object]:
     """A result, and its ratio to its base."""
     own, theirs = labels(row), labels(base) if base is not None else ()
-    notes = (why if base is None else differences_text(base, row, key), *own)
+    notes = (why if base is None else "; ".join(settings_difference((base, row), key).phrases()), *own)
     return {
         **{name: getattr(row, name) for name in _NAMES},
         "target": targets_told(row.targets, row.workload) if row.to_target else "",

@@ -1,116 +1,174 @@
-"""What the runs show, in a sentence for each workload of a profile, made of results that may be compared."""
+"""Headlines: a sentence per workload with the best result, its hardware, its speedup, and the number of runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from suite.common.labels import LabelKind
 from suite.launch.known import title_of
 from suite.results.columns import Result
 from suite.results.combine import grouped
-from suite.results.identity import distinguishing_words, same, weighty_words
+from suite.results.identity import same
 from suite.results.names import accelerator_name, short_title, workload_name
 from suite.results.price import Prices
-from suite.results.ratios import ratio, times_text
 from suite.results.scores import figure, labels, shared_labels
+from suite.results.series import Series, all_series
+from suite.results.settings_difference import NEVER_COMPARED_WITHOUT, distinct_labels
 from suite.results.targets import targets_told
 from suite.results.text import clean, devices_text, figure_text, time_text
-from suite.results.views.overview import chosen, hardness, order_of, place_of, series
+from suite.results.views.overview import chosen, hardness, order_of, place_of
+from suite.results.views.speedup_text import AS_FAST, setup_sentence, times_text
 
 
 def headlines(results: Sequence[Result], prices: Prices | None = None) -> list[tuple[str, Sequence[Result]]]:
-    """A sentence for each workload of each profile, on CPUs or not, and the results that it is of: times to the hardest target
-    before throughput."""
-    kinds = grouped(results, lambda row: (not row.to_target, order_of(row), workload_name(row.workload)))
-    listed = sorted(kinds.items(), key=lambda item: (all(figure(row) is None for row in item[1]), item[0]))
-    return [(_sentence(members, prices), members) for _, members in listed]
+    """Return a sentence for each workload of each profile, on GPUs or CPUs, with the results that it is about.
+
+    Times to target come before throughput, and workloads without a measured result come last.
+    """
+    kinds = grouped(results, lambda result: (not result.to_target, order_of(result), workload_name(result.workload)))
+    listed = sorted(kinds.items(), key=lambda item: (all(figure(result) is None for result in item[1]), item[0]))
+    return [(_headline(members, prices), members) for _, members in listed]
 
 
-def _sentence(members: Sequence[Result], prices: Prices | None) -> str:
-    first, name = members[0], workload_name(members[0].workload)
-    title = short_title(clean(name, 60)) or "unknown workload"
-    measured = [row for row in members if figure(row) is not None]
+def _headline(members: Sequence[Result], prices: Prices | None) -> str:
+    first = members[0]
+    title = short_title(clean(workload_name(first.workload), 60)) or "unknown workload"
+    measured = [result for result in members if figure(result) is not None]
     if not measured:
-        count = sum(len(row.attempts) for row in members)
-        did = "reached the target" if first.to_target else "did what was asked"
-        runs = f"none of {count:,} runs" if count > 1 else "no run"
-        return f"{title} ({_told(first, labels(first))}): {runs} {did}."
-    # Of the series with the hardest target the best result, then those of other frameworks beside it. Rates are of unlike work:
-    # of each place one series stands for all.
-    every: list[Sequence[Result]] = [*series(measured)]
-    if not first.to_target:
-        every = [chosen(chains) for chains in grouped(every, lambda chain: place_of(chain[0])).values()]
-    hardest = max(hardness(chain[0]) for chain in every)
-    shown = [chain for chain in every if hardness(chain[0]) == hardest]
-    chain, best = min(((chain, row) for chain in shown for row in chain), key=lambda pair: _order(pair[1]))
-    others = sorted((row for chain in shown for row in chain if _beside(row, best)), key=_order)
-    fastest = {row.framework: row for row in others[::-1]}.values()
-    shared = shared_labels((best, *fastest, *(chain[:1] if best is not chain[0] else chain[1:2])))
-    beside = "".join(f"; {_framework(row)} {_value(row)}{_own(row, shared)}" for row in fastest)
-    alike = [one[0] for one in shown if place_of(one[0]) == place_of(best)]
-    words = distinguishing_words(alike, [()] * len(alike), ("devices", "nodes"))
-    words = [words[alike.index(one[0])] if one[0] in alike else "" for one in shown]
-    told = weighty_words([one[0] for one in shown], words)[shown.index(chain)]
-    target = f"reaches {targets_told(best.targets, name) or 'its target'} in" if best.to_target else "does"
+        count = sum(len(result.attempts) for result in members)
+        runs = f"none of {count:,} runs" if count > 1 else "the run did not"
+        goal = "reach the target" if first.to_target else "finish"
+        goal = goal if count <= 1 else {"reach the target": "reached the target", "finish": "finished"}[goal]
+        return f"{title} ({_kind(first, labels(first))}): {runs} {goal}."
+    series, best, fastest_of_frameworks, candidates = _selected(measured, first.to_target)
+    compared = _compared(series, best)
+    shared = shared_labels((best, *fastest_of_frameworks, *compared))
+    target = targets_told(best.targets, workload_name(first.workload)) or "the target"
+    parts = [
+        f"{title} ({_kind(best, shared)}): {_value(best)}{f' to {target}' if best.to_target else ''} {_where(best)}",
+        _settings(series, candidates),
+        _labels(best, shared),
+    ]
+    sentences = [clean("".join(parts), 400)]
+    sentences += _speedup(series, best, compared, shared)
+    if fastest_of_frameworks:
+        also = ", ".join(
+            f"{_framework(result)} {_value(result)}{_labels(result, shared)}" for result in fastest_of_frameworks
+        )
+        sentences.append(f"Other frameworks: {also}")
+    sentences.append(_run_counts(best, compared))
     cost = prices.cost(best) if prices is not None else None
-    told = f", {told}" if told else ""
-    value = f"{_value(best)}{_own(best, shared)}"
-    text = f"{title} ({_told(best, shared)}) {target} {value} {_where(best)}{told}{_over(chain, best, shared)}{beside}"
-    return clean(text + ("" if cost is None else f"; cost {figure_text(cost)}") + ".", 600)
+    if cost is not None:
+        sentences.append(f"Cost of one result: {figure_text(cost)}")
+    return ". ".join(sentences) + "."
 
 
-def _where(row: Result) -> str:
-    """`on 8 × V100 in PyTorch`, `on 2 devices (Some CPU) in MXNet`."""
-    machine, devices = clean(accelerator_name(row.device_name), 60), devices_text(row.devices or 0, row.nodes)
-    known = row.devices and machine and row.device != "cpu" and "cpu" not in row.labels
-    place = f"{row.devices} × {machine}" if known else f"{devices} ({machine})" if machine else devices
-    nodes = f" on {row.nodes} nodes" if known and (row.nodes or 1) > 1 else ""
-    framework = f" in {_framework(row)}" if row.framework else ""
-    return f"on {place}{nodes}{framework}"
+def _selected(
+    measured: Sequence[Result], to_target: bool
+) -> tuple[Series[Result], Result, list[Result], list[Series[Result]]]:
+    """Return the series that a headline is about, its best result, the best results of other frameworks, and all candidates.
+
+    The series has the hardest target. Rates measure different work on different systems, so each framework and system is
+    represented by a single series.
+    """
+    every = all_series(measured)
+    if not to_target:
+        every = [chosen(alike) for alike in grouped(every, lambda series: place_of(series.fewest)).values()]
+    hardest = max(hardness(series.fewest) for series in every)
+    candidates = [series for series in every if hardness(series.fewest) == hardest]
+    pairs = [(series, result) for series in candidates for result in series]
+    series, best = min(pairs, key=lambda pair: _rank(pair[1]))
+    comparable = [
+        result for _, result in pairs if result.framework != best.framework and same(result, best, "framework")
+    ]
+    comparable.sort(key=_rank)
+    fastest = {result.framework: result for result in reversed(comparable)}
+    return series, best, list(fastest.values()), candidates
 
 
-def _over(chain: Sequence[Result], best: Result, shared: Sequence[str]) -> str:
-    """How much faster the best one is than on the fewest devices; where that is the best one, what more of them do."""
-    if best is not chain[0]:
-        value = ratio(chain[0], best, intervals=False).value
-        return "" if value is None else f", {times_text(value)} than on {chain[0].devices}{_own(chain[0], shared)}"
-    more = chain[1] if len(chain) > 1 else None
-    value = None if more is None else ratio(best, more, intervals=False).value
-    where = "" if more is None else f"{devices_text(more.devices or 0, more.nodes)}{_own(more, shared)}"
-    return f", on {where} {times_text(value)}" if value else ""
+def _settings(series: Series[Result], candidates: Sequence[Series[Result]]) -> str:
+    """Return the settings that distinguish the series of a headline from the other candidates."""
+    firsts = [candidate.fewest for candidate in candidates]
+    names = [place_of(result) for result in firsts]
+    texts = distinct_labels(firsts, names, ("devices", "nodes", "labels", "deviations"), always=NEVER_COMPARED_WITHOUT)
+    text = texts[[candidate.fewest.key for candidate in candidates].index(series.fewest.key)]
+    return f", {text}" if text else ""
 
 
-def _own(row: Result, shared: Sequence[str]) -> str:
-    """The labels of a result that not all in the sentence have."""
-    words = [label for label in labels(row) if label not in shared]
-    return f" ({clean(', '.join(words), 120)})" if words else ""
+def _compared(series: Series[Result], best: Result) -> tuple[Result, ...]:
+    """Return the result that the best result is compared with: the baseline, or the next one if the baseline is the best."""
+    return (series.baseline,) if best.key != series.baseline.key else series.others[:1]
 
 
-def _told(row: Result, shared: Sequence[str]) -> str:
-    every = sorted(shared, key=lambda label: label != row.profile)
-    return clean(", ".join(every) or row.profile or "logs of other programs", 120)
+def _speedup(series: Series[Result], best: Result, compared: Sequence[Result], shared: Sequence[str]) -> list[str]:
+    """Return how much faster the best result is than the baseline, or how a further result compares with the baseline."""
+    sentences = []
+    for other in compared:
+        is_baseline = best.key == series.baseline.key
+        speedup = series.speedup(other if is_baseline else best)
+        if speedup is None or speedup.value is None:
+            continue
+        where = f"{devices_text(other.devices or 0, other.nodes)}{_labels(other, shared)}"
+        times = times_text(speedup.value)
+        sentences.append(f"On {where} it is {times}" if is_baseline else f"That is {times} than on {where}")
+        if times == AS_FAST:
+            sentences[-1] = f"It is as fast on {where}"
+        if speedup.setup_explains_much:
+            sentences.append(setup_sentence(speedup).rstrip("."))
+    return sentences
 
 
-def _framework(row: Result) -> str:
-    return clean(title_of(row.framework), 40)
+def _run_counts(best: Result, compared: Sequence[Result]) -> str:
+    """Return how many runs a headline is based on."""
+    counts = {len(result.runs) for result in (best, *compared)}
+    if best.single_figure:
+        return "A published figure without single runs"
+    if counts == {1}:
+        return "One run each" if compared else "One run"
+    if len(counts) == 1:
+        return f"Means of {counts.pop()} runs{' each' if compared else ''}"
+    return f"Means of {min(counts)} to {max(counts)} runs"
 
 
-def _order(row: Result) -> float:
-    value = figure(row) or 0.0
-    return value if row.to_target else -value
+def _where(result: Result) -> str:
+    """Return devices and framework: `on 8 × V100 with PyTorch`, `on 2 devices (1 core of AMD EPYC) with MXNet`."""
+    is_cpu = result.device == "cpu" or result.has_label(LabelKind.CPU)
+    machine = clean(
+        result.device_name.replace("core(s)", "core") if is_cpu else accelerator_name(result.device_name), 60
+    )
+    devices = devices_text(result.devices or 0, result.nodes)
+    if result.devices and machine and not is_cpu:
+        devices = f"{result.devices} × {machine}"
+        if (result.nodes or 1) > 1:
+            devices += f" on {result.nodes} nodes"
+    elif machine:
+        devices = f"{devices} ({machine})"
+    return f"on {devices}" + (f" with {_framework(result)}" if result.framework else "")
 
 
-def _value(row: Result) -> str:
-    unit = clean(row.sample_unit or "samples", 30)
-    value = figure(row) or 0.0
-    return time_text(value) if row.to_target else f"{figure_text(value)} {unit}/s"
+def _labels(result: Result, shared: Sequence[str]) -> str:
+    """Return the labels that not all results of the headline have, in brackets."""
+    texts = [label for label in labels(result) if label not in shared]
+    return f" ({clean(', '.join(texts), 120)})" if texts else ""
 
 
-def _beside(row: Result, best: Result) -> bool:
-    """Whether a result of another framework may be named beside the best one: the same experiment but for the framework."""
-    return row.framework != best.framework and same(row, best, "framework")
+def _kind(result: Result, shared: Sequence[str]) -> str:
+    """Return the profile and the labels that all results of the headline have."""
+    ordered = sorted(shared, key=lambda label: label != result.profile)
+    return clean(", ".join(ordered) or result.profile or "logs of other programs", 120)
 
 
-def mean_text(row: Result) -> str:
-    """What the figures of a result are: `olympic mean of 8 of 10 runs`; empty for one run."""
-    several = row.to_target and row.runs_successful > 1
-    return f"{row.score_method} of {row.runs_retained} of {row.runs_successful} runs" if several else ""
+def _framework(result: Result) -> str:
+    return clean(title_of(result.framework), 40)
+
+
+def _rank(result: Result) -> float:
+    value = figure(result) or 0.0
+    return value if result.to_target else -value
+
+
+def _value(result: Result) -> str:
+    value = figure(result) or 0.0
+    return (
+        time_text(value) if result.to_target else f"{figure_text(value)} {clean(result.sample_unit or 'samples', 30)}/s"
+    )

@@ -1,170 +1,189 @@
-"""The overview that stands first: a matrix of frameworks over numbers of devices, or of systems over workloads.
+"""The overview of a report: a matrix of frameworks and device counts, or of systems and workloads.
 
-Each row is told from the others, and each ratio is between two cells that stand there. Profiles never share a matrix, nor do
-times to target and throughput of runs of fixed length. Where a place was measured with several settings it shows one series.
+Each speedup divides two cells of the same matrix. Profiles have matrices of their own, and so have times to target and
+throughput. If a framework was measured on a system with several settings, the matrix shows a single series and counts the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from suite.results.columns import AnyResult, Result
+from suite.common.labels import LabelKind
+from suite.launch.known import title_of
+from suite.results.columns import Result
 from suite.results.combine import grouped
+from suite.results.data_table import DataTable
 from suite.results.directions import improves_as_it_falls
-from suite.results.identity import distinguishing_words, label, value_text, weighty_words
-from suite.results.names import UNKNOWN_ROUND, accelerator_name
+from suite.results.identity import label, value_text
+from suite.results.names import UNKNOWN_ROUND, accelerator_name, short_title
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
-from suite.results.ratios import chains, families, place, ratio
+from suite.results.ratios import place, ratio
 from suite.results.scores import figure, labels
+from suite.results.series import Series, all_series
+from suite.results.settings_difference import NEVER_COMPARED_WITHOUT, distinct_labels, settings_difference
 from suite.results.text import devices_text
-from suite.results.views.section import Section, aim_text, frame_of
+from suite.results.views.section import Section, aim_facts, aim_text
 
 PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
-"""Their order in documents."""
+"""Profiles in the order in which documents list them."""
 
 
-def order_of(row: Result) -> tuple[int, str, bool]:
-    """Reference runs stand before demos, on GPUs before those on CPUs."""
-    return PROFILES.get(row.profile, 3), row.profile, "cpu" in row.labels
+def order_of(result: Result) -> tuple[int, str, bool]:
+    """Return the position of a result in a document: reference runs before demos, GPUs before CPUs."""
+    return PROFILES.get(result.profile, 3), result.profile, result.has_label(LabelKind.CPU)
 
 
-def is_reference(row: Result) -> bool:
-    """Whether a result of ours may stand on one pair of axes with published ones."""
-    return row.profile == "reference" and "cpu" not in row.labels
+def is_reference(result: Result) -> bool:
+    """Check whether a result of this suite may share the axes of a figure with published results."""
+    return result.profile == "reference" and not result.has_label(LabelKind.CPU)
 
 
 _USUAL_COUNT = 8
-"""Accelerators of one node: what published results are compared on if nothing else was chosen."""
-OVER_FEWEST = "Speedup over the fewest devices of the same settings"
-_OVER_SLOWEST = "Times as fast as the slowest here of the same workload, round, division, target and number of devices"
+"""Accelerators of one node. The overview of published results compares results on this many."""
+_MIN_ROWS = _MIN_COLUMNS = 2
+"""A smaller matrix repeats the table of its results."""
+OVER_FEWEST = "Speedup over the fewest devices with the same settings"
+_OVER_SLOWEST = (
+    "Ratio to the slowest result of the same workload, round, division, target, and number of devices in this matrix"
+)
 
 
 @dataclass(frozen=True)
 class OverviewCell:
-    """A result at its place."""
+    """A cell of a matrix: a result with its row and its column."""
 
     names: Mapping[str, Any]
-    """Columns that name its row."""
+    """Columns that name the row of the cell."""
     column: str
-    row: Result
+    result: Result
     ratio: float | None = None
     order: tuple[int, ...] = ()
-    """Of its column, before the name."""
+    """Position of the column; columns of equal positions are in order of their names."""
     detail: str = ""
-    """Whose result it is or what differs, where its row does not say so."""
+    """Submitter of the result, or a setting that differs, if the row does not name it."""
 
 
 def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Section]:
-    """The matrices of a report; none for fewer than two results, which need no overview."""
+    """Return the matrices of a report. A matrix with fewer than two rows or two columns is left out."""
 
-    def kind(row: Result) -> tuple[Any, ...]:
-        mode = "" if row.to_target else row.mode
-        return PROFILES.get(row.profile, 3), row.profile, not row.to_target, mode, row.update
+    def kind(result: Result) -> tuple[Any, ...]:
+        mode = "" if result.to_target else result.mode
+        return PROFILES.get(result.profile, 3), result.profile, not result.to_target, mode, result.update
 
-    rows = []
-    ours = grouped((row for row in results if row.profile and figure(row) is not None), kind)
+    sections = []
+    ours = grouped((result for result in results if result.profile and figure(result) is not None), kind)
     for (_, profile, fixed_length, mode, update), members in sorted(ours.items()):
-        title = f"Overview: {f'throughput ({mode})' if fixed_length else 'time to target'}"
-        title += f"{', asynchronous updates' if update == 'async' else ''}, {profile}"
-        several = len({row.workload for row in members}) > 1
+        several = len({result.workload for result in members}) > 1
         cells = _over_workloads(members) if several else _over_devices(members)
-        title += "" if several else f", {members[0].workload}"
-        rows += _matrix(title, cells, prices, OVER_FEWEST, left_out=len(members) - len(cells))
-    theirs = [row for row in results if not row.profile and row.to_target and row.seconds]
-    cells, title = _of_others(theirs), "Overview: logs of other programs"
-    return rows + _matrix(title, cells, prices, _OVER_SLOWEST, left_out=len(theirs) - len(cells))
+        title = f"Overview: {f'throughput ({mode})' if fixed_length else 'time to target'}"
+        title += ", asynchronous updates" if update == "async" else ""
+        title += f", {profile}"
+        title += "" if several else f", {short_title(members[0].workload)}"
+        sections += _matrix(title, cells, prices, OVER_FEWEST, left_out=len(members) - len(cells))
+    theirs = [result for result in results if not result.profile and result.to_target and result.seconds]
+    cells, title = _of_other_programs(theirs), "Overview: logs of other programs"
+    return sections + _matrix(title, cells, prices, _OVER_SLOWEST, left_out=len(theirs) - len(cells))
 
 
-def chosen(series: Sequence[Sequence[Result]]) -> Sequence[Result]:
-    """Of several series the one that stands for all: of the hardest target, then of most runs, then on most numbers of devices.
+def chosen(candidates: Sequence[Series[Result]]) -> Series[Result]:
+    """Return the series that represents several: the hardest target, then the most runs, then the most numbers of devices.
 
-    Never the fastest first: an easier target would win.
+    Speed decides last, because an easier target would win otherwise.
     """
 
-    def rank(chain: Sequence[Result]) -> tuple[Any, ...]:
-        best = min((row.seconds or 0.0) if row.to_target else -(row.samples_per_second or 0.0) for row in chain)
-        return hardness(chain[0]), sum(len(row.runs) for row in chain), len(chain), -best
+    def rank(series: Series[Result]) -> tuple[Any, ...]:
+        best = min(
+            (result.seconds or 0.0) if result.to_target else -(result.samples_per_second or 0.0) for result in series
+        )
+        return hardness(series.fewest), sum(len(result.runs) for result in series), len(series), -best
 
-    return max(series, key=rank)
-
-
-def hardness(row: Result) -> tuple[float, ...]:
-    """Return the target values, in order of metrics, negative where less is better: higher for a harder target."""
-    targets = sorted((row.targets or {}).items())
-    falls = [improves_as_it_falls(metric, row.workload) for metric, _ in targets]
-    return tuple(-float(value) if falling else float(value) for falling, (_, value) in zip(falls, targets, strict=True))
+    return max(candidates, key=rank)
 
 
-def place_of(row: Result) -> tuple[str, str, str]:
-    """Where results of one workload are comparable but for their settings."""
-    return row.framework, row.system, row.device_name or row.device
+def hardness(result: Result) -> tuple[float, ...]:
+    """Return the target values in order of metrics, negative where less is better: higher for a harder target."""
+    values = []
+    for metric, value in sorted((result.targets or {}).items()):
+        values.append(-float(value) if improves_as_it_falls(metric, result.workload) else float(value))
+    return tuple(values)
 
 
-def series(results: Iterable[AnyResult]) -> list[list[AnyResult]]:
-    """The results as series: each one experiment over numbers of devices."""
-    return [chain for family in families(results) for chain in chains(family)]
+def place_of(result: Result) -> tuple[str, str, str]:
+    """Return framework, system, and device: results of a workload with equal values are comparable except for settings."""
+    return result.framework, result.system, result.device_name or result.device
 
 
-def several_nodes(row: Result) -> int | None:
-    """The number of nodes, where there are several."""
-    return row.nodes if (row.nodes or 1) > 1 else None
+def several_nodes(result: Result) -> int | None:
+    """Return the number of nodes if there are several, else None."""
+    return result.nodes if (result.nodes or 1) > 1 else None
 
 
-def _names(row: Result) -> dict[str, Any]:
-    return dict(zip(("framework", "system", "device_name"), place_of(row), strict=True))
+def _names(result: Result) -> dict[str, Any]:
+    framework, system, device = place_of(result)
+    return {"framework": title_of(framework), "system": system, "device_name": device}
 
 
 def _over_devices(results: Sequence[Result]) -> list[OverviewCell]:
-    """Of one workload: a row for each series, so that nothing is left out."""
-    listed = series(results)
-    firsts = [chain[0] for chain in listed]
-    targets = [value_text("targets", row.targets, row) if row.to_target else "" for row in firsts]
-    look = [(*place_of(row), target) for row, target in zip(firsts, targets, strict=True)]
-    words = distinguishing_words(firsts, look, ("devices", "nodes"))
+    """Return the cells of a workload: a row for each series, a column for each number of devices."""
+    listed = all_series(results)
+    firsts = [series.fewest for series in listed]
+    targets = [value_text("targets", result.targets, result) if result.to_target else "" for result in firsts]
+    names = [(*place_of(result), target) for result, target in zip(firsts, targets, strict=True)]
+    settings = distinct_labels(firsts, names, ("devices", "nodes"))
     cells = []
-    for chain, target, text in zip(listed, targets, words, strict=True):
-        for row in chain:
-            names = {**_names(row), "target": target, "differs in": text}
-            cells.append(OverviewCell(names, devices_text(*place(row)), row, _over(chain[0], row), place(row)))
+    for series, target, text in zip(listed, targets, settings, strict=True):
+        for result in series:
+            row = {**_names(result), "target": target, "settings": text}
+            column, order = devices_text(*place(result)), place(result)
+            cells.append(OverviewCell(row, column, result, _speedup(series, result), order))
     return cells
 
 
 def _over_workloads(results: Sequence[Result]) -> list[OverviewCell]:
-    """Of several workloads: the chosen series of each place."""
-    places = grouped(series(results), lambda chain: (*place_of(chain[0]), chain[0].workload))
+    """Return the cells of several workloads: the chosen series of each framework, system, and device."""
+    places = grouped(all_series(results), lambda series: (*place_of(series.fewest), series.fewest.workload))
     shown, cells = [chosen(members) for members in places.values()], []
-    for alike in grouped(shown, lambda chain: chain[0].workload).values():
-        rows = [(row, chain[0]) for chain in alike for row in chain]
-        words = weighty_words([row for row, _ in rows], [""] * len(rows))
-        for (row, first), text in zip(rows, words, strict=True):
-            unit = "" if row.to_target else f" in {row.sample_unit or 'samples'}/s"
-            names = {**_names(row), "devices": row.devices, "nodes": several_nodes(row)}
-            cells.append(OverviewCell(names, row.workload + unit, row, _over(first, row), detail=text))
+    for alike in grouped(shown, lambda series: series.fewest.workload).values():
+        pairs = [(result, series) for series in alike for result in series]
+        differing = settings_difference([result for result, _ in pairs]).only(NEVER_COMPARED_WITHOUT)
+        for (result, series), text in zip(pairs, differing.without(_batch_per_device(pairs)).labels(), strict=True):
+            unit = "" if result.to_target else f" in {result.sample_unit or 'samples'}/s"
+            row = {**_names(result), "devices": result.devices, "nodes": several_nodes(result)}
+            cells.append(OverviewCell(row, result.workload + unit, result, _speedup(series, result), detail=text))
     return cells
 
 
-def _over(first: Result, row: Result) -> float | None:
-    return None if row is first else ratio(first, row, intervals=False).value
+def _batch_per_device(pairs: Sequence[tuple[Result, Series[Result]]]) -> tuple[str, ...]:
+    """Return the name of the batch setting if the global batch follows from the number of devices, which the row has."""
+    batches = {(result.devices, result.batch_size_global) for result, _ in pairs}
+    devices = {result.devices for result, _ in pairs}
+    return ("batch_size_global",) if len(batches) == len(devices) else ()
 
 
-def _of_others(results: Sequence[Result]) -> list[OverviewCell]:
-    """Logs of other programs; the folders of systems that log one name stand beside it."""
+def _speedup(series: Series[Result], result: Result) -> float | None:
+    speedup = series.speedup(result)
+    return None if speedup is None else speedup.value
 
-    def names(row: Result) -> tuple[Any, ...]:
-        accelerator = accelerator_name(row.device_name)
-        return row.round, row.system, accelerator, row.framework, row.devices, several_nodes(row)
+
+def _of_other_programs(results: Sequence[Result]) -> list[OverviewCell]:
+    """Return the cells of logs of other programs. Systems that log the same name are named by their folders."""
+
+    def names(result: Result) -> tuple[Any, ...]:
+        accelerator = accelerator_name(result.device_name)
+        return result.round, result.system, accelerator, result.framework, result.devices, several_nodes(result)
 
     keys, cells = ("round", "system", "accelerator", "framework", "devices", "nodes"), []
     for named, alike in grouped(results, names).items():
-        folders = grouped(alike, lambda row: str(Path(row.folder).parent))
+        folders = grouped(alike, lambda result: str(Path(result.folder).parent))
         for folder, members in folders.items():
-            shown = {**dict(zip(keys, named, strict=True)), "folder": folder if len(folders) > 1 else ""}
-            for workload, rows in grouped(members, lambda row: row.workload).items():
-                cells.append(OverviewCell(shown, workload, chosen([[row] for row in rows])[0]))
+            row = {**dict(zip(keys, named, strict=True)), "folder": folder if len(folders) > 1 else ""}
+            for workload, of_workload in grouped(members, lambda result: result.workload).items():
+                result = chosen([Series((result,)) for result in of_workload]).fewest
+                cells.append(OverviewCell(row, workload, result))
     return _against_slowest(cells)
 
 
@@ -172,46 +191,51 @@ def _of_others(results: Sequence[Result]) -> list[OverviewCell]:
 
 
 def published_overview(results: Sequence[Result], prices: Prices | None = None) -> list[Section]:
-    """The fastest result of each kind of accelerator in each round, on eight of them (else on the number that most have).
+    """Return a matrix of the fastest published result of each kind of accelerator in each round.
 
-    One of the open division stands there only where there is none of the closed one.
+    It compares results on eight accelerators, or on the number that occurs most if eight do not occur. A result of the open
+    division is shown only if there is no result of the closed division.
     """
-    timed = [row for row in results if row.to_target and row.seconds and row.devices and row.round != ARTICLE]
+    timed = [result for result in results if result.to_target and result.seconds and result.devices]
+    timed = [result for result in timed if result.round != ARTICLE]
     kinds = {
-        count: len({(row.round, accelerator_name(row.device_name)) for row in alike})
-        for count, alike in grouped(timed, lambda row: row.devices).items()
+        count: len({(result.round, accelerator_name(result.device_name)) for result in alike})
+        for count, alike in grouped(timed, lambda result: result.devices or 0).items()
     }
     if not kinds:
         return []
     most = max(kinds, key=lambda devices: (kinds[devices], -devices))
     count = _USUAL_COUNT if kinds.get(_USUAL_COUNT, 0) > 1 else most
-    best = grouped(
-        sorted((row for row in timed if row.devices == count), key=lambda row: (row.division == "open", row.seconds)),
-        lambda row: (row.round, accelerator_name(row.device_name), row.workload),
-    )
+    on_count = [result for result in timed if result.devices == count]
+    on_count.sort(key=lambda result: (result.division == "open", result.seconds or 0.0))
+    best = grouped(on_count, lambda result: (result.round, accelerator_name(result.device_name), result.workload))
     cells = [
-        OverviewCell({"round": round, "accelerator": kind}, workload, row, detail=f"{row.submitter} {row.system}")
-        for (round, kind, workload), (row, *_) in best.items()
+        OverviewCell(
+            {"round": round, "accelerator": kind}, workload, result, detail=f"{result.submitter} {result.system}"
+        )
+        for (round, kind, workload), (result, *_) in best.items()
     ]
-    title = f"At a glance: the fastest published result of each accelerator, {count} of them"
-    rounds = ("Rounds differ in targets and rules: compare within one.",)
-    return _matrix(title, _against_slowest(cells), prices, _OVER_SLOWEST, rounds)
+    title = f"Overview: the fastest published result of each accelerator, on {count} of them"
+    note = ("Rounds differ in targets and rules. Compare results of one round.",)
+    return _matrix(title, _against_slowest(cells), prices, _OVER_SLOWEST, note, smallest=True)
 
 
 def _against_slowest(cells: Sequence[OverviewCell]) -> list[OverviewCell]:
-    """With how many times as fast each is as the slowest of its kind; none where size or round is not known."""
+    """Return the cells with their ratio to the slowest of their kind. Without a known size and round there is no ratio."""
 
-    def kind(row: Result) -> tuple[Any, ...]:
-        return row.workload, row.round, row.division == "open", row.devices, tuple(sorted((row.targets or {}).items()))
+    def kind(result: Result) -> tuple[Any, ...]:
+        targets = tuple(sorted((result.targets or {}).items()))
+        return result.workload, result.round, result.division == "open", result.devices, targets
 
-    def known(row: Result) -> bool:
-        return bool(row.devices) and row.round != UNKNOWN_ROUND
-
-    alike = grouped((cell.row for cell in cells), kind)
-    slowest = {one: max(members, key=lambda row: row.seconds or 0.0) for one, members in alike.items()}
-    return [
-        replace(cell, ratio=_over(slowest[kind(cell.row)], cell.row)) if known(cell.row) else cell for cell in cells
-    ]
+    alike = grouped((cell.result for cell in cells), kind)
+    slowest = {key: max(members, key=lambda result: result.seconds or 0.0) for key, members in alike.items()}
+    compared = []
+    for cell in cells:
+        result, base = cell.result, slowest[kind(cell.result)]
+        if result.devices and result.round != UNKNOWN_ROUND and result.key != base.key:
+            cell = replace(cell, ratio=ratio(base, result, intervals=False).value)
+        compared.append(cell)
+    return compared
 
 
 # --- the matrix ---------------------------------------------------------------------------------------------------------
@@ -224,51 +248,80 @@ def _matrix(
     over: str,
     below: tuple[str, ...] = (),
     left_out: int = 0,
+    smallest: bool = False,
 ) -> list[Section]:
-    """Times or rates, a row for each of the cells' names; where there are any, ratios and costs as tables of their own."""
-    if len(cells) < 2:
+    """Return a table of times or rates, and tables of ratios and costs if there are any.
+
+    Args:
+        title: Heading of the first table.
+        cells: The cells of the matrix.
+        prices: Prices of devices.
+        over: Description of the ratios, for the line above their table.
+        below: Sentences below the first table.
+        left_out: Number of results that the matrix does not show.
+        smallest: Show a matrix of fewer than two rows or two columns too.
+    """
+    if not cells:
         return []
     values = {name: {cell.names[name] for cell in cells} for name in cells[0].names}
     kept = [name for name in values if len(values[name]) > 1] or list(values)[:1]
-    single = [name for name in values if name not in (*kept, "target") and values[name] - {"", None}]
-    same = [f"{label(name)} {values[name].pop()}" for name in single]
-    of_workloads = grouped((cell.row for cell in cells), lambda row: row.workload)
-    aims = {name: aim_text(of) for name, of in of_workloads.items()}
-    pieces: list[tuple[str, tuple[Result, ...]]] = [(text, ()) for text in same]
-    for name, rows_of in of_workloads.items():
-        told = grouped(rows_of, lambda row: aim_text([row]))
-        pieces += [(f"{name}: {text}" if len(aims) > 1 else text, tuple(of)) for text, of in told.items()]
-    same += [f"{name}: {text}" if len(aims) > 1 else text for name, text in aims.items()]
-    shared = sorted(set.intersection(*(set(_said(cell.row)) for cell in cells)))
-    unit = "" if cells[0].row.to_target else f"{cells[0].row.sample_unit or 'samples'}/s"
-    of_all = [unit] if unit and not any(unit in cell.column for cell in cells) else []
-    of_all += [f"every result: {', '.join(shared)}"] if shared else []
-    above, pieces = " · ".join([*same, *of_all]), [*pieces, *((text, ()) for text in of_all)]
-    words = "result with other settings stands" if left_out == 1 else "results with other settings stand"
-    below += (f"{left_out} further {words} below.",) if left_out else ()
-    kind = "seconds" if cells[0].row.to_target else "samples_per_second"
-    costs = [None if prices is None else prices.cost(cell.row) for cell in cells]
+    rows = {tuple(cell.names[name] for name in kept) for cell in cells}
+    columns = {cell.column for cell in cells}
+    if not smallest and (len(rows) < _MIN_ROWS or len(columns) < _MIN_COLUMNS):
+        return []
+    common = [name for name in values if name not in (*kept, "target") and values[name] - {"", None}]
+    facts = [(_capitalized(label(name)), str(next(iter(values[name])))) for name in common]
+    pieces: list[tuple[str, tuple[Result, ...]]] = [(f"{name}: {text}", ()) for name, text in facts]
+    of_workloads = grouped((cell.result for cell in cells), lambda result: result.workload)
+    for workload, members in of_workloads.items():
+        several = len(of_workloads) > 1
+        facts += [(short_title(workload), aim_text(members))] if several else aim_facts(members)
+        prefix = f"{short_title(workload)}: " if several else ""
+        alike = grouped(members, lambda result: aim_text([result]))
+        pieces += [(f"{prefix}{text}", tuple(of)) for text, of in alike.items()]
+    first = cells[0].result
+    unit = "" if first.to_target else f"{first.sample_unit or 'samples'}/s"
+    if unit and not any(unit in cell.column for cell in cells):
+        facts.append(("Unit", unit))
+        pieces.append((f"Unit: {unit}", ()))
+    shared = sorted(set.intersection(*(set(_stated(cell.result)) for cell in cells)))
+    if shared:
+        facts.append(("All results", ", ".join(shared)))
+        pieces.append((f"All results: {', '.join(shared)}", ()))
+    if left_out:
+        noun = "result with other settings is" if left_out == 1 else "results with other settings are"
+        below += (f"{left_out} further {noun} in the tables below.",)
+    costs = [None if prices is None else prices.cost(cell.result) for cell in cells]
+    kind = "seconds" if first.to_target else "samples_per_second"
     tables = (
-        (title, above, kind, [figure(cell.row) for cell in cells]),
+        (title, "", kind, [figure(cell.result) for cell in cells]),
         ("", f"{over}:", "speedup", [cell.ratio for cell in cells]),
-        ("", "Cost of one result, devices × hours to target × price of a device for an hour:", "cost", costs),
+        ("", "Cost of one result (devices × hours to target × price of one device for one hour):", "cost", costs),
     )
-    rows = []
+    sections = []
     for heading, text, ending, numbers in tables:
         known = [(cell, number) for cell, number in zip(cells, numbers, strict=True) if number is not None]
         if known:
             lines = list(_table(known, kept, ending, shared))
             of = tuple(line.pop("of") for line in lines)
-            rows.append(Section(heading, (text,), frame_of(lines), keys=len(kept), of=of))
-    if rows:
-        rows[0] = replace(rows[0], below=below, pieces=tuple(pieces))
-    return rows
+            above = (text,) if text else ()
+            sections.append(Section(heading, above, DataTable.from_rows(lines), keys=len(kept), of=of))
+    if sections:
+        sections[0] = replace(sections[0], below=below, facts=tuple(facts[:_MAX_FACTS]), pieces=tuple(pieces))
+    return sections
+
+
+_MAX_FACTS = 6
+
+
+def _capitalized(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _table(
     known: Sequence[tuple[OverviewCell, float]], kept: Sequence[str], ending: str, shared: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """A mapping for each row: its names, a number in each column that has one, what must be said with them."""
+    """Yield the rows of a matrix: names, a number per column, notes, and the results of the row."""
     columns = [name for _, name in sorted({(cell.order, cell.column) for cell, _ in known})]
     members_by_names = grouped(known, lambda pair: tuple(pair[0].names[name] for name in kept))
     for names, members in sorted(members_by_names.items(), key=lambda item: [_sortable(value) for value in item[0]]):
@@ -276,33 +329,36 @@ def _table(
         notes = tuple(_notes([cell for cell, _ in members], shared)) if ending != "cost" else ()
         row = dict(zip(kept, names, strict=True))
         numbers = {f"{name}, {ending}": shown.get(name) for name in columns}
-        yield {**row, **numbers, "notes": notes, "of": tuple(cell.row for cell, _ in members)}
+        yield {**row, **numbers, "notes": notes, "of": tuple(cell.result for cell, _ in members)}
 
 
 def _notes(members: Sequence[OverviewCell], shared: Sequence[str]) -> list[str]:
-    """What must be said with the cells of a row; of single cells with the name of the column."""
-    every = [[text for text in (*_said(cell.row), cell.detail) if text and text not in shared] for cell in members]
+    """Return the notes of a row. Notes of single cells begin with the name of the column."""
+    every = []
+    for cell in members:
+        every.append([text for text in (*_stated(cell.result), cell.detail) if text and text not in shared])
     if all(texts == every[0] for texts in every):
         return every[0]
     return [f"{cell.column}: {', '.join(texts)}" for cell, texts in zip(members, every, strict=True) if texts]
 
 
-def _said(row: Result) -> tuple[str, ...]:
-    """The labels of a result, and which of its runs are missing."""
-    words = (*(("published",) if row.published else ()), *division(row))
-    required, done = row.runs_required, row.runs_successful
-    if row.published and row.runs_failed:
-        words += (f"{row.runs_failed} of {required} runs failed",)
+def _stated(result: Result) -> tuple[str, ...]:
+    """Return the labels of a result, and how many of its runs are missing or failed."""
+    words = (*(("published",) if result.published else ()), *division(result))
+    required, done = result.runs_required, result.runs_successful
+    if result.published and result.runs_failed:
+        words += (f"{result.runs_failed} of {required} runs failed",)
     elif required is not None and done < required:
-        words += (f"{done} of {required} runs" + (f", {row.runs_failed} failed" if row.runs_failed else ""),)
-    return (*words, *labels(row))
+        failed = f", {result.runs_failed} failed" if result.runs_failed else ""
+        words += (f"{done} of {required} runs{failed}",)
+    return (*words, *labels(result))
 
 
-def division(row: Result) -> tuple[str, ...]:
-    """The label of the open division, of results of others."""
-    return ("open division",) if row.division == "open" and not row.profile else ()
+def division(result: Result) -> tuple[str, ...]:
+    """Return the label of a result of the open division by another submitter; empty for all other results."""
+    return ("open division",) if result.division == "open" and not result.profile else ()
 
 
 def _sortable(value: Any) -> tuple[float, str]:
-    """Numbers by their size, texts by their letters, what is not known first."""
+    """Return a sort key: unknown values first, numbers by size, texts by letters."""
     return (float(value), "") if isinstance(value, (int, float)) else (-1.0, str(value or "").lower())

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from suite.results.columns import Result
+from suite.results.data_table import DataTable
 from suite.results.identity import label
 from suite.results.names import workload_name
 from suite.results.price import Prices
@@ -15,7 +16,7 @@ from suite.results.published import ARTICLE
 from suite.results.scores import published_results
 from suite.results.targets import targets_told
 from suite.results.views.overview import published_overview
-from suite.results.views.section import Section, View, frame_of, without_empty
+from suite.results.views.section import Section, View
 
 Listed = dict[str, Any]
 OPTIONS: Mapping[str, Sequence[str]] = {
@@ -53,7 +54,7 @@ def published_list(filters: Mapping[str, str | None], prices: Prices | None = No
     if prices is not None:
         price_notes = prices.unused_notes(rows)
         listed = [{**row, "cost": prices.cost(row["row"])} for row in listed]
-    data = frame_of({name: row[name] for name in _IN_FILES if name in row} for row in listed)
+    data = DataTable.from_rows({name: row[name] for name in _IN_FILES if name in row} for row in listed)
     sections = (*published_overview(rows, prices), _section(listed))
     return View("Published results", sections, data, notes=price_notes)
 
@@ -90,18 +91,25 @@ def _number(text: str) -> Any:
 def _section(listed: Sequence[Listed]) -> Section:
     """A table as narrow as can be: what all rows share stands above it, and what has no room is left to files."""
     shown = (*_IN_TABLES, "notes")
-    table = without_empty(frame_of({name: row[name] for name in shown if name in row} for row in listed))
-    named = [name for name in table if name != "notes" and table[name].dtype != float and len(table) > 1]
-    same = {str(name): table[name].iloc[0] for name in named if table[name].nunique(dropna=False) == 1}
-    table, left_out = table.drop(columns=list(same)), []
+    table = DataTable.from_rows({name: row[name] for name in shown if name in row} for row in listed).without_empty()
+    same = {}
+    for name in table.columns:
+        values = table.values(name)
+        is_figure = any(isinstance(value, float) for value in values)
+        if name != "notes" and not is_figure and len(values) > 1 and values.count(values[0]) == len(values):
+            same[name] = values[0]
+    table, left_out = table.without(*same), []
     for name in _DISPENSABLE:
-        if name in table and sum(3 + _width(str(one), list(table[one])) for one in table if one != "notes") > _WIDTH:
+        if (
+            name in table
+            and sum(3 + _width(one, table.values(one)) for one in table.columns if one != "notes") > _WIDTH
+        ):
             left_out.append(name)
-            table = table.drop(columns=name)
+            table = table.without(name)
     common = f"All rows: {', '.join(f'{label(name)} {value}' for name, value in same.items())}." if same else ""
     fewer = f"Left out, as the table is wide: {', '.join(map(label, left_out))}; --format csv has them."
     below = (f"{len(table)} row{'' if len(table) == 1 else 's'}.", fewer if left_out else "")
-    keys = sum(name in ("round", "submitter", "system", "benchmark") for name in list(table)[:3])
+    keys = sum(name in ("round", "submitter", "system", "benchmark") for name in table.columns[:3])
     of = tuple((row["row"],) for row in listed)
     said = "Times to target, from published logs (logs/published/README.md); no results of this suite."
     return Section("", (said, common), table, below=below, keys=max(1, keys), of=of)

@@ -1,274 +1,462 @@
-"""`suite report`: what runs measured, what failed, what could not be read."""
+"""`suite report`: the results of runs in tables, the speedups, failed runs, and lines that could not be read."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
 
-from suite.results.columns import OURS, REPORTED, Result, rows
+from suite.launch.known import title_of
+from suite.results.columns import HIDDEN, OURS, REPORTED, Result, RunRow
 from suite.results.combine import grouped
-from suite.results.identity import (
-    ENVIRONMENT_VARIABLES,
-    HYPERPARAMETERS,
-    distinguishing_words,
-    facts,
-    label,
-    named_apart,
-    usual_words,
-    value_text,
-    weighty_words,
-)
+from suite.results.data_table import DataTable
+from suite.results.identity import ENVIRONMENT_VARIABLES, HYPERPARAMETERS, label, value_text
 from suite.results.logs.record import RunSettings
-from suite.results.names import data_text, workload_name
+from suite.results.names import accelerator_name, data_text, short_title, workload_name
 from suite.results.price import Prices
-from suite.results.ratios import Ratio, place, speedups
-from suite.results.scores import figure, labels, result_rows, shared_labels
+from suite.results.ratios import Ratio, place
+from suite.results.scores import figure, labels, results_of, shared_labels
+from suite.results.series import speedups
+from suite.results.settings_difference import SettingsDifference, distinct_labels, named_apart, settings_difference
+from suite.results.targets import targets_told
 from suite.results.text import clean, percent_text
 from suite.results.views.all_reduce import all_reduce_sections
 from suite.results.views.baseline import Baseline, baseline_section
-from suite.results.views.headlines import mean_text
 from suite.results.views.overview import division, hardness, order_of, overview, several_nodes
 from suite.results.views.repeat import resuming_commands
-from suite.results.views.section import Section, View, frame_of, without_empty
+from suite.results.views.section import NOT_VERIFIED, Section, View
+from suite.results.views.speedup_text import NOT_SEPARATED, interval_sentence, speedup_details, speedup_headline
 from suite.results.views.study import sections as studies
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 NOTICES: Mapping[str, str] = {
-    "demo": "This is a demo and no MLPerf result: {data}, small model, target without relation to MLPerf.",
-    "synthetic": "Synthetic data: throughput only, no MLPerf result.",
+    "demo": "DEMO: {data} and a small model. Not an MLPerf result.",
+    "synthetic": "SYNTHETIC DATA: this measures throughput only. Not an MLPerf result.",
     "": "Logs of other programs.",
 }
-_SHOWN_ELSEWHERE = (
-    "profile", "workload", "framework", "device", "devices", "nodes", "mode", "update", "labels", "deviations",
-    "folder", "submitter", "division", "hyperparameter_set", "framework_version",
+"""Notice above every table of a profile."""
+FAILED = "Failed runs"
+NOT_ENDED = "Runs that have not ended"
+_MAX_SETTING_COLUMNS = 4
+"""Results that differ in more settings are named by as few of them as distinguish the results."""
+_MAX_FILES, _MAX_PROBLEMS = 30, 5
+_NAMED_ELSEWHERE = (
+    "profile", "workload", "framework", "framework_version", "device", "device_name", "devices", "nodes", "mode", "update",
+    "labels", "deviations", "folder", "submitter", "division", "system", "targets", "dataset", "batch_size_global",
+    "batch_unit", "sample_unit", "clock",
 )  # fmt: skip
-"""In titles, in columns that every table has, in notes; or needed only where nothing else tells two rows apart."""
-_NO_COLUMN = ("linear", "thread_waiting", "batch_unit", "sample_unit")
-"""What follows from the framework or the workload: named above a table, where its rows agree."""
-_MOST_FILES, _MOST_PROBLEMS = 30, 5
-FAILED = "Runs without success"
+"""Settings that the title, the labeled lines, or a column of every table has."""
+_USUALLY_DEFAULT = (
+    "rules", "batch_rule", "lr_scaling", "linear", "thread_waiting", "cores_per_device", "threads_per_device",
+    "data_fingerprint", "max_epochs", "hyperparameter_set", "graphs", "kernels", "variant", "stop",
+)  # fmt: skip
+"""Settings that follow from the workload, the framework, and the profile unless a user changes them. `--verbose` shows them."""
+_DEMO_LABELS = ("cpu", "demo", "synthetic")
+"""Labels that the notice and the hardware line state already."""
 
 
-def report(runs: pd.DataFrame, prices: Prices | None = None, against: Baseline | None = None) -> View:
-    """Everything that the runs say; `prices`: and what each result costs, `against`: ratios to other results.
+def report(
+    runs: Sequence[RunRow],
+    prices: Prices | None = None,
+    against: Baseline | None = None,
+    verbose: bool = False,
+    next_steps: bool = True,
+) -> View:
+    """Return the report on runs.
 
-    Raises ValueError for a price list of which no price applies, or a baseline that there is not.
+    Args:
+        runs: The runs, failed ones included.
+        prices: Prices of devices, for a column with the cost of each result.
+        against: Results to divide all other results by, for an additional table.
+        verbose: Name the settings that have their default values too.
+        next_steps: End with the folder of the logs and the command for the page.
+
+    Raises:
+        ValueError: No price of the list applies, or no result has the value of `against`.
     """
-    results = result_rows(runs)
+    results = results_of(runs)
     price_notes = () if prices is None else prices.unused_notes(results)
-    trained = [row for row in results if not row.all_reduces]
+    trained = [result for result in results if not result.all_reduces]
     tables = together(trained)
     sections = [*overview(trained, prices), *studies(runs, prices), *all_reduce_sections(results)]
-    sections += [baseline_section(trained, against)] if against is not None else []
-    sections += [results_section(one, prices, title, tables) for one, title in zip(tables, titles(tables), strict=True)]
-    return View("Results", (*sections, *_no_results(runs)), data(trained, prices), notes=price_notes)
+    if against is not None:
+        sections.append(baseline_section(trained, against))
+    for table, title in zip(tables, titles(tables), strict=True):
+        sections.append(results_section(table, prices, title, tables, verbose))
+    sections += _problem_sections(runs)
+    if next_steps:
+        sections += _next_section(runs)
+    title, above = "Results", NOT_VERIFIED
+    if len(tables) == 1 and sections[0].title == titles(tables)[0]:  # no overview: the table is the document
+        title = f"Results: {sections[0].title}"
+        above = " ".join((*sections[0].above, NOT_VERIFIED))
+        sections[0] = replace(sections[0], title="", above=())
+    return View(title, tuple(sections), data(trained, prices), above=(above,), notes=price_notes)
 
 
-def data(results: Sequence[Result], prices: Prices | None = None) -> pd.DataFrame:
-    """A row for each result: every column, its ratio to the fewest devices of its series, its cost."""
+def data(results: Sequence[Result], prices: Prices | None = None) -> DataTable:
+    """Return a row for each result: every column, its speedup over the baseline of its series, its cost."""
     over = speedups(results)
-    aside = ("runs", "attempts", "all_reduces")
-    return frame_of(
-        {
-            **{name: value for name, value in vars(row).items() if name not in aside and not name.startswith("_")},
-            "speedup": one and one.value,
-            "throughput": one and one.throughput,
-            "efficiency": one and one.efficiency,
-            "baseline_devices": one and one.before.devices,
-            "baseline_nodes": one and (one.before.nodes or 1),
-            "cost": None if prices is None else prices.cost(row),
+    names = [item.name for item in fields(Result) if item.name not in HIDDEN]
+    rows = []
+    for result in results:
+        speedup = over.get(result.key)
+        row = {name: getattr(result, name) for name in names}
+        row |= {
+            "speedup": None if speedup is None else speedup.value,
+            "throughput": None if speedup is None else speedup.throughput,
+            "efficiency": None if speedup is None else speedup.efficiency,
+            "setup_factor": None if speedup is None else speedup.setup,
+            "baseline_devices": None if speedup is None else speedup.before.devices,
+            "baseline_nodes": None if speedup is None else speedup.before.nodes or 1,
+            "cost": None if prices is None else prices.cost(result),
         }
-        for row in results
-        for one in [over.get(id(row))]
-    )
+        rows.append(row)
+    return DataTable.from_rows(rows)
 
 
-# --- one table ----------------------------------------------------------------------------------------------------------
+# --- which results share a table ----------------------------------------------------------------------------------------
 
 
 def together(results: Sequence[Result]) -> list[list[Result]]:
-    """The results that stand in one table: of one workload, profile and system; of other programs all of one workload.
+    """Return the results of each table: of the same workload, profile, and system; for other programs of the same workload.
 
-    Times to target come before throughput, reference runs before demos.
+    Times to target come before throughput, and reference runs before demos.
     """
 
-    def kind(row: Result) -> tuple[Any, ...]:
-        where = (row.system, row.device, row.device_name, row.sample_unit) if row.profile else ()
-        return row.profile, workload_name(row.workload), row.to_target, row.mode, row.update, *where
+    def kind(result: Result) -> tuple[Any, ...]:
+        system = (result.system, result.device, result.device_name, result.sample_unit) if result.profile else ()
+        return result.profile, workload_name(result.workload), result.to_target, result.mode, result.update, *system
 
     tables = [sorted(table, key=_order) for table in grouped(results, kind).values()]
     return sorted(tables, key=lambda table: (not table[0].to_target, order_of(table[0])))
 
 
-def _order(row: Result) -> tuple[Any, ...]:
-    batch = (row.batch_size_global or 0) if row.batch_rule == "set" else 0
-    whose = (row.framework, row.batch_rule, hardness(row), batch) if row.profile else (row.round, row.system)
-    return (*whose, *place(row), figure(row) or 0.0)
+def _order(result: Result) -> tuple[Any, ...]:
+    batch = (result.batch_size_global or 0) if result.batch_rule == "set" else 0
+    if result.profile:
+        settings = (result.framework, result.batch_rule, hardness(result), batch)
+        return *settings, *place(result), result.learning_rate or 0.0, figure(result) or 0.0
+    return result.round, result.system, *place(result), figure(result) or 0.0
 
 
 def titles(tables: Sequence[Sequence[Result]]) -> list[str]:
-    """Titles of tables, of which no two are equal: `ncf on dgx1 (demo)`."""
+    """Return the titles of tables, all different: `NCF demo, PyTorch 2.11.0, AMD EPYC`."""
     return named_apart([table[0] for table in tables], [_title(table) for table in tables])
 
 
 def _title(table: Sequence[Result]) -> str:
-    row = table[0]
-    system = row.system if len({one.system for one in table}) == 1 else ""
-    title = " on ".join(clean(text, 80) for text in (row.workload or "unknown workload", system) if text)
-    title += f" ({clean(row.profile, 80)})" if row.profile else ""
-    title += "" if row.to_target else f": throughput, {clean(row.mode, 80)}"
-    return f"{title}, asynchronous updates" if row.update == "async" else title
+    first = table[0]
+    workload = " ".join(filter(None, (short_title(clean(first.workload, 60)) or "unknown workload", first.profile)))
+    parts = [workload, "" if first.to_target else f"throughput ({clean(first.mode, 40)})"]
+    parts.append("asynchronous updates" if first.update == "async" else "")
+    frameworks = {(result.framework, result.framework_version) for result in table}
+    if len(frameworks) == 1 and first.profile:
+        parts.append(f"{title_of(first.framework)} {first.framework_version}".strip())
+    parts.append(_hardware(first) if len({result.device_name for result in table}) == 1 else "")
+    if first.profile and first.system not in ("", "local"):
+        parts.append(first.system)
+    return ", ".join(clean(part, 80) for part in parts if part)
+
+
+def _hardware(result: Result) -> str:
+    """Return the name of the devices without the number of cores: `AMD EPYC`, `V100 SXM`."""
+    if result.profile:
+        return clean(result.device_name.partition(" core(s) of ")[2] or accelerator_name(result.device_name), 60)
+    return clean(accelerator_name(result.device_name), 60)
+
+
+# --- one table ----------------------------------------------------------------------------------------------------------
 
 
 def results_section(
-    table: Sequence[Result], prices: Prices | None = None, title: str = "", tables: Sequence[Sequence[Result]] = ()
+    table: Sequence[Result],
+    prices: Prices | None = None,
+    title: str = "",
+    tables: Sequence[Sequence[Result]] = (),
+    verbose: bool = False,
 ) -> Section:
-    """One table of results that stand `together`; `tables`: those of the document, whose other hyperparameters are told."""
+    """Return the section of a table.
+
+    Args:
+        table: Results that share a table, as `together` returns them.
+        prices: Prices of devices, for a column with the cost of each result.
+        title: Heading of the section.
+        tables: All tables of the document. Hyperparameters in which other tables of the workload differ are named.
+        verbose: Name the settings that have their default values too.
+    """
     first = table[0]
-    kin = [row for one in tables for row in one if (row.workload, row.profile) == (first.workload, first.profile)]
-    leaves = [text for text in first.deviations if all(text in row.deviations for row in table)]
-    varying, above = _fields(table, kin, leaves)
-    look = [(row.framework, *(repr(getattr(row, name)) for name in varying)) for row in table]
-    shown_alone = (*varying, "labels", "deviations", "devices", "nodes")
-    words = distinguishing_words(table, look, shown_alone)
-    usual = usual_words(table, words, shown_alone) if first.profile else ""
-    words = weighty_words(table, words) if first.profile else words
-    above += [f"rows that do not say otherwise: {usual}"] if usual else []
-    over, shared = speedups(table, intervals=True), shared_labels(table)
-    notes = [_notes(row, leaves, shared) for row in table]
+    difference = settings_difference(table)
+    over = speedups(table, intervals=True)
+    shared = shared_labels(table)
+    deviations = [text for text in first.deviations if all(text in result.deviations for result in table)]
+    columns = _setting_columns(table, difference)
+    notes = [_notes(result, deviations, shared) for result in table]
     of_all = [text for text in notes[0] if len(table) > 1 and all(text in texts for texts in notes)]
-    cells = [
-        {
-            **_names(row, varying, text),
-            **_measured(row),
-            "cost": None if prices is None else prices.cost(row),
-            "speedup": over[id(row)].value if id(row) in over else None,
-            "notes": tuple(note for note in said if note not in of_all),
-        }
-        for row, text, said in zip(table, words, notes, strict=True)
-    ]
-    shown = without_empty(frame_of(cells), keep=("devices",))
-    if len({row.framework for row in table}) == 1:
-        shown = shown.drop(columns="framework", errors="ignore")
-    names = list(shown)[: list(shown).index("runs")]
-    alike = len({(row.system, row.framework, place(row)) for row in table}) < len(table)
-    keys = len(names) if alike else names.index("devices") + 1 + ("nodes" in names)
-    above += [f"labels {', '.join(shared)}"] if shared else []
-    cost = "cost of one result = devices × hours to target × price of a device for an hour."
-    below = (*of_all, *_sentences(table), *([cost] if "cost" in shown else []), *_verdicts(table, over))
-    notice = NOTICES.get(first.profile, "").format(data=data_text(first.dataset))
-    notices, of = (notice, " · ".join(above)), tuple((row,) for row in table)
-    return Section(title, notices, shown, below=below, keys=keys, of=of)
-
-
-def _fields(table: Sequence[Result], kin: Sequence[Result], leaves: Sequence[str]) -> tuple[list[str], list[str]]:
-    """(of logs of others the fields that need a column, texts of what all rows agree in: what is unusual, the
-    hyperparameters of which `kin` has others, how they leave the closed rules)."""
-    own, every = [facts(row) for row in table], [facts(row) for row in kin if row.hyperparameters]
-    usual = {**vars(RunSettings()), "sample_unit": "samples", "batch_unit": "samples", "round": OURS}
-    ours = table[0].profile
-
-    def varies(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-        return len({repr(one.get(name)) for one in rows}) > 1
-
-    def named(name: str, value: Any) -> bool:
-        if name.startswith(HYPERPARAMETERS):
-            return bool(ours) and varies(name, every)
-        return bool(value) and value != usual.get(name) and name not in (*_SHOWN_ELSEWHERE, "system")
-
-    agreed = {name: value for name, value in own[0].items() if not varies(name, own)}
-    aside = {*agreed, *_SHOWN_ELSEWHERE, *_NO_COLUMN}
-    no_column = (HYPERPARAMETERS, ENVIRONMENT_VARIABLES)
-    columns = [name for name in own[0] if not (ours or name in aside or name.startswith(no_column))]
-    frameworks = dict.fromkeys(f"{row.framework} {row.framework_version}".strip() for row in table)
-    texts = [", ".join(filter(None, frameworks))]
-    texts += [f"{label(name)} {value_text(name, one, table[0])}" for name, one in agreed.items() if named(name, one)]
-    texts += [f"leaves the closed rules: {clean('; '.join(leaves), 4000)}"] if leaves else []
-    return columns, [text for text in texts if text]
-
-
-def _names(row: Result, varying: Sequence[str], words: str) -> dict[str, Any]:
-    values = {name: value for name in varying if (value := getattr(row, name))}
-    values = {name: value if type(value) is int else value_text(name, value, row) for name, value in values.items()}
-    system = {name: values.get(name) for name in varying if name == "system"}
-    named = {"framework": row.framework, "devices": row.devices, "nodes": several_nodes(row)}
-    others = {name: values.get(name) for name in varying if name != "system"}
-    return {**system, **named, **others, "differs in": words}
-
-
-def _measured(row: Result) -> dict[str, Any]:
-    required = row.runs_required if row.runs_required and row.runs_successful < row.runs_required else None
-    spread = ("seconds_minimum", "seconds_maximum")
-    several = row.to_target and row.runs_successful > 1
-    cells = {"runs": row.runs_successful, "of": required, "failed": row.runs_failed or None, "seconds": row.seconds}
-    cells |= {name: getattr(row, name) if several else None for name in spread}
-    cells |= {name: getattr(row, name) for name in REPORTED}
-    return cells | {f"{clean(unit, 30)}_per_second": rate for unit, rate in (row.further_rates or {}).items()}
-
-
-def _notes(row: Result, leaves: Collection[str], shared: Sequence[str]) -> list[str]:
-    """What must be said with a row: its own labels, how it leaves the closed rules, how it was scored."""
-    own_labels = [text for text in (*division(row), *labels(row)) if text not in shared]
-    own_labels += [f"leaves the closed rules: {text}" for text in row.deviations if text not in leaves]
-    return [text for text in (*own_labels, *row.score_notes, mean_text(row), row.note) if text]
-
-
-def _sentences(table: Sequence[Result]) -> list[str]:
-    parts = (
-        ("evaluation_share", "evaluations took {} of the time of training and evaluating"),
-        ("data_wait_share", "waiting for data took {} of the time of training"),
+    rows = []
+    for position, result in enumerate(table):
+        speedup = over.get(result.key)
+        value = None if speedup is None else speedup.value
+        if any(result.key == other.before.key for other in over.values()):
+            value = 1.0
+        row = {name: values[position] for name, values in columns.items()} | _figures(result, value)
+        row["cost"] = None if prices is None else prices.cost(result)
+        row["notes"] = tuple(text for text in notes[position] if text not in of_all)
+        rows.append(row)
+    shown = _without_small_parts(DataTable.from_rows(rows)).without_empty(keep=("devices",))
+    below = [*of_all, *_speedup_sentences(table, over), *_share_sentences(table)]
+    if "cost" in shown:
+        below.append("Cost of one result: devices × hours to target × price of one device for one hour.")
+    if deviations:
+        below.append(f"Open division because: {clean('; '.join(deviations), 4000)}.")
+    notice = NOTICES.get(first.profile, "").format(data=_data_words(first.dataset))
+    return Section(
+        title,
+        (notice,) if notice else (),
+        shown,
+        facts=tuple(_facts(table, difference, tables, shared, verbose)),
+        below=tuple(below),
+        keys=shown.columns.index("runs"),
+        of=tuple((result,) for result in table),
     )
-    shares = []
-    for name, text in parts:
-        known = sorted(share for row in table if (share := getattr(row, name)))
-        ends = dict.fromkeys(map(percent_text, (*known[:1], *known[-1:])))
-        shares += [text.format(" to ".join(ends))] if ends else []
-    line = ", ".join(shares)
-    return [f"{line[:1].upper()}{line[1:]}."] if line else []
 
 
-def _verdicts(table: Sequence[Result], over: Mapping[int, Ratio]) -> list[str]:
-    """For each row with a speedup what it consists of, the interval where there are enough runs, what is not shown."""
-    compared = [row for row in table if id(row) in over and over[id(row)].value is not None]
-    names = named_apart(compared, [f"{row.framework}, {over[id(row)].places} devices" for row in compared])
-    lines, flags = list[str](), dict[str, list[str]]()
-    for row, name in zip(compared, names, strict=True):
-        one = over[id(row)]
-        lines.append(f"{name}: {one.words}{f' ({one.interval_words})' if one.interval_words else ''}")
-        for flag in one.flags:
-            flags.setdefault(flag, []).append(name)
-    lines += [f"{flag[:1].upper()}{flag[1:]} ({'; '.join(names)})." for flag, names in flags.items()]
-    reasons = dict.fromkeys(over[id(row)].no_interval for row in compared)
-    return lines + ([f"No interval: {'; '.join(filter(None, reasons))}."] if any(reasons) else [])
+def _data_words(dataset: str) -> str:
+    text = data_text(dataset)
+    return text if text.startswith("generated") else f"the {text}"
 
 
-def _no_results(runs: pd.DataFrame) -> Iterator[Section]:
-    """Runs without success, runs that nobody can call failed yet, copies, and lines that could not be read."""
-    listed = rows(runs)
-    failed = [row for row in listed if not (row.succeeded or row.running or row.copy_of)]
-    for title, some in ((FAILED, failed), ("Runs that have not ended", [row for row in listed if row.running])):
-        table = frame_of({"run": row.run, "status": row.status, "reason": row.reason} for row in some)
-        if some:
-            yield Section(title, table=table, below=resuming_commands(some), of=tuple((row,) for row in some))
-    digests = {row.path: row.record.digest for row in listed if row.record is not None}
-    if copies := [row for row in listed if row.copy_of]:
-        few = "1 log is a copy of another and does"
-        are = few if len(copies) == 1 else f"{len(copies)} logs are copies of others and do"
-        kinds = (
-            "the same as" if digests[row.path] == digests[row.copy_of] else "an earlier state of" for row in copies
+def _setting_columns(table: Sequence[Result], difference: SettingsDifference) -> dict[str, list[Any]]:
+    """Return the columns that name the rows of a table: framework, devices, nodes, and the settings that differ."""
+    ours = bool(table[0].profile)
+    columns: dict[str, list[Any]] = {}
+    if not ours and len({result.system for result in table}) > 1:
+        columns["system"] = [clean(result.system, 80) for result in table]
+    if len({result.framework for result in table}) > 1:
+        columns["framework"] = [title_of(result.framework) for result in table]
+    columns["devices"] = [result.devices for result in table]
+    columns["nodes"] = [several_nodes(result) for result in table]
+    shown = {*columns, "labels", "deviations"}
+    differing = difference.without(shown).without_derived()
+    if len(differing.columns) > _MAX_SETTING_COLUMNS:
+        names = list(zip(*columns.values(), strict=True))
+        columns["settings"] = list(distinct_labels(table, names, shown))
+        return columns
+    for name, values in differing.columns.items():
+        texts = differing.texts(name)
+        columns[name] = [value if type(value) is int else text for value, text in zip(values, texts, strict=True)]
+    return columns
+
+
+def _figures(result: Result, speedup: float | None) -> dict[str, Any]:
+    """Return the measured columns of a row. The speedup comes early: a table that is too wide has it in its first part."""
+    required = result.runs_required
+    several = result.to_target and result.runs_successful > 1
+    row: dict[str, Any] = {
+        "runs": result.runs_successful,
+        "of": required if required and result.runs_successful < required else None,
+        "failed": result.runs_failed or None,
+        "seconds": result.seconds,
+        "seconds_minimum": result.seconds_minimum if several else None,
+        "seconds_maximum": result.seconds_maximum if several else None,
+        "speedup": speedup,
+    }
+    row |= {f"seconds_{name}": value for name, value in (result.parts._asdict() if result.parts else {}).items()}
+    row |= {name: getattr(result, name) for name in REPORTED}
+    row |= {f"{clean(unit, 30)}_per_second": rate for unit, rate in (result.further_rates or {}).items()}
+    if not result.to_target:
+        row["data_wait_share"] = result.data_wait_share
+    return row
+
+
+_SMALL_PART = 0.02
+"""Share of every time to target below which a part has no column."""
+
+
+def _without_small_parts(table: DataTable) -> DataTable:
+    """Return the table without columns for negligible parts. A negligible wait for data is added to training."""
+    for name in ("seconds_data_wait", "seconds_other"):
+        if name not in table:
+            continue
+        pairs = zip(table.values(name), table.values("seconds"), strict=True)
+        if any(part is not None and whole and part >= _SMALL_PART * whole for part, whole in pairs):
+            continue
+        if name == "seconds_data_wait":
+            parts = zip(table.values("seconds_training"), table.values(name), strict=True)
+            training = [None if trained is None else trained + (waited or 0.0) for trained, waited in parts]
+            table = table.with_column("seconds_training", training)
+        table = table.without(name)
+    return table
+
+
+def _facts(
+    table: Sequence[Result],
+    difference: SettingsDifference,
+    tables: Sequence[Sequence[Result]],
+    shared: Sequence[str],
+    verbose: bool,
+) -> Iterator[tuple[str, str]]:
+    """Yield the labeled lines above a table: the settings that all of its results have in common."""
+    first = table[0]
+    common = difference.common
+    if first.to_target and "targets" in common:
+        yield "Target", targets_told(first.targets, first.workload) or "unknown"
+    if "dataset" in common and first.dataset:
+        yield "Data set", clean(first.dataset, 80)
+    if first.profile and "device_name" in common:
+        yield (
+            "Device",
+            clean(first.device_name.replace("core(s)", "core" if first.device_name.startswith("1 ") else "cores"), 80),
         )
-        same = [f"{clean(row.path)}: {kind} {clean(row.copy_of)}" for row, kind in zip(copies, kinds, strict=True)]
-        yield Section("Copies", (f"{are} not count:",), below=_cut(same, _MOST_FILES))
-    unread = []
-    for row in listed:
-        reading = row.source.reading if row.source is not None else None
-        if problems := [clean(str(problem), 120) for problem in (reading.problems if reading is not None else ())]:
-            unread.append(f"{clean(row.path)}: {'; '.join(_cut(problems, _MOST_PROBLEMS))}")
-    if unread:
-        yield Section("Lines that could not be read or do not fit", below=_cut(unread, _MOST_FILES))
+    if first.batch_size_global and "batch_size_global" in common:
+        yield "Batch", f"{first.batch_size_global:,} {clean(first.batch_unit or 'samples', 30)} over all devices"
+    settings = _common_settings(first, difference, tables, verbose)
+    if first.profile and first.to_target and "clock" in common and first.clock == "v0.5" and first.parts is not None:
+        settings.insert(0, "clock of round v0.5, which starts before setup")
+    if settings:
+        yield "Settings", clean("; ".join(settings), 4000)
+    remaining = [text for text in shared if text not in _DEMO_LABELS]
+    if remaining:
+        yield "Labels", clean(", ".join(remaining), 300)
+
+
+def _common_settings(
+    first: Result, difference: SettingsDifference, tables: Sequence[Sequence[Result]], verbose: bool
+) -> list[str]:
+    """Return the common settings of a table that are not at their defaults, as text.
+
+    Hyperparameters are named if other tables of the document have other values of the same workload.
+    """
+    related = [
+        result
+        for table in tables
+        for result in table
+        if (result.workload, result.profile) == (first.workload, first.profile) and result.hyperparameters
+    ]
+    differing = settings_difference(related).columns if first.profile and related else {}
+    defaults = {item.name: item.default for item in fields(RunSettings)} | {"round": OURS, "precision": "fp32"}
+    texts = []
+    for name, value in difference.common.items():
+        is_hyperparameter = name.partition(".")[0] == HYPERPARAMETERS
+        if is_hyperparameter:
+            is_named = verbose or name in differing
+        elif name in _NAMED_ELSEWHERE:
+            is_named = False
+        elif name in _USUALLY_DEFAULT:
+            is_named = verbose or name in differing
+        else:
+            is_named = bool(value) and value != defaults.get(name)
+        if is_named and value not in (None, "", ()):
+            prefix = "environment variable " if name.partition(".")[0] == ENVIRONMENT_VARIABLES else ""
+            texts.append(f"{prefix}{label(name)} {value_text(name, value, first)}")
+    return texts
+
+
+def _notes(result: Result, deviations: Sequence[str], shared: Sequence[str]) -> list[str]:
+    """Return the notes of a row: labels, deviations from the closed rules, and how the result was scored."""
+    texts = [text for text in (*division(result), *labels(result)) if text not in shared]
+    texts += [f"open division because: {text}" for text in result.deviations if text not in deviations]
+    texts += [*result.score_notes, mean_text(result), result.note]
+    return [text for text in texts if text]
+
+
+def mean_text(result: Result) -> str:
+    """Return which mean the figures of a result are: `olympic mean of 8 of 10 runs`; empty for a single run."""
+    if not result.to_target or result.runs_successful < 2:
+        return ""
+    return f"{result.score_method} of {result.runs_retained} of {result.runs_successful} runs"
+
+
+def _speedup_sentences(table: Sequence[Result], over: Mapping[str, Ratio]) -> list[str]:
+    """Return the sentences on the speedups of a table: how much, what from, how sure."""
+    compared = [result for result in table if result.key in over and over[result.key].value is not None]
+    if not compared:
+        return []
+    frameworks = {result.framework for result in table}
+    baselines = [over[result.key].before for result in compared]
+    labels_of = distinct_labels(baselines, [over[result.key].places for result in compared], ("devices", "nodes"))
+    sentences: list[str] = []
+    flags: dict[str, list[str]] = {}
+    for result, settings in zip(compared, labels_of, strict=True):
+        speedup = over[result.key]
+        name = ", ".join(filter(None, (title_of(result.framework) if len(frameworks) > 1 else "", settings)))
+        prefix = f"{name}: " if name else ""
+        sentences.append(" ".join((prefix + speedup_headline(speedup), *speedup_details(speedup))))
+        for flag in speedup.flags:
+            flags.setdefault(flag, []).append(f"{prefix}{speedup.places}")
+    for flag, names in flags.items():
+        where = f" ({'; '.join(names)})" if len(names) < len(compared) else ""
+        sentences.append(f"{flag[:1].upper()}{flag[1:]}{where}.")
+    if any(over[result.key].total is not None and over[result.key].setup is None for result in compared):
+        sentences.append(NOT_SEPARATED)
+    unsure = interval_sentence([over[result.key] for result in compared])
+    return [*sentences, *([unsure] if unsure else [])]
+
+
+def _share_sentences(table: Sequence[Result]) -> list[str]:
+    """Return how much of the time evaluation and waiting for data took, for tables without the parts of the time."""
+    if any(result.parts is not None for result in table):
+        return []
+    sentences = []
+    for name, text in (
+        ("evaluation_share", "Evaluation took {} of the time of training and evaluation."),
+        ("data_wait_share", "Waiting for data took {} of the training time."),
+    ):
+        shares = sorted(share for result in table if (share := getattr(result, name)))
+        if shares:
+            ends = dict.fromkeys((percent_text(shares[0]), percent_text(shares[-1])))
+            sentences.append(text.format(" to ".join(ends)))
+    return sentences
+
+
+# --- runs without a result, and what to do next -------------------------------------------------------------------------
+
+
+def _problem_sections(runs: Sequence[RunRow]) -> Iterator[Section]:
+    """Yield the failed runs, the runs that have not ended, the copies, and the lines that could not be read."""
+    failed = [run for run in runs if not (run.succeeded or run.running or run.copy_of)]
+    for title, listed in ((FAILED, failed), (NOT_ENDED, [run for run in runs if run.running])):
+        if listed:
+            table = DataTable.from_rows({"run": run.run, "status": run.status, "reason": run.reason} for run in listed)
+            yield Section(title, table=table, below=resuming_commands(listed), of=tuple((run,) for run in listed))
+    copies = [run for run in runs if run.copy_of]
+    if copies:
+        digests = {run.path: run.record.digest for run in runs if run.record is not None}
+        lines = []
+        for run in copies:
+            kind = "a copy of" if digests[run.path] == digests[run.copy_of] else "an earlier state of"
+            lines.append(f"{_relative(run.path)}: {kind} {_relative(run.copy_of)}")
+        count = "1 log is a copy and does" if len(copies) == 1 else f"{len(copies)} logs are copies and do"
+        yield Section("Copies", (f"{count} not count.",), below=_cut(lines, _MAX_FILES))
+    problems = []
+    for run in runs:
+        texts = [clean(str(problem), 120) for problem in run.record.problems] if run.record is not None else []
+        if texts:
+            problems.append(f"{_relative(run.path)}: {'; '.join(_cut(texts, _MAX_PROBLEMS))}")
+    if problems:
+        yield Section("Problems in logs", below=_cut(problems, _MAX_FILES))
+
+
+def _next_section(runs: Sequence[RunRow]) -> Iterator[Section]:
+    """Yield the folder of the logs and the command that shows figures."""
+    paths = [Path(run.path).absolute() for run in runs if run.path and run.round == OURS]
+    if not paths:
+        return
+    folder = _relative(os.path.commonpath([path.parents[1] if len(path.parents) > 1 else path for path in paths]))
+    if any(run.succeeded for run in runs):
+        command = f"suite report {shlex.quote(folder)} --html report.html"
+        yield Section("Next", (f"Logs: {folder}",), commands=(command,))
+
+
+def _relative(path: str) -> str:
+    """Return a path relative to the working directory if it lies below it, as clean text."""
+    absolute = Path(path).absolute()
+    here = Path.cwd()
+    return clean(str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute), 400)
 
 
 def _cut(texts: Sequence[str], most: int) -> tuple[str, ...]:
-    return (*texts[:most], *([f"and {len(texts) - most} more"] if len(texts) > most else []))
+    more = (f"and {len(texts) - most} more",) if len(texts) > most else ()
+    return (*texts[:most], *more)

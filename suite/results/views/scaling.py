@@ -12,19 +12,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import Result, Sized, records, sized
+from suite.results.columns import Result, Sized, sized
 from suite.results.combine import known
-from suite.results.identity import named_apart
+from suite.results.data_table import DataTable
 from suite.results.predict import law
 from suite.results.predict.epochs import RCP, EpochsEstimate, epochs_at
 from suite.results.predict.step import Parts, gradients_of
 from suite.results.predict.systems import MeasuredLink, System, link_of, with_link
 from suite.results.predict.validate import LAWS, PROTOCOLS, Validation, errors, under
 from suite.results.price import Prices
-from suite.results.ratios import families
 from suite.results.scores import merged_labels, title
+from suite.results.series import families
+from suite.results.settings_difference import named_apart
 from suite.results.text import clean, cost_text, devices_text, figure_text, percent_text, range_text, time_text
-from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, without_empty
+from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text
 from workloads.api import GradientTraffic
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _BOUNDED = (
 """Columns of a prediction that have bounds, `seconds_low` and `seconds_high`."""
 _COLUMNS = (
     "devices", "kind", "batch_size_global", *(f"{name}{end}" for name in _BOUNDED for end in _BOUNDS), "epochs_source",
-    "scaling_efficiency", "binds",
+    "scaling_efficiency", "binds", "seconds_outside_epochs",
 )  # fmt: skip
 _SHOWN = (
     "devices", "kind", "batch_size_global", "seconds_per_epoch", "epoch_range", "samples_per_second",
@@ -96,7 +97,7 @@ class Forecast:
 
     title: str
     how: str  # how it was made, and what its bounds are
-    table: pd.DataFrame  # A row for each device count and batch, in order; measured ones have no bounds
+    table: DataTable  # A row for each device count and batch, in order; measured ones have no bounds
     notes: tuple[str, ...]
     results: tuple[Result, ...]
 
@@ -106,7 +107,7 @@ def view(made: Sequence[Forecast]) -> View:
     intro = "Rows called prediction were not measured by anybody; how well such rows held: suite scaling --validate."
     sections, data = [], list[dict[str, Any]]()
     for place, one in enumerate(made):
-        table, first = without_empty(_with_ranges(one.table)[list(_SHOWN)], _SHOWN[:3]), one.results[0]
+        table, first = _with_ranges(one.table).only(_SHOWN).without_empty(_SHOWN[:3]), one.results[0]
         known = place and one.how == made[place - 1].how
         how = "Predicted in the same way, with bounds of the same kind." if known else one.how
         sections.append(
@@ -114,17 +115,18 @@ def view(made: Sequence[Forecast]) -> View:
         )
         about = {"forecast": one.title, "workload": first.workload, "profile": first.profile, "how": one.how}
         units = {name: getattr(first, name) or "samples" for name in ("batch_unit", "sample_unit")}
-        data += [about | {"labels": merged_labels(one.results)} | units | row for row in records(one.table)]
-    return View("Predicted scaling", tuple(sections), frame_of(data), (NOT_VERIFIED, intro))
+        data += [about | {"labels": merged_labels(one.results)} | units | row for row in one.table]
+    return View("Predicted scaling", tuple(sections), DataTable.from_rows(data), (NOT_VERIFIED, intro))
 
 
-def _with_ranges(table: pd.DataFrame) -> pd.DataFrame:
+def _with_ranges(table: DataTable) -> DataTable:
     """Return the table with the columns of `_RANGES`; a measured row has no range."""
     for name, (column, text) in _RANGES.items():
-        ends = zip(table[column], table[f"{column}_low"], table[f"{column}_high"], strict=True)
-        table = table.assign(
-            **{name: ["" if math.isnan(low * high) else _range(middle, low, high, text) for middle, low, high in ends]}
-        )
+        texts = []
+        for row in table:
+            middle, low, high = (row[f"{column}{end}"] for end in _BOUNDS)
+            texts.append("" if None in (low, high) else _range(middle, low, high, text))
+        table = table.with_column(name, texts)
     return table
 
 
@@ -133,9 +135,9 @@ def _range(middle: float, low: float, high: float, text: Callable[[float], str])
     return range_text(low, high, middle) if text is time_text else f"{text(low)}–{text(high)}"
 
 
-def _answers(table: pd.DataFrame) -> Iterator[str]:
+def _answers(table: DataTable) -> Iterator[str]:
     """On how many of the listed devices the time to target is shortest, and on how many it costs least."""
-    timed = [row for row in records(table) if row["seconds"]]
+    timed = [row for row in table if row["seconds"]]
     if not timed:
         return
     least, among = min(timed, key=lambda row: row["device_hours"]), ", of the counts with a known time"
@@ -167,7 +169,7 @@ def forecasts(results: Sequence[Result], wanted: Wanted) -> list[Forecast]:
     """A forecast for each family of results that one can be made for. Raises ValueError, the first reason, if there is none."""
     groups = comparable(results)
     made, reasons = list[Forecast](), dict[str, list[str]]()
-    names = named_apart([group[0] for group in groups], list(map(title, groups)), (), "gpus", "batch")
+    names = named_apart([group[0] for group in groups], list(map(title, groups)), aside=("gpus", "batch"))
     for group, name in zip(groups, names, strict=True):
         try:
             made.append(forecast(group, wanted, name))
@@ -204,7 +206,7 @@ def forecast(results: Sequence[Sized], wanted: Wanted, name: str = "") -> Foreca
     figure, predicted, how, said = _by_step(results, wanted, link) if by_parts else _by_law(results, wanted)
     table = _table(results, figure, predicted, None if wanted.prices is None else wanted.prices.price(results[0]))
     first, *rest = _notes(results, table[table["kind"] == PREDICTION])
-    return Forecast(name or title(results), how, table, (first, *said, *rest), tuple(results))
+    return Forecast(name or title(results), how, DataTable.from_frame(table), (first, *said, *rest), tuple(results))
 
 
 def _table(results: Sequence[Result], name: str, predicted: Sequence[Any], price: float | None) -> pd.DataFrame:
@@ -218,10 +220,12 @@ def _table(results: Sequence[Result], name: str, predicted: Sequence[Any], price
     lines, same = [], ("devices", "batch_size_global", "seconds_per_epoch", "epochs")
     for row in results:
         about = {one: getattr(row, one) or None for one in same} | {"kind": MEASURED, "binds": ""}
+        about["seconds_outside_epochs"] = _seconds_outside_epochs(row)
         about |= {"training_samples_per_second": row.samples_per_second or None}
         lines.append(about | {"epochs_source": MEASURED if row.epochs else ""})
     for devices, batch, figures, binds in predicted:
         about = {"devices": devices, "batch_size_global": batch, "kind": PREDICTION, "binds": binds}
+        about["seconds_outside_epochs"] = _seconds_outside_epochs(_nearest(results, devices))
         about |= _epochs_columns(epochs_at(batch, results))
         lines.append(about | {f"{name}{end}": value for end, value in zip(_BOUNDS, figures, strict=True)})
     table = pd.DataFrame(lines, columns=list(_COLUMNS))
@@ -237,11 +241,25 @@ def _table(results: Sequence[Result], name: str, predicted: Sequence[Any], price
     for end in _BOUNDS[1:]:
         table[f"seconds{end}"] = _bound_of_product(table, ("epochs", "seconds_per_epoch"), "seconds", end)
     for end in _BOUNDS:
+        table[f"seconds{end}"] += table["seconds_outside_epochs"]
+    for end in _BOUNDS:
         table[f"device_hours{end}"] = table["devices"] * table[f"seconds{end}"] / 3600
         table[f"cost{end}"] = table[f"device_hours{end}"] * (price or math.nan)
     order = ["devices", "kind", "batch_size_global", "seconds_per_epoch", "training_samples_per_second"]
     table = table.sort_values(order, ascending=[True] * 4 + [False]).drop_duplicates(order[:3], ignore_index=True)
     return table.assign(scaling_efficiency=_efficiency(table))
+
+
+def _nearest(results: Sequence[Result], devices: int) -> Result:
+    """Return the result on the nearest number of devices."""
+    return min(results, key=lambda result: abs(math.log((result.devices or 1) / devices)))
+
+
+def _seconds_outside_epochs(result: Result) -> float:
+    """Return the part of the time to target outside of epochs: setup and other. 0 if time per epoch includes it."""
+    if result.parts is None or result.seconds is None or not result.seconds_per_epoch or not result.epochs:
+        return 0.0
+    return result.seconds - result.epochs * result.seconds_per_epoch
 
 
 def _epochs_columns(estimate: EpochsEstimate) -> dict[str, Any]:
@@ -299,6 +317,10 @@ def _notes(results: Sequence[Result], predicted: pd.DataFrame) -> Iterator[str]:
     if unknown := predicted.loc[predicted["epochs"].isna(), "devices"].tolist():
         counts = " and ".join(filter(None, (", ".join(f"{one:,}" for one in unknown[:-1]), devices_text(unknown[-1]))))
         yield f"Epochs to target at the batch on {counts} are not known, so neither is the time to target."
+    outside = sorted({_seconds_outside_epochs(result) for result in results} - {0.0})
+    if outside and len(predicted):
+        ends = " to ".join(dict.fromkeys((time_text(outside[0]), time_text(outside[-1]))))
+        yield f"Setup and other time outside of epochs ({ends}) are assumed to stay as measured on the nearest device count."
     if (predicted["epochs_source"] == RCP).any():
         yield f"{RCP}: mean epochs of the rules' reference runs (round v1.1) at this batch or between two."
 
@@ -363,7 +385,7 @@ def predict_times(
     if reason := why_not_by_law(results):
         return [], reason
     table = forecast(results, Wanted(tuple(devices), prices=prices)).table
-    rows = [row for row in records(table) if row["kind"] == PREDICTION and row["seconds"]]
+    rows = [row for row in table if row["kind"] == PREDICTION and row["seconds"]]
     return rows, "" if rows else "the epochs to target at their batches are not known"
 
 
@@ -427,14 +449,18 @@ def validation(result: Validation) -> View:
     heading = f"Rounds after {later}, with b_half and p of the rounds up to it"
     parts = (
         Section("", (intro, protocols), _errors(result.held), below=(most_likely,), keys=2),
-        Section("Bars", (), result.bars),
+        Section("Bars", (), DataTable.from_frame(result.bars)),
         Section(heading, (), _errors(result.later), keys=2),
-        Section("The same rounds one by one, by the law", (), frame_of(by_round), keys=3),
-        Section("The 12 rows furthest off, one row left out", (), worst[columns], below=(factor,)),
+        Section("The same rounds one by one, by the law", (), DataTable.from_rows(by_round), keys=3),
+        Section(
+            "The 12 rows furthest off, one row left out", (), DataTable.from_frame(worst[columns]), below=(factor,)
+        ),
     )
-    return View("Validation of the scaling law on published rows", parts, result.held)
+    return View("Validation of the scaling law on published rows", parts, DataTable.from_frame(result.held))
 
 
-def _errors(held: pd.DataFrame) -> pd.DataFrame:
+def _errors(held: pd.DataFrame) -> DataTable:
     pairs = ((name, rule) for name in PROTOCOLS for rule in LAWS)
-    return frame_of({"predicted": name, "rule": rule, **errors(under(held, name, rule))} for name, rule in pairs)
+    return DataTable.from_rows(
+        {"predicted": name, "rule": rule, **errors(under(held, name, rule))} for name, rule in pairs
+    )

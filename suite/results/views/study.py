@@ -6,23 +6,21 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from suite.common.run_folder import STUDY_FILES
-from suite.results.columns import Result, RunRow, rows
+from suite.results.columns import Result, RunRow
 from suite.results.combine import grouped
-from suite.results.identity import own_words
+from suite.results.data_table import DataTable
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.predict.fits import StepFit, fit_steps
 from suite.results.price import Prices
 from suite.results.scores import results_of, shared_labels
+from suite.results.settings_difference import settings_difference
 from suite.results.text import clean, shortened
-from suite.results.views.section import Section, frame_of, own_labels, with_error, without_empty
+from suite.results.views.section import Section, own_labels, with_error
 from suite.results.views.study_columns import COLUMNS, Context, Line, column_names, device_batch, value
 from workloads.api import Json
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _MOST_CELLS, _MOST_KEYS = 2_000, 40  # of a study, of a cell: so many are read
 SMALL = "Small version of the study (study.size=ci): it shows that the study runs, not what the article measured."
@@ -52,10 +50,10 @@ class StudyResult:
         return [line.row for line in self.lines if line.row is not None]
 
 
-def studies(runs: pd.DataFrame) -> list[StudyResult]:
+def studies(runs: Sequence[RunRow]) -> list[StudyResult]:
     """The studies that the runs belong to, by the folder they lie in; files of plans are not trusted."""
     by_folder: dict[Path, dict[str, list[RunRow]]] = {}
-    for row in rows(runs):
+    for row in runs:
         if row.source is not None and not row.published and (row.profile or row.record is None):
             path = Path(row.path)
             job = (path if row.record is None and path.is_dir() else path.parent).absolute().parent
@@ -79,7 +77,7 @@ def _result(name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[Run
     table, figure = (plan[key] if isinstance(plan.get(key), dict) else {} for key in ("table", "figure"))
     sentence, size = (clean(str(plan.get(key, "")), 300) for key in ("sentence", "size"))
     measured = [line.row for line in lines if line.row is not None]
-    own, words = own_labels(measured), own_words(measured, *keys)  # what follows from no key of the study
+    own, words = own_labels(measured), settings_difference(measured, *keys).without_derived().labels()
     notes = ((*(clean(one, 120) for one in ours), text) for ours, text in zip(own, words, strict=True))
     noted = tuple(line if line.row is None else replace(line, notes=next(notes)) for line in lines)
     return StudyResult(clean(name, 60), sentence, size, keys, noted, table, figure, str(folder))
@@ -115,7 +113,7 @@ def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[RunRow])
     return [Line(values, None, "OOM" if row.status == "oom" else clean(row.status, 15), (clean(row.reason, 300),))]
 
 
-def sections(runs: pd.DataFrame, prices: Prices | None = None) -> list[Section]:
+def sections(runs: Sequence[RunRow], prices: Prices | None = None) -> list[Section]:
     """A section for each study; studies of one title with the folder that tells them apart."""
     results = studies(runs)
     sections = [study_section(result, prices) for result in results]
@@ -129,7 +127,7 @@ def sections(runs: pd.DataFrame, prices: Prices | None = None) -> list[Section]:
 def study_section(result: StudyResult, prices: Prices | None = None) -> Section:
     """A study's sentences and table: its keys, then the columns of which anything was measured."""
     context, columns = Context(result.measured, prices), column_names(result.table.get("columns"))
-    table = frame_of(
+    table = DataTable.from_rows(
         {
             **line.values,
             "status": "not possible" if line.shown == "–" else line.shown,
@@ -139,7 +137,7 @@ def study_section(result: StudyResult, prices: Prices | None = None) -> Section:
         for line in result.lines
     )
     if len(result.measured) == len(result.lines):
-        table = table.drop(columns="status")
+        table = table.without("status")
     devices = "; ".join(sorted({row.device_name for row in result.rows} - {""}))
     listed = (("Labels", ", ".join(shared_labels(result.rows))), ("Devices", devices))
     above = [result.sentence, SMALL if result.size == "ci" else ""]
@@ -147,7 +145,7 @@ def study_section(result: StudyResult, prices: Prices | None = None) -> Section:
     how = sorted({run.record.step_times_by for row in result.rows for run in row.runs if run.record} - {""})
     below = [_fit_text(name, fit) for name, fit in fits(result)]
     below += [f"Each step was timed by itself, by {clean(' or by '.join(how), 120)}."] if how else []
-    shown, keys = without_empty(table, (*result.keys, "notes")), max(1, len(result.keys))
+    shown, keys = table.without_empty((*result.keys, "notes")), max(1, len(result.keys))
     return Section(_title(result), tuple(filter(None, above)), shown, below=tuple(below), keys=keys)
 
 

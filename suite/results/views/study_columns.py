@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from suite.results.logs.events import number
 from suite.results.predict.fits import fit_link
 from suite.results.price import Prices, cost_of
 from suite.results.published import ARTICLE
-from suite.results.ratios import place, ratio
+from suite.results.ratios import ratio
 from suite.results.scores import published_results
+from suite.results.series import Series, all_series
 
 _PASSES = {"train": 3, "forward_backward": 3}  # multiply-adds over a forward pass's: backward has two for each
 
@@ -36,10 +38,19 @@ class Line:
 
 @dataclass(frozen=True)
 class Context:
-    """What a column may look at beside its own line: those with figures, in order, and prices."""
+    """The lines of a study that have figures, in order, and the prices of devices."""
 
     lines: Sequence[Line]
     prices: Prices | None = None
+
+    def series_of(self, result: Result) -> Series[Result] | None:
+        """Return the series that a result of the study belongs to; None for a result without a time and without a rate."""
+        return self._series.get(result.key)
+
+    @functools.cached_property
+    def _series(self) -> Mapping[str, Series[Result]]:
+        results = [line.row for line in self.lines if line.row is not None]
+        return {result.key: series for series in all_series(results) for result in series}
 
 
 def value(name: str, line: Line, context: Context) -> float | None:
@@ -116,15 +127,21 @@ def _others(line: Line, context: Context, *keys: str) -> list[Result]:
     return [row for row in alike if row is not None]
 
 
-def _fewest(row: Result, line: Line, context: Context) -> Result:
-    """The line on the fewest devices of the same kind; hyperparameter sets go with device counts."""
-    like = _others(line, context, "gpus", "nodes", "workload.hyperparameter_set")
-    return min((one for one in like if one.device == row.device), key=place, default=row)
+def _speedup(row: Result, line: Line, context: Context) -> float | None:
+    """Return the speedup over the baseline of the result's series; 1 for the baseline."""
+    series = context.series_of(row)
+    if series is None:
+        return None
+    speedup = series.speedup(row)
+    return 1.0 if speedup is None else speedup.value
 
 
 def _per_device(row: Result, line: Line, context: Context) -> float | None:
-    base = _fewest(row, line, context)
-    return _times(ratio(base, row, False).value, base.devices / row.devices) if base.devices and row.devices else None
+    """Return the speedup divided by the ratio of devices."""
+    series = context.series_of(row)
+    if series is None or not series.baseline.devices or not row.devices:
+        return None
+    return _times(_speedup(row, line, context), series.baseline.devices / row.devices)
 
 
 def _doubling(row: Result, line: Line, context: Context) -> float | None:
@@ -164,9 +181,10 @@ COLUMNS: Mapping[str, Column] = {
     ),
     "fit off by %": _link("largest_deviation", 100.0),
     "seconds": lambda row, line, context: _seconds(row),
+    "time": _of("seconds"),  # name of the column in study files written before its heading became `time to target`
     "minutes": lambda row, line, context: _times(_seconds(row), 1 / 60),
     "minutes/epoch": _of("seconds_per_epoch", 1 / 60),
-    "speedup": lambda row, line, context: ratio(_fewest(row, line, context), row, False).value,
+    "speedup": _speedup,
     "per device": _per_device,
     "over first": lambda row, line, context: ratio(context.lines[0].row or row, row, False).value,
     "article minutes": _article_minutes,

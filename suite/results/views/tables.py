@@ -13,14 +13,17 @@ from typing import Any
 
 from suite.results.columns import Result, Timed, timed
 from suite.results.combine import grouped
-from suite.results.identity import distinguishing_words, own_words
+from suite.results.data_table import DataTable
 from suite.results.published import ARTICLE, csv_rows
-from suite.results.ratios import chains, families, ratio
+from suite.results.ratios import ratio
 from suite.results.scores import find_published, labels, merged_labels, title
+from suite.results.series import Series, families, series_of_family
+from suite.results.settings_difference import distinct_labels
 from suite.results.targets import targets_text
 from suite.results.text import devices_text
 from suite.results.views.repeat import next_commands
-from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text, frame_of, without_empty
+from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text
+from suite.results.views.speedup_text import speedup_headline
 
 TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}
 """The article's number of each workload's table."""
@@ -37,7 +40,7 @@ _BATCH = ("batch_size_global", "batch_size_per_device")
 _SHOWN = ("devices", "differs_in", *_BATCH, *_MEASURED, *_COUNTS, "runs_required", "notes")
 _FACTORS = (
     "differs_in", "places", "batch_size_global_from", "batch_size_global_to", "scaling", "speedup", "throughput",
-    "efficiency", "scaling_efficiency", "interval_low", "interval_high", "notes",
+    "efficiency", "setup", "scaling_efficiency", "interval_low", "interval_high", "notes",
 )  # fmt: skip
 Line = dict[str, Any]
 """A row of the view's data: a result, or a speedup."""
@@ -57,18 +60,18 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
     data, sections, every, single = list[Line](), list[Section](), list[Line](), list[tuple[str, Timed]]()
     for name, alike in itertools.groupby(sorted(families(shown), key=_order), key=title):
         group = list(alike)
-        words = _words(group)
-        group.sort(key=lambda family: words[id(family[0])])
+        words = _labels(group)
+        group.sort(key=lambda family: words[family[0].key])
         data += (rows := list(_results(name, group, words)))
         number = f"Table {rows[0]['table']}. " if rows[0]["table"] else ""
         units = sorted({row["batch_unit"] for row in rows} - {"", "samples"})
         aim = aim_text([row for family in group for row in family])
         above = " · ".join((aim, *([f"batch in {' or '.join(units)}"] if units else [])))
         sections.append(_section(f"{number}{name}", rows, _SHOWN, (above,)))
-        for series in itertools.chain.from_iterable(map(chains, group)):
-            series_words = words[id(series[0])]
+        for series in itertools.chain.from_iterable(map(series_of_family, group)):
+            series_words = words[series.fewest.key]
             every += _speedups(name, series_words, series, printed)
-            single += [(_joined(name, series_words), series[0])] if len(series) == 1 else []
+            single += [(_joined(name, series_words), series.fewest)] if len(series) == 1 else []
     above_all = [NOT_VERIFIED]
     if len({row.profile for row in ours}) > 1:
         above_all.append(
@@ -78,7 +81,7 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
         above_all.append(f"Left out: {len(results) - len(ours)} results without a time to target (suite report).")
     sections += _table_7(every, single)
     pairs = [{name: value for name, value in row.items() if name != "notes"} for row in every]
-    return View("Time to target and speedup", tuple(sections), frame_of(data + pairs), tuple(above_all))
+    return View("Time to target and speedup", tuple(sections), DataTable.from_rows(data + pairs), tuple(above_all))
 
 
 def printed_speedups() -> dict[tuple[str, int, int], float]:
@@ -97,18 +100,18 @@ def _order(family: Sequence[Result]) -> tuple[Any, ...]:
     return first.round == ARTICLE, number, first.workload, first.profile, title(family)
 
 
-def _words(group: Sequence[Sequence[Result]]) -> dict[int, str]:
-    """`id` of each result of families of one name to what tells it from the others: what is its family's, then its series'."""
-    every = [row for family in group for row in family]
-    words = {
-        id(row): row_words
-        for row, row_words in zip(every, own_words(every, "gpus", always=("targets", "dataset")), strict=True)
-    }
+def _labels(group: Sequence[Sequence[Result]]) -> dict[str, str]:
+    """Return the label of each result of families with the same title: the settings of its family, then of its series."""
+    every = [result for family in group for result in family]
+    of_families = distinct_labels(every, aside=("gpus",), always=("targets", "dataset"))
+    found = {result.key: text for result, text in zip(every, of_families, strict=True)}
     for family in group:
-        if len(chains(family)) > 1:
-            row_words = distinguishing_words(family, [0] * len(family), ("devices", "nodes"))
-            words |= {id(row): _joined(words[id(row)], text) for row, text in zip(family, row_words, strict=True)}
-    return words
+        if len(series_of_family(family)) > 1:
+            of_series = distinct_labels(family, shown=("devices", "nodes"))
+            found |= {
+                result.key: _joined(found[result.key], text) for result, text in zip(family, of_series, strict=True)
+            }
+    return found
 
 
 def _joined(*texts: str) -> str:
@@ -118,19 +121,17 @@ def _joined(*texts: str) -> str:
 def _section(
     heading: str, rows: Iterable[Line], shown: Sequence[str], above: tuple[str, ...] = (), below: tuple[str, ...] = ()
 ) -> Section:
-    table = without_empty(frame_of({name: row[name] for name in shown} for row in rows))
+    table = DataTable.from_rows({name: row[name] for name in shown} for row in rows).without_empty()
     return Section(heading, above, table, below=below, keys=2 if "differs_in" in table.columns else 1)
 
 
-def _results(name: str, group: Sequence[Sequence[Timed]], words: Mapping[int, str]) -> Iterator[Line]:
+def _results(name: str, group: Sequence[Sequence[Timed]], words: Mapping[str, str]) -> Iterator[Line]:
     every = [row for family in group for row in family]
-    alike = distinguishing_words(
-        every, [(words[id(row)], row.devices) for row in every]
-    )  # the same devices on other nodes
+    alike = distinct_labels(every, [(words[row.key], row.devices) for row in every])  # equal devices, other nodes
     for row, more in zip(every, alike, strict=True):
         size = row.batch_size_global
         line: Line = {"table": TABLES.get(row.workload), "workload": row.workload, "series": name}
-        line |= {"differs_in": _joined(words[id(row)], more), "profile": row.profile, "labels": labels(row)}
+        line |= {"differs_in": _joined(words[row.key], more), "profile": row.profile, "labels": labels(row)}
         line |= {"target": targets_text(row.targets, row.workload), "dataset": row.dataset}
         line |= {"devices": row.devices, "batch_size_global": size}
         line |= {"batch_size_per_device": size / row.devices if size else None}
@@ -140,9 +141,13 @@ def _results(name: str, group: Sequence[Sequence[Timed]], words: Mapping[int, st
         yield line | {"notes": (*(one for one in row.labels if one == "oversubscribed"), *row.score_notes)}
 
 
-def _speedups(name: str, words: str, series: Sequence[Result], printed: Mapping[Any, float]) -> Iterator[Line]:
+def _speedups(name: str, words: str, series: Series[Timed], printed: Mapping[Any, float]) -> Iterator[Line]:
     for both in itertools.combinations(series, 2):
-        yield _speedup(both, printed) | {"series": name, "differs_in": words, "from_fewest": both[0] is series[0]}
+        yield _speedup(both, printed) | {
+            "series": name,
+            "differs_in": words,
+            "from_fewest": both[0].key == series.baseline.key,
+        }
 
 
 def _speedup(both: tuple[Result, Result], printed: Mapping[Any, float]) -> Line:
@@ -154,10 +159,15 @@ def _speedup(both: tuple[Result, Result], printed: Mapping[Any, float]) -> Line:
     line |= {"profile": both[0].profile, "labels": merged_labels(both), "places": pair.places}
     line |= {"from_fewest": False, "devices_from": place[1], "devices_to": place[2]}
     line |= {f"batch_size_global_{end}": row.batch_size_global for end, row in zip(("from", "to"), both, strict=True)}
-    line |= {key: getattr(pair, key) for key in ("scaling", "throughput", "efficiency", "scaling_efficiency")}
+    line |= {key: getattr(pair, key) for key in ("scaling", "throughput", "efficiency", "setup", "scaling_efficiency")}
     line |= {"speedup": pair.total}
     line |= {f"interval_{end}": getattr(pair.interval, end, None) for end in ("low", "high")}
-    line |= {"no_interval": pair.no_interval, "in_words": pair.words, "flags": flags, "speedup_printed": value}
+    line |= {
+        "no_interval": pair.no_interval,
+        "in_words": speedup_headline(pair).partition(": ")[2],
+        "flags": flags,
+        "speedup_printed": value,
+    }
     return line | {"notes": (*flags, pair.no_interval)}
 
 
@@ -166,17 +176,22 @@ def pairs_section(results: Sequence[Result], most: int) -> Section | None:
     of_frameworks = grouped(families(results), lambda family: family[0].framework)
     rows, every = list[Line](), list[tuple[Result, Result]]()
     for framework, group in of_frameworks.items():
-        words, name = _words(group), framework if len(of_frameworks) > 1 else ""
-        both = [pair for family in group for one in chains(family) for pair in itertools.combinations(one, 2)]
+        words, name = _labels(group), framework if len(of_frameworks) > 1 else ""
+        both = [
+            pair
+            for family in group
+            for series in series_of_family(family)
+            for pair in itertools.combinations(series, 2)
+        ]
         shown = both[: most - len(rows)]
-        rows += [_speedup(pair, {}) | {"differs_in": _joined(name, words[id(pair[0])])} for pair in shown]
+        rows += [_speedup(pair, {}) | {"differs_in": _joined(name, words[pair[0].key])} for pair in shown]
         every += both
     more = (f"and {len(every) - most} more pairs",) if len(every) > most else ()
     return replace(_pairs("", rows, more), of=tuple(every[:most])) if rows else None
 
 
 def _pairs(title: str, rows: Sequence[Line], more: tuple[str, ...] = (), above: tuple[str, ...] = ()) -> Section:
-    pairs_in_words = (f"{_joined(row['differs_in'], row['places'])}: {row['in_words']}" for row in rows)
+    pairs_in_words = (f"{_joined(row['differs_in'], row['places'])} devices: {row['in_words']}" for row in rows)
     return _section(title, rows, _FACTORS, above, (*pairs_in_words, *more))
 
 

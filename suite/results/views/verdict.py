@@ -1,4 +1,4 @@
-"""Verdicts of a comparison: a ratio in words, and what runs do not show is not claimed (docs/comparing.md)."""
+"""Verdicts of a comparison: a ratio as a sentence that claims no more than the runs support (docs/comparing.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUANTITIES = {
     EPOCHS: ("epochs", "efficiency", "epochs", "needed", "{worse} needs {times} as many epochs"),
     THROUGHPUT: ("samples_per_second", "rate", "samples/s", "trained", "{better} trains {times} as many samples/s"),
 }
-"""Quantity to its column, its name in a Ratio, its unit, and how it is told."""
+"""Quantity to its column, its name in a Ratio, its unit, a verb, and the form of a claim."""
 Line = dict[str, Any]
 """A row of the data of a comparison."""
 
@@ -26,27 +26,32 @@ def _p_text(p: float) -> str:
 
 
 def figure_in(unit: str, value: float) -> str:
-    """A figure of a quantity with its unit."""
+    """Return a figure of a quantity with its unit."""
     return time_text(value) if unit == "s" else f"{value:,.1f}" if unit == "epochs" else f"{rate_text(value)} {unit}"
 
 
 def verdict(line: Line, names: tuple[str, str], rows: tuple[Result, Result], smallest: float) -> str:
-    """A ratio in words with the failed runs, which no p counts; where they leave no score, the figures alone.
+    """Return the verdict on a quantity. If failed runs leave a side without an official score, no side is called better.
 
-    `line`: its row of the data; `names`: of the sides; `smallest`: the smallest p that so many runs can give.
+    Args:
+        line: Row of the data of the comparison.
+        names: Names of the two sides.
+        rows: Results of the two sides.
+        smallest: The smallest p value that this many runs can give.
     """
     of_successes = _of_successes(line, names, smallest)
     failed = [(name, *failures(row)) for name, row in zip(names, rows, strict=True) if row.runs_failed]
     if not failed or line["quantity"] == THROUGHPUT:
         return of_successes
     told = " and ".join(f"{runs} of {name}" for name, runs, _ in failed)
-    if not (without := " and ".join(name for name, _, scored in failed if not scored)):
-        return f"{of_successes}; {told} failed{'' if line['p'] is None else ' and are in no p'}"
-    return f"{_figures(line, names)[0]}; {told} failed: without an official score of {without} nothing is called better"
+    without = " and ".join(name for name, _, scored in failed if not scored)
+    if not without:
+        return f"{of_successes}; {told} failed{'' if line['p'] is None else ' and do not count in p'}"
+    return f"{_figures(line, names)[0]}; {told} failed, so {without} has no official score and neither side is called better"
 
 
 def _figures(line: Line, names: tuple[str, str]) -> tuple[str, str, str, bool]:
-    """(both figures in words, who is better, who is worse, whether they are equal)."""
+    """Return both figures as text, the better side, the worse side, and whether the figures are equal."""
     value, (_, _, unit, verb, _) = line["ratio"], QUANTITIES[line["quantity"]]
     texts = [figure_in(unit, line[name]) for name in ("ours_value", "theirs_value")]
     (better, good), (worse, bad) = list(zip(names, texts, strict=True))[:: 1 if value >= 1 else -1]
@@ -56,14 +61,15 @@ def _figures(line: Line, names: tuple[str, str]) -> tuple[str, str, str, bool]:
 
 
 def _of_successes(line: Line, names: tuple[str, str], smallest: float) -> str:
-    """A ratio in words, which claim a difference only where runs show one."""
+    """Return the verdict on the successful runs. It claims a difference only if the runs show it."""
     p, value, runs = line["p"], line["ratio"], (line["runs_ours"], line["runs_theirs"])
     claim = QUANTITIES[line["quantity"]][-1]
     said, better, worse, equal = _figures(line, names)
     if 1 in runs and None not in runs:
-        return f"{said}; one run {'a side' if runs == (1, 1) else f'against {max(runs)}'} is too few to judge"
+        count = "one run per side is" if runs == (1, 1) else f"one run against {max(runs)} is"
+        return f"{said}; {count} too few to judge"
     if p is None:
-        return f"{said}; single runs are not known"
+        return f"{said}; the single runs are unknown"
     ends = sorted(end if value >= 1 else 1 / end for end in (line.get("ratio_low"), line.get("ratio_high")) if end)
     between = f" (95 %: {ratio_text(ends[0])} to {ratio_text(ends[1])})" if ends else ""
     chance = f"more than run-to-run variation ({_p_text(p)}, {runs[0]} against {runs[1]} runs)"
@@ -76,5 +82,5 @@ def _of_successes(line: Line, names: tuple[str, str], smallest: float) -> str:
         return said
     why = f"not {chance}" if p >= SIGNIFICANCE else f"{_p_text(p)}, but the interval includes 1"
     if smallest >= SIGNIFICANCE:
-        why = f"{runs[0]} against {runs[1]} runs are too few to judge (the smallest p that they allow: {smallest:.2g})"
+        why = f"{runs[0]} against {runs[1]} runs are too few to judge (the smallest possible p is {smallest:.2g})"
     return f"no difference shown: {said}{between}; {why}"

@@ -136,7 +136,9 @@ def test_a_run_is_open_if_any_of_its_workers_had_other_code(tmp_path, case, how)
     run = replace(make_run(devices=2, update="async", folder=str(tmp_path)), code_digest="expected")
     supervisor = Supervisor(run, MXNET, Environment("mxnet-cpu", (), sys.executable), None)
     log = tmp_path / f"result_{run.run_index}.txt"
-    log.write_text(':::MLLOG {"key": "run_stop", "value": null, "time_ms": 1500000000000, "metadata": {}}\n')
+    records = [("suite_run", '{"profile": "demo"}'), ("run_stop", "null")]
+    form = ':::MLLOG {{"key": "{}", "value": {}, "time_ms": 1500000000000, "metadata": {{}}}}\n'
+    log.write_text("".join(form.format(key, value) for key, value in records))
     beats = [Beat(process, 1, code_digest=digest, code_root="/other") for process, digest in enumerate(digests)]
     assert supervisor._append_open_reasons(RunStatus(how), beats) == RunStatus(how)
     reasons = [value["reasons"] for key, value, _ in events(log) if key == "suite_open"]
@@ -146,7 +148,7 @@ def test_a_run_is_open_if_any_of_its_workers_had_other_code(tmp_path, case, how)
     ((reason,),) = reasons
     assert reason.startswith(f"worker {named} imported other code than the controller's checkout {PROJECT} has")
     assert "suite env create mxnet-cpu" in reason
-    assert read(log).record.division == "open"
+    assert read(log).division == "open"
 
 
 @pytest.mark.slow

@@ -148,7 +148,7 @@ def test_a_reason_that_was_added_after_the_run_contradicts_closed(tmp_path, valu
             "value": value, "metadata": {}}  # fmt: skip
     closed = path.read_text()
     path.write_text(f"{closed}:::MLLOG {json.dumps(line)}\n")
-    assert read(path).record.division == "open"
+    assert read(path).division == "open"
     (complaint,) = check_file(path).complaints
     assert complaint.key == "submission_division"
     assert complaint.found in ("the data set changed", "a suite_open line without reasons")

@@ -66,10 +66,10 @@ def test_a_resumed_run_is_open_and_passes(tmp_path):
 
 def test_tables_call_a_resumed_run_open_and_count_its_interruption(tmp_path):
     log = without_files(write_run(tmp_path / "job" / "run_0"))
-    seconds = read(log).record.seconds
+    seconds = read(log).seconds
     continued(log)
     edit(log, lambda item: {**item, "time_ms": item["time_ms"] + 60_000} if is_after_first_block(item, log) else item)
-    record = read(log).record
+    record = read(log)
     assert (record.division, record.resumptions) == ("open", 1)
     assert record.seconds == seconds + 60
     assert record.interrupted_seconds == pytest.approx(60.5, abs=0.1)

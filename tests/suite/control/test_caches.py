@@ -389,4 +389,4 @@ def test_data_swapped_while_a_run_trains_make_it_open(disk):
     (line,) = [value for key, value, _ in events(log) if key == "suite_open"]
     assert line["reasons"] == [f"the data set changed during the run: {data}"]
     assert [fact["code"] for fact in line["deviation_facts"]] == ["data_changed"]
-    assert read(log).record.division == "open"
+    assert read(log).division == "open"

@@ -74,7 +74,7 @@ def test_names_with_and_without_a_space_are_two_jobs(tmp_path):
         tmp_path, "-m", *TOY_RUN, "system.name=x y,x_y,x/y", f"output={tmp_path / 'out'}", toy=True, exits=0
     )
     assert len(list((tmp_path / "out").glob("*/run_0/result_0.txt"))) == 3
-    assert done.stdout.count("success") >= 3
+    assert done.stdout.count("target reached") == 3
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ NO_SPACE, UNREADABLE = OSError(28, "No space left on device"), ValueError("resul
     ("made", "code", "said"),
     [
         (interrupt, 130, "interrupted after the runs, which are kept"),
-        (NO_SPACE, 0, "run_suite.py: no table: No space left on device; the runs are kept"),
-        (UNREADABLE, 0, "run_suite.py: no table: result_0.txt: not a log; the runs are kept"),
+        (NO_SPACE, 0, "run_suite.py: no report: No space left on device; the runs are kept"),
+        (UNREADABLE, 0, "run_suite.py: no report: result_0.txt: not a log; the runs are kept"),
     ],
 )
 def test_runs_without_a_table_are_named_and_kept(tmp_path, monkeypatch, capsys, listening, made, code, said):  # noqa: F811
@@ -139,9 +139,10 @@ def test_runs_without_a_table_are_named_and_kept(tmp_path, monkeypatch, capsys, 
     ended = [controller.Ended(job, 0, RunStatus("success"))]
     assert controller.print_summary(ended, WholeLines(), 0) == code
     printed = "".join(capsys.readouterr())
-    (line,) = [line for line in printed.splitlines() if "which are kept" in line or "no table" in line]
-    assert line == f"{said}; for their table type: suite report '{tmp_path / 'my runs'}'"
-    assert f"Logs:\n  {job.folder / 'run_0'}\n" in printed
+    (line,) = [line for line in printed.splitlines() if "which are kept" in line or "no report" in line]
+    assert line == f"{said}; for their report, run: suite report '{tmp_path / 'my runs'}'"
+    assert f"Logs  {tmp_path / 'my runs'}\n" in printed
+    assert f"suite report '{tmp_path / 'my runs'}' --html report.html\n" in printed
 
 
 def deleting(monkeypatch, what):
@@ -174,8 +175,9 @@ def test_a_run_whose_log_is_deleted_is_no_success_and_is_run_again(tmp_path, mon
         deleting(patch, what)
         done = run_suite_here(tmp_path, *words, toy=True)
     assert done.returncode == 1
-    assert "run_0  (its log was deleted meanwhile)\n" in done.stdout
-    assert "run_1\n" in done.stdout
+    assert "success, but its log was deleted" in done.stdout
+    assert "run_0: its log was deleted during the command\n" in done.stdout
+    assert "/run_1, target" in done.stdout
     again = run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=0)
     assert (tmp_path / "out" / "toy-plain-demo-1dev" / "run_0" / "result_0.txt").exists()
     assert again.stdout.count("finished earlier") == 1

@@ -51,7 +51,15 @@ def test_a_process_that_dies_on_a_full_disk_is_filed_with_it(tmp_path, monkeypat
     run = make_run(folder=str(tmp_path), update="sync")
     ended = Supervisor(run, TENSORFLOW, TORCH, None)._end(RunStatus("rank_died", "killed"))
     assert ended.reason == "killed; no space left in /here"
-    assert json.loads((tmp_path / "status.json").read_text())["reason"] == ended.reason
+    filed = json.loads((tmp_path / "status.json").read_text())
+    assert (filed["reason"], filed["code"]) == (ended.reason, "disk_full")
+
+
+def test_a_worker_that_reported_the_full_disk_is_filed_with_it_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervise.disks, "full", lambda *_: "no space left in /here")
+    run = make_run(folder=str(tmp_path), update="sync")
+    ended = Supervisor(run, TENSORFLOW, TORCH, None)._end(RunStatus("failed", "any words", code="disk_full"))
+    assert (ended.reason, ended.code) == ("any words", "disk_full")
 
 
 @pytest.mark.parametrize("error", [PermissionError, ProcessLookupError])

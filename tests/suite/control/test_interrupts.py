@@ -72,7 +72,7 @@ def test_the_printed_command_goes_on_as_it_is_typed(tmp_path):
     controller, folder = started(tmp_path, f"output={output}", "runs=2")
     controller.send_signal(signal.SIGINT)
     said, _ = controller.communicate(timeout=240)
-    typed = re.search(r"type:\n  (.+)\n", said.decode())[1]
+    typed = re.search(r"run:\n  (.+)\n", said.decode())[1]
     assert shlex.split(typed)[-2:] == [f"output={output}", "resume=true"]
     assert folder.is_relative_to(output)
     # The same line, but with runs that end: what cannot be resumed would be refused in one line.

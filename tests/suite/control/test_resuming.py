@@ -159,7 +159,7 @@ def test_a_log_with_its_end_is_finished_whatever_status_json_says(folder, lose):
 def test_weights_that_were_not_written_are_named(tmp_path):
     words = [*TOY_RUN, "checkpoint.final=true", "output=out"]
     run_suite_here(tmp_path, *words, toy=True, exits=0)
-    assert "finished earlier  " in run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=0).stdout
+    assert "finished earlier\n" in run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=0).stdout
     only((tmp_path / "out").glob("*/run_0/weights.npz")).unlink()
     done = run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=0)
     assert "finished earlier; it was ended before its weights.npz was written" in done.stdout

@@ -167,7 +167,7 @@ def test_of_more_runs_the_first_by_start_are_taken(tmp_path):
         derived(source, tmp_path / "logs" / f"result_{index}.txt", hour, 100 + index, JITTER_MS)
     packaged = package([tmp_path / "logs"], tmp_path / "out", OPTIONS)
     place = tmp_path / "out" / "results" / "box" / "ssd"
-    taken = [read(place / f"result_{index}.txt").record.seed for index in range(5)]
+    taken = [read(place / f"result_{index}.txt").seed for index in range(5)]
     assert taken == [101, 104, 103, 106, 100]
     assert any("5 of 7 runs taken, in order of start, never by speed" in note for note in packaged.notes)
     assert any("result_5.txt" in note and "result_2.txt" in note for note in packaged.notes)
@@ -452,12 +452,12 @@ def test_different_machines_are_refused(tmp_path):
     one = our_run(tmp_path / "job", 0)
     other = our_run(tmp_path / "job", 1, machine={**MACHINE, "cpu": {**MACHINE["cpu"], "model": "Other CPU"}})
     with pytest.raises(ValueError, match="one system differ: host_processor_model_name is 'Test CPU 9000'"):
-        description_fields([read(one).record, read(other).record])
+        description_fields([read(one), read(other)])
 
 
 def test_cores_that_sockets_do_not_share_evenly_are_not_told(tmp_path):
     machine = {**MACHINE, "cpu": {**MACHINE["cpu"], "sockets": 3}}
-    fields = description_fields([read(our_run(tmp_path, 0, machine=machine)).record])
+    fields = description_fields([read(our_run(tmp_path, 0, machine=machine))])
     named = ("host_processors_per_node", "host_processor_core_count", "host_processor_vcpu_count")
     assert [fields[name] for name in named] == ["3", "", ""]
 
@@ -475,7 +475,7 @@ def over_nodes(job, *nodes, index=0):
         folder = log.parent / safe_name(name)
         folder.mkdir()
         (folder / "topology.json").write_text(json.dumps(topology))
-    return read(log).record
+    return read(log)
 
 
 WIRED = {**MACHINE, "network": {
@@ -515,7 +515,7 @@ JSON = json_values(20, st.sampled_from(sorted(MACHINE)))
 def test_no_content_of_topology_fails(tmp_path_factory, value):
     folder = tmp_path_factory.mktemp("machine")
     log = our_run(folder, 0, machine={**value, "cpu": value, "gpus": [value, value]})
-    fields = description_fields([read(log).record])
+    fields = description_fields([read(log)])
     assert tuple(fields) == FIELDS
     assert all(isinstance(text, str) for name, text in fields.items() if name != "other_software_stack")
 
@@ -545,7 +545,7 @@ def recorded(folder, settings):
     with RunLog(folder / "result_0.txt") as log:
         shares = {"repeated_samples_per_epoch": 0, "repeated_share": 0.0, "left_out_share": 0.0}
         log_identity(log, spec, SimpleNamespace(measured_by=dict, round=round_called(settings.rules), **shares))
-    return read(folder / "result_0.txt").record
+    return read(folder / "result_0.txt")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ DAY = 24
 
 
 def records_of(logs):
-    return [read(log).record for log in logs]
+    return [read(log) for log in logs]
 
 
 def edited(source, target, change):
@@ -107,7 +107,7 @@ def test_every_shift_and_factor_is_found_and_no_other_run(tmp_path_factory, fact
         records = [{"key": key, "value": None, "time_ms": round(at), "metadata": {}} for key, at in pairs]
         path = folder / name
         path.write_text("".join(f":::MLLOG {json.dumps(record)}\n" for record in records))
-        return read(path).record
+        return read(path)
 
     original = written("result_0.txt", START_MS, lengths_ms)
     copy = written("result_1.txt", START_MS + shift_hours * HOUR_MS, [length * factor for length in lengths_ms])
@@ -163,7 +163,7 @@ def test_runs_of_two_benchmarks_on_one_machine_are_compared_too(tmp_path, shared
         for index in range(5):
             machine = "a" if shared or name == "ssd" else "b"
             log = our_run(tmp_path / "logs" / name, index, name, suite_run={"machines": [machine]})
-            start_ms = read(log).record.start_ms
+            start_ms = read(log).start_ms
             hours = index + (START_MS - start_ms) / HOUR_MS
             derived(log, log, hours, 100 + index, JITTER_MS, submission_benchmark=benchmark)
     if shared:

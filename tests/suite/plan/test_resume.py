@@ -12,12 +12,12 @@ from suite.plan.resume import going_on
 from tests.suite.worker.test_loop import make_run
 
 
-def attempt(folder, run, number, *steps, reason="", **changes):
+def attempt(folder, run, number, *steps, filed=None, **changes):
     """What an attempt left."""
     place = folder / "superseded" / f"run_0-{number}"
     place.mkdir(parents=True)
     replace(run, **changes).write(place / "run.json")
-    (place / "status.json").write_text(json.dumps({"status": "rank_died", "reason": reason}))
+    (place / "status.json").write_text(json.dumps({"status": "rank_died", "reason": "", **(filed or {})}))
     for step in steps:
         checkpoints.write(place, Checkpoint(step, {}, {}, b"", b""))
     return place
@@ -56,7 +56,9 @@ def test_how_often_a_run_was_resumed_is_counted(tmp_path, run, earlier, count):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"reason": "Diverged: the loss is nan"}, "diverged"),
+        ({"filed": {"reason": "Diverged: the loss is nan"}}, "diverged"),
+        ({"filed": {"status": "failed", "reason": "process 1 on node2: Diverged: the loss is nan"}}, "diverged"),
+        ({"filed": {"status": "failed", "reason": "any words", "code": "diverged"}}, "diverged"),
         ({"facts": {"fingerprint": "other"}}, "other settings or data"),
         ({"settings": {"batch_size_global": 1}}, "other settings or data"),
         ({"identity": {"framework_version": "0"}}, "framework_version is 0, and here it is 1"),
@@ -66,12 +68,28 @@ def test_what_is_not_gone_on_from(tmp_path, run, changes, told):
     parts = {
         name: replace(getattr(run, name), **value) if name != "identity" else {**run.identity, **value}
         for name, value in changes.items()
-        if name != "reason"
+        if name != "filed"
     }
-    attempt(tmp_path, run, 1, 10, reason=changes.get("reason", ""), **parts)
+    attempt(tmp_path, run, 1, 10, filed=changes.get("filed"), **parts)
     lines = []
     assert going_on(run, tmp_path / "run_0", lines.append) is None
     assert [told in line for line in lines] == [True]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "is_resumed"),
+    [
+        ({"reason": "any words", "code": "diverged"}, False),
+        ({"reason": "Diverged: the loss is nan"}, False),
+        ({"reason": "Diverged files were found", "code": "error"}, True),
+        ({"reason": "OSError: no space left", "code": "disk_full"}, True),
+    ],
+)
+def test_the_code_of_the_log_decides_whether_a_run_diverged(tmp_path, run, metadata, is_resumed):
+    folder = attempt(tmp_path, run, 1, 10)
+    stop = {"key": "run_stop", "value": None, "time_ms": 1, "metadata": {"status": "aborted", **metadata}}
+    (folder / f"result_{run.run_index}.txt").write_text(f":::MLLOG {json.dumps(stop)}\n")
+    assert (going_on(run, tmp_path / "run_0", print) is not None) == is_resumed
 
 
 def test_another_runs_attempts_are_left_alone(tmp_path, run):

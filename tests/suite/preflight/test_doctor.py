@@ -120,8 +120,8 @@ def test_who_uses_the_cores_is_named():
 @pytest.mark.parametrize(
     ("free", "words"),
     [
-        ([], "end that or wait, or times"),
-        ([3], "end that or wait, or times"),
+        ([], "end these processes or wait, or times"),
+        ([3], "end these processes or wait, or times"),
         ([3, 5, 6], "or take free ones (taskset -c 3,5 COMMAND), or times"),
     ],
 )
@@ -260,7 +260,7 @@ def test_a_cpu_run_starts_nothing_and_is_quick(tmp_path, monkeypatch):
 def test_warnings_are_printed_once_and_the_sweep_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "preflight", lambda need: ["x: [y]; z"])
     ran = []
-    monkeypatch.setattr(controller, "_run", lambda job, index, *_: ran.append(job.name) or RunStatus("failed"))
+    monkeypatch.setattr(controller, "_run", lambda job, index, *_: ran.append(job.name) or (RunStatus("failed"), []))
     done = run_suite_here(tmp_path, "-m", *TOY_RUN, "gpus=1", "seed=1,2", toy=True, exits=1)
     assert len(ran) == 2
     assert done.stdout.count("warning: x: [y]; z") == 1

@@ -3,9 +3,11 @@
 from itertools import chain, combinations, count
 from types import SimpleNamespace
 
-from suite.results.columns import OURS, RunRow, records
-from suite.results.ratios import chains, families, ratio
+from suite.results.columns import OURS, RunRow
+from suite.results.data_table import DataTable
+from suite.results.ratios import ratio
 from suite.results.scores import results_of
+from suite.results.series import families, series_of_family
 from testing.fake_logs import write_run
 
 _SETTINGS = {
@@ -35,13 +37,14 @@ def make_result(devices=1, runs=((100.0, 10.0),), failed=0, **changed):
 
 def pairs(results, intervals=True):
     """The ratio of every pair of device counts within a series of results."""
-    of_series = (combinations(series, 2) for family in families(results) for series in chains(family))
+    of_series = (combinations(series, 2) for family in families(results) for series in series_of_family(family))
     return [ratio(*both, intervals) for both in chain.from_iterable(of_series)]
 
 
 def lines(table):
-    """The rows of a view's table as objects with its columns as attributes."""
-    return [SimpleNamespace(**row) for row in records(table)]
+    """The rows of a view's table, or of a part of it as a DataFrame, as objects with its columns as attributes."""
+    rows = table if isinstance(table, DataTable) else DataTable.from_frame(table)
+    return [SimpleNamespace(**row) for row in rows]
 
 
 OF_DEVICES = {1: ((0.3, 0.5, 0.65), 2.0, 100), 2: ((0.5, 0.65), 1.5, 160), 4: ((0.5, 0.65), 1.0, 240)}

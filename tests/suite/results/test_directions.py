@@ -66,7 +66,7 @@ def loss_log(path, losses, benchmark="llama31_8b", target=3.3, **stop):
     [([4.0, 3.6, 3.29], "success", 3.0), ([4.0, 3.6, 3.3], "success", 3.0), ([4.0, 3.6, 3.4], "failed", None)],
 )
 def test_a_loss_reaches_its_target_from_above(tmp_path, losses, status, epochs):
-    record = read(loss_log(tmp_path, losses)).record
+    record = read(loss_log(tmp_path, losses))
     assert (record.status, record.epochs_to_target) == (status, epochs)
     assert dict(record.best_quality) == {"quality": min(losses)}
 
@@ -100,13 +100,13 @@ def test_targets_are_those_of_every_installed_rule_file():
     [("llama31_8b", 3.3), ("llama31_405b", 5.6), ("flux1", 0.586), ("llama2_70b_lora", 0.925), ("gpt_oss_20b", 3.34)],
 )
 def test_a_log_without_a_target_is_judged_by_the_target_of_the_rules(tmp_path, benchmark, target):
-    reached = read(loss_log(tmp_path, [2 * target, target], benchmark, target=None)).record
+    reached = read(loss_log(tmp_path, [2 * target, target], benchmark, target=None))
     assert (reached.status, reached.targets, reached.targets_source) == ("success", {"quality": target}, "rules")
     assert reached.epochs_to_target is None  # the labels of these benchmarks may be numbers of samples
-    missed = read(loss_log(tmp_path, [2 * target, 1.01 * target], benchmark, target=None)).record
+    missed = read(loss_log(tmp_path, [2 * target, 1.01 * target], benchmark, target=None))
     assert (missed.status, missed.reason) == ("failed", "run_stop says success, but no evaluation reaches the target")
 
 
 def test_a_run_that_says_aborted_after_it_reached_its_target_is_not_said_to_have_missed_it(tmp_path):
-    record = read(loss_log(tmp_path, [3.6, 3.29], target=None, status="aborted")).record
+    record = read(loss_log(tmp_path, [3.6, 3.29], target=None, status="aborted"))
     assert (record.status, record.reason) == ("aborted", "run_stop says aborted, but an evaluation reaches the target")

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from suite.results.entry import read_entry
 from suite.results.names import round_of_folder
-from suite.results.scores import result_rows
+from suite.results.scores import results
 from suite.results.system_description import SystemDescription, parse_description, read_description
-from suite.results.table import table
 from testing.fake_logs import foreign, write
 from tests.helpers import examples
 
@@ -39,7 +38,7 @@ def submit(
 
 
 def only_result(path):
-    (result,) = result_rows(table(path))
+    (result,) = results(path)
     return result
 
 
@@ -104,7 +103,7 @@ def test_runs_of_one_folder_are_one_result_whatever_they_say_of_themselves(tmp_p
     plain = tmp_path / "downloads"
     for index in range(3):
         foreign(plain / f"result_{index}.txt", f"box {index}", 60 + index, submission_org=f"Company {index}")
-    submission, other = sorted(result_rows(table(tmp_path)), key=lambda result: -result.runs_successful)
+    submission, other = sorted(results(tmp_path), key=lambda result: -result.runs_successful)
     assert (submission.submitter, submission.system, submission.runs_successful) == ("Cisco", "two_nodes", 5)
     assert (other.runs_successful, other.seconds) == (3, 61.0)
     assert any("differ in" in note for note in other.score_notes)
@@ -120,7 +119,7 @@ def test_placeholders_are_no_names(tmp_path):
 def test_logs_of_other_names_in_one_folder_are_results_of_their_own(tmp_path):
     for name in ("first", "second"):
         foreign(tmp_path / f"{name}.txt", name)
-    assert {result.system for result in result_rows(table(tmp_path))} == {"first", "second"}
+    assert {result.system for result in results(tmp_path)} == {"first", "second"}
 
 
 def test_an_empty_log_of_a_submission_is_a_failed_run(tmp_path):
@@ -233,7 +232,7 @@ def test_links_and_parent_folders_in_a_path_lead_to_the_entry(tmp_path, monkeypa
     for path in paths:
         found = only_result(path)
         assert (found.round, found.submitter, found.system, found.devices) == ("v4.0", "Cisco", "two_nodes", 16), path
-    assert [found.submitter for found in result_rows(table(Path("../../..")))] == ["Cisco", "Cisco"]
+    assert [found.submitter for found in results(Path("../../.."))] == ["Cisco", "Cisco"]
 
 
 def test_an_entry_whose_folders_are_links_keeps_its_names(tmp_path):

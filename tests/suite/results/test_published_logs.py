@@ -39,7 +39,7 @@ def first(quality):
 @pytest.mark.parametrize("row", expected())
 def test_published_log_reads_as_its_index_and_the_table_of_runs_say(row, detailed):
     """v0.7 logs hold BLEU as a fraction, the tables hold points."""
-    record, made = read(LOGS / row["file"]).record, detailed.get(row["source_path"])
+    record, made = read(LOGS / row["file"]), detailed.get(row["source_path"])
     points = 100.0 if row["round"] == "v0.7" and row["benchmark"] in ("gnmt", "transformer") else 1.0
     assert (record.status, record.seconds) == (row["status"], pytest.approx(figure(row["seconds"]), abs=2e-6))
     assert record.epochs_to_target == figure(row["epochs_to_target"])

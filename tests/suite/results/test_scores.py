@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from suite.common.labels import Label, LabelKind
 from suite.common.paths import PROJECT
 from suite.results.columns import Result, RunRow
-from suite.results.ratios import families, ratio, speedups
-from suite.results.scores import failures, measured, merged_labels, result_rows, score, title
+from suite.results.ratios import ratio
+from suite.results.scores import failures, measured, merged_labels, results, results_of, score, title
 from suite.results.scoring_rules import FIRST_CONVERGED, ScoringRule
-from suite.results.table import table
+from suite.results.series import families, speedups
+from suite.results.table import read_runs
 from testing.fake_logs import write_run
 from tests.helpers import examples, one_line
 from tests.suite.results.rows import make_result, pairs
@@ -254,7 +255,7 @@ def test_runs_of_fixed_length_give_a_throughput(tmp_path):
         for devices, count in ((1, 1000), (2, 1800)):
             times = {"stop": "epochs:3", "train_seconds": 1 + index}
             write_run(tmp_path, f"{devices}", index, devices=devices, samples=(1 + index) ** 2 * count, **times)
-    found = result_rows(table(tmp_path))
+    found = results(tmp_path)
     assert sorted(row.samples_per_second for row in found) == pytest.approx([30 * 1000 / 10, 30 * 1800 / 10])
     (pair,) = pairs(found)
     assert (pair.total, pair.efficiency, pair.throughput) == (None, None, pytest.approx(1.8))
@@ -276,11 +277,11 @@ def test_runs_of_fixed_length_give_a_throughput(tmp_path):
 def test_equal_runs_stay_one_result_whatever_the_machine_did(tmp_path, conditions, said):
     for index, condition in enumerate(conditions):
         write_run(tmp_path, "job", index, start=1000 * index, condition=condition)
-    runs = table(tmp_path)
-    (found,) = result_rows(runs)
+    runs = read_runs(tmp_path)
+    (found,) = results_of(runs)
     assert found.machine_condition == said
     own = [one in (BUSY, WORSE) for one in conditions]
-    assert [text.startswith("busy machine: others took") for text in runs["machine_condition"]] == own
+    assert [text.startswith("busy machine: others took") for text in (run.machine_condition for run in runs)] == own
     assert (found.busy is not None) == said.startswith("busy")
     assert merged_labels([found]) == ("cpu", "demo", *([said] if found.busy is not None else []))
 

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from suite.results import table
-from suite.results.columns import COLUMNS, SCORE_COLUMNS, RunRow, kind_of, rows
+from suite.results.columns import COLUMNS, SCORE_COLUMNS, RunRow, kind_of
 from suite.results.identity import FIELDS
-from suite.results.table import shareable
+from suite.results.table import read_runs, shareable
 from testing.fake_logs import write_run
 from tests.helpers import PROJECT
 
@@ -60,7 +60,7 @@ def columns_text():
 
 
 def test_each_column_has_its_type_also_in_a_table_of_failures_alone_and_in_an_empty_one(logs):
-    expected = {name: TYPES[KINDS[name]] for name in COLUMNS}
+    expected = {name: TYPES[KINDS[name]] for name, column in COLUMNS.items() if column.shown}
     for found in (table(logs), table(logs / "dead"), table()):
         assert {name: str(dtype).replace("str", "object") for name, dtype in found.dtypes.items()} == expected
     assert (len(table(logs)), len(table())) == (3, 0)
@@ -69,7 +69,7 @@ def test_each_column_has_its_type_also_in_a_table_of_failures_alone_and_in_an_em
 def test_what_is_not_known_is_missing_in_the_table_and_none_in_a_row(logs):
     found = table(logs).set_index("status")
     assert math.isnan(found.loc["oom", "seconds"])
-    dead, good, short = sorted(rows(table(logs)), key=lambda row: row.status != "oom")
+    dead, good, short = sorted(read_runs(logs), key=lambda row: row.status != "oom")
     assert (dead.seconds, dead.evaluations, dead.devices, dead.reason) == (None, None, None, "too large")
     assert (good.seconds, good.epochs, good.devices, good.evaluations) == (6.0, 3.0, 1, 3)
     assert (short.seconds, short.epochs, short.succeeded) == (2.0, None, True)
@@ -98,10 +98,6 @@ def test_columns_of_mixed_values_become_text_that_a_file_holds(tmp_path):
     assert back == {"batch": ["64 vs 16", "64"], "seed": [str(1 << 70), "3"], "one": [1, 2]}
 
 
-def test_a_view_s_own_text_column_called_as_an_object_of_the_program_is_kept():
-    assert list(shareable(pd.DataFrame({"source": ["a file"], "record": [object()]}))) == ["source"]
-
-
 def test_only_a_table_needs_pandas():
     imported = "suite.results, suite.packaging.write, suite.compliance.check"
     code = f"import sys, {imported}; assert 'pandas' not in sys.modules"
@@ -123,11 +119,13 @@ def test_a_column_is_added_in_one_place(logs, tmp_path):
 import csv, io
 from suite.results import table
 from suite.results.render.document import document
-from suite.results.scores import results
+from suite.results.scores import results_table
+from suite.results.table import read_runs
 from suite.results.views.report import report
 
-runs = table({str(logs / "good")!r})
-print(runs["twice"].max(), results(runs)["twice"].max())
+place = {str(logs / "good")!r}
+runs = read_runs(place)
+print(table(place)["twice"].max(), results_table(place)["twice"].max())
 print([row["twice"] for row in csv.DictReader(io.StringIO(document(report(runs), "csv")))])
 print(document(report(runs)))
 """

@@ -147,7 +147,7 @@ def test_all_updates_are_counted_and_each_is_as_stale_as_something(tmp_path):
     samples = sum(value["samples"] for key, value, _ in logged if key == "tracked_stats")
     small = 2 * (32 - 20)  # of an epoch's 16 batches of 64 the last has 40
     assert 32 * found["updates"] - 2 * small <= samples <= 32 * found["updates"]
-    record = read(tmp_path / "result_0.txt").record
+    record = read(tmp_path / "result_0.txt")
     assert (record.staleness["updates"], record.settings.update) == (found["updates"], "async")
 
 

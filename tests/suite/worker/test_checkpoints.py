@@ -82,6 +82,17 @@ def figures(folder, *left_out):
     return [{name: line[name] for name in names} for line in lines]
 
 
+def elapsed_seconds(folder):
+    return [json.loads(line)["elapsed_seconds"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def seconds_at_block_ends(folder):
+    """Seconds from the log's `run_start`, which may stand before an interruption, to the end of each block."""
+    records = [json.loads(line.removeprefix(":::MLLOG ")) for line in (folder / "result_0.txt").open()]
+    start = next(record["time_ms"] for record in records if record["key"] == "run_start")
+    return [(record["time_ms"] - start) / 1e3 for record in records if record["key"] == "block_stop"]
+
+
 @pytest.mark.parametrize(("when", "first"), [("every:1", 16), ("every:2", 32), ("every:1min", 1)])
 @pytest.mark.parametrize("kind", [toy.Toy, EveryThirdEpochAndAHalf])
 def test_killed_anywhere_and_continued_is_not_interrupted(tmp_path, monkeypatch, kind, when, first):
@@ -99,6 +110,7 @@ def test_killed_anywhere_and_continued_is_not_interrupted(tmp_path, monkeypatch,
             last = attempt(tmp_path / f"{step}-last", kind, earlier=checkpoints.found(again)[0], when=when)
             assert said(last, *left_out) == said(whole, *left_out)
             assert figures(last, *left_out) == figures(whole, *left_out)
+            assert elapsed_seconds(last) == pytest.approx(seconds_at_block_ends(last), abs=0.5)
             slopes = [np.load(one / "weights.npz")["slope"] for one in (last, whole)]
             assert slopes[0] == slopes[1]
 
@@ -117,7 +129,7 @@ def test_the_log_of_a_run_that_went_on(tmp_path):
     lines = log.read_text().splitlines()
     at = next(number for number, line in enumerate(lines) if "suite_continued" in line)
     log.write_text("\n".join([*lines[:at], *(later(line, 3_600_000) for line in lines[at:])]) + "\n")
-    record = read(log).record
+    record = read(log)
     assert record.settings.labels == ("demo", "continued")
     assert record.resumptions == 1
     assert record.interrupted_seconds == pytest.approx(3600, abs=20)

@@ -77,3 +77,21 @@ def test_json_lines_append_and_numbers_that_json_lacks_become_null(tmp_path):
     rows.write({"block": 2})
     written = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert written == [{"block": 1, "loss": None, "all": [None, 1.5]}, {"block": 2}]
+
+
+def test_seconds_since_a_line_of_an_earlier_process(tmp_path):
+    """A resumed run counts from the `run_start` in its log, an hour ago here."""
+    path = tmp_path / "result_0.txt"
+    with RunLog(path) as log:
+        log.event("suite_run", {"text": "run_start"})
+        log.start("run_start")
+        assert log.seconds_since("run_start") < 60
+    lines = path.read_text().splitlines()
+    moment = json.loads(lines[1].removeprefix(":::MLLOG "))
+    moment["time_ms"] -= 3_600_000
+    path.write_text(f"{lines[0]}\n:::MLLOG {json.dumps(moment)}\n")
+    with RunLog(path, append=True) as log:
+        assert 3600 <= log.seconds_since("run_start") < 3660
+        assert log.seconds_since("run_stop") == 0.0
+    with RunLog(None) as log:
+        assert log.seconds_since("run_start") == 0.0

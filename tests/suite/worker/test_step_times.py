@@ -44,7 +44,7 @@ def test_each_step_after_the_warm_up_is_timed(tmp_path):
     assert (found["count"], found["how"]) == (7, WAITS)
     assert 2 <= found["median_ms"] <= found["p90_ms"] <= found["p99_ms"]
     assert found["mean_ms"] >= 2
-    record = read(tmp_path / "result_0.txt").record
+    record = read(tmp_path / "result_0.txt")
     assert (record.step_times["count"], record.step_times_by) == (7, WAITS)
     assert record.settings.timing_each == "steps"
 

@@ -19,13 +19,16 @@ from suite.results.names import short_title, workload_name
 from suite.results.published import ARTICLE
 from suite.results.ratios import place
 from suite.results.scores import merged_labels
+from suite.results.series import all_series
 from suite.results.text import clean, devices_text, shortened
-from suite.results.views.overview import order_of, series
+from suite.results.views.overview import order_of
 
 # Of frameworks, or of accelerators; those after them are of a whole, of parts of time, of factors of a speedup
 COLOURS = 6
 WHOLE, *_OTHERS = range(COLOURS, COLOURS + 6)
 PARTS, OF_SPEEDUPS = _OTHERS[:3], (WHOLE, *_OTHERS[3:])
+HUES = (*range(COLOURS), *_OTHERS)  # Slots of all colors except the color of a whole
+OF_SETUP = 5  # Slot of the setup in figures of parts of time, which have no curves of frameworks
 SHAPES = 6  # Markers of one colour
 OTHER_SLOT = -1  # Slot of what has no colour of its own: grey
 MAX_POINTS = 120  # Points of one curve that are drawn: more cannot be distinguished at the width of a figure
@@ -72,8 +75,8 @@ class Style(NamedTuple):
     """What a series is called and looks like."""
 
     label: str
-    slot: int  # Selects the colour
-    style: int = 0  # Selects marker and dashes: curves of one colour differ in them
+    slot: int  # Selects the color. Of the curves with the same slot in a figure, the first has it.
+    style: int = 0  # Selects marker and dashes
     published: bool = False  # Not ours: dashed, hollow and grey
 
 
@@ -200,13 +203,7 @@ class Look:
     of_result: Style  # `pytorch, lr 0.01, 2 dev`
 
 
-Looks = Mapping[Hashable, Look]  # `key_of` a result to its look
-
-
-def key_of(row: Row) -> Hashable:
-    """Equal for all objects of the same run, or of the same runs: views make their own."""
-    paths = tuple(run.path for run in row.attempts) if isinstance(row, Result) else (row.path,)
-    return (type(row), *paths) if paths and all(paths) else id(row)
+Looks = Mapping[str, Look]  # Key of a result to its look
 
 
 def framework_slots(names: Iterable[str]) -> dict[str, int]:
@@ -222,11 +219,11 @@ def groups(results: Iterable[Result]) -> list[list[Result]]:
     return [members for _, members in sorted(kinds.items(), key=lambda item: item[0])]
 
 
-def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[Hashable, Look]:
+def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[str, Look]:
     """The look of each result, and of published ones `beside` them: words that all on the page share are left out, a value
     that tells results apart never is."""
-    listed, found = [*results, *beside], dict[Hashable, Look]()
-    slots, grey = framework_slots(row.framework for row in listed), {id(row) for row in beside}
+    listed, found = [*results, *beside], dict[str, Look]()
+    slots, grey = framework_slots(row.framework for row in listed), {row.key for row in beside}
     ours = [row for row in listed if row.profile]
     frameworks, places = {row.framework for row in ours}, {place(row) for row in ours}
     rounds = {row.round for row in listed if not row.profile}
@@ -241,9 +238,9 @@ def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[Hash
         return "DGX-1 article" if row.round == ARTICLE else " ".join(whose)
 
     for members in groups(listed):
-        curves = series(members)
-        drawn = {id(row) for curve in curves for row in curve}
-        curves += [[row] for row in members if id(row) not in drawn]
+        curves = [list(series) for series in all_series(members)]
+        drawn = {row.key for curve in curves for row in curve}
+        curves += [[row] for row in members if row.key not in drawn]
         told = _told(curves, [who(curve[0]) for curve in curves])
         names = iter(shortened([", ".join(filter(None, (clean(who(curve[0]), 60), short(text))))
                                 for curve, texts in zip(curves, told, strict=True) for text in texts], 80))  # fmt: skip
@@ -252,12 +249,12 @@ def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[Hash
             for row, words in zip(curve, texts, strict=True):
                 where = short(devices_text(row.devices, row.nodes)) if row.devices and len(places) > 1 else ""
                 full = ", ".join(filter(None, (next(names), where if row.profile else "")))
-                usual, published = clean(row.framework, 60) or "runs", id(row) in grey
+                usual, published = clean(row.framework, 60) or "runs", row.key in grey
                 slot = OTHER_SLOT if published else slots.get(row.framework, OTHER_SLOT)
                 of_curve = styles[slot, "curve"][text if row.profile else name]
                 own = styles[slot, "result"][f"{words if row.profile else name}, {where}"]
                 both = (name or usual, slot, of_curve, published), (full or usual, slot, own, published)
-                found[key_of(row)] = Look(*(Style(*one) for one in both))
+                found[row.key] = Look(*(Style(*one) for one in both))
     return found
 
 

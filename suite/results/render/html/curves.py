@@ -44,7 +44,7 @@ def table_charts(results: Sequence[Result], looks: charts.Looks) -> TableCharts:
     def made(quantities: Iterable[Quantity]) -> list[charts.Chart]:
         found = []
         for what, axes, of, more in quantities:
-            drawn = [mark for row in results for mark in _marks(row, of, looks[charts.key_of(row)], most)]
+            drawn = [mark for row in results for mark in _marks(row, of, looks[row.key], most)]
             banded = len({style for style, _, point in drawn if point.low is not None})
             told = "median" if banded > charts.MAX_BANDS else "median, least and most"
             runs = "several" if most == 1 else f"more than {most}"

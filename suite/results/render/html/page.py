@@ -13,14 +13,15 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
 from suite import __version__
-from suite.results.columns import Result, Row, RunRow, rows
+from suite.results.columns import Result, Row, RunRow
 from suite.results.curves import curves_of
+from suite.results.data_table import DataTable
 from suite.results.identity import differences, label, value_text
 from suite.results.predict.systems import measured_links
 from suite.results.price import Prices
@@ -40,11 +41,8 @@ from suite.results.views.all_reduce import TITLE as ALL_REDUCE
 from suite.results.views.headlines import headlines
 from suite.results.views.overview import OVER_FEWEST, is_reference, published_overview
 from suite.results.views.report import results_section
-from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
+from suite.results.views.section import NOT_VERIFIED, Section, View
 from suite.results.views.tables import pairs_section
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MAX_DRAWN_TABLES = 20  # Tables with figures: each takes about a second and 100 kB
 MAX_DATA_BYTES = 2 << 20  # Largest table that the page carries as CSV: browsers refuse longer links
@@ -58,7 +56,7 @@ Block = dict[str, Any]  # A part of the page with a heading, for the template
 
 
 def write_html(
-    runs: pd.DataFrame,
+    runs: Sequence[RunRow],
     out: Path,
     published: Sequence[Result] = (),
     figures: Path | None = None,
@@ -75,13 +73,12 @@ def write_html(
     Raises ValueError, before anything is written, for an `out` that exists, or a folder that is not empty.
     """
     refuse_unwritable(out, figures)
-    listed = rows(runs)
-    results = results_of(listed)  # of the same rows: a point of a figure leads to its run
+    results = results_of(runs)
     home = home or out.parent
     told = Told(results, home)
-    context = _page(runs, listed, results, told, published, prices, predicted, home)
+    context = _page(runs, results, told, published, prices, predicted, home)
     follows = {} if follow is None else {"written": int(time.time()), "every": FOLLOW_SECONDS if follow else 0}
-    _write(out, told, listed, {"what": "runs", **follows}, figures, **context)
+    _write(out, told, runs, {"what": "runs", **follows}, figures, **context)
 
 
 def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> None:
@@ -99,11 +96,9 @@ def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> N
         return {name: sorted({getattr(one, name) for one in of}) for name, of in rows_of.items()}
 
     told = Told(own, out.parent, beside)
-    listing = view.data.assign(target=[targets_told(row.targets, row.workload) for row in results])
-    listing = listing.drop(columns="target_mask").rename(
-        columns={"throughput": "rate", "runs_successful": "successful"}
-    )
-    every = Section("All results with every column", table=without_empty(listing), keys=3, of=listed.of)
+    listing = view.data.with_column("target", [targets_told(row.targets, row.workload) for row in results])
+    listing = listing.without("target_mask").renamed({"throughput": "rate", "runs_successful": "successful"})
+    every = Section("All results with every column", table=listing.without_empty(), keys=3, of=listed.of)
     points = _block(told, Section("Time to target over accelerators"), scaling.workload_charts(results, own), "points")
     tables = {f"Ours: {title}": table for title, table in zip(*_tables(drawn), strict=True)}
     ours = [results_section(table, title=title) for title, table in tables.items()]
@@ -218,7 +213,6 @@ def _figure(chart: charts.Chart, told: Told) -> dict[str, Any]:
 
 
 def _page(
-    runs: pd.DataFrame,
     run_rows: Sequence[RunRow],
     results: list[Result],
     told: Told,
@@ -228,7 +222,7 @@ def _page(
     home: Path,
 ) -> dict[str, Any]:
     """What the template shows. `beside`: published results; `devices`: to predict for; `home`: folder of the page."""
-    view = report.report(runs, prices)
+    view = report.report(run_rows, prices, next_steps=False)
     trained = [row for row in results if not row.all_reduces]
     theirs = [row for row in beside if row.workload in {one.workload for one in trained}]
     tables, looks = dict(zip(*_tables(trained), strict=True)), charts.looks(trained, theirs)
@@ -242,7 +236,7 @@ def _page(
         for section, one in zip(predictions.view(found).sections, found, strict=True):
             titled = replace(section, title=f"Prediction: {section.title}")
             blocks.append(_block(told, titled, scaling.forecast_charts(one), of=one.results))
-    studied = zip(study.sections(runs), study.studies(runs), strict=True)
+    studied = zip(study.sections(run_rows), study.studies(run_rows), strict=True)
     charts_of = {part.title: study_charts(one, looks) for part, one in studied}
     charts_of[ALL_REDUCE] = all_reduce_charts(results)
     blocks += _blocks(told, published_overview(theirs, prices))
@@ -287,7 +281,7 @@ def _without_speedups(section: Section, pairs: Section | None) -> Section:
         return section
     words = [text.partition(": ")[2] for text in pairs.below]
     below = tuple(text for text in section.below if not any(one and one in text for one in words))
-    return replace(section, table=section.table.drop(columns="speedup", errors="ignore"), below=below)
+    return replace(section, table=section.table.without("speedup"), below=below)
 
 
 def _questions(
@@ -373,14 +367,14 @@ def _beside(ours: Sequence[Result], theirs: Sequence[Result], looks: charts.Look
                 if key in _FOOTNOTES and not (key == "targets" and same_targets(one, other, row.workload))
             )
             whose = f"ours ({', '.join(labels(row))})" if labels(row) else "ours"
-            listed.append((row, f"{whose}: {looks[charts.key_of(row)].of_result.label}", tuple(texts)))
+            listed.append((row, f"{whose}: {looks[row.key].of_result.label}", tuple(texts)))
     names = ("devices", "nodes", "seconds", "epochs", "batch_size_global", "samples_per_second", "clock", "device_name")
     lines = (
         {"workload": row.workload, "result": whose, **{name: getattr(row, name) for name in names}}
         | {"target": targets_told(row.targets, row.workload), "notes": notes}
         for row, whose, notes in listed
     )
-    table, of = without_empty(frame_of(lines), ("notes",)), tuple((row,) for row, _, _ in listed)
+    table, of = DataTable.from_rows(lines).without_empty(("notes",)), tuple((row,) for row, _, _ in listed)
     return Section("Published results", table=table, keys=2, of=of)
 
 
@@ -389,7 +383,7 @@ def _download(view: View, command: str, runs: Sequence[RunRow] = ()) -> dict[str
     of the curves of `runs`, packed, since figures draw fewer."""
     content, points = str(document(view, "csv")).encode(), None
     if len(lines := curves_of(runs)):
-        whole = str(document(View("Curves", (), lines), "csv")).encode()
+        whole = str(document(View("Curves", (), DataTable.from_frame(lines)), "csv")).encode()
         points = _link("application/gzip", gzip.compress(whole, mtime=0))
     link = _link("text/csv;charset=utf-8", content)
     return {"link": link, "points": points, "bytes": len(content), "command": command}

@@ -8,22 +8,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from suite.results.columns import Result, Timed, records, timed
+from suite.results.columns import Result, Timed, timed
 from suite.results.combine import grouped
 from suite.results.names import accelerator_name
 from suite.results.price import Prices
-from suite.results.ratios import ratio
 from suite.results.render.html import charts
 from suite.results.render.html.charts import Chart, Looks, Mark, Point, Style, groups
 from suite.results.scores import merged_labels
+from suite.results.series import Series, all_series
 from suite.results.targets import same_targets, targets_told
 from suite.results.text import clean
-from suite.results.views.overview import is_reference, series
+from suite.results.views.overview import is_reference
 from suite.results.views.scaling import MEASURED, PREDICTION, Forecast
 
-_MAX_CURVES = 12  # Curves of ours, and as many published ones, of one figure
+_MAX_CURVES = 12  # Series[Timed]s of ours, and as many published ones, of one figure
 _MAX_BARS = 40
-Curve = list[Timed]  # The results of one experiment on several numbers of devices
 
 
 def scaling_charts(ours: Sequence[Result], published: Sequence[Result], looks: Looks) -> list[Chart]:
@@ -62,9 +61,9 @@ def cost_charts(results: Sequence[Result], prices: Prices, looks: Looks) -> list
     return figures
 
 
-def _curves(results: Iterable[Result]) -> list[Curve]:
+def _curves(results: Iterable[Result]) -> list[Series[Timed]]:
     """Results with times, one on each number of devices of a curve; those of several first."""
-    return sorted(series(timed(results)), key=len, reverse=True)
+    return sorted(all_series(timed(results)), key=len, reverse=True)
 
 
 def _time(row: Timed, scale: float) -> Point:
@@ -74,45 +73,52 @@ def _time(row: Timed, scale: float) -> Point:
 
 
 def _over_devices(
-    what: str, curves: Sequence[Curve], y_label: str, looks: Looks, point: Callable[[Timed], Point], **more: Any
+    what: str, curves: Sequence[Series[Timed]], y_label: str, looks: Looks, point: Callable[[Timed], Point], **more: Any
 ) -> list[Chart]:
     """A curve for each of `curves`, ours first; one that was trained to another target than all of ours says so."""
-    marks, ours = list[Mark](), [curve[0] for curve in curves if curve[0].profile]
+    marks, ours = list[Mark](), [curve.fewest for curve in curves if curve.fewest.profile]
     for number, curve in enumerate(curves):
-        style, first = looks[charts.key_of(curve[0])].of_curve, curve[0]
+        style, first = looks[curve.fewest.key].of_curve, curve.fewest
         if {same_targets(first.targets, one.targets, first.workload) for one in ours} == {False}:
             target = charts.short(f", target {targets_told(first.targets, first.workload)}")
             style = style._replace(label=f"{style.label}{target}")
         marks += [(style, number, point(row)) for row in curve]
-    labelled = [row for curve in curves if curve[0].profile or not ours for row in curve]
+    labelled = [row for curve in curves if curve.fewest.profile or not ours for row in curve]
     return charts.charts(charts.titled(labelled, what), labelled, ("devices", y_label), marks, **more)
 
 
 def speedup_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
-    """What speedups over the fewest devices are made of: faster epochs, and fewer or more of them."""
-    parts, made = dict(zip(("speedup", "from faster epochs", "from fewer epochs"), charts.OF_SPEEDUPS, strict=True)), []
+    """Return a chart of the factors of each speedup: time per epoch, number of epochs, and setup if the logs separate it."""
+    made = []
     for members in groups(results):
-        pairs = (ratio(curve[0], row, intervals=False) for curve in _curves(members) for row in curve[1:])
-        found = [
-            (f"{looks[charts.key_of(one.after)].of_curve.label}, {one.places} dev", one.after, values)
-            for one in pairs
-            if None not in (values := (one.total, one.throughput, one.efficiency))
-        ]
+        pairs = [(curve, result) for curve in _curves(members) for result in curve]
+        speedups = [speedup for curve, result in pairs if (speedup := curve.speedup(result)) is not None]
+        known = [one for one in speedups if None not in (one.total, one.throughput, one.efficiency)]
+        names = ["speedup", "from faster epochs", "from fewer epochs"]
+        if any(speedup.setup is not None for speedup in known):
+            names.append("from setup")
+        found = []
+        for speedup in known:
+            values = (speedup.total, speedup.throughput, speedup.efficiency, speedup.setup)[: len(names)]
+            name = f"{looks[speedup.after.key].of_curve.label}, {speedup.places} dev"
+            found.append((name, speedup.after, values))
+        parts = dict(zip(names, (*charts.OF_SPEEDUPS, charts.OF_SETUP), strict=False))
         made += _in_parts("what the speedup is made of", found, parts, "times, over the fewest devices", "ratios")
     return made
 
 
 def parts_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
-    """Where the time of a run goes, the mean of each result's runs."""
-    slots, made = (*charts.PARTS, charts.OTHER_SLOT), []
-    parts = dict(zip(("training", "waiting for data", "evaluation", "the rest"), slots, strict=True))
-    for members in groups(row for row in results if row.to_target and row.run_seconds and row.timed_seconds):
-        unit, scale = charts.time_unit(max(row.run_seconds or 0.0 for row in members[:_MAX_BARS]))
-        found = [
-            (looks[charts.key_of(row)].of_result.label, row, [one / len(row.runs) / scale for one in _parts(row)])
-            for row in members
-        ]
-        made += _in_parts("where the time goes", found, parts, f"{unit} of a run", "parts")
+    """Return a chart of the parts of each time to target, for results whose logs separate setup."""
+    slots, made = (charts.OF_SETUP, *charts.PARTS, charts.OTHER_SLOT), []
+    parts = dict(zip(("setup", "training", "waiting for data", "evaluation", "other"), slots, strict=True))
+    for members in groups(result for result in results if result.to_target and result.parts is not None):
+        unit, scale = charts.time_unit(max(result.seconds or 0.0 for result in members[:_MAX_BARS]))
+        found = []
+        for result in members:
+            assert result.parts is not None
+            values = [seconds / scale for seconds in result.parts]
+            found.append((looks[result.key].of_result.label, result, values))
+        made += _in_parts("where the time goes", found, parts, f"{unit} to target", "parts")
     return made
 
 
@@ -137,36 +143,31 @@ def _in_parts(
     return charts.charts(charts.titled(rows, what), rows, ("", y_label), marks, kind=kind, note=note)
 
 
-def _parts(row: Result) -> tuple[float, float, float, float]:
-    """Seconds of all runs: in steps, waiting for data, in evaluations, elsewhere."""
-    seconds = (row.timed_seconds, row.data_wait_seconds, row.evaluation_seconds, row.run_seconds)
-    trains, waits, evaluates, run = (one or 0.0 for one in seconds)
-    return trains - waits, waits, evaluates, max(0.0, run * len(row.runs) - trains - evaluates)
-
-
 def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> list[Chart]:
     """Time to target of published results over accelerators as points, one chart for each workload, an accelerator in one
     colour and shape in all of them; `own` reference results over them, those of another target by themselves."""
     listed, figures = timed((*published, *filter(is_reference, own))), []
     counts = Counter(accelerator_name(row.device_name) for row in listed if not row.profile)
-    common = {name: place for place, (name, _) in enumerate(counts.most_common(charts.COLOURS * charts.SHAPES))}
+    common = {name: place for place, (name, _) in enumerate(counts.most_common(len(charts.HUES) * charts.SHAPES))}
 
     def style_of(row: Timed, theirs: Sequence[Timed]) -> Style:
         if row.profile:
             other = {same_targets(row.targets, one.targets, row.workload) for one in theirs} == {False}
             return Style("ours, another target" if other else "ours", charts.WHOLE, int(other))
-        style, slot = divmod(common.get(kind := accelerator_name(row.device_name), -1), charts.COLOURS)
-        return Style(clean(kind, 30), slot, style) if kind in common else Style("other accelerators", charts.OTHER_SLOT)
+        style, hue = divmod(common.get(kind := accelerator_name(row.device_name), -1), len(charts.HUES))
+        if kind not in common:
+            return Style("other accelerators", charts.OTHER_SLOT)
+        return Style(clean(kind, 30), charts.HUES[hue], style)
 
     for members in grouped(listed, lambda row: row.workload).values():
         if len(members) < 2:
             continue
         theirs, ours = ([row for row in members if bool(row.profile) is one] for one in (False, True))
-        styles = {id(row): style_of(row, theirs) for row in members}
+        styles = {row.key: style_of(row, theirs) for row in members}
         most = Counter(styles.values())
-        theirs.sort(key=lambda row: -most[styles[id(row)]])
+        theirs.sort(key=lambda row: -most[styles[row.key]])
         marks = [
-            (styles[id(row)], id(row), Point(float(row.devices), row.seconds / 60, row)) for row in (*theirs, *ours)
+            (styles[row.key], row.key, Point(float(row.devices), row.seconds / 60, row)) for row in (*theirs, *ours)
         ]
         labels = ["published", *(f"ours: {label}" for label in merged_labels(ours))]
         axes, title = ("accelerators", "minutes to target"), charts.titled(members)
@@ -176,10 +177,10 @@ def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> 
 
 def forecast_charts(forecast: Forecast) -> list[Chart]:
     """Time over devices with bounds, or the rate where there is no time; and what each device does over one of the fewest."""
-    rows, first = records(forecast.table), forecast.results[0]
+    rows, first = list(forecast.table), forecast.results[0]
     timed = all(row["seconds_per_epoch"] is not None for row in rows)
     times = ("seconds_per_epoch", "seconds per epoch") if timed else ("training_samples_per_second", "samples/s")
-    labels, note = (PREDICTION, first.profile), " ".join([forecast.how, *forecast.notes[:1]])
+    labels, note = (PREDICTION, *filter(None, [first.profile])), " ".join([forecast.how, *forecast.notes[:1]])
     # measured: grey and hollow, as published
     styles = {
         MEASURED: Style(MEASURED, charts.OTHER_SLOT, published=True),

@@ -10,12 +10,13 @@ from typing import Any
 
 from suite.results.columns import Result
 from suite.results.combine import grouped
-from suite.results.identity import label, named_apart
+from suite.results.identity import label
 from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
 from suite.results.logs.record import RunRecord
 from suite.results.render.html import charts
 from suite.results.render.html.curves import quality
 from suite.results.render.tables import cell_text
+from suite.results.settings_difference import named_apart
 from suite.results.text import clean, devices_text
 from suite.results.views.all_reduce import row_names
 from suite.results.views.study import StudyResult
@@ -31,10 +32,10 @@ def study_charts(result: StudyResult, looks: charts.Looks) -> list[charts.Chart]
     if not result.measured or not result.keys:
         return []
     looks = {**charts.looks(result.rows), **looks}
-    own = [looks[charts.key_of(row)] for row in result.rows]
+    own = [looks[row.key] for row in result.rows]
     modes = [line.values.get("mode") for line in result.measured]
     if len({*zip((look.of_result for look in own), modes, strict=True)}) < len(own):
-        texts = named_apart(result.rows, [_rest(line, *_alike(result)) for line in result.measured], fewest=True)
+        texts = named_apart(result.rows, [_rest(line, *_alike(result)) for line in result.measured])
         own = [
             replace(look, of_result=look.of_result._replace(label=charts.short(text) or look.of_result.label))
             for look, text in zip(own, texts, strict=True)

@@ -11,7 +11,6 @@ from typing import Any
 from suite.results.columns import BUSY, Result, Row
 from suite.results.identity import distinguishing_words
 from suite.results.names import accelerator_name, framework_name
-from suite.results.render.html.charts import key_of
 from suite.results.render.html.runs import link
 from suite.results.scores import labels
 from suite.results.targets import targets_told
@@ -43,11 +42,11 @@ class Told:
             ours, [(row.workload, row.profile, row.framework, row.devices, row.system) for row in ours]
         )
         told = zip(ours, words, strict=True)
-        self._words = {key_of(one): text for row, text in told for one in (row, *row.attempts)}
+        self._words = {one.key: text for row, text in told for one in (row, *row.attempts)}
 
     def number(self, row: Row) -> int:
         """The place of a row in `facts`."""
-        number = self._numbers.setdefault(key_of(row), len(self.rows))
+        number = self._numbers.setdefault(row.key, len(self.rows))
         self.rows += [row] if number == len(self.rows) else []
         return number
 
@@ -94,7 +93,7 @@ class Told:
 
     def _lines(self, row: Row) -> Iterator[tuple[str, str]]:
         yield "", clean(", ".join(filter(None, (row.workload, row.framework, _devices(row)))), 120)
-        yield "settings", clean(self._words.get(key_of(row), ""), 200)
+        yield "settings", clean(self._words.get(row.key, ""), 200)
         yield "system", clean(" ".join(filter(None, (row.submitter, row.system))), 80)
         yield "accelerator" if "cpu" not in row.labels else "processor", clean(accelerator_name(row.device_name), 60)
         yield "target", clean(targets_told(row.targets, row.workload), 80)

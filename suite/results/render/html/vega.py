@@ -7,6 +7,7 @@ the same picture as a file; vl-convert carries its scripts, so nothing is fetche
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -49,11 +50,18 @@ _WIDTH, _HEIGHT = 420, 260
 STEP = 34
 """Height of a bar with its name above and the gap below it, pixels."""
 _POINT, _MARKED = 40.0, 20  # Size of a marker, square pixels; a curve of more points has none
-_LOGARITHMIC = 3.0  # Values that span less than this factor stand on a linear axis
+_LOGARITHMIC = {"x": 3.0, "y": 10.0}
+"""Axis to the factor that its values must span before it is logarithmic. A linear axis of times or rates begins at zero."""
+_INSET = 5
+"""Pixels between the ends of an axis and the ends of its range, so that no marker at an end is cut."""
+_NEAR = 0.07
+"""Share of the height of a figure: texts at lines that are closer than this would overlap."""
+_FURTHER_COLOURS = (0, 1, 2, 3, 4, 5, 8, 7, 11, 9, 10, 6)
+"""Slots for series whose color is taken in their figure: hues that differ much come first, the color of a whole last."""
 _FOR_SCREENS = 2.0
 """Pixels of a PNG to one of the SVG."""
-IDEAL, TARGET, UNMARKED = 1, 2, 3
-"""`k` of a mark that is no point with a marker."""
+IDEAL, TARGET, UNMARKED, TARGET_ABOVE = 1, 2, 3, 4
+"""`k` of a mark that is no point with a marker. The text of a target stands below its line, or above it (`TARGET_ABOVE`)."""
 Json = Any
 Paint = Callable[[str], str]
 """A colour of a file to that of the place that it is drawn at."""
@@ -83,10 +91,19 @@ def marks(chart: Chart, number_of: Callable[[Row], int] | None = None) -> dict[s
         for step in range(13 if chart.kind == "scaling" and len(curve) > 1 else 0):  # a curve where axes are linear
             x = first.x * (last.x / first.x) ** (step / 12)
             add(one.label, number, Point(x, first.y * first.x / x, first.row), kind=IDEAL)
+    above = _targets_with_text_above(chart)
     for point in chart.targets:
-        add("", 0, point, text=f"target {point.y:.6g}", kind=TARGET)
+        add("", 0, point, text=f"target {point.y:.6g}", kind=TARGET_ABOVE if point.y in above else TARGET)
     columns = zip(names, map(list, zip(*rows, strict=True)), strict=True)
     return {name: values for name, values in columns if name == "s" or any(one not in (None, "") for one in values)}
+
+
+def _targets_with_text_above(chart: Chart) -> set[float]:
+    """Return the targets whose text would overlap the next lower target's text if it stood below its line."""
+    heights = [point.y for _, _, point in chart.marks] + [point.y for point in chart.targets]
+    near = _NEAR * (max(heights) - min(heights))
+    targets = sorted({point.y for point in chart.targets})
+    return {higher for lower, higher in itertools.pairwise(targets) if higher - lower < near}
 
 
 def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
@@ -94,9 +111,10 @@ def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
     paint: Paint = _of_the_page if on_page else str
     drawn = marks(chart)
     rows = [dict(zip(drawn, values, strict=True)) for values in zip(*drawn.values(), strict=True)]
-    scale = {"domain": [one.label for one in chart.styles], "range": [paint(_colour(one)) for one in chart.styles]}
-    legend: dict[str, Json] = {"labelLimit": 300, "symbolStrokeWidth": 2}
-    legend |= {"symbolType": "stroke", "symbolSize": 900} if _has_lines(chart) else {}
+    scale = {"domain": [one.label for one in chart.styles], "range": [*map(paint, _colours(chart))]}
+    legend: dict[str, Json] = {"labelLimit": 300, "symbolStrokeWidth": 2, "symbolOpacity": 1}
+    if _has_lines(chart):
+        legend |= {"symbolType": "stroke", "symbolSize": 900}
     shown = not on_page and chart.kind != "bars" and len(chart.styles) > 1
     colour = {"field": "s", "type": "nominal", "title": None, "scale": scale, "legend": legend if shown else None}
     bars = {one["name"] for one in rows if "name" in one}
@@ -131,11 +149,32 @@ def _colour(one: Style) -> str:
     return MUTED if one.published or one.slot == OTHER_SLOT else SERIES_COLOURS[one.slot % len(SERIES_COLOURS)]
 
 
+def _colours(chart: Chart) -> list[str]:
+    """Return the color of each style. The lines of a figure have distinct colors, as long as there are enough.
+
+    The first series of a framework has the framework's color in every figure. Each further series gets a color that no other
+    series of the figure has.
+    """
+    preferred = [_colour(style) for style in chart.styles]
+    if not _has_lines(chart):
+        return preferred
+    colours: dict[int, str] = {}
+    for number in sorted(range(len(preferred)), key=lambda number: chart.styles[number].style):
+        if preferred[number] not in colours.values():
+            colours[number] = preferred[number]
+    free = [SERIES_COLOURS[slot] for slot in _FURTHER_COLOURS if SERIES_COLOURS[slot] not in colours.values()]
+    for number in range(len(preferred)):
+        if number not in colours:
+            colours[number] = free.pop(0) if free else preferred[number]
+    return [colours[number] for number in range(len(preferred))]
+
+
 def look(chart: Chart) -> list[dict[str, Json]]:
-    """Each style of a chart for the legend of the page: its name, its colour, its marker and how its line is drawn."""
+    """Return each style of a chart for the legend of the page: its name, its color, its marker and how its line is drawn."""
     found = []
-    for one in () if chart.kind == "bars" else chart.styles:
-        colour, dash = _of_the_page(_colour(one)), _dash(one) if _has_lines(chart) else None
+    styles = [] if chart.kind == "bars" else chart.styles
+    for one, painted in zip(styles, _colours(chart), strict=False):
+        colour, dash = _of_the_page(painted), _dash(one) if _has_lines(chart) else None
         marker = {"shape": _SHAPES[_shape(one)], "fill": "none" if chart.kind == "ratios" else colour}
         found.append({"name": one.label, "colour": colour, "dash": dash, **marker})
     return found
@@ -145,13 +184,19 @@ SHAPE = {"field": "marker", "type": "nominal", "scale": None}  # no scale: a leg
 
 
 def _marker(chart: Chart) -> dict[str, Json]:
-    """Return the transform that gives each point the marker of its series.
+    """Return the transform that gives each point of a line the marker of its series.
 
     Two lists rather than an object: in JavaScript an object has inherited keys such as `__proto__` and `constructor`, and a
     series may have such a name.
     """
     names, shapes = [style.label for style in chart.styles], [_shape(style) for style in chart.styles]
     return {"calculate": f"{json.dumps(shapes)}[indexof({json.dumps(names)}, datum.s)]", "as": "marker"}
+
+
+def _shape_in_legend(chart: Chart, colour: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the encoding of markers that share their legend with the colors."""
+    shapes = [_shape(style) for style in chart.styles]
+    return {**colour, "scale": {"domain": colour["scale"]["domain"], "range": shapes}}
 
 
 def _has_lines(chart: Chart) -> bool:
@@ -169,15 +214,27 @@ def _shape(one: Style) -> str:
 
 
 def _axis(field: str, title: str, values: Iterable[float], *, logarithmic: bool, zero: bool = False) -> dict[str, Json]:
-    """A logarithmic axis of positive numbers that span enough; the few numbers of devices are its ticks."""
+    """Return an axis: logarithmic, if allowed, for positive numbers that span enough, else linear.
+
+    Args:
+        field: `x` or `y`.
+        title: Text next to the axis.
+        values: The values that are drawn. Up to eight whole numbers on a logarithmic `x` axis are its ticks.
+        logarithmic: Whether the axis may be logarithmic.
+        zero: A linear axis begins at zero, without a range of negative numbers.
+    """
     known, axis = sorted({*values}), dict[str, Json](title=title, tickCount=6)
     scale: dict[str, Json] = {"zero": zero, "nice": True}
     if logarithmic and field == "x" and len(known) <= 8 and all(value == int(value) for value in known):
         axis |= {"values": known, "format": ",.6~r"}
     if logarithmic and known and known[0] > 0:
-        scale |= {"nice": False, "padding": 12}
-        if known[-1] >= _LOGARITHMIC * known[0]:
+        if known[-1] >= _LOGARITHMIC[field] * known[0]:
             scale, axis["format"] = {"type": "log", "nice": False, "padding": 12}, ",.6~r"
+        elif not zero:
+            scale |= {"nice": False, "padding": 12}
+    if zero and "type" not in scale:  # an inset, since padding would extend the axis below zero
+        pixels = [{"expr": f"height - {_INSET}"}, _INSET] if field == "y" else [_INSET, {"expr": f"width - {_INSET}"}]
+        scale["range"] = pixels
     return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 
@@ -186,10 +243,10 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
     logarithmic, timed = chart.kind != "lines", chart.kind == "lines"
     heights = [*(point.y for point in points), *(one.y for one in chart.targets)]
     x = _axis("x", chart.x_label, (point.x for point in points), logarithmic=logarithmic, zero=timed)
-    y = _axis("y", chart.y_label, heights, logarithmic=logarithmic, zero=chart.from_zero)
+    y = _axis("y", chart.y_label, heights, logarithmic=logarithmic, zero=chart.from_zero or logarithmic)
     if timed:  # the page sets them where a pointer is dragged
-        x["scale"] |= {"domainMin": {"expr": "from"}, "domainMax": {"expr": "to"}, "padding": 5, "nice": False}
-        y["scale"] |= {"padding": 5}
+        x["scale"] |= {"domainMin": {"expr": "from"}, "domainMax": {"expr": "to"}, "nice": False}
+        y["scale"] |= {} if chart.from_zero else {"padding": _INSET}
     dash = colour | {"scale": colour["scale"] | {"range": [*map(_dash, chart.styles)]}}  # one legend with the colours
     place = {"x": x, "y": y, "color": colour}
 
@@ -197,7 +254,7 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
         return {"transform": [{"filter": test}, *more], "mark": {"clip": on_page, **mark}, "encoding": encoding}
 
     kinds, layers = "datum.k === {}", list[dict[str, Json]]()
-    of_points = f"datum.k !== {IDEAL} && datum.k !== {TARGET}"
+    of_points = f"datum.k !== {IDEAL} && datum.k !== {TARGET} && datum.k !== {TARGET_ABOVE}"
     if chart.kind == "scaling":
         dotted = {"type": "line", "strokeDash": [1, 3], "color": paint(MUTED), "strokeWidth": 1}
         layers.append(layer(kinds.format(IDEAL), dotted, {"x": x, "y": y, "detail": [{"field": "s"}, {"field": "p"}]}))
@@ -213,10 +270,10 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
     ours, usual = ("indexof(datum.s, 'ours') === 0", 0.6) if chart.kind == "points" else ("false", 1)
     size = {"condition": {"test": ours, "value": 5 * _POINT}, "value": _POINT}
     opaque = [{"test": kinds.format(UNMARKED), "value": 0}, {"test": ours, "value": 1}]
-    dots = {**place, "shape": SHAPE, "size": size, "opacity": {"condition": opaque, "value": usual}}
-    layers.append(
-        layer(of_points, {"type": "point", "filled": True, "tooltip": {"content": "data"}}, dots, _marker(chart))
-    )
+    shape = SHAPE if _has_lines(chart) else _shape_in_legend(chart, colour)
+    dots = {**place, "shape": shape, "size": size, "opacity": {"condition": opaque, "value": usual}}
+    markers = [_marker(chart)] if _has_lines(chart) else []
+    layers.append(layer(of_points, {"type": "point", "filled": True, "tooltip": {"content": "data"}}, dots, *markers))
     if on_page and chart.x_label in ("seconds", "minutes"):
         begin = "pointerdown[event.pointerType !== 'touch' && !event.button]"
         dragged = {"on": f"[{begin}, window:pointerup] > window:pointermove!", "clear": "window:pointerup"}
@@ -226,9 +283,10 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
     if chart.targets:
         each = {"aggregate": [{"op": "min", "field": "text", "as": "text"}], "groupby": ["y"]}
         rule = {"type": "rule", "strokeDash": [5, 3], "color": paint(INK)}
-        text = {"type": "text", "align": "left", "baseline": "top", "dx": 4, "dy": 3, "color": paint(INK)}
-        layers.append(layer(kinds.format(TARGET), rule, {"y": y}, each))
-        layers.append(layer(kinds.format(TARGET), text, {"x": {"value": 0}, "y": y, "text": {"field": "text"}}, each))
+        for kind, baseline, dy in ((TARGET, "top", 3), (TARGET_ABOVE, "bottom", -3)):
+            text = {"type": "text", "align": "left", "baseline": baseline, "dx": 4, "dy": dy, "color": paint(INK)}
+            layers.append(layer(kinds.format(kind), rule, {"y": y}, each))
+            layers.append(layer(kinds.format(kind), text, {"x": {"value": 0}, "y": y, "text": {"field": "text"}}, each))
     return layers
 
 
@@ -240,14 +298,16 @@ def _bars(chart: Chart, colour: dict[str, Json], paint: Paint) -> list[dict[str,
     xs = [point.x for _, _, point in chart.marks]
     x = _axis("x", chart.y_label, xs, logarithmic=chart.kind == "ratios", zero=chart.kind != "ratios")
     place, told = {"y": y, "x": x, "color": colour}, {"tooltip": {"content": "data"}, "yOffset": 7}
+    x["scale"].pop("range", None)  # bars begin at the left edge, as their names do
     if chart.kind == "ratios":
         x["axis"].pop("values", None)
-        one = {"mark": {"type": "rule", "color": paint(MUTED), "strokeDash": [2, 2]}, "encoding": {"x": {"datum": 1}}}
+        # A tick per name at a factor of 1. A line over the whole height would cross the names.
+        tick = {"type": "tick", "orient": "vertical", "size": 18, "thickness": 1, "color": paint(MUTED), "yOffset": 7}
+        neutral = {"mark": tick, "encoding": {"x": {"datum": 1}, "y": y}}
         product = {"test": f"datum.s === {json.dumps(chart.styles[0].label)}", "value": 200}  # around its larger factor
         size = {"condition": product, "value": 60}
         point = {"type": "point", "filled": False, "strokeWidth": 2.5, "opacity": 1, **told}
-        drawn = {**place, "shape": SHAPE, "size": size}
-        return [one, {"mark": point, "encoding": drawn, "transform": [_marker(chart)]}]
+        return [neutral, {"mark": point, "encoding": {**place, "shape": _shape_in_legend(chart, colour), "size": size}}]
     bar: dict[str, Json] = {"mark": {"type": "bar", "height": 14, **told}, "encoding": place}
     if chart.kind == "parts":
         places = json.dumps([one.label for one in chart.styles])

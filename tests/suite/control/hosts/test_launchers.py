@@ -109,7 +109,7 @@ def test_the_words_of_srun_and_ssh():
 def test_a_launcher_of_a_package_is_typed_like_any_other(tmp_path):
     words = (*TOY_RUN, "launch=here", f"output={tmp_path / 'out'}")
     done = run_suite_here(tmp_path, *words, "launch.hosts=[a]", toy=True, exits=0)
-    assert "success" in done.stdout
+    assert "target reached" in done.stdout
     done = run_suite_here(tmp_path, *words, "launch.hosts=[a]", "nodes=2", "gpus=2", toy=True, exits=2)
     assert "nodes=2: 1 named (a); type nodes=1 or less, or name more in launch.hosts" in done.stderr
 

@@ -223,7 +223,7 @@ def test_a_run_goes_on_on_both_machines(two, folder):
     clean(two)
     done = run(two, folder, *cut, "resume=true")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "goes on from" in done.stdout, done.stdout
+    assert "resumed from" in done.stdout, done.stdout
     whole, cut = (only(folder.glob(f"{name}/*/run_0")) for name in ("whole", "cut"))
     assert blocks(cut) == blocks(whole)
     assert len(list(cut.glob("checkpoint_*.npz"))) == 2

@@ -46,18 +46,18 @@ def facts(record):
     return record.status, record.seconds, record.seed, record.settings.batch_size_global, record.epochs_to_target
 
 
-def attempts_told(reading):
-    return [problem.text for problem in reading.problems if "attempts in one file" in problem.text]
+def attempts_told(record):
+    return [problem.text for problem in record.problems if "attempts in one file" in problem.text]
 
 
 @pytest.mark.parametrize("batch", [256, 512])
 @pytest.mark.parametrize("until", STAGES[:-1])
 def test_the_second_attempt_counts_wherever_the_first_died(tmp_path, until, batch):
     lines = [*attempt(until=until), *attempt(HOUR, seed=2, batch=batch)]
-    reading = read(write(tmp_path / "result_0.txt", lines))
-    assert facts(reading.record) == ("success", 180.0, 2, batch, 3.0)
-    assert reading.record.benchmark == "resnet"
-    assert attempts_told(reading) == [
+    record = read(write(tmp_path / "result_0.txt", lines))
+    assert facts(record) == ("success", 180.0, 2, batch, 3.0)
+    assert record.benchmark == "resnet"
+    assert attempts_told(record) == [
         f"2 attempts in one file: attempt 2 (lines {len(attempt(until=until)) + 1} to {len(lines)}) is used, "
         "the last complete attempt"
     ]
@@ -76,31 +76,30 @@ def test_the_second_attempt_counts_wherever_the_first_died(tmp_path, until, batc
 )
 def test_the_last_complete_attempt_counts_and_else_the_last(tmp_path, untils, used):
     parts = [attempt(index * HOUR, seed=index + 1, batch=2**index, until=until) for index, until in enumerate(untils)]
-    reading = read(write(tmp_path / "result_0.txt", list(itertools.chain(*parts))))
-    record = reading.record
+    record = read(write(tmp_path / "result_0.txt", list(itertools.chain(*parts))))
     assert (record.seed, record.settings.batch_size_global) == (used, 2 ** (used - 1))
     assert record.start_ms == START_MS + (used - 1) * HOUR + 30_000
     assert record.status == ("success" if "complete" in untils else "truncated")
-    (text,) = attempts_told(reading)
+    (text,) = attempts_told(record)
     assert text.startswith(f"{len(untils)} attempts in one file: attempt {used} ")
 
 
 def test_an_aborted_attempt_after_a_success_is_the_last_complete_one(tmp_path):
     lines = [*attempt(), *attempt(HOUR, seed=2, status="aborted")]
-    assert read(write(tmp_path / "result_0.txt", lines)).record.status == "aborted"
+    assert read(write(tmp_path / "result_0.txt", lines)).status == "aborted"
 
 
 @pytest.mark.parametrize("pause", [2_000, 15_000, HOUR])
 def test_a_quick_relaunch_after_training_is_an_attempt(tmp_path, pause):
     first = attempt(until="evaluation", epochs=1)
     lines = [*first, *attempt(80_001 + pause, seed=2)]
-    reading = read(write(tmp_path / "result_0.txt", lines))
-    assert facts(reading.record) == ("success", 180.0, 2, 256, 3.0)
+    record = read(write(tmp_path / "result_0.txt", lines))
+    assert facts(record) == ("success", 180.0, 2, 256, 3.0)
 
 
 def test_the_identity_may_stand_before_the_first_attempt_alone(tmp_path):
     second = [text for text in attempt(HOUR, seed=2) if '"submission_' not in text]
-    record = read(write(tmp_path / "result_0.txt", [*attempt(until="training"), *second])).record
+    record = read(write(tmp_path / "result_0.txt", [*attempt(until="training"), *second]))
     assert (record.benchmark, record.org, record.seed, record.seconds) == ("resnet", "Acme", 2, 180.0)
 
 
@@ -116,9 +115,9 @@ def test_attempts_in_logs_of_older_rounds(tmp_path, form):
         ]
     else:
         texts = [v05(item) for item in records if item["key"] not in ("init_start", "init_stop")]
-    reading = read(write(tmp_path / "result_0.txt", texts))
-    assert (reading.record.seed, reading.record.seconds, len(reading.record.evaluations)) == (2, 180.0, 3)
-    assert attempts_told(reading)
+    record = read(write(tmp_path / "result_0.txt", texts))
+    assert (record.seed, record.seconds, len(record.evaluations)) == (2, 180.0, 3)
+    assert attempts_told(record)
 
 
 def v05(item):
@@ -140,10 +139,10 @@ def test_processes_of_one_run_write_one_run(tmp_path, lag, keys):
             if rank == 0 or keys is None or json.loads(text.removeprefix(":::MLLOG "))["key"] in keys:
                 every.append(text)
     for lines in (every, sorted(every, key=lambda text: json.loads(text.removeprefix(":::MLLOG "))["time_ms"])):
-        reading = read(write(tmp_path / "result_0.txt", lines))
-        assert not attempts_told(reading)
-        assert (reading.record.status, reading.record.settings.batch_size_global) == ("success", 256)
-        assert reading.record.start_ms == START_MS + 30_000
+        record = read(write(tmp_path / "result_0.txt", lines))
+        assert not attempts_told(record)
+        assert (record.status, record.settings.batch_size_global) == ("success", 256)
+        assert record.start_ms == START_MS + 30_000
 
 
 def test_processes_may_start_minutes_apart(tmp_path):
@@ -185,8 +184,8 @@ def test_any_sequence_of_attempts_gives_what_the_chosen_one_gives_alone(tmp_path
         texts.append(attempt(start, seed=index, batch=16 + index, until=until, epochs=epochs))
         start += 400_000 + gap
     chosen = max((index for index, (until, _) in enumerate(parts) if until == "complete"), default=len(parts) - 1)
-    record = read(write(folder / "all.txt", list(itertools.chain(*texts)))).record
-    alone = read(write(folder / "alone.txt", texts[chosen])).record
+    record = read(write(folder / "all.txt", list(itertools.chain(*texts))))
+    alone = read(write(folder / "alone.txt", texts[chosen]))
     assert facts(record) == facts(alone)
     assert [item.quality for item in record.evaluations] == [item.quality for item in alone.evaluations]
 

@@ -26,8 +26,8 @@ def test_a_compressed_log_is_the_log(tmp_path, suffix, name):
     write(tmp_path / "packed" / name.format(suffix), PACKED[suffix])
     (run,) = collect([tmp_path / "packed"])
     assert run.status == "success"
-    assert run.reading.record.evaluations == plain.record.evaluations
-    assert (run.reading.record.digest, run.reading.problems) == (plain.record.digest, plain.problems)
+    assert run.record.evaluations == plain.evaluations
+    assert (run.record.digest, run.record.problems) == (plain.digest, plain.problems)
 
 
 @pytest.mark.parametrize("first", [b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"\x04\x22\x4d\x18"])
@@ -45,16 +45,16 @@ def test_a_damaged_file_is_a_problem(tmp_path, suffix, share):
     cut = packed[: max(10, int(share * len(packed)))]
     broken = packed[: len(packed) // 2] + bytes([packed[len(packed) // 2] ^ 0x55]) + packed[len(packed) // 2 + 1 :]
     for data in (cut, broken):
-        reading = read(write(tmp_path / "result_0.txt", data))
-        assert any("damaged or incomplete" in problem.text for problem in reading.problems)
+        record = read(write(tmp_path / "result_0.txt", data))
+        assert any("damaged or incomplete" in problem.text for problem in record.problems)
 
 
 def test_a_log_that_decompresses_to_too_much_is_read_up_to_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(compressed, "MAX_DECOMPRESSED_BYTES", 1 << 20)
     path = write(tmp_path / "result_0.txt", gzip.compress(LOG + b"x\n" * (1 << 21)))
-    reading = read(path)
-    assert len(reading.record.evaluations) == 3
-    assert any("after decompression" in problem.text for problem in reading.problems)
+    record = read(path)
+    assert len(record.evaluations) == 3
+    assert any("after decompression" in problem.text for problem in record.problems)
     assert subcommand(check, str(path))
 
 

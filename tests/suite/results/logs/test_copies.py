@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from suite.results.scores import result_rows
+from suite.results.scores import results
 from suite.results.table import table
 from testing.fake_logs import START_MS, foreign, write
 
@@ -20,8 +20,8 @@ def write_logs(folder, indices, benchmark="resnet"):
     return folder
 
 
-def results(root):
-    return {result.folder: result for result in result_rows(table(root))}
+def by_folder(root):
+    return {result.folder: result for result in results(root)}
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_each_entry_keeps_logs_that_another_entry_has_too(tmp_path, other, share
     first, second = entry(tmp_path), entry(tmp_path, **other)
     write_logs(first, range(5))
     write_logs(second, [*range(shared), *range(20, 25 - shared)])
-    found = results(tmp_path)
+    found = by_folder(tmp_path)
     assert [found[str(folder)].runs_successful for folder in (first, second)] == [5, 5]
     assert found[str(first)].seconds == 62.0
     logs = "all 5 logs" if shared == 5 else f"{shared} of 5 logs"
@@ -44,7 +44,7 @@ def test_each_entry_keeps_logs_that_another_entry_has_too(tmp_path, other, share
 def test_a_second_place_of_one_entry_counts_once(tmp_path):
     write_logs(entry(tmp_path / "a"), range(5))
     shutil.copytree(tmp_path / "a", tmp_path / "b")
-    (found,) = results(tmp_path).values()
+    (found,) = by_folder(tmp_path).values()
     assert (found.runs_successful, found.score_notes) == (5, ())
     assert (table(tmp_path)["copy_of"] != "").sum() == 5
 
@@ -52,7 +52,7 @@ def test_a_second_place_of_one_entry_counts_once(tmp_path):
 def test_a_copy_in_the_folder_counts_once(tmp_path):
     folder = write_logs(entry(tmp_path), range(5))
     shutil.copy(folder / "result_2.txt", folder / "result_9.txt")
-    (found,) = results(tmp_path).values()
+    (found,) = by_folder(tmp_path).values()
     assert (found.runs_successful, found.seconds) == (5, 62.0)
 
 
@@ -60,7 +60,7 @@ def test_a_set_that_is_complete_only_with_copies_is_scored_as_submitted(tmp_path
     """As v4.0/smc-ac-power's DLRM, ten logs of which five repeat the others: the official score counts ten."""
     folder = write_logs(entry(tmp_path), range(4))
     shutil.copy(folder / "result_3.txt", folder / "result_4.txt")
-    (found,) = results(tmp_path).values()
+    (found,) = by_folder(tmp_path).values()
     assert (found.runs_successful, found.seconds) == (5, pytest.approx((61 + 62 + 63) / 3))
     assert "1 of 5 logs repeat others in the folder; the official score counts them" in found.score_notes
     assert sorted(path[-12:] for path in table(tmp_path)["repeat_of"] if path) == ["result_3.txt"]
@@ -70,7 +70,7 @@ def test_of_folders_without_a_layout_a_pure_copy_does_not_count(tmp_path):
     write_logs(tmp_path / "one", range(3))
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     write_logs(tmp_path / "three", [0, 7, 8])
-    found = results(tmp_path)
+    found = by_folder(tmp_path)
     assert {folder.rpartition("/")[2]: result.runs_successful for folder, result in found.items()} == {
         "one": 3,
         "three": 3,
@@ -84,5 +84,5 @@ def test_a_folder_with_the_beginnings_of_logs_is_a_copy(tmp_path, names):
     for index in range(2):
         lines = (whole / f"result_{index}.txt").read_text().splitlines()[:-1]
         write(begun / f"result_{index}.txt", [line.replace(str(START_MS), str(START_MS)) for line in lines])
-    (found,) = results(tmp_path).values()
+    (found,) = by_folder(tmp_path).values()
     assert (found.folder, found.runs_successful, found.runs_failed) == (str(whole), 2, 0)

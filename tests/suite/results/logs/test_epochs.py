@@ -55,8 +55,8 @@ def reading_of(tmp_path, lines):
     return read(write(tmp_path / "result_0.txt", lines))
 
 
-def said(reading):
-    return " | ".join(problem.text for problem in reading.problems)
+def said(record):
+    return " | ".join(problem.text for problem in record.problems)
 
 
 EVERY_4 = list(range(3, 84, 4))
@@ -83,8 +83,8 @@ ONE_THEN_4 = list(range(1, 62, 4))
     ],
 )
 def test_old_logs_with_few_or_late_starts(tmp_path, labels, starts, offset, epochs):
-    reading = reading_of(tmp_path, old_log(labels, starts, offset))
-    assert (reading.record.status, reading.record.epochs_to_target) == ("success", epochs)
+    record = reading_of(tmp_path, old_log(labels, starts, offset))
+    assert (record.status, record.epochs_to_target) == ("success", epochs)
 
 
 @pytest.mark.parametrize(
@@ -95,17 +95,17 @@ def test_old_logs_with_few_or_late_starts(tmp_path, labels, starts, offset, epoc
     ],
 )
 def test_what_nothing_explains_or_time_contradicts_gives_no_count(tmp_path, labels, starts, offset, text):
-    reading = reading_of(tmp_path, old_log(labels, starts, offset))
-    assert (reading.record.status, reading.record.epochs_to_target) == ("success", None)
-    assert text in said(reading)
+    record = reading_of(tmp_path, old_log(labels, starts, offset))
+    assert (record.status, record.epochs_to_target) == ("success", None)
+    assert text in said(record)
 
 
 def test_old_log_without_labels_counts_starts_only_if_they_keep_pace(tmp_path):
     kept = [(20, 0), (122, 1)]
-    assert reading_of(tmp_path, old_log([0, 1], kept, 1, accuracy=False)).record.epochs_to_target == 2
-    reading = reading_of(tmp_path, old_log([0, 1], kept[:1], 1, accuracy=False))
-    assert reading.record.epochs_to_target is None
-    assert "no epoch count" in said(reading)
+    assert reading_of(tmp_path, old_log([0, 1], kept, 1, accuracy=False)).epochs_to_target == 2
+    record = reading_of(tmp_path, old_log([0, 1], kept[:1], 1, accuracy=False))
+    assert record.epochs_to_target is None
+    assert "no epoch count" in said(record)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_old_log_without_labels_counts_starts_only_if_they_keep_pace(tmp_path):
     ],
 )
 def test_two_labels_of_one_evaluation(tmp_path, accuracy, opened, epochs):
-    reading = reading_of(tmp_path, new_log(accuracy, opened=opened))
-    assert (reading.record.status, reading.record.epochs_to_target) == ("success", epochs)
-    assert ("label" in said(reading)) == (accuracy != opened)
+    record = reading_of(tmp_path, new_log(accuracy, opened=opened))
+    assert (record.status, record.epochs_to_target) == ("success", epochs)
+    assert ("label" in said(record)) == (accuracy != opened)
 
 
 @pytest.mark.parametrize(
@@ -134,19 +134,19 @@ def test_two_ends(tmp_path, values, benchmark, status, text):
     def stops(end):
         return [mll(end + index, "run_stop", value) for index, value in enumerate(values)]
 
-    reading = reading_of(tmp_path, new_log([1, 2, 3], benchmark=benchmark, stops=stops))
-    assert (reading.record.status, reading.record.seconds) == (status, 300.0)
-    assert reading.record.epochs_to_target == (3 if (status, benchmark) == ("success", "resnet") else None)
-    assert text in said(reading)
-    assert "run_stop has no status" not in said(reading)
+    record = reading_of(tmp_path, new_log([1, 2, 3], benchmark=benchmark, stops=stops))
+    assert (record.status, record.seconds) == (status, 300.0)
+    assert record.epochs_to_target == (3 if (status, benchmark) == ("success", "resnet") else None)
+    assert text in said(record)
+    assert "run_stop has no status" not in said(record)
 
 
 def test_a_bare_end_before_the_deciding_evaluation_is_not_the_end(tmp_path):
     lines = old_log([0, 1, 2], [(20, 0), (122, 1), (222, 2)], 1)
     lines.insert(-4, v05(321, "run_stop"))
-    reading = reading_of(tmp_path, lines)
-    assert (reading.record.status, reading.record.seconds, reading.record.epochs_to_target) == ("success", 323.0, 3)
-    assert "2 different run_stop; the first with a status" in said(reading)
+    record = reading_of(tmp_path, lines)
+    assert (record.status, record.seconds, record.epochs_to_target) == ("success", 323.0, 3)
+    assert "2 different run_stop; the first with a status" in said(record)
 
 
 def mllog(seconds, key, value=None, **metadata):
@@ -206,9 +206,9 @@ def blocks_of(evaluations, size, first=0):
     ],
 )
 def test_shapes_of_published_logs(tmp_path, log, epochs, text):
-    reading = reading_of(tmp_path, log)
-    assert (reading.record.status, reading.record.epochs_to_target) == ("success", epochs)
-    assert text in said(reading) if text else "labelled from" not in said(reading)
+    record = reading_of(tmp_path, log)
+    assert (record.status, record.epochs_to_target) == ("success", epochs)
+    assert text in said(record) if text else "labelled from" not in said(record)
 
 
 def test_evaluations_of_v05_that_overtook_each_other(tmp_path):
@@ -220,10 +220,10 @@ def test_evaluations_of_v05_that_overtook_each_other(tmp_path):
         value = {"epoch": label, "value": 0.75 if label == 5 else 0.1}
         lines.append(v05(EPOCH * (index + 1), "eval_accuracy", value))
     lines.append(v05(EPOCH * len(order), "run_stop", {"success": True}))
-    assert reading_of(tmp_path, lines).record.epochs_to_target == 7
+    assert reading_of(tmp_path, lines).epochs_to_target == 7
 
 
 @pytest.mark.parametrize(("status", "read_as"), [("fail", "failed"), ("failed", "failed"), ("abort", "aborted")])
 def test_words_for_no_success(tmp_path, status, read_as):
-    record = reading_of(tmp_path, modern_log([(1, 1), (2, 2)], status=status, benchmark="other")).record
+    record = reading_of(tmp_path, modern_log([(1, 1), (2, 2)], status=status, benchmark="other"))
     assert (record.status, record.finished) == (read_as, False)

@@ -21,7 +21,7 @@ def read_log(folder, **suite_run):
 
 def test_data_decides_and_the_sentence_is_shown(tmp_path):
     facts = {"label_facts": [{"kind": "cpu"}], "deviation_facts": [TARGETS.to_json()]}
-    settings = read_log(tmp_path, labels=["processor"], deviations=["a lower target"], **facts).record.settings
+    settings = read_log(tmp_path, labels=["processor"], deviations=["a lower target"], **facts).settings
     assert (settings.labels, settings.deviations) == (("processor",), ("a lower target",))
     assert settings.parsed_labels == (Label(LabelKind.CPU),)
     assert settings.parsed_deviations == (TARGETS,)
@@ -31,7 +31,7 @@ def test_data_decides_and_the_sentence_is_shown(tmp_path):
 
 
 def test_texts_of_an_older_log_are_translated(tmp_path):
-    settings = read_log(tmp_path, labels=["straggler 50 ms"], deviations=[TARGETS.text]).record.settings
+    settings = read_log(tmp_path, labels=["straggler 50 ms"], deviations=[TARGETS.text]).settings
     assert settings.parsed_labels == (Label(LabelKind.STRAGGLER, "50 ms"),)
     assert settings.parsed_deviations == (TARGETS,)
 
@@ -42,8 +42,8 @@ def test_damaged_data_is_a_problem_and_the_texts_are_translated(tmp_path, facts)
     assert {name for name in ("label_facts", "deviation_facts") for item in reading.problems if name in item.text} == {
         "label_facts", "deviation_facts",
     }  # fmt: skip
-    assert reading.record.settings.parsed_labels == (Label(LabelKind.CPU),)
-    assert reading.record.settings.parsed_deviations == (TARGETS,)
+    assert reading.settings.parsed_labels == (Label(LabelKind.CPU),)
+    assert reading.settings.parsed_deviations == (TARGETS,)
 
 
 @pytest.mark.parametrize("with_facts", [True, False])
@@ -52,7 +52,7 @@ def test_reasons_that_were_added_after_the_run_follow_those_of_its_beginning(tmp
     facts = {"deviation_facts": [deviation.to_json() for deviation in earlier]} if with_facts else {}
     log = write(tmp_path / "result_0.txt", demo_log(deviations=[deviation.text for deviation in earlier], **facts))
     append_open_reasons(log, [CHANGED])
-    settings = read(log).record.settings
+    settings = read(log).settings
     assert settings.deviations == (*(deviation.text for deviation in earlier), CHANGED.text)
     assert settings.parsed_deviations == (*earlier, CHANGED)
 
@@ -63,7 +63,7 @@ def test_a_line_without_data_is_translated(tmp_path):
     text = log.read_text()
     log.write_text(text.replace(json.dumps([CHANGED.to_json()]), "[]"))
     assert log.read_text() != text
-    assert [deviation.code for deviation in read(log).record.settings.parsed_deviations] == [DeviationCode.UNKNOWN]
+    assert [deviation.code for deviation in read(log).settings.parsed_deviations] == [DeviationCode.UNKNOWN]
 
 
 def test_files_have_the_texts_alone(tmp_path):

@@ -7,8 +7,7 @@ import pytest
 
 from suite.commands import report
 from suite.results import read
-from suite.results.scores import results
-from suite.results.table import table
+from suite.results.scores import results_table
 from testing.fake_logs import demo_log, line, write
 from tests.helpers import subcommand
 
@@ -35,54 +34,53 @@ def log(path, values, status="success", target=None, benchmark="resnet", before_
 
 @pytest.mark.parametrize(("value", "matches"), NOT_A_NUMBER)
 def test_a_last_evaluation_that_is_no_finite_number_is_the_last_quality(tmp_path, value, matches):
-    reading = read(log(tmp_path, ["0.3", "0.6", value], status="aborted"))
-    record = reading.record
+    record = read(log(tmp_path, ["0.3", "0.6", value], status="aborted"))
     assert matches(record.quality["top1"])
     assert record.status == "aborted"
     assert record.reason.startswith("diverged: the last evaluation is ")
     assert [evaluation.quality for evaluation in record.evaluations] == [{"top1": 0.3}, {"top1": 0.6}]
-    assert any("eval_accuracy" in problem.text for problem in reading.problems)
+    assert any("eval_accuracy" in problem.text for problem in record.problems)
 
 
 @pytest.mark.parametrize(("value", "matches"), NOT_A_NUMBER)
 def test_a_diverged_run_is_no_success_whatever_it_says(tmp_path, value, matches):
-    record = read(log(tmp_path, ["0.3", value], benchmark="bert")).record
+    record = read(log(tmp_path, ["0.3", value], benchmark="bert"))
     assert record.status == "failed"
     assert record.reason.startswith("run_stop says success, but the last evaluation is ")
     assert matches(record.quality["quality"])
 
 
 def test_a_run_that_reached_its_target_before_it_diverged_is_a_success(tmp_path):
-    record = read(log(tmp_path, ["0.3", "0.76", "NaN"])).record
+    record = read(log(tmp_path, ["0.3", "0.76", "NaN"]))
     assert (record.status, record.epochs_to_target) == ("success", 2.0)
     assert math.isnan(record.quality["top1"])
 
 
 def test_one_of_two_metrics_may_be_nan(tmp_path):
     values = ['{"BBOX": 0.4, "SEGM": 0.3}', '{"BBOX": NaN, "SEGM": 0.31}']
-    record = read(log(tmp_path, values, status="aborted", benchmark="maskrcnn")).record
+    record = read(log(tmp_path, values, status="aborted", benchmark="maskrcnn"))
     assert math.isnan(record.quality["BBOX"])
     assert record.quality["SEGM"] == 0.31
 
 
 @pytest.mark.parametrize("benchmark", ["llama31_8b", "bert", "resnet", "unheard_of"])
 def test_no_success_without_an_evaluation(tmp_path, benchmark):
-    record = read(log(tmp_path, [], benchmark=benchmark)).record
+    record = read(log(tmp_path, [], benchmark=benchmark))
     assert (record.status, record.reason) == ("failed", "run_stop says success, but the log has no evaluation")
-    record = read(log(tmp_path, ['"soon"'], benchmark=benchmark)).record
+    record = read(log(tmp_path, ['"soon"'], benchmark=benchmark))
     assert record.status == "failed"
 
 
 def test_some_benchmarks_evaluate_after_run_stop(tmp_path):
     """As MiniGo and Stable Diffusion."""
-    assert read(log(tmp_path, ["0.6"], benchmark="minigo_like", before_stop=False)).record.status == "success"
+    assert read(log(tmp_path, ["0.6"], benchmark="minigo_like", before_stop=False)).status == "success"
 
 
 def test_metrics_in_records_of_their_own_have_their_names(tmp_path):
     events = [line(0, "submission_benchmark", "stable_diffusion"), line(0, "run_start")]
     events += [line(10, "eval_accuracy", 80.0, metric="FID"), line(11, "eval_accuracy", 0.2, metric="CLIP")]
     events.append(line(20, "run_stop", status="success"))
-    record = read(write(tmp_path / "result_0.txt", events)).record
+    record = read(write(tmp_path / "result_0.txt", events))
     assert [item.quality for item in record.evaluations] == [{"FID": 80.0}, {"CLIP": 0.2}]
 
 
@@ -91,11 +89,11 @@ def test_time_per_epoch_counts_the_epochs_after_the_target(tmp_path, evaluated):
     """60 s and 6 epochs, of which 4 are after the target: 10 s per epoch."""
     qualities = [0.3, 0.65, 0.66, 0.67, 0.68, 0.69] if evaluated else [0.3, 0.65, None, None, None, None]
     lines = demo_log(qualities, seconds_per_epoch=10.0, stop="target")
-    reading = read(write(tmp_path / "job" / "run_0" / "result_0.txt", lines))
-    assert (reading.record.seconds, reading.record.epochs_to_target, reading.record.epochs_trained) == (60.0, 2.0, 6.0)
-    (text,) = [problem.text for problem in reading.problems if "continued after the target" in problem.text]
+    record = read(write(tmp_path / "job" / "run_0" / "result_0.txt", lines))
+    assert (record.seconds, record.epochs_to_target, record.epochs_trained) == (60.0, 2.0, 6.0)
+    (text,) = [problem.text for problem in record.problems if "continued after the target" in problem.text]
     assert "from epoch 2 to 6" in text
-    (row,) = results(table(tmp_path)).to_dict("records")
+    (row,) = results_table(tmp_path).to_dict("records")
     assert (row["epochs"], row["seconds_per_epoch"]) == (2.0, pytest.approx(10.0))
 
 
@@ -104,7 +102,7 @@ def test_an_epoch_that_overlaps_the_last_evaluation_is_no_continuation(tmp_path)
     stop = json.loads(lines[-1].removeprefix(":::MLLOG "))
     assert stop["key"] == "run_stop"
     lines.insert(-1, line(19_999, "epoch_start", epoch_num=2))
-    record = read(write(tmp_path / "result_0.txt", lines)).record
+    record = read(write(tmp_path / "result_0.txt", lines))
     assert record.epochs_trained == record.epochs_to_target == 2.0
 
 
@@ -112,7 +110,7 @@ def test_an_epoch_that_overlaps_the_last_evaluation_is_no_continuation(tmp_path)
     ("lines", "clock"), [(MLLOG, "v0.7"), (MLL, "v0.7"), (V05, "v0.5")], ids=["v0.7", "v0.6", "v0.5"]
 )
 def test_logs_of_other_programs_have_the_clock_of_their_form(tmp_path, lines, clock):
-    assert read(write(tmp_path / "result_0.txt", lines)).record.settings.clock == clock
+    assert read(write(tmp_path / "result_0.txt", lines)).settings.clock == clock
 
 
 def test_pages_name_the_last_quality_of_a_diverged_run(tmp_path):
@@ -130,4 +128,4 @@ def test_stamps_of_run_stop_and_its_evaluation_may_be_rounded(tmp_path, late_ms,
         line(90_000 + late_ms, "eval_accuracy", 0.8026, epoch_num=0.95),
         line(90_000, "run_stop", status="success"),
     ]
-    assert read(write(tmp_path / "result_0.txt", events)).record.status == status
+    assert read(write(tmp_path / "result_0.txt", events)).status == status

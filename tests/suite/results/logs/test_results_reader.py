@@ -19,14 +19,19 @@ def read_lines(tmp_path, lines):
     return read(write(tmp_path / "result_0.txt", lines))
 
 
-def texts(reading):
-    return [str(problem) for problem in reading.problems]
+def foreign(benchmark="ncf", **options):
+    """The lines of a log of another program, epochs from 1."""
+    lines = [text for text in demo_log(**{"rules": "v0.7", **options}) if '"suite_run"' not in text]
+    return [text.replace('"value": "ncf"', f'"value": "{benchmark}"') for text in lines]
+
+
+def texts(record):
+    return [str(problem) for problem in record.problems]
 
 
 def test_own_log_is_read_completely(tmp_path):
-    reading = read_lines(tmp_path, demo_log(devices=2, labels=["demo", "cpu", "oversubscribed"]))
-    record = reading.record
-    assert reading.problems == ()
+    record = read_lines(tmp_path, demo_log(devices=2, labels=["demo", "cpu", "oversubscribed"]))
+    assert record.problems == ()
     assert (record.benchmark, record.org, record.platform) == ("ncf", "DEMO - not an MLPerf result", "1xSome CPU")
     assert (record.division, record.submission_status) == ("open", "research")
     settings = record.settings
@@ -59,11 +64,11 @@ def test_own_log_is_read_completely(tmp_path):
     ],
 )  # fmt: skip
 def test_how_a_run_ended(tmp_path, options, status, reason, finished):
-    record = read_lines(tmp_path, demo_log(**options)).record
+    record = read_lines(tmp_path, demo_log(**options))
     assert (record.status, record.reason, record.finished) == (status, reason, finished)
     assert record.epochs_to_target is None
     assert record.seconds == options.get("seconds_per_epoch", 2.0) * len(options["qualities"])
-    cut = read_lines(tmp_path, demo_log(**options)[:-1]).record
+    cut = read_lines(tmp_path, demo_log(**options)[:-1])
     assert (cut.status, cut.seconds, cut.finished) == ("truncated", None, False)
     assert len(cut.evaluations) == len(options["qualities"])
 
@@ -78,10 +83,10 @@ def test_how_a_run_ended(tmp_path, options, status, reason, finished):
     ],
 )
 def test_files_that_hold_nothing(tmp_path, content, text):
-    reading = read_lines(tmp_path, content)
-    assert (reading.record.status, reading.record.seconds) == ("unreadable", None)
-    assert str(reading.problems[0]) == text
-    assert reading.record.reason == text
+    record = read_lines(tmp_path, content)
+    assert (record.status, record.seconds) == ("unreadable", None)
+    assert str(record.problems[0]) == text
+    assert record.reason == text
 
 
 def test_what_is_no_file_is_one_line(tmp_path):
@@ -106,24 +111,24 @@ def test_what_is_no_file_is_one_line(tmp_path):
     ],
 )
 def test_hostile_records_are_problems(tmp_path, record):
-    reading = read_lines(tmp_path, [*demo_log(), f":::MLLOG {record}"])
-    assert reading.record.seconds == 6.0
-    assert len(reading.problems) == 1
-    assert len(str(reading.problems[0])) < 200
+    record = read_lines(tmp_path, [*demo_log(), f":::MLLOG {record}"])
+    assert record.seconds == 6.0
+    assert len(record.problems) == 1
+    assert len(str(record.problems[0])) < 200
 
 
 def test_suite_run_with_wrong_types(tmp_path):
-    reading = read_lines(tmp_path, demo_log(devices="two", labels="demo", targets={"hr_at_10": "high"}, system=None))
+    record = read_lines(tmp_path, demo_log(devices="two", labels="demo", targets={"hr_at_10": "high"}, system=None))
     wrong = ("devices is not a whole number", "targets is not an object of numbers", "labels is not a list of texts")
-    assert [text.split(": ", 1)[1] for text in texts(reading)[:3]] == [f"suite_run: {text}" for text in wrong]
-    assert (reading.record.settings.devices, reading.record.settings.system) == (None, "")
+    assert [text.split(": ", 1)[1] for text in texts(record)[:3]] == [f"suite_run: {text}" for text in wrong]
+    assert (record.settings.devices, record.settings.system) == (None, "")
 
 
 @examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.binary(max_size=80) | st.sampled_from([b":::MLLOG ", b":::MLL ", b":::MLPv0.5.0 ", b"\n", b"{"])))
 def test_arbitrary_bytes_never_raise(tmp_path, parts):
-    reading = read_lines(tmp_path, b"".join(parts))
-    assert reading.record.status in ("unreadable", "truncated", "failed", "aborted", "success")
+    record = read_lines(tmp_path, b"".join(parts))
+    assert record.status in ("unreadable", "truncated", "failed", "aborted", "success")
 
 
 METADATA = st.dictionaries(st.sampled_from(["epoch_num", "status"]), json_values(6))
@@ -134,8 +139,8 @@ KEY = st.sampled_from([*KEYS_OF_LOGS, "submission_benchmark"])
 @examples(80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 10), KEY, json_values(6), METADATA)))
 def test_arbitrary_values_never_raise(tmp_path, events):
-    reading = read_lines(tmp_path, [line(time, key, value, **metadata) for time, key, value, metadata in events])
-    assert reading.record.seconds is None or reading.record.seconds >= 0
+    record = read_lines(tmp_path, [line(time, key, value, **metadata) for time, key, value, metadata in events])
+    assert record.seconds is None or record.seconds >= 0
 
 
 ENCODED = {
@@ -147,24 +152,22 @@ ENCODED = {
 @pytest.mark.parametrize("name", ENCODED)
 def test_unicode_marks_and_utf_16(tmp_path, name):
     text = "\n".join(["Zeilen über Züge", *demo_log()]) + "\n"
-    reading = read_lines(tmp_path, ENCODED[name] + text.encode(name.split(" ")[0]))
-    assert (reading.record.seconds, reading.record.epochs_to_target) == (6.0, 3.0)
+    record = read_lines(tmp_path, ENCODED[name] + text.encode(name.split(" ")[0]))
+    assert (record.seconds, record.epochs_to_target) == (6.0, 3.0)
     utf16 = [f"line 1: the file is {name.split(' ')[0].upper()}"]
-    assert texts(reading) == (utf16 if "16" in name else [])
+    assert texts(record) == (utf16 if "16" in name else [])
     if "16" in name:  # cut in the middle of a character
         cut = read_lines(tmp_path, (ENCODED[name] + text.encode(name.split(" ")[0]))[:-3])
-        assert (cut.record.seconds, texts(cut)[0]) == (None, utf16[0])
+        assert (cut.seconds, texts(cut)[0]) == (None, utf16[0])
         assert "the last line is incomplete" in texts(cut)[1]
 
 
 def with_qualities(*values):
-    """A log of a Mask R-CNN run whose evaluations hold `values`, and problems without their lines."""
-    targets = {"BBOX": 0.377, "SEGM": 0.339}
-    lines = demo_log(qualities=[0.111 + index for index in range(len(values))], targets=targets, status="aborted")
+    """A log of another program's Mask R-CNN run whose evaluations hold `values`."""
+    lines = foreign("maskrcnn", qualities=[0.111 + index for index in range(len(values))], status="aborted")
     for index, value in enumerate(values):
         lines = [text.replace(f'"value": {0.111 + index},', f'"value": {json.dumps(value)},') for text in lines]
-    name = '"submission_benchmark", "value": '
-    return [text.replace(f'{name}"ncf"', f'{name}"maskrcnn"') for text in lines]
+    return lines
 
 
 BOTH = {"BBOX": 0.4, "SEGM": 0.35}
@@ -179,25 +182,25 @@ BOTH = {"BBOX": 0.4, "SEGM": 0.35}
     ],
 )  # fmt: skip
 def test_two_qualities_in_any_form(tmp_path, value, said):
-    reading = read_lines(tmp_path, with_qualities(value))
-    assert reading.record.evaluations[0].quality == BOTH
-    found = [text for text in texts(reading) if "eval_accuracy" in text]
+    record = read_lines(tmp_path, with_qualities(value))
+    assert record.evaluations[0].quality == BOTH
+    found = [text for text in texts(record) if "eval_accuracy" in text]
     assert said in found[0] if said else not found
 
 
 @pytest.mark.parametrize("value", [[0.4, 0.3, 0.2], [[1, 2]], "soon", "0.4 or so", None, True, {}, [], ["0.4", None]])
 def test_what_is_no_quality_is_not_guessed(tmp_path, value):
-    reading = read_lines(tmp_path, with_qualities(value, BOTH))
-    assert [evaluation.quality for evaluation in reading.record.evaluations] == [BOTH]
-    assert any("eval_accuracy holds no number" in text for text in texts(reading))
+    record = read_lines(tmp_path, with_qualities(value, BOTH))
+    assert [evaluation.quality for evaluation in record.evaluations] == [BOTH]
+    assert any("eval_accuracy holds no number" in text for text in texts(record))
 
 
 def test_python_notation_is_read_by_tokens_and_said(tmp_path):
-    lines = [text.replace('"', "'").replace("null", "None").replace("false", "False") for text in demo_log()]
-    reading = read_lines(tmp_path, lines)
-    plain = read_lines(tmp_path, demo_log())
-    assert replace(reading.record, digest="") == replace(plain.record, digest="")
-    assert all("not JSON: single quotes" in text for text in texts(reading))
+    lines = [text.replace('"', "'").replace("null", "None").replace("false", "False") for text in foreign()]
+    record = read_lines(tmp_path, lines)
+    plain = read_lines(tmp_path, foreign())
+    assert replace(record, digest="", problems=()) == replace(plain, digest="", problems=())
+    assert all("not JSON: single quotes" in text for text in texts(record))
 
 
 @examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -205,11 +208,11 @@ def test_python_notation_is_read_by_tokens_and_said(tmp_path):
 def test_a_log_cut_anywhere_reads_as_a_prefix_of_itself(tmp_path, share):
     whole = ("\n".join(demo_log()) + "\n").encode()
     cut = whole[: round(share * len(whole))]
-    reading, complete = read_lines(tmp_path, cut), read_lines(tmp_path, whole)
-    found = [one.quality for one in reading.record.evaluations]
-    assert found == [one.quality for one in complete.record.evaluations][: len(found)]
-    assert reading.record.status in ("truncated", "unreadable", "success")
-    broken = [problem for problem in reading.problems if "cannot be read" in problem.text]
+    record, complete = read_lines(tmp_path, cut), read_lines(tmp_path, whole)
+    found = [one.quality for one in record.evaluations]
+    assert found == [one.quality for one in complete.evaluations][: len(found)]
+    assert record.status in ("truncated", "unreadable", "success")
+    broken = [problem for problem in record.problems if "cannot be read" in problem.text]
     assert len(broken) <= 1
     assert all("the last line is incomplete" in problem.text for problem in broken)
 
@@ -221,17 +224,12 @@ def test_a_large_file_without_a_record_takes_little_memory(tmp_path, content):
     if not content.endswith("lines"):
         os.truncate(path, 100 << 20)
     tracemalloc.start()
-    reading = read(path)
+    record = read(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert reading.record.status == "unreadable"
-    assert texts(reading)[0].startswith("not a log: ")
+    assert record.status == "unreadable"
+    assert texts(record)[0].startswith("not a log: ")
     assert peak < 16 << 20  # the lines kept would be 23 MB, the hole 100 MB
-
-
-def foreign(benchmark="ncf", **options):
-    lines = [text for text in demo_log(**options) if '"suite_run"' not in text]
-    return [text.replace('"value": "ncf"', f'"value": "{benchmark}"') for text in lines]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +245,7 @@ def foreign(benchmark="ncf", **options):
 )
 def test_retinanet_under_the_name_ssd(tmp_path, keys, workload, target):
     """As logs of v2.0 to v4.0 hold it (NVIDIA's code: batches as `train_samples`), and SSD of v0.7 and v1.1."""
-    record = read_lines(tmp_path, foreign("ssd", qualities=(0.2, 0.3, 0.35), keys=keys, status="success")).record
+    record = read_lines(tmp_path, foreign("ssd", qualities=(0.2, 0.3, 0.35), keys=keys, status="success"))
     assert (record.settings.workload, record.targets) == (workload, {"map": target})
     assert (record.targets_source, record.benchmark) == ("rules", "ssd")
     assert record.epochs_to_target == (3 if target == 0.34 else 2)
@@ -256,18 +254,18 @@ def test_retinanet_under_the_name_ssd(tmp_path, keys, workload, target):
 def test_copies_have_one_digest(tmp_path):
     lines = demo_log()
     noisy = "\r\n".join(f"0: {text}" for text in ["start", *lines]).encode("utf-16")
-    digest = read_lines(tmp_path, lines).record.digest
+    digest = read_lines(tmp_path, lines).digest
     assert len(digest) == 32
-    assert read_lines(tmp_path, noisy).record.digest == digest
-    assert read_lines(tmp_path, lines[:-1]).record.digest != digest
-    assert read_lines(tmp_path, ["no log"]).record.digest == ""
+    assert read_lines(tmp_path, noisy).digest == digest
+    assert read_lines(tmp_path, lines[:-1]).digest != digest
+    assert read_lines(tmp_path, ["no log"]).digest == ""
 
 
 @pytest.mark.parametrize("options", [{}, {"stop": "epochs:3"}, {"stop": "epochs:3", "status": "aborted"}])
 def test_a_log_without_a_start_is_no_result(tmp_path, options):
     lines = [text for text in demo_log(**options) if '"run_start"' not in text]
     for kept in (lines, [text for text in lines if '"suite_run"' not in text]):
-        record = read_lines(tmp_path, kept).record
+        record = read_lines(tmp_path, kept)
         assert (record.finished, record.status, record.reason) == (False, "failed", "no run_start")
         assert record.seconds is None
 
@@ -285,7 +283,7 @@ def test_a_log_without_a_start_is_no_result(tmp_path, options):
 )  # fmt: skip
 def test_absurd_values_are_no_result(tmp_path, options, said):
     for stop in ("target", "epochs:3"):
-        record = read_lines(tmp_path, demo_log(stop=stop, **options)).record
+        record = read_lines(tmp_path, demo_log(stop=stop, **options))
         assert (record.status, record.reason, record.finished) == ("failed", f"not plausible: {said}", False)
         assert record.settings.devices == (None if "devices" in options else 1)
 
@@ -299,9 +297,9 @@ def test_absurd_values_are_no_result(tmp_path, options, said):
     ],
 )
 def test_absurd_values_of_other_programs_are_no_result(tmp_path, old, new, said):
-    reading = read_lines(tmp_path, [text.replace(old, new) for text in foreign("resnet")])
-    assert (reading.record.status, reading.record.reason) == ("failed", f"not plausible: {said}")
-    assert [problem.line > 0 for problem in reading.problems if "plausible" in problem.text] == [True]
+    record = read_lines(tmp_path, [text.replace(old, new) for text in foreign("resnet")])
+    assert (record.status, record.reason) == ("failed", f"not plausible: {said}")
+    assert [problem.line > 0 for problem in record.problems if "plausible" in problem.text] == [True]
 
 
 @pytest.mark.parametrize(
@@ -309,7 +307,7 @@ def test_absurd_values_of_other_programs_are_no_result(tmp_path, old, new, said)
     [(0.6349996, 0.635, False), (0.63499999, 0.635, False), (0.6349999904632568, 0.635, True), (0.635, 0.635, True)],
 )
 def test_only_the_float32_of_the_target_itself_meets_it(tmp_path, quality, target, reached):
-    record = read_lines(tmp_path, demo_log((quality,), status="success", targets={"hr_at_10": target})).record
+    record = read_lines(tmp_path, demo_log((quality,), status="success", targets={"hr_at_10": target}))
     assert (record.status, record.epochs_to_target) == (("success", 1.0) if reached else ("failed", None))
 
 
@@ -321,13 +319,13 @@ def test_only_the_float32_of_the_target_itself_meets_it(tmp_path, quality, targe
     ],
 )
 def test_seeds_are_exact_or_none(tmp_path, written, seed, count):
-    lines = demo_log(keys={"seed": written})
-    reading = read_lines(tmp_path, lines)
-    assert reading.record.seed == seed
+    lines = foreign(keys={"seed": written})
+    record = read_lines(tmp_path, lines)
+    assert record.seed == seed
     old = [text.replace('"key": "seed"', '"key": "run_set_random_seed"') for text in lines]
-    assert read_lines(tmp_path, old).record.seed == seed
-    assert sum("seed is not a whole number" in text for text in texts(reading)) == count
-    assert "run_set_random_seed" not in reading.record.hyperparameters
+    assert read_lines(tmp_path, old).seed == seed
+    assert sum("seed is not a whole number" in text for text in texts(record)) == count
+    assert "run_set_random_seed" not in record.hyperparameters
 
 
 def test_time_grows_with_the_length_of_a_log_alone(tmp_path):
@@ -336,44 +334,50 @@ def test_time_grows_with_the_length_of_a_log_alone(tmp_path):
     for count in (250, 2000):
         path = write(tmp_path / "result_0.txt", foreign("resnet", qualities=(*[0.5] * count, 0.8)))
         start = time.process_time()
-        record = read(path).record
+        record = read(path)
         took.append(time.process_time() - start)
         assert (len(record.evaluations), record.epochs_to_target) == (count + 1, count + 1)
         assert len(record.throughput) == count + 1
     assert took[1] < 20 * took[0]
 
 
+DIALECTS = (
+    (lambda lines: [*lines, ':::MLL 1700000000.5 opt_other: {"value": 3}'], "a MLL record in a MLLOG log"),
+    (lambda lines: [text.replace(f": {START_MS},", f': "{START_MS}",') for text in lines], "time as text"),
+    (lambda lines: [text.replace('"value": 0.65,', '"value": "65%",') for text in lines], "holds text"),
+    (lambda lines: [text.replace('"value": 0.65,', '"value": [0.65],') for text in lines], "a list of one number"),
+)
+"""Forms in which programs other than this suite write."""
+DAMAGE = (
+    (lambda lines: [*lines, "x :::MLX {}"], "no record of a known form: :::MLX {}"),
+    (lambda lines: [*lines, line(60_000, "eval_accuracy", 0.9)], "eval_accuracy after run_stop is not used"),
+    (lambda lines: ["".join(lines[:4]) + "warning" + lines[4], *lines[5:]], ""),
+    (lambda lines: [*lines, line(60_000, "note", ':::MLLOG {"key": "run_stop"}')], ""),
+    (lambda lines: "\n".join(lines).replace("1xSome", "M\xfcller").encode("latin-1"), "read as latin-1"),
+    (lambda lines: ["\r\nsome output \xe4", *[f"0: {text}\r" for text in [*lines, *lines[::-1]]]], ""),
+    (lambda lines: [":::MLLOG []", *lines], "line 1: :::MLLOG record cannot be read (not a JSON object)"),
+    (lambda lines: [*lines[:9], lines[9] + " and more", *lines[10:]], "line 10: text after the record"),
+    (lambda lines: [line(5, "opt_huge", 10**400), *lines, line(6, "opt_deep", [[[]]])], ""),
+    (lambda lines: [*lines[:8], ":::MLLOG " + "x" * (3 * MAX_LINE_BYTES), *lines[8:]], "line 9: a line of more than"),
+    (lambda lines: [*lines, *[":::MLLOG {"] * 5000], "4900 more lines could not be read"),
+    (lambda lines: [*lines, ":::MLLOG " * 100_000], "the rest of the line was not read"),
+)
+"""Damage to a log, or lines of other programs in it."""
+
+
 @pytest.mark.parametrize(
-    ("edit", "said"),
+    ("lines", "edit", "said"),
     [
-        (lambda lines: [*lines, ':::MLL 1700000000.5 opt_other: {"value": 3}'], "a MLL record in a MLLOG log"),
-        (lambda lines: [*lines, "x :::MLX {}"], "no record of a known form: :::MLX {}"),
-        (lambda lines: [text.replace(f": {START_MS},", f': "{START_MS}",') for text in lines], "time as text"),
-        (lambda lines: [*lines, line(60_000, "eval_accuracy", 0.9)], "eval_accuracy after run_stop is not used"),
-        (lambda lines: ["".join(lines[:4]) + "warning" + lines[4], *lines[5:]], ""),
-        (lambda lines: [*lines, line(60_000, "note", ':::MLLOG {"key": "run_stop"}')], ""),
-        (lambda lines: "\n".join(lines).replace("1xSome", "M\xfcller").encode("latin-1"), "read as latin-1"),
-        (lambda lines: [text.replace('"value": 0.65,', '"value": "65%",') for text in lines], "holds text"),
-        (lambda lines: [text.replace('"value": 0.65,', '"value": [0.65],') for text in lines], "a list of one number"),
-        (lambda lines: ["\r\nsome output \xe4", *[f"0: {text}\r" for text in [*lines, *lines[::-1]]]], ""),
-        (lambda lines: [":::MLLOG []", *lines], "line 1: :::MLLOG record cannot be read (not a JSON object)"),
-        (lambda lines: [*lines[:9], lines[9] + " and more", *lines[10:]], "line 10: text after the record"),
-        (lambda lines: [line(5, "opt_huge", 10**400), *lines, line(6, "opt_deep", [[[]]])], ""),
-        (
-            lambda lines: [*lines[:8], ":::MLLOG " + "x" * (3 * MAX_LINE_BYTES), *lines[8:]],
-            "line 9: a line of more than",
-        ),
-        (lambda lines: [*lines, *[":::MLLOG {"] * 5000], "4900 more lines could not be read"),
-        (lambda lines: [*lines, ":::MLLOG " * 100_000], "the rest of the line was not read"),
+        *((foreign(), edit, said) for edit, said in (*DIALECTS, *DAMAGE)),
+        *((demo_log(), edit, said) for edit, said in DAMAGE),
     ],
 )
-def test_what_is_tolerated_changes_no_figure_and_is_said(tmp_path, edit, said):
-    reading = read_lines(tmp_path, edit(demo_log()))
-    record = reading.record
+def test_what_is_tolerated_changes_no_figure_and_is_said(tmp_path, lines, edit, said):
+    record = read_lines(tmp_path, edit(lines))
     assert (record.status, record.seconds, record.epochs_to_target) == ("success", 6.0, 3.0)
     assert record.quality == {"hr_at_10": pytest.approx(0.65)}
-    assert len(reading.problems) <= MAX_PROBLEMS + 2
-    assert any(said in text for text in texts(reading)) if said else not reading.problems
+    assert len(record.problems) <= MAX_PROBLEMS + 2
+    assert any(said in text for text in texts(record)) if said else not record.problems
 
 
 @pytest.mark.parametrize(
@@ -388,5 +392,5 @@ def test_targets_of_the_rules(tmp_path, benchmark, targets, qualities, epochs):
     lines = foreign(benchmark, qualities=marks, status="success")
     for mark, quality in zip(marks, qualities, strict=True):
         lines = [text.replace(f'"value": {mark},', f'"value": {json.dumps(quality)},') for text in lines]
-    record = read_lines(tmp_path, lines).record
+    record = read_lines(tmp_path, lines)
     assert (record.targets, record.epochs_to_target) == (targets, epochs)

@@ -3,7 +3,7 @@
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from itertools import chain, count
+from itertools import chain, combinations, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.results import table
 from suite.results.combine import grouped
 from suite.results.price import Prices
 from suite.results.render.html import charts, scaling, vega
@@ -19,7 +18,7 @@ from suite.results.render.html.charts import Chart, Point, Style
 from suite.results.render.html.curves import table_charts
 from suite.results.render.html.scaling import forecast_charts
 from suite.results.render.html.studies import study_charts
-from suite.results.scores import find_published, published_results, result_rows
+from suite.results.scores import find_published, published_results, results
 from suite.results.views.report import together
 from suite.results.views.scaling import Wanted, forecasts
 from suite.results.views.study import StudyResult
@@ -67,7 +66,7 @@ def chart(*series, **options):
 
 
 def charts_of(root):
-    (found,) = together(result_rows(table(root)))
+    (found,) = together(results(root))
     made = table_charts(found, charts.looks(found))
     return [*made.quality, *made.rates]
 
@@ -141,7 +140,7 @@ SLOW, FAST = ({"opt_base_learning_rate": rate, "opt_name": "adam"} for rate in (
 def test_names_have_the_value_that_tells_results_apart(settings, names):
     results = [make_result(**{"devices": 1, "hyperparameters": SLOW, **one}) for one in settings]
     found = charts.looks(results)
-    assert [found[charts.key_of(row)].of_result.label for row in results] == names
+    assert [found[row.key].of_result.label for row in results] == names
 
 
 @given(
@@ -170,7 +169,7 @@ def test_a_curve_whose_batch_grows_says_from_where_to_where_and_its_results_each
     sizes = [(few * devices, devices) for few in (256, 1024) for devices in (1, 2)]
     results = [make_result(devices, ((8.0, 10.0),), batch_size_global=size) for size, devices in sizes]
     found = charts.looks(results)
-    assert [found[charts.key_of(row)].of_result.label for row in results] == [
+    assert [found[row.key].of_result.label for row in results] == [
         "bs 256, 1 dev", "bs 512, 2 dev", "bs 1,024, 1 dev", "bs 2,048, 2 dev"
     ]  # fmt: skip
     (over,) = scaling_charts(results)
@@ -249,15 +248,16 @@ def test_speedups_are_the_product_of_their_parts():
 
 
 def test_parts_of_the_time_add_up_to_a_run(tmp_path):
+    """Each block takes 2 s, of which it trains 1.5 s and evaluates 0.25 s."""
     for index in range(2):
-        write_run(tmp_path, "a", index, samples=300, train_seconds=1.5)
-    rows = result_rows(table(tmp_path))
+        write_run(tmp_path, "a", index, samples=300, train_seconds=1.5, setup_seconds=0.5)
+    rows = results(tmp_path)
     (found,) = scaling.parts_charts(rows, charts.looks(rows))
-    parts = {one.label: one.paths[0][0].x for one in series_of(found)}
-    assert parts == {
-        "training": 3.0, "waiting for data": 1.5, "evaluation": pytest.approx(0.75), "the rest": pytest.approx(0.75, abs=0.02)
-    }  # fmt: skip
-    assert [one.names for one in series_of(found)] == [("pytorch",)] * 4
+    parts = [one.paths[0][0].x for one in series_of(found)]
+    assert parts == pytest.approx([0.5, 3.0, 1.5, 0.75, 0.75])
+    assert math.fsum(parts) == pytest.approx(rows[0].run_seconds)
+    assert [one.names for one in series_of(found)] == [("pytorch",)] * 5
+    assert len({one.slot for one in series_of(found)}) == 5
 
 
 def test_costs_are_those_of_the_price():
@@ -331,7 +331,7 @@ def test_a_result_of_a_study_has_the_name_and_look_that_it_has_in_all_figures_of
     rows = [make_result(d, hyperparameters={"opt_base_learning_rate": r}) for r, d in settings]
     looks = charts.looks([*rows, make_result(1, framework="mxnet")])
     lines = [Line({"gpus": str(d), "rate": str(r)}, row) for (r, d), row in zip(settings, rows, strict=True)]
-    own = {one.of_result[:2] for one in map(looks.get, map(charts.key_of, rows))}
+    own = {one.of_result[:2] for one in (looks.get(row.key) for row in rows)}
     for kind, names in (("bars", own), ("lines", {one.of_curve[:2] for one in looks.values()} - {("mxnet", 0)})):
         result = StudyResult("own", "", "full", ("gpus", "rate"), tuple(lines), figure={"y": "time", "kind": kind})
         (found,) = study_charts(result, looks)
@@ -350,7 +350,7 @@ def test_losses_of_a_study_over_epochs_and_seconds(tmp_path):
     for place, loss in zip(stats, (2.0, 1.5), strict=True):
         lines[place] = lines[place].replace('"loss": 0.25', f'"loss": 0.25, "scores": {{"eval_loss": {loss}}}')
     write(tmp_path / "one" / "run_0" / "result_0.txt", lines)
-    (row,) = result_rows(table(tmp_path))
+    (row,) = results(tmp_path)
     over_epochs, over_seconds = study(Line({"gpus": "1"}, row), kind="curves")
     assert places(series_of(over_epochs)[0].paths[0]) == ((1.0, 2.0), (2.0, 1.5))
     assert [point.x for point in series_of(over_seconds)[0].paths[0]] == pytest.approx([2.0, 4.0], abs=0.01)
@@ -411,7 +411,9 @@ def test_names_of_javascript_properties_are_drawn_as_any_other(name, kind):
     (shown,) = charts.charts("a title", (), ("x", "y"), marks, kind=kind)
     _, texts = parsed(shown)
     assert name in {text.strip("\u2060") for text in texts}
-    markers = [layer["transform"][-1] for layer in vega.spec(shown)["layer"] if layer["encoding"].get("shape")]
+    markers = [
+        layer["transform"][-1] for layer in vega.spec(shown)["layer"] if layer["encoding"].get("shape") == vega.SHAPE
+    ]
     assert all("{" not in marker["calculate"] for marker in markers)
 
 
@@ -507,36 +509,151 @@ def test_ticks_are_the_numbers_of_devices_and_never_rounded():
     assert {"1", "12"} <= {*texts}
 
 
-@pytest.mark.parametrize(("last", "kind"), [(2.9, "linear"), (3.0, "log")])
-def test_axes_are_logarithmic_where_values_span_a_factor_of_three(last, kind):
-    path = (Point(1.0, 1.0), Point(last, last))
-    layers = vega.spec(chart(Series("a", 0, (path,)), kind="powers"))["layer"]
-    kinds = {layer["encoding"][axis]["scale"].get("type", "linear") for layer in layers for axis in "xy"}
-    assert kinds == {kind}
+@pytest.mark.parametrize(
+    ("last", "kinds"),
+    [((2.9, 9.9), ("linear", "linear")), ((3.0, 9.9), ("log", "linear")), ((3.0, 10.0), ("log", "log"))],
+)
+def test_axes_are_logarithmic_where_values_span_enough(last, kinds):
+    """Devices from a factor of three on; times and rates from ten on, since a logarithmic axis has no zero."""
+    path = (Point(1.0, 1.0), Point(*last))
+    for layer in vega.spec(chart(Series("a", 0, (path,)), kind="powers"))["layer"]:
+        assert tuple(layer["encoding"][axis]["scale"].get("type", "linear") for axis in "xy") == kinds
+
+
+def ticks_of(tree):
+    """The numbers at the ticks of the x axis and of the y axis of a figure."""
+    axes = [one for one in tree.iter() if "role-axis-label" in one.get("class", "")]
+    found = [
+        [float(text.replace(",", "").replace("−", "-")) for text in one.itertext() if text.strip()] for one in axes
+    ]
+    return [ticks for ticks in found if ticks]
+
+
+THROUGHPUT = (Point(3.4, 497_834.0), Point(5.8, 298_267.0), Point(11.3, 399_877.0))
+
+
+@pytest.mark.parametrize(
+    "options", [{"from_zero": True, "x_label": "seconds"}, {"kind": "scaling"}, {"kind": "powers"}]
+)
+def test_axes_of_times_and_rates_begin_at_zero(options):
+    """Throughput began at -50,000, and time to target over two devices at 6."""
+    tree, _ = parsed(chart(Series("a", 0, (THROUGHPUT,)), **options))
+    x, y = ticks_of(tree)
+    assert (min(y), max(y) >= 400_000) == (0, True)
+    if options.get("kind", "lines") == "lines":
+        assert min(x) == 0
+
+
+def test_no_part_of_an_axis_lies_below_its_zero():
+    """The padding of a scale would extend it into negative numbers."""
+    for options in ({"from_zero": True}, {"kind": "scaling"}):
+        for layer in vega.spec(chart(Series("a", 0, (THROUGHPUT,)), **options))["layer"]:
+            scales = [layer["encoding"][axis]["scale"] for axis in "xy"]
+            zero = [scale for scale in scales if scale.get("zero")]
+            assert zero
+            assert all("padding" not in scale for scale in zero)
+
+
+def text_boxes(tree):
+    """Each text of a figure with the least rectangle that holds it: left, top, right, bottom in pixels of one place."""
+    found = []
+
+    def visit(element, x, y, is_turned):
+        for kind, numbers in re.findall(r"(translate|rotate)\(([^)]*)\)", element.get("transform", "")):
+            values = [float(number) for number in re.split(r"[ ,]+", numbers.strip())]
+            if kind == "rotate":
+                is_turned = is_turned or values[0] != 0
+            else:
+                right, down = values[0], values[1] if len(values) > 1 else 0.0
+                x, y = (x + down, y - right) if is_turned else (x + right, y + down)
+        text = "".join(element.itertext()).strip()
+        if element.tag.endswith("}text") and text and element.get("opacity") != "0":
+            size = float((element.get("font-size") or "11px").removesuffix("px"))
+            width = 0.6 * size * len(text)
+            before = width * {"middle": 0.5, "end": 1.0}.get(element.get("text-anchor"), 0.0)
+            if is_turned:
+                found.append((text, (x - 0.75 * size, y - width + before, x + 0.2 * size, y + before)))
+            else:
+                found.append((text, (x - before, y - 0.75 * size, x - before + width, y + 0.2 * size)))
+        for child in element:
+            visit(child, x, y, is_turned)
+
+    visit(tree, 0.0, 0.0, False)
+    return found
+
+
+def overlaps(shown):
+    tree, _ = parsed(shown)
+    boxes = text_boxes(tree)
+    return [
+        (text, other)
+        for (text, (left, top, right, bottom)), (other, (left_2, top_2, right_2, bottom_2)) in combinations(boxes, 2)
+        if left < right_2 and left_2 < right and top < bottom_2 and top_2 < bottom
+    ]
+
+
+def test_texts_of_a_figure_do_not_overlap():
+    two = Series("1 dev", 0, (THROUGHPUT[:2],)), Series("2 dev", 0, (THROUGHPUT[1:],), style=1)
+    for options in ({"from_zero": True}, {"kind": "scaling"}, {"kind": "powers"}, {"kind": "points"}):
+        assert overlaps(chart(*two, **options)) == []
+    for targets in ((0.635, 0.63), (0.759, 0.749, 0.3), (0.635, 0.635)):
+        points = tuple(Point(float(epoch), quality) for epoch, quality in enumerate((0.2, 0.5, 0.77)))
+        assert overlaps(chart(Series("a", 0, (points,)), targets=tuple(Point(0.0, one) for one in targets))) == []
+    article = find_published("dgx1-article")
+    for one in (*scaling_charts(article), *scaling.speedup_charts(article, charts.looks(article))):
+        assert overlaps(one) == []
+
+
+def test_the_neutral_speedup_is_marked_for_each_name_by_itself():
+    """A line over the whole height crossed the names."""
+    names = ("1 → 2 dev", "1 → 4 dev")
+    factors = Series("speedup", charts.WHOLE, ((Point(0.62, 0.0),), (Point(2.1, 0.0),)), names=names)
+    tree, _ = parsed(chart(factors, kind="ratios"))
+    boxes = [box for text, box in text_boxes(tree) if text in names]
+    spec = vega.spec(chart(factors, kind="ratios"))
+    neutral, points = spec["layer"]
+    assert (neutral["encoding"]["x"]["datum"], neutral["encoding"]["y"]["field"]) == (1, "name")
+    assert len(boxes) == 2
+    assert neutral["mark"]["size"] / 2 - neutral["mark"]["yOffset"] < vega.STEP / 2 - 2, "below the names"
+    assert points["encoding"]["shape"]["scale"]["range"] == ["circle"]
 
 
 # --- the look -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_colour_is_one_framework_and_its_curves_differ_in_line_and_marker():
+def test_curves_of_a_figure_differ_in_colour_and_those_of_one_framework_in_line_and_marker_too():
     slots = charts.framework_slots(["pytorch", "jax", "mxnet"])
     results = [
         make_result(framework=name, hyperparameters={"opt_x": at})
         for at, name in enumerate(("pytorch", "jax", "pytorch", "mxnet", "pytorch"))
     ]
     found = charts.looks(results)
-    assert {found[charts.key_of(row)].of_result.slot for row in results} == {
-        *map(slots.get, ("pytorch", "jax", "mxnet"))
-    }
-    marks = [(found[charts.key_of(row)].of_result, 0, Point(1.0, 1.0)) for row in results]
+    assert {found[row.key].of_result.slot for row in results} == {*map(slots.get, ("pytorch", "jax", "mxnet"))}
+    marks = [(found[row.key].of_result, 0, Point(1.0, 1.0)) for row in results]
     looks = vega.look(*charts.charts("a", results, ("x", "y"), marks))
-    assert len({one["colour"] for one in looks}) == 3
-    assert len({one["colour"] for one in looks[::2]}) == 1
+    assert len({one["colour"] for one in looks}) == 5
+    assert [one["colour"] for one in looks[:2]] == [f"var(--c{slots[name]})" for name in ("pytorch", "jax")]
+    assert looks[3]["colour"] == f"var(--c{slots['mxnet']})", "further curves of another framework leave it its colour"
     assert len({str(one["dash"]) for one in looks[::2]}) == len({one["shape"] for one in looks[::2]}) == 3
     many = charts.framework_slots(f"other {index}" for index in range(9))
     assert sorted(many.values()) == list(range(charts.COLOURS))
     own = [*range(charts.COLOURS), charts.WHOLE, *charts.PARTS, *charts.OF_SPEEDUPS[1:]]
     assert own == list(range(len(vega.SERIES_COLOURS)))
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_up_to_twelve_curves_have_distinct_colours(published):
+    series = [Series(str(at), 1, LINE, published and at > 0, style=at) for at in range(12)]
+    for kind in ("lines", "powers", "scaling"):
+        shown = chart(*series, kind=kind)
+        assert len({one["colour"] for one in vega.look(shown)}) == 12
+        (colours,) = {tuple(layer["encoding"]["color"]["scale"]["range"]) for layer in lines_of(shown)}
+        assert len(set(colours)) == 12
+        assert colours[0] == vega.SERIES_COLOURS[1]
+
+
+def lines_of(shown):
+    return [layer for layer in vega.spec(shown)["layer"] if "color" in layer["encoding"]]
 
 
 @pytest.mark.parametrize(("published", "distinct"), [(False, 24), (True, 18)])

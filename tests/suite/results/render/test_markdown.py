@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.results.data_table import DataTable
 from suite.results.render.document import document
 from suite.results.render.markdown import WIDTH, markdown_table, wrapped
 from suite.results.render.tables import text_table
 from suite.results.targets import bleu_scale, targets_text
 from suite.results.text import percent_text, shortened, time_text
-from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of
+from suite.results.views.section import NOT_VERIFIED, Section, View
 
 
 def cells_of(text):
@@ -106,13 +107,13 @@ ROWS = (
     {"framework": "=x\x1b", "devices": None, "seconds": None, "data_wait_share": 0.5, "notes": ()},
     {"framework": "c", "devices": 1, "seconds": 8.0, "data_wait_share": None, "notes": ("busy", "late")},
 )
-SECTION = Section("Part <b>", ("Above.",), frame_of(ROWS), ("suite x",), ("Below.",), keys=2)
-VIEW = View("Title", (SECTION,), frame_of(ROWS))
+SECTION = Section("Part <b>", ("Above.",), DataTable.from_rows(ROWS), ("suite x",), ("Below.",), keys=2)
+VIEW = View("Title", (SECTION,), DataTable.from_rows(ROWS))
 
 
 def test_a_table_takes_its_look_from_the_names_of_its_columns():
-    found = text_table(frame_of(ROWS), keys=2)
-    assert found.header == ("framework", "devices", "time", "data wait")
+    found = text_table(DataTable.from_rows(ROWS), keys=2)
+    assert found.header == ("framework", "devices", "time to target", "data wait")
     assert found.right_aligned == (False, True, True, True)
     assert found.body == (("a|b", "2 (a)", "3.33 min", "1.3 %"), ("=x", "–", "–", "50 %"), ("c", "1 (a)", "8.0 s", "–"))
     assert found.footnotes == ("(a) busy; late",)  # once, and never a cell of marks alone
@@ -138,7 +139,7 @@ def test_files_hold_raw_numbers():
 
 
 def test_text_that_no_file_can_hold_ends_nothing():
-    view = View("t", (), frame_of([{"name": "half \ud800", "list": ("\ud800",)}]))
+    view = View("t", (), DataTable.from_rows([{"name": "half \ud800", "list": ("\ud800",)}]))
     assert "half ?" in document(view, "csv")
     document(view, "json").encode()
     assert pd.read_parquet(io.BytesIO(document(view, "parquet")))["name"][0] == "half ?"

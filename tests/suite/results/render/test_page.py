@@ -21,6 +21,7 @@ from suite.results.published import FOLDER_VARIABLE
 from suite.results.render.html import page as pages
 from suite.results.render.html.page import write_html
 from suite.results.scores import find_published
+from suite.results.table import read_runs
 from testing.fake_logs import write, write_run
 from tests.suite.results.rows import sweep
 
@@ -70,7 +71,7 @@ class Page(HTMLParser):
 
 def page(root, tmp_path, name="out.html", **options):
     out = tmp_path / name
-    write_html(table(root), out, **options)
+    write_html(read_runs(root), out, **options)
     return Page(out.read_text(encoding="utf-8"))
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from suite.results.data_table import DataTable
 from suite.results.render.tables import text_table
-from suite.results.views.section import frame_of
 
 
 @pytest.mark.parametrize(
@@ -17,5 +17,5 @@ from suite.results.views.section import frame_of
     ],
 )
 def test_numbers_of_one_size_have_one_unit_and_as_many_decimals(name, values, shown):
-    table = frame_of({"row": str(at), name: value} for at, value in enumerate(values))
+    table = DataTable.from_rows({"row": str(at), name: value} for at, value in enumerate(values))
     assert tuple(cells[1] for cells in text_table(table, alike=True).body) == shown

@@ -30,7 +30,7 @@ def times(**seconds):
 
 
 def article(**options):
-    return advise(find_published("dgx1-article"), **options).data
+    return advise(find_published("dgx1-article"), **options).data.to_frame()
 
 
 def chosen(data, flag):
@@ -71,8 +71,8 @@ def test_the_article_by_hand():
 )
 def test_where_a_queue_belongs(seconds, belongs, most_jobs, words):
     view = advise(times(**seconds))
-    assert set(view.data["belongs"]) == {belongs}
-    assert chosen(view.data, "most_jobs_per_hour") == {"ncf": most_jobs}
+    assert set(view.data.to_frame()["belongs"]) == {belongs}
+    assert chosen(view.data.to_frame(), "most_jobs_per_hour") == {"ncf": most_jobs}
     assert words in said(view)[0]
 
 
@@ -101,7 +101,7 @@ def repeated(spread=0.01, **seconds):
 def test_advice_is_given_where_repeated_runs_decide(seconds, verdict):
     view = advise(repeated(**seconds))
     assert said(view)[0].startswith(verdict)
-    assert set(view.data["decided"]) == {True}
+    assert set(view.data.to_frame()["decided"]) == {True}
 
 
 BUSY = Label(LabelKind.BUSY, "others took 48 % of its cores")
@@ -128,7 +128,7 @@ def test_no_imperative_where_the_evidence_does_not_carry_one(results, missing):
     verdict = said(view)[0]
     assert verdict.startswith("No advice from these runs. They show: on 2 devices one job is ")
     assert missing in verdict.partition(" Missing: ")[2]
-    assert set(view.data["decided"]) == {False}
+    assert set(view.data.to_frame()["decided"]) == {False}
     assert not any(word in verdict for word in ("Keep", "Spread", "give each job"))
 
 
@@ -137,7 +137,7 @@ def published(name, workload, hardware=""):
 
 
 def by_kind(view, kind):
-    return view.data[view.data["kind"] == kind].set_index("devices")
+    return view.data.to_frame()[view.data.to_frame()["kind"] == kind].set_index("devices")
 
 
 def test_a_deadline_is_met_by_measured_and_predicted_counts_each_labeled():
@@ -187,7 +187,7 @@ def test_all_measured_counts_are_looked_at_for_a_machine_that_was_not_measured()
 
 def test_where_nothing_can_be_predicted_the_reason_is_printed():
     view = advise(times(n1=100.0, n4=30.0), deadline=60.0)
-    assert set(view.data["kind"]) == {"measured"}
+    assert set(view.data.to_frame()["kind"]) == {"measured"}
     (note,) = [line for line in said(view)[1] if line.startswith("no prediction for 2 devices: ")]
     assert "no published rows" in note
 
@@ -195,7 +195,7 @@ def test_where_nothing_can_be_predicted_the_reason_is_printed():
 @examples(30)
 @given(st.dictionaries(st.integers(1, 64), st.floats(1, 1e5), min_size=1, max_size=6), st.integers(65, 200))
 def test_no_choice_beats_the_advice(seconds, machine):
-    data = advise(times(**{f"n{count}": value for count, value in seconds.items()}), devices=machine).data
+    data = advise(times(**{f"n{count}": value for count, value in seconds.items()}), devices=machine).data.to_frame()
 
     def best(flag, column):
         return float(data[data[flag]][column].iloc[0])
@@ -230,7 +230,7 @@ def test_a_machine_of_another_size_uses_measured_counts_only():
     assert "extrapolated" not in "".join(data["labels"])
     wide = advise(times(n1=100.0, n4=30.0), devices=16)
     assert wide.sections[0].title.endswith("; machine of 16 devices, extrapolated")
-    assert set(wide.data["labels"]) == {"demo; extrapolated"}
+    assert set(wide.data.to_frame()["labels"]) == {"demo; extrapolated"}
     assert "16 devices were not measured for one job; only measured counts are used (1, 4)" in said(wide)[1]
 
 
@@ -241,7 +241,7 @@ def test_energy_only_where_every_run_has_it(tmp_path):
         (folder / "telemetry.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
     write_run(tmp_path, "2", 1, devices=2)
     view = advise(measured([tmp_path]))
-    assert [None if math.isnan(one) else one for one in view.data["energy_joules_per_job"]] == [1800.0, None]
+    assert [None if math.isnan(one) else one for one in view.data.to_frame()["energy_joules_per_job"]] == [1800.0, None]
     assert "least energy (GPUs): 1 device, 1,800 J a job (not measured on 2)" in said(view)[1]
 
 
@@ -270,8 +270,8 @@ def test_only_results_of_one_experiment_give_advice(tmp_path):
     verdicts = {section.title.partition(", learning ")[2]: section.above[1] for section in view.sections}
     assert verdicts["rate 0.003"].startswith("21.0 s on 1 device, the only count measured")
     assert "on 2 devices one job is 1.02 times faster than on 1" in verdicts["rate 0.006; machine of 2 devices"]
-    assert {section.above[0] for section in view.sections} == {"target hit rate at 10 ≥ 0.635 · data set ml-demo"}
-    assert sorted(view.data["train_seconds"]) == pytest.approx([21.0, 22.0, 22.38])
+    assert {section.above[0] for section in view.sections} == {"target hit rate at 10 ≥ 0.635, data set ml-demo"}
+    assert sorted(view.data.to_frame()["train_seconds"]) == pytest.approx([21.0, 22.0, 22.38])
 
 
 def test_nobody_takes_a_heading_for_a_recommendation_and_the_page_is_not_verified_once(tmp_path):

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from suite.results.scores import result_rows
-from suite.results.table import table
+from suite.results.scores import results
+from suite.results.table import read_runs
 from suite.results.views.all_reduce import all_reduce_sections, row_names
 from suite.results.views.report import report
 from testing.fake_logs import write_run
@@ -30,12 +30,12 @@ def write_sums(root, job="sums", devices=2, alpha=ALPHA, bandwidth=BANDWIDTH, si
 
 def test_table_and_fit(tmp_path):
     write_sums(tmp_path)
-    (section,) = all_reduce_sections(result_rows(table(tmp_path)))
+    (section,) = all_reduce_sections(results(tmp_path))
     assert "bus bandwidth that × 2 (n − 1) / n" in section.above[0]
     assert section.above[0].endswith("Labels: cpu, synthetic.")
-    assert section.table["size_bytes"].tolist() == SIZES
+    assert section.table.to_frame()["size_bytes"].tolist() == SIZES
     seconds = 2 * (ALPHA + (1 << 20) / 2 / BANDWIDTH)
-    last = section.table.iloc[-1]
+    last = section.table.to_frame().iloc[-1]
     assert last["microseconds"] == pytest.approx(seconds * 1e6)
     assert last["bus GB/s"] == last["algorithm GB/s"] == pytest.approx((1 << 20) / seconds / 1e9)
     assert section.below[0].startswith("pytorch, 2 devices, fp32, laptop: α 40 ± ")
@@ -47,16 +47,16 @@ def test_results_of_one_name_are_told_apart_and_labelled(tmp_path):
     for start, condition in enumerate((None, {"busy": ["others took 48 % of its cores"]})):
         own = {"sizes": [*SIZES, 1 << 22], "batch_size_global": 1 << 22, "start": start}
         write_sums(tmp_path, f"large {start}", condition=condition, **own)
-    results = result_rows(table(tmp_path))
+    found = results(tmp_path)
     name = "pytorch, 2 devices, fp32, laptop, global batch"
-    assert sorted(row_names(results)) == [f"{name} 1,048,576", f"{name} 4,194,304"]
-    notes = all_reduce_sections(results)[0].table["notes"]
+    assert sorted(row_names(found)) == [f"{name} 1,048,576", f"{name} 4,194,304"]
+    notes = all_reduce_sections(found)[0].table.to_frame()["notes"]
     assert "busy machine (1 of 2 runs): others took 48 % of its cores" in notes.explode().dropna().tolist()[0]
 
 
 def test_no_other_table_has_it(tmp_path):
     write_sums(tmp_path)
     write_run(tmp_path, "trains")
-    view = report(table(tmp_path))
-    assert [section.title for section in view.sections] == ["All-reduce", "ncf on laptop (demo)"]
-    assert view.data["workload"].tolist() == ["ncf"]
+    view = report(read_runs(tmp_path), next_steps=False)
+    assert [section.title for section in view.sections] == ["All-reduce", "NCF demo, PyTorch 2.11.0, Some CPU, laptop"]
+    assert view.data.to_frame()["workload"].tolist() == ["ncf"]

@@ -2,8 +2,7 @@
 
 import pytest
 
-from suite.results.scores import result_rows
-from suite.results.table import table
+from suite.results.scores import results
 from suite.results.views.baseline import baseline_section, parse_baseline
 from testing.fake_logs import write_run
 from tests.helpers import one_line
@@ -11,7 +10,7 @@ from tests.suite.results.rows import lines
 
 
 def ratios(root, against):
-    section = baseline_section(result_rows(table(root)), parse_baseline(against))
+    section = baseline_section(results(root), parse_baseline(against))
     return {(row.framework, row.device, row.devices): row for row in lines(section.table)}
 
 
@@ -60,7 +59,7 @@ def test_each_is_divided_by_its_like_and_a_column_names_it(tmp_path):
         for devices, seconds in enumerate(times, start=1):
             own = {"keys": {"opt_base_learning_rate": rate}, "seconds_per_epoch": seconds}
             write_run(tmp_path, f"{rate}-{devices}", devices=devices, **own)
-    found = list(lines(baseline_section(result_rows(table(tmp_path)), ("gpus", "1")).table))
+    found = list(lines(baseline_section(results(tmp_path), ("gpus", "1")).table))
     assert [row.ratio for row in found if row.devices == 2] == pytest.approx([1.6, 1.5])
     assert {vars(row)["divided by"].rpartition(" ")[2] for row in found} == {"0.003", "0.006"}
 

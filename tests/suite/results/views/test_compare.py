@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.results.identity import EPOCH_TIME, EPOCHS, TIME
-from suite.results.ratios import permutation_test, speedups
+from suite.results.ratios import permutation_test
 from suite.results.render.document import markdown
-from suite.results.scores import published_results, result_rows
-from suite.results.table import table
+from suite.results.scores import published_results, results
+from suite.results.series import speedups
 from suite.results.targets import same_targets
 from suite.results.views.compare import comparable, compare, logs_side, published_side
 from testing.fake_logs import foreign, write, write_run
@@ -46,18 +46,18 @@ def against(root, name, workloads=()):
 
 
 def ratios(view):
-    found = view.data[view.data["kind"] == "ratio"]
+    found = view.data.to_frame()[view.data.to_frame()["kind"] == "ratio"]
     assert not found["quantity"].duplicated().any()
     return {line.quantity: line for line in found.itertuples()}
 
 
 def verdicts(view):
-    return list(view.data.loc[view.data["kind"] == "refused", "verdict"])
+    return list(view.data.to_frame().loc[view.data.to_frame()["kind"] == "refused", "verdict"])
 
 
 def differing(view):
-    table = next(section.table for section in view.sections if " against " in section.title)
-    return {row[0]: (row[1], row[2]) for row in table.itertuples(index=False)}
+    tables = (section.table for section in view.sections if section.table is not None and "setting" in section.table)
+    return {name: (one, other) for table in tables for name, one, other in table.rows}
 
 
 def page(view):
@@ -70,7 +70,7 @@ def suite(*arguments):
 
 @needs_logs
 def test_published_logs_against_their_own_figures():
-    data = against(LOGS / "v0.5", "v0.5/NVIDIA/dgx1").data
+    data = against(LOGS / "v0.5", "v0.5/NVIDIA/dgx1").data.to_frame()
     found = data[data["kind"] == "ratio"]
     assert found["workload"].nunique() == 5
     complete = found[found["workload"].isin(["resnet50", "ssd"])]  # all five runs are there
@@ -107,7 +107,7 @@ def test_the_article_against_the_round_s_entry_of_the_same_machine(workload, per
     assert 100 * (time.ours_value / time.theirs_value - 1) == pytest.approx(percent, abs=0.06)
     assert "target" not in time.differences
     assert pd.isna(time.p)
-    assert "single runs are not known" in time.verdict
+    assert "single runs are unknown" in time.verdict
 
 
 def test_total_is_exactly_the_product(tmp_path):
@@ -130,9 +130,9 @@ OTHER_DATA = {"code": "setting", "setting": "dataset", "value": "ml-1m", "allowe
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"profile": "demo", "labels": ["demo"]}, "a demo's target has no relation to MLPerf"),
-        ({"devices": 2}, "published has no result on 2 devices; there are: 8"),
-        ({"workload": "dlrm"}, "published has no result of dlrm; there are: gnmt, ncf, resnet50, ssd, transformer"),
+        ({"profile": "demo", "labels": ["demo"]}, "a demo has a small model and its own target"),
+        ({"devices": 2}, "published has no result on 2 devices; compare on 8 instead"),
+        ({"workload": "dlrm"}, "published has no result of dlrm; it has gnmt, ncf, resnet50, ssd, transformer"),
         ({"stop": "epochs:3"}, "ours is a run of fixed length: there is a throughput only"),
         ({"dataset": "ml-1m", "deviations": ["data set ml-1m"]}, "another data set: ml-1m against that of the rules"),
         ({"dataset": "ml-1m", "deviations": ["trained on ml-1m"], "deviation_facts": [OTHER_DATA]},
@@ -183,11 +183,11 @@ def test_a_small_p_is_never_zero(tmp_path):
 @pytest.mark.parametrize(
     ("ours", "theirs", "words"),
     [
-        ([10.2], [10.2], "no difference (10.2 s each); one run a side is too few to judge"),
-        ([9.7], [8.6], "B took 8.6 s, A 9.7 s; one run a side is too few to judge"),
+        ([10.2], [10.2], "no difference (10.2 s each); one run per side is too few to judge"),
+        ([9.7], [8.6], "B took 8.6 s, A 9.7 s; one run per side is too few to judge"),
         ([9.7], [8.6] * 48, "B took 8.6 s, A 9.7 s; one run against 48 is too few to judge"),
         ([12.0, 12.1, 12.2], [6.0, 6.1, 6.2],
-         "3 against 3 runs are too few to judge (the smallest p that they allow: 0.1)"),
+         "3 against 3 runs are too few to judge (the smallest possible p is 0.1)"),
         ([11.9, 10.2, 11.9, 10.5, 10.6, 12.1, 12.4, 10.4], [18.1, 11.2, 11.1, 11.5, 11.2, 14.4, 14.3, 13.7],
          ", but the interval includes 1"),
         ([12.0, 12.9, 11.4, 12.3, 12.4], [11.9, 12.6, 11.5, 12.2, 12.1], "not more than run-to-run variation (p = 0."),
@@ -201,14 +201,17 @@ def test_what_runs_do_not_show_is_not_claimed(tmp_path, ours, theirs, words):
     assert page(view).count("too few to judge") == words.count("too few to judge")  # once, and of no quantity again
 
 
+NO_SCORE = "B has no official score and neither side is called better"
+
+
 @pytest.mark.parametrize(
     ("failed", "own", "verdict"),
     [
-        (2, {}, "B took 10.7 s, A 12.2 s; 2 of 7 runs of B failed: without an official score of B nothing is called better"),
-        (1, {}, "B took 10.7 s, A 12.2 s; 1 of 6 runs of B failed: without an official score of B nothing is called better"),
+        (2, {}, f"B took 10.7 s, A 12.2 s; 2 of 7 runs of B failed, so {NO_SCORE}"),
+        (1, {}, f"B took 10.7 s, A 12.2 s; 1 of 6 runs of B failed, so {NO_SCORE}"),
         (1, {**REFERENCE, "runs_required": 6}, "more than run-to-run variation (p = 0.008, 5 against 5 runs); 1 of 6 runs of B "
-         "failed and are in no p"),
-        (2, {**REFERENCE, "runs_required": 6}, "without an official score of B nothing is called better"),
+         "failed and do not count in p"),
+        (2, {**REFERENCE, "runs_required": 6}, "B has no official score and neither side is called better"),
     ],
 )  # fmt: skip
 def test_failed_runs_stand_in_the_sentence_and_without_a_score_nothing_is_better(tmp_path, failed, own, verdict):
@@ -220,15 +223,16 @@ def test_failed_runs_stand_in_the_sentence_and_without_a_score_nothing_is_better
     time = ratios(view)[TIME]
     assert time.verdict.endswith(verdict)
     assert (time.runs_theirs, time.failed_theirs, time.ratio < 1) == (5, failed, True)
-    assert ("times slower" in page(view)) == ("official score" not in verdict)  # nor in what the ratio is made of
+    assert ("× slower" in page(view)) == ("official score" not in verdict)  # nor in what the ratio is made of
 
 
 def test_of_several_candidates_the_usual_one_has_words_too(tmp_path):
     for job, rate, batch in (("x", 0.002, 4096), ("y", 0.002, 512), ("z", 0.004, 4096)):
         runs(tmp_path / "b", [10.0], job=job, rate=rate, batch_size_global=batch)
     text = page(two(runs(tmp_path / "a", [10.0], rate=0.003), tmp_path / "b"))
-    words = "one with the usual settings; global batch 512; learning rate 0.004. None"
-    assert f"B has 3 results on 1 device: {words}" in text
+    batch, rate = "global batch {}", "learning rate {}"
+    for name in (batch.format("4,096"), batch.format(512), rate.format(0.002), rate.format(0.004)):
+        assert name in text.partition("B has 3 results on 1 device: ")[2].partition(". None")[0]
 
 
 def test_each_result_meets_its_own_experiment_and_the_rest_is_named(tmp_path):
@@ -236,10 +240,10 @@ def test_each_result_meets_its_own_experiment_and_the_rest_is_named(tmp_path):
         runs(tmp_path / "b", [10.0], job=f"{rate}", rate=rate)
     view = two(runs(tmp_path / "a", [10.0], rate=0.003), tmp_path / "b")
     assert ratios(view)[TIME].differences == ""
-    assert "only in B: ncf on 1 device (pytorch on laptop, learning rate 0.002)" in page(view)
+    assert "only in B: NCF on 1 device (PyTorch on laptop, learning rate 0.002)" in page(view)
     runs(tmp_path / "b", [10.0], job="m", rate=0.003, framework="mxnet")
     assert ratios(two(tmp_path / "a", tmp_path / "b"))[TIME].differences == ""
-    reverse = two(tmp_path / "b", tmp_path / "a").data
+    reverse = two(tmp_path / "b", tmp_path / "a").data.to_frame()
     found = set(reverse.loc[reverse["quantity"].eq(TIME), "differences"])
     assert found == {"", "framework: mxnet | pytorch", "learning rate: 0.002 | 0.003"}
 
@@ -268,19 +272,19 @@ def test_rounds_that_are_not_known_are_not_called_one(tmp_path, names, said):
         foreign(tmp_path / name / "box" / "resnet" / "result_0.txt", seconds=60 + len(name))
         (tmp_path / name / "box" / "system.json").write_text('{"number_of_nodes": 1, "accelerators_per_node": 8}')
     view = two(*(tmp_path / name for name in names))
-    assert (f"The round of {said} is not known" in page(view)) == bool(said)
+    assert (f"The round of {said} is unknown" in page(view)) == bool(said)
     assert ("round" in differing(view)) == (not said)
-    assert len(speedups(result_rows(table([tmp_path])))) == 0
+    assert len(speedups(results([tmp_path]))) == 0
 
 
 def test_what_a_ratio_rests_on_is_said(tmp_path):
     one = runs(tmp_path / "a", [10.0])
     assert "The same runs are on both sides." in page(two(one, one))
     sides = (published_side(name, side, ["gnmt"]) for name, side in (("v0.5/Google", "A"), ("v0.7/Google", "B")))
-    assert "TPUs are counted in cores in v0.5 and in chips" in page(compare(*sides, ()))
+    assert "TPUs are counted in cores in v0.5, and in chips" in page(compare(*sides, ()))
     foreign(tmp_path / "x" / "resnet" / "result_0.txt")
     side = logs_side([tmp_path / "x"], "A")
-    assert (side.results, "do not say on how many devices" in side.left_out[0]) == ((), True)
+    assert (side.results, "number of devices" in side.left_out[0]) == ((), True)
 
 
 def test_throughput_of_two_fixed_length_sets(tmp_path):
@@ -327,10 +331,10 @@ def test_two_folders_are_compared(tmp_path):
     one, other = runs(tmp_path / "a", [12.0]), runs(tmp_path / "b", [6.0])
     shutil.copytree(other / "job", other / "copy")  # counts once
     done = suite(one, other)
-    assert "1 of 2 runs are copies of others" in done.stdout
-    assert "one run a side is too few to judge" in done.stdout
+    assert "1 of 2 runs are copies of other logs" in done.stdout
+    assert "one run per side is too few to judge" in done.stdout
     assert (done.returncode, done.stderr) == (0, "")
-    assert "## ncf on 1 device (demo): A (pytorch on laptop) against B (pytorch on laptop)" in done.stdout
+    assert "## NCF on 1 device (demo): A (PyTorch on laptop) and B (PyTorch on laptop)" in done.stdout
     assert done.stdout == suite(one, "--to-logs", other).stdout
     assert suite(one, "v0.5/NVIDIA/dgx1").returncode == 1  # a demo
     assert suite(one).returncode == 1  # convergence alone: nothing could be judged

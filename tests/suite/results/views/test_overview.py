@@ -4,8 +4,7 @@ import pytest
 
 from suite.results.names import accelerator_name
 from suite.results.price import parse_prices
-from suite.results.scores import published_results, result_rows
-from suite.results.table import table
+from suite.results.scores import published_results, results
 from suite.results.text import range_text, time_text
 from suite.results.views.overview import overview, published_overview
 from suite.results.views.section import aim_text
@@ -14,11 +13,11 @@ from tests.suite.results.rows import make_result
 
 
 def matrices(root, prices=None):
-    return overview(result_rows(table(root)), prices)
+    return overview(results(root), prices)
 
 
 def cells(section):
-    named = section.table.drop(columns="notes").values.tolist()
+    named = section.table.to_frame().drop(columns="notes").values.tolist()
     return {" ".join(map(str, row[: section.keys])): row[section.keys :] for row in named}
 
 
@@ -36,7 +35,7 @@ def test_runs_with_another_setting_are_rows_of_their_own_and_ratios_are_of_cells
             write_run(tmp_path, f"{name}-1", index, devices=1, seconds_per_epoch=speed, **settings)
         write_run(tmp_path, f"{name}-2", devices=2, seconds_per_epoch=speed / 1.6, **settings)
     times, speedups = matrices(tmp_path)
-    assert times.title == "Overview: time to target, demo, ncf"
+    assert times.title == "Overview: time to target, demo, NCF"
     (mine,) = (name for name in cells(times) if told in name)
     assert len(cells(times)) == 2
     assert cells(times)[mine] == pytest.approx([6.0, 3.75])
@@ -47,6 +46,7 @@ def test_runs_with_another_setting_are_rows_of_their_own_and_ratios_are_of_cells
 def test_logs_of_rounds_that_are_not_known_have_no_ratio(tmp_path, above, ratios):
     for system, seconds in (("one", 60), ("two", 90)):
         foreign(tmp_path / above / system / "resnet" / "result_0.txt", system, seconds)
+        foreign(tmp_path / above / system / "ssd" / "result_0.txt", system, seconds, "ssd")
         (tmp_path / above / system / "system.json").write_text('{"number_of_nodes": 1, "accelerators_per_node": 8}')
     assert len(matrices(tmp_path)) == 1 + ratios
 
@@ -54,11 +54,11 @@ def test_logs_of_rounds_that_are_not_known_have_no_ratio(tmp_path, above, ratios
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"dataset": "ml-demo"}, "target hit rate at 10 ≥ 0.635 · data set ml-demo"),
-        ({"dataset": ""}, "target hit rate at 10 ≥ 0.635 · data set not known"),
-        ({"profile": "", "division": "closed"}, "target hit rate at 10 ≥ 0.635 · data set of the rules"),
-        ({"profile": "", "division": "open"}, "target hit rate at 10 ≥ 0.635 · data set not known"),
-        ({"targets": {}, "dataset": "a"}, "target not known · data set a"),
+        ({"dataset": "ml-demo"}, "target hit rate at 10 ≥ 0.635, data set ml-demo"),
+        ({"dataset": ""}, "target hit rate at 10 ≥ 0.635, data set unknown"),
+        ({"profile": "", "division": "closed"}, "target hit rate at 10 ≥ 0.635, data set of the rules"),
+        ({"profile": "", "division": "open"}, "target hit rate at 10 ≥ 0.635, data set unknown"),
+        ({"targets": {}, "dataset": "a"}, "target unknown, data set a"),
         ({"stop": "steps:1", "to_target": False, "dataset": "a"}, "data set a"),
     ],
 )
@@ -83,10 +83,10 @@ def test_of_several_workloads_each_place_shows_the_hardest_target(tmp_path):
     write_run(tmp_path, "ncf-1", seconds_per_epoch=3.0)
     write_run(tmp_path, "ncf-2", seconds_per_epoch=2.0, devices=2)
     times, speedups = matrices(tmp_path)
-    assert list(times.table.columns) == ["devices", "ncf, seconds", "ssd, seconds", "notes"]
-    assert times.table["ncf, seconds"].tolist() == [9.0, 6.0]
-    assert times.below == ("1 further result with other settings stands below.",)
-    assert speedups.table["ncf, speedup"].tolist() == [1.5]
+    assert list(times.table.to_frame().columns) == ["devices", "ncf, seconds", "ssd, seconds", "notes"]
+    assert times.table.to_frame()["ncf, seconds"].tolist() == [9.0, 6.0]
+    assert "1 further result" in times.below[0]
+    assert speedups.table.to_frame()["ncf, speedup"].tolist() == [1.5]
 
 
 def test_profiles_modes_and_kinds_of_updates_do_not_mix(tmp_path):
@@ -95,9 +95,16 @@ def test_profiles_modes_and_kinds_of_updates_do_not_mix(tmp_path):
         write_run(tmp_path, f"b{devices}", devices=devices, profile="reference", labels=[])
         write_run(tmp_path, f"c{devices}", devices=devices, update="async")
         write_run(tmp_path, f"d{devices}", devices=devices, stop="epochs:2")
+        for name, settings in {
+            "a": {},
+            "b": {"profile": "reference"},
+            "c": {"update": "async"},
+            "d": {"stop": "epochs:2"},
+        }.items():
+            write_run(tmp_path, f"{name}{devices} mxnet", devices=devices, framework="mxnet", **settings)
     titles = [section.title.removeprefix("Overview: ") for section in matrices(tmp_path) if section.title]
-    reached = [f"time to target, {kind}, ncf" for kind in ("reference", "asynchronous updates, demo", "demo")]
-    assert titles == [*reached, "throughput (train), demo, ncf"]
+    reached = [f"time to target, {kind}, NCF" for kind in ("reference", "asynchronous updates, demo", "demo")]
+    assert titles == [*reached, "throughput (train), demo, NCF"]
 
 
 def test_labels_of_all_stand_above_and_those_of_one_in_a_note(tmp_path):
@@ -105,25 +112,28 @@ def test_labels_of_all_stand_above_and_those_of_one_in_a_note(tmp_path):
     write_run(tmp_path, "b", devices=2)
     write_run(tmp_path, "c", framework="mxnet")
     times, _ = matrices(tmp_path)
-    assert times.above[0].endswith("every result: cpu, demo")
-    notes = dict(zip(times.table["framework"], times.table["notes"], strict=True))
-    assert notes == {"mxnet": (), "pytorch": ("1 device: busy machine: others took 48 % of its cores",)}
+    assert dict(times.facts)["All results"] == "cpu, demo"
+    notes = dict(zip(times.table.to_frame()["framework"], times.table.to_frame()["notes"], strict=True))
+    assert notes == {"MXNet": (), "PyTorch": ("1 device: busy machine: others took 48 % of its cores",)}
 
 
 def test_costs_are_a_table_of_their_own(tmp_path):
     for devices in (1, 2):
         write_run(tmp_path, str(devices), devices=devices, seconds_per_epoch=6.0 / devices)
+        write_run(tmp_path, f"mxnet {devices}", devices=devices, framework="mxnet")
     *_, costs = matrices(tmp_path, parse_prices("2"))
-    assert costs.table.iloc[0, 1:3].tolist() == pytest.approx([18 / 3600 * 2, 2 * 9 / 3600 * 2])
+    costs_of = {framework: [one, two] for framework, one, two, _ in costs.table.rows}
+    assert costs_of["PyTorch"] == pytest.approx([18 / 3600 * 2, 2 * 9 / 3600 * 2])
+    assert costs_of["MXNet"] == pytest.approx([6 / 3600 * 2, 2 * 6 / 3600 * 2])
 
 
 def test_kinds_of_accelerators_stand_beside_each_other():
     published = published_results()
     times, ratios = published_overview([row for row in published if row.round == "v0.7" and row.devices == 8])
-    found = dict(zip(times.table["accelerator"], times.table["resnet50, seconds"], strict=True))
+    found = dict(zip(times.table.to_frame()["accelerator"], times.table.to_frame()["resnet50, seconds"], strict=True))
     assert found["A100"] == pytest.approx(33.37 * 60, rel=1e-3)
     assert found["V100"] == pytest.approx(68.82 * 60, rel=1e-3)
-    ratio = dict(zip(ratios.table["accelerator"], ratios.table["resnet50, speedup"], strict=True))
+    ratio = dict(zip(ratios.table.to_frame()["accelerator"], ratios.table.to_frame()["resnet50, speedup"], strict=True))
     assert ratio["A100"] == pytest.approx(found["V100 SXM"] / found["A100"])  # the slowest of this round
     closed = [row for row in published if row.devices == 8 and row.division == "closed"]
     rounds = [row for row in published if row.round in {row.round for row in closed}]
@@ -131,7 +141,7 @@ def test_kinds_of_accelerators_stand_beside_each_other():
     for row in closed:
         name = (row.round, accelerator_name(row.device_name), row.workload)
         fastest[name] = min(fastest.get(name, row.seconds), row.seconds)
-    table_of_all = published_overview(rounds)[0].table.set_index(["round", "accelerator"])
+    table_of_all = published_overview(rounds)[0].table.to_frame().set_index(["round", "accelerator"])
     for (name, accelerator, workload), seconds in fastest.items():
         assert table_of_all.loc[(name, accelerator), f"{workload}, seconds"] == pytest.approx(seconds)
 

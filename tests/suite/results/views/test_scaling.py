@@ -16,8 +16,7 @@ from suite.results.predict.step import gradients_of, step_time
 from suite.results.predict.systems import find_system, measured_links, with_link
 from suite.results.predict.validate import validate
 from suite.results.price import parse_prices
-from suite.results.scores import find_published, published_results, result_rows
-from suite.results.table import table
+from suite.results.scores import find_published, published_results, results
 from suite.results.views.scaling import (
     Wanted,
     comparable,
@@ -70,7 +69,7 @@ def batch_study(tmp_path):
 
 
 def read(folder):
-    return result_rows(table(folder))
+    return results(folder)
 
 
 def last(made, devices=None):
@@ -112,7 +111,7 @@ def test_rates_do_not_contradict_times(tmp_path):
         )  # fmt: skip
     (made,) = forecasts(read(tmp_path), Wanted((32, 64)))
     assert_rates_and_times_agree(made)
-    assert list(made.table["kind"]) == ["measured", "measured", "prediction", "prediction"]
+    assert list(made.table.to_frame()["kind"]) == ["measured", "measured", "prediction", "prediction"]
     eight, sixteen, *_ = lines(made.table)
     assert eight.samples_per_second == pytest.approx(1_281_167 / 50, rel=1e-3)
     assert eight.training_samples_per_second == pytest.approx(1_281_167 / 35, rel=1e-3)
@@ -125,7 +124,7 @@ def test_published_rows_have_no_rate_beside_their_times_where_nobody_tells_an_ep
     found = [row for row in find_published(name) if row.workload in ("resnet50", "ssd", "maskrcnn", "transformer")]
     for made in forecasts(found, Wanted((24, 96), batch_global=9600.0)):
         assert_rates_and_times_agree(made)
-        assert made.table["samples_per_second"].isna().all()
+        assert made.table.to_frame()["samples_per_second"].isna().all()
         assert any("samples of an epoch are not known" in note for note in made.notes)
 
 
@@ -137,12 +136,12 @@ def test_times_made_of_rates_say_so(tmp_path):
     assert_rates_and_times_agree(made)
     assert samples_of_epoch(made.results) == 82_152 * 5
     assert any("no evaluation" in note for note in made.notes)
-    rates = made.table[["samples_per_second", "training_samples_per_second"]].to_numpy()
+    rates = made.table.to_frame()[["samples_per_second", "training_samples_per_second"]].to_numpy()
     assert rates[:, 0] == pytest.approx(rates[:, 1])
     bare = [replace(row, train_samples=None) for row in made.results]
     unknown = forecast(bare, Wanted((4,), system=PCIE, gradients=LINK))
     assert_rates_and_times_agree(unknown)
-    assert unknown.table["seconds_per_epoch"].isna().all()
+    assert unknown.table.to_frame()["seconds_per_epoch"].isna().all()
     assert last(unknown).training_samples_per_second > 0
 
 
@@ -159,11 +158,11 @@ def test_the_law_predicts_what_it_was_not_given(h100):
 
 def test_rows_are_in_order_with_the_batch_of_the_nearest(h100):
     made = forecast(h100, Wanted((8, 32, 4096)))
-    assert made.table["devices"].tolist() == [8, 32, 64, 2528, 4096]
-    batches = made.table["batch_size_global"].tolist()
+    assert made.table.to_frame()["devices"].tolist() == [8, 32, 64, 2528, 4096]
+    batches = made.table.to_frame()["batch_size_global"].tolist()
     assert batches[1] == 32 * h100[1].batch_size_global / 64
     assert batches[-1] == pytest.approx(4096 * h100[2].batch_size_global / 2528)
-    efficiencies = made.table["scaling_efficiency"].tolist()
+    efficiencies = made.table.to_frame()["scaling_efficiency"].tolist()
     assert efficiencies[0] == pytest.approx(1.0)
     assert 0 < efficiencies[-1] < 1
     assert len(forecast(h100, Wanted((8,), batch_global=1024.0)).table) == 4, "another batch is another row"
@@ -174,7 +173,7 @@ def test_rows_are_in_order_with_the_batch_of_the_nearest(h100):
 def test_time_to_target_cost_and_the_counts_that_are_best():
     found = published("v0.7/NVIDIA/dgx1_ngc20.06_mxnet", "resnet50")
     made = forecast(found, Wanted((64, 256, 2048), prices=parse_prices("v100=3")))
-    assert made.table["epochs_source"].tolist() == ["measured", "RCP", "RCP", ""]
+    assert made.table.to_frame()["epochs_source"].tolist() == ["measured", "RCP", "RCP", ""]
     for row in lines(made.table):
         assert row.cost == (None if row.seconds is None else pytest.approx(3 * row.device_hours))
     assert last(made).seconds is None
@@ -269,11 +268,13 @@ def test_times_for_advice_are_those_of_the_forecast(h100):
 def test_rows_with_less_than_a_sample_a_device_are_shown_and_not_carried_on_from():
     found = published("v1.1/NVIDIA", "maskrcnn", device_name="A100")
     made = max(forecasts(found, Wanted((128,))), key=lambda one: len(one.table))
-    below = made.table[made.table["batch_size_global"] < made.table["devices"]]
+    below = made.table.to_frame()[made.table.to_frame()["batch_size_global"] < made.table.to_frame()["devices"]]
     assert below[["devices", "kind"]].values.tolist() == [[408, "measured"]]
     without = forecast([row for row in made.results if row.devices < 408], Wanted((128,)))
-    one, other = (each.table.loc[each.table["kind"] == "prediction", "seconds_per_epoch"] for each in (made, without))
-    assert one.tolist() == other.tolist()
+    one, other = (
+        [row["seconds_per_epoch"] for row in each.table if row["kind"] == "prediction"] for each in (made, without)
+    )
+    assert one == other
 
 
 def test_parts_of_a_step_from_our_logs(batch_study):
@@ -318,8 +319,8 @@ def test_of_equal_devices_and_batch_the_fastest_stands_and_far_smaller_batches_a
     found = [replace(row, train_samples=None) for row in read(tmp_path)]  # without times of epochs rates decide
     slower = replace(found[0], samples_per_second=found[0].samples_per_second / 2, precision="fp32")
     made = forecast([slower, *found], Wanted((4,), system=PCIE, gradients=LINK))
-    equal = made.table["batch_size_global"] == found[0].batch_size_global
-    measured = made.table[equal & (made.table["kind"] == "measured")]
+    equal = made.table.to_frame()["batch_size_global"] == found[0].batch_size_global
+    measured = made.table.to_frame()[equal & (made.table.to_frame()["kind"] == "measured")]
     assert measured["training_samples_per_second"].tolist() == [found[0].samples_per_second]
     least = min(row.batch_size_global / row.devices for row in h100)
     for share, noted in ((7, False), (9, True)):

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from suite.results import table
 from suite.results.predict.fits import fit_steps
 from suite.results.price import parse_prices
 from suite.results.render.document import section_markdown
+from suite.results.table import read_runs
 from suite.results.views.study import SMALL, fits, sections, studies, study_section
 from testing.fake_logs import demo_log, line, write, write_run
 from tests.suite.results.rows import lines
@@ -29,7 +29,7 @@ def run(root, job, cell=(), **options):
 
 
 def only(root, prices=None):
-    (result,) = studies(table(root))
+    (result,) = studies(read_runs(root))
     return study_section(result, prices)
 
 
@@ -51,7 +51,7 @@ def test_cells_stand_in_the_order_of_the_plan_and_say_why_they_have_no_figures(t
         *(cell("dead", gpus="5"), cell("ill", gpus="6")),
     ]
     plan(tmp_path, cells, table={"columns": ["samples/s", "ms/step", "no such column", {"hostile": 1}]})
-    assert list(only(tmp_path).table) == ["gpus", "status", "samples/s", "ms/step", "notes"]
+    assert list(only(tmp_path).table.columns) == ["gpus", "status", "samples/s", "ms/step", "notes"]
     assert [row[:3] for row in shown(tmp_path, "gpus", "status", "samples/s")] == [
         *(("1", "measured", 1000), ("2", "measured", 2000), ("3", "OOM", None), ("9", "not possible", None)),
         *(("4", "not run", None), ("5", "OOM", None), ("6", "failed", None)),
@@ -64,14 +64,14 @@ def test_logs_alone_are_enough_and_keep_the_order_of_their_keys(tmp_path):
     for count in (1, 2):
         run(tmp_path, f"d{count}", [f"workload=ncf{count}", f"gpus={count}"], devices=count, samples=1000 * count)
     assert only(tmp_path).title == "Study own: ncf on laptop (demo)"
-    assert list(only(tmp_path).table)[:2] == ["workload", "gpus"]
+    assert list(only(tmp_path).table.columns)[:2] == ["workload", "gpus"]
     assert shown(tmp_path, "gpus", "samples/s") == [("1", 1000), ("2", 2000)]
 
 
 def test_studies_of_one_title_are_told_apart_by_their_folder(tmp_path):
     for name in ("monday", "tuesday"):
         run(tmp_path / name, "one", ["gpus=1"], start=len(name))
-    assert [section.title.rpartition(", in ")[2] for section in sections(table(tmp_path))] == ["monday", "tuesday"]
+    assert [section.title.rpartition(", in ")[2] for section in sections(read_runs(tmp_path))] == ["monday", "tuesday"]
 
 
 def test_hostile_cells_stay_text_and_hide_no_column(tmp_path):
@@ -91,7 +91,7 @@ def test_a_damaged_plan_does_no_harm(tmp_path, content):
     assert shown(tmp_path, "samples/s") == [(1010,)]
     write_run(tmp_path / "other", "job", **FIXED)
     (tmp_path / "other" / "study-own.json").write_text(content)
-    assert studies(table(tmp_path / "other")) == []
+    assert studies(read_runs(tmp_path / "other")) == []
 
 
 def test_a_line_says_in_what_it_differs_beside_the_axis(tmp_path):
@@ -122,7 +122,7 @@ def test_steps_are_fitted_and_a_doubled_batch_may_take_more_than_twice_as_long(t
         (pytest.approx(0.8406, abs=1e-4), pytest.approx(420.28 / 64)),
         (pytest.approx(1.0705, abs=1e-4), pytest.approx(899.86 / 128)),
     ]
-    ((name, fit),) = fits(studies(table(tmp_path))[0])
+    ((name, fit),) = fits(studies(read_runs(tmp_path))[0])
     assert (name, fit) == ("", fit_steps([(32, 0.25), (64, 0.42028), (128, 0.89986)]))
     assert only(tmp_path).below[0].startswith("step = ")
 

@@ -18,7 +18,9 @@ def suite(*arguments):
 
 
 def halves(view):
-    return view.data[view.data["table"] != 7], view.data[view.data["table"] == 7]
+    return view.data.to_frame()[view.data.to_frame()["table"] != 7], view.data.to_frame()[
+        view.data.to_frame()["table"] == 7
+    ]
 
 
 def test_results_and_speedups_by_hand(tmp_path):
@@ -76,7 +78,7 @@ def test_families_that_differ_in_a_setting_share_a_table(tmp_path):
         "target hit rate at 10 ≥ 0.5",
         "target hit rate at 10 ≥ 0.6",
     }  # in the same words
-    assert view.sections[0].above == ("target hit rate at 10 ≥ 0.5 or hit rate at 10 ≥ 0.6 · data set ml-demo",)
+    assert view.sections[0].above == ("target hit rate at 10 ≥ 0.5 or hit rate at 10 ≥ 0.6, data set ml-demo",)
     single = view.sections[-1]
     start = "ncf in pytorch on laptop (demo, cpu), target hit rate at 10 ≥ 0.6, learning rate"
     for below, command, rate in zip(single.below, single.commands, (0.002, 0.006), strict=True):
@@ -104,8 +106,8 @@ def test_profiles_never_mix_and_runs_of_fixed_length_are_left_out(tmp_path):
     view = tables(measured([tmp_path]))
     assert "Several profiles were given; each has tables of its own, and no speedup is taken across them." in view.above
     assert "Left out: 1 results without a time to target (suite report)." in view.above
-    assert view.data["table"].to_list() == [6, 6]
-    assert view.data["notes"].to_list() == [(), ("fewer runs than the rules ask (1 of 100)",)]
+    assert view.data.to_frame()["table"].to_list() == [6, 6]
+    assert view.data.to_frame()["notes"].to_list() == [(), ("fewer runs than the rules ask (1 of 100)",)]
 
 
 def test_files_hold_both_kinds_of_rows(tmp_path):

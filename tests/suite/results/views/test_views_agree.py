@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from suite.results import curves
 from suite.results import published as files
-from suite.results.scores import result_rows
-from suite.results.table import table
+from suite.results.scores import results as scored
+from suite.results.scores import results_of
+from suite.results.table import read_runs
 from suite.results.views.advise import advise
 from suite.results.views.baseline import baseline_section
 from suite.results.views.compare import compare, logs_side, published_side
@@ -96,8 +97,8 @@ def figures(results, seconds="seconds"):
 def test_of_one_folder_all_say_the_same(tmp_path_factory, drawn):
     folder = tmp_path_factory.mktemp("logs")
     write_ours(folder, drawn)
-    runs, expected = table(folder), expected_of(drawn)
-    results = result_rows(runs)
+    runs, expected = read_runs(folder), expected_of(drawn)
+    results = results_of(runs)
     found = {
         (row.devices, row.targets["hr_at_10"], row.learning_rate or rate_of(row), row.batch_size_global): (
             row.runs_successful, row.runs_failed, row.seconds and pytest.approx(row.seconds)) for row in results
@@ -112,13 +113,13 @@ def test_of_one_folder_all_say_the_same(tmp_path_factory, drawn):
     whole = figures(results)
     assert figures(lines(report(runs).data)) == whole
     base = baseline_section(results, ("gpus", str(results[0].devices))) if results[0].seconds else None
-    assert base is None or Counter(round(1000 * one) for one in base.table["seconds"]) == times(whole)
+    assert base is None or Counter(round(1000 * one) for one in base.table.to_frame()["seconds"]) == times(whole)
     if not whole:
         return
-    assert figures(lines(tables(results).data.query("table == 6"))) == whole
+    assert figures(lines(tables(results).data.to_frame().query("table == 6"))) == whole
     assert figures(lines(advise([row for row in results if row.seconds]).data), "train_seconds") == whole
     side = logs_side([folder], "A", "demo")
-    compared = compare(side, logs_side([folder], "B", "demo"), ()).data
+    compared = compare(side, logs_side([folder], "B", "demo"), ()).data.to_frame()
     same = [row for row in lines(compared) if row.quantity == "time to target" and row.kind == "ratio"]
     times_of = [(row.devices, row.runs_ours, row.failed_ours or 0, round(1000 * row.ours_value)) for row in same]
     assert Counter(times_of) == whole
@@ -147,7 +148,7 @@ def test_of_a_folder_of_a_submission_all_say_what_is_published_of_it(tmp_path_fa
     seconds = [run["seconds"] for run in drawn if run["succeeds"]]
     failed = len(drawn) - len(seconds)
     expected = mean(seconds, slowest_failed=failed == 1 and len(seconds) >= 3)
-    results = result_rows(table(folder))
+    results = scored(folder)
     (row,) = results
     assert (row.runs_successful, row.runs_failed) == (len(seconds), failed)
     assert row.seconds == (expected and pytest.approx(expected))
@@ -156,8 +157,8 @@ def test_of_a_folder_of_a_submission_all_say_what_is_published_of_it(tmp_path_fa
     if not seconds:
         return
     whole = figures(results)
-    assert figures(lines(report(table(folder)).data)) == whole
-    assert figures(lines(tables(results).data.query("table == 1"))) == whole
+    assert figures(lines(report(read_runs(folder)).data)) == whole
+    assert figures(lines(tables(results).data.to_frame().query("table == 1"))) == whole
     assert figures(lines(advise(results).data), "train_seconds") == whole
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "SHIPPED", published(folder, drawn))  # alone: 4,000 lines are not read for each example

@@ -1,4 +1,4 @@
-"""Limits of what a log can hold: wide enough for every honest run, so that a figure outside shows a broken or forged log."""
+"""Limits of values in logs. They are wide enough for every honest run: a value outside shows a broken or forged log."""
 
 from __future__ import annotations
 
@@ -6,44 +6,45 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from suite.results.logs.events import Problem
+from suite.results.logs.events import Problem, ProblemCode
 from suite.results.logs.quality import RunClock
 from suite.results.logs.record import Evaluation, Throughput
 from suite.results.targets import metric_name
 from suite.results.text import clean
 
-NOT_PLAUSIBLE = "not plausible"
-"""How a problem begins that makes a run a failed one."""
 _LIMITS: Mapping[str, tuple[float, float]] = {
     "time_ms": (1_262_304_000_000.0, 4_102_444_800_000.0),  # 2010 to 2100: MLPerf began in 2018
-    # stamps are whole ms, so in one tick nothing was timed; the longest published run took 7.3 days
+    # Stamps are whole milliseconds, which cannot time a single tick. The longest published run took 7.3 days.
     "seconds": (0.002, 3.2e7),
     **dict.fromkeys(("train_seconds", "evaluation_seconds", "data_wait_seconds"), (0.0, 3.2e7)),
-    **dict.fromkeys(("devices", "nodes", "cores_per_device"), (1.0, 1e6)),  # the largest runs published: some 10,000
-    **dict.fromkeys(("batch_size_global", "global_batch_size"), (1.0, 1e12)),  # no data set has as many samples
+    # the largest published runs have about 10,000
+    **dict.fromkeys(("devices", "nodes", "cores_per_device"), (1.0, 1e6)),
+    **dict.fromkeys(("batch_size_global", "global_batch_size"), (1.0, 1e12)),  # above the samples of any data set
     **dict.fromkeys(("run_index", "runs_required", "straggler_ms", "timing_warmup_steps", "step"), (0.0, 1e12)),
-    "epoch_num": (-1.0, 1e12),  # from -1 in v0.5; BERT's counts samples
+    "epoch_num": (-1.0, 1e12),  # from -1 in v0.5. BERT counts samples
     "throughput": (0.0, 1e12),  # samples or tokens per second: 10,000 chips with 1e8 each
     "samples": (0.0, 1e18),
-    **dict.fromkeys(("top1", "map", "hr_at_10", "BBOX", "SEGM"), (-1.0, 1.0)),  # pycocotools: -1 for no finding
+    **dict.fromkeys(
+        ("top1", "map", "hr_at_10", "BBOX", "SEGM"), (-1.0, 1.0)
+    ),  # pycocotools returns -1 without detections
     "bleu": (0.0, 100.0),
 }
 """Key of a log, field of `suite_run` or metric to its lowest and highest value."""
 
 
 def odd_value(key: str, value: float | None, line: int) -> Problem | None:
-    """The problem of a value outside its limits; None for one inside, for none, and for keys without."""
+    """Return the problem of a value outside its limits. Some keys have no limits."""
     low, high = _LIMITS.get(key, (-math.inf, math.inf))
     if value is None or low <= value <= high:
         return None
-    shown = f"{value:.6g}" if isinstance(value, float) else clean(str(value), 24)  # no float may hold an integer
-    return Problem(line, f"{NOT_PLAUSIBLE}: {key} = {shown}")
+    shown = f"{value:.6g}" if isinstance(value, float) else clean(str(value), 24)  # an integer may exceed any float
+    return Problem(line, ProblemCode.NOT_PLAUSIBLE, f"not plausible: {key} = {shown}")
 
 
 def first_odd_value(
     clock: RunClock, evaluations: Sequence[Evaluation], throughput: Sequence[Throughput], workload: str
 ) -> list[Problem]:
-    """The problem of the first such figure that a result is made of; empty: all are plausible."""
+    """Return the problem of the first measured value outside its limits. The list is empty if all values are plausible."""
     figures = itertools.starmap(odd_value, _figures(clock, evaluations, throughput, workload))
     return list(itertools.islice(filter(None, figures), 1))
 
@@ -51,7 +52,7 @@ def first_odd_value(
 def _figures(
     clock: RunClock, evaluations: Sequence[Evaluation], throughput: Sequence[Throughput], workload: str
 ) -> Iterator[tuple[str, float | None, int]]:
-    """(key, value, line) of everything measured."""
+    """Yield key, value and line of every measured value."""
     ends = [event for event in (clock.start, clock.end) if event is not None]
     yield from (("time_ms", event.time_ms, event.line) for event in ends)
     yield "seconds", clock.seconds, ends[-1].line if ends else 0

@@ -1,6 +1,6 @@
 """Finds the attempts in a log to which a relaunched program appended, and chooses the attempt that counts.
 
-Several processes of one run may write to the same file. They repeat records within seconds, and each may log a seed. A
+Several processes of a run may write to the same file. They repeat records within seconds, and each may log a seed. A
 relaunch repeats records later, or after the first attempt has trained.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from suite.results.logs.events import Event
@@ -18,10 +18,10 @@ from workloads.api import Json
 _RELAUNCH_MS = 1000.0
 """A program takes longer than this to start."""
 SIMULTANEOUS_MS = 20_000.0
-"""Processes of one run write the same record within this time. In 13,000 published logs, 11 s pass at most between the
+"""Processes of a run write the same record within this time. In 13,000 published logs, 11 s pass at most between the
 seeds of two processes."""
 _MAX_ATTEMPTS = 100
-"""Of one file."""
+"""Maximum number of attempts in a file."""
 _TRAINED = frozenset(
     {"epoch_stop", "block_stop", "eval_start", "eval_stop", "eval_accuracy", "tracked_stats", "run_stop"}
 )
@@ -37,7 +37,7 @@ _OPENS = ("init_start", "run_start", "submission_benchmark")
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt of a run: its records in the order of the file."""
+    """An attempt of a run: its records in the order of the file."""
 
     events: Sequence[Event]
 
@@ -53,19 +53,10 @@ class Attempt:
         return min(event.line for event in self.events), max(event.line for event in self.events)
 
 
-def without_repeats(events: Iterable[Event]) -> list[Event]:
-    """Return the records in the order of the file, without further records of the same text."""
-    unique: dict[int, Event] = {}
-    for event in events:
-        unique.setdefault(event.mark, event)
-    return list(unique.values())
-
-
 def find_attempts(events: Sequence[Event]) -> list[Attempt]:
     """Return the attempts in a log, in order of time.
 
-    The list has one attempt for a log of one run, also if several processes wrote it, or if it was continued from a
-    checkpoint.
+    A log of a single run has a single attempt, also if several processes wrote it.
 
     Args:
         events: Records in the order of the file, without repeats.
@@ -74,8 +65,6 @@ def find_attempts(events: Sequence[Event]) -> list[Attempt]:
     for event in events:
         if event.key in counts:
             counts[event.key] += 1
-        if event.key == "suite_continued":
-            return [Attempt(events)]
     if max(counts.values()) < 2:
         return [Attempt(events)]
     by_time = sorted(range(len(events)), key=lambda index: events[index].time_ms)
@@ -92,7 +81,7 @@ def choose_attempt(attempts: Sequence[Attempt]) -> int:
 
 
 def events_with_identity(attempts: Sequence[Attempt], chosen: int) -> Sequence[Event]:
-    """Return the records of an attempt, and those of the submission's identity that only other attempts have.
+    """Return the records of an attempt, and the identity of the submission, which may be in an earlier attempt.
 
     A wrapper script may write the identity once, before the first attempt.
     """
@@ -126,11 +115,11 @@ def _start_positions(events: Sequence[Event]) -> list[int]:
 
 
 class _Header:
-    """Follows one attempt and finds where the next one begins: where the header is written again."""
+    """Follows an attempt and finds the start of the next attempt, which writes the header again."""
 
     def __init__(self, start: int = 0) -> None:
         self._position = start
-        """Of the next record."""
+        """Position of the next record."""
         self._first_ms: dict[str, float] = {}
         """Key to the time of its first record."""
         self._last_ms = math.inf
@@ -139,7 +128,7 @@ class _Header:
         self._repeats_from = start
         """All records from here on repeat keys of the attempt."""
         self._paused_at: int | None = None
-        """The first of these records that comes after a pause; None: there is no pause."""
+        """The first of these records that comes after a pause."""
         self._opened_at = -1
         """The last record that opens a header."""
         self._reopened_at: int | None = None
@@ -166,7 +155,7 @@ class _Header:
         self._position += 1
 
     def new_attempt(self, event: Event) -> int | None:
-        """Return where a new attempt begins, if the next record shows that one has begun; else None."""
+        """Return the start of a new attempt if the next record shows that it has begun, else None."""
         has_started = "init_stop" in self._first_ms or "run_start" in self._first_ms
         if event.key == "run_start" or (event.key == "init_start" and has_started):
             begun_keys = ("run_start",) if event.key == "run_start" else ("init_stop", "run_start")
@@ -176,7 +165,7 @@ class _Header:
             return self._position if self._reopened_at is None else self._reopened_at
         if has_started or event.key not in ("global_batch_size", "seed") or event.key not in self._first_ms:
             return None
-        # The attempt died before init_stop, or another process of the run writes.
+        # The attempt died before init_stop, or a second process of the run writes.
         other_batch = event.key == "global_batch_size" and event.value != self._batch
         begins = self._repeats_from if other_batch and self._paused_at is None else self._paused_at
         return begins if begins is not None and begins <= self._opened_at else None

@@ -1,8 +1,8 @@
-"""Epochs trained until the target was reached, from every line of a log that says something about them.
+"""Infers the epochs trained until the target was reached.
 
-Programs label epochs from 1 (the rules from v0.6 on), 0 or -1, and some start fewer epochs in the log than they train. A label
-is therefore turned into a count with all evidence: the starts of epochs and blocks, the labels of `eval_start`, the distance
-of evaluations, and the time before the first one. What contradicts itself gives no count.
+Programs label epochs from 1 (the rules from v0.6 on), 0 or -1, and some log fewer epoch starts than they train. A label becomes
+a count by all available evidence: the starts of epochs and blocks, the labels of `eval_start`, the distance of evaluations, and
+the time before the first evaluation. Contradictory evidence gives no count.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
-from suite.results.logs.events import Event, Remarks, number
+from suite.results.logs.events import Event, ProblemCode, Remarks, number
 from suite.results.logs.record import Evaluation
 
 _SAME = 0.01
-"""Labels nearer than this are equal: some logs hold 32.746 for 32.75."""
+"""Labels closer than this are equal: some logs have 32.746 for 32.75."""
 _SLACK_EPOCHS = 0.5
-"""An evaluation cannot come earlier than its epochs take by more than this, in epochs: epochs differ in length."""
+"""Tolerance of the time before an evaluation, in epochs, since epochs differ in length."""
 _EQUAL_TIMES = 0.05
-"""Blocks of the same epochs differ by less, as a share of their time; the first also sets up."""
+"""Largest relative difference of the times of equal blocks. The first block may be shorter or include setup."""
 _ONE_CYCLE = 3
-"""Fewest labels whose equal distance counts as a rule of the program."""
+"""Minimum number of labels whose equal distance counts as a rule of the program."""
 
 
 class _Start(NamedTuple):
@@ -40,31 +40,32 @@ class _Start(NamedTuple):
 
 @dataclass(frozen=True)
 class _Signs:
-    """What a log says about the epochs of its evaluations, up to the one that reached the target (the last)."""
+    """Evidence on the epochs of evaluations, of which the last reached the target."""
 
     evaluations: Sequence[Evaluation]
     times: tuple[float, ...]
-    """Of the evaluations, ms."""
+    """Times of the evaluations in ms."""
     labels: tuple[float, ...]
-    """Of the evaluations, in order; empty: there are none that agree."""
+    """Labels of the evaluations, in order. Empty without consistent labels."""
     agreed: bool
-    """True if two labels of each evaluation that differ by one have settled that the higher one is the count."""
+    """True if each evaluation has two labels that differ by 1, so that the higher label is the count."""
     starts: tuple[_Start, ...]
-    """Of epochs; where there are none of blocks. In order of time, also those after the run."""
+    """Starts of epochs, or of blocks if no epoch start is logged. In order of time, also after the run."""
     blocks: tuple[_Start, ...]
-    """Up to the last evaluation, in order of time."""
+    """Starts of blocks up to the last evaluation, in order of time."""
     opened_ms: Mapping[float, float]
     """Label of an `eval_start` to its time."""
     first_training_ms: float | None
-    """When the training loop, or else the run, began."""
+    """Start of the training loop, or of the run."""
     last_of_run: bool
-    """True if no evaluation followed that which reached the target."""
+    """True if the evaluation that reached the target is the last in the log."""
     by_rules: bool
-    """True from v0.6 on, where the rules say 1; under v0.5 (0), and in dated lines, programs label epochs from 0, 1 or -1."""
+    """True from v0.6 on, where the rules count from 1. In v0.5 and dated lines, programs label epochs from 0, 1 or -1."""
     remarks: Remarks
 
-    def remark(self, text: str) -> None:
-        self.remarks.add(self.evaluations[-1].line, text)
+    def remark(self, text: str, code: ProblemCode = ProblemCode.EPOCH_LABELS) -> None:
+        """Add a remark on the evaluation that reached the target."""
+        self.remarks.add(self.evaluations[-1].line, code, text)
 
     @property
     def labelled(self) -> bool:
@@ -84,7 +85,7 @@ class _Signs:
 def epochs_at(
     reached: int, by_rules: bool, events: Sequence[Event], evaluations: Sequence[Evaluation], remarks: Remarks
 ) -> float | None:
-    """Epochs trained at evaluation number `reached` (from 0); None, with a remark, if the log contradicts itself.
+    """Return the epochs trained at evaluation number `reached` (from 0). Contradictory logs give a remark and no count.
 
     `by_rules`: the log is of a round that numbers epochs from 1, and not in dated lines.
     """
@@ -96,7 +97,10 @@ def epochs_at(
         return _one_epoch_each(signs) if signs.labelled else None
     offset = _offset(signs)
     if offset is None:
-        signs.remark("no epoch count: the log does not say whether its evaluations are labelled from 0 or from 1")
+        signs.remark(
+            "no epoch count: the log does not say whether its evaluations are labelled from 0 or from 1",
+            ProblemCode.NO_EPOCH_COUNT,
+        )
         return None
     epochs = _epochs_of_equal_blocks(signs) or signs.labels[-1] + offset
     return epochs if epochs > 0 else None
@@ -112,7 +116,7 @@ def epochs_at_stop(
 ) -> float:
     """Return the epochs trained by `run_stop`: more than `epochs` if the run continued after the target.
 
-    Counted are the epochs by the last evaluation, and those that began after it and ended before `run_stop`.
+    The count has the epochs by the last evaluation, and the epochs that began after it and ended before `run_stop`.
 
     Args:
         epochs: Epochs trained at the evaluation that reached the target.
@@ -145,9 +149,8 @@ def _signs(
     # v0.5 has the epoch of an `eval_start` as value
     openings = [(e.time_ms, number(e.metadata.get("epoch_num", e.value))) for e in by_key["eval_start"]]
     labels, agreed = _labels(upto, times, openings, remarks)
-    epochs = tuple(_Start(one.time_ms, number(one.metadata.get("epoch_num")), 1) for one in by_key["epoch_start"])
-    of_block = ("first_epoch_num", "epoch_count")
-    blocks = tuple(_Start(e.time_ms, *(number(e.metadata.get(it)) for it in of_block)) for e in by_key["block_start"])
+    epochs = tuple(_Start(event.time_ms, number(event.metadata.get("epoch_num")), 1) for event in by_key["epoch_start"])
+    blocks = tuple(_block_start(event) for event in by_key["block_start"])
     return _Signs(
         evaluations=upto,
         times=times,
@@ -163,8 +166,13 @@ def _signs(
     )
 
 
-def _same(one: float, other: float) -> bool:
-    return abs(one - other) < _SAME
+def _block_start(event: Event) -> _Start:
+    label, count = (number(event.metadata.get(name)) for name in ("first_epoch_num", "epoch_count"))
+    return _Start(event.time_ms, label, count)
+
+
+def _same(first: float, second: float) -> bool:
+    return abs(first - second) < _SAME
 
 
 def _distances(values: Iterable[float]) -> list[float]:
@@ -177,68 +185,79 @@ def _labels(
     openings: Sequence[tuple[float, float | None]],
     remarks: Remarks,
 ) -> tuple[tuple[float, ...], bool]:
-    """(labels of the evaluations, whether they are settled as counts); no labels where none are in order.
+    """Return the labels of the evaluations, and whether they certainly are counts. Unordered labels are left out.
 
-    `eval_accuracy` has them, and `eval_start`, which may contradict it: (ms, label) in `openings`.
+    `eval_accuracy` has labels, and so has `eval_start`, which may contradict it: (ms, label) in `openings`.
     """
     line = evaluations[-1].line
     given = [evaluation.epoch for evaluation in evaluations]
-    places = itertools.pairwise((0, *(bisect_right(openings, time, key=itemgetter(0)) for time in times)))
-    opening = [openings[start][1] if end == start + 1 else None for start, end in places]
+    bounds = itertools.pairwise((0, *(bisect_right(openings, time, key=itemgetter(0)) for time in times)))
+    opening = [openings[start][1] if end == start + 1 else None for start, end in bounds]
     in_order, opened = _increasing(given), _increasing(opening)
-    known = sorted(label for _, label in openings if label is not None)
-    if not in_order and not known:
+    all_opened = sorted(label for _, label in openings if label is not None)
+    if not in_order and not all_opened:
         in_order = _shuffled(evaluations, remarks)
     if in_order and (
-        not known or all(bisect_left(known, one - _SAME) < bisect_left(known, one + _SAME) for one in in_order)
+        not all_opened
+        or all(bisect_left(all_opened, label - _SAME) < bisect_left(all_opened, label + _SAME) for label in in_order)
     ):
         return in_order, False
     repeated = [label for label in given if label is not None]
-    if not in_order and repeated == opening and repeated == sorted(repeated):  # several evaluations in one epoch
+    if not in_order and repeated == opening and repeated == sorted(repeated):  # several evaluations in an epoch
         return tuple(repeated), False
     if not opened or not in_order:
         if opened and repeated:
-            remarks.add(line, "labels of eval_accuracy are not in order: those of eval_start are used")
+            remarks.add(
+                line, ProblemCode.EPOCH_LABELS, "labels of eval_accuracy are not in order: those of eval_start are used"
+            )
         return opened or in_order, False
-    shifts = {round(one - other, 2) for one, other in zip(opened, in_order, strict=True)}
+    shifts = {round(start - end, 2) for start, end in zip(opened, in_order, strict=True)}
     differ = "eval_start and eval_accuracy label an evaluation differently"
     if shifts in ({1.0}, {-1.0}):
         labels, higher = (opened, "eval_start") if shifts == {1.0} else (in_order, "eval_accuracy")
-        remarks.add(line, f"{differ}: the higher, of {higher}, is used")
+        remarks.add(line, ProblemCode.EPOCH_LABELS, f"{differ}: the higher, of {higher}, is used")
         return labels, True
-    remarks.add(line, f"{differ}: neither is used")
+    remarks.add(line, ProblemCode.EPOCH_LABELS, f"{differ}: neither is used")
     return (), False
 
 
 def _increasing(labels: Sequence[float | None]) -> tuple[float, ...]:
-    """The labels if all are known and each is higher than the last; else none."""
-    known = tuple(label for label in labels if label is not None)
-    return known if len(known) == len(labels) and all(step > 0 for step in _distances(known)) else ()
+    """Return the labels if they are complete and increase, else an empty tuple."""
+    present = tuple(label for label in labels if label is not None)
+    return present if len(present) == len(labels) and all(step > 0 for step in _distances(present)) else ()
 
 
 def _shuffled(evaluations: Sequence[Evaluation], remarks: Remarks) -> tuple[float, ...]:
-    """The labels in order, where evaluations that took longer were overtaken: none is missing, and the last is the highest."""
+    """Return the sorted labels of evaluations in a different order, if labels are complete and the last is the highest."""
     labels = tuple(sorted(evaluation.epoch for evaluation in evaluations if evaluation.epoch is not None))
     distances = _distances(labels)
-    complete = len(labels) == len(evaluations) and all(one > 0 and _same(one, distances[0]) for one in distances)
+    complete = len(labels) == len(evaluations) and all(
+        distance > 0 and _same(distance, distances[0]) for distance in distances
+    )
     if not complete or evaluations[-1].epoch != labels[-1]:
         return ()
-    remarks.add(evaluations[-1].line, "evaluations are not in the order of their labels, of which none is missing")
+    remarks.add(
+        evaluations[-1].line,
+        ProblemCode.EPOCH_LABELS,
+        "evaluations are not in the order of their labels, of which none is missing",
+    )
     return labels
 
 
 def _begun_epochs(signs: _Signs) -> float | None:
-    """The epochs started, if the labels of the evaluations agree with them, or there are none; else None."""
+    """Return the number of epochs started if it agrees with the labels of the evaluations, or they have no labels."""
     begun = signs.begun
     if not begun[-1] or (signs.labels and signs.labels[0] < 0 == begun[0]):  # the first epoch has no start
         return None
     if not signs.labelled:
         if len(set(begun)) == len(begun):
             return float(begun[-1])
-        signs.remark("no epoch count: evaluations without label, and no epoch starts between them")
+        signs.remark(
+            "no epoch count: evaluations without label, and no epoch starts between them", ProblemCode.NO_EPOCH_COUNT
+        )
         return None
     epochs = [evaluation.epoch for evaluation in signs.evaluations]
-    labels = sorted(signs.labels) if set(signs.labels) == set(epochs) else epochs  # in order where they were shuffled
+    labels = sorted(signs.labels) if set(signs.labels) == set(epochs) else epochs  # in order if they were shuffled
     ahead = {count - label if label is not None else None for count, label in zip(begun, labels, strict=True)}
     if len(ahead) == 1 and ahead.issubset((0, 1, 2) if (labels[0] or 0) < 0 else (0, 1)):
         return float(begun[-1])
@@ -248,21 +267,25 @@ def _begun_epochs(signs: _Signs) -> float | None:
 
 
 def _one_epoch_each(signs: _Signs) -> float | None:
-    """The epochs or blocks of one epoch started, where there was one evaluation after each; else None."""
+    """Return the number of epochs started, or of blocks of a single epoch, if each has a single evaluation."""
     starts = [start for start in signs.starts if start.time_ms < signs.times[-1]]
     first_ms = {start.label: start.time_ms for start in reversed(starts) if start.label is not None}
     counts = [bisect_right(sorted(first_ms.values()), time) for time in signs.times]
     if all(start.epochs == 1 for start in starts) and counts == list(range(1, len(signs.times) + 1)):
         signs.remark("labels of evaluations contradict each other: the epochs started are counted")
         return float(counts[-1])
-    signs.remark("no epoch count: labels of evaluations contradict each other, and no starts of epochs settle it")
+    signs.remark(
+        "no epoch count: labels of evaluations contradict each other, and no starts of epochs settle it",
+        ProblemCode.NO_EPOCH_COUNT,
+    )
     return None
 
 
 def _epochs_of_equal_blocks(signs: _Signs) -> float | None:
-    """Epochs of blocks of equal size and time, one for each evaluation, between which labels rise by no more and once by less.
+    """Return the epochs of blocks of equal size and time, if each has a single evaluation and labels are rounded down.
 
-    Google's ResNet of v0.7 rounds steps over steps of an epoch down: it says 38 after ten blocks of 2,502 steps, 40.0 epochs.
+    Google's ResNet of v0.7 rounds down the steps divided by the steps of an epoch: the label is 38 after ten blocks of 2,502
+    steps, which are 40.0 epochs.
     """
     sizes = {block.epochs for block in signs.blocks}
     size = sizes.pop() if len(sizes) == 1 else None
@@ -270,7 +293,7 @@ def _epochs_of_equal_blocks(signs: _Signs) -> float | None:
         return None
     times, steps = _distances((signs.blocks[0].time_ms, *signs.times)), _distances(signs.labels)
     typical = statistics.median(times)
-    apart = max(typical - times[0], *(abs(one - typical) for one in times[1:]))
+    apart = max(typical - times[0], *(abs(time - typical) for time in times[1:]))
     if apart > _EQUAL_TIMES * typical or not min(steps) < size - _SAME or max(steps) > size + _SAME:
         return None
     signs.remark(f"labels of evaluations are rounded down: {len(times)} equal blocks of {size:g} epochs are counted")
@@ -278,7 +301,7 @@ def _epochs_of_equal_blocks(signs: _Signs) -> float | None:
 
 
 def _offset(signs: _Signs) -> int | None:
-    """What to add to a label of an evaluation to get the epochs trained by then: 0, 1 or 2; None: the log does not say."""
+    """Return the difference between epochs trained and the label of an evaluation: 0, 1 or 2, if the log shows it."""
     first, begun, trained = signs.labels[0], signs.begun, _epochs_by_time(signs)
     if signs.agreed:
         return 0
@@ -286,7 +309,7 @@ def _offset(signs: _Signs) -> int | None:
         return 0 if signs.by_rules and signs.started[:1] != [0] else _offset_of_positive_labels(signs, trained)
     after_all = begun[0] == begun[-1] >= signs.labels[-1] and signs.started[:1] == [1]
     if len(signs.labels) > 1 and (begun == signs.labels or after_all):
-        # the untrained model too, before the first epoch or with all others after the last
+        # the untrained model is evaluated too, before the first epoch or with all models after the last epoch
         signs.remark("evaluations are labelled with the epochs trained, from 0 for the untrained model")
         return 0
     offset = round((1 if trained is None or trained >= 1 - _SLACK_EPOCHS else 0) - first)
@@ -296,7 +319,7 @@ def _offset(signs: _Signs) -> int | None:
 
 
 def _offset_of_positive_labels(signs: _Signs, trained: float | None) -> int | None:
-    """The offset where labels begin above 0, so that they may count from 0 or from 1; by the rules from 1 unless shown."""
+    """Return the offset of labels that begin above 0, and may count from 0 or 1. By the rules they count from 1."""
     first = signs.labels[0]
     too_early = trained is not None and trained < first + _SLACK_EPOCHS
     in_time = trained is None or trained >= first + 1 - _SLACK_EPOCHS / 2
@@ -311,23 +334,23 @@ def _offset_of_positive_labels(signs: _Signs, trained: float | None) -> int | No
     if offset is None:
         return 0 if signs.by_rules else None
     if offset and too_early:
-        signs.remark(f"{evidence} and the time before the first evaluation contradict each other")
+        signs.remark(f"{evidence}: contradicted by the time before the first evaluation", ProblemCode.NO_EPOCH_COUNT)
         return None
-    if offset or not signs.by_rules:  # from 1 is what the rules ask from v0.6 on
+    if offset or not signs.by_rules:  # the rules require labels from 1 since v0.6
         signs.remark(f"epochs are labelled from {1 - offset}, by {evidence}")
     return offset
 
 
 def _offset_by_starts(signs: _Signs) -> int | None:
-    """From starts that keep pace with the evaluations, begin blocks after them, or are complete, during or after the run."""
+    """Return the offset by starts that keep pace with evaluations, begin blocks after them, or are complete."""
     started, begun = signs.started, signs.begun
     if not started:
         return None
     if any(begun) and signs.opened_ms.keys() >= set(signs.labels):  # the next may start while the model is evaluated
         first_ms = sorted({start.label: start.time_ms for start in reversed(signs.starts)}.values())
         begun = tuple(bisect_right(first_ms, signs.opened_ms[label]) for label in signs.labels)
-    places = (bisect_left(signs.starts, time, key=itemgetter(0)) for time in signs.times[:-1])
-    after = [signs.starts[place].label if place < len(signs.starts) else None for place in places]
+    positions = (bisect_left(signs.starts, time, key=itemgetter(0)) for time in signs.times[:-1])
+    after = [signs.starts[index].label if index < len(signs.starts) else None for index in positions]
     following = [math.nan if label is None else label - started[0] for label in after]
     complete = len(started) > 1 and all(_same(step, 1.0) for step in _distances(started))
     total = [len(started)] if complete and signs.last_of_run else []
@@ -340,7 +363,7 @@ def _offset_by_starts(signs: _Signs) -> int | None:
 
 
 def _offset_by_distance(labels: Sequence[float]) -> int | None:
-    """A program that evaluates every n epochs labels its first evaluation n (from 1) or n - 1 (from 0)."""
+    """Return the offset of a program that evaluates every n epochs: its first label is n (from 1) or n - 1 (from 0)."""
     distances = _distances(labels)
     if len(labels) < _ONE_CYCLE or not all(_same(distance, distances[0]) for distance in distances[:-1]):
         return None
@@ -350,8 +373,10 @@ def _offset_by_distance(labels: Sequence[float]) -> int | None:
 
 
 def _epochs_by_time(signs: _Signs) -> float | None:
-    """The most epochs for which there was time before the first evaluation; None if that cannot tell one epoch more."""
-    # of more than eight, time cannot tell one
+    """Return the maximum number of epochs for which there was time before the first evaluation.
+
+    Returns None if the time is too imprecise to distinguish a single epoch, as it is above eight epochs.
+    """
     if len(signs.labels) < 2 or signs.first_training_ms is None or signs.labels[0] + 1 > 8:
         return None
     steps = zip(_distances(signs.times), _distances(signs.labels), strict=True)

@@ -1,0 +1,105 @@
+"""The table of a view: named columns and plain rows. It becomes a DataFrame only where a file is written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # half a second to import, which only commands that write files pay
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class DataTable:
+    """Rows of values, in order. Each row has a value for each column; None is an unknown value."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> DataTable:
+        """Build a table from mappings of column to value. A column that a mapping lacks is unknown in its row.
+
+        Args:
+            rows: The rows. Their columns are in the order in which they first occur.
+            columns: Columns of a table without rows.
+        """
+        listed = [dict(row) for row in rows]
+        names = tuple(dict.fromkeys(name for row in listed for name in row)) or tuple(columns)
+        values = [_normalized([row.get(name) for row in listed]) for name in names]
+        return cls(names, tuple(zip(*values, strict=True)) if names else ((),) * len(listed))
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame) -> DataTable:
+        """Build a table from a DataFrame."""
+        lists = {str(name): frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame}
+        return cls(tuple(lists), tuple(zip(*lists.values(), strict=True)))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Iterate over the rows as mappings of column to value."""
+        return (dict(zip(self.columns, row, strict=True)) for row in self.rows)
+
+    def values(self, name: str) -> list[Any]:
+        """Return the values of a column."""
+        place = self.columns.index(name)
+        return [row[place] for row in self.rows]
+
+    def only(self, names: Iterable[str]) -> DataTable:
+        """Return the table with these of its columns, in this order."""
+        kept = [name for name in names if name in self.columns]
+        places = [self.columns.index(name) for name in kept]
+        return DataTable(tuple(kept), tuple(tuple(row[place] for place in places) for row in self.rows))
+
+    def without(self, *names: str) -> DataTable:
+        """Return the table without these columns, whether it has them or not."""
+        return self.only(name for name in self.columns if name not in names)
+
+    def without_empty(self, keep: Iterable[str] = ()) -> DataTable:
+        """Return the table without the columns that are unknown or empty in every row, except those in `keep`."""
+        kept = {*keep}
+        return self.only(
+            name
+            for name in self.columns
+            if name in kept or any(value is not None and value not in ("", ()) for value in self.values(name))
+        )
+
+    def renamed(self, names: Mapping[str, str]) -> DataTable:
+        """Return the table with other names for some columns."""
+        return DataTable(tuple(names.get(name, name) for name in self.columns), self.rows)
+
+    def with_column(self, name: str, values: Sequence[Any]) -> DataTable:
+        """Return the table with a column replaced, or added at the end."""
+        lists = {column: self.values(column) for column in self.columns}
+        lists[name] = list(values)
+        return DataTable(tuple(lists), tuple(zip(*lists.values(), strict=True)))
+
+    def head(self, count: int) -> DataTable:
+        """Return the first `count` rows."""
+        return DataTable(self.columns, self.rows[:count])
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the table as a DataFrame. Integers with unknown values stay integers."""
+        import pandas as pd
+
+        def dtype(values: Iterable[Any]) -> str:
+            kinds = {type(value) for value in values if value is not None}
+            return "Int64" if kinds == {int} else "float64" if kinds == {float} else "object"
+
+        lists = {name: self.values(name) for name in self.columns}
+        return pd.DataFrame({name: pd.Series(values, dtype=dtype(values)) for name, values in lists.items()})
+
+
+def _normalized(values: list[Any]) -> list[Any]:
+    """Return the values of a column with a single type of number, and None for NaN."""
+    known = [None if isinstance(value, float) and math.isnan(value) else value for value in values]
+    if {type(value) for value in known if value is not None} == {int, float}:
+        return [None if value is None else float(value) for value in known]
+    return known

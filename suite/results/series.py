@@ -1,0 +1,142 @@
+"""Series: an experiment over device counts. The baseline and the speedup of every view are defined here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from suite.results.columns import AnyResult, Result
+from suite.results.combine import grouped
+from suite.results.identity import HYPERPARAMETERS, OF_SIZE_LOGGED, key
+from suite.results.ratios import Ratio, place, ratio
+from suite.results.scores import figure
+
+
+def choose_baseline(results: Sequence[AnyResult]) -> AnyResult:
+    """Return the result that the other results of a series are divided by: the result on the fewest devices.
+
+    This is the only definition of a baseline. Every view takes it from `Series.baseline`.
+
+    Args:
+        results: Results of a series in order of devices, at least one.
+    """
+    return results[0]
+
+
+@dataclass(frozen=True)
+class Series(Generic[AnyResult]):
+    """Results of an experiment that differ in the number of devices, in order of devices; at least one."""
+
+    results: tuple[AnyResult, ...]
+
+    def __iter__(self) -> Iterator[AnyResult]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    @property
+    def baseline(self) -> AnyResult:
+        """The result that speedups are relative to."""
+        return choose_baseline(self.results)
+
+    @property
+    def others(self) -> tuple[AnyResult, ...]:
+        """All results except the baseline."""
+        return tuple(result for result in self.results if result.key != self.baseline.key)
+
+    @property
+    def fewest(self) -> AnyResult:
+        """The result on the fewest devices."""
+        return self.results[0]
+
+    @property
+    def most(self) -> AnyResult:
+        """The result on the most devices."""
+        return self.results[-1]
+
+    def speedup(self, result: Result, intervals: bool = False) -> Ratio | None:
+        """Return how much better a result of the series is than the baseline; None for the baseline.
+
+        Args:
+            result: A result of this series.
+            intervals: Compute confidence intervals, which takes some milliseconds.
+        """
+        return None if result.key == self.baseline.key else ratio(self.baseline, result, intervals)
+
+
+def all_series(results: Iterable[AnyResult]) -> list[Series[AnyResult]]:
+    """Return the series that the measured results form. Each measured result belongs to exactly 1 series."""
+    return [series for family in families(results) for series in series_of_family(family)]
+
+
+def speedups(results: Iterable[Result], intervals: bool = False) -> dict[str, Ratio]:
+    """Return the speedups, by the result's key."""
+    found = {}
+    for series in all_series(results):
+        for result in series:
+            speedup = series.speedup(result, intervals)
+            if speedup is not None:
+                found[result.key] = speedup
+    return found
+
+
+def families(results: Iterable[AnyResult], *aside: str) -> list[list[AnyResult]]:
+    """Return the measured results grouped by experiment, the number of devices aside, each group in order of devices.
+
+    A family may have several results on the same number of devices, with different batches; `series_of_family` separates them.
+
+    Args:
+        results: Results. Those without a time to target and without a rate are left out.
+        aside: Further settings, as a user sets them (`batch`), in which the results of a family may differ.
+    """
+    measured = (result for result in results if figure(result) is not None and not result.all_reduces)
+    kinds = grouped(measured, lambda result: key(result, "gpus", *aside))
+    return [sorted(members, key=lambda result: (*place(result), figure(result) or 0.0)) for members in kinds.values()]
+
+
+def series_of_family(family: Sequence[AnyResult]) -> list[Series[AnyResult]]:
+    """Return a family as series with a single result on each number of devices.
+
+    Results with the same global batch in a series agree in their hyperparameters. If a number of devices was measured with
+    several batches or hyperparameters, results with the same batch form a series before results with other batches join it.
+    """
+    chosen = {result.key: _chosen_hyperparameters(result) for result in family}
+    order = {result.key: position for position, result in enumerate(family)}
+
+    def may_join(member: Result, result: Result) -> bool:
+        if place(member) == place(result):
+            return False
+        if member.batch_size_global != result.batch_size_global:
+            return True
+        values = chosen[result.key]
+        return all(values.get(name, value) == value for name, value in chosen[member.key].items())
+
+    def join(pieces: Iterable[list[AnyResult]]) -> list[list[AnyResult]]:
+        joined: list[list[AnyResult]] = []
+        for piece in pieces:
+            like_first = sorted(joined, key=lambda group: chosen[group[0].key] != chosen[piece[0].key])
+            fitting = (
+                group for group in like_first if all(may_join(member, result) for member in group for result in piece)
+            )
+            group = next(fitting, None) if piece[0].devices else None
+            if group is None:
+                joined.append(group := [])
+            group += piece
+        return joined
+
+    same_batch = grouped(family, lambda result: result.batch_size_global).values()
+    groups = join([piece for members in same_batch for piece in join([result] for result in members)])
+    return [Series(tuple(sorted(group, key=lambda result: order[result.key]))) for group in groups]
+
+
+def _chosen_hyperparameters(result: Result) -> dict[str, Any]:
+    """Return the logged hyperparameters that somebody chose, as they are compared."""
+    return {
+        name: value
+        for name, value in key(result)
+        if name.startswith(f"{HYPERPARAMETERS}.")
+        and value not in (None, "", ())
+        and name.partition(".")[2] not in OF_SIZE_LOGGED
+    }

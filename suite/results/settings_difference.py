@@ -1,0 +1,153 @@
+"""How results differ in their settings, as data: a column for each setting that differs, and the common values apart.
+
+Rows of tables, names of series, filters and captions are made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from suite.results.columns import Row
+from suite.results.combine import grouped
+from suite.results.identity import DERIVED, HYPERPARAMETERS, comparable_value, facts, label, left_out, value_text
+from suite.results.text import shortened
+
+NEVER_COMPARED_WITHOUT = ("precision", "batch_size_global", "clock")
+"""Settings that are named wherever times that differ in them are shown together."""
+LABEL_CHARACTERS = 150
+VALUE_CHARACTERS = 40
+
+
+@dataclass(frozen=True)
+class SettingsDifference:
+    """The settings of several results: which differ, with the value of each result, and which have a common value."""
+
+    results: tuple[Row, ...]
+    columns: Mapping[str, tuple[Any, ...]]
+    """Setting that differs to its value in each result. None: the result's logs do not have the setting."""
+    common: Mapping[str, Any]
+    """Setting to the value that all results have."""
+
+    def without(self, names: Collection[str]) -> SettingsDifference:
+        """Return the difference without some settings, such as those that a table shows anyway. `hyperparameters` names all."""
+        kept = {name: values for name, values in self.columns.items() if not _is_named(name, names)}
+        return SettingsDifference(self.results, kept, self.common)
+
+    def only(self, names: Collection[str]) -> SettingsDifference:
+        """Return the difference in some settings alone."""
+        kept = {name: values for name, values in self.columns.items() if _is_named(name, names)}
+        return SettingsDifference(self.results, kept, self.common)
+
+    def known(self) -> SettingsDifference:
+        """Return the difference in the settings that the logs of all results have."""
+        kept = {name: values for name, values in self.columns.items() if not any(map(_is_unknown, values))}
+        return SettingsDifference(self.results, kept, self.common)
+
+    def phrases(self) -> list[str]:
+        """Return a phrase for each setting: `learning rate 0.002 and 0.006`."""
+        return [f"{label(name)} {' and '.join(dict.fromkeys(self.texts(name)))}" for name in self.columns]
+
+    def without_derived(self) -> SettingsDifference:
+        """Return the difference without labels and fingerprints, which follow from other settings, if anything else differs."""
+        kept = {name: values for name, values in self.columns.items() if name not in DERIVED}
+        return SettingsDifference(self.results, kept or self.columns, self.common)
+
+    def distinguishing(self) -> SettingsDifference:
+        """Return the difference in as few settings as distinguish the results. Hyperparameters are left out first."""
+        if not self.columns:
+            return self
+        texts = {name: self.texts(name) for name in self.columns}
+        distinct = len(set(zip(*texts.values(), strict=True)))
+        kept = list(texts)
+        for name in reversed(list(texts)):
+            rest = [other for other in kept if other != name]
+            deciding = rest
+            if name.startswith("batch"):  # hyperparameters often follow from the batch, which is clearer
+                deciding = [other for other in rest if not other.startswith(HYPERPARAMETERS)]
+            if deciding and len(set(zip(*(texts[other] for other in deciding), strict=True))) == distinct:
+                kept = rest
+        return self.only(kept)
+
+    def texts(self, name: str) -> list[str]:
+        """Return the values of a setting as text, cut to few characters so that different values stay different."""
+        values = self.columns[name]
+        if name in ("labels", "deviations"):  # only those that not all results have
+            shared = set.intersection(*(set(value or ()) for value in values))
+            values = tuple(tuple(text for text in value or () if text not in shared) for value in values)
+        texts = []
+        for value, result in zip(values, self.results, strict=True):
+            texts.append("" if value == () else value_text(name, value, result, 1000))
+        return shortened(texts, VALUE_CHARACTERS)
+
+    def labels(self, limit: int = LABEL_CHARACTERS) -> list[str]:
+        """Return a label for each result: `learning rate 0.01, global batch 512`; empty labels if nothing differs."""
+        columns = [(label(name), self.texts(name)) for name in self.columns]
+        named = []
+        for place in range(len(self.results)):
+            named.append(", ".join(f"{name} {texts[place]}" for name, texts in columns if texts[place]))
+        return shortened(named, limit)
+
+
+def settings_difference(results: Sequence[Row], *aside: str) -> SettingsDifference:
+    """Compare the settings and the logged hyperparameters of results.
+
+    Args:
+        results: Results or runs.
+        aside: Settings, as a user sets them (`gpus`, `batch`), that are left out with all that follows from them.
+    """
+    every = [facts(result) for result in results]
+    out = set().union(*(left_out(result, aside) for result in results)) if aside else set()
+    columns: dict[str, tuple[Any, ...]] = {}
+    common: dict[str, Any] = {}
+    for name in dict.fromkeys(name for settings in every for name in settings):
+        values = tuple(settings.get(name) for settings in every)
+        if len({comparable_value(value) for value in values}) == 1:
+            common[name] = values[0]
+        elif not _is_named(name, out):
+            columns[name] = values
+    return SettingsDifference(tuple(results), columns, common)
+
+
+def distinct_labels(
+    results: Sequence[Row],
+    names: Sequence[Hashable] = (),
+    shown: Collection[str] = (),
+    aside: Sequence[str] = (),
+    always: Collection[str] = (),
+) -> list[str]:
+    """Return what distinguishes each result from the results of the same name, in as few settings as possible.
+
+    Args:
+        results: Results or runs.
+        names: Name of each result; results of different names are not compared. Empty: all have the same name.
+        shown: Settings that are shown next to the label, and are not repeated in it.
+        aside: Settings, as a user sets them, that are left out with all that follows from them.
+        always: Settings that are named wherever they differ, between results of different names too.
+    """
+    groups = grouped(enumerate(results), lambda pair: names[pair[0]] if names else "")
+    labels = [""] * len(results)
+    forced = settings_difference(results, *aside).without(shown).only(always) if always else None
+    for members in groups.values():
+        difference = settings_difference([result for _, result in members], *aside).without(shown).without_derived()
+        shortest = difference.distinguishing()
+        for (place, _), text in zip(members, shortest.without(always).labels(), strict=True):
+            labels[place] = text
+    if forced is not None and forced.columns:
+        labels = [", ".join(filter(None, pair)) for pair in zip(labels, forced.labels(), strict=True)]
+    return labels
+
+
+def named_apart(results: Sequence[Row], names: Sequence[str], **options: Any) -> list[str]:
+    """Return the name of each result, followed by what distinguishes it from the results of the same name."""
+    labels = distinct_labels(results, names, **options)
+    return [", ".join(filter(None, both)) for both in zip(names, labels, strict=True)]
+
+
+def _is_unknown(value: Any) -> bool:
+    return value is None or value in ("", (), [], {})
+
+
+def _is_named(name: str, names: Iterable[str]) -> bool:
+    return name in names or name.partition(".")[0] in names
