@@ -13,10 +13,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from suite.common.labels import Label, label_from_json, label_of_text
 from suite.common.paths import mapped
 from suite.common.run_folder import safe_name
 from workloads import files
-from workloads.api import Facts, Json, Settings
+from workloads.api import Deviation, Facts, Json, Settings
+from workloads.api.deviations import deviation_from_json, deviation_of_text
 
 SCHEMA = 2
 
@@ -60,10 +62,11 @@ class RunSpec:
     """The run's folder."""
     settings: Settings
     facts: Facts
-    labels: tuple[str, ...]
-    """What must stand beside every number of this run: `demo`, `cpu`, `oversubscribed`, …"""
+    labels: tuple[Label, ...]
+    """Conditions that every number of this run is shown with."""
     division: str
-    deviations: tuple[str, ...]
+    deviations: tuple[Deviation, ...]
+    """Reasons for division open; empty in a closed run."""
     cores: tuple[int, ...]
     """CPU cores that the run's devices share (`device=cpu`), else empty."""
     cache_cleared: bool
@@ -101,7 +104,7 @@ class RunSpec:
 
     def write(self, path: Path) -> None:
         """Write as JSON, atomically; arrays of facts are copied beside it, so that workers need nothing of the data set."""
-        value = asdict(self)
+        value = asdict(self) | labels_and_deviations(self)
         for name, source in self.facts.arrays.items():
             copy = path.with_name(f"facts-{safe_name(name)}.npy")
             shutil.copyfile(source, copy)
@@ -117,6 +120,30 @@ class RunSpec:
         }
         settings = replace(self.settings, data_dir=mapped(self.settings.data_dir, path_map), options=options)
         return replace(self, folder=mapped(self.folder, path_map), settings=settings)
+
+
+def labels_and_deviations(run: RunSpec) -> dict[str, Json]:
+    """Return labels and deviations, as sentences and as data, in the form of `run.json` and the `suite_run` line of a log."""
+    return {
+        "labels": [label.text for label in run.labels],
+        "label_facts": [label.to_json() for label in run.labels],
+        "deviations": [deviation.text for deviation in run.deviations],
+        "deviation_facts": [deviation.to_json() for deviation in run.deviations],
+    }
+
+
+def labels_from_json(value: Mapping[str, Json]) -> tuple[Label, ...]:
+    """Return the labels in an object that `labels_and_deviations` returned, or in that of a version without `label_facts`."""
+    labels = [label_from_json(fact) for fact in value.get("label_facts") or ()]
+    known = tuple(label for label in labels if label is not None)
+    return known or tuple(label_of_text(str(text)) for text in value["labels"])
+
+
+def deviations_from_json(value: Mapping[str, Json]) -> tuple[Deviation, ...]:
+    """Return the deviations in the same object."""
+    deviations = [deviation_from_json(fact) for fact in value.get("deviation_facts") or ()]
+    known = tuple(deviation for deviation in deviations if deviation is not None)
+    return known or tuple(deviation_of_text(str(text)) for text in value["deviations"])
 
 
 def _build(kind: Any, value: Mapping[str, Json], path: Path) -> Any:
@@ -151,6 +178,7 @@ def facts_from_json(value: Mapping[str, Any], path: Path) -> Facts:
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
     new: dict[str, Any] = {"hosts": [], "study": "", "study_cell": [], "typed": []}  # later than the schema
+    new |= {"label_facts": [], "deviation_facts": []}
     new |= {
         "checkpoint": "off",
         "checkpoint_final": False,
@@ -164,6 +192,8 @@ def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
     settings.pop("clock", None)  # one from when it could be typed beside the round
     value["settings"] = _build(Settings, settings, path)
     value["facts"] = facts_from_json(value["facts"], path)
+    value |= {"labels": labels_from_json(value), "deviations": deviations_from_json(value)}
+    del value["label_facts"], value["deviation_facts"]
     value["hosts"] = [_build(Host, {"interface": "", **host}, path) for host in value["hosts"]]
     run: RunSpec = _build(RunSpec, value, path)
     return run

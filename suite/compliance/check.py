@@ -314,7 +314,7 @@ def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[C
     hints = {entry["KEY"]["NAME"]: entry["KEY"] for entry in entries if "KEY" in entry}
     messages = [*checker.overwritable.values(), *checker.not_overwritable]
     # Where there are no rules for a value (a benchmark, an optimizer), the value itself has been complained about.
-    messages = [text for text in messages if not text.startswith(rule_files.NO_RULES_MESSAGE)] or messages
+    messages = [text for text in messages if text not in checker.missing_rules_messages] or messages
     complaints = [explain(message, events, hints) for message in messages]
     complaints += [replace(explain(message, events, hints), warning=True) for message in checker.warnings.values()]
     return complaints + stopped

@@ -13,6 +13,7 @@ from suite.results.directions import improves_as_it_falls
 from suite.results.logs.events import Event, number
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
+from workloads.api.deviations import shown
 
 
 class ComplaintKind(enum.Enum):
@@ -136,13 +137,17 @@ def asked_otherwise(record: RunRecord) -> Complaint | None:
 
 
 def changed_target(record: RunRecord) -> str:
-    """What to do about a target that is not that of the rules, as the run's deviations tell; empty where it is."""
-    deviation = next((text for text in record.settings.deviations if text.startswith("targets ")), "")
-    given, _, rules = deviation.removeprefix("targets ").removesuffix(" or above").partition(", not ")
-    if not rules:
+    """Return the remedy for a run with other targets than the rules; empty if the targets are those of the rules."""
+    about_targets = [deviation for deviation in record.settings.parsed_deviations if deviation.setting == "targets"]
+    if not about_targets:
         return ""
-    if given.count(" ") == 1:  # one metric: its name says nothing new
-        given, rules = given.split()[-1], rules.split()[-1]
+    targets, required = about_targets[0].value, about_targets[0].allowed_values
+    if not isinstance(targets, Mapping) or not isinstance(required, Mapping):
+        return ""
+    if len(targets) == len(required) == 1:  # the name of the only metric adds nothing
+        given, rules = (shown(next(iter(values.values()))) for values in (targets, required))
+    else:
+        given, rules = shown(targets), " and ".join(f"{metric} {shown(target)}" for metric, target in required.items())
     return f"target {clean(given, 60)} was typed, the rules ask {clean(rules, 60)}: leave workload.target out"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from suite.common import registry
+from suite.common.labels import LabelKind
 from suite.compliance.complaints import MISSING, Complaint
 from suite.compliance.log_origin import NEVER_EDIT
 from suite.compliance.logged_workload import PARTS, SHARES, logged_settings
@@ -18,11 +19,10 @@ from suite.launch.recorded_env import environment_deviations
 from suite.results.logs.events import Event, number
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
-from workloads.api import Json, Settings, Workload, fingerprints
+from workloads.api import Deviation, DeviationCode, Json, Settings, Workload, fingerprints
+from workloads.api.deviations import data_deviation
 
-RESUMED = "the run was resumed from a checkpoint"
-RESUMED_LABEL = "continued"
-"""Label of a resumed run in `suite_run` (suite/plan/resume.py)."""
+RESUMED = Deviation(DeviationCode.RESUMED, detail="the run was resumed from a checkpoint")
 _FILE_OPTIONS = ("backbone_weights",)
 """Keys that hold a path or a digest of a file: its contents are judged by the notes of the data."""
 
@@ -30,8 +30,8 @@ _FILE_OPTIONS = ("backbone_weights",)
 class ExpectedLog(NamedTuple):
     """What follows from the settings of a run."""
 
-    open_reasons: tuple[str, ...]
-    """What makes it open."""
+    deviations: tuple[Deviation, ...]
+    """Reasons for division open."""
     keys: Mapping[str, Json]
     """Key to the value that its log must have."""
     about_train_samples: int
@@ -59,15 +59,15 @@ def find_division_complaints(
     expected = _expected_log(settings, json.dumps(parts, sort_keys=True))
     cleared = all(event.value is True for event in events if event.key == "cache_clear")
     is_verified = fingerprints.is_verified(record.settings.dataset, record.settings.data_fingerprint)
-    resumed = record.resumptions > 0 or RESUMED_LABEL in record.settings.labels
-    reasons = (
-        *record.settings.deviations,
-        *expected.open_reasons,
-        *environment_deviations(record.settings.environment_variables),
-        *(() if is_verified else (fingerprints.NOT_VERIFIED,)),
-        *(() if cleared else ("cache_clear false, not true",)),
-        *((RESUMED,) if resumed else ()),
-    )
+    resumed = record.resumptions > 0 or record.settings.has_label(LabelKind.RESUMED)
+    found = [*expected.deviations, *environment_deviations(record.settings.environment_variables)]
+    if not is_verified:
+        found.append(data_deviation(fingerprints.NOT_VERIFIED))
+    if not cleared:
+        found.append(Deviation(DeviationCode.SETTING, "cache_clear", False, "true", [True]))
+    if resumed:
+        found.append(RESUMED)
+    reasons = (*record.settings.deviations, *(deviation.text for deviation in found))
     needed = f"what rules={clean(record.settings.rules, 20)} allows in division closed (docs/rules.md)"
     for reason in dict.fromkeys(reasons):
         do = "only an open run may have that: run again without it"
@@ -102,13 +102,20 @@ def _expected_log(settings_json: str, parts_json: str) -> ExpectedLog:
     shares = {name: parts[name] for name in SHARES if name in parts}
     circumstances = {name: value for name, value in workload.circumstances().items() if name not in SHARES}
     set_name = settings.hyperparameter_set
-    reasons = [] if set_name in kind.named_sets() else [f"hyperparameter set {clean(set_name, 60)}, not the suite's"]
-    reasons += [*kind.deviations(settings), *kind.deviations(settings, **circumstances, **shares), *facts.notes]
+    found = []
+    if set_name not in kind.named_sets():
+        found.append(Deviation(DeviationCode.USER_FILE, "hyperparameter_set", sentence=_unknown_set(set_name)))
+    found += [*kind.deviations(settings), *kind.deviations(settings, **circumstances, **shares)]
+    found += map(data_deviation, facts.notes)
     counts = {"train_samples": facts.train_samples, "eval_samples": facts.evaluation_samples}
     not_compared = {*_FILE_OPTIONS, *kind.keys_of_lengths}
     keys = {key: value for key, value in {**workload.log_keys(), **counts}.items() if key not in not_compared}
     about = facts.train_samples if "train_samples" in not_compared else 0
-    return ExpectedLog(tuple(reasons), json.loads(json.dumps(keys)), about)
+    return ExpectedLog(tuple(found), json.loads(json.dumps(keys)), about)
+
+
+def _unknown_set(name: str) -> str:
+    return f"hyperparameter set {clean(name, 60)}, not the suite's"
 
 
 def _value_text(value: Json) -> str:

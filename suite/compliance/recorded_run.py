@@ -110,7 +110,8 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
         *(
             (name, run_file, name)
             for name in (
-                *("labels", "deviations", "run_index", "runs_required", "study", "study_cell"),
+                *("labels", "label_facts", "deviations", "deviation_facts"),
+                *("run_index", "runs_required", "study", "study_cell"),
                 "environment_variables",
             )
         ),

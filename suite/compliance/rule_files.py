@@ -19,9 +19,9 @@ from typing import Any
 
 import yaml
 
-_PARSERS = "mlperf_logging.compliance_checker.mlp_parser"
 NO_RULES_MESSAGE = "Could not find config file:"
-"""Beginning of the checker's message for a log that asks for rules that do not exist."""
+"""Beginning of the message about a log that asks for rules that do not exist, as the checker of mlperf-logging words it."""
+_PARSERS = "mlperf_logging.compliance_checker.mlp_parser"
 
 
 @functools.lru_cache(maxsize=64)
@@ -56,13 +56,20 @@ def restricted_checker(ruleset: str, folders: Sequence[Path] = (), quiet: bool =
     mlp_compliance.enqueued_configs.clear()  # a check that stopped early does not clear its queue
 
     class Checker(mlp_compliance.ComplianceChecker):  # type: ignore[misc]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            self.missing_rules_messages: list[str] = []
+            """Messages about rules that the log asks for and that do not exist."""
+            super().__init__(*arguments, **options)
+
         def configured_checks(self, loglines: Sequence[Any], config_file: str) -> None:
             file = Path(config_file).resolve()
             is_packaged = file.parent.parent == package_folder and file.suffix == ".yaml"
             if (is_packaged or file.parent in folders) and file.is_file():
                 super().configured_checks(loglines, str(file))
             else:
-                self.put_message(f"{NO_RULES_MESSAGE} {file.name}")
+                message = f"{NO_RULES_MESSAGE} {file.name}"
+                self.missing_rules_messages.append(message)
+                self.put_message(message)
 
     return Checker("training", ruleset, quiet=quiet, werror=werror)
 

@@ -12,7 +12,7 @@ from suite.common.study import load_study, study_names
 from suite.config.keys import GROUPS, GROWING, choices, group_choices, suite_keys, workload_keys
 from suite.launch.known import known
 from workloads.api import OPTION_GROUPS, not_allowed
-from workloads.api.rules import shown
+from workloads.api.deviations import shown
 
 HEAD = """Train workloads to a quality target and log it.
 

@@ -49,6 +49,7 @@ from suite.plan.shown import settings_text
 from suite.plan.sweep_commands import commands_to_resume, is_recorded, record_command
 from suite.preflight import doctor
 from suite.preflight.obstacles import explained
+from workloads.api import Deviation, DeviationCode
 
 
 @dataclass(frozen=True)
@@ -393,7 +394,7 @@ def run_jobs(
     Raises KeyboardInterrupt where a scheduler ends one, since it ends what would follow too.
     """
     count = sum(job.run_count for job in jobs)
-    labels = sorted({label for job in jobs for label in job.template.labels})
+    labels = sorted({label.text for job in jobs for label in job.template.labels})
     labels_text = f" ({', '.join(labels)})" if labels else ""
     runs_text = f"{count:,} run{'' if count == 1 else 's'}{labels_text}"
     console.print(escape(f"{runs_text}, logs in {relative_path(jobs[0].folder.parent)}"), soft_wrap=True)
@@ -474,10 +475,11 @@ def _cleared(job: Job, console: Console, agents: Agents | None) -> tuple[bool, c
     return cleared, states
 
 
-def _open_reasons(states: caches.DataStates | None) -> list[str]:
-    """Return why a run that has ended is open, whatever its first lines say."""
+def _open_reasons(states: caches.DataStates | None) -> list[Deviation]:
+    """Return the reasons for division open that are known only when a run has ended."""
     changed = states.find_change() if states is not None else ""
-    return [f"the data set changed during the run: {changed}"] if changed else []
+    sentence = f"the data set changed during the run: {changed}"
+    return [Deviation(DeviationCode.DATA_CHANGED, detail=sentence)] if changed else []
 
 
 def _warn(console: Console, line: str) -> None:

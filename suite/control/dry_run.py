@@ -128,7 +128,7 @@ def _division(draft: Draft, job: Job | None, submits: bool) -> tuple[str, str]:
     of_draft = () if fewer else draft.deviations()  # a batch of fewer devices would be judged
     reasons = job.template.deviations if job is not None else of_draft
     if reasons:
-        return "open", f": {'; '.join(reasons)}"
+        return "open", f": {'; '.join(reason.text for reason in reasons)}"
     if job is None:
         return "not known", _before(draft, submits)
     of_suite = "random numbers are the suite's own, as `suite check` states"

@@ -28,6 +28,7 @@ from suite.launch.hosts import hosts_of
 from suite.machine import disks, topology
 from suite.results.text import clean
 from suite.worker.heartbeat import Beat, beat_path
+from workloads.api import Deviation, DeviationCode
 from workloads.process_identity import this_process
 
 NO_LINKS: Mapping[str, AgentConnection] = {}
@@ -48,7 +49,7 @@ class Supervisor:
         progress: Progress,
         links: Mapping[str, AgentConnection] = NO_LINKS,
         checkpoint: Path | None = None,
-        find_open_reasons: Callable[[], Sequence[str]] = tuple,
+        find_open_reasons: Callable[[], Sequence[Deviation]] = tuple,
     ) -> None:
         """Prepare a run.
 
@@ -77,7 +78,7 @@ class Supervisor:
         self._telemetry: list[TelemetryRecorder] = []
         self.busy: list[str] = []
         """Why the machine was a busy one, after the run."""
-        self.open_reasons: list[str] = []
+        self.open_reasons: list[Deviation] = []
         """Why the run is open though its first lines say closed, after the run."""
 
     def run(self) -> RunStatus:
@@ -137,11 +138,13 @@ class Supervisor:
             try:
                 append_open_reasons(self.folder / f"result_{self.run_spec.run_index}.txt", self.open_reasons)
             except OSError as error:
-                status = RunStatus("failed", f"{'; '.join(self.open_reasons)}, which the log cannot hold: {error}")
+                status = RunStatus(
+                    "failed", f"{'; '.join(map(str, self.open_reasons))}, which the log cannot hold: {error}"
+                )
                 self._file(status)
         return status
 
-    def _code_reasons(self, beats: Sequence[Beat | None]) -> list[str]:
+    def _code_reasons(self, beats: Sequence[Beat | None]) -> list[Deviation]:
         """Return the workers that imported other code than this process's checkout has, all of them in one line."""
         expected = self.run_spec.code_digest
         others = [beat for beat in beats if beat is not None and beat.code_digest != expected]
@@ -149,10 +152,11 @@ class Supervisor:
             return []
         root = clean(others[0].code_root, 200)
         where = f"its code is in {root}" if root else "it is of a version that does not report its code"
-        return [
+        sentence = (
             f"worker {others[0].process} imported other code than the controller's checkout {PROJECT} has ({where}); make the "
             f"environment from this checkout: suite env create {self.environment.name}"
-        ]
+        )
+        return [Deviation(DeviationCode.OTHER_CHECKOUT, detail=sentence)]
 
     def _full_disk(self) -> str:
         """Here or on another machine."""

@@ -16,11 +16,17 @@ class Build:
     architectures: tuple[str, ...]
     """`sm_90`: machine code; `compute_90`: code that the driver translates for any newer device."""
 
+    def needs_newer_driver(self, driver_cuda: str | None) -> bool:
+        """Check whether the driver is too old. `driver_cuda`: newest CUDA version that it knows; None: not known.
+
+        A driver runs every minor version of the newest CUDA major version that it knows: CUDA Compatibility, section 2.
+        """
+        return driver_cuda is not None and int(driver_cuda.partition(".")[0]) < int(self.cuda.partition(".")[0])
+
     def why_not(self, capabilities: Sequence[str], driver_cuda: str | None) -> str:
         """Why it cannot run on devices of these compute capabilities (`9.0`) under a driver that knows CUDA up to
         `driver_cuda` (None: not known); empty: it can."""
-        # A driver runs every minor version of the newest CUDA major version that it knows: CUDA Compatibility, section 2.
-        if driver_cuda is not None and int(driver_cuda.partition(".")[0]) < int(self.cuda.partition(".")[0]):
+        if self.needs_newer_driver(driver_cuda):
             return f"is built for CUDA {self.cuda}, the driver ends at {driver_cuda}"
         missing = [capability for capability in capabilities if not carries(self.architectures, capability)]
         if missing:

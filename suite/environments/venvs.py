@@ -24,8 +24,6 @@ from suite.environments.locks import Lock, Version
 from workloads import files
 
 MARKER = ".suite-ready"
-ANOTHER_CHECKOUT = "created by another checkout"
-"""Why one is outdated whose lock and `setup.cfg` are those of this checkout: it works, on the code of the other one."""
 ERROR_LINES = 15
 """Lines of a failed command's output that are shown."""
 
@@ -49,6 +47,9 @@ class EnvironmentStatus:
     reason: str = ""
     python_version: str = ""
     """`3.11.7`; empty if unknown."""
+    is_of_another_checkout: bool = False
+    """True for an outdated environment that another checkout created from the same lock and `setup.cfg`. It works, with the
+    code of that checkout."""
 
     @property
     def python(self) -> Path:
@@ -57,8 +58,8 @@ class EnvironmentStatus:
 
     @property
     def shown(self) -> str:
-        """The state in words, with its reason."""
-        if self.reason == ANOTHER_CHECKOUT:
+        """The state with its reason, for people."""
+        if self.is_of_another_checkout:
             return f"{self.reason}; works; `{as_typed(f'suite env create {self.name}')}` updates it"
         return f"{self.state} ({self.reason})" if self.reason else self.state
 
@@ -86,14 +87,14 @@ def status(name: str, project: Path = PROJECT) -> EnvironmentStatus:
         return EnvironmentStatus(name, folder, lock, "broken", "its making did not finish")
     if made_from == locks.digest(lock, project):
         return EnvironmentStatus(name, folder, lock, "ready", "", version)
-    creator = str(marker.get("project"))
+    creator, is_of_another_checkout = str(marker.get("project")), False
     if creator != str(project) and not Path(creator).is_dir():
         reason = f"the checkout that created it, {creator}, is gone"
     elif made_from == locks.digest(lock, project, creator):
-        reason = ANOTHER_CHECKOUT
+        reason, is_of_another_checkout = "created by another checkout", True
     else:
         reason = "its lock or setup.cfg has changed"
-    return EnvironmentStatus(name, folder, lock, "outdated", reason, version)
+    return EnvironmentStatus(name, folder, lock, "outdated", reason, version, is_of_another_checkout)
 
 
 def create(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from suite.launch.base import WAITING_VARIABLES
 from suite.launch.known import tuning_variables
+from workloads.api import Deviation, DeviationCode
 
 MACHINE_PREFIXES = ("CUDA_", "NVIDIA_")
 """Prefixes of recorded variables that each machine sets for itself: the command's are not carried to other machines."""
@@ -230,16 +231,17 @@ def opens_run(name: str) -> bool:
     return name in PRELOADING or _numeric_variable(name) is not None
 
 
-def environment_deviations(recorded: Mapping[str, str]) -> list[str]:
-    """Return a phrase for each recorded variable that makes a run open."""
-    phrases = []
+def environment_deviations(recorded: Mapping[str, str]) -> list[Deviation]:
+    """Return a deviation for each recorded variable that makes a run open."""
+    found = []
     for name, value in recorded.items():
         entry = _numeric_variable(name)
         if name in PRELOADING:
-            phrases.append(f"{name}, which {PRELOADING[name]}")  # its paths differ between machines
+            # The value is left out: it is a list of paths, which differ between machines.
+            found.append(Deviation(DeviationCode.PRELOADED_CODE, name, detail=PRELOADING[name]))
         elif entry is not None:
-            phrases.append(f"environment variable {name}={value}, which {entry.effect}")
-    return phrases
+            found.append(Deviation(DeviationCode.ENVIRONMENT_VARIABLE, name, value, detail=entry.effect))
+    return found
 
 
 def _numeric_variable(name: str) -> NumericVariable | None:

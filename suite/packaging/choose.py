@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.common.job_name import is_in_name, named
+from suite.common.labels import LabelKind
 from suite.common.paths import real_path
 from suite.common.run_folder import safe_name
 from suite.compliance.check import check_file
 from suite.compliance.complaints import ComplaintKind
 from suite.compliance.rulesets import DEFAULT
-from suite.machine.visible import NULL_DEVICE
 from suite.packaging.layout import failed_allowed, validated_benchmark
 from suite.packaging.same_setup import difference, find_copy, find_foreign_overlap, find_overlap
 from suite.packaging.words import recorded_machine, typed_words
@@ -122,8 +122,8 @@ def _submittable_record(run: Run) -> RunRecord:
         raise ValueError(f"{name}: {clean(run.reason)}; give logs that can be read")
     record, problems = run.record, run.record.problems
     settings = record.settings
-    if NULL_DEVICE in settings.labels:
-        raise ValueError(f"{name} is of the {NULL_DEVICE}, which computes nothing; run it on GPUs")
+    if settings.has_label(LabelKind.NULL_DEVICE):
+        raise ValueError(f"{name} is of the {LabelKind.NULL_DEVICE.value}, which computes nothing; run it on GPUs")
     if settings.profile not in ("", "reference"):
         raise ValueError(
             f"{name} is of profile {clean(settings.profile, 40)}: only reference runs can be submitted; type "

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from suite import __version__
 from suite.common import registry
 from suite.common.git_state import git_state
+from suite.common.labels import Label, LabelKind, profile_label
 from suite.common.registry import not_allowed
 from suite.common.runspec import RunSpec
 from suite.common.source_code import expected_digest, files_unlike_commit
@@ -28,7 +29,8 @@ from suite.plan.capacity import check_inputs, check_memory
 from suite.plan.plausible import check_workload
 from suite.plan.schedule import schedule_note
 from suite.plan.settings import Config, Impossible, Missing, auto_environment, resolve_settings, visible_gpus
-from workloads.api import Facts, Settings, Workload
+from workloads.api import Deviation, DeviationCode, Facts, Settings, Workload
+from workloads.api.deviations import data_deviation
 
 
 @dataclass(frozen=True)
@@ -87,13 +89,15 @@ class Draft:
     environment_variables: Mapping[str, str] = field(default_factory=dict)
     """Variables of the workers that are recorded with its runs."""
 
-    def deviations(self, of_run: Workload | None = None) -> tuple[str, ...]:
-        """In what its runs leave the closed rules of their round, as far as that is known.
+    def deviations(self, of_run: Workload | None = None) -> tuple[Deviation, ...]:
+        """Return the reasons why its runs are in the open division, as far as they are known.
 
-        `of_run`: its workload over its data, by which lengths are judged too; caches are what is left then (`Job.run`).
+        Args:
+            of_run: The workload with its data set. With it, lengths are checked too; whether caches are cleared is checked
+                before each run (`Job.run`).
         """
         circumstances = {"seed_source": self.seed_source, **(of_run.circumstances() if of_run is not None else {})}
-        of_data = self.facts.notes if self.facts is not None else ()
+        of_data = map(data_deviation, self.facts.notes if self.facts is not None else ())
         of_environment = environment_deviations(self.environment_variables)
         judge = self.workload.deviations
         return (*judge(self.settings), *judge(self.settings, **circumstances), *of_data, *of_environment)
@@ -368,36 +372,36 @@ def _hardware(hosts: Sequence[AvailableHost]) -> Config:
 
 def _labels(
     settings: Settings, facts: Facts, hosts: Sequence[AvailableHost] = ()
-) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """What stands beside every number of the run, and the cores that its devices share (those of the first machine)."""
-    labels = [settings.profile] if settings.profile != "reference" else []
+) -> tuple[tuple[Label, ...], tuple[int, ...]]:
+    """Return the labels of the run, and the cores that its devices share (those of the first machine)."""
+    labels = [profile_label(settings.profile)] if settings.profile != "reference" else []
     cores: tuple[int, ...] = ()
     if settings.device == "cpu":
-        labels.append("cpu")
+        labels.append(Label(LabelKind.CPU))
         cores = hosts[0].cores if hosts else devices.cpu_cores()
         least = min((len(host.cores) for host in hosts), default=len(cores))
         if settings.devices * settings.cores_per_device > least * max(1, len(hosts)):
-            labels.append("oversubscribed")
+            labels.append(Label(LabelKind.OVERSUBSCRIBED))
     if settings.device == "cuda" and any(NULL_DEVICE in gpu["name"] for gpus in visible_gpus(hosts) for gpu in gpus):
-        labels.append(NULL_DEVICE)
+        labels.append(Label(LabelKind.NULL_DEVICE))
     if settings.asynchronous:
-        labels.append("async")
+        labels.append(Label(LabelKind.ASYNC))
     if settings.straggler_ms:
-        labels.append(f"straggler {settings.straggler_ms} ms")
-    return (*labels, *facts.notes), cores
+        labels.append(Label(LabelKind.STRAGGLER, f"{settings.straggler_ms} ms"))
+    return (*labels, *(Label(LabelKind.DATA, note) for note in facts.notes)), cores
 
 
-def _code_deviations(workload: str, framework: str) -> tuple[str, ...]:
+def _code_deviations(workload: str, framework: str) -> tuple[Deviation, ...]:
     """Return why a run is open if the code of this checkout is not that of the commit that the log names."""
     changed = files_unlike_commit(workload, framework)
     if not changed:
         return ()
     more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-    return (f"code unlike its commit: {changed[0]}{more}",)
+    return (Deviation(DeviationCode.CHANGED_CODE, detail=f"code unlike its commit: {changed[0]}{more}"),)
 
 
-def _division(deviations: Sequence[str]) -> str:
-    """Closed only where nothing leaves the rules."""
+def _division(deviations: Sequence[Deviation]) -> str:
+    """Return `closed` for a run without deviations."""
     return "open" if deviations else "closed"
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from suite.common import checkpoints
 from suite.common.job_name import is_in_name
+from suite.common.labels import Label, LabelKind
 from suite.common.logged_end import read_logged_end
 from suite.common.run_end import EndCode, EndStatus, RunEnd, parse_status
 from suite.common.run_folder import RUN_FILE, STATUS_FILE, SUPERSEDED
@@ -26,10 +27,9 @@ from suite.common.runspec import RunSpec, read_run, write_atomically
 from suite.launch.recorded_env import identifying_variables
 from workloads import files
 from workloads.api import Json, Settings, field_names
+from workloads.api.deviations import RESUMED
 
 FINISHED = ("success", "target_missed")
-CONTINUED = "continued"
-"""Label of a run that was resumed from a checkpoint, which makes it open."""
 _MAX_DIFFERENCES = 5
 _OF_ONE_LOG = ("device_name", "framework_version")
 """Facts in the head of a log that hold for the whole run."""
@@ -305,8 +305,8 @@ def _continued(run: RunSpec, path: Path) -> RunSpec:
         run,
         settings=replace(run.settings, seed=earlier.settings.seed),
         cache_cleared=earlier.cache_cleared,
-        labels=(*run.labels, CONTINUED),
-        deviations=(*run.deviations, "it was interrupted, and went on from a checkpoint"),
+        labels=(*run.labels, Label(LabelKind.RESUMED)),
+        deviations=(*run.deviations, RESUMED),
         division="open",
         continues={"checkpoint": path.name, "stopped_ms": round(stopped_ms), "resumptions": before + 1},
     )

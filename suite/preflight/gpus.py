@@ -137,8 +137,8 @@ def judge(
     if answer.build is None:
         return impossible("build", f"{name} is a build for CPUs", instead or "type device=cpu")
     if why := answer.build.why_not(capabilities, driver_cuda):
-        old = "the driver ends" in why
-        return impossible("build", f"{name} {why}", instead or ("update the driver" if old else "type device=cpu"))
+        remedy = "update the driver" if answer.build.needs_newer_driver(driver_cuda) else "type device=cpu"
+        return impossible("build", f"{name} {why}", instead or remedy)
     if not answer.available:
         do = "look at CUDA_VISIBLE_DEVICES and the driver, or type device=cpu"
         return impossible("build", f"{name} for CUDA {answer.build.cuda} sees no GPU", do)

@@ -14,6 +14,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from suite.common.labels import Label, LabelKind
 from suite.common.run_end import SUCCESS
 from suite.results.combine import (
     Combine,
@@ -37,7 +38,7 @@ from suite.results.logs.recorded_telemetry import RecordedTelemetry, json_lines,
 from suite.results.names import PLACEHOLDER, workload_name
 from suite.results.text import clean
 from suite.results.time_parts import TimeParts
-from workloads.api import GradientTraffic, Json
+from workloads.api import Deviation, GradientTraffic, Json
 
 if TYPE_CHECKING:  # half a second to import, which only commands that print tables pay
     import pandas as pd
@@ -52,24 +53,32 @@ Value = Callable[[Run, RunRecord], Any]
 """Function that computes a column of a run, from the run and its log."""
 
 
-BUSY, QUIET = "busy machine", "not busy"
+BUSY, QUIET = LabelKind.BUSY.value, "not busy"
+
+
+def busy_label(conditions: Sequence[Condition | None]) -> Label | None:
+    """Return the label of runs on a busy machine, with the reasons of the run that lost most; None if no machine was busy."""
+    busy = [condition for condition in conditions if condition is not None and condition.busy]
+    if not busy:
+        return None
+
+    def largest_share(condition: Condition) -> float:
+        shares = [value for name, value in condition.figures.items() if name.endswith("_share") and name != "cpu_share"]
+        return max(shares, default=0.0)
+
+    scope = "" if len(conditions) == 1 else f"{len(busy)} of {len(conditions)} runs"
+    return Label(LabelKind.BUSY, " and ".join(max(busy, key=largest_share).busy), scope)
 
 
 def condition_text(conditions: Sequence[Condition | None]) -> str:
-    """Return the condition of the machine during runs: `busy machine: others took 48 % of its cores`, or `not busy`.
+    """Return the condition of the machine during runs: the text of `busy_label`, or `not busy`.
 
-    Of several runs the reasons of the busiest run are named. Empty if the condition of a run is unknown.
+    Empty if no machine was busy and the condition of a run is unknown.
     """
-    busy = [one for one in conditions if one is not None and one.busy]
-    if not busy:
-        return QUIET if conditions and None not in conditions else ""
-
-    def others(one: Condition) -> float:
-        shares = (value for name, value in one.figures.items() if name.endswith("_share") and name != "cpu_share")
-        return max(shares, default=0.0)
-
-    count = "" if len(conditions) == 1 else f" ({len(busy)} of {len(conditions)} runs)"
-    return clean(f"{BUSY}{count}: {' and '.join(max(busy, key=others).busy)}", 120)
+    label = busy_label(conditions)
+    if label is not None:
+        return clean(label.text, 120)
+    return QUIET if conditions and None not in conditions else ""
 
 
 # --- columns of a run -----------------------------------------------------------------------------------------
@@ -77,6 +86,10 @@ def condition_text(conditions: Sequence[Condition | None]) -> str:
 
 _NO_LOG = RunRecord()
 """Log of a run that did not write a log."""
+
+
+def _settings_of(run: Run) -> RunSettings:
+    return run.settings or _NO_LOG.settings
 
 
 def _log(name: str) -> Value:
@@ -360,9 +373,20 @@ class Row(RunSettings):
     gradients: GradientTraffic | None = column(
         "What the all-reduce of a step moves", _log("gradients"), first, shown=False
     )
+    label_facts: tuple[Label, ...] = column(
+        "Labels as data", lambda run, log: _settings_of(run).label_facts, unknown=(), shown=False
+    )
+    deviation_facts: tuple[Deviation, ...] = column(
+        "Reasons for division open as data", lambda run, log: _settings_of(run).deviation_facts, unknown=(), shown=False
+    )
     machine_condition: str = _text(
         "`not busy`, or what made the machine a busy one; empty: not known",
         lambda run, log: condition_text((log.condition,)),
+    )
+    busy: Label | None = column(
+        "Label of runs on a busy machine",
+        lambda run, log: busy_label((log.condition,)),
+        shown=False,
     )
 
 

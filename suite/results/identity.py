@@ -19,7 +19,7 @@ from suite.results.logs.record import RunSettings
 from suite.results.names import UNKNOWN_ROUND, workload_name
 from suite.results.targets import same_targets, targets_told
 from suite.results.text import clean, shortened
-from workloads.api import LoggedSettings, field_names
+from workloads.api import DeviationCode, LoggedSettings, field_names
 
 _OF_OTHERS = ("round", "submitter", "division", "folder")
 """Columns that decide for logs and results of others beside the settings; of ours they are empty or say nothing."""
@@ -160,7 +160,7 @@ def refusals(row: Row, other: Row) -> Iterator[tuple[tuple[str, ...], str]]:
     if not (row.to_target and other.to_target):
         fixed = "theirs is a run" if row.to_target else "ours is a run" if other.to_target else "both are runs"
         yield training, f"{fixed} of fixed length: there is a throughput only"
-    deviates = any(text.startswith("data set") for one in (row, other) for text in one.deviations)
+    deviates = any(map(_trained_on_other_data, (row, other)))
     if row.dataset != other.dataset and (deviates or (row.dataset and other.dataset)):
         both = " against ".join(one.dataset or "that of the rules" for one in (row, other))
         yield training, f"trained on another data set: {both}"
@@ -169,6 +169,14 @@ def refusals(row: Row, other: Row) -> Iterator[tuple[tuple[str, ...], str]]:
         yield (TIME, EPOCHS), f"trained to another target: {both}"
     if ("token" in row.sample_unit) != ("token" in other.sample_unit):
         yield (THROUGHPUT,), f"samples are {row.sample_unit} against {other.sample_unit}"
+
+
+def _trained_on_other_data(row: Row) -> bool:
+    """Check whether the runs of a row are open because of the name or the fingerprint of their data set."""
+    return any(
+        deviation.setting == "dataset" or deviation.code is DeviationCode.DATA_NOT_VERIFIED
+        for deviation in row.parsed_deviations
+    )
 
 
 def own_words(

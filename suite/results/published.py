@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from suite.common.labels import Label, LabelKind
 from suite.common.paths import expand_user, shipped
 from suite.results.columns import RunRow
 from suite.results.entry import Entry, is_submission_log, log_folder, read_entry
@@ -29,8 +30,6 @@ FOLDER_VARIABLE = "SUITE_PUBLISHED_DIR"
 """Environment variable that names one more folder of such files."""
 SHIPPED = shipped("logs/published")
 """Folder of the CSV files that come with the project."""
-OWN_FILE_LABEL = "own file"
-"""Label of results from files that do not come with the project: nobody has reviewed them."""
 ARTICLE = "dgx1-article"
 """Round and `--to` name of the article's tables 1-6."""
 REQUIRED_COLUMNS = ("round", "submitter", "system", "chips", "framework", "benchmark", "minutes")
@@ -137,6 +136,7 @@ def _run_values(line: _Line) -> dict[str, Any]:
 def _result_row(line: _Line) -> RunRow:
     workload, seconds, minutes = workload_name(line["benchmark"]), line.figure("seconds"), line.figure("minutes")
     targets = {METRIC_NAMES.get(workload, "quality"): line.figure("target"), "SEGM": line.figure("target_mask")}
+    labels = () if line.path == SHIPPED / "results.csv" else (Label(LabelKind.USER_FILE),)
     return RunRow(
         round=line["round"],
         submitter=line["submitter"],
@@ -157,7 +157,8 @@ def _result_row(line: _Line) -> RunRow:
         rules=line["round"],
         clock=round_like(line["round"]).clock,
         targets={name: value for name, value in targets.items() if value is not None},
-        labels=() if line.path == SHIPPED / "results.csv" else (OWN_FILE_LABEL,),
+        labels=tuple(label.text for label in labels),
+        label_facts=labels,
         seconds=minutes * 60 if seconds is None and minutes is not None else seconds,
         epochs=line.figure("epochs"),
         scaling_factor=line.figure("scaling_factor"),
@@ -184,7 +185,8 @@ def _article_row(line: _Line) -> RunRow:
         precision=line["precision"],
         rules="v0.5",
         clock="unknown",
-        labels=("article",),
+        labels=(LabelKind.ARTICLE.value,),
+        label_facts=(Label(LabelKind.ARTICLE),),
         seconds=60 * epochs * (line.figure("minutes_per_epoch") or 0.0),
         epochs=epochs,
         single_figure=True,

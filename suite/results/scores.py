@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite.common.registry import not_allowed
-from suite.results.columns import BUSY, COLUMNS, Result, Row, RunRow, condition_text, epochs_trained, frame
+from suite.results.columns import (
+    BUSY,
+    COLUMNS,
+    Result,
+    Row,
+    RunRow,
+    busy_label,
+    condition_text,
+    epochs_trained,
+    frame,
+)
 from suite.results.combine import first, known, mean
 from suite.results.entry import SCALING_FILE
 from suite.results.identity import (
@@ -98,7 +108,8 @@ def _result(members: Sequence[RunRow], key: str) -> Result:
     values = {item.name: getattr(shown, item.name) for item in fields(Row)} | combined | mixed | scored
     values |= {} if shown.to_target else dict.fromkeys(_OF_THE_TARGET)
     values["score_notes"] += (*notes, *_entry_notes(members))
-    values["machine_condition"] = condition_text([row.condition for row in runs])
+    conditions = [row.condition for row in runs]
+    values |= {"machine_condition": condition_text(conditions), "busy": busy_label(conditions)}
     return Result(
         **values,
         key=key,
@@ -291,13 +302,14 @@ def _counts_failures(rule: ScoringRule, successful: int, failed: int) -> bool:
 
 def labels(row: Row) -> tuple[str, ...]:
     """Return the labels that belong to the numbers of a run or a result, a busy machine included."""
-    return (*row.labels, *((row.machine_condition,) if row.machine_condition.startswith(BUSY) else ()))
+    return (*row.labels, *((row.machine_condition,) if row.busy is not None else ()))
 
 
 def merged_labels(results: Iterable[Result]) -> tuple[str, ...]:
     """Return the labels of several results. Different labels of busy machines become a single `busy machine`."""
+    results = list(results)
+    busy = {row.machine_condition for row in results if row.busy is not None}
     every = dict.fromkeys(label for row in results for label in labels(row))
-    busy = [label for label in every if label.startswith(BUSY)]
     return tuple(dict.fromkeys(BUSY if len(busy) > 1 and label in busy else label for label in every))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from suite.common import checkpoints
 from suite.common.checkpoints import Checkpoint
-from suite.common.runspec import RunSpec
+from suite.common.runspec import RunSpec, labels_and_deviations
 from suite.worker.evaluation import alive
 from suite.worker.heartbeat import Heart
 from suite.worker.runlog import LOG_BYTES, RunLog
@@ -125,5 +125,5 @@ def _relabelled(line: bytes, run: RunSpec) -> bytes:
     if event["key"] == "submission_division":
         event["value"] = run.division
     else:
-        event["value"] |= {"labels": list(run.labels), "deviations": list(run.deviations)}
+        event["value"] |= labels_and_deviations(run)
     return prefix + b" " + json.dumps(event).encode() + b"\n"

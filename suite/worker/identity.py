@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 
-from suite.common.runspec import RunSpec
+from suite.common.runspec import RunSpec, labels_and_deviations
 from suite.launch.base import waiting_in
 from suite.launch.hosts import hosts_of
 from suite.worker.runlog import RunLog
@@ -50,8 +50,7 @@ def log_identity(log: RunLog, run: RunSpec, workload: Workload) -> None:
             "options": {name: value for name, value in settings.options.items() if name not in PATHS},
             "run_index": run.run_index,
             "runs_required": run.runs_required,
-            "labels": list(run.labels),
-            "deviations": list(run.deviations),
+            **labels_and_deviations(run),
             "suite_version": run.versions.get("suite"),
             "git_commit": run.git.get("commit"),
             "code_digest": run.code_digest,

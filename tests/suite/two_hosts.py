@@ -12,4 +12,5 @@ def make_run(hosts=(), cores=(), folder="", **changes):
     values = {"device": "cpu", "devices": 1, "cores_per_device": 3, "precision": "fp32", **changes}
     settings = Settings(**{**{field.name: "" for field in fields(Settings)}, **values})
     known = {"settings": settings, "facts": Facts(1, 1, {}, ""), "folder": folder, "cores": cores, "hosts": hosts}
+    known |= {"labels": (), "deviations": ()}
     return RunSpec(**{**{field.name: "" for field in fields(RunSpec)}, **known, "schema": SCHEMA})

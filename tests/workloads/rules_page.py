@@ -126,7 +126,8 @@ def default_settings(workload: type[Workload], rules: str, framework: str) -> Se
 def opened_by(run: Workload, **of_run: bool | str) -> list[str]:
     """What makes a run open; `of_run`: `seed_source` and `cache_clear` where they are not as they should be."""
     of_run = {"seed_source": "system", "cache_clear": True, **of_run}
-    return [*run.deviations(run.settings), *run.deviations(run.settings, **of_run, **run.circumstances())]
+    found = [*run.deviations(run.settings), *run.deviations(run.settings, **of_run, **run.circumstances())]
+    return [deviation.text for deviation in found]
 
 
 def default_run(workload: type[Workload], rules: str, framework: str) -> tuple[str, list[str], bool]:

@@ -19,7 +19,7 @@ def warm_up(workload, **changes):
     """What the rules say of the warm-up."""
     workload = type(workload)(changed(workload.settings, **changes), workload.facts)
     found = workload.deviations(workload.settings, **workload.circumstances())
-    return [text for text in found if text.startswith("samples of warm-up")]
+    return [deviation.text for deviation in found if deviation.setting == "warm_up_samples"]
 
 
 @pytest.mark.parametrize("made", [ssd, maskrcnn])

@@ -5,6 +5,7 @@ a *replica* is one device that holds a copy of the model; `Place` says which rep
 """
 
 from workloads.api.data import ArraySpec, Batch, Data, Dataset, Facts, check_each_once
+from workloads.api.deviations import Deviation, DeviationCode
 from workloads.api.epochs import Epochs, steps_of
 from workloads.api.exchange import Channel, Exchange, count_update, tail_size
 from workloads.api.options import (

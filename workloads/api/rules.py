@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
+from workloads.api.deviations import SETTING_NAMES, Deviation, DeviationCode, shown
 from workloads.api.options import nearest
 from workloads.api.settings import Defaults
 from workloads.api.values import Json
@@ -18,18 +19,6 @@ from workloads.api.yaml_files import as_number
 
 TOLERANCE = 1e-6
 """By which a quotient may miss a whole number; the stock checker's is ten times as large (mlp_compliance.is_integer)."""
-
-_WORDS = {
-    "dataset": "data set",
-    "seed_source": "seed from",
-    "batch_size_global": "global batch",
-    "repeated_share": "repeated share of an epoch",
-    "left_out_share": "left-out share of an epoch",
-    "warm_up_samples": "samples of warm-up",
-    "first_decay_samples": "those before the first decay",
-    "run_samples": "those of the run",
-}
-"""What a phrase calls a setting, where its name would not do."""
 
 Values = Mapping[str, Json]
 """Everything that decides what a run computes, by name."""
@@ -118,7 +107,7 @@ def below(*bounds: float | str) -> Allowed:
         limits = [_bound(bound, values) for bound in bounds]
         return all(value < bound for bound in limits if bound is not None)
 
-    return Allowed("below " + " and ".join(_WORDS.get(str(bound), shown(bound)) for bound in bounds), allows)
+    return Allowed("below " + " and ".join(SETTING_NAMES.get(str(bound), shown(bound)) for bound in bounds), allows)
 
 
 def multiple(of: float) -> Allowed:
@@ -294,43 +283,31 @@ class Round:
         return Defaults(self.dataset, self.sets[profile], model, self.targets, sets_of_frameworks=of_frameworks)
 
 
-def deviations(rows: Sequence[Rule], values: Values, judged: Iterable[str]) -> list[str]:
-    """A phrase for each setting of `judged` that no row allows: `max_samples 3, not 1 or 50`.
+def deviations(rows: Sequence[Rule], values: Values, judged: Iterable[str]) -> list[Deviation]:
+    """Return a deviation for each setting of `judged` that no row allows.
 
-    `values`: all that rows may look at, the judged ones among them.
+    Args:
+        rows: The closed rules of a round.
+        values: Every setting that a row may look at, including those of `judged`.
+        judged: Names of the settings to check.
     """
-    phrases = []
+    found = []
     for name in judged:
         applying = [row for row in rows if name in row.names and row.applies(values)]
         if not any(row.allowed.holds(values[name], values) for row in applying):
-            phrases.append(_phrase(name, values[name], [row.allowed for row in applying]))
-    return phrases
+            found.append(_deviation(name, values[name], [row.allowed for row in applying]))
+    return found
 
 
-def _phrase(name: str, value: Json, allowed: Sequence[Allowed]) -> str:
-    """What was set, and what would have been closed."""
-    words = _WORDS.get(name, name)
-    if not allowed:
-        return f"{words} {shown(value)}, which no rule allows"
+def _deviation(setting: str, value: Json, allowed: Sequence[Allowed]) -> Deviation:
+    """Return the deviation of a setting whose value none of these rows allows."""
     text = " or ".join(dict.fromkeys(str(item) for item in allowed))
-    if allowed[0].others is not None:
-        return f"{words} with other {', '.join(allowed[0].others(value))} than {text}"
-    return f"{words} {shown(value)}, not {text}"
-
-
-def shown(value: Json) -> str:
-    """A value in a phrase or a table."""
-    if value == "":
-        return "none"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        return f"{value:.12g}"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {shown(item)}" for name, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(shown(item) for item in value)}]"
-    return str(value)
+    if allowed and allowed[0].others is not None:
+        parts = tuple(allowed[0].others(value))
+        differing = {name: _plain(value[name]) for name in parts if name in value}
+        return Deviation(DeviationCode.SETTING, setting, differing, text, parts=parts)
+    listed = _plain(allowed[0].of) if len(allowed) == 1 else None
+    return Deviation(DeviationCode.SETTING, setting, _plain(value), text, listed)
 
 
 def _plain(value: Json) -> Json:

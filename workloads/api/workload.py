@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 
 from workloads.api import rounds
 from workloads.api.data import ArraySpec, Batch, Data, Facts
+from workloads.api.deviations import Deviation, DeviationCode
 from workloads.api.epochs import Epochs, steps_of
 from workloads.api.options import NOT_OPTIONS, of_sets, options_as
 from workloads.api.place import Place
@@ -148,24 +149,30 @@ class Workload(ABC):
 
     @final
     @classmethod
-    def deviations(cls, settings: Settings, **circumstances: Json) -> list[str]:
-        """In what a run leaves the closed rules of its round, one phrase each; any makes the division `open`. By `rules` alone.
+    def deviations(cls, settings: Settings, **circumstances: Json) -> list[Deviation]:
+        """Return the reasons why a run with these settings is in the open division, by the rules of its round alone.
 
-        `circumstances`: what rules ask of a run beside its settings: `seed_source`, `cache_clear`, and those of the method
-        `circumstances`. With any, they alone are judged.
+        Args:
+            settings: Settings of the run.
+            circumstances: Further values that rules ask for: `seed_source`, `cache_clear`, and those that the method
+                `circumstances` returns. If any are given, only these are checked.
         """
         closed = rounds.round_of(cls, settings.rules)
         if closed is None or not closed.rows:
-            return [] if circumstances else [f"rules {settings.rules}, whose round has no {cls.name}"]
+            missing = Deviation(DeviationCode.NO_RULES, "rules", settings.rules, detail=cls.name)
+            return [] if circumstances else [missing]
         values = {**cls.decisive(settings), **circumstances}
-        phrases = deviations(closed.rows, values, circumstances or values)
+        by_rules = deviations(closed.rows, values, circumstances or values)
         if circumstances:
-            return phrases
-        name, not_built = settings.hyperparameter_set, closed.not_built
-        files = {f"round {settings.rules}": rounds.is_own(settings.rules)}
-        files[f"hyperparameter set {name}"] = cls.named_sets().is_own(name)
-        own = [f"{what}, a file of the user's" for what, is_own in files.items() if is_own]
-        return [*own, *([not_built] if not_built else []), *phrases]
+            return by_rules
+        found = []
+        if rounds.is_own(settings.rules):
+            found.append(Deviation(DeviationCode.USER_FILE, "rules", settings.rules))
+        if cls.named_sets().is_own(settings.hyperparameter_set):
+            found.append(Deviation(DeviationCode.USER_FILE, "hyperparameter_set", settings.hyperparameter_set))
+        if closed.not_built:
+            found.append(Deviation(DeviationCode.REFERENCE_DIFFERS, detail=closed.not_built))
+        return [*found, *by_rules]
 
     @classmethod
     def decisive(cls, settings: Settings) -> dict[str, Json]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 
+from suite.common.labels import Label, label_from_json
 from suite.results.logs.events import Event, Problem, ProblemCode, numbers, whole_number
 from suite.results.logs.limits import odd_value
 from suite.results.logs.record import RunSettings
-from workloads.api import Json
+from workloads.api import Deviation, Json
+from workloads.api.deviations import deviation_from_json, deviation_of_text
 
 
 def _texts(value: Json) -> tuple[str, ...] | None:
@@ -25,10 +27,22 @@ def _named_texts(value: Json) -> dict[str, str] | None:
     return dict(value) if is_named else None
 
 
+def _labels(value: Json) -> tuple[Label, ...] | None:
+    labels = [label_from_json(item) for item in value] if isinstance(value, list) else [None]
+    return tuple(label for label in labels if label is not None) if None not in labels else None
+
+
+def _deviations(value: Json) -> tuple[Deviation, ...] | None:
+    deviations = [deviation_from_json(item) for item in value] if isinstance(value, list) else [None]
+    return tuple(item for item in deviations if item is not None) if None not in deviations else None
+
+
 _READERS: Mapping[str, tuple[str, Callable[[Json], object]]] = {
     "str": ("text", lambda value: value if isinstance(value, str) else None),
     "int": ("a whole number", lambda value: None if isinstance(value, str) else whole_number(value)),
     "tuple[str, ...]": ("a list of texts", _texts),
+    "tuple[Label, ...]": ("a list of labels", _labels),
+    "tuple[Deviation, ...]": ("a list of deviations", _deviations),
     "Mapping[str, float]": ("an object of numbers", _numbers),
     "Mapping[str, str]": ("an object of texts", _named_texts),
 }
@@ -59,3 +73,23 @@ def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
         else:
             problems.append(odd)
     return RunSettings(**values)  # type: ignore[arg-type]
+
+
+def with_open_reasons(settings: RunSettings, value: Json) -> RunSettings:
+    """Return the settings with the deviations of a `suite_open` line, which the controller adds when a run has ended.
+
+    Args:
+        settings: Settings of the `suite_run` line.
+        value: Value of the `suite_open` line.
+    """
+    stated = value if isinstance(value, dict) else {}
+    reasons = stated.get("reasons")
+    texts = [text for text in reasons[:8] if isinstance(text, str)] if isinstance(reasons, list) else []
+    texts = texts or ["a suite_open line without reasons"]
+    facts = _deviations(stated.get("deviation_facts")) or ()
+    added = facts if len(facts) == len(texts) else tuple(map(deviation_of_text, texts))
+    return replace(
+        settings,
+        deviations=(*settings.deviations, *texts),
+        deviation_facts=(*settings.parsed_deviations, *added),
+    )

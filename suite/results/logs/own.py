@@ -16,7 +16,7 @@ from suite.results.logs import quality, values
 from suite.results.logs.all_reduce import all_reduce, gradient_traffic
 from suite.results.logs.blocks import block_times
 from suite.results.logs.events import LATIN_1, Event, Problem, ProblemCode, Remarks, number
-from suite.results.logs.fields import run_settings
+from suite.results.logs.fields import run_settings, with_open_reasons
 from suite.results.logs.limits import first_odd_value
 from suite.results.logs.record import Condition, Evaluation, RunRecord, RunSettings, Throughput
 from suite.results.names import round_like, workload_name
@@ -140,12 +140,7 @@ def _settings(suite_run: Event, suite_open: Event | None, problems: list[Problem
     settings = run_settings(suite_run, problems)
     if settings.first_epoch is None:
         settings = replace(settings, first_epoch=round_like(settings.rules).first_epoch)
-    if suite_open is None:
-        return settings
-    reasons = values.object_or_empty(suite_open.value).get("reasons")
-    texts = [text for text in reasons[:8] if isinstance(text, str)] if isinstance(reasons, list) else []
-    added = texts or ["a suite_open line without reasons"]
-    return replace(settings, deviations=(*settings.deviations, *added))
+    return settings if suite_open is None else with_open_reasons(settings, suite_open.value)
 
 
 def _clock(events: Sequence[Event], problems: list[Problem]) -> quality.RunClock:

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from suite.common.labels import Label, LabelKind, label_of_text
 from suite.common.run_end import EndCode, EndStatus, RunEnd
 from suite.results.directions import improves_as_it_falls
 from suite.results.logs.all_reduce import AllReduceTime
 from suite.results.logs.blocks import BlockTimes
 from suite.results.logs.events import Problem
 from suite.results.logs.keys import is_hyperparameter
-from workloads.api import GradientTraffic, Json, LoggedSettings, setting
+from workloads.api import Deviation, GradientTraffic, Json, LoggedSettings, setting
+from workloads.api.deviations import deviation_of_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +45,13 @@ class RunSettings(LoggedSettings):
     batch_unit: str = ""
     """Unit of `batch_size_global`: `samples`, `tokens`. Empty: samples, or unknown."""
     labels: tuple[str, ...] = ()
+    """Labels as texts (`suite.common.labels`)."""
     deviations: tuple[str, ...] = ()
+    """Reasons for division open as sentences (`workloads.api.deviations`)."""
+    label_facts: tuple[Label, ...] = setting((), row=False, hashed=False)
+    """Labels as data; empty: a log of a version that stated texts alone, see `parsed_labels`."""
+    deviation_facts: tuple[Deviation, ...] = setting((), row=False, hashed=False)
+    """Reasons for division open as data; empty: a log of a version that stated sentences alone, see `parsed_deviations`."""
     run_index: int | None = setting(None, row=False)
     runs_required: int | None = setting(None, row=False)
     """Number of runs that the rules require for a result."""
@@ -55,6 +63,27 @@ class RunSettings(LoggedSettings):
     price_per_device_hour: str = setting("", row=False)
     """Number as text. Empty if it is unknown."""
 
+    @property
+    def parsed_labels(self) -> tuple[Label, ...]:
+        """Labels as data. Texts are translated if the log does not state the data behind each."""
+        if len(self.label_facts) == len(self.labels):
+            return self.label_facts
+        return tuple(map(label_of_text, self.labels))
+
+    @property
+    def parsed_deviations(self) -> tuple[Deviation, ...]:
+        """Reasons for division open as data. Sentences are translated if the log does not state the data behind each."""
+        if len(self.deviation_facts) == len(self.deviations):
+            return self.deviation_facts
+        return tuple(map(deviation_of_text, self.deviations))
+
+    def has_label(self, *kinds: LabelKind) -> bool:
+        """Check for a label of one of these kinds."""
+        return any(label.kind in kinds for label in self.parsed_labels)
+
+
+FACTS = ("label_facts", "deviation_facts")
+"""Fields that state `labels` and `deviations` as data. Tables and pages show the texts."""
 
 NO_FIGURES: Mapping[str, float] = MappingProxyType({})
 """Empty mapping that all evaluations of a log share, of which there may be a million."""

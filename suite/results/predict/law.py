@@ -42,8 +42,6 @@ _NVIDIAS = re.compile(
     re.IGNORECASE,
 )
 """Whose GPU an accelerator's name means: other programs log `A100-SXM4-40GB` without the maker."""
-_REPEATED = "logs stand already under"
-"""Part of the note of a published row whose logs were submitted in an earlier round too."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def published_families() -> tuple[list[Family], dict[str, int]]:
     grouped: dict[object, dict[int, Observation]] = {}
     for row in (row for row in published_results((SHIPPED,)) if row.workload in WORKLOADS):
         seen = observation(row)
-        reason = outside_of_the_law(row) or "logs of an earlier round again" * (_REPEATED in (row.note or ""))
+        reason = outside_of_the_law(row) or _repeated_reason(row)
         if reason or seen is None:
             few = row.batch_size_global and row.batch_size_global < (row.devices or 0)
             unknown = "Mask R-CNN with fewer images than devices" if few else "batch or time per epoch not known"
@@ -117,6 +115,12 @@ def published_families() -> tuple[list[Family], dict[str, int]]:
     ]
     left_out["the only device count of its family"] = len(grouped) - len(families)
     return families, dict(left_out.most_common())
+
+
+def _repeated_reason(row: Result) -> str:
+    """Return a reason if the logs of a published result were submitted under another entry before; else an empty string."""
+    line = row.attempts[0].printed or {}
+    return "logs of an earlier round again" if line.get("first_entry") else ""
 
 
 def outside_of_the_law(row: Result) -> str:

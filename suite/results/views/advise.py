@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from suite.results.columns import BUSY, Result, Sized, Timed, timed
+from suite.results.columns import Result, Sized, Timed, timed
 from suite.results.data_table import DataTable
 from suite.results.predict import law
 from suite.results.predict.step import gradients_of, traffic_text
@@ -282,7 +282,7 @@ def _missing_evidence(best: Sequence[Timed], choices: Choices, pair: Ratio | Non
         return
     for row in best:
         where = f"on {devices_text(row.devices)}"
-        if row.machine_condition.startswith(BUSY):
+        if row.busy is not None:
             yield f"runs {where} while the machine is not busy ({row.machine_condition})"
         if not failures(row)[1]:
             yield f"an official score {where} ({failures(row)[0]} failed)"

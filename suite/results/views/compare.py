@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from suite.common.labels import LabelKind
 from suite.common.registry import not_allowed
 from suite.launch.known import title_of
-from suite.machine.visible import NULL_DEVICE
 from suite.results.columns import Result, RunRow, epochs_trained
 from suite.results.combine import grouped
 from suite.results.data_table import DataTable
@@ -127,9 +127,10 @@ def logs_side(
                 raise not_allowed(f"{argument} {title}: --{setting}", value, known)
         if wanted:
             runs = [run for run in runs if getattr(run, setting) in wanted]
-    if any(NULL_DEVICE in run.labels for run in runs):
+    if any(run.has_label(LabelKind.NULL_DEVICE) for run in runs):
         raise ValueError(
-            f"{argument} {title}: these are runs of the {NULL_DEVICE}, which computes nothing, so they cannot be compared"
+            f"{argument} {title}: these are runs of the {LabelKind.NULL_DEVICE.value}, which computes nothing, "
+            "so they cannot be compared"
         )
     with_runs = [result for result in results_of(runs) if result.runs]
     profiles = sorted({clean(result.profile, 40) or "published" for result in with_runs})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from suite.common.labels import LabelKind
 from suite.launch.known import title_of
 from suite.results.columns import Result
 from suite.results.combine import grouped
@@ -131,7 +132,7 @@ def _run_counts(best: Result, compared: Sequence[Result]) -> str:
 
 def _where(result: Result) -> str:
     """Return devices and framework: `on 8 × V100 with PyTorch`, `on 2 devices (1 core of AMD EPYC) with MXNet`."""
-    is_cpu = result.device == "cpu" or "cpu" in result.labels
+    is_cpu = result.device == "cpu" or result.has_label(LabelKind.CPU)
     machine = clean(
         result.device_name.replace("core(s)", "core") if is_cpu else accelerator_name(result.device_name), 60
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from suite.common.labels import LabelKind
 from suite.launch.known import title_of
 from suite.results.columns import Result
 from suite.results.combine import grouped
@@ -33,12 +34,12 @@ PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 
 def order_of(result: Result) -> tuple[int, str, bool]:
     """Return the position of a result in a document: reference runs before demos, GPUs before CPUs."""
-    return PROFILES.get(result.profile, 3), result.profile, "cpu" in result.labels
+    return PROFILES.get(result.profile, 3), result.profile, result.has_label(LabelKind.CPU)
 
 
 def is_reference(result: Result) -> bool:
     """Check whether a result of this suite may share the axes of a figure with published results."""
-    return result.profile == "reference" and "cpu" not in result.labels
+    return result.profile == "reference" and not result.has_label(LabelKind.CPU)
 
 
 _USUAL_COUNT = 8

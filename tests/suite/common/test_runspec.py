@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from suite.common.labels import Label, LabelKind
 from suite.common.runspec import read_run
 from tests.suite.two_hosts import HOSTS, make_run
+from workloads.api import Deviation, DeviationCode
 
 
 @pytest.mark.parametrize("hosts", [(), HOSTS], ids=["this machine", "two hosts"])
@@ -14,6 +16,25 @@ def test_a_run_goes_to_disk_and_back(tmp_path, hosts):
     run = make_run(hosts, devices=8)
     run.write(tmp_path / "run.json")
     assert read_run(tmp_path / "run.json") == run
+
+
+def test_labels_and_deviations_go_to_disk_as_sentences_and_as_data(tmp_path):
+    """A file of an earlier version has the sentences alone."""
+    path = tmp_path / "run.json"
+    deviations = (
+        Deviation(DeviationCode.SETTING, "targets", {"hr_at_10": 0.5}, "hr_at_10 0.635 or above", {"hr_at_10": 0.635}),
+        Deviation(DeviationCode.USER_FILE, "hyperparameter_set", "mine"),
+    )
+    run = replace(make_run(), labels=(Label(LabelKind.STRAGGLER, "50 ms"), Label(LabelKind.CPU)), deviations=deviations)
+    run.write(path)
+    assert read_run(path) == run
+    value = json.loads(path.read_text())
+    assert value["labels"] == ["straggler 50 ms", "cpu"]
+    assert value["deviations"] == [deviation.text for deviation in deviations]
+    assert [fact["code"] for fact in value["deviation_facts"]] == ["setting", "user_file"]
+    del value["label_facts"], value["deviation_facts"]
+    path.write_text(json.dumps(value))
+    assert read_run(path) == run
 
 
 def test_a_file_from_before_hosts_studies_and_rounds_is_read(tmp_path):

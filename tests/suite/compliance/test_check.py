@@ -279,9 +279,19 @@ def test_a_run_of_fixed_length_is_judged_as_one(tmp_path, profile):
     assert {item.key for item in missed.complaints} == {"run_stop", "eval_accuracy"}
 
 
-def test_a_changed_target_is_told(tmp_path):
-    deviations = ["data set ml-demo, not ml-20m", "targets hr_at_10 0.5, not hr_at_10 0.635 or above"]
-    lines = demo_log((0.3, 0.59), status="success", targets={"hr_at_10": 0.5}, deviations=deviations)
+LOWER_TARGET = {"code": "setting", "setting": "targets", "value": {"hr_at_10": 0.5}, "allowed_values": {"hr_at_10": 0.635}}
+
+
+@pytest.mark.parametrize(
+    "suite_run",
+    [
+        {"deviations": ["data set ml-demo, not ml-20m", "targets hr_at_10 0.5, not hr_at_10 0.635 or above"]},
+        {"deviations": ["HR@10 is 0.5 instead of 0.635"], "deviation_facts": [LOWER_TARGET]},
+    ],
+    ids=["older log", "with facts"],
+)
+def test_a_changed_target_is_told(tmp_path, suite_run):
+    lines = demo_log((0.3, 0.59), status="success", targets={"hr_at_10": 0.5}, **suite_run)
     (complaint,) = check_file(write(tmp_path / "result_0.txt", lines)).complaints
     assert complaint.do == "target 0.5 was typed, the rules ask 0.635: leave workload.target out"
 

@@ -386,7 +386,7 @@ def test_data_swapped_while_a_run_trains_make_it_open(disk):
     done = run_suite_here(disk, *TOY_RUN, *slow, f"output={disk / 'second'}", later, toy=True, exits=0)
     assert f"division open: the data set changed during the run: {data}" in done.stdout.replace("\n", "")
     log = only((disk / "second").glob("*/run_0")) / "result_0.txt"
-    assert [value for key, value, _ in events(log) if key == "suite_open"] == [
-        {"reasons": [f"the data set changed during the run: {data}"]}
-    ]
+    (line,) = [value for key, value, _ in events(log) if key == "suite_open"]
+    assert line["reasons"] == [f"the data set changed during the run: {data}"]
+    assert [fact["code"] for fact in line["deviation_facts"]] == ["data_changed"]
     assert read(log).division == "open"

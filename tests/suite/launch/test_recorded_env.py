@@ -23,6 +23,7 @@ from suite.launch.recorded_env import (
 )
 from tests.helpers import PROJECT, TOY_RUN, examples, run_suite, suite_here
 from tests.suite.two_hosts import HOSTS, make_run
+from workloads.api import DeviationCode
 
 PREFIXES = (
     *("TF_", "TORCH_", "PYTORCH_", "MXNET_", "JAX_", "XLA_", "NCCL_", "MKL_", "ONEDNN_", "DNNL_", "OMP_", "CUDA_"),
@@ -124,10 +125,11 @@ NUMERIC = (
 
 @pytest.mark.parametrize("name", NUMERIC)
 def test_variables_that_change_the_arithmetic_are_named_with_what_they_do(name):
-    (phrase,) = environment_deviations(
+    (deviation,) = environment_deviations(
         {name: "1", "NCCL_DEBUG": "INFO", "OMP_PROC_BIND": "true", "CUDA_VISIBLE_DEVICES": "0"}
     )
-    assert phrase.startswith(f"environment variable {name}=1, which ")
+    assert (deviation.code, deviation.setting, deviation.value) == (DeviationCode.ENVIRONMENT_VARIABLE, name, "1")
+    assert deviation.text.startswith(f"environment variable {name}=1, which ")
 
 
 def test_every_numeric_variable_is_recorded_and_has_a_source():
@@ -155,9 +157,10 @@ PRELOADED = {
 @pytest.mark.parametrize(("name", "value"), PRELOADED.items())
 def test_code_that_is_loaded_from_elsewhere_makes_a_run_open(name, value):
     assert recorded_variables({name: value}) == {name: value}
-    (phrase,) = environment_deviations({name: value, "NCCL_DEBUG": "INFO"})
-    assert phrase.startswith(f"{name}, which ")
-    assert value not in phrase
+    (deviation,) = environment_deviations({name: value, "NCCL_DEBUG": "INFO"})
+    assert (deviation.code, deviation.setting) == (DeviationCode.PRELOADED_CODE, name)
+    assert deviation.text.startswith(f"{name}, which ")
+    assert value not in str(deviation.to_json())
 
 
 def test_folders_of_the_suite_and_of_plugins_on_the_python_path_are_not_recorded(tmp_path, monkeypatch):

@@ -65,7 +65,8 @@ def test_a_users_value_wins_and_says_so():
 
 def test_what_leaves_the_closed_rules():
     assert NCF.deviations(settings_of()) == []
-    assert NCF.deviations(settings_of("workload.dataset=ml-1m", "workload.target=0.5")) == [
+    found = NCF.deviations(settings_of("workload.dataset=ml-1m", "workload.target=0.5"))
+    assert [deviation.text for deviation in found] == [
         "data set ml-1m, not ml-20m",
         "targets hr_at_10 0.5, not hr_at_10 0.635 or above",
     ]

@@ -7,6 +7,7 @@ import pytest
 
 from suite.common import checkpoints
 from suite.common.checkpoints import Checkpoint
+from suite.common.labels import LabelKind
 from suite.plan.resume import going_on
 from tests.suite.worker.test_loop import make_run
 
@@ -34,7 +35,7 @@ def test_the_last_of_all_attempts_with_its_seed(tmp_path, run):
     lines = []
     found, path = going_on(replace(run, deviations=()), tmp_path / "run_0", lines.append)
     assert (path, found.settings.seed, found.continues["checkpoint"]) == (second / "checkpoint_30.npz", 3, path.name)
-    assert (found.division, found.labels[-1], len(found.deviations)) == ("open", "continued", 1)
+    assert (found.division, found.labels[-1].kind, len(found.deviations)) == ("open", LabelKind.RESUMED, 1)
     assert [one.name for one in checkpoints.found(first)] == ["checkpoint_20.npz"]
     path.write_bytes(path.read_bytes()[:-50])
     found, path = going_on(run, tmp_path / "run_0", lines.append)

@@ -114,11 +114,12 @@ def test_what_does_not_go_together_is_refused_with_what_to_type(words):
 
 def test_asynchronous_runs_stragglers_and_more_devices_than_cores_are_labelled(monkeypatch):
     labels, _ = _labels(zoo_settings("update=async", "update.straggler_ms=50"), Facts(1, 1, {}, "", ("a note",)))
-    assert labels == ("demo", "cpu", "async", "straggler 50 ms", "a note")
-    assert _labels(zoo_settings(), Facts(1, 1, {}, ""))[0] == ("demo", "cpu")
+    assert [label.text for label in labels] == ["demo", "cpu", "async", "straggler 50 ms", "a note"]
+    assert [label.text for label in _labels(zoo_settings(), Facts(1, 1, {}, ""))[0]] == ["demo", "cpu"]
     both = zoo_settings("gpus=2", "oversubscribe=true")
     monkeypatch.setattr(devices, "cpu_cores", lambda: (3,))
-    assert _labels(both, Facts(1, 1, {}, "")) == (("demo", "cpu", "oversubscribed"), (3,))
+    labels, cores = _labels(both, Facts(1, 1, {}, ""))
+    assert ([label.text for label in labels], cores) == (["demo", "cpu", "oversubscribed"], (3,))
 
 
 def test_options_of_images_belong_to_the_workloads_that_have_them():

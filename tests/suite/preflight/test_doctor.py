@@ -173,6 +173,12 @@ def test_what_a_framework_says_of_its_build(answer, driver, expected):
     assert expected == "ok" or expected in finding.line
 
 
+@pytest.mark.parametrize(("cuda", "remedy"), [("13.0", "update the driver"), ("12.6", "type device=cpu")])
+def test_an_old_driver_is_to_be_updated_and_a_build_without_code_for_the_gpu_is_not_used(cuda, remedy):
+    finding = judge("pytorch 2.11", Answer("2.11", Build(cuda, ("sm_80",)), True), ["9.0"], "12.8")
+    assert finding.line.endswith(remedy)
+
+
 def asked(folder, script):
     python = folder / "python"
     python.write_text(f"#!/bin/sh\n{script}\n")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.common.labels import Label, LabelKind
 from suite.common.paths import PROJECT
 from suite.results.columns import Result, RunRow
 from suite.results.ratios import ratio
@@ -282,11 +283,15 @@ def test_equal_runs_stay_one_result_whatever_the_machine_did(tmp_path, condition
     assert found.machine_condition == said
     own = [one in (BUSY, WORSE) for one in conditions]
     assert [text.startswith("busy machine: others took") for text in (run.machine_condition for run in runs)] == own
-    assert merged_labels([found]) == ("cpu", "demo", *([said] if said.startswith("busy") else []))
+    assert (found.busy is not None) == said.startswith("busy")
+    assert merged_labels([found]) == ("cpu", "demo", *([said] if found.busy is not None else []))
 
 
 def test_busy_machines_of_several_results_are_one_label():
-    busy = [Result(labels=("demo",), machine_condition=f"busy machine: others took {n} %") for n in (48, 90)]
+    busy = [
+        Result(labels=("demo",), machine_condition=label.text, busy=label)
+        for label in (Label(LabelKind.BUSY, f"others took {percent} %") for percent in (48, 90))
+    ]
     assert merged_labels(busy) == ("demo", "busy machine")
     assert merged_labels(busy[:1]) == ("demo", "busy machine: others took 48 %")
 

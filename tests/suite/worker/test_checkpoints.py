@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from suite.common import checkpoints
+from suite.common.labels import Label, LabelKind
 from suite.launch.base import place_of
 from suite.results.logs.reader import read
 from suite.worker.checkpoints import Checkpoints, begun
@@ -36,7 +37,8 @@ def attempt(folder, kind=toy.Toy, killed_at=None, earlier=None, when="every:1"):
         (folder / earlier.name).write_bytes(earlier.read_bytes())
         stopped_ms = time.time() * 1e3 - 60_000
         run = replace(
-            run, continues={"checkpoint": earlier.name, "stopped_ms": stopped_ms}, labels=("demo", "continued")
+            run, continues={"checkpoint": earlier.name, "stopped_ms": stopped_ms},
+            labels=(Label(LabelKind.DEMO), Label(LabelKind.RESUMED)),
         )
 
     class Trainer(toy.ToyTrainer):
@@ -67,7 +69,7 @@ def said(folder, *left_out):
         if key == "tracked_stats":
             value = {name: value[name] for name in ("samples", "loss", "data_bytes") if name not in left_out}
         if key == "suite_run":
-            value = {name: one for name, one in value.items() if name != "labels"}
+            value = {name: one for name, one in value.items() if name not in ("labels", "label_facts")}
         if key not in ("suite_checkpoint", "suite_continued"):
             kept.append((key, value, {name: one for name, one in metadata.items() if name not in ("file", "lineno")}))
     return kept

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from suite.common.labels import Label, LabelKind
 from suite.common.runspec import RunSpec
 from suite.launch.base import place_of
 from suite.worker.evaluation import merge
@@ -16,7 +17,9 @@ from suite.worker.runlog import JsonLines, RunLog
 from tests.data.toy import toy
 from tests.helpers import events
 from workloads.api import Diverged, Facts, Settings
+from workloads.api.deviations import deviation_of_text
 
+DEMO = deviation_of_text("profile demo, not reference")
 SETTINGS = {
     "workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "device": "cpu", "devices": 1,
     "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32", "batch_size_global": 64,
@@ -35,7 +38,8 @@ def make_run(folder, **changes):
     identity |= {"framework_version": "1"}
     return RunSpec(
         run_index=0, runs_required=5, folder=str(folder), settings=settings, facts=Facts(1000, 1000, {}, "toy"),
-        labels=("demo",), division="open", deviations=("demo",), cores=(0,), cache_cleared=True, watchdog_seconds=300.0,
+        labels=(Label(LabelKind.DEMO),), division="open", deviations=(DEMO,), cores=(0,),
+        cache_cleared=True, watchdog_seconds=300.0,
         setup_watchdog_seconds=1200.0, identity=identity, environment={}, versions={"suite": "0"}, git={}, hardware={},
     )  # fmt: skip
 

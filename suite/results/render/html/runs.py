@@ -12,6 +12,7 @@ from typing import Any
 from suite.results.columns import BUSY, RunRow
 from suite.results.identity import label
 from suite.results.logs.quality import quality_text
+from suite.results.logs.record import FACTS
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.targets import bleu_scale, metric_title, targets_told
 from suite.results.text import clean, devices_text, figure_text, time_text
@@ -34,7 +35,9 @@ def _view(run: RunRow, home: Path, with_settings: bool) -> dict[str, Any]:
     settings, path = run.source.settings if run.source else None, Path(run.path)
     condition = {"busy": run.condition.busy or ("no",), **run.condition.figures} if run.condition is not None else {}
     lists: dict[str, Lines] = {
-        "Settings": [(label(name), _setting(name, value, run)) for name, value in vars(settings).items()]
+        "Settings": [
+            (label(name), _setting(name, value, run)) for name, value in vars(settings).items() if name not in FACTS
+        ]
         if settings
         else [],
         "Logged values": _logged(run),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.common.labels import Label, LabelKind
 from suite.config.compose import compose
 from suite.results.price import parse_prices
 from suite.results.render.document import document
@@ -103,7 +104,7 @@ def test_advice_is_given_where_repeated_runs_decide(seconds, verdict):
     assert set(view.data.to_frame()["decided"]) == {True}
 
 
-BUSY_MACHINE = "busy machine: others took 48 % of its cores"
+BUSY = Label(LabelKind.BUSY, "others took 48 % of its cores")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ BUSY_MACHINE = "busy machine: others took 48 % of its cores"
     [
         (times(n1=10.0, n2=12.8), "the run-to-run variation (no single runs are known on 1 device)"),
         ([make_result(1), make_result(2, [(60.0, 10.0)])], "the run-to-run variation (too few runs on 1 device: 1, and 3"),
-        ([replace(row, machine_condition=BUSY_MACHINE) for row in repeated(n1=10.0, n2=12.8)],
+        ([replace(row, machine_condition=BUSY.text, busy=BUSY) for row in repeated(n1=10.0, n2=12.8)],
          "runs on 1 device while the machine is not busy (busy machine: others took 48 % of its cores); runs on 2 devices"),
         ([make_result(count, [(10.0 + count, 1.0)] * 3, evaluations=1) for count in (1, 2)],
          "more frequent evaluations on 1 device (a run has 1 evaluation, and its time to target is known to one of them)"),

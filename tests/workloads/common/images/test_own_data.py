@@ -40,7 +40,7 @@ def test_they_are_prepared_listed_and_open_under_their_name(tmp_path, data, kind
     words = (f"workload={workload}", "profile=demo", f"workload.dataset={name}", f"output={tmp_path / 'out'}")
     draft = plan(composed(*words), "job", tmp_path / "out").draft
     assert (draft.settings.dataset, draft.settings.data_dir) == (name, str(data / name))
-    assert any(line.startswith(f"data set {name}, not {published}") for line in draft.deviations())
+    assert any(deviation.text.startswith(f"data set {name}, not {published}") for deviation in draft.deviations())
 
 
 @pytest.mark.parametrize(

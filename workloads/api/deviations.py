@@ -1,0 +1,266 @@
+"""Reasons why a run is in the open division, as data. Sentences are made from them for logs, tables, and messages.
+
+Standard library only. Logs hold the sentences in `deviations` and the data in `deviation_facts`. Logs of versions without
+`deviation_facts` hold the sentences alone: `deviation_of_text` translates these.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from workloads.api import fingerprints
+from workloads.api.values import Json
+
+SETTING_NAMES: Mapping[str, str] = {
+    "dataset": "data set",
+    "seed_source": "seed from",
+    "batch_size_global": "global batch",
+    "repeated_share": "repeated share of an epoch",
+    "left_out_share": "left-out share of an epoch",
+    "warm_up_samples": "samples of warm-up",
+    "first_decay_samples": "those before the first decay",
+    "run_samples": "those of the run",
+}
+"""Names of settings in sentences, if they differ from the name in the configuration."""
+_FILE_NAMES: Mapping[str, str] = {"rules": "round", "hyperparameter_set": "hyperparameter set"}
+"""Names of the kinds of files that a user can add, by the setting that names the file."""
+
+
+class DeviationCode(enum.Enum):
+    """Kind of a reason. The value is the code in logs."""
+
+    SETTING = "setting"
+    """A setting, or a value that follows from settings, that no rule allows."""
+    USER_FILE = "user_file"
+    """A round or a hyperparameter set in a file of the user."""
+    NO_RULES = "no_rules"
+    """The round does not have the workload."""
+    REFERENCE_DIFFERS = "reference_differs"
+    """The workload does not compute the reference of the round."""
+    DATA = "data"
+    """A difference of the data set, or of the initial weights, from the published files."""
+    DATA_NOT_VERIFIED = "data_not_verified"
+    """The fingerprint of a data set is not known to be that of the published data set."""
+    DATA_CHANGED = "data_changed"
+    """Files of the data set changed during the run."""
+    ENVIRONMENT_VARIABLE = "environment_variable"
+    """An environment variable that can change the arithmetic."""
+    PRELOADED_CODE = "preloaded_code"
+    """An environment variable or a Python module that loads foreign code into the workers."""
+    CHANGED_CODE = "changed_code"
+    """Files of this checkout differ from the commit that the log names."""
+    OTHER_CHECKOUT = "other_checkout"
+    """A worker imported code that differs from the checkout of the controller."""
+    RESUMED = "resumed"
+    """The run was resumed from a checkpoint."""
+    UNKNOWN = "unknown"
+    """A sentence of an earlier version that fits none of the codes."""
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A reason why a run is in the open division."""
+
+    code: DeviationCode
+    setting: str = ""
+    """Name of the setting or of the environment variable; empty for reasons without a setting."""
+    value: Json = field(default=None, hash=False)
+    """Value of the setting; of a model the parts that differ from the reference. None: the log of an earlier version does
+    not state it."""
+    allowed: str = ""
+    """What the rules allow, as a phrase that follows `not`. Empty: no rule allows any value."""
+    allowed_values: Json = field(default=None, hash=False)
+    """Values that the rule lists, or the targets of the round by metric. None if the rule lists no values."""
+    parts: tuple[str, ...] = ()
+    """Names of the parts in which a model differs from the reference."""
+    detail: str = ""
+    """Effect of an environment variable, workload that a round does not have, or the sentence of kinds without a setting."""
+    sentence: str = ""
+    """Sentence in the log of an earlier version, if `text` would differ from it."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def text(self) -> str:
+        """The reason for people: `max_samples 3, not 1 or 50`."""
+        if self.sentence:
+            return self.sentence
+        match self.code:
+            case DeviationCode.SETTING:
+                return self._setting_text()
+            case DeviationCode.USER_FILE:
+                return f"{_FILE_NAMES[self.setting]} {self.value}, a file of the user's"
+            case DeviationCode.NO_RULES:
+                return f"rules {self.value}, whose round has no {self.detail}"
+            case DeviationCode.ENVIRONMENT_VARIABLE:
+                return f"environment variable {self.setting}={self.value}, which {self.detail}"
+            case DeviationCode.PRELOADED_CODE:
+                return f"{self.setting}, which {self.detail}"
+        return self.detail
+
+    def _setting_text(self) -> str:
+        name = SETTING_NAMES.get(self.setting, self.setting)
+        if self.parts:
+            return f"{name} with other {', '.join(self.parts)} than {self.allowed}"
+        if not self.allowed:
+            return f"{name} {shown(self.value)}, which no rule allows"
+        return f"{name} {shown(self.value)}, not {self.allowed}"
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the object of `deviation_facts`. Fields without a value are left out."""
+        texts = {name: getattr(self, name) for name in ("setting", "allowed", "detail", "sentence")}
+        values = {"value": self.value, "allowed_values": self.allowed_values, "parts": list(self.parts) or None}
+        return {
+            "code": self.code.value,
+            **{name: text for name, text in texts.items() if text},
+            **{name: value for name, value in values.items() if value is not None},
+        }
+
+
+def deviation_from_json(value: Json) -> Deviation | None:
+    """Return the deviation that an object of `deviation_facts` states, or None for an invalid value.
+
+    A code of a later version becomes `UNKNOWN`.
+    """
+    if not isinstance(value, Mapping) or not isinstance(value.get("code"), str):
+        return None
+    texts = {name: value.get(name, "") for name in ("setting", "allowed", "detail", "sentence")}
+    parts = value.get("parts", [])
+    if not isinstance(parts, (list, tuple)) or not all(isinstance(item, str) for item in (*texts.values(), *parts)):
+        return None
+    known = {code.value: code for code in DeviationCode}
+    code = known.get(value["code"], DeviationCode.UNKNOWN)
+    if code is DeviationCode.USER_FILE and texts["setting"] not in _FILE_NAMES:
+        return None
+    return Deviation(
+        code, value=value.get("value"), allowed_values=value.get("allowed_values"), parts=tuple(parts), **texts
+    )
+
+
+def data_deviation(note: str) -> Deviation:
+    """Return the deviation for a note of the data set (`Facts.notes`)."""
+    is_unverified = note == fingerprints.NOT_VERIFIED
+    return Deviation(DeviationCode.DATA_NOT_VERIFIED if is_unverified else DeviationCode.DATA, detail=note)
+
+
+RESUMED = Deviation(DeviationCode.RESUMED, detail="it was interrupted, and went on from a checkpoint")
+
+
+def shown(value: Json) -> str:
+    """Return a value as text for sentences and tables."""
+    if value == "":
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {shown(item)}" for name, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(shown(item) for item in value)}]"
+    return str(value)
+
+
+# --- sentences of versions without facts --------------------------------------------------------------------------------
+
+
+_NAME = "|".join([*(re.escape(text) for text in SETTING_NAMES.values()), "samples left out of an epoch", r"[a-z]\w*"])
+_SETTING = re.compile(rf"(?P<name>{_NAME}) (?P<value>.*?)(?:, not (?P<allowed>.+)|, which no rule allows)", re.DOTALL)
+_PARTS = re.compile(r"(?P<name>[a-z]\w*) with other (?P<parts>.+?) than (?P<allowed>the reference's.*)", re.DOTALL)
+_USER_FILE = re.compile(r"(?P<name>round|hyperparameter set) (?P<value>.*), a file of the user's", re.DOTALL)
+_NO_RULES = re.compile(r"rules (?P<value>.*), whose round has no (?P<detail>.*)", re.DOTALL)
+_VARIABLE = re.compile(r"environment variable (?P<setting>\w+)=(?P<value>.*), which (?P<detail>.*?)", re.DOTALL)
+_PRELOADED = re.compile(r"(?P<setting>[A-Z][A-Z0-9_]*|sitecustomize|usercustomize), which (?P<detail>.*)", re.DOTALL)
+_SET_BY_USER = re.compile(r"(?P<name>[a-z]\w*) set by the user")
+_WITHOUT_RULE = re.compile(
+    r"(?P<name>data set|profile|stop|mode|target|decode) (?P<value>\S+)"
+    r"|(?P<rate>learning rate) (?P<number>\S+), no multiple of .*"
+)
+"""Sentences of the first versions, which did not state what the rules allow."""
+_DATA = re.compile(
+    r"counts differ from the published |content not known to be the published |prepared before .* content was compared"
+    r"|subset of [\d,]+ |[\d,]+ .* that cannot be used were left out|backbone "
+    r"|.* has the MD5 .*, which is none of the published archives'"
+)
+_BEGINNINGS: Sequence[tuple[str, DeviationCode]] = (
+    ("the data set changed", DeviationCode.DATA_CHANGED),
+    ("code unlike its commit: ", DeviationCode.CHANGED_CODE),
+    ("the run was resumed from a checkpoint", DeviationCode.RESUMED),
+    ("it was interrupted, and went on from a checkpoint", DeviationCode.RESUMED),
+    ("network and order of v0.6 on, ", DeviationCode.REFERENCE_DIFFERS),
+)
+_OTHER_CODE = re.compile(r"worker \d+ imported other code than ")
+_SETTINGS_BY_NAME = {
+    **{text: name for name, text in (*SETTING_NAMES.items(), *_FILE_NAMES.items())},
+    "samples left out of an epoch": "left_out_samples",
+    "target": "targets",
+    "learning rate": "learning_rate",
+}
+
+
+@functools.lru_cache(maxsize=4096)
+def deviation_of_text(text: str) -> Deviation:
+    """Return the deviation that a sentence in the log of a version without `deviation_facts` states.
+
+    The `text` of the result is that sentence. A value is a string, since the sentence does not show its type. Targets are an
+    exception: they are numbers by metric.
+    """
+    found = _translate(text)
+    return found if found.text == text else Deviation(**{**vars(found), "sentence": text})
+
+
+def _translate(text: str) -> Deviation:
+    if text == fingerprints.NOT_VERIFIED or _DATA.match(text):
+        return data_deviation(text)
+    for beginning, code in _BEGINNINGS:
+        if text.startswith(beginning):
+            return Deviation(code, detail=text)
+    if _OTHER_CODE.match(text):
+        return Deviation(DeviationCode.OTHER_CHECKOUT, detail=text)
+    if match := _USER_FILE.fullmatch(text):
+        return Deviation(DeviationCode.USER_FILE, _setting_called(match["name"]), match["value"])
+    if match := _NO_RULES.fullmatch(text):
+        return Deviation(DeviationCode.NO_RULES, "rules", match["value"], detail=match["detail"])
+    if match := _VARIABLE.fullmatch(text):
+        return Deviation(DeviationCode.ENVIRONMENT_VARIABLE, match["setting"], match["value"], detail=match["detail"])
+    if match := _PRELOADED.fullmatch(text):
+        return Deviation(DeviationCode.PRELOADED_CODE, match["setting"], detail=match["detail"])
+    return _translate_setting(text)
+
+
+def _translate_setting(text: str) -> Deviation:
+    """Return the deviation of a sentence about a setting, in any of the forms that earlier versions wrote."""
+    if match := _PARTS.fullmatch(text):
+        parts = tuple(match["parts"].split(", "))
+        return Deviation(DeviationCode.SETTING, _setting_called(match["name"]), allowed=match["allowed"], parts=parts)
+    if match := _SETTING.fullmatch(text):
+        setting, allowed = _setting_called(match["name"]), match["allowed"] or ""
+        if setting == "targets":
+            required = _numbers_by_metric(allowed.removesuffix(" or above").replace(" and ", ", "))
+            return Deviation(DeviationCode.SETTING, setting, _numbers_by_metric(match["value"]), allowed, required)
+        return Deviation(DeviationCode.SETTING, setting, match["value"], allowed)
+    if match := _SET_BY_USER.fullmatch(text):
+        return Deviation(DeviationCode.SETTING, match["name"])
+    if match := _WITHOUT_RULE.fullmatch(text):
+        return Deviation(
+            DeviationCode.SETTING, _setting_called(match["name"] or match["rate"]), match["value"] or match["number"]
+        )
+    return Deviation(DeviationCode.UNKNOWN, detail=text)
+
+
+def _setting_called(name: str) -> str:
+    return _SETTINGS_BY_NAME.get(name, name)
+
+
+def _numbers_by_metric(text: str) -> dict[str, float] | None:
+    """Return `{"hr_at_10": 0.5}` for `hr_at_10 0.5`; None for text that is not a list of metrics with numbers."""
+    pairs = [item.rpartition(" ") for item in text.split(", ")]
+    try:
+        return {metric: float(number) for metric, _, number in pairs if metric} or None
+    except ValueError:
+        return None
