@@ -26,17 +26,9 @@ ALLOWED = {
 """Place to the reason why it may read a text."""
 
 NOT_YET = {
-    "suite/results/render/html/charts.py: name.startswith(BUSY)",
-    "suite/results/render/html/page.py: report.FAILED in titles",
-    "suite/results/render/html/page.py: titles.index(report.FAILED)",
-    "suite/results/render/html/page.py: text.partition(': ')",
     "suite/results/render/html/studies.py: look.of_result.label.split(', ')",
-    "suite/results/render/html/told.py: one.startswith(BUSY)",
-    "suite/results/render/html/told.py: 'cpu' not in row.labels",
     "suite/results/views/advise.py: 'differ in' in note",
     "suite/results/views/advise.py: 'versions' in note",
-    "suite/results/views/scaling.py: 'cpu' in first.labels",
-    "suite/results/views/tables.py: one == 'oversubscribed'",
 }
 """Places that still read a text and have to get a type."""
 

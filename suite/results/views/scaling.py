@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from suite.common.labels import LabelKind
 from suite.results.columns import Result, Sized, sized
 from suite.results.combine import known
 from suite.results.data_table import DataTable
@@ -330,7 +331,7 @@ def why_not_by_law(results: Sequence[Sized]) -> str:
     first = results[0]
     if first.workload not in law.WORKLOADS:
         return "no published rows on several device counts to learn from"
-    if first.profile not in ("reference", "") or "cpu" in first.labels:
+    if first.profile not in ("reference", "") or first.has_label(LabelKind.CPU):
         return "the published rows are of reference runs on GPUs"
     if outside := law.outside_of_the_law(first):
         return f"{outside}, and the law is of published rows of the closed division on NVIDIA's GPUs"

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from suite.common.labels import LabelKind
 from suite.results.columns import Result, Timed, timed
 from suite.results.combine import grouped
 from suite.results.data_table import DataTable
@@ -138,7 +139,8 @@ def _results(name: str, group: Sequence[Sequence[Timed]], words: Mapping[str, st
         line |= {key: getattr(row, key) for key in ("batch_unit", "batch_rule", *_MEASURED)}
         line |= {key: None if row.single_figure else getattr(row, key) or None for key in _COUNTS}
         line |= {key: getattr(row, key) for key in ("runs_required", "score_method")}
-        yield line | {"notes": (*(one for one in row.labels if one == "oversubscribed"), *row.score_notes)}
+        oversubscribed = ("oversubscribed",) if row.has_label(LabelKind.OVERSUBSCRIBED) else ()
+        yield line | {"notes": (*oversubscribed, *row.score_notes)}
 
 
 def _speedups(name: str, words: str, series: Series[Timed], printed: Mapping[Any, float]) -> Iterator[Line]:

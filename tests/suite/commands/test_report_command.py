@@ -21,8 +21,8 @@ def test_logs_are_told_by_content_and_the_rest_is_counted(tmp_path):
     (folder / "notes.md").write_text('A log holds lines such as :::MLLOG {"key": "seed"}.\n')
     (folder / "picture.png").write_bytes(b"\x89PNG\0\0")
     done = suite_here(tmp_path, "report", folder, exits=0)
-    assert "ssd" in done.stdout
-    assert done.stderr == "suite report: skipped 2 files that are no logs\n"
+    assert "SSD" in done.stdout
+    assert done.stderr == "suite report: skipped 2 files that are not logs\n"
 
 
 def test_beside_a_log_of_its_usual_name_nothing_else_counts(tmp_path):
@@ -30,7 +30,7 @@ def test_beside_a_log_of_its_usual_name_nothing_else_counts(tmp_path):
     for name in ("result_0.txt", "stdout.log"):  # the same run, twice written
         (tmp_path / name).write_text(text)
     done = suite_here(tmp_path, "report", tmp_path)
-    assert done.stderr == "suite report: skipped 1 file that is no log\n"
+    assert done.stderr == "suite report: skipped 1 file that is not a log\n"
     assert suite_here(tmp_path, "report", tmp_path / "result_0.txt").stdout == done.stdout
 
 

@@ -55,7 +55,7 @@ def test_an_error_in_a_run_names_the_line_and_the_log_with_the_traceback(
     reason = status(folder)["reason"]
     assert f"process 0: {error}" in reason
     assert f", at {location} in {function}; traceback in worker-0.log" in reason
-    assert f"{folder}/worker-0.log" in " ".join(done.stdout.split())
+    assert f"{folder.relative_to(tmp_path)}/worker-0.log" in " ".join(done.stdout.split())
     assert "Traceback (most recent call last):" in (folder / "worker-0.log").read_text()
     assert "no run_start" not in done.stdout
     assert "cut off" not in done.stdout

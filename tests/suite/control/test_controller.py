@@ -115,7 +115,7 @@ def test_what_planning_notes_is_said_once_and_only_what_waits_for_data_is_planne
     assert capsys.readouterr().err == ""
 
 
-def interrupt(_):
+def interrupt(*_, **__):
     os.kill(os.getpid(), signal.SIGTERM)
 
 

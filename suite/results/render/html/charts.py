@@ -11,6 +11,7 @@ from itertools import count
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
 
+from suite.common.labels import LabelKind, label_of_text
 from suite.launch.known import known
 from suite.results.columns import BUSY, Result, Row
 from suite.results.combine import grouped
@@ -185,8 +186,8 @@ def band(paths: Sequence[Points], row: Row) -> Points:
 
 
 def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
-    """Each label once: whose numbers these are first, of many others how many more there are."""
-    short = {BUSY if name.startswith(BUSY) else name for name in labels}
+    """Return labels without repetition, the most important first. Of many labels the last ones are counted."""
+    short = {BUSY if label_of_text(text).kind is LabelKind.BUSY else text for text in labels}
     ordered = sorted(short, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
     more = (f"and {len(ordered) - _MOST} more",) if len(ordered) > _MOST else ()
     return (*(clean(name, 60) for name in ordered[:_MOST]), *more)

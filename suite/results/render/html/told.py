@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from pathlib import Path
 from typing import Any
 
+from suite.common.labels import LabelKind, label_of_text
 from suite.results.columns import BUSY, Result, Row
 from suite.results.identity import distinguishing_words
 from suite.results.names import accelerator_name, framework_name
@@ -87,7 +88,7 @@ class Told:
         texts = [row.workload, framework_name(row.framework, row.system, row.workload), where, str(row.devices or "")]
         texts += [row.system or row.device_name or "", row.profile, row.round, row.division, row.submitter]
         named = zip(FACETS, (clean(text, 60) for text in texts), strict=False)
-        short = tuple(BUSY if one.startswith(BUSY) else clean(one, 60) for one in labels(row))
+        short = tuple(BUSY if label_of_text(text).kind is LabelKind.BUSY else clean(text, 60) for text in labels(row))
         ours_fit = self._ours_fit(row) if row.profile else {}
         return (*((text, *ours_fit[name]) if name in ours_fit else text for name, text in named), short)
 
@@ -95,7 +96,10 @@ class Told:
         yield "", clean(", ".join(filter(None, (row.workload, row.framework, _devices(row)))), 120)
         yield "settings", clean(self._words.get(row.key, ""), 200)
         yield "system", clean(" ".join(filter(None, (row.submitter, row.system))), 80)
-        yield "accelerator" if "cpu" not in row.labels else "processor", clean(accelerator_name(row.device_name), 60)
+        yield (
+            "processor" if row.has_label(LabelKind.CPU) else "accelerator",
+            clean(accelerator_name(row.device_name), 60),
+        )
         yield "target", clean(targets_told(row.targets, row.workload), 80)
         yield "division", clean(row.division, 20)
         yield "time", "" if row.seconds is None else time_text(row.seconds)

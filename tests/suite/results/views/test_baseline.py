@@ -64,7 +64,7 @@ def test_each_is_divided_by_its_like_and_a_column_names_it(tmp_path):
     assert {vars(row)["divided by"].rpartition(" ")[2] for row in found} == {"0.003", "0.006"}
 
 
-WRONG = {"cpu=1": "--baseline", "gpus=": "type a value", "gpus=7": "gpus", "framework=jax": "pytorch"}
+WRONG = {"cpu=1": "--baseline", "gpus=": "expected KEY=VALUE", "gpus=7": "gpus", "framework=jax": "pytorch"}
 
 
 @pytest.mark.parametrize(("typed", "expected"), WRONG.items())

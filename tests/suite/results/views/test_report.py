@@ -38,7 +38,7 @@ def test_the_whole_page(tmp_path):
     sweep(tmp_path)
     shutil.rmtree(tmp_path / "ncf-4")
     write_run(tmp_path, "ncf-1", 1, seconds_per_epoch=2.2, devices=1, samples=100)
-    page, _, then = text_of(tmp_path).partition("## Next\n")
+    page, _, then = document(views.with_single_title(report(read_runs(tmp_path)))).partition("## Next\n")
     assert page == (DATA / "pages" / "report.md").read_text()
     assert f"suite report {tmp_path} --html report.html" in then
     one, two = only_table(tmp_path)
