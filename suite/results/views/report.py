@@ -13,16 +13,17 @@ from suite.launch.known import title_of
 from suite.results.columns import HIDDEN, OURS, REPORTED, Result, RunRow
 from suite.results.combine import grouped
 from suite.results.data_table import DataTable
+from suite.results.disagreement import find_disagreements
 from suite.results.identity import ENVIRONMENT_VARIABLES, HYPERPARAMETERS, label, value_text
 from suite.results.logs.record import RunSettings
 from suite.results.names import accelerator_name, data_text, short_title, workload_name
 from suite.results.price import Prices
-from suite.results.ratios import Ratio, place
+from suite.results.ratios import Ratio, place, ratio_text
 from suite.results.scores import figure, labels, results_of, shared_labels
 from suite.results.series import speedups
 from suite.results.settings_difference import SettingsDifference, distinct_labels, named_apart, settings_difference
 from suite.results.targets import targets_told
-from suite.results.text import clean, percent_text
+from suite.results.text import clean, devices_text, percent_text, range_text, time_text
 from suite.results.views.all_reduce import all_reduce_sections
 from suite.results.views.baseline import Baseline, baseline_section
 from suite.results.views.overview import division, hardness, order_of, overview, several_nodes
@@ -212,7 +213,7 @@ def results_section(
         row["notes"] = tuple(text for text in notes[position] if text not in of_all)
         rows.append(row)
     shown = _without_small_parts(DataTable.from_rows(rows)).without_empty(keep=("devices",))
-    below = [*of_all, *_speedup_sentences(table, over), *_share_sentences(table)]
+    below = [*of_all, *_speedup_sentences(table, over), *_disagreement_sentences(table), *_share_sentences(table)]
     if "cost" in shown:
         below.append("Cost of one result: devices × hours to target × price of one device for one hour.")
     if deviations:
@@ -400,6 +401,29 @@ def _speedup_sentences(table: Sequence[Result], over: Mapping[str, Ratio]) -> li
         sentences.append(NOT_SEPARATED)
     unsure = interval_sentence([over[result.key] for result in compared])
     return [*sentences, *([unsure] if unsure else [])]
+
+
+def _disagreement_sentences(table: Sequence[Result]) -> list[str]:
+    """Return the sentences on runs of the same experiment in several folders that disagree."""
+    sentences = []
+    for found in find_disagreements(table):
+        result, parts = found.result, []
+        for folder, seconds in found.seconds_by_folder.items():
+            longest = max(seconds)
+            times = (
+                time_text(min(seconds), longest) if len(seconds) == 1 else range_text(min(seconds), longest, longest)
+            )
+            parts.append(f"{times} in {_relative(str(folder))}")
+        why = (
+            "more than the spread within a folder"
+            if found.has_spread
+            else "with one run per folder, the spread is unknown"
+        )
+        sentences.append(
+            f"On {devices_text(result.devices or 0, result.nodes)} the runs disagree: {', '.join(parts)}. Their times per epoch "
+            f"differ by {ratio_text(found.ratio)}× ({why}), so ratios of these results are not reliable."
+        )
+    return sentences
 
 
 def _share_sentences(table: Sequence[Result]) -> list[str]:

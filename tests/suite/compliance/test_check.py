@@ -279,7 +279,12 @@ def test_a_run_of_fixed_length_is_judged_as_one(tmp_path, profile):
     assert {item.key for item in missed.complaints} == {"run_stop", "eval_accuracy"}
 
 
-LOWER_TARGET = {"code": "setting", "setting": "targets", "value": {"hr_at_10": 0.5}, "allowed_values": {"hr_at_10": 0.635}}
+LOWER_TARGET = {
+    "code": "setting",
+    "setting": "targets",
+    "value": {"hr_at_10": 0.5},
+    "allowed_values": {"hr_at_10": 0.635},
+}
 
 
 @pytest.mark.parametrize(

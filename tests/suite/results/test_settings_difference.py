@@ -66,7 +66,9 @@ def test_results_of_different_names_are_not_compared_except_in_what_is_always_na
 
 
 def test_exceptions_name_what_most_results_do_not_have():
-    results = [make_result(devices, precision=precision) for devices, precision in ((1, "fp32"), (2, "fp32"), (4, "bf16"))]
+    results = [
+        make_result(devices, precision=precision) for devices, precision in ((1, "fp32"), (2, "fp32"), (4, "bf16"))
+    ]
     difference = settings_difference(results).without({"devices"})
     assert difference.labels(exceptions=True) == ["", "", "precision bf16"]
     assert difference.labels() == ["precision fp32", "precision fp32", "precision bf16"]

@@ -37,7 +37,8 @@ def attempt(folder, kind=toy.Toy, killed_at=None, earlier=None, when="every:1"):
         (folder / earlier.name).write_bytes(earlier.read_bytes())
         stopped_ms = time.time() * 1e3 - 60_000
         run = replace(
-            run, continues={"checkpoint": earlier.name, "stopped_ms": stopped_ms},
+            run,
+            continues={"checkpoint": earlier.name, "stopped_ms": stopped_ms},
             labels=(Label(LabelKind.DEMO), Label(LabelKind.RESUMED)),
         )
 

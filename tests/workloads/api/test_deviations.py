@@ -30,7 +30,9 @@ CURRENT = (
     Deviation(DeviationCode.PRELOADED_CODE, "sitecustomize", detail="runs other code in the workers"),
     Deviation(DeviationCode.CHANGED_CODE, detail="code unlike its commit: suite/a.py and 2 more"),
     Deviation(DeviationCode.DATA_CHANGED, detail="the data set changed during the run: /data/x.npy"),
-    Deviation(DeviationCode.OTHER_CHECKOUT, detail="worker 1 imported other code than the controller's checkout /a has"),
+    Deviation(
+        DeviationCode.OTHER_CHECKOUT, detail="worker 1 imported other code than the controller's checkout /a has"
+    ),
     Deviation(DeviationCode.REFERENCE_DIFFERS, detail="network and order of v0.6 on, not those of tag v0.5"),
     RESUMED,
     data_deviation(fingerprints.NOT_VERIFIED),

@@ -77,7 +77,9 @@ def test_a_set_of_ones_own_makes_a_run_open_and_says_so(own):
     shipped, mine = (settings_of(workload, f"workload.hyperparameter_set={name}") for name in ("reference", "mine"))
     assert shipped.hyperparameters == mine.hyperparameters
     assert workload.deviations(shipped) == []
-    assert [deviation.text for deviation in workload.deviations(mine)] == ["hyperparameter set mine, a file of the user's"]
+    assert [deviation.text for deviation in workload.deviations(mine)] == [
+        "hyperparameter set mine, a file of the user's"
+    ]
     assert workload.deviations(mine, seed_source="system") == []
 
 

@@ -20,7 +20,11 @@ def test_a_gpu_over_the_cpu(tmp_path):
     write_run(tmp_path, "gpu", stop="epochs:2", samples=1000, precision="bf16", **gpu)
     found = ratios(tmp_path, "device=cpu")
     assert found["pytorch", "gpu", 1].ratio == pytest.approx(10.0)
-    assert found["pytorch", "gpu", 1].notes == ("precision fp32 and bf16", "demo", "divided by a result with the label cpu")
+    assert found["pytorch", "gpu", 1].notes == (
+        "precision fp32 and bf16",
+        "demo",
+        "divided by a result with the label cpu",
+    )
     assert found["pytorch", "cpu", 1].ratio == 1.0
     assert not hasattr(found["pytorch", "cpu", 1], "divided by")  # one for all
 
@@ -37,7 +41,10 @@ def test_times_over_one_device(tmp_path):
 @pytest.mark.parametrize(
     ("other", "why"),
     [
-        *(({"stop": "epochs:2", **one}, "no result with this gpus") for one in ({"profile": "reference"}, {"workload": "ssd"})),
+        *(
+            ({"stop": "epochs:2", **one}, "no result with this gpus")
+            for one in ({"profile": "reference"}, {"workload": "ssd"})
+        ),
         ({"stop": "epochs:2", "mode": "forward"}, "mode forward does other work than mode train"),
         (
             {"targets": {"hr_at_10": 0.5}},

@@ -135,8 +135,10 @@ OTHER_DATA = {"code": "setting", "setting": "dataset", "value": "ml-1m", "allowe
         ({"workload": "dlrm"}, "published has no result of dlrm; it has gnmt, ncf, resnet50, ssd, transformer"),
         ({"stop": "epochs:3"}, "ours is a run of fixed length: there is a throughput only"),
         ({"dataset": "ml-1m", "deviations": ["data set ml-1m"]}, "another data set: ml-1m against that of the rules"),
-        ({"dataset": "ml-1m", "deviations": ["trained on ml-1m"], "deviation_facts": [OTHER_DATA]},
-         "another data set: ml-1m against that of the rules"),
+        (
+            {"dataset": "ml-1m", "deviations": ["trained on ml-1m"], "deviation_facts": [OTHER_DATA]},
+            "another data set: ml-1m against that of the rules",
+        ),
         ({"mode": "forward"}, "mode forward does other work than mode train"),
     ],
 )

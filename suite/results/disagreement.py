@@ -1,0 +1,68 @@
+"""Runs of one experiment in several output folders that differ by more than their spread explains."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.results.columns import OURS, Result, RunRow, epochs_trained
+from suite.results.combine import grouped
+
+NOTABLE_RATIO = 1.1
+"""Folders whose mean times differ by a smaller ratio do not disagree. Threshold of this suite."""
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A result whose runs in different output folders took different times."""
+
+    result: Result
+    seconds_by_folder: Mapping[Path, tuple[float, ...]]
+    """Times to target of the runs in each output folder."""
+    ratio: float
+    """Slowest over fastest folder, by the mean time per epoch, setup included."""
+
+    @property
+    def has_spread(self) -> bool:
+        """Whether a folder has several runs, so that the spread of its runs is known."""
+        return any(len(seconds) > 1 for seconds in self.seconds_by_folder.values())
+
+
+def find_disagreements(results: Iterable[Result]) -> list[Disagreement]:
+    """Return the results of this suite whose runs in several output folders disagree.
+
+    The folders disagree if their mean times per epoch differ by more than `NOTABLE_RATIO`, and by more than the largest
+    difference between the runs of one folder. Time per epoch is compared since epochs to target vary between seeds.
+    """
+    found = []
+    for result in results:
+        if result.round != OURS or not result.to_target:
+            continue
+        runs = [run for run in result.runs if run.path and run.seconds]
+        folders = grouped(runs, _output_folder)
+        times = {folder: [_seconds_per_epoch(run) for run in members] for folder, members in folders.items()}
+        if len(folders) < 2 or not _disagree(list(times.values())):
+            continue
+        means = [statistics.fmean(values) for values in times.values()]
+        seconds = {folder: tuple(run.seconds or 0.0 for run in members) for folder, members in folders.items()}
+        found.append(Disagreement(result, seconds, max(means) / min(means)))
+    return found
+
+
+def _output_folder(run: RunRow) -> Path:
+    """Return the output folder of a run: OUTPUT/JOB/run_N/result_N.txt."""
+    return Path(run.path).absolute().parents[2]
+
+
+def _seconds_per_epoch(run: RunRow) -> float:
+    return (run.seconds or 0.0) / (epochs_trained(run) or 1.0)
+
+
+def _disagree(folders: Sequence[Sequence[float]]) -> bool:
+    means = [statistics.fmean(values) for values in folders]
+    if min(means) <= 0 or max(means) < NOTABLE_RATIO * min(means):
+        return False
+    spread = max(max(values) - min(values) for values in folders)
+    return max(means) - min(means) > spread
