@@ -7,9 +7,8 @@ Results, tables, comparisons, advice, studies, predictions and packages all ask 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from suite.launch.recorded_env import identifying_variables
@@ -18,7 +17,7 @@ from suite.results.logs.keys import BOOKKEEPING
 from suite.results.logs.record import RunSettings
 from suite.results.names import UNKNOWN_ROUND, workload_name
 from suite.results.targets import same_targets, targets_told
-from suite.results.text import clean, shortened
+from suite.results.text import clean
 from workloads.api import DeviationCode, LoggedSettings, field_names
 
 _OF_OTHERS = ("round", "submitter", "division", "folder")
@@ -177,103 +176,6 @@ def _trained_on_other_data(row: Row) -> bool:
         deviation.setting == "dataset" or deviation.code is DeviationCode.DATA_NOT_VERIFIED
         for deviation in row.parsed_deviations
     )
-
-
-def own_words(
-    rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool = False, always: Collection[str] = ()
-) -> list[str]:
-    """For each row in what it differs from the others: `learning rate 0.01, global batch 512`; empty where nothing does.
-
-    What more rows have than anything else is not named: the usual rows have no words, but of fields that are named `always`.
-    `fewest`: leave out what is not needed to tell the rows apart, for legends.
-    """
-    every = [facts(row) for row in rows]
-    out = set().union(*(left_out(row, aside) for row in rows))
-    differing = [name for name in varying(rows) if not _is_out(name, out)]
-    differing = [name for name in differing if name not in DERIVED] or differing
-    pairs = {(one.get("batch_rule"), one.get("batch_size_global")) for one in every}
-    if "batch_rule" in differing and len(pairs) == len({rule for rule, _ in pairs}):  # which says it all
-        differing = [name for name in differing if name != "batch_size_global"]
-    texts = {name: _texts_of_unshared(name, rows, every) for name in differing}
-    if fewest or set(differing) <= set(DERIVED):
-        differing = _fewest(differing, texts)
-    short = {name: shortened(values, 40) for name, values in texts.items()}
-    usual = {name: None if name in always else _usual(short[name]) for name in differing}
-    named = (
-        [f"{label(name)} {short[name][place]}" for name in differing if short[name][place] not in ("", usual[name])]
-        for place in range(len(rows))
-    )
-    return shortened([", ".join(words) for words in named], limit)
-
-
-def _texts_of_unshared(name: str, rows: Sequence[Row], every: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return each row's value as text; empty if the row has labels or deviations, and all rows have them."""
-    values = _unshared(name, every)
-    return [
-        "" if value == () and settings.get(name) else value_text(name, value, row, 1000)
-        for value, settings, row in zip(values, every, rows, strict=True)
-    ]
-
-
-def _unshared(name: str, every: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Each one's value; of labels and deviations those that not all have."""
-    values = [one.get(name) for one in every]
-    if name not in ("labels", "deviations"):
-        return values
-    shared = set.intersection(*(set(value or ()) for value in values))
-    return [tuple(item for item in value or () if item not in shared) for value in values]
-
-
-def _fewest(names: Sequence[str], texts: Mapping[str, Sequence[str]]) -> list[str]:
-    """Of the names those that are needed to tell the rows apart, hyperparameters left out first."""
-    kept = list(names)
-    for name in names[::-1]:
-        rest = telling = [other for other in kept if other != name]
-        if name.startswith("batch"):  # which was typed, and hyperparameters may follow from it
-            telling = [other for other in rest if not other.startswith(HYPERPARAMETERS)]
-        if telling and len(set(zip(*(texts[other] for other in telling), strict=True))) == len(texts[name]):
-            kept = rest
-    return kept
-
-
-def _usual(values: Sequence[str]) -> str | None:
-    """The value that several rows have and more than any other; None without one."""
-    (usual, most), *others = Counter(values).most_common(2)
-    return usual if most > max([1, *(count for _, count in others)]) else None
-
-
-def distinguishing_words(
-    rows: Iterable[Row],
-    groups: Sequence[Hashable],
-    columns: Sequence[str] = (),
-    aside: Sequence[str] = (),
-    fewest: bool = False,
-) -> list[str]:
-    """For each row in what it differs from those of its group; what tables have as `columns` is not named.
-
-    `groups`: of each row what those have in common that would look alike. `fewest`: in no more words than are needed."""
-    members: dict[Hashable, list[Row]] = {}
-    for row, group in zip(rows, groups, strict=True):
-        first = members.setdefault(group, [row])[0]
-        members[group].append(replace(row, **{name: getattr(first, name) for name in columns}))
-    words = {group: iter(own_words(alike[1:], *aside, fewest=fewest)) for group, alike in members.items()}
-    return [next(words[group]) for group in groups]
-
-
-_WEIGHTY = ("precision", "batch_size_global", "clock")
-"""What no two times may be read side by side without."""
-
-
-def weighty_words(rows: Sequence[Row], words: Sequence[str]) -> list[str]:
-    """The words of each row, then its precision, batch and clock where rows differ in them, in other frameworks too;
-    but not a batch that follows from the devices."""
-    differing = [name for name in _WEIGHTY if len({getattr(row, name) for row in rows}) > 1]
-    if len({(row.devices, row.batch_size_global) for row in rows}) == len({row.devices for row in rows}):
-        differing = [name for name in differing if name != "batch_size_global"]
-    told = [[f"{label(name)} {value_text(name, getattr(row, name), row)}" for name in differing] for row in rows]
-    others = ([word for word in text.split(", ") if word] for text in words)
-    every = ([*(word for word in own if word not in of), *of] for own, of in zip(others, told, strict=True))
-    return [", ".join(dict.fromkeys(texts)) for texts in every]
 
 
 def label(name: str) -> str:

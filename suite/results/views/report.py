@@ -420,8 +420,8 @@ def _disagreement_sentences(table: Sequence[Result]) -> list[str]:
             else "with one run per folder, the spread is unknown"
         )
         sentences.append(
-            f"On {devices_text(result.devices or 0, result.nodes)} the runs disagree: {', '.join(parts)}. Their times per epoch "
-            f"differ by {ratio_text(found.ratio)}× ({why}), so ratios of these results are not reliable."
+            f"On {devices_text(result.devices or 0, result.nodes)} the runs disagree: {', '.join(parts)}. "
+            f"Their times per epoch differ by {ratio_text(found.ratio)}× ({why}), so ratios of these results are not reliable."
         )
     return sentences
 

@@ -15,12 +15,13 @@ from suite.common.labels import LabelKind, label_of_text
 from suite.launch.known import known
 from suite.results.columns import BUSY, Result, Row
 from suite.results.combine import grouped
-from suite.results.identity import distinguishing_words, label, weighty_words
+from suite.results.identity import label
 from suite.results.names import short_title, workload_name
 from suite.results.published import ARTICLE
 from suite.results.ratios import place
 from suite.results.scores import merged_labels
 from suite.results.series import all_series
+from suite.results.settings_difference import NEVER_COMPARED_WITHOUT, distinct_labels, settings_difference
 from suite.results.text import clean, devices_text, shortened
 from suite.results.views.overview import order_of
 
@@ -242,7 +243,7 @@ def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[str,
         curves = [list(series) for series in all_series(members)]
         drawn = {row.key for curve in curves for row in curve}
         curves += [[row] for row in members if row.key not in drawn]
-        told = _told(curves, [who(curve[0]) for curve in curves])
+        told = _labels(curves, [who(curve[0]) for curve in curves])
         names = iter(shortened([", ".join(filter(None, (clean(who(curve[0]), 60), short(text))))
                                 for curve, texts in zip(curves, told, strict=True) for text in texts], 80))  # fmt: skip
         for curve, (text, *texts) in zip(curves, told, strict=True):
@@ -259,24 +260,39 @@ def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[str,
     return found
 
 
-def _told(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[list[str]]:
-    """Of each curve the words of the whole, then those of each of its results: in what they differ in few words, and of ours
-    precision, batch and clock always."""
-    grow = any(len({row.batch_size_global for row in curve}) > 1 for curve in curves)  # of which the first is one
-    aside = ("devices", "nodes", *(("batch_size_global",) if grow else ()))
-    words = distinguishing_words([curve[0] for curve in curves], whose, aside, fewest=True)
-    rows = [row for curve in curves for row in curve]
-    texts = [text for curve, text in zip(curves, words, strict=True) for _ in curve]
-    own, told = iter(weighty_words(rows, texts) if rows[0].profile else texts), []
-    for curve in curves:
-        each = [next(own).split(", ") for _ in curve]
-        shared = [word for word in each[0] if all(word in other for other in each)]
-        sizes = sorted({row.batch_size_global or 0 for row in curve})
-        batch = label("batch_size_global")
-        if len(sizes) > 1 and f"{batch} {curve[0].batch_size_global or 0:,}" in each[0]:
-            shared.append(f"{batch} {sizes[0]:,}–{sizes[-1]:,}")
-        told.append([", ".join(shared), *map(", ".join, each)])
-    return told
+def _labels(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[list[str]]:
+    """Return for each curve its label, then the label of each of its results.
+
+    Results of this suite always name precision, batch, and clock if they differ anywhere in the figure.
+
+    Args:
+        curves: Curves of one figure.
+        whose: Name of each curve. Only curves of the same name are distinguished by their settings.
+    """
+    results = [result for curve in curves for result in curve]
+    grows = any(len({result.batch_size_global for result in curve}) > 1 for curve in curves)
+    shown = ("devices", "nodes", *(("batch_size_global",) if grows else ()))
+    of_curves = distinct_labels([curve[0] for curve in curves], whose, shown)
+    forced = settings_difference(results if results[0].profile else ()).only(NEVER_COMPARED_WITHOUT)
+    if len({(result.devices, result.batch_size_global) for result in results}) == len({one.devices for one in results}):
+        forced = forced.without(("batch_size_global",))  # the batch follows from the devices
+    texts = {name: iter(forced.texts(name)) for name in NEVER_COMPARED_WITHOUT if name in forced.columns}
+    labels = []
+    for curve, settings in zip(curves, of_curves, strict=True):
+        of_results: list[dict[str, str]] = [{name: next(column) for name, column in texts.items()} for _ in curve]
+        common = {name: text for name, text in of_results[0].items() if all(one[name] == text for one in of_results)}
+        sizes = sorted({result.batch_size_global or 0 for result in curve})
+        if len(sizes) > 1 and "batch_size_global" in texts:
+            common["batch_size_global"] = f"{sizes[0]:,}–{sizes[-1]:,}"
+        labels.append([_joined(settings, common), *(_joined(settings, values) for values in of_results)])
+    return labels
+
+
+def _joined(settings: str, values: Mapping[str, str]) -> str:
+    """Return the label of a curve or result: its settings, then the values that are always named, each once."""
+    named = [f"{label(name)} {text}" for name, text in values.items()]
+    kept = [text for text in settings.split(", ") if text and text not in named]
+    return ", ".join((*kept, *named))
 
 
 def short(text: str) -> str:

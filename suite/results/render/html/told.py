@@ -10,10 +10,10 @@ from typing import Any
 
 from suite.common.labels import LabelKind, label_of_text
 from suite.results.columns import BUSY, Result, Row
-from suite.results.identity import distinguishing_words
 from suite.results.names import accelerator_name, framework_name
 from suite.results.render.html.runs import link
 from suite.results.scores import labels
+from suite.results.settings_difference import distinct_labels
 from suite.results.targets import targets_told
 from suite.results.text import clean, devices_text, figure_text, percent_text, time_text
 
@@ -39,7 +39,7 @@ class Told:
         self._numbers: dict[Hashable, int] = {}
         self._kinds: dict[Any, int] = {}
         ours = [row for row in results if row.profile]
-        words = distinguishing_words(
+        words = distinct_labels(
             ours, [(row.workload, row.profile, row.framework, row.devices, row.system) for row in ours]
         )
         told = zip(ours, words, strict=True)
