@@ -480,7 +480,7 @@ def test_published_results_begin_with_one_workload_round_and_division(browser, t
     assert page.locator("#section-2 th", has_text="speedup").count() == 2  # of the results, and with its factors
     pieces = shown(page, ".piece")  # of the round and workload alone, which has one target
     assert [text.strip() for text in pieces if "target" in text] == [
-        "ssd: target mean average precision ≥ 0.23 · data set of the rules"
+        "SSD: target mean average precision ≥ 0.23, data set of the rules"
     ]
     assert "gnmt" not in shown(page, "main th")  # no chosen row has it
     page.emulate_media(media="print")
