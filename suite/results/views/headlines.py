@@ -133,9 +133,7 @@ def _run_counts(best: Result, compared: Sequence[Result]) -> str:
 def _where(result: Result) -> str:
     """Return devices and framework: `on 8 × V100 with PyTorch`, `on 2 devices (1 core of AMD EPYC) with MXNet`."""
     is_cpu = result.device == "cpu" or result.has_label(LabelKind.CPU)
-    machine = clean(
-        result.device_name.replace("core(s)", "core") if is_cpu else accelerator_name(result.device_name), 60
-    )
+    machine = device_text(result.device_name) if is_cpu else clean(accelerator_name(result.device_name), 60)
     devices = devices_text(result.devices or 0, result.nodes)
     if result.devices and machine and not is_cpu:
         devices = f"{result.devices} × {machine}"

@@ -25,7 +25,7 @@ from suite.results.ratios import place, ratio
 from suite.results.scores import figure, labels
 from suite.results.series import Series, all_series
 from suite.results.settings_difference import NEVER_COMPARED_WITHOUT, distinct_labels, settings_difference
-from suite.results.text import devices_text
+from suite.results.text import clean, devices_text
 from suite.results.views.section import Section, SectionKind, aim_facts, aim_text
 
 PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
@@ -117,6 +117,11 @@ def place_of(result: Result) -> tuple[str, str, str]:
     return result.framework, result.system, result.device_name or result.device
 
 
+def device_text(name: str) -> str:
+    """Return the name of a device for people: `1 core of AMD EPYC` for `1 core(s) of AMD EPYC`."""
+    return clean(name.replace("core(s)", "core" if name.startswith("1 ") else "cores"), 80)
+
+
 def several_nodes(result: Result) -> int | None:
     """Return the number of nodes if there are several, else None."""
     return result.nodes if (result.nodes or 1) > 1 else None
@@ -153,7 +158,8 @@ def _over_workloads(results: Sequence[Result]) -> list[OverviewCell]:
         for (result, series), text in zip(pairs, differing.without(_batch_per_device(pairs)).labels(), strict=True):
             unit = "" if result.to_target else f" in {result.sample_unit or 'samples'}/s"
             row = {**_names(result), "devices": result.devices, "nodes": several_nodes(result)}
-            cells.append(OverviewCell(row, result.workload + unit, result, _speedup(series, result), detail=text))
+            column = short_title(result.workload) + unit
+            cells.append(OverviewCell(row, column, result, _speedup(series, result), detail=text))
     return cells
 
 
@@ -183,7 +189,7 @@ def _of_other_programs(results: Sequence[Result]) -> list[OverviewCell]:
             row = {**dict(zip(keys, named, strict=True)), "folder": folder if len(folders) > 1 else ""}
             for workload, of_workload in grouped(members, lambda result: result.workload).items():
                 result = chosen([Series((result,)) for result in of_workload]).fewest
-                cells.append(OverviewCell(row, workload, result))
+                cells.append(OverviewCell(row, short_title(workload), result))
     return _against_slowest(cells)
 
 
@@ -211,7 +217,10 @@ def published_overview(results: Sequence[Result], prices: Prices | None = None) 
     best = grouped(on_count, lambda result: (result.round, accelerator_name(result.device_name), result.workload))
     cells = [
         OverviewCell(
-            {"round": round, "accelerator": kind}, workload, result, detail=f"{result.submitter} {result.system}"
+            {"round": round, "accelerator": kind},
+            short_title(workload),
+            result,
+            detail=f"{result.submitter} {result.system}",
         )
         for (round, kind, workload), (result, *_) in best.items()
     ]
@@ -270,7 +279,7 @@ def _matrix(
     if not smallest and (len(rows) < _MIN_ROWS or len(columns) < _MIN_COLUMNS):
         return []
     common = [name for name in values if name not in (*kept, "target") and values[name] - {"", None}]
-    facts = [(_capitalized(label(name)), str(next(iter(values[name])))) for name in common]
+    facts = [(_capitalized(label(name)), device_text(str(next(iter(values[name]))))) for name in common]
     pieces: list[tuple[str, tuple[Result, ...]]] = [(f"{name}: {text}", ()) for name, text in facts]
     of_workloads = grouped((cell.result for cell in cells), lambda result: result.workload)
     for workload, members in of_workloads.items():

@@ -31,6 +31,9 @@ from suite.results.views.repeat import resuming_commands
 from suite.results.views.section import NOT_VERIFIED, Section, SectionKind, View
 from suite.results.views.speedup_text import NOT_SEPARATED, interval_sentence, speedup_details, speedup_headline
 from suite.results.views.study import sections as studies
+from workloads.api import Deviation, DeviationCode
+from workloads.api.deviations import SETTING_NAMES
+from workloads.api.deviations import shown as shown_value
 
 NOTICES: Mapping[str, str] = {
     "demo": "DEMO: {data} and a small model. Not an MLPerf result.",
@@ -217,7 +220,8 @@ def results_section(
     if "cost" in shown:
         below.append("Cost of one result: devices × hours to target × price of one device for one hour.")
     if deviations:
-        below.append(f"Open division because: {clean('; '.join(deviations), 4000)}.")
+        facts = [deviation for deviation in first.parsed_deviations if deviation.text in deviations]
+        below.append(open_division_sentence(facts, verbose))
     notice = NOTICES.get(first.profile, "").format(data=_data_words(first.dataset))
     return Section(
         title,
@@ -229,6 +233,43 @@ def results_section(
         keys=shown.columns.index("runs"),
         of=tuple((result,) for result in table),
     )
+
+
+_MAX_REASONS, _MAX_PARTS = 4, 4
+"""Reasons for the open division, and parts of a model in a reason, that are named without `--verbose`."""
+
+
+def open_division_sentence(deviations: Sequence[Deviation], verbose: bool = False) -> str:
+    """Return why results are in the open division: `Open division because: profile is demo instead of reference.`
+
+    Args:
+        deviations: The reasons.
+        verbose: Name all reasons, and all parts of a model that differ from the reference.
+    """
+    order = {"profile": 0, "dataset": 1, "model": 2}
+    ordered = sorted(deviations, key=lambda deviation: order.get(deviation.setting, len(order)))
+    shown = ordered if verbose else ordered[:_MAX_REASONS]
+    phrases = [_reason_text(deviation, verbose) for deviation in shown]
+    hidden = len(ordered) - len(shown)
+    if hidden:
+        phrases.append(f"{hidden} more reason{'' if hidden == 1 else 's'} (--verbose)")
+    return f"Open division because: {clean('; '.join(phrases), 4000)}."
+
+
+def _reason_text(deviation: Deviation, verbose: bool) -> str:
+    """Return a reason as text: `data set is ml-demo instead of ml-20m`, `model differs in mf_dim, mlp_layer_sizes`."""
+    if deviation.code is not DeviationCode.SETTING:
+        return deviation.text
+    name = SETTING_NAMES.get(deviation.setting, deviation.setting)
+    if deviation.parts:
+        parts = deviation.parts if verbose else deviation.parts[:_MAX_PARTS]
+        hidden = len(deviation.parts) - len(parts)
+        return f"{name} differs from the reference in {', '.join(parts)}" + (
+            f" and {hidden} more settings" if hidden else ""
+        )
+    if deviation.value is None or not deviation.allowed:
+        return deviation.text
+    return f"{name} is {shown_value(deviation.value)} instead of {deviation.allowed}"
 
 
 def _data_words(dataset: str) -> str:
@@ -247,7 +288,7 @@ def _setting_columns(table: Sequence[Result], difference: SettingsDifference) ->
     columns["devices"] = [result.devices for result in table]
     columns["nodes"] = [several_nodes(result) for result in table]
     shown = {*columns, "labels", "deviations"}
-    differing = difference.without(shown).without_derived()
+    differing = difference.without((*shown, *_of_frameworks(table, difference))).without_derived()
     if len(differing.columns) > _MAX_SETTING_COLUMNS:
         names = list(zip(*columns.values(), strict=True))
         columns["settings"] = list(distinct_labels(table, names, shown))
@@ -256,6 +297,23 @@ def _setting_columns(table: Sequence[Result], difference: SettingsDifference) ->
         texts = differing.texts(name)
         columns[name] = [value if type(value) is int else text for value, text in zip(values, texts, strict=True)]
     return columns
+
+
+_WITH_FRAMEWORK = ("framework_version", "linear", "graphs", "kernels", "thread_waiting")
+"""Settings that usually follow from the framework."""
+
+
+def _of_frameworks(table: Sequence[Result], difference: SettingsDifference) -> list[str]:
+    """Return the settings that differ between frameworks only, which the column of frameworks stands for."""
+    frameworks = {result.framework for result in table}
+    names = []
+    for name in _WITH_FRAMEWORK:
+        values = difference.columns.get(name)
+        if values is not None and len(
+            {(one.framework, value) for one, value in zip(table, values, strict=True)}
+        ) == len(frameworks):
+            names.append(name)
+    return names
 
 
 def _figures(result: Result, speedup: float | None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from suite.results.names import accelerator_name
+from suite.results.names import accelerator_name, short_title
 from suite.results.price import parse_prices
 from suite.results.scores import published_results, results
 from suite.results.text import range_text, time_text
@@ -83,10 +83,10 @@ def test_of_several_workloads_each_place_shows_the_hardest_target(tmp_path):
     write_run(tmp_path, "ncf-1", seconds_per_epoch=3.0)
     write_run(tmp_path, "ncf-2", seconds_per_epoch=2.0, devices=2)
     times, speedups = matrices(tmp_path)
-    assert list(times.table.to_frame().columns) == ["devices", "ncf, seconds", "ssd, seconds", "notes"]
-    assert times.table.to_frame()["ncf, seconds"].tolist() == [9.0, 6.0]
+    assert list(times.table.to_frame().columns) == ["devices", "NCF, seconds", "SSD, seconds", "notes"]
+    assert times.table.to_frame()["NCF, seconds"].tolist() == [9.0, 6.0]
     assert "1 further result" in times.below[0]
-    assert speedups.table.to_frame()["ncf, speedup"].tolist() == [1.5]
+    assert speedups.table.to_frame()["NCF, speedup"].tolist() == [1.5]
 
 
 def test_profiles_modes_and_kinds_of_updates_do_not_mix(tmp_path):
@@ -130,10 +130,12 @@ def test_costs_are_a_table_of_their_own(tmp_path):
 def test_kinds_of_accelerators_stand_beside_each_other():
     published = published_results()
     times, ratios = published_overview([row for row in published if row.round == "v0.7" and row.devices == 8])
-    found = dict(zip(times.table.to_frame()["accelerator"], times.table.to_frame()["resnet50, seconds"], strict=True))
+    found = dict(zip(times.table.to_frame()["accelerator"], times.table.to_frame()["ResNet-50, seconds"], strict=True))
     assert found["A100"] == pytest.approx(33.37 * 60, rel=1e-3)
     assert found["V100"] == pytest.approx(68.82 * 60, rel=1e-3)
-    ratio = dict(zip(ratios.table.to_frame()["accelerator"], ratios.table.to_frame()["resnet50, speedup"], strict=True))
+    ratio = dict(
+        zip(ratios.table.to_frame()["accelerator"], ratios.table.to_frame()["ResNet-50, speedup"], strict=True)
+    )
     assert ratio["A100"] == pytest.approx(found["V100 SXM"] / found["A100"])  # the slowest of this round
     closed = [row for row in published if row.devices == 8 and row.division == "closed"]
     rounds = [row for row in published if row.round in {row.round for row in closed}]
@@ -143,7 +145,7 @@ def test_kinds_of_accelerators_stand_beside_each_other():
         fastest[name] = min(fastest.get(name, row.seconds), row.seconds)
     table_of_all = published_overview(rounds)[0].table.to_frame().set_index(["round", "accelerator"])
     for (name, accelerator, workload), seconds in fastest.items():
-        assert table_of_all.loc[(name, accelerator), f"{workload}, seconds"] == pytest.approx(seconds)
+        assert table_of_all.loc[(name, accelerator), f"{short_title(workload)}, seconds"] == pytest.approx(seconds)
 
 
 def test_machines_without_accelerators_may_be_of_any_size_and_are_not_compared():

@@ -15,6 +15,7 @@ from suite.results.views.headlines import headlines
 from suite.results.views.report import report
 from testing.fake_logs import demo_log, foreign, write, write_run
 from tests.suite.results.rows import lines, sweep
+from workloads.api import Deviation, DeviationCode
 
 FAILED = {"status": "oom", "reason": "process 0: out of memory", "workload": "ncf", "devices": 1}
 RATE = "opt_base_learning_rate"
@@ -366,7 +367,7 @@ def test_a_demo_that_leaves_the_closed_rules_is_not_said_to_have_no_deviations(t
     for text in ("deviations none", "labels none"):
         assert text not in found
         assert text not in page
-    for text in THREE:
+    for text in ("ml-demo instead of ml-20m", "0.5 instead of 0.635", "batch 4096"):
         assert text in " ".join(page.split())
 
 
@@ -415,3 +416,16 @@ def test_a_table_of_one_framework_and_of_logs_without_any_names_the_framework_al
     text = text_of(tmp_path)
     assert "framework" in text
     assert "1.0034 |" in text
+
+
+def test_reasons_for_the_open_division_are_short_unless_all_are_asked_for():
+    parts = tuple(f"part_{number}" for number in range(20))
+    model = Deviation(DeviationCode.SETTING, "model", allowed="the reference's", parts=parts)
+    demo = Deviation(DeviationCode.SETTING, "profile", value="demo", allowed="reference")
+    rest = [Deviation(DeviationCode.SETTING, f"setting_{n}", value=n, allowed="1") for n in range(2, 7)]
+    short = views.open_division_sentence([model, *rest, demo])
+    assert short.startswith("Open division because: profile is demo instead of reference; model differs")
+    assert "part_3 and 16 more settings" in short
+    assert "3 more reasons (--verbose)" in short
+    whole = views.open_division_sentence([model, *rest, demo], verbose=True)
+    assert all(name in whole for name in (*parts, *(f"setting_{n} is {n} instead of 1" for n in range(2, 7))))
