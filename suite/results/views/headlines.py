@@ -16,7 +16,7 @@ from suite.results.series import Series, all_series
 from suite.results.settings_difference import NEVER_COMPARED_WITHOUT, distinct_labels
 from suite.results.targets import targets_told
 from suite.results.text import clean, devices_text, figure_text, time_text
-from suite.results.views.overview import chosen, hardness, order_of, place_of
+from suite.results.views.overview import chosen, device_text, hardness, order_of, place_of
 from suite.results.views.speedup_text import AS_FAST, setup_sentence, times_text
 
 
