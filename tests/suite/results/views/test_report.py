@@ -367,7 +367,7 @@ def test_a_demo_that_leaves_the_closed_rules_is_not_said_to_have_no_deviations(t
     for text in ("deviations none", "labels none"):
         assert text not in found
         assert text not in page
-    for text in ("ml-demo instead of ml-20m", "0.5 instead of 0.635", "batch 4096"):
+    for text in ("ml-demo instead of ml-20m", "target 0.5, not 0.635", "batch 4096"):
         assert text in " ".join(page.split())
 
 
