@@ -34,7 +34,7 @@ MIN_COPIED_SHARE = 0.75
 MIN_COPIED_SHARE_WITH_PAUSES = 0.9
 """The same with pauses, of both logs: with several constants to choose, more moments of regular runs agree by chance."""
 MIN_COPIED_STAMPS = 10
-"""Moments that logs with different lines must have in common to count as copies: a few moments of regular runs agree by chance."""
+"""Moments that logs with different lines have in common at least if they are copies: few moments agree by chance."""
 MIN_SCALED_COPIED_STAMPS = 12
 """The same for scaled copies, whose factor is chosen to fit."""
 MAX_STAMPS = 500

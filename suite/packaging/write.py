@@ -179,7 +179,7 @@ def _refuse_superseded_runs(chosen: Sequence[ChosenRuns]) -> None:
         ends = [read_filed_end(attempt), *map(read_logged_end, sorted(attempt.glob("result_*.txt")))]
         if any(end is not None and end.is_finished for end in ends):
             raise ValueError(
-                f"{clean(str(attempt), 300)} holds a finished run that was set aside, and finished runs count; move the folder "
+                f"{clean(str(attempt), 300)} is a finished run that was set aside, and finished runs count; move its folder "
                 f"back to {clean(str(attempt.parent.parent), 300)} as run_N, in place of the run that replaced it"
             )
 

@@ -98,8 +98,8 @@ def _refuse_lost_log(folder: Path, run: RunSpec) -> None:
         log = folder / f"result_{run.run_index}.txt"
         found = "its log has no run_stop of a finished run" if log.exists() else "its log is missing"
         raise ValueError(
-            f"{folder} holds a finished run, as its {STATUS_FILE} says, but {found}; restore {log.name} (decompressed), or move "
-            f"the folder away to run it again"
+            f"{folder} holds a finished run, as its {STATUS_FILE} says, but {found}; restore {log.name} (decompressed), or "
+            f"move the folder away to run it again"
         )
 
 
