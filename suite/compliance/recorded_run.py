@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from suite.common.run_end import EndCode, EndStatus
-from suite.compliance.complaints import Complaint
+from suite.common.run_folder import OPEN_REASONS
+from suite.compliance.complaints import MISSING, Complaint
 from suite.compliance.log_division import is_logged_closed
 from suite.compliance.logged_workload import suite_run_value
 from suite.results.logs.collect import filed_end
 from suite.results.logs.events import Event, number, whole_number
 from suite.results.logs.record import RunRecord
-from suite.results.logs.recorded_telemetry import json_lines
+from suite.results.logs.recorded_telemetry import json_lines, json_object
 from suite.results.text import clean
 from suite.worker.identity import machine_digest
 from workloads.api import Json, Settings, field_names
@@ -210,14 +211,23 @@ def _resumptions(record: RunRecord, events: Sequence[Event], run_file: Mapping[s
 def find_status_complaints(record: RunRecord) -> Iterator[Complaint]:
     """Yield a contradiction with status.json, which the controller writes when the run has ended.
 
-    The controller sees failures that the log does not hold.
+    The controller sees failures that the log does not hold, and reasons for division open that the log has in its last line.
     """
+    yield from _open_reason_complaints(record)
     filed = filed_end(record.path.with_name(STATUS_FILE))
     if record.end.status is not EndStatus.SUCCESS or filed is None or filed.code is EndCode.CONTROLLER_KILLED:
         return
     if filed.status not in (EndStatus.SUCCESS, EndStatus.RUNNING):
         found = f"success, but status.json beside it says {clean(f'{filed.status.value} {filed.detail}', 120)}"
         yield Complaint("run_stop", 0, found, "one end of a run", "see why in status.json; run again")
+
+
+def _open_reason_complaints(record: RunRecord) -> Iterator[Complaint]:
+    reasons = json_object(record.path.with_name(STATUS_FILE)).get(OPEN_REASONS)
+    for reason in reasons if isinstance(reasons, list) else ():
+        if reason not in record.settings.deviations:
+            needed = f"{clean(str(reason), 120)}, as in {STATUS_FILE}"
+            yield Complaint("suite_open", 0, MISSING, needed, _RESTORE)
 
 
 def find_metrics_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:

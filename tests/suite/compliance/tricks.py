@@ -407,7 +407,26 @@ RESUMED = {
         continues={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1, "resumptions": 1}
     ),
 }
+
+
+def open_after_all(path, reasons, line=None):
+    """status.json has reasons for division open that were found during the run, and the log has this `suite_open` line."""
+    edit_json(path.with_name("status.json"), lambda value: value.update(open_reasons=reasons))
+    if line is not None:
+        items = records(path)
+        write_records(path, [*items, {**items[-1], "key": "suite_open", "value": {"reasons": line}}])
+
+
 EDITED_RESULTS = {
+    "suite_open deleted": lambda path: open_after_all(path, ["the data set changed"]),
+    "one of two reasons deleted from suite_open": lambda path: (
+        open_after_all(path, ["the data set changed", "other code"], ["other code"]),
+        set_value(path, "submission_division", "open"),
+    ),
+    "a reason in suite_open edited": lambda path: (
+        open_after_all(path, ["the data set changed"], ["another note"]),
+        set_value(path, "submission_division", "open"),
+    ),
     "accuracy edited": lambda path: edit(
         path, lambda item: {**item, "value": 0.99} if item["value"] > 0.7 else item, "eval_accuracy"
     ),
