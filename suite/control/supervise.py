@@ -131,7 +131,7 @@ class Supervisor:
         return self._append_open_reasons(status, beats)
 
     def _append_open_reasons(self, status: RunStatus, beats: Sequence[Beat | None]) -> RunStatus:
-        """Append why the run is open after all to its log, and file it. Return the status: failed without the line in the log."""
+        """Append why the run is open after all to its log, and file it. Return the status: failed if the log lacks it."""
         if status.status not in ("success", "target_missed"):
             return status
         self.open_reasons = [*self._code_reasons(beats), *self._find_open_reasons()]

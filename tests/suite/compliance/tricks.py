@@ -81,7 +81,33 @@ def aborted(path):
     set_status(path, "aborted")
 
 
+def with_another(key, value, on_one_line=False):
+    """A key is logged again with another value, on a line of its own or behind the first record."""
+
+    def change(path):
+        without_files(path)
+        if not on_one_line:
+            edit(path, lambda item: [item, {**item, "value": value}], key)
+            return
+        lines = []
+        for item in records(path):
+            line = f":::MLLOG {json.dumps(item)}"
+            again = f" :::MLLOG {json.dumps({**item, 'value': value})}"
+            lines.append(line + again * (item["key"] == key))
+        path.write_text("\n".join(lines) + "\n")
+
+    return change
+
+
 UNSUCCESSFUL = {
+    "success with a reason": lambda path: edit(
+        path, lambda item: {**item, "metadata": {**item["metadata"], "reason": "OSError: no space"}}, "run_stop"
+    ),
+    "two seeds": with_another("seed", 8),
+    "two seeds on one line": with_another("seed", 8, True),
+    "two divisions on one line": with_another("submission_division", "open", True),
+    "two organizations on one line": with_another("submission_org", "another", True),
+    "two numbers of samples on one line": with_another("train_samples", 1, True),
     "aborted, though the last accuracy reaches the target": aborted,
     "run_stop before run_start": stop_first,
     "run_stop before the deciding evaluation": stop_before_last_evaluation,
