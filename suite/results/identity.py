@@ -1,7 +1,7 @@
-"""What makes two runs the same experiment: their settings and every logged hyperparameter, the seed aside.
+"""Identity of experiments: two runs belong to the same experiment if their settings and logged hyperparameters agree.
 
-`same` says whether two rows agree, `differences` in what they do not, `own_words` names several rows by what tells them apart.
-Results, tables, comparisons, advice, studies, predictions and packages all ask here.
+Seeds and other bookkeeping do not count. `same` compares two rows, `differences` returns the settings that differ, and
+`suite.results.settings_difference` compares any number of results.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from suite.launch.recorded_env import identifying_variables
 from suite.results.columns import HEADINGS, Row
@@ -21,10 +21,10 @@ from suite.results.text import clean
 from workloads.api import DeviationCode, LoggedSettings, field_names
 
 _OF_OTHERS = ("round", "submitter", "division", "folder")
-"""Columns that decide for logs and results of others beside the settings; of ours they are empty or say nothing."""
+"""Columns that count, in addition to the settings, for logs and results of other programs."""
 FIELDS = (*field_names(RunSettings, row=True), *_OF_OTHERS)
 DERIVED = ("labels", "deviations", "data_fingerprint")
-"""What follows from other fields: it counts, but is only named where nothing else differs."""
+"""Fields that follow from other fields: they count, but are only named if nothing else differs."""
 _BOOKKEEPING_PREFIXES = ("submission_", "suite_", "power_")
 
 HYPERPARAMETERS, ENVIRONMENT_VARIABLES = "hyperparameters", "environment_variables"
@@ -54,11 +54,11 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
         HYPERPARAMETERS,
     ),
 }  # fmt: skip
-"""Key that a user types to the fields that differ with it, beside its own."""
+"""Settings, as a user sets them, to the fields that change with them, in addition to their field."""
 _OF_SIZE = ("system", "folder", "framework_version")
-"""What also goes with the number of devices in results of others: a cluster's name has its size in it."""
+"""Fields that change with the number of devices in results of other programs: names of clusters contain their size."""
 OF_SIZE_LOGGED = ("model_bn_span", "input_pairs_left_out")
-"""Logged keys that follow from the number of devices at one global batch: nobody chose them."""
+"""Logged keys that follow from the number of devices at a given global batch, so that no user chose them."""
 _OWN_FIELD = {item.metadata["typed"]: item.name for item in fields(LoggedSettings) if item.metadata["typed"]}
 _LABELS = {
     "batch_size_global": "global batch",
@@ -81,11 +81,11 @@ _LABELS = {
 
 
 def facts(row: Row) -> dict[str, Any]:
-    """Everything that decides what a run measures, by name: fields, environment variables, then logged hyperparameters."""
+    """Return all settings that identify an experiment by name: fields, environment variables, logged hyperparameters."""
     values = {
         name: getattr(row, name)
         for name in FIELDS
-        if name != ENVIRONMENT_VARIABLES and (name != "rules" or row.profile)  # of others `round` says it
+        if name != ENVIRONMENT_VARIABLES and (name != "rules" or row.profile)  # other programs: `round` has it
     }
     if row.profile:
         variables = identifying_variables(row.environment_variables or {})
@@ -95,8 +95,12 @@ def facts(row: Row) -> dict[str, Any]:
 
 
 def key(row: Row, *aside: str) -> tuple[Any, ...]:
-    """Equal in two rows that are the same experiment. `aside`: keys as typed (`gpus`, `batch`), which may differ with all that
-    follows from them."""
+    """Return a value that is equal for rows of the same experiment.
+
+    Args:
+        row: A run or a result.
+        aside: Settings, as a user sets them (`gpus`, `batch`), that may differ together with all that follows from them.
+    """
     out = left_out(row, aside)
     return tuple(
         (name, comparable_value(value)) for name, value in sorted(facts(row).items()) if not _is_out(name, out)
@@ -111,26 +115,33 @@ def experiment(row: Row) -> tuple[Any, ...]:
 
 
 def varying(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """In what rows differ: name as in `facts` to the distinct values, None for what a row does not say."""
+    """Return the settings in which rows differ, with their distinct values. None: a row does not have the setting."""
     every = [facts(row) for row in rows]
-    names = dict.fromkeys(name for one in every for name in one)
-    values = {name: {comparable_value(one.get(name)): one.get(name) for one in every} for name in names}
-    return {name: list(distinct.values()) for name, distinct in values.items() if len(distinct) > 1}
+    found = {}
+    for name in dict.fromkeys(name for settings in every for name in settings):
+        distinct = {comparable_value(settings.get(name)): settings.get(name) for settings in every}
+        if len(distinct) > 1:
+            found[name] = list(distinct.values())
+    return found
 
 
-def same(one: Row, other: Row, *aside: str) -> bool:
-    """Whether two rows are the same experiment, but for what is left `aside`."""
-    return key(one, *aside) == key(other, *aside)
+def same(row: Row, other: Row, *aside: str) -> bool:
+    """Check whether two rows are the same experiment, except for the settings in `aside`."""
+    return key(row, *aside) == key(other, *aside)
 
 
-def differences(one: Row, other: Row, *aside: str, known: bool = False) -> dict[str, tuple[Any, Any]]:
-    """In what two rows differ: name of a field (or `hyperparameters.KEY`) to both values, None for one that was not logged.
+def differences(row: Row, other: Row, *aside: str, known: bool = False) -> dict[str, tuple[Any, Any]]:
+    """Return the settings in which two rows differ, with both values. None: the value was not logged.
 
-    `known`: leave out what one of them does not say, as a run that failed early or a log of another program.
+    Args:
+        row: A run or a result.
+        other: A run or a result.
+        aside: Settings, as a user sets them, that may differ together with all that follows from them.
+        known: Leave out settings that one of the rows does not have: a run may fail before it logs all settings.
     """
-    out = left_out(one, aside) | left_out(other, aside)
-    first, second = facts(one), facts(other)
-    if known and not (one.hyperparameters and other.hyperparameters):
+    out = left_out(row, aside) | left_out(other, aside)
+    first, second = facts(row), facts(other)
+    if known and not (row.hyperparameters and other.hyperparameters):
         out.add(HYPERPARAMETERS)
     pairs = {
         name: (first.get(name), second.get(name))
@@ -141,33 +152,41 @@ def differences(one: Row, other: Row, *aside: str, known: bool = False) -> dict[
         pairs = {
             name: pair
             for name, pair in pairs.items()
-            if name.startswith(f"{ENVIRONMENT_VARIABLES}.")  # the first lines of a log have them all
+            if name.startswith(f"{ENVIRONMENT_VARIABLES}.")  # all of them are in the first lines of a log
             or not any(value in (None, "", (), {}) for value in pair)
         }
     return {name: pair for name, pair in pairs.items() if name not in DERIVED} or pairs
 
 
 TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = "time to target", "time per epoch", "epochs to target", "throughput"
-"""What two results may be compared in."""
+"""Quantities in which two results are compared."""
 
 
-def refusals(row: Row, other: Row) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Quantities whose ratio of two results would be meaningless, and why; the most important reason first."""
+class Refusal(NamedTuple):
+    """Quantities whose ratio would be meaningless."""
+
+    quantities: tuple[str, ...]
+    reason: str
+
+
+def refusals(row: Row, other: Row) -> Iterator[Refusal]:
+    """Yield why ratios of two results would be meaningless, the most important reason first."""
     training = (TIME, EPOCHS, EPOCH_TIME)
     if row.mode != other.mode:
-        yield (*training, THROUGHPUT), f"mode {row.mode} does other work than mode {other.mode}"
+        reason = f"mode {row.mode} and mode {other.mode} do different work; compare runs of the same mode"
+        yield Refusal((*training, THROUGHPUT), reason)
     if not (row.to_target and other.to_target):
-        fixed = "theirs is a run" if row.to_target else "ours is a run" if other.to_target else "both are runs"
-        yield training, f"{fixed} of fixed length: there is a throughput only"
+        which = "theirs has" if row.to_target else "ours has" if other.to_target else "both have"
+        yield Refusal(training, f"{which} a fixed length and no target, so only throughput can be compared")
     deviates = any(map(_trained_on_other_data, (row, other)))
     if row.dataset != other.dataset and (deviates or (row.dataset and other.dataset)):
-        both = " against ".join(one.dataset or "that of the rules" for one in (row, other))
-        yield training, f"trained on another data set: {both}"
+        both = " and ".join(result.dataset or "the data set of the rules" for result in (row, other))
+        yield Refusal(training, f"trained on different data sets ({both}), so only throughput can be compared")
     if same_targets(row.targets, other.targets, row.workload) is False:
-        both = " against ".join(value_text("targets", one.targets, one) for one in (row, other))
-        yield (TIME, EPOCHS), f"trained to another target: {both}"
+        both = " and ".join(value_text("targets", result.targets, result) for result in (row, other))
+        yield Refusal((TIME, EPOCHS), f"trained to different targets ({both}); time per epoch can be compared")
     if ("token" in row.sample_unit) != ("token" in other.sample_unit):
-        yield (THROUGHPUT,), f"samples are {row.sample_unit} against {other.sample_unit}"
+        yield Refusal((THROUGHPUT,), f"throughput counts {row.sample_unit} and {other.sample_unit}")
 
 
 def _trained_on_other_data(row: Row) -> bool:
@@ -179,7 +198,7 @@ def _trained_on_other_data(row: Row) -> bool:
 
 
 def label(name: str) -> str:
-    """What tables call a field: `global batch`; of a logged key the words without the prefixes of programs."""
+    """Return the name of a setting in tables: `global batch`. Logged keys lose the prefixes of their programs."""
     if name.startswith(f"{ENVIRONMENT_VARIABLES}."):
         return clean(name.removeprefix(f"{ENVIRONMENT_VARIABLES}."), 60)
     name = name.removeprefix(f"{HYPERPARAMETERS}.")
@@ -189,13 +208,13 @@ def label(name: str) -> str:
 
 
 def heading(name: str) -> str:
-    """What tables call a column: `time per epoch`; of a rate `samples/s`."""
+    """Return the heading of a column: `time per epoch`, `samples/s`."""
     rate = name.removesuffix("_per_second")
     return HEADINGS.get(name) or (label(name) if rate == name else f"{label(rate)}/s")
 
 
 def value_text(name: str, value: Any, row: Row | None = None, limit: int = 80) -> str:
-    """A value in words, cut to `limit` characters: `8,192`, `BLEU ≥ 24`; `none` for one that is not known or not set."""
+    """Return a value as text of at most `limit` characters: `8,192`, `BLEU ≥ 24`, or `none` for an unknown value."""
     if value is None or value in ("", (), [], {}):
         return "none"
     if name == "targets":
@@ -210,7 +229,7 @@ def value_text(name: str, value: Any, row: Row | None = None, limit: int = 80) -
 
 
 def follows(aside: Iterable[str]) -> set[str]:
-    """The fields that differ with these keys."""
+    """Return the fields that change with these settings."""
     names = {name for one in aside for name in (_OWN_FIELD.get(one, HYPERPARAMETERS), *_FOLLOWS.get(one, ()))}
     return names | {"labels", "deviations"} if names else names
 
@@ -218,7 +237,7 @@ def follows(aside: Iterable[str]) -> set[str]:
 def left_out(row: Row, aside: Collection[str]) -> set[str]:
     """Return the settings that go with the keys in `aside`, for results of other programs the system too."""
     of_size = set(_OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ())
-    if row.round == UNKNOWN_ROUND:  # which other folders then need not share
+    if row.round == UNKNOWN_ROUND:  # folders of unknown rounds may be of different rounds
         of_size.discard("folder")
     return follows(aside) | of_size
 
@@ -232,7 +251,7 @@ def _is_bookkeeping(key: str) -> bool:
 
 
 def comparable_value(value: Any) -> Any:
-    """A value that can be hashed and compared, whatever its type: the type is no difference."""
+    """Return a hashable form of a value. Values that differ only in their type become equal."""
     if isinstance(value, Mapping):
         return tuple(sorted((str(name), comparable_value(item)) for name, item in value.items()))
     return tuple(map(comparable_value, value)) if isinstance(value, (tuple, list)) else value

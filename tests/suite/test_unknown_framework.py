@@ -29,7 +29,7 @@ RUN = ("workload=toy", "framework=quartz", "profile=demo", "device=cpu")
 EXPORTS = (0, "toy-quartz") if find_spec("tensorboard") else (2, "tensorboard is not installed")
 """Its library is an extra."""
 STEPS = [
-    (("report", "LOGS"), 0, "framework quartz"),
+    (("report", "LOGS"), 0, "Quartz Framework"),
     (("report", "LOGS", "--html", "OUT"), 0, "toy · quartz · 1 device"),
     (("compare", "LOGS", "--to-logs", "LOGS"), 2, "both sides are the same results"),
     (("check", "LOGS"), 1, "benchmark of the ruleset"),  # toy is none, in whatever framework

@@ -1,8 +1,8 @@
-"""`suite advise`: on how many devices to run a job, from measured times to target and predicted ones.
+"""`suite advise`: advice on the number of devices of a job, from measured and predicted times to target.
 
-Every figure is labeled: measured, or predicted with bounds, by the law of published rows that `suite scaling` uses. Advice
-itself rests on measured runs alone, and is given only if they decide the question. Jobs side by side are assumed not to slow
-each other down; the output says so wherever that assumption is used.
+Every figure is labeled as measured, or as predicted with bounds by the law of published results that `suite scaling` uses.
+Advice is based on measured runs only, and is given only if they decide the question. Jobs on different devices of a machine are
+assumed not to slow each other down. The output states this assumption.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ ASSUMPTION = (
     "(they share memory, storage, power and cooling)."
 )
 MINIMUM_EVALUATIONS = 4
-"""Our threshold: a time to target is known to one evaluation, which is a quarter of a run with four of them."""
+"""Threshold of this suite. The accuracy of a time to target is an evaluation interval, a quarter of a run with four."""
 LARGEST_PREDICTED_SHRINKAGE = 8
 """Predictions for a deadline go down to an eighth of the fewest measured devices."""
 WORTH_SPREADING = 0.5
-"""Our threshold: if an added device adds less than half of what the first ones give, a job belongs on the fewest devices."""
+"""Threshold of this suite: if an added device adds less than half of a first device, a job belongs on the fewest devices."""
 ROUNDING_TOLERANCE = 1.0 + 1e-6
 """Relative tolerance of deadlines: a published `1.0` minutes times sixty may be slightly above 60 s."""
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -55,7 +55,7 @@ _SHOWN = (
     "energy_joules_per_job", "cost_per_job", "runs_successful", "runs_failed",
 )  # fmt: skip
 PREDICTED = "predicted"
-"""`kind` of a choice that was not measured; of the others it is `MEASURED`."""
+"""`kind` of a predicted choice. Measured choices have `MEASURED`."""
 _LEAST = (
     ("single job, fastest", "train_seconds", time_text),
     ("fewest device-hours", "device_hours_per_job", rate_text),
@@ -63,12 +63,12 @@ _LEAST = (
     ("lowest cost", "cost_per_job", cost_text),
 )
 Choice = dict[str, Any]
-"""One device count for a job, measured or predicted, on a machine: a row of the view's data."""
+"""A device count for a job, measured or predicted, on a machine: a row of the data."""
 Choices = Sequence[Choice]
 
 
 def parse_deadline(text: str) -> float:
-    """Seconds of a deadline such as `2h`, `90m`, `1h30m` or `3600s`. Raises ValueError for anything else."""
+    """Return the seconds of a deadline such as `2h`, `90m`, `1h30m`, or `3600s`. Raises ValueError for other text."""
     match = re.fullmatch("".join(rf"(?:(\d{{1,9}}(?:\.\d{{1,9}})?){unit})?" for unit in "hms"), text)
     parts = match.groups() if match else ()
     total = sum(float(part or 0.0) * unit for part, unit in zip(parts, (3600.0, 60.0, 1.0), strict=False))
@@ -128,7 +128,7 @@ def advise(
 
 
 class Advice:
-    """Choices of one series on one machine, and what the measured runs decide."""
+    """Choices of a series on a machine, and the conclusions that the measured runs support."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ def _predicted_choices(
 
 
 def _flag(choices: list[Choice], deadline: float | None) -> None:
-    """Mark the best choices of one kind, in place."""
+    """Mark the best choices, in place. All choices are measured, or all are predicted."""
     if not choices:
         return
     flagged = {
@@ -234,7 +234,7 @@ def _surely_meets(choice: Choice, deadline: float) -> bool:
 
 
 def _placed_choice(like: Result, machine: int, devices: int, kind: str, seconds: float) -> Choice:
-    """Return what follows from a device count and a time."""
+    """Return the choice for a device count and a time."""
     at_once = machine // devices
     choice: Choice = {name: getattr(like, name) for name in ("workload", "framework", "system", "profile")}
     choice |= {"machine_devices": machine, "devices": devices, "kind": kind, "train_seconds": seconds}
@@ -258,7 +258,7 @@ def _choice(row: Timed, machine: int, prices: Prices | None) -> Choice:
 
 
 def _least(choices: Choices, name: str) -> Choice | None:
-    """The choice with the least of a column, of equals the sooner; None where nobody has it."""
+    """Return the choice with the least value of a column, the faster one of equal choices; None if the column is empty."""
     known = [choice for choice in choices if choice[name] is not None]
     return min(known, key=lambda choice: (choice[name], choice["train_seconds"]), default=None)
 
@@ -276,7 +276,7 @@ def placement(choices: Choices, pair: Ratio | None) -> str:
 
 
 def _missing_evidence(best: Sequence[Timed], choices: Choices, pair: Ratio | None) -> Iterator[str]:
-    """Yield what keeps the measured runs from deciding where a queue's jobs belong; nothing if they decide it."""
+    """Yield the evidence that is missing to decide how many devices the jobs of a queue should get."""
     if pair is None or pair.total is None:
         yield "a second device count"
         return
@@ -317,7 +317,7 @@ def _is_decided(best: Sequence[Timed], choices: Choices, pair: Ratio) -> bool:
 
 
 def _share_of_added_device(choices: Choices, speedup: float) -> float:
-    """Return what each added device adds, as a share of what each of the fewest gives."""
+    """Return the gain of each added device, as a share of the contribution of each of the fewest devices."""
     return float((speedup - 1.0) / (choices[-1]["devices"] / choices[0]["devices"] - 1.0))
 
 
@@ -348,7 +348,7 @@ def _time_range(choice: Choice) -> str:
 
 
 def _verdict(advice: Advice) -> str:
-    """Return on how many devices the jobs should run; or, if the runs do not decide it, what they show and what is missing."""
+    """Return the advice; if the runs do not decide it, the measurements and the missing evidence."""
     few, many, pair = advice.measured[0], advice.measured[-1], advice.pair
     if pair is None or pair.total is None:
         measured = [row.devices for row in advice.series]

@@ -1,7 +1,7 @@
-"""`suite tables`: tables 1-7 of the DGX-1 scaling article, for our own results and for the article's.
+"""`suite tables`: tables 1-7 of the DGX-1 scaling article, for measured results and for the article's results.
 
-Tables 1-6, one for each workload: devices, batch, time per epoch, epochs to target, total time, precision. Table 7: speedups
-over the fewest devices, and the decomposition for every pair of device counts. Families never mix.
+Tables 1-6 show a workload each: devices, batch, time per epoch, epochs to target, time to target, precision. Table 7 shows
+speedups over the baseline of each series, and the factors of the speedup between all pairs of device counts.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from suite.results.settings_difference import distinct_labels
 from suite.results.targets import targets_text
 from suite.results.text import devices_text
 from suite.results.views.repeat import next_commands
-from suite.results.views.section import NOT_VERIFIED, Section, View, aim_text
+from suite.results.views.section import NOT_VERIFIED, Section, View, aim_facts
 from suite.results.views.speedup_text import speedup_headline
 
 TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}
-"""The article's number of each workload's table."""
+"""Number of the article's table for each workload."""
 SUMMARY_TABLE = 7
 _EXPLAINED = (
-    "speedup = throughput (time per epoch) × efficiency (epochs to target); per device: throughput for each device.",
-    "scaling: strong = same global batch, weak = same batch per device, mixed = neither.",
+    "speedup = throughput (ratio of times per epoch) × efficiency (ratio of epochs to target) × setup. "
+    "Per device: throughput divided by the ratio of devices.",
+    "Scaling: strong = same global batch, weak = same batch per device, mixed = neither.",
 )
 SAME_AS_PRINTED = 0.003
-"""Relative difference that rounding of the printed figures explains."""
+"""Largest relative difference that rounding of the printed figures explains."""
 _MEASURED = ("seconds_per_epoch", "epochs", "seconds", "precision")
 _COUNTS = ("runs_successful", "runs_failed")
 _BATCH = ("batch_size_global", "batch_size_per_device")
@@ -44,55 +45,72 @@ _FACTORS = (
     "efficiency", "setup", "scaling_efficiency", "interval_low", "interval_high", "notes",
 )  # fmt: skip
 Line = dict[str, Any]
-"""A row of the view's data: a result, or a speedup."""
+"""Row of the data: a result or a speedup."""
 
 
 def tables(results: Sequence[Result], with_article: bool = False) -> View:
-    """The tables of `results`, in the article's order of workloads; `with_article` appends the article's own, and checks them.
+    """Return the tables of results in the article's order of workloads.
 
-    Raises ValueError if there is no time to target at all.
+    Args:
+        results: Measured results.
+        with_article: Add the article's tables, and check its printed speedups.
+
+    Raises:
+        ValueError: There is no time to target.
     """
     ours = timed(results)
     shown = ours + (timed(find_published(ARTICLE)) if with_article else [])
     if not shown:
-        refusal = "no run was trained to a target, and these tables are of times to target"
-        raise ValueError(f"{refusal}; throughput of runs of fixed length: suite report DIR")
+        raise ValueError(
+            "no run was trained to a target, and these tables show times to target; "
+            "for the throughput of runs of fixed length, run: suite report DIR"
+        )
     printed = printed_speedups() if with_article else {}
-    data, sections, every, single = list[Line](), list[Section](), list[Line](), list[tuple[str, Timed]]()
+    sections: list[Section] = []
+    data: list[Line] = []
+    pairs: list[Line] = []
+    single: list[tuple[str, Timed]] = []
     for name, alike in itertools.groupby(sorted(families(shown), key=_order), key=title):
         group = list(alike)
-        words = _labels(group)
-        group.sort(key=lambda family: words[family[0].key])
-        data += (rows := list(_results(name, group, words)))
+        labels_of = _labels(group)
+        group.sort(key=lambda family: labels_of[family[0].key])
+        rows = list(_results(name, group, labels_of))
+        data += rows
         number = f"Table {rows[0]['table']}. " if rows[0]["table"] else ""
+        facts = aim_facts([result for family in group for result in family])
         units = sorted({row["batch_unit"] for row in rows} - {"", "samples"})
-        aim = aim_text([row for family in group for row in family])
-        above = " · ".join((aim, *([f"batch in {' or '.join(units)}"] if units else [])))
-        sections.append(_section(f"{number}{name}", rows, _SHOWN, (above,)))
+        if units:
+            facts.append(("Batch", f"in {' or '.join(units)}"))
+        sections.append(replace(_section(f"{number}{name}", rows, _SHOWN), facts=tuple(facts)))
         for series in itertools.chain.from_iterable(map(series_of_family, group)):
-            series_words = words[series.fewest.key]
-            every += _speedups(name, series_words, series, printed)
-            single += [(_joined(name, series_words), series.fewest)] if len(series) == 1 else []
-    above_all = [NOT_VERIFIED]
-    if len({row.profile for row in ours}) > 1:
-        above_all.append(
-            "Several profiles were given; each has tables of its own, and no speedup is taken across them."
-        )
+            settings = labels_of[series.fewest.key]
+            pairs += _speedups(name, settings, series, printed)
+            if len(series) == 1:
+                single.append((_joined(name, settings), series.fewest))
+    above = [NOT_VERIFIED]
+    if len({result.profile for result in ours}) > 1:
+        above.append("The results have several profiles. Each profile has its own tables and speedups.")
     if len(ours) < len(results):
-        above_all.append(f"Left out: {len(results) - len(ours)} results without a time to target (suite report).")
-    sections += _table_7(every, single)
-    pairs = [{name: value for name, value in row.items() if name != "notes"} for row in every]
-    return View("Time to target and speedup", tuple(sections), DataTable.from_rows(data + pairs), tuple(above_all))
+        above.append(
+            f"Left out: {len(results) - len(ours)} results without a time to target (suite report shows them)."
+        )
+    sections += _table_7(pairs, single)
+    rows_of_pairs = [{name: value for name, value in row.items() if name != "notes"} for row in pairs]
+    return View("Time to target and speedup", tuple(sections), DataTable.from_rows(data + rows_of_pairs), tuple(above))
 
 
 def printed_speedups() -> dict[tuple[str, int, int], float]:
-    """(workload, devices from, devices to) to what the article's table 7 prints. Raises ValueError for another form."""
+    """Return the speedups that the article's table 7 prints, by workload, devices before, and devices after.
+
+    Raises:
+        ValueError: A row of the file does not contain a speedup between two numbers of devices.
+    """
     names = ("benchmark", "chips_from", "chips_to", "speedup_printed")
     rows = csv_rows("dgx1_speedups.csv", names)
     try:
         return {(row[names[0]], int(row[names[1]]), int(row[names[2]])): float(row[names[3]]) for row in rows}
     except ValueError as error:
-        raise ValueError(f"dgx1_speedups.csv: not speedups between two numbers of devices ({error})") from None
+        raise ValueError(f"dgx1_speedups.csv: expected speedups between two numbers of devices ({error})") from None
 
 
 def _order(family: Sequence[Result]) -> tuple[Any, ...]:
@@ -128,7 +146,7 @@ def _section(
 
 def _results(name: str, group: Sequence[Sequence[Timed]], words: Mapping[str, str]) -> Iterator[Line]:
     every = [row for family in group for row in family]
-    alike = distinct_labels(every, [(words[row.key], row.devices) for row in every])  # equal devices, other nodes
+    alike = distinct_labels(every, [(words[row.key], row.devices) for row in every])  # the same devices on more nodes
     for row, more in zip(every, alike, strict=True):
         size = row.batch_size_global
         line: Line = {"table": TABLES.get(row.workload), "workload": row.workload, "series": name}
@@ -156,7 +174,7 @@ def _speedup(both: tuple[Result, Result], printed: Mapping[Any, float]) -> Line:
     pair, place = ratio(*both), (both[0].workload, both[0].devices, both[1].devices)
     value, total = printed.get(place) if both[0].round == ARTICLE else None, pair.total or 0.0
     wrong = value is not None and abs(total / value - 1) > SAME_AS_PRINTED
-    flags = (*([f"{value:g} printed, {total:.2f} by its own tables"] if wrong else []), *pair.flags)
+    flags = (*([f"the article prints {value:g}, and its tables give {total:.2f}"] if wrong else []), *pair.flags)
     line: Line = {"table": SUMMARY_TABLE, "workload": place[0], "series": "", "differs_in": ""}
     line |= {"profile": both[0].profile, "labels": merged_labels(both), "places": pair.places}
     line |= {"from_fewest": False, "devices_from": place[1], "devices_to": place[2]}
@@ -174,7 +192,12 @@ def _speedup(both: tuple[Result, Result], printed: Mapping[Any, float]) -> Line:
 
 
 def pairs_section(results: Sequence[Result], most: int) -> Section | None:
-    """Every pair of device counts within the series of `results`, at most so many; None without one."""
+    """Return the speedups between all pairs of device counts of each series; None if there are no pairs.
+
+    Args:
+        results: Results of a table.
+        most: Largest number of pairs.
+    """
     of_frameworks = grouped(families(results), lambda family: family[0].framework)
     rows, every = list[Line](), list[tuple[Result, Result]]()
     for framework, group in of_frameworks.items():
@@ -198,7 +221,7 @@ def _pairs(title: str, rows: Sequence[Line], more: tuple[str, ...] = (), above: 
 
 
 def _table_7(every: Sequence[Line], single: Sequence[tuple[str, Timed]]) -> Iterator[Section]:
-    """A row for each series, a column for each pair that begins with its fewest devices; every pair; what has none."""
+    """Yield the speedups over the baseline of each series, the speedups of all pairs, and the results without a speedup."""
     first = [row for row in every if row["from_fewest"]]
     places = sorted({(row["devices_from"], row["devices_to"]) for row in first})
     lines: dict[tuple[str, str], Line] = {}
@@ -215,5 +238,5 @@ def _table_7(every: Sequence[Line], single: Sequence[tuple[str, Timed]]) -> Iter
     if single:
         only = tuple(f"{name}: {devices_text(row.devices)} only" for name, row in single)
         commands = tuple(dict.fromkeys(command for _, row in single for command in next_commands(row)))
-        then = ("Run next, for a speedup of what was measured on one number of devices:",) if commands else ()
+        then = ("These results have one number of devices. To measure a speedup, run:",) if commands else ()
         yield Section("Without a speedup", then, commands=commands, below=only)

@@ -81,7 +81,8 @@ def test_ncfs_demo_runs_outside_the_checkout(call, installed, tmp_path):
     )
     said = call("run", "workload=ncf", "profile=demo", "stop=epochs:1", *words)
     run = only((tmp_path / "logs").glob("*/*/run_0"))
-    assert f"success  {run.parent.name}/run_0" in said
+    assert f"{run.parent.name}/run_0" in said
+    assert "finished" in said
     assert (tmp_path / "data" / "ml-demo" / "manifest.json").is_file()
     assert "PASS" in call("check", "logs")
     assert '"commit": null' in (run / "run.json").read_text()

@@ -43,7 +43,7 @@ def test_a_run_leaves_what_docs_logs_says(tmp_path):
     assert (host["name"], host["address"], host["first_replica"]) == (platform.node(), "127.0.0.1", 0)
     assert (host["devices"], host["cores"]) == ([0], sorted(os.sched_getaffinity(0)))
     assert "demo" in done.stdout
-    assert "no MLPerf result" in done.stdout
+    assert "Not an MLPerf result" in done.stdout
     assert f"logs in {folder.parents[1].relative_to(tmp_path)}" in done.stdout
 
 

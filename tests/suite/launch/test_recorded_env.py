@@ -256,7 +256,7 @@ def test_runs_that_differ_in_a_variable_are_different_experiments(tmp_path):
     report = suite_here(tmp_path, "report", *(tmp_path / name for name in expected), "--format", "json", exits=0).stdout
     assert len(json.loads(report)) == 3, report
     shown = suite_here(tmp_path, "report", *(tmp_path / name for name in expected), exits=0).stdout
-    assert "TF_ENABLE_ONEDNN_OPTS 0" in shown
+    assert "TF_ENABLE_ONEDNN_OPTS" in shown
     assert "\x1b[31m" not in shown
     assert "\n:::MLLOG {}" not in shown
     compared = suite_here(tmp_path, "compare", tmp_path / "plain", tmp_path / "tuned", exits=0).stdout

@@ -53,13 +53,13 @@ def test_values_as_text_are_no_python_literals():
 @pytest.mark.parametrize(
     ("changed", "refused", "reason"),
     [
-        ({"mode": "forward"}, {TIME, EPOCHS, EPOCH_TIME, THROUGHPUT}, "mode train does other work than mode forward"),
+        ({"mode": "forward"}, {TIME, EPOCHS, EPOCH_TIME, THROUGHPUT}, "mode train and mode forward do different work"),
         ({"to_target": False}, {TIME, EPOCHS, EPOCH_TIME},
-         "theirs is a run of fixed length: there is a throughput only"),
-        ({"dataset": "ml-1m"}, {TIME, EPOCHS, EPOCH_TIME}, "trained on another data set: ml-20m against ml-1m"),
+         "theirs has a fixed length and no target"),
+        ({"dataset": "ml-1m"}, {TIME, EPOCHS, EPOCH_TIME}, "trained on different data sets (ml-20m and ml-1m)"),
         ({"targets": {"hr_at_10": 0.5}}, {TIME, EPOCHS},
-         "trained to another target: hit rate at 10 ≥ 0.635 against hit rate at 10 ≥ 0.5"),
-        ({"sample_unit": "tokens"}, {THROUGHPUT}, "samples are pairs against tokens"),
+         "trained to different targets (hit rate at 10 ≥ 0.635 and hit rate at 10 ≥ 0.5)"),
+        ({"sample_unit": "tokens"}, {THROUGHPUT}, "throughput counts pairs and tokens"),
         *(({name: "x"}, set(), "") for name in ("framework", "precision", "system", "clock", "sample_unit")),
         *(({"dataset": ""}, set(), ""), ({"targets": {}}, set(), "")),  # not known is no difference
     ],
@@ -68,7 +68,8 @@ def test_what_makes_a_ratio_meaningless(changed, refused, reason):
     one, other = (make_runs(**{"dataset": "ml-20m", "sample_unit": "pairs", **own})[0] for own in ({}, changed))
     found = [*identity.refusals(one, other)]
     assert {quantity for quantities, _ in found for quantity in quantities} == refused
-    assert next((text for _, text in found), "") == reason
+    assert next((text for _, text in found), "").startswith(reason)
+    assert bool(found) == bool(reason)
 
 
 @pytest.mark.parametrize(("rate", "targets", "results"), [({}, {}, 1), ({RATE: 0.5}, {"hr_at_10": 0.635}, 2)])

@@ -318,7 +318,7 @@ def test_a_reference_run(tmp_path, whole):
     spec = read_run(folder / "run.json")
     assert spec.settings.options["backbone"] == {"file": path.name, "sha256": digest}
     assert spec.settings.options["backbone_weights"] == str(path)
-    assert note in spec.labels
+    assert note in map(str, spec.labels)
     found = {key: value for key, value, _ in events(folder / "result_0.txt")}
     assert found["backbone_weights"] == f"{path.name} sha256:{digest}"
     assert found["submission_division"] == "open"

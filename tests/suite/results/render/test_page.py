@@ -99,15 +99,15 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     (root / "ncf-1" / "run_0" / "run.json").write_text(json.dumps({"versions": {"numpy": "2.4.6"}, "secret": "hidden"}))
     found = page(root, tmp_path)
     assert found.headings == [
-        "Time to target over devices", "What the speedup is made of", "Quality over time", "Where the time goes",
-        *("Overview: time to target, demo, ncf", "ncf on laptop (demo)"),
-        "Runs without success", "While they ran", "All runs",
+        "Time to target for each number of devices", "Factors of the speedup", "Quality over time",
+        *("Parts of the time to target", "NCF demo, PyTorch 2.11.0, Some CPU, laptop"),
+        "Failed runs", "During the runs", "All runs",
     ]  # fmt: skip
-    assert "10 runs · 9 finished as asked · 1 without success · 1 workload · pytorch · 2023-11-14" in found.text
-    where = "on 4 devices (Some CPU) in PyTorch"
-    said = f"NCF (demo, cpu) reaches hit rate at 10 ≥ 0.635 in 2.0 s {where}, 3.00 times faster than on 1."
+    assert "10 runs · 9 succeeded · 1 failed · 1 workload · pytorch · 2023-11-14" in found.text
+    where = "on 4 devices (Some CPU) with PyTorch"
+    said = f"NCF (demo, cpu): 2.0 s to hit rate at 10 ≥ 0.635 {where}. That is 3.00× faster than on 1 device."
     assert said in found.text  # 2 x 1.02 s: olympic mean of 2.00, 2.04 and 2.08 s
-    assert re.search(r'<a href="#section-7">Runs without success: <span class="fitting">1</span></a>', found.source)
+    assert re.search(r'<a href="#section-6">Failed runs: <span class="fitting">1</span></a>', found.source)
     titles = [
         "time to target over devices", "what the speedup is made of", "hit rate at 10 over epochs", "hit rate at 10 over time",
         "where the time goes", "throughput over time", "data wait over time",
@@ -117,7 +117,7 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     assert len(found.figures) == len(found.drawn)
     assert found.tags.count("details") == 10 + len(found.drawn)
     assert "versions numpy 2.4.6" in found.text
-    assert "target hit rate at 10 ≥ 0.635" in found.text
+    assert "hit rate at 10 ≥ 0.635" in found.text
     assert "hr_at_10" not in found.text  # a name in words wherever a person reads
     assert "hidden" not in found.text
     assert "process 0: out of memory" in found.text
@@ -136,9 +136,10 @@ def test_a_run_on_a_busy_machine_says_so_among_all_runs(tmp_path):
 def test_what_was_not_measured_has_no_section(tmp_path):
     write_run(tmp_path / "logs", "ncf-1")
     found = page(tmp_path / "logs", tmp_path)
-    titles = ["Quality over time", "Where the time goes", "ncf on laptop (demo)", "While they ran", "All runs"]
+    table = "NCF demo, PyTorch 2.11.0, Some CPU, laptop"
+    titles = ["Quality over time", "Parts of the time to target", table, "During the runs", "All runs"]
     assert found.headings == titles
-    assert "Speedups decomposed" not in found.text
+    assert "Speedups and their factors" not in found.text
     assert "select" not in found.tags  # of one run there is nothing to choose
     assert len(found.figures) == 5
 
@@ -147,11 +148,11 @@ def test_speedups_are_decomposed_for_every_pair(tmp_path, monkeypatch):
     """By the rows of `suite tables`, no more than have room."""
     monkeypatch.setattr(pages, "MAX_PAIRS", 2)
     sweep(tmp_path / "logs", runs=3)
-    body = page(tmp_path / "logs", tmp_path).source.split("Speedups decomposed")[1]
+    body = page(tmp_path / "logs", tmp_path).source.split("Speedups and their factors")[1]
     rows = [re.findall(r"<td[^>]*>([^<]*)</td>", line) for line in re.findall(r"<tr.*?</tr>", body)[1:3]]
     assert [row[0].split(" (")[0].strip() for row in rows] == ["1 → 2", "1 → 4"]
     assert "3.00" in rows[1]  # three epochs of 2 s, then two of 1 s
-    assert "times faster: epochs" not in body  # which the columns say
+    assert "to target with" not in body  # the factors are columns
     assert "and 1 more pairs" in body
 
 
@@ -167,8 +168,9 @@ def test_the_sentence_on_top_is_of_the_hardest_target_and_of_what_may_be_compare
         r"<li data-of=[^>]*>([^<]*)</li>", found.source.split('class="headlines"')[1].split("</ul>")[0]
     )
     assert sentences == [
-        "NCF (demo, cpu) reaches hit rate at 10 ≥ 0.635 in 12.0 s on 1 device (Some CPU) in PyTorch; MXNet 14.0 s.",
-        "SSD (demo, cpu): no run reached the target.",
+        "NCF (demo, cpu): 12.0 s to hit rate at 10 ≥ 0.635 on 1 device (Some CPU) with PyTorch. "
+        "Other frameworks: MXNet 14.0 s. One run.",
+        "SSD (demo, cpu): the run did not reach the target.",
     ]
 
 
@@ -191,11 +193,11 @@ def test_results_stand_before_throughput_and_reference_runs_before_demos(tmp_pat
     sweep(tmp_path / "logs" / "a", runs=1)
     sweep(tmp_path / "logs" / "b", runs=1, profile="reference", labels=[])
     found = page(tmp_path / "logs", tmp_path)
-    tables = [title for title in found.headings if title.startswith("ncf on")]
-    assert [title.partition("(")[2].partition(")")[0] for title in tables] == ["reference", "demo", "synthetic"]
+    tables = [title for title in found.headings if title.startswith("NCF ")]
+    assert [title.split()[1].rstrip(",") for title in tables] == ["reference", "demo", "synthetic"]
     sentences = found.source.split('class="headlines"')[1].split("</ul>")[0]
-    verbs = [re.search(r"reaches|does", text)[0] for text in sentences.split("<li ")[1:]]
-    assert verbs == ["reaches", "reaches", "does"]
+    units = [re.search(r" s to | user-item pairs/s ", text)[0].strip() for text in sentences.split("<li ")[1:]]
+    assert units == ["s to", "s to", "user-item pairs/s"]
 
 
 def test_published_results_stand_beside_ours(tmp_path):
@@ -210,7 +212,7 @@ def test_published_results_stand_beside_ours(tmp_path):
     assert "resnet50" not in beside.text
     assert "hardware Some CPU, theirs Tesla V100-SXM2" in beside.text
     other = page(root, tmp_path, "other.html", published=find_published("v0.7/Fujitsu"))  # no NCF
-    assert "there is nothing to show beside ours" in other.text
+    assert "The requested published results cannot be shown" in other.text
 
 
 # --- its data -----------------------------------------------------------------------------------------------------------
@@ -221,7 +223,7 @@ def test_what_filters_and_pointers_go_by_is_what_the_csv_has(tmp_path):
     found = page(tmp_path / "logs", tmp_path)
     listed = list(csv.DictReader(csv_of(found).decode().splitlines()))
     facets = found.data["facets"]
-    table_rows = re.findall(r'<tr data-of="(\d+)">', found.source.split("ncf on laptop (demo)</h2>")[1])
+    table_rows = re.findall(r'<tr data-of="(\d+)">', found.source.split("Some CPU, laptop</h2>")[1])
     for row, number in zip(listed, table_rows, strict=False):
         kind, *places = found.data["rows"][int(number)]
         told = dict(zip(facets, found.data["kinds"][kind], strict=True))

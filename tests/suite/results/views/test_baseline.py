@@ -45,12 +45,12 @@ def test_times_over_one_device(tmp_path):
             ({"stop": "epochs:2", **one}, "no result with this gpus")
             for one in ({"profile": "reference"}, {"workload": "ssd"})
         ),
-        ({"stop": "epochs:2", "mode": "forward"}, "mode forward does other work than mode train"),
+        ({"stop": "epochs:2", "mode": "forward"}, "mode forward and mode train do different work"),
         (
             {"targets": {"hr_at_10": 0.5}},
-            "trained to another target: hit rate at 10 ≥ 0.5 against hit rate at 10 ≥ 0.635",
+            "trained to different targets (hit rate at 10 ≥ 0.5 and hit rate at 10 ≥ 0.635)",
         ),
-        ({"dataset": "ml-20m"}, "trained on another data set: ml-20m against ml-demo"),
+        ({"dataset": "ml-20m"}, "trained on different data sets (ml-20m and ml-demo)"),
     ],
 )
 def test_what_compare_refuses_is_not_divided(tmp_path, other, why):

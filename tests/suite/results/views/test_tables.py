@@ -44,9 +44,9 @@ def test_the_articles_own_tables():
     resnet50 = found[(found["workload"] == "resnet50") & (found["devices"] == 4)].iloc[0]
     assert (resnet50["batch_size_global"], resnet50["batch_size_per_device"], resnet50["epochs"]) == (1664, 416, 63)
     assert (resnet50["seconds_per_epoch"] / 60, resnet50["seconds"] / 60) == pytest.approx((4.56, 287.28), abs=0.005)
-    flagged = pairs[["printed" in "".join(flags) for flags in pairs["flags"]]]
+    flagged = pairs[["the article prints" in "".join(flags) for flags in pairs["flags"]]]
     assert flagged[["workload", "devices_from", "devices_to"]].values.tolist() == [["resnet50", 1, 4]]
-    assert "4.76 printed, 4.68 by its own tables" in document(view)
+    assert "the article prints 4.76, and its tables give 4.68" in document(view)
 
 
 def test_a_series_keeps_its_batch_whichever_is_faster_on_each_number_of_devices(tmp_path):
@@ -73,7 +73,10 @@ def test_families_that_differ_in_a_setting_share_a_table(tmp_path):
     rates = [f"{hard}, learning rate {rate}" for rate in (0.003, 0.003, 0.002, 0.006)]
     assert found["differs_in"].to_list() == [easy, easy, *rates]
     assert set(pairs["differs_in"]) < set(found["differs_in"])  # the same labels
-    assert view.sections[0].above == ("target hit rate at 10 ≥ 0.5 or hit rate at 10 ≥ 0.6, data set ml-demo",)
+    assert dict(view.sections[0].facts) == {
+        "Target": "hit rate at 10 ≥ 0.5 or hit rate at 10 ≥ 0.6",
+        "Data set": "ml-demo",
+    }
     single = view.sections[-1]
     for below, command, rate in zip(single.below, single.commands, (0.002, 0.006), strict=True):
         assert below.startswith("ncf in pytorch on laptop (demo, cpu), ")
@@ -101,8 +104,8 @@ def test_profiles_never_mix_and_runs_of_fixed_length_are_left_out(tmp_path):
     write_run(tmp_path, "b", devices=2, profile="reference", labels=["cpu"])
     write_run(tmp_path, "c", stop="epochs:3")
     view = tables(measured([tmp_path]))
-    assert "Several profiles were given; each has tables of its own, and no speedup is taken across them." in view.above
-    assert "Left out: 1 results without a time to target (suite report)." in view.above
+    assert "The results have several profiles. Each profile has its own tables and speedups." in view.above
+    assert "Left out: 1 results without a time to target (suite report shows them)." in view.above
     assert view.data.to_frame()["table"].to_list() == [6, 6]
     assert view.data.to_frame()["notes"].to_list() == [(), ("fewer runs than the rules ask (1 of 100)",)]
 
