@@ -1,11 +1,12 @@
-"""Reads how a run ended from its log. The module has few imports, so that the controller starts fast."""
+"""Reads how a run ended from its log and its `status.json`. The module has few imports, so that the controller starts fast."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from suite.common.run_end import EndCode, EndStatus, RunEnd, parse_code
+from suite.common.run_end import EndCode, EndStatus, RunEnd, parse_code, parse_status
+from suite.common.run_folder import STATUS_FILE
 from workloads import files
 
 _TOKEN = b":::MLLOG"
@@ -30,6 +31,15 @@ def read_logged_end(log: Path) -> RunEnd | None:
             if b"run_stop" in line and _TOKEN in line:
                 end = _parse(line) or end
     return end
+
+
+def read_filed_end(folder: Path) -> RunEnd | None:
+    """Return the end that the `status.json` of a run's folder states, or None if the file is missing or damaged."""
+    try:
+        filed = files.read_json(folder / STATUS_FILE)
+    except (OSError, ValueError):
+        return None
+    return parse_status(filed) if isinstance(filed, dict) else None
 
 
 def _parse(line: bytes) -> RunEnd | None:

@@ -16,6 +16,8 @@ RUN_FILE = "run.json"
 """What a run is: written before it starts, by the controller."""
 STATUS_FILE = "status.json"
 """How it ended: written by the controller alone."""
+OPEN_REASONS = "open_reasons"
+"""Key of status.json for the reasons for division open that were found during the run."""
 _BEAT = re.compile(r"\.worker-\d+\.json")
 
 

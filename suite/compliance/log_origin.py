@@ -5,38 +5,63 @@ Every check of the suite's logs starts from `suite_run`. A log that shows other 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from suite.common import registry
 from suite.compliance.complaints import MISSING, Complaint
+from suite.results.logs.compressed import CompressedLog, compression_of, is_read
 from suite.results.logs.events import Event
 from suite.results.logs.record import RunRecord
-from suite.results.logs.recorded_telemetry import json_object
+from suite.results.logs.recorded_telemetry import json_lines, json_object
 from suite.results.text import clean
 from workloads import files
 
 NEVER_EDIT = "a log is never edited: run again, and give the log as it was written"
 PROFILES = ("reference", "demo", "synthetic")
 _KEY_PREFIX = "suite_"
-_SOURCE_FILE = re.compile(rb'"file": ?"(suite/(?:worker|control|agent)/\w{1,60}\.py)"')
-"""`file` in the metadata of a record that this suite's log writer wrote."""
-_SEARCHED_BYTES = 1 << 20
-"""Length of the beginning of a log in which `file` is searched."""
+_FILE_ENTRY = re.compile(rb'"file"\s{0,9}:\s{0,9}("(?:[^"\\]|\\.){1,400}")')
+"""`file` in the metadata of a record, with its value as a JSON string."""
+_SOURCE_FILE = re.compile(r"(?:^|/)suite/(?:worker|control|agent)/\w{1,60}\.py")
+"""Source files that write the records of this suite."""
+_BLOCK_BYTES = 1 << 20
+_OVERLAP_BYTES = 1 << 10
+"""Length of the end of a block that is searched again with the next block."""
+_MAX_FILE_BYTES = 16 << 20
+_KEYS_OF_FILES = {
+    "run.json": frozenset({"settings", "facts", "run_index", "cache_cleared", "code_digest", "continues"}),
+    "status.json": frozenset({"run_index", "controller"}),
+    "topology.json": frozenset({"gpu_nvlink", "gpu_pcie", "numa_nodes"}),
+}
+"""File that the suite writes next to a log, with keys by which its object is recognized. A single key suffices."""
+_KEYS_OF_ROWS = {
+    "metrics.jsonl": frozenset({"train_seconds", "samples_per_second"}),
+    "telemetry.jsonl": frozenset({"sensors", "run_memory_bytes"}),
+}
+"""The same for files with one object on each line."""
 
 
 def signs_of_suite(record: RunRecord, events: Sequence[Event]) -> list[str]:
     """Return what shows that this suite wrote a log, apart from `suite_run`. Empty for the logs of other programs."""
-    keys = sorted({event.key for event in events if event.key.startswith(_KEY_PREFIX) and event.key != "suite_run"})
+    keys = sorted({event.key for event in events if event.key.strip().lower().startswith(_KEY_PREFIX)} - {"suite_run"})
     signs = [f"key {clean(key, 40)}" for key in keys]
     if source_file := _find_source_file(record.path):
         signs.append(f"file {source_file} in the metadata")
-    if isinstance(json_object(record.path.with_name("run.json")).get("settings"), dict):
-        signs.append("run.json next to it")
-    if isinstance(json_object(record.path.with_name("status.json")).get("status"), str):
-        signs.append("status.json next to it")
+    signs += [f"{name} next to it" for name in _files_of_suite(record.path)]
     return signs
+
+
+def _files_of_suite(log: Path) -> Iterator[str]:
+    """Yield the names of the files next to a log that this suite wrote."""
+    for name, keys in _KEYS_OF_FILES.items():
+        content = json_object(log.with_name(name), _MAX_FILE_BYTES)
+        if not keys.isdisjoint(content) or (name == "status.json" and isinstance(content.get("status"), str)):
+            yield name
+    for name, keys in _KEYS_OF_ROWS.items():
+        if any(not keys.isdisjoint(row) for row in json_lines(log.with_name(name))):
+            yield name
 
 
 def find_origin_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
@@ -73,7 +98,22 @@ def _find_source_file(path: Path) -> str:
     """Return a source file of this suite that a log names in its metadata, or an empty string. The reader leaves them out."""
     try:
         with files.open_stream(path) as stream:
-            match = _SOURCE_FILE.search(stream.read(_SEARCHED_BYTES))
+            compression = compression_of(stream.read(_OVERLAP_BYTES))
+            stream.seek(0)
+            source = CompressedLog(stream, compression) if is_read(compression) else stream
+            end = b""
+            while block := source.read(_BLOCK_BYTES):
+                for entry in _FILE_ENTRY.finditer(end + block):
+                    if match := _SOURCE_FILE.search(_json_string(entry[1])):
+                        return match[0].lstrip("/")
+                end = block[-_OVERLAP_BYTES:]
     except OSError:
+        pass
+    return ""
+
+
+def _json_string(text: bytes) -> str:
+    try:
+        return str(json.loads(text))
+    except ValueError:
         return ""
-    return match[1].decode("ascii") if match else ""

@@ -95,6 +95,7 @@ def build_schedule(record: RunRecord, events: Sequence[Event], logged: LoggedWor
     workload = logged.workload
     if type(workload).steps_in_epoch is not Workload.steps_in_epoch:
         raise NotVerifiableError(f"epochs of {workload.name} have different numbers of steps")
+    _check_repeated_samples(events, logged)
     depends_on_lengths = bool(workload.keys_of_lengths) and record.settings.profile != "synthetic"
     if depends_on_lengths and not logged.has_recorded_facts:
         return _schedule_from_log(record, events, workload)
@@ -115,20 +116,54 @@ def build_schedule(record: RunRecord, events: Sequence[Event], logged: LoggedWor
     return Schedule(steps, samples, batch, has_full_steps, lambda: _scaled_steps(workload, steps))
 
 
+def _check_repeated_samples(events: Sequence[Event], logged: LoggedWorkload) -> None:
+    """Compare the repeated samples that a log states with its share of them, and with the least number of its workload.
+
+    Images of several shapes fill a last batch for each shape, so their number can be larger. Raises ContradictoryCountsError.
+    """
+    workload, suite_run = logged.workload, suite_run_value(events)
+    stated = suite_run.get("repeated_samples_per_epoch")
+    if stated is None:  # older versions
+        return
+    repeated, share = whole_number(stated), number(suite_run.get("repeated_share"))
+    depends_on_lengths = bool(workload.keys_of_lengths) and not logged.has_recorded_facts
+    least = 0 if depends_on_lengths else workload.repeated_samples_per_epoch
+    is_exact = logged.has_recorded_facts or (not depends_on_lengths and len(workload.shapes()) == 1)
+    needed = f"{least}" if is_exact else f"at least {least}"
+    fits_share = share is None or repeated is None or _share(repeated, workload.facts.train_samples) == share
+    if fits_share and repeated is not None and (repeated == least if is_exact else repeated >= least):
+        return
+    line = next((event.line for event in events if event.key == "suite_run"), 0)
+    found = f"repeated_samples_per_epoch {clean(str(stated), 40)}, repeated_share {clean(str(share), 40)}"
+    complaint = Complaint("suite_run", line, found, f"{needed}, and its share of train_samples", NEVER_EDIT)
+    raise ContradictoryCountsError(complaint)
+
+
+def _share(samples: int, train_samples: int) -> float:
+    """Return samples as a share of the training samples, rounded up as in `Workload.repeated_share`."""
+    return -(-samples * 10**6 // train_samples) / 10**6 if samples and train_samples else 0.0
+
+
 def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Workload) -> Schedule:
     """Return the schedule of a run on samples of unknown lengths: its first block tells the steps and samples of an epoch.
 
-    They must fit the counts in the log. Raises NotVerifiableError if the first block does not consist of whole epochs, and
+    They must fit the counts in the log. Raises NotVerifiableError if the first block need not consist of whole epochs, and
     ContradictoryCountsError if they do not fit.
     """
     first = next(iter(record.throughput), None)
     begun = next((event for event in events if event.key == "block_start"), None)
     ended = [event for event in events if event.key == "epoch_stop" and first and event.line < first.line]
-    epochs = whole_number(begun.metadata.get("epoch_count")) if begun else None
-    if first is None or not epochs or first.step is None or not first.samples or record.settings.timing_warmup_steps:
-        raise NotVerifiableError("run.json with the lengths of the sentences is not next to the log")
-    if len(ended) != epochs or first.step % epochs or first.samples % epochs:
-        raise NotVerifiableError("run.json with the lengths of the sentences is not next to the log")
+    not_verifiable = NotVerifiableError("run.json with the lengths of the sentences is not next to the log")
+    if first is None or begun is None or first.step is None or not first.samples:
+        raise not_verifiable
+    epochs = _epochs_of_first_block(record, events, workload)
+    if not epochs:
+        raise not_verifiable
+    counted = whole_number(begun.metadata.get("epoch_count"))
+    if not len(ended) == counted == epochs or first.step % epochs or first.samples % epochs:
+        found = f"{len(ended)} epochs, {first.step} steps and {first.samples:.0f} samples in the first block"
+        needed = f"{epochs} whole epochs, by the schedule of the run's settings"
+        raise ContradictoryCountsError(Complaint("block_start", begun.line, found, needed, NEVER_EDIT))
     steps, samples = first.step // epochs, int(first.samples) // epochs
     suite_run = suite_run_value(events)
     repeated = whole_number(suite_run.get("repeated_samples_per_epoch")) or 0
@@ -149,6 +184,19 @@ def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Wor
         )
     has_full_steps = workload.batch_unit == "samples"
     return Schedule(steps, samples, largest, has_full_steps, lambda: _scaled_steps(workload, steps))
+
+
+def _epochs_of_first_block(record: RunRecord, events: Sequence[Event], workload: Workload) -> int:
+    """Return the number of epochs in the first block of a run, or 0 if it ends within an epoch.
+
+    The published counts decide: whether a block ends with an epoch does not depend on the number of steps of an epoch.
+    """
+    per_epoch = workload.steps_per_epoch
+    schedule = Schedule(per_epoch, workload.samples_per_epoch, 1, False, workload.evaluation_steps)
+    block = next(find_blocks(schedule, record.settings, _max_epochs(record.settings, events)), None)
+    if block is None or block.first_step or block.stop_step % per_epoch:
+        return 0
+    return block.stop_step // per_epoch
 
 
 def _largest_step(workload: Workload) -> int:
@@ -229,9 +277,7 @@ def _order_complaints(
         for item in record.evaluations
         if first_that_meets(record.targets, [item], record.benchmark) is not None
     }
-    max_epochs = settings.max_epochs
-    if max_epochs is None:  # older versions
-        max_epochs = whole_number(_hyperparameters(events).get("max_epochs"))
+    max_epochs = _max_epochs(settings, events)
     place, is_reached = 0, False
     for block in find_blocks(schedule, settings, max_epochs):
         for key, metadata in block_lines(block, schedule, first_epoch):
@@ -252,6 +298,13 @@ def _order_complaints(
         event = lines[place]
         why = "the target was reached" if is_reached and settings.to_target else "the run's last step"
         yield Complaint(event.key, event.line, event.key, f"run_stop: {why} before", NEVER_EDIT)
+
+
+def _max_epochs(settings: RunSettings, events: Sequence[Event]) -> int | None:
+    """Return the limit of a run's epochs. Older versions logged it with the hyperparameters alone."""
+    if settings.max_epochs is not None:
+        return settings.max_epochs
+    return whole_number(_hyperparameters(events).get("max_epochs"))
 
 
 def _hyperparameters(events: Sequence[Event]) -> Mapping[str, Json]:

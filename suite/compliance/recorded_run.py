@@ -10,17 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from suite.common.run_end import EndCode, EndStatus
-from suite.compliance.complaints import Complaint
+from suite.common.run_folder import OPEN_REASONS
+from suite.compliance.complaints import MISSING, Complaint
 from suite.compliance.log_division import is_logged_closed
 from suite.compliance.logged_workload import suite_run_value
 from suite.results.logs.collect import filed_end
-from suite.results.logs.events import Event, whole_number
+from suite.results.logs.events import Event, number, whole_number
 from suite.results.logs.record import RunRecord
-from suite.results.logs.recorded_telemetry import json_lines
+from suite.results.logs.recorded_telemetry import json_lines, json_object
 from suite.results.text import clean
+from suite.worker.identity import machine_digest
 from workloads.api import Json, Settings, field_names
 
 RUN_FILE, STATUS_FILE, METRICS_FILE = "run.json", "status.json", "metrics.jsonl"
+ELAPSED_SECONDS = 1.0
+"""Longest wait of a process between two readings of its clock that follow each other directly, on a busy machine."""
 _RESTORE = "give the log with the files that the suite wrote next to it, as they were written, or run again"
 _IDENTITY = ("system", "device_name", "framework_version", "sample_unit", "batch_unit")
 _SUBMISSION_KEYS = {
@@ -39,11 +43,13 @@ _TAKEN_AS_SET = frozenset(
 """Settings that planning takes as they are set on the command line, unless they are set to `auto` or `all`."""
 _OF_FIRST_ATTEMPT = frozenset(
     {
-        *("system", "suite_version", "git_commit", "study", "study_cell", "runs_required"),
+        *("system", "machines", "suite_version", "git_commit", "study", "study_cell", "runs_required"),
         *("submission_org", "submission_status", "submission_platform"),
     }
 )
 """Facts that a resumed run's log has from its first attempt, and its run.json from the last one. They may differ."""
+_NEVER_ABSENT = frozenset({"code_digest", "environment_variables", "deviations", "labels"})
+"""Facts that decide the division. A log has each of them if its run.json has it."""
 _RESOLVED = ("auto", "all", "null", "")
 
 
@@ -80,7 +86,12 @@ def list_unverified(record: RunRecord, run_file: Mapping[str, Json]) -> list[str
         return ["run.json is not next to the log"]
     parts = ("settings", "identity", "facts", "division", "deviations", "cache_cleared", "continues", "typed")
     absent = [name for name in parts if name not in run_file]
-    return [f"run.json next to the log has no {', '.join(absent)}"] if absent else []
+    unverified = [f"run.json next to the log has no {', '.join(absent)}"] if absent else []
+    if not any(json_lines(record.path.with_name(METRICS_FILE))):
+        unverified.append(f"{METRICS_FILE} is not next to the log")
+    if filed_end(record.path.with_name(STATUS_FILE)) is None:
+        unverified.append(f"{STATUS_FILE} is not next to the log")
+    return unverified
 
 
 def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Difference]:
@@ -122,8 +133,14 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
     if is_logged_closed(events):  # a run whose workers imported other code than the controller expected is open
         pairs.append(("code_digest", run_file, "code_digest"))
     for name, source, source_name in pairs:
-        if source_name in source and name in logged:
-            yield Difference("suite_run", name, logged[name], source[source_name])
+        recorded = source.get(source_name)
+        is_removed = name in _NEVER_ABSENT and bool(recorded)
+        if source_name in source and (name in logged or is_removed):
+            yield Difference("suite_run", name, logged.get(name), recorded)
+    hosts = run_file.get("hosts")
+    if isinstance(hosts, list) and hosts and logged.get("code_digest"):
+        names = [str(_object(host).get("name")) for host in hosts]
+        yield Difference("suite_run", "machines", logged.get("machines"), [machine_digest(name) for name in names])
     keys: list[tuple[str, Mapping[str, Json], str]] = [
         ("submission_division", run_file, "division"),
         ("cache_clear", run_file, "cache_cleared"),
@@ -148,12 +165,34 @@ def _overrides(record: RunRecord, events: Sequence[Event], run_file: Mapping[str
             logged = getattr(record.settings, item.name)
             recorded: Json = whole_number(value) if isinstance(logged, int) else value
             yield Difference("suite_run", item.name, logged, recorded)
+    for key, value in by_key.items():
+        yield from _workload_override(record, events, key, value)
     seed = whole_number(by_key.get("seed"))
     if seed is None:
         return
     yield Difference("seed", "seed", record.seed, seed + (record.settings.run_index or 0))
     if is_logged_closed(events):
         yield Difference("submission_division", "division", "closed", f"open: seed={seed} was set")
+
+
+def _workload_override(record: RunRecord, events: Sequence[Event], key: str, value: str) -> Iterator[Difference]:
+    """Yield what an override of the target, the end, the batch size, or a hyperparameter says, next to the log.
+
+    Scaling by the batch size changes rates, so they are compared in runs without scaling alone.
+    """
+    settings, typed = record.settings, number(value)
+    if key == "stop" and value not in _RESOLVED:
+        yield Difference("suite_run", "stop", settings.stop, value)
+    if key == "batch" and ":" in value:
+        yield Difference("suite_run", "batch_rule", settings.batch_rule, value)
+    if key == "workload.target" and typed is not None and len(settings.targets) == 1:
+        yield Difference("suite_run", "target", next(iter(settings.targets.values())), typed)
+    group, _, name = key.partition(".")
+    hyperparameters = _object(suite_run_value(events).get("hyperparameters"))
+    logged = hyperparameters.get(name)
+    is_scaled = "rate" in name and settings.lr_scaling != "none"
+    if group == "workload" and typed is not None and type(logged) in (int, float) and not is_scaled:
+        yield Difference("suite_run", name, logged, typed)
 
 
 def _resumptions(record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Complaint]:
@@ -172,14 +211,23 @@ def _resumptions(record: RunRecord, events: Sequence[Event], run_file: Mapping[s
 def find_status_complaints(record: RunRecord) -> Iterator[Complaint]:
     """Yield a contradiction with status.json, which the controller writes when the run has ended.
 
-    The controller sees failures that the log does not hold.
+    The controller sees failures that the log does not hold, and reasons for division open that the log has in its last line.
     """
+    yield from _open_reason_complaints(record)
     filed = filed_end(record.path.with_name(STATUS_FILE))
     if record.end.status is not EndStatus.SUCCESS or filed is None or filed.code is EndCode.CONTROLLER_KILLED:
         return
     if filed.status not in (EndStatus.SUCCESS, EndStatus.RUNNING):
         found = f"success, but status.json beside it says {clean(f'{filed.status.value} {filed.detail}', 120)}"
         yield Complaint("run_stop", 0, found, "one end of a run", "see why in status.json; run again")
+
+
+def _open_reason_complaints(record: RunRecord) -> Iterator[Complaint]:
+    reasons = json_object(record.path.with_name(STATUS_FILE)).get(OPEN_REASONS)
+    for reason in reasons if isinstance(reasons, list) else ():
+        if reason not in record.settings.deviations:
+            needed = f"{clean(str(reason), 120)}, as in {STATUS_FILE}"
+            yield Complaint("suite_open", 0, MISSING, needed, _RESTORE)
 
 
 def find_metrics_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
@@ -205,6 +253,7 @@ def find_metrics_complaints(record: RunRecord, events: Sequence[Event]) -> Itera
             if previous_line < line < block.line:
                 pairs += [(name, value, quality.get(name)) for name, value in evaluation.quality.items()]
         previous_line = block.line
+        yield from _elapsed_complaints(record, events, block, row)
         for name, logged, recorded in pairs:
             if not _is_equal(logged, recorded):
                 found = f"{name} {_text(logged)}"
@@ -212,6 +261,25 @@ def find_metrics_complaints(record: RunRecord, events: Sequence[Event]) -> Itera
                     "tracked_stats", block.line, found, f"{_text(recorded)}, as in {METRICS_FILE}", _RESTORE
                 )
                 return
+
+
+def _elapsed_complaints(
+    record: RunRecord, events: Sequence[Event], block: Event, row: Mapping[str, Json]
+) -> Iterator[Complaint]:
+    """Compare the time from `run_start` to the end of a block with that in metrics.jsonl.
+
+    Both follow one monotonic clock. Between `run_start` and the start of the other count, and between the end of the block and
+    its row, a process may wait for a core.
+    """
+    start = next((event for event in events if event.key == "run_start"), None)
+    elapsed = number(row.get("elapsed_seconds"))
+    if start is None or elapsed is None or record.resumptions:
+        return
+    logged = (block.time_ms - start.time_ms) / 1e3
+    if abs(logged - elapsed) > ELAPSED_SECONDS:
+        found = f"{logged:.3f} s after run_start"
+        needed = f"{elapsed:.3f} s, as in {METRICS_FILE}"
+        yield Complaint("tracked_stats", block.line, found, needed, _RESTORE)
 
 
 def _is_equal(logged: Json, recorded: Json) -> bool:

@@ -17,6 +17,13 @@ from suite.results.logs.events import Event, Problem, ProblemKind
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 
+_LOGGED_ONCE = frozenset(
+    {
+        *("submission_benchmark", "submission_org", "submission_division", "submission_status", "submission_platform"),
+        *("cache_clear", "seed", "global_batch_size", "train_samples", "eval_samples"),
+    }
+)
+
 
 @dataclass
 class Findings:
@@ -67,6 +74,8 @@ def _complaints_about_run(
     yield from recorded_run.find_run_file_complaints(record, events, run_file)
     yield from recorded_run.find_metrics_complaints(record, events)
     yield from _batch_complaints(record, events)
+    yield from _repeated_key_complaints(events)
+    yield from _stop_complaints(events)
     yield from log_clock.find_clock_complaints(record, events)
     if log_division.is_logged_closed(events):
         yield from log_division.find_division_complaints(record, events, parts)
@@ -98,6 +107,25 @@ def _batch_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Co
         if event.key == "global_batch_size" and event.value != size:
             found = clean(str(event.value), 40)
             yield Complaint("global_batch_size", event.line, found, f"{size}, as in suite_run", NEVER_EDIT)
+
+
+def _repeated_key_complaints(events: Sequence[Event]) -> Iterator[Complaint]:
+    """Yield the second line of each key that a run logs once. Readers of the log may use different ones of them."""
+    seen: set[str] = set()
+    for event in events:
+        if event.key in seen:
+            yield Complaint(event.key, event.line, "logged again", "exactly once", NEVER_EDIT)
+        if event.key in _LOGGED_ONCE:
+            seen.add(event.key)
+
+
+def _stop_complaints(events: Sequence[Event]) -> Iterator[Complaint]:
+    """Yield a `run_stop` of a success that has a reason, which only runs that an error ended have."""
+    for event in events:
+        reason = event.metadata.get("reason") if event.key == "run_stop" else None
+        if reason and event.metadata.get("status") == "success":
+            found = f"success, and the reason {clean(str(reason), 80)}"
+            yield Complaint("run_stop", event.line, found, "either of them", NEVER_EDIT)
 
 
 def _came_to_its_end(record: RunRecord, events: Sequence[Event]) -> bool:

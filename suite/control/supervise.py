@@ -12,7 +12,7 @@ from pathlib import Path
 
 from suite.common.paths import PROJECT
 from suite.common.run_end import EndCode
-from suite.common.run_folder import RUN_FILE, machine_folder
+from suite.common.run_folder import OPEN_REASONS, RUN_FILE, STATUS_FILE, machine_folder
 from suite.common.runspec import Host, RunSpec, write_atomically
 from suite.control import condition, interrupts, memory
 from suite.control.hosts.connection import AgentConnection, ConnectionLost
@@ -80,6 +80,7 @@ class Supervisor:
         """Why the machine was a busy one, after the run."""
         self.open_reasons: list[Deviation] = []
         """Why the run is open though its first lines say closed, after the run."""
+        self._ended: datetime.datetime | None = None
 
     def run(self) -> RunStatus:
         """Start, watch, clean up. On KeyboardInterrupt the tree is ended, filed as `interrupted`, and the exception raised."""
@@ -130,7 +131,7 @@ class Supervisor:
         return self._append_open_reasons(status, beats)
 
     def _append_open_reasons(self, status: RunStatus, beats: Sequence[Beat | None]) -> RunStatus:
-        """Append why the run is open after all to its log. Return the status: failed, if the log cannot be written."""
+        """Append why the run is open after all to its log, and file it. Return the status: failed if the log lacks it."""
         if status.status not in ("success", "target_missed"):
             return status
         self.open_reasons = [*self._code_reasons(beats), *self._find_open_reasons()]
@@ -141,7 +142,7 @@ class Supervisor:
                 status = RunStatus(
                     "failed", f"{'; '.join(map(str, self.open_reasons))}, which the log cannot hold: {error}"
                 )
-                self._file(status)
+            self._file(status)
         return status
 
     def _code_reasons(self, beats: Sequence[Beat | None]) -> list[Deviation]:
@@ -216,6 +217,8 @@ class Supervisor:
             del how["node"]
         # Whatever the wall clock does.
         ended = self.started + datetime.timedelta(seconds=time.monotonic() - self._begin)
+        if status.status != "running":  # a status that is filed again has the time of the first filing
+            self._ended = ended = self._ended or ended
         value = {
             **how,
             "started": _text(self.started),
@@ -227,7 +230,9 @@ class Supervisor:
             "profile": settings.profile,
             "devices": settings.devices,
         }
-        write_atomically(self.folder / "status.json", json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+        if self.open_reasons:
+            value[OPEN_REASONS] = [reason.text for reason in self.open_reasons]  # in the log, they are a last line
+        write_atomically(self.folder / STATUS_FILE, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
     def _forget_beats(self) -> None:
         for process in range(len(self.process_hosts)):

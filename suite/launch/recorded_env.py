@@ -24,12 +24,20 @@ PRELOADING = {
     "NVTX_INJECTION64_PATH": "loads another library into the workers",
     "TF_PLUGGABLE_DEVICE_LIBRARY_PATH": "loads another library into the workers",
     "MXNET_LIBRARY_PATH": "loads another library into the workers",
+    "OMP_TOOL_LIBRARIES": "loads another library into the workers",
+    "PJRT_NAMES_AND_LIBRARY_PATHS": "loads another library into the workers",
+    "TRITON_LIBCUDA_PATH": "loads another library into the workers",
+    "TRITON_KERNEL_OVERRIDE": "replaces compiled kernels",
+    "TRITON_OVERRIDE_DIR": "replaces compiled kernels",
+    "TRITON_PTXAS_PATH": "compiles kernels with another assembler",
     "PYTHONPATH": "lets the workers import code that is neither the environment's nor a plugin's",
     "PYTHONUSERBASE": "lets the workers import code that is neither the environment's nor a plugin's",
     "sitecustomize": "runs other code in the workers",
     "usercustomize": "runs other code in the workers",
 }
 """Variables, and modules that Python imports at its start, by which other code runs in the workers, with what each does."""
+OF_LIBRARIES = ("BLIS_ARCH_TYPE", "DISABLE_ADDMM_CUDA_LT", "NPY_DISABLE_CPU_FEATURES", "NPY_ENABLE_CPU_FEATURES")
+"""Recorded variables of libraries that no prefix of a framework covers."""
 _PYTHON_PATHS = ("PYTHONPATH", "PYTHONUSERBASE", "sitecustomize", "usercustomize")
 """Recorded, but no difference between experiments: their paths differ between machines."""
 _SET_BY_IMAGES = re.compile(
@@ -51,7 +59,7 @@ MAX_VALUE_CHARACTERS = 4096
 
 def recorded_prefixes() -> tuple[str, ...]:
     """Return the prefixes of the names of all recorded variables."""
-    return (*tuning_variables(), *MACHINE_PREFIXES, *PRELOADING)
+    return (*tuning_variables(), *MACHINE_PREFIXES, *PRELOADING, *OF_LIBRARIES)
 
 
 def recorded_variables(variables: Mapping[str, str], set_by_run: Collection[str] = ()) -> dict[str, str]:
@@ -114,6 +122,14 @@ NUMERIC_VARIABLES = (
     ),
     NumericVariable(
         "CUBLAS_WORKSPACE_CONFIG", "chooses among algorithms of matrix products", f"{_CUBLAS}: Results Reproducibility"
+    ),
+    NumericVariable("CUBLASLT_WORKSPACE_SIZE", "chooses among algorithms of matrix products", _PYTORCH),
+    NumericVariable("DISABLE_ADDMM_CUDA_LT", "chooses the library of matrix products", "PyTorch, aten/src/ATen/native"),
+    NumericVariable("BLIS_ARCH_TYPE", "chooses the kernels by processor type", "BLIS, docs/ConfigurationHowTo.md"),
+    NumericVariable(
+        "NPY_(DISABLE|ENABLE)_CPU_FEATURES",
+        "chooses NumPy's kernels by instruction set",
+        "NumPy, doc/source/reference/simd/build-options.rst",
     ),
     NumericVariable(
         r"CUBLAS_(EMULAT\w+|FIXEDPOINT_EMULATION\w+)",

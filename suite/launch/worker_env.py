@@ -13,7 +13,11 @@ from pathlib import Path
 
 NOT_INHERITED = (
     "DMLC_",  # ps-lite: MXNet becomes a server while it is imported if DMLC_ROLE=server
+    "GCONV_PATH",  # the C library loads character set converters from it
     "KERAS_",  # backend, folder of keras.json, and limits of epochs and steps
+    "OPENSSL_CONF",  # hashlib loads the libraries that this file names
+    "OPENSSL_ENGINES",
+    "OPENSSL_MODULES",
     "PMI_",  # an MPI library would join the processes of mpiexec
     "PMIX_",
     "TORCHELASTIC_",  # with TORCHELASTIC_USE_AGENT_STORE, PyTorch waits for the store of torchrun
@@ -55,6 +59,7 @@ PYTHON_SWITCHES = frozenset(
         "PYTHONPERFSUPPORT",
         "PYTHONPLATLIBDIR",
         "PYTHONPROFILEIMPORTTIME",
+        "PYTHONPYCACHEPREFIX",
         "PYTHONSTARTUP",
         "PYTHONTHREADDEBUG",
         "PYTHONTRACEMALLOC",

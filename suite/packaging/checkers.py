@@ -7,7 +7,7 @@ and a crash is one more complaint.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,8 +49,24 @@ def check_seeds(place: Path, logs: Sequence[Path], records: Sequence[RunRecord],
                 do = "run again without seed=N: each run then draws its own"
                 complain(found, "another seed in every run", do)
             first.setdefault(place_and_seed, log)
+    if not complaints:
+        _complain_of_equal_seeds(records, complain)
     good = "every run has a seed of its own"
     return Verdict.of(place, f"seed_checker {SEED_RULESET}", good, complaints[:20], werror)
+
+
+def _complain_of_equal_seeds(records: Sequence[RunRecord], complain: Callable[[str, str, str], None]) -> None:
+    """Complain about two runs of this suite with one seed.
+
+    The seed checker compares seeds that were logged by the same line of code, which is an entry of the log that can be edited.
+    """
+    first: dict[int, RunRecord] = {}
+    for record in records:
+        if not record.settings.profile or record.seed is None:
+            continue
+        if (other := first.setdefault(record.seed, record)) is not record:
+            found = f"seed {record.seed} in {other.path.name} and {record.path.name}"
+            complain(found, "another seed in every run", "run again without seed=N: each run then draws its own")
 
 
 def check_package(folder: Path, werror: bool = False) -> Verdict:

@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,16 @@ SEPARATE_STAMPS_MS = 20.0
 """Stamps that follow each other faster belong to one moment and count once."""
 MIN_SHIFTED_STAMPS, MIN_SCALED_STAMPS = 4, 6
 """In logs with fewer moments than these, a copy and another run look alike."""
+MAX_PAUSES = 2
+"""Pauses that may have been put into a shifted copy. Between them its stamps are shifted by different constants."""
+MIN_COPIED_SHARE = 0.75
+"""Share of the moments of the log with fewer moments that a copy with added, removed and edited lines has in common with it."""
+MIN_COPIED_SHARE_WITH_PAUSES = 0.9
+"""The same with pauses, of both logs: with several constants to choose, more moments of regular runs agree by chance."""
+MIN_COPIED_STAMPS = 10
+"""Moments that logs with different lines have in common at least if they are copies: few moments agree by chance."""
+MIN_SCALED_COPIED_STAMPS = 12
+"""The same for scaled copies, whose factor is chosen to fit."""
 MAX_STAMPS = 500
 """Stamps of one log that are compared."""
 _STAMPED_KEYS = frozenset(
@@ -49,6 +59,8 @@ class RunTrace:
     """When its processes trained: from start to stop, without the time between an interruption and the resumption."""
     stamps_ms: tuple[float, ...]
     """Time stamps of the run, its blocks, epochs and evaluations, in the order of their lines."""
+    moments_ms: tuple[float, ...]
+    """The same in order of time, without those that follow another one at once."""
     machines: frozenset[str]
     """Digests of the machines' names (`suite_run`, docs/logs.md). Empty if the log does not state them."""
     system: str
@@ -73,13 +85,18 @@ def difference(records: Sequence[RunRecord]) -> str:
     return ""
 
 
-def find_copy(records: Sequence[RunRecord]) -> str:
+def find_copy(records: Sequence[RunRecord], others: Sequence[RunRecord] = ()) -> str:
     """Return which two logs are copies of one run and how that shows, or an empty string.
 
     Copies are found by equal starts, by equal differences of time stamps, and by differences that are equal up to a factor.
     The seed does not matter: it is a line that can be edited.
+
+    Args:
+        records: Runs that are compared with each other.
+        others: Runs that are compared with `records` alone.
     """
-    for first, second in combinations(_traces(records), 2):
+    traces = _traces(records)
+    for first, second in (*combinations(traces, 2), *product(_traces(others), traces)):
         names = f"{first.name} and {second.name}"
         if first.start_ms == second.start_ms:
             return f"{names} have the same run_start"
@@ -87,6 +104,10 @@ def find_copy(records: Sequence[RunRecord]) -> str:
             return f"{names} have the same time stamps, shifted by a constant"
         if _are_scaled(first, second):
             return f"{names} have the same time stamps, multiplied by a constant"
+        if _have_shifted_parts(first, second):
+            return f"{names} have most time stamps in common, shifted by a constant"
+        if _have_scaled_parts(first, second):
+            return f"{names} have most time stamps in common, multiplied by a constant"
     return ""
 
 
@@ -156,6 +177,55 @@ def _are_scaled(first: RunTrace, second: RunTrace) -> bool:
     return bool(np.all(np.abs(ours - theirs * (ours[-1] / theirs[-1])) <= SCALED_TOLERANCE_MS))
 
 
+def _have_shifted_parts(first: RunTrace, second: RunTrace) -> bool:
+    """Check whether most moments differ by one constant, or by one constant before and another one after a pause.
+
+    Lines may have been added, removed, edited, or put into another order.
+    """
+    ours, theirs = np.array(first.moments_ms), np.array(second.moments_ms)
+    needed = max(MIN_COPIED_STAMPS, MIN_COPIED_SHARE * min(len(ours), len(theirs)))
+    needed_with_pauses = max(MIN_COPIED_STAMPS, MIN_COPIED_SHARE_WITH_PAUSES * max(len(ours), len(theirs)))
+    copied = 0
+    for part in range(MAX_PAUSES + 1):
+        if min(len(ours), len(theirs)) < MIN_SHIFTED_STAMPS:
+            break
+        offsets = theirs[np.newaxis, :] - ours[:, np.newaxis]
+        ordered = np.sort(offsets, axis=None)
+        ends = np.searchsorted(ordered, ordered + 2 * SHIFTED_TOLERANCE_MS, side="right")
+        begin = int(np.argmax(ends - np.arange(len(ordered))))
+        least, most = ordered[begin], ordered[begin] + 2 * SHIFTED_TOLERANCE_MS
+        is_equal = (offsets >= least) & (offsets <= most)
+        count = int(np.count_nonzero(is_equal.any(axis=1)))
+        if count < MIN_SHIFTED_STAMPS:
+            break
+        copied += count
+        if copied >= (needed_with_pauses if part else needed):
+            return True
+        ours, theirs = ours[~is_equal.any(axis=1)], theirs[~is_equal.any(axis=0)]
+    return False
+
+
+def _have_scaled_parts(first: RunTrace, second: RunTrace) -> bool:
+    """Check whether all moments but MAX_EDITED_STAMPS differ by one factor and one constant, with lines added or removed.
+
+    Two of the first and two of the last moments of either log fix the factor.
+    """
+    ours, theirs = np.array(first.moments_ms), np.array(second.moments_ms)
+    if len(ours) > len(theirs):  # each moment of the log with fewer moments is searched in the other log
+        ours, theirs = theirs, ours
+    if len(ours) < MIN_SCALED_COPIED_STAMPS:
+        return False
+    needed = max(MIN_SCALED_COPIED_STAMPS - MAX_EDITED_STAMPS, len(ours) - MAX_EDITED_STAMPS)
+    for begin, end, other_begin, other_end in product((0, 1), (-1, -2), (0, 1), (-1, -2)):
+        factor = (theirs[other_end] - theirs[other_begin]) / (ours[end] - ours[begin])
+        expected = theirs[other_begin] + (ours - ours[begin]) * factor
+        after = np.clip(np.searchsorted(theirs, expected), 1, len(theirs) - 1)
+        distances = np.minimum(np.abs(expected - theirs[after]), np.abs(expected - theirs[after - 1]))
+        if np.count_nonzero(distances <= SCALED_TOLERANCE_MS * max(1.0, factor)) >= needed:
+            return True
+    return False
+
+
 def _moments(first: RunTrace, second: RunTrace) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the stamps of both logs without those that follow another one at once. Empty if their numbers differ."""
     if len(first.stamps_ms) != len(second.stamps_ms) or len(first.stamps_ms) < MIN_SHIFTED_STAMPS:
@@ -208,10 +278,20 @@ def _read_trace(path: Path, stamp_of_file: tuple[int, int, int]) -> RunTrace | N
         start_ms=start,
         stop_ms=stops[-1],
         stamps_ms=tuple(stamps[:MAX_STAMPS]),
+        moments_ms=_separate_moments(stamps[:MAX_STAMPS]),
         machines=frozenset(str(name) for name in machines) if isinstance(machines, list) else frozenset(),
         system=str(settings.get("system") or ""),
         code_digest=str(settings.get("code_digest") or ""),
     )
+
+
+def _separate_moments(stamps: Sequence[float]) -> tuple[float, ...]:
+    """Return stamps in order of time, without those that follow another one at once."""
+    moments: list[float] = []
+    for stamp in sorted(stamps):
+        if not moments or stamp - moments[-1] > SEPARATE_STAMPS_MS:
+            moments.append(stamp)
+    return tuple(moments)
 
 
 def _place(record: RunRecord) -> str:

@@ -33,10 +33,10 @@ def check_tree(folder: Path, werror: bool = False) -> list[Verdict]:
         return [names]
     systems = [check_description(folder, name, werror) for name in _names(folder)]
     verdicts = [names, *systems]
-    checked: dict[Path, list[RunRecord]] = {}
-    """Folder of a system to the records of its result sets so far, which may not overlap with later ones."""
+    checked: list[RunRecord] = []
+    """Records of the result sets so far. Systems of different names may be one machine."""
     for place in _result_folders(folder):
-        verdicts += check_results(folder, place, werror, checked.setdefault(place.parent, []))
+        verdicts += check_results(folder, place, werror, checked)
     verdicts += [_structure_verdict(folder, werror)]
     if all(verdict.passed for verdict in systems):  # the package checker stops at a description that it cannot read
         verdicts.append(check_package(folder, werror))
@@ -115,7 +115,7 @@ def _structure_verdict(folder: Path, werror: bool) -> Verdict:
 
 
 def check_results(
-    folder: Path, place: Path, werror: bool = False, of_system: list[RunRecord] | None = None
+    folder: Path, place: Path, werror: bool = False, of_tree: list[RunRecord] | None = None
 ) -> list[Verdict]:
     """Check the logs of one benchmark on one system, each by itself and all together.
 
@@ -123,7 +123,8 @@ def check_results(
         folder: The tree.
         place: The folder of the logs.
         werror: Whether warnings fail.
-        of_system: Records of the system's other benchmarks, to which this benchmark's are added.
+        of_tree: Records of the tree's result sets so far, to which the records of this set are added. They may neither overlap
+            with this set on one machine nor be copies of its runs.
     """
     logs = sorted(place.glob("result_*.txt"), key=lambda path: (len(path.name), path.name))
     verdicts = [check_file(path, werror=werror) for path in logs if path.is_file()]
@@ -131,11 +132,11 @@ def check_results(
     complaints = [
         *_count_complaints(place, [path.name for path in logs]),
         *_stray_file_complaints(place),
-        *_mixed_run_complaints(place, records),
-        *_overlap_complaints(place, records, of_system or ()),
+        *_mixed_run_complaints(place, records, of_tree or ()),
+        *_overlap_complaints(place, records, of_tree or ()),
     ]
-    if of_system is not None:
-        of_system += records
+    if of_tree is not None:
+        of_tree += records
     allowed = failed_allowed(place.name)
     if sum(verdict.missed_target for verdict in verdicts) <= allowed:
         verdicts = [_accepted(verdict, allowed) if verdict.missed_target else verdict for verdict in verdicts]
@@ -193,7 +194,9 @@ def _stray_file_complaints(place: Path) -> Iterator[Complaint]:
         yield Complaint(place.name, 0, others, "nothing but result_N.txt", "remove it, or rename it", warning=True)
 
 
-def _mixed_run_complaints(place: Path, records: list[RunRecord]) -> Iterator[Complaint]:
+def _mixed_run_complaints(
+    place: Path, records: list[RunRecord], of_tree: Sequence[RunRecord] = ()
+) -> Iterator[Complaint]:
     """Complaints about logs of other settings, another benchmark than the folder's, or that cannot be submitted."""
     for record in records:
         if record.benchmark and record.benchmark != place.name:
@@ -211,13 +214,14 @@ def _mixed_run_complaints(place: Path, records: list[RunRecord]) -> Iterator[Com
         yield Complaint(
             "suite_run", 0, f"{names} ran different code (code_digest)", "one code in all runs of a result", do
         )
-    if text := find_copy(records):
+    of_benchmark = [record for record in of_tree if record.benchmark == place.name]
+    if text := find_copy(records, of_benchmark):
         yield Complaint(place.name, 0, f"one run twice: {text}", "different runs", "replace one by another run")
 
 
-def _overlap_complaints(place: Path, records: list[RunRecord], of_system: Sequence[RunRecord]) -> Iterator[Complaint]:
+def _overlap_complaints(place: Path, records: list[RunRecord], of_tree: Sequence[RunRecord]) -> Iterator[Complaint]:
     """Complaints about runs that overlapped in time on one machine. Other programs do not log the machine: then a warning."""
-    if names := find_overlap([*of_system, *records]):
+    if names := find_overlap([*of_tree, *records]):
         do = "run again one after another; runs on different machines need system.name=NAME for each machine"
         yield Complaint(place.name, 0, f"{names} overlap in time", "one run at a time on a machine", do)
     if names := find_foreign_overlap(records):

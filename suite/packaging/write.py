@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.common.logged_end import read_logged_end
+from suite.common.logged_end import read_filed_end, read_logged_end
 from suite.common.paths import real_path
 from suite.common.run_folder import SUPERSEDED
 from suite.packaging.choose import ChosenRuns, choose_runs
@@ -176,13 +176,12 @@ def _write(
 def _refuse_superseded_runs(chosen: Sequence[ChosenRuns]) -> None:
     """Raise ValueError if a finished run was set aside and run again: it counts, and leaving it out chooses the seed."""
     for attempt in _superseded_folders(chosen):
-        for log in sorted(attempt.glob("result_*.txt")):
-            end = read_logged_end(log)
-            if end is not None and end.is_finished:
-                raise ValueError(
-                    f"{clean(str(log), 300)} is a finished run that was set aside, and finished runs count; move its folder "
-                    f"back to {clean(str(attempt.parent.parent), 300)} as run_N, in place of the run that replaced it"
-                )
+        ends = [read_filed_end(attempt), *map(read_logged_end, sorted(attempt.glob("result_*.txt")))]
+        if any(end is not None and end.is_finished for end in ends):
+            raise ValueError(
+                f"{clean(str(attempt), 300)} is a finished run that was set aside, and finished runs count; move its folder "
+                f"back to {clean(str(attempt.parent.parent), 300)} as run_N, in place of the run that replaced it"
+            )
 
 
 def _superseded_attempts(chosen: Sequence[ChosenRuns]) -> int:

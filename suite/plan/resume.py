@@ -1,7 +1,8 @@
 """Resumes an interrupted sweep: decides which runs are finished, and keeps the files of unfinished attempts.
 
 A run is finished if its log has a `run_stop` without a reason: it reached the target, or missed it after the last allowed
-epoch. The log decides, since `status.json` may be lost. A remaining run is unfinished (interrupted, died, hung, out of memory,
+epoch. The log decides, since `status.json` may be lost. If only `status.json` says that the run finished, its log was lost,
+and the command is refused. A remaining run is unfinished (interrupted, died, hung, out of memory,
 failed, or killed with the controller) and is run again. The files of such an attempt are kept in `superseded/` next to the
 runs, and reports leave that folder out. If the attempt left a checkpoint, the run resumes from it with the same seed.
 """
@@ -20,8 +21,8 @@ from typing import Any
 from suite.common import checkpoints
 from suite.common.job_name import is_in_name
 from suite.common.labels import Label, LabelKind
-from suite.common.logged_end import read_logged_end
-from suite.common.run_end import EndCode, EndStatus, RunEnd, parse_status
+from suite.common.logged_end import read_filed_end, read_logged_end
+from suite.common.run_end import EndCode, EndStatus, parse_status
 from suite.common.run_folder import RUN_FILE, STATUS_FILE, SUPERSEDED
 from suite.common.runspec import RunSpec, read_run, write_atomically
 from suite.launch.recorded_env import identifying_variables
@@ -56,7 +57,8 @@ def finished_status(folder: Path, run: RunSpec) -> str:
     """Return how the run in `folder` ended if it is finished and computed the same as `run`. Empty if it must be run.
 
     Raises:
-        ValueError: The folder holds a run with other settings, or a finished log whose `run.json` is missing or damaged.
+        ValueError: The folder holds a run with other settings, a finished log whose `run.json` is missing or damaged, or a
+            finished run whose log is missing or has no end.
         OSError: The log cannot be read.
     """
     end = read_logged_end(folder / f"result_{run.run_index}.txt")
@@ -80,9 +82,25 @@ def finished_status(folder: Path, run: RunSpec) -> str:
             f"another output=FOLDER"
         )
     if end is None or not is_finished:
+        _refuse_lost_log(folder, run)
         return ""
     reached = end.status is EndStatus.SUCCESS or not run.settings.to_target  # a run of fixed length logs `aborted` too
     return "success" if reached else "target_missed"
+
+
+def _refuse_lost_log(folder: Path, run: RunSpec) -> None:
+    """Raise ValueError if `status.json` says that a run finished whose log does not show it.
+
+    Running it again would discard a finished run and draw another seed.
+    """
+    filed = read_filed_end(folder)
+    if filed is not None and filed.is_finished:
+        log = folder / f"result_{run.run_index}.txt"
+        found = "its log has no run_stop of a finished run" if log.exists() else "its log is missing"
+        raise ValueError(
+            f"{folder} holds a finished run, as its {STATUS_FILE} says, but {found}; restore {log.name} (decompressed), or "
+            f"move the folder away to run it again"
+        )
 
 
 def restore_status(folder: Path, run: RunSpec, status: str) -> None:
@@ -284,17 +302,8 @@ def _why_not(path: Path, run: RunSpec) -> str:
     for name in _OF_ONE_LOG:
         if earlier.identity[name] != run.identity[name]:
             return f"its {name} is {earlier.identity[name]}, and here it is {run.identity[name]}"
-    ends = (end, _filed_end(path.parent))
+    ends = (end, read_filed_end(path.parent))
     return "its run diverged" if any(end is not None and end.code is EndCode.DIVERGED for end in ends) else ""
-
-
-def _filed_end(folder: Path) -> RunEnd | None:
-    """Return the end that `status.json` states, if the file is readable."""
-    try:
-        filed = files.read_json(folder / STATUS_FILE)
-    except (OSError, ValueError):
-        return None
-    return parse_status(filed) if isinstance(filed, dict) else None
 
 
 def _continued(run: RunSpec, path: Path) -> RunSpec:

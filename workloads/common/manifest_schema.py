@@ -113,9 +113,20 @@ def _files(name: str, value: Any) -> None:
         _FILE(f"{name}: {file}", entry)
 
 
+MAX_NAME_BYTES, MAX_PATH_BYTES = 255, 1024
+"""Longest name of a file or folder on Linux, and longest path of a file in a data set."""
+
+
 def is_file_name(name: str) -> bool:
-    """Return whether a name in a manifest is a plain relative path: not absolute, without `..` and control characters."""
+    """Return whether a name in a manifest is a plain relative path: not absolute, without `..` and control characters.
+
+    A path that is too long for the system is not one either.
+    """
     path = PurePosixPath(name)
+    if len(name.encode(errors="replace")) > MAX_PATH_BYTES:
+        return False
+    if any(len(part.encode(errors="replace")) > MAX_NAME_BYTES for part in path.parts):
+        return False
     return name.isprintable() and str(path) == name and not path.is_absolute() and not {"..", "."} & {name, *path.parts}
 
 

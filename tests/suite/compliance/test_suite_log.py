@@ -11,7 +11,16 @@ from suite.results.logs.reader import read
 from testing.fake_logs import foreign
 from tests.helpers import examples, json_values
 from tests.suite.compliance.suite_runs import complaints, edit, records, without_files, write_records, write_run
-from tests.suite.compliance.tricks import CAUSES, CLOCK, RESUMED, SCHEDULE, continued
+from tests.suite.compliance.tricks import (
+    CAUSES,
+    CLOCK,
+    RESUMED,
+    SCHEDULE,
+    continued,
+    drop_number,
+    elapsed_of_rows,
+    set_setting,
+)
 
 WORKLOADS = ("ncf", "resnet50", "ssd", "maskrcnn", "gnmt", "transformer")
 
@@ -43,6 +52,81 @@ def test_the_schedule_is_that_of_the_workload_without_run_json_too(tmp_path, nam
     log = without_files(write_run(tmp_path / "job" / "run_0", name))
     SCHEDULE[trick](log)
     assert complaints(log)
+
+
+def set_epoch_count(log, count):
+    begun = []
+
+    def change(item):
+        begun.append(item)
+        return {**item, "metadata": {**item["metadata"], "epoch_count": count}} if len(begun) == 1 else item
+
+    edit(log, change, "block_start")
+
+
+def shorten_epochs(log, divisor):
+    """The run trained on a part of the data in each epoch, and says that the other samples were repeated negatively."""
+    items = records(log)
+    run = next(item for item in items if item["key"] == "suite_run")["value"]
+    train_samples = next(item for item in items if item["key"] == "train_samples")["value"]
+    whole = (5 if run["workload"] == "ncf" else 1) * train_samples
+    kept, before = whole // divisor, 0
+    per_epoch, steps = -(-whole // run["batch_size_global"]), -(-kept // run["batch_size_global"])
+    run["repeated_samples_per_epoch"] = kept - whole
+    run["repeated_share"] = 0.0
+    for item in items:
+        if item["key"] == "tracked_stats":
+            epochs, rest = divmod(item["metadata"]["step"], per_epoch)
+            item["metadata"]["step"] = epochs * steps + rest
+            samples = epochs * kept + rest * run["batch_size_global"]
+            item["value"]["samples"] = samples - before
+            item["value"]["throughput"] = (samples - before) / item["value"]["train_seconds"]
+            before = samples
+    write_records(log, items)
+
+
+UNVERIFIABLE = {
+    "repeated samples that are negative": lambda log: shorten_epochs(log, 4),
+    "repeated samples that do not fit their share": lambda log: set_setting(log, repeated_share=0.009),
+    "repeated samples as text": lambda log: set_setting(log, repeated_samples_per_epoch="many"),
+    "fractions of repeated samples": lambda log: set_setting(log, repeated_samples_per_epoch=0.5),
+    "a first block of seven epochs": lambda log: set_epoch_count(log, 7),
+    "a first block of no epoch": lambda log: set_epoch_count(log, 0),
+    "epochs as text": lambda log: set_epoch_count(log, "x"),
+    "the first epoch_stop removed": lambda log: drop_number(log, "epoch_stop", 1),
+}
+"""Edits by which a log would tell that its own schedule cannot be compared."""
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("trick", UNVERIFIABLE)
+def test_a_log_cannot_switch_the_check_of_its_schedule_off(tmp_path, name, trick):
+    log = without_files(write_run(tmp_path / "job" / "run_0", name))
+    UNVERIFIABLE[trick](log)
+    assert complaints(log)
+
+
+def test_seconds_of_metrics_may_differ_by_a_wait_for_a_core(tmp_path):
+    log = write_run(tmp_path / "job" / "run_0")
+    elapsed_of_rows(log, lambda seconds: round(seconds + 0.4, 3))
+    assert complaints(log) == set()
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "status.json"])
+def test_a_file_that_is_missing_is_named(tmp_path, name):
+    log = write_run(tmp_path / "job" / "run_0")
+    log.with_name(name).unlink()
+    assert f"not verified: {name} is not next to the log" in check_file(log).remarks
+
+
+@pytest.mark.parametrize(("code_digest", "passes"), [("", True), ("d" * 32, False)])
+def test_versions_that_count_the_seconds_of_one_process_have_its_tolerance(tmp_path, code_digest, passes):
+    """Several processes start one after another: older versions logged the longest count."""
+    log = without_files(write_run(tmp_path / "job" / "run_0"))
+    set_setting(log, devices=2, code_digest=code_digest)
+    seconds = 300 + 5.0
+    edit(log, lambda item: {**item, "value": {"busy": [], "seconds": seconds}}, "suite_condition")
+    assert ("suite_condition" not in complaints(log)) == passes
 
 
 @pytest.mark.parametrize("trick", [trick for trick in CLOCK if trick != "counted seconds of a longer run"])

@@ -3,6 +3,7 @@
 Each function gets the log of a run as `suite_runs.write_run` writes it. `OF` names the run, where it is not ResNet-50's.
 """
 
+import gzip
 import json
 
 from tests.suite.compliance.suite_runs import (
@@ -80,7 +81,33 @@ def aborted(path):
     set_status(path, "aborted")
 
 
+def with_another(key, value, on_one_line=False):
+    """A key is logged again with another value, on a line of its own or behind the first record."""
+
+    def change(path):
+        without_files(path)
+        if not on_one_line:
+            edit(path, lambda item: [item, {**item, "value": value}], key)
+            return
+        lines = []
+        for item in records(path):
+            line = f":::MLLOG {json.dumps(item)}"
+            again = f" :::MLLOG {json.dumps({**item, 'value': value})}"
+            lines.append(line + again * (item["key"] == key))
+        path.write_text("\n".join(lines) + "\n")
+
+    return change
+
+
 UNSUCCESSFUL = {
+    "success with a reason": lambda path: edit(
+        path, lambda item: {**item, "metadata": {**item["metadata"], "reason": "OSError: no space"}}, "run_stop"
+    ),
+    "two seeds": with_another("seed", 8),
+    "two seeds on one line": with_another("seed", 8, True),
+    "two divisions on one line": with_another("submission_division", "open", True),
+    "two organizations on one line": with_another("submission_org", "another", True),
+    "two numbers of samples on one line": with_another("train_samples", 1, True),
     "aborted, though the last accuracy reaches the target": aborted,
     "run_stop before run_start": stop_first,
     "run_stop before the deciding evaluation": stop_before_last_evaluation,
@@ -118,7 +145,58 @@ def only_status_file(path):
     path.with_name("status.json").write_text(json.dumps({"status": "success"}))
 
 
+def compressed(path):
+    only_source_files(path)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+
+
+def text_replaced(old, new):
+    def change(path):
+        only_source_files(path)
+        path.write_text(path.read_text().replace(old, new))
+
+    return change
+
+
+def padded(path):
+    """The log begins with more than a mebibyte of text of a program that prints a lot."""
+    only_source_files(path)
+    path.write_text("step 1 of 1000\n" * 100_000 + path.read_text())
+
+
+def keys_renamed(change_key):
+    def change(path):
+        without_files(path)
+        rename_files(path)
+        edit(path, lambda item: {**item, "key": change_key(item["key"])} if item["key"].startswith("suite_") else item)
+
+    return change
+
+
+def only_file(name, content):
+    def change(path):
+        only_source_files(path)
+        rename_files(path)
+        path.with_name(name).write_text(content)
+
+    return change
+
+
 NO_SUITE_RUN = {
+    "source files in a compressed log": compressed,
+    "source files, with a space after the key": text_replaced('"file": "', '"file" : "'),
+    "source files, with escaped slashes": text_replaced("suite/", "suite\\/"),
+    "source files, with the path of a checkout": text_replaced('"suite/', '"/home/user/code/suite/'),
+    "source files, with a relative path": text_replaced('"suite/', '"./suite/'),
+    "source files after a mebibyte of text": padded,
+    "keys in upper case": keys_renamed(str.upper),
+    "keys with a space": keys_renamed(lambda key: f" {key}"),
+    "run.json of two mebibytes left": only_file("run.json", json.dumps({"settings": {}, "rest": "x" * (2 << 20)})),
+    "run.json left, its settings removed": only_file("run.json", json.dumps({"facts": {}, "run_index": 0})),
+    "status.json left, its status removed": only_file("status.json", json.dumps({"run_index": 0})),
+    "metrics.jsonl left": only_file("metrics.jsonl", json.dumps({"block": 1, "step": 9, "train_seconds": 1.0})),
+    "telemetry.jsonl left": only_file("telemetry.jsonl", json.dumps({"sensors": {}, "interval_seconds": 1.0})),
+    "topology.json left": only_file("topology.json", json.dumps({"numa_nodes": [], "gpus": []})),
     "suite_run deleted": lambda path: drop(path, "suite_run"),
     "suite_run deleted, other suite_ keys left": only_other_keys,
     "all suite_ keys deleted, source files left": only_source_files,
@@ -149,7 +227,57 @@ def run_file(**changes):
     return lambda path: edit_json(path.with_name("run.json"), change)
 
 
+def removed_from_log(name, recorded):
+    """A fact of run.json that decides the division is removed from the log."""
+
+    def change(path):
+        edit(
+            path,
+            lambda item: {**item, "value": {key: value for key, value in item["value"].items() if key != name}},
+            "suite_run",
+        )
+        run_file(**{name: recorded})(path)
+
+    return change
+
+
+def machines(names, logged):
+    """run.json names the machines, and the log has these digests."""
+
+    def change(path):
+        set_setting(path, machines=logged, code_digest="d" * 32)
+        run_file(hosts=[{"name": name} for name in names], code_digest="d" * 32)(path)
+
+    return change
+
+
+def elapsed_of_rows(path, change_seconds):
+    """metrics.jsonl has the seconds since run_start that the suite writes, changed."""
+    items = records(path)
+    start = next(item["time_ms"] for item in items if item["key"] == "run_start")
+    ends = [item["time_ms"] for item in items if item["key"] == "tracked_stats"]
+    metrics = path.with_name("metrics.jsonl")
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    for row, end in zip(rows, ends, strict=True):
+        row["elapsed_seconds"] = change_seconds((end - start) / 1e3)
+    metrics.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
 CONTRADICTIONS = {
+    "environment_variables, removed from the log": removed_from_log("environment_variables", {"LD_PRELOAD": "a.so"}),
+    "deviations, removed from the log": removed_from_log("deviations", ["cache_clear false, not true"]),
+    "labels, removed from the log": removed_from_log("labels", ["continued"]),
+    "code_digest, removed from the log": removed_from_log("code_digest", "0" * 32),
+    "another machine": machines(["a"], ["0" * 12]),
+    "a machine less": machines(["a", "b"], ["ca978112ca1b"]),
+    "no machines": machines(["a"], []),
+    "override of the target": run_file(typed=["workload.target=0.1"]),
+    "override of the end": run_file(typed=["stop=epochs:1"]),
+    "override of the batch size": run_file(typed=["batch=global:64"]),
+    "override of a hyperparameter": run_file(typed=["workload.label_smoothing=0.3"]),
+    "run_start 1.5 s later than in metrics.jsonl": lambda path: elapsed_of_rows(path, lambda seconds: seconds + 1.5),
+    "stamps divided by two": lambda path: elapsed_of_rows(path, lambda seconds: seconds * 2),
+    "a minute cut out": lambda path: elapsed_of_rows(path, lambda seconds: seconds + 60),
     "division": run_file(division="open"),
     "code digest": run_file(code_digest="0" * 64),
     "environment_variables": run_file(environment_variables={"OMP_PROC_BIND": "close"}),
@@ -305,7 +433,26 @@ RESUMED = {
         continues={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1, "resumptions": 1}
     ),
 }
+
+
+def open_after_all(path, reasons, line=None):
+    """status.json has reasons for division open that were found during the run, and the log has this `suite_open` line."""
+    edit_json(path.with_name("status.json"), lambda value: value.update(open_reasons=reasons))
+    if line is not None:
+        items = records(path)
+        write_records(path, [*items, {**items[-1], "key": "suite_open", "value": {"reasons": line}}])
+
+
 EDITED_RESULTS = {
+    "suite_open deleted": lambda path: open_after_all(path, ["the data set changed"]),
+    "one of two reasons deleted from suite_open": lambda path: (
+        open_after_all(path, ["the data set changed", "other code"], ["other code"]),
+        set_value(path, "submission_division", "open"),
+    ),
+    "a reason in suite_open edited": lambda path: (
+        open_after_all(path, ["the data set changed"], ["another note"]),
+        set_value(path, "submission_division", "open"),
+    ),
     "accuracy edited": lambda path: edit(
         path, lambda item: {**item, "value": 0.99} if item["value"] > 0.7 else item, "eval_accuracy"
     ),

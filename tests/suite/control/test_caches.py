@@ -16,7 +16,7 @@ import pytest
 from suite.common import registry
 from suite.control import caches
 from suite.results.logs.reader import read
-from tests.helpers import PROJECT, TOY_RUN, events, only, python, run_suite_here
+from tests.helpers import PROJECT, TOY_RUN, events, only, python, run_suite_here, status
 from tests.workloads.resnet50 import synthetic_images as synthetic
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -388,5 +388,6 @@ def test_data_swapped_while_a_run_trains_make_it_open(disk):
     log = only((disk / "second").glob("*/run_0")) / "result_0.txt"
     (line,) = [value for key, value, _ in events(log) if key == "suite_open"]
     assert line["reasons"] == [f"the data set changed during the run: {data}"]
+    assert status(log.parent)["open_reasons"] == line["reasons"]
     assert [fact["code"] for fact in line["deviation_facts"]] == ["data_changed"]
     assert read(log).division == "open"

@@ -132,6 +132,13 @@ def test_variables_that_change_the_arithmetic_are_named_with_what_they_do(name):
     assert deviation.text.startswith(f"environment variable {name}=1, which ")
 
 
+@pytest.mark.parametrize("name", ["DISABLE_ADDMM_CUDA_LT", "NPY_DISABLE_CPU_FEATURES", "BLIS_ARCH_TYPE"])
+def test_numeric_variables_without_the_prefix_of_a_framework_open_a_run_too(name):
+    assert recorded_variables({name: "1"}) == {name: "1"}
+    (deviation,) = environment_deviations({name: "1"})
+    assert (deviation.code, deviation.setting) == (DeviationCode.ENVIRONMENT_VARIABLE, name)
+
+
 def test_every_numeric_variable_is_recorded_and_has_a_source():
     for entry in NUMERIC_VARIABLES:
         for alternative in re.sub(
@@ -150,6 +157,12 @@ PRELOADED = {
     "PYTHONPATH": "/home/user/code",
     "PYTHONUSERBASE": "/home/user/.local",
     "CUDA_INJECTION64_PATH": "/opt/inject.so",
+    "OMP_TOOL_LIBRARIES": "/opt/tool.so",
+    "PJRT_NAMES_AND_LIBRARY_PATHS": "mine:/opt/pjrt.so",
+    "TRITON_KERNEL_OVERRIDE": "/home/user/kernels",
+    "TRITON_OVERRIDE_DIR": "/home/user/kernels",
+    "TRITON_PTXAS_PATH": "/home/user/ptxas",
+    "TRITON_LIBCUDA_PATH": "/home/user/libcuda",
     "sitecustomize": "/home/user/sitecustomize.py",
 }
 

@@ -34,6 +34,11 @@ HARMFUL |= {
     "PYTHONWARNINGS": "error",
     "PYTHONOPTIMIZE": "2",
     "PYTHON_PRESITE": "mine",
+    "PYTHONPYCACHEPREFIX": "/home/user/compiled",
+    "OPENSSL_CONF": "/home/user/openssl.cnf",
+    "OPENSSL_ENGINES": "/home/user/engines",
+    "OPENSSL_MODULES": "/home/user/modules",
+    "GCONV_PATH": "/home/user/gconv",
 }
 OF_THE_COMMAND = ("RANK", "PMI_RANK", "PYTHONHOME", "PYTHONINSPECT", "PYTHONWARNINGS")
 """Variables with which the command itself would not end well."""

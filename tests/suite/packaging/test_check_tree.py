@@ -362,6 +362,22 @@ def test_no_other_violation_counts_as_a_missed_target(tree_of_runs, trick):
         choose_runs(collect([log.parent]))
 
 
+@pytest.mark.parametrize(
+    "seeds",
+    [(7, 7), (7, 7.0), ("7", 7)],
+)
+def test_equal_seeds_are_found_wherever_a_log_says_they_were_logged(tree_of_runs, seeds):
+    """mlperf-logging's checker compares seeds of one line of code alone, which is an entry of the log."""
+    for number, (log, seed) in enumerate(zip(logs_of(tree_of_runs, "resnet")[1:3], seeds, strict=True)):
+        lines = [json.loads(line.removeprefix(":::MLLOG ")) for line in log.read_text().splitlines()]
+        for line in lines:
+            if line["key"] == "seed":
+                line["value"], line["metadata"]["lineno"] = seed, 1000 + number
+        log.write_text("".join(f":::MLLOG {json.dumps(line)}\n" for line in lines))
+    failed = {verdict.rules_name for verdict in check_tree(tree_of_runs) if not verdict.passed}
+    assert "seed_checker 1.0.0" in failed
+
+
 @pytest.mark.parametrize("count", [1, 50])
 def test_a_forbidden_epsilon_in_logs_of_ncf_fails_each(tree_of_runs, count):
     for log in logs_of(tree_of_runs, "ncf")[:count]:

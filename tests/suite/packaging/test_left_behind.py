@@ -1,5 +1,6 @@
 """What a killed command leaves goes with the next call; finished runs that were set aside are not left out of a package."""
 
+import gzip
 import json
 import os
 import shutil
@@ -141,6 +142,20 @@ def test_a_finished_run_that_was_set_aside_refuses_the_package(tmp_path, runs, m
     ):
         package([runs], tmp_path / "out", PackageOptions(submitter="EXAMPLE"))
     assert os.listdir(tmp_path) == ["logs"]
+
+
+@pytest.mark.parametrize("filed", ["success", "target_missed"])
+@pytest.mark.parametrize("log", ["without its end", "compressed", "deleted"])
+def test_status_json_shows_that_a_run_without_its_log_was_finished(tmp_path, runs, log, filed):
+    set_aside(runs, None)
+    folder = runs / "job" / "superseded" / "run_0-1"
+    if log == "compressed":
+        (folder / "result_0.txt.gz").write_bytes(gzip.compress((folder / "result_0.txt").read_bytes()))
+    if log != "without its end":
+        (folder / "result_0.txt").unlink()
+    (folder / "status.json").write_text(json.dumps({"status": filed}))
+    with pytest.raises(ValueError, match="is a finished run that was set aside"):
+        package([runs], tmp_path / "out", PackageOptions(submitter="EXAMPLE"))
 
 
 @pytest.mark.parametrize("metadata", [None, {"status": "aborted", "reason": "OSError: no space left"}])

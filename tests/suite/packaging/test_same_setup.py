@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 
 import pytest
 from hypothesis import given
@@ -85,6 +86,121 @@ def test_a_copy_in_a_tree_fails_its_result_set(tmp_path, trick):
     assert not result_set.passed
     (found,) = [item.found for item in result_set.complaints if not item.warning]
     assert found.startswith("one run twice: box/resnet/result_1.txt and box/resnet/result_4.txt have the same ")
+
+
+def rewritten(source, target, change, factor=1.0):
+    """Write a copy nine hours later, with another seed, whose list of records is what `change` returns."""
+    items = [json.loads(line.partition(":::MLLOG ")[2]) for line in source.read_text("latin-1").splitlines()]
+    items = change([scaled(factor, 9)(item) for item in items])
+    target.write_text("".join(f":::MLLOG {json.dumps(item)}\n" for item in items))
+
+
+def later(item, milliseconds):
+    return {**item, "time_ms": item["time_ms"] + milliseconds}
+
+
+def without_second(items, key):
+    second = [item for item in items if item["key"] == key][1]
+    return [item for item in items if item is not second]
+
+
+def repeated(items, key):
+    return [copy for item in items for copy in ([item, later(item, 25)] if item["key"] == key else [item])]
+
+
+def edited_stamps(items, key, count):
+    chosen = [id(item) for item in items if item["key"] == key][:count]
+    return [later(item, 700) if id(item) in chosen else item for item in items]
+
+
+def paused(items, pauses=1):
+    step = len(items) // (pauses + 1)
+    return [later(item, 5000 * min(pauses, number // step)) for number, item in enumerate(items)]
+
+
+def swapped(items, key):
+    for number in [number for number, item in enumerate(items[:-1]) if item["key"] == key]:
+        items[number], items[number + 1] = items[number + 1], items[number]
+    return items
+
+
+COPIES_WITH_OTHER_LINES = {
+    "a line removed": lambda items: without_second(items, "epoch_stop"),
+    "all evaluations' edges removed": lambda items: [
+        item for item in items if item["key"] not in ("eval_start", "eval_stop")
+    ],
+    "a key renamed": lambda items: [{**item, "key": item["key"].replace("block_", "part_")} for item in items],
+    "lines of a second process": lambda items: repeated(items, "epoch_start"),
+    "three stamps edited": lambda items: edited_stamps(items, "epoch_stop", 3),
+    "lines swapped": lambda items: swapped(items, "epoch_stop"),
+    "a pause": paused,
+    "two pauses": lambda items: paused(items, 2),
+}
+SCALED_COPIES_WITH_OTHER_LINES = {
+    "run_start moved": lambda items: edited_stamps(items, "run_start", 1),
+    "run_stop moved": lambda items: edited_stamps(items, "run_stop", 1),
+    "a line removed": lambda items: without_second(items, "epoch_stop"),
+    "lines of a second process": lambda items: repeated(items, "epoch_start"),
+}
+
+
+@pytest.mark.parametrize("trick", COPIES_WITH_OTHER_LINES)
+def test_a_copy_with_other_lines_is_found(tmp_path, trick):
+    logs = log_set(tmp_path / "logs", "resnet")
+    rewritten(logs[1], logs[4], COPIES_WITH_OTHER_LINES[trick])
+    assert "logs/result_4.txt have " in find_copy(records_of(logs))
+
+
+@pytest.mark.parametrize("factor", [0.8, 1.1])
+@pytest.mark.parametrize("trick", SCALED_COPIES_WITH_OTHER_LINES)
+def test_a_scaled_copy_with_other_lines_is_found(tmp_path, trick, factor):
+    logs = log_set(tmp_path / "logs", "resnet")
+    rewritten(logs[1], logs[4], SCALED_COPIES_WITH_OTHER_LINES[trick], factor)
+    assert "logs/result_4.txt have " in find_copy(records_of(logs))
+
+
+@pytest.mark.parametrize("deviation_ms", [5, 50])
+def test_runs_as_regular_as_clockwork_are_no_copies(tmp_path, deviation_ms):
+    """Each interval of 20 runs has a normal deviation. Smaller ones than 5 ms are known of no system."""
+    draw, records = random.Random(deviation_ms), []
+    for index in range(20):
+        stamp, lines = START_MS + index * HOUR_MS, []
+        for number in range(40):
+            key = "run_start" if number == 0 else "run_stop" if number == 39 else "eval_accuracy"
+            lines.append({"key": key, "value": None, "time_ms": round(stamp), "metadata": {"n": number}})
+            stamp += 2000 + draw.gauss(0, deviation_ms)
+        path = tmp_path / f"result_{index}.txt"
+        path.write_text("".join(f":::MLLOG {json.dumps(line)}\n" for line in lines))
+        records.append(read(path))
+    assert find_copy(records) == ""
+
+
+@pytest.mark.parametrize("trick", ["the same start", "shifted", "shortened"])
+def test_a_copy_in_the_results_of_another_system_is_found(tmp_path, trick):
+    log_set(tmp_path / "logs", "resnet")
+    tree = package([tmp_path / "logs"], tmp_path / "tree", PackageOptions(submitter="EXAMPLE_ORG", system="box")).folder
+    of_box, of_other = tree / "results" / "box" / "resnet", tree / "results" / "other" / "resnet"
+    shutil.copytree(of_box, of_other)
+    for index in range(5):
+        derived(of_box / f"result_{index}.txt", of_other / f"result_{index}.txt", 24 * 30, 900 + index, JITTER_MS)
+    sets = [verdict for verdict in check_tree(tree) if verdict.rules_name == "result set"]
+    assert [verdict.passed for verdict in sets] == [True, True]
+    edited(of_box / "result_1.txt", of_other / "result_3.txt", COPIES[trick])
+    sets = [verdict for verdict in check_tree(tree) if verdict.rules_name == "result set"]
+    assert [verdict.passed for verdict in sets] == [True, False]
+
+
+def test_systems_of_two_names_on_one_machine_are_compared(tmp_path):
+    """The name of a system is a folder of the tree. The machines of a run are in its log."""
+    for index in range(5):
+        our_run(tmp_path / "logs" / "ssd", index, "ssd", suite_run={"machines": ["a"]})
+    tree = package([tmp_path / "logs"], tmp_path / "tree", PackageOptions(system="box")).folder
+    of_box, of_other = tree / "results" / "box" / "ssd", tree / "results" / "other" / "ssd"
+    shutil.copytree(of_box, of_other)
+    for index in range(5):
+        derived(of_box / f"result_{index}.txt", of_other / f"result_{index}.txt", 0.05, 900 + index, JITTER_MS)
+    found = [item.found for verdict in check_tree(tree) for item in verdict.complaints if not item.warning]
+    assert any("overlap in time" in text for text in found)
 
 
 @given(

@@ -1,5 +1,6 @@
 """Jobs: what makes a division open beside the settings, and which runs are taken up again."""
 
+import gzip
 import json
 from dataclasses import replace
 
@@ -136,10 +137,8 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
     run, again = made.run(0, cache_cleared=True), made.run(1, cache_cleared=False)
     run.write(tmp_path / "run.json")
     assert finished_status(tmp_path, again) == ""  # its controller was killed
-    (tmp_path / "status.json").write_text('{"status": "success"}')
-    assert finished_status(tmp_path, again) == ""  # somebody deleted its log
     (tmp_path / "result_1.txt").touch()
-    assert finished_status(tmp_path, again) == ""  # or its content
+    assert finished_status(tmp_path, again) == ""
     of_other_data = replace(run, facts=replace(run.facts, fingerprint="of other data"))
     ends = {
         "success": ({"status": "success"}, "success"),
@@ -147,9 +146,10 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
         "a failure": ({"status": "aborted", "reason": "OSError: no space"}, ""),
     }
     for metadata, expected in ends.values():
+        may_be_lost = {"status": "success"} if expected else {"status": "failed"}
         stop = {"key": "run_stop", "value": None, "time_ms": 1, "metadata": metadata}
         (tmp_path / "result_1.txt").write_text(f":::MLLOG {json.dumps(stop)}\n")
-        for filed in ({"status": "success"}, {"status": "interrupted"}, {}):
+        for filed in (may_be_lost, {"status": "interrupted"}, {}):
             (tmp_path / "status.json").write_text(json.dumps(filed))
             assert finished_status(tmp_path, again) == expected
         of_other_variables = replace(run, environment_variables={"XLA_FLAGS": "--a"})
@@ -159,6 +159,47 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
                 finished_status(tmp_path, other)
     of_other_gpu = replace(run, environment_variables={**run.environment_variables, "CUDA_VISIBLE_DEVICES": "3"})
     assert finished_status(tmp_path, of_other_gpu) == finished_status(tmp_path, again)
+
+
+STOP = ':::MLLOG {"key": "run_stop", "metadata": {"status": "success"}}\n'
+LOST = {
+    "the log was deleted": None,
+    "the log was emptied": "",
+    "the end was cut off": ':::MLLOG {"key": "run_start", "metadata": {}}\n',
+    "a reason was added": STOP.replace('"success"', '"aborted", "reason": "OSError: no space"'),
+    "the key was edited": STOP.replace("run_stop", "run_stop "),
+    "the key is escaped": STOP.replace("run_stop", "run\\u005fstop"),
+    "the log was damaged": ':::MLLOG {"key": "run_stop"\n',
+}
+
+
+@pytest.mark.parametrize("filed", ["success", "target_missed"])
+@pytest.mark.parametrize("trick", LOST)
+def test_a_finished_run_whose_log_was_lost_is_not_run_again(job, tmp_path, trick, filed):
+    run = job().run(0, cache_cleared=True)
+    run.write(tmp_path / "run.json")
+    (tmp_path / "status.json").write_text(json.dumps({"status": filed}))
+    if LOST[trick] is not None:
+        (tmp_path / "result_0.txt").write_text(LOST[trick])
+    with pytest.raises(ValueError, match=r"^[^\n]*holds a finished run[^\n]*status\.json[^\n]*$"):
+        finished_status(tmp_path, run)
+
+
+def test_a_compressed_log_is_not_run_again(job, tmp_path):
+    run = job().run(0, cache_cleared=True)
+    run.write(tmp_path / "run.json")
+    (tmp_path / "status.json").write_text('{"status": "success"}')
+    (tmp_path / "result_0.txt.gz").write_bytes(gzip.compress(STOP.encode()))
+    with pytest.raises(ValueError, match="decompressed"):
+        finished_status(tmp_path, run)
+
+
+@pytest.mark.parametrize("filed", ["running", "interrupted", "failed", "oom", "hung", "rank_died"])
+def test_an_unfinished_run_without_a_log_is_run_again(job, tmp_path, filed):
+    run = job().run(0, cache_cleared=True)
+    run.write(tmp_path / "run.json")
+    (tmp_path / "status.json").write_text(json.dumps({"status": filed}))
+    assert finished_status(tmp_path, run) == ""
 
 
 def test_a_run_of_fixed_length_that_ended_is_a_success(job, tmp_path):
@@ -184,7 +225,7 @@ def test_what_only_looks_like_a_run_is_named(job, tmp_path):
 def test_what_is_no_run_is_named_and_a_log_without_an_end_is_none(job, tmp_path, content):
     run = job().run(0, cache_cleared=True)
     run.write(tmp_path / "run.json")
-    (tmp_path / "status.json").write_text('{"status": "success"}')
+    (tmp_path / "status.json").write_text('{"status": "interrupted"}')
     (tmp_path / "result_0.txt").write_text(f':::MLLOG {content}\nrun_stop\n:::MLLOG {{"key": "run_stop"\n')
     assert finished_status(tmp_path, run) == ""
     (tmp_path / "run.json").write_text(content)

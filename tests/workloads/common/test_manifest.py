@@ -268,6 +268,10 @@ def test_any_value_anywhere_is_read_or_one_line(tmp_path_factory, keys, value):
         "raw/",
         "a\x1b[31m",
         "a\nb",
+        "x" * 256,
+        "\u00e4" * 128,
+        "raw/" + "x" * 5000,
+        "x/" * 600 + "x",
         manifests.NAME,
     ],
 )
