@@ -83,7 +83,8 @@ def _choose_base(result: Result, bases: Sequence[Result], key: str) -> tuple[Res
     for base in bases:
         if any(getattr(base, name) != getattr(result, name) for name in _SAME):
             continue
-        refused = [reason for quantities, reason in refusals(result, base) if quantity in quantities]
+        names = ("the result", f"the result with this {key}")
+        refused = [refusal.text for refusal in refusals(result, base, names) if quantity in refusal.quantities]
         if refused:
             reasons.append(refused[0])
         else:
