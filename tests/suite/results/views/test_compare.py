@@ -446,8 +446,8 @@ def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("x", "y"), "x and y do not exist, and no published results have these names; give folders that hold logs"),
-        (("a", "y"), "y does not exist, and no published results have that name; give folders that hold logs"),
+        (("x", "y"), "x and y do not exist, and no published results have these names; give folders that contain logs"),
+        (("a", "y"), "y does not exist, and no published results have that name; give folders that contain logs"),
         (("x", "b"), "x does not exist, and no published results have that name"),
         (("x",), "x does not exist, and no published results have that name"),
         (("a", "--to-logs", "x"), "x does not exist, and no published results have that name"),
@@ -456,7 +456,7 @@ def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
         (("a", "--to"), "--to: give the name of published results, such as v0.7"),
         (("a", "--to", "nothing"), "--to nothing: no such published result; nearest: "),
         (("a", "--published", "nothing"), "--published nothing: no such published result; nearest: "),
-        (("a", "--to", "b"), "--to b: expected the name of published results, and b is a path; run: "),
+        (("a", "--to", "b"), "--to b: expected the name of published results, but b is a path; run: "),
         (("a", "empty"), "empty holds no log"),
         (("a", "notes.txt"), "notes.txt is no log: not a log: no line holds"),
         (("notes.txt", "a"), "notes.txt is no log: not a log: no line holds"),
@@ -467,7 +467,7 @@ def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
         (("a", "--to-logs", "a"), "both sides are the same results"),
         (("v0.5/NVIDIA", "v0.5/nvidia"), "both sides are the same results"),
         (("a", "b", "c"), "expected one or two; run: "),
-        (("v0.5/NVIDIA",), "v0.5/NVIDIA is the name of published results, and no folder; run: "),
+        (("v0.5/NVIDIA",), "v0.5/NVIDIA is the name of published results, not a folder; run: "),
     ],
 )
 def test_sides_that_are_missing_wrong_or_equal_are_one_line(tmp_path, monkeypatch, arguments, message):
