@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
-    """Return the two sides of the comparison; the second is None if only convergence is judged.
+    """Return the two sides of the comparison. The second side is None if only convergence is judged.
 
     Raises:
         ValueError: A path or a name does not exist, both sides are the same, or it is unclear what to compare with what.
@@ -95,7 +95,7 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
 
 
 def _published_name(args: argparse.Namespace, paths: Sequence[Path]) -> str | None:
-    """Return the value of `--to` or `--published`; None without these options.
+    """Return the value of `--to` or `--published`, or None without these options.
 
     Raises:
         ValueError: No published results have the name.

@@ -39,9 +39,9 @@ def run(args: argparse.Namespace) -> int:
 
     resolve_output(args)
     if args.html is not None and args.format != "markdown":
-        raise ValueError("--html writes a page; leave out --format")
+        raise ValueError("--html writes a page, so leave out --format")
     if args.html is not None and args.output is not None:
-        raise ValueError(f"--html {args.html} and --output {args.output}: leave out one of the two")
+        raise ValueError(f"--html {args.html} and --output {args.output}: leave out --html or --output")
     view = published_list({name: getattr(args, name) for name in OPTIONS}, prices(args))
     if args.own and args.html is None:
         raise ValueError("--own needs --html OUT; to compare results in tables, run: suite compare")

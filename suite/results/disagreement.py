@@ -1,4 +1,4 @@
-"""Runs of one experiment in several output folders that differ by more than their spread explains."""
+"""Runs of an experiment in several output folders that differ by more than their spread explains."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def find_disagreements(results: Iterable[Result]) -> list[Disagreement]:
     """Return the results of this suite whose runs in several output folders disagree.
 
     The folders disagree if their mean times per epoch differ by more than `NOTABLE_RATIO`, and by more than the largest
-    difference between the runs of one folder. Time per epoch is compared since epochs to target vary between seeds.
+    difference between the runs of a folder. Time per epoch is compared since epochs to target vary between seeds.
     """
     found = []
     for result in results:

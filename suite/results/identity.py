@@ -179,7 +179,7 @@ class Refusal(NamedTuple):
     quantities: tuple[str, ...]
     code: RefusalCode
     text: str
-    """The reason, and what can be compared instead."""
+    """The reason, and the comparison that is possible instead."""
 
 
 def refusals(row: Row, other: Row, names: tuple[str, str] = ("the first", "the second")) -> Iterator[Refusal]:
@@ -187,12 +187,14 @@ def refusals(row: Row, other: Row, names: tuple[str, str] = ("the first", "the s
 
     Args:
         row: A result.
-        other: Another result of the same workload.
+        other: A result of the same workload.
         names: Names of the two results in the reasons.
     """
     training = (TIME, EPOCHS, EPOCH_TIME)
     if row.mode != other.mode:
-        reason = f"mode {row.mode} and mode {other.mode} do different work; compare runs of the same mode"
+        reason = (
+            f"mode {row.mode} and mode {other.mode} do different work, so only runs of the same mode can be compared"
+        )
         yield Refusal((*training, THROUGHPUT), RefusalCode.MODE, reason)
     if not (row.to_target and other.to_target):
         fixed = " and ".join(name for name, result in zip(names, (row, other), strict=True) if not result.to_target)
@@ -206,7 +208,7 @@ def refusals(row: Row, other: Row, names: tuple[str, str] = ("the first", "the s
         yield Refusal(training, RefusalCode.DATASET, reason)
     if same_targets(row.targets, other.targets, row.workload) is False:
         both = " and ".join(value_text("targets", result.targets, result) for result in (row, other))
-        reason = f"trained to different targets ({both}); time per epoch can be compared"
+        reason = f"trained to different targets ({both}), so only time per epoch and throughput can be compared"
         yield Refusal((TIME, EPOCHS), RefusalCode.TARGET, reason)
     if ("token" in row.sample_unit) != ("token" in other.sample_unit):
         reason = (

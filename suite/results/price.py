@@ -16,12 +16,12 @@ class Prices:
     """Prices per device-hour: a price for all devices, and prices for devices by name."""
 
     every: float | None
-    """Price of devices without a price by name; None if only devices in `by_name` have a price."""
+    """Price of devices without a price by name, or None if only devices in `by_name` have a price."""
     by_name: tuple[tuple[str, float], ...] = ()
     """Part of a device's name in lower case and price, longest names first."""
 
     def price(self, result: Row) -> float | None:
-        """Return the price per hour of a device of a result; None if no name fits."""
+        """Return the price per hour of a device of a result, or None if no name fits."""
         hardware = _hardware(result).lower()
         for name, price in self.by_name:
             if name in hardware:
@@ -29,16 +29,16 @@ class Prices:
         return self.every
 
     def cost(self, result: Row) -> float | None:
-        """Return the cost of a time to target; None if the time, the number of devices, or the price is unknown."""
+        """Return the cost of a time to target, or None if the time, the number of devices, or the price is unknown."""
         price = self.price(result)
         if price is None or result.seconds is None or not result.devices:
             return None
         return cost_of(price, result.devices, result.seconds)
 
     def unused_notes(self, results: Iterable[Row]) -> tuple[str, ...]:
-        """Return a note that lists the names without a device in `results`; empty if all names have a device.
+        """Return a note that lists the names without a device in `results`. The tuple is empty if all names have a device.
 
-        A price list may name more devices than a report has. A list is a mistake if none of its prices applies.
+        A price list may name more devices than a report has. A list without any price that applies is a mistake.
 
         Raises:
             ValueError: No price of the list applies to any device of `results`.
@@ -51,7 +51,7 @@ class Prices:
         found = f"the devices here are: {listed}" if devices else "the devices of these results are unknown"
         if len(unused) == len(self.by_name) and self.every is None:
             raise ValueError(f"{OPTION} {', '.join(unused)}: no device has any of these names; {found}")
-        return (f"{OPTION} {', '.join(unused)}: not used, because no device has the name; {found}",)
+        return (f"{OPTION} {', '.join(unused)}: not used, because no device has the name ({found})",)
 
 
 def cost_of(price: float, devices: int, seconds: float) -> float:

@@ -1,8 +1,8 @@
 """Published results of rounds and of the DGX-1 scaling article, from the CSV files in `logs/published/`.
 
-`logs/published/README.md` describes the columns. A user may add a folder with files `results*.csv` that have the required columns
-and any of the optional columns. Logs of other programs get the settings that they do not contain from the system description in
-their folders, or from the published results.
+`logs/published/README.md` describes the columns. A user may add a folder with files `results*.csv` that have the required
+columns and any of the optional columns. Logs of other programs get the settings that they do not contain from the system
+description in their folders, or from the published results.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class _Line(dict[str, str]):
         return ""
 
     def figure(self, name: str) -> float | None:
-        """Return a cell as a number; None for an empty cell.
+        """Return a cell as a number, or None for an empty cell.
 
         Raises:
             ValueError: The cell is not a number from 0 to `_LARGEST_NUMBER`.
@@ -120,7 +120,7 @@ class _Line(dict[str, str]):
         return value
 
     def count(self, name: str) -> int | None:
-        """Return a cell as an integer; None for an empty cell."""
+        """Return a cell as an integer, or None for an empty cell."""
         value = self.figure(name)
         return None if value is None else int(value)
 
@@ -230,11 +230,11 @@ def _article_row(line: _Line) -> RunRow:
 
 
 def with_system_details(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs with their entries; runs of other programs get devices, hardware, framework, system, and round.
+    """Return the runs with their entries. Runs of other programs get devices, hardware, framework, system, and round.
 
     The first source that has a setting decides: the folders and the system description of a submission, then the published
-    result of the run, then the log. If the published result has the name of the entry, it comes first, because its settings were
-    checked.
+    result of the run, then the log. If the published result has the name of the entry, it comes first, because its settings
+    were checked.
     """
     entry_of_folder = functools.cache(read_entry)
     described = []
@@ -274,7 +274,7 @@ def _describe(run: Run, entry: Entry) -> Run:
 
 
 def _entry_settings(entry: Entry, workload: str) -> dict[str, Any]:
-    """Return the settings that the folders and the system description of an entry give; empty values are unknown."""
+    """Return the settings that the folders and the system description of an entry give. Empty values are unknown."""
     description = entry.description
     return {
         "devices": description.devices,
@@ -300,7 +300,7 @@ def _is_entry_of(published: RunRow, entry: Entry) -> bool:
 
 
 def _find_published_run(run: Run) -> RunRow | None:
-    """Return the published run with the workload, start, and length of a log; None if the log is not published."""
+    """Return the published run with the workload, start, and length of a log, or None if the log is not published."""
     if run.record is None or run.settings is None:
         return None
     record = run.record

@@ -56,7 +56,7 @@ _NO_RELATION = {
     "synthetic": "runs on synthetic data measure throughput only and cannot be compared with MLPerf results; "
     "compare them with runs on synthetic data",
 }
-"""Reasons why results of a profile cannot be compared with results of other profiles."""
+"""Reasons why results of a profile cannot be compared with results of a different profile."""
 _SHOWN_LABELS = (LabelKind.DEMO.value, LabelKind.SYNTHETIC.value)
 """Labels that the notice states already."""
 
@@ -104,7 +104,7 @@ def published_side(name: str, side: str = "published", workloads: Sequence[str] 
     Args:
         name: ROUND, ROUND/SUBMITTER, or ROUND/SUBMITTER/SYSTEM.
         side: Name of the side.
-        workloads: Only these workloads; empty: all.
+        workloads: Only these workloads. Empty: all workloads.
 
     Raises:
         ValueError: No published results have the name.
@@ -124,7 +124,7 @@ def logs_side(
         paths: Logs, or folders with logs.
         name: Name of the side.
         profile: Only runs of this profile.
-        workloads: Only these workloads; empty: all.
+        workloads: Only these workloads. Empty: all workloads.
         argument: Name of the argument in error messages.
 
     Raises:
@@ -142,7 +142,7 @@ def logs_side(
             runs = [run for run in runs if getattr(run, setting) in values]
     if any(run.has_label(LabelKind.NULL_DEVICE) for run in runs):
         raise ValueError(
-            f"{argument} {title}: these are runs of the {LabelKind.NULL_DEVICE.value}, which computes nothing, "
+            f"{argument} {title}: these are runs of the {LabelKind.NULL_DEVICE.value}, which does not compute, "
             "so they cannot be compared"
         )
     with_runs = [result for result in results_of(runs) if result.runs]
@@ -184,9 +184,9 @@ class _Match:
 
     ours: Result
     theirs: Result | None
-    """None: there is no result that it can be compared with."""
+    """None: the second side has no comparable result."""
     note: str
-    """How `theirs` was chosen among several candidates, or why there is no result to compare with."""
+    """How `theirs` was chosen among several candidates, or why the second side has no comparable result."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ def _matches(ours: Side, theirs: Side) -> Iterator[_Match]:
 
 
 def _why_unmatched(result: Result, theirs: Side, same_workload: Sequence[Result], related: Sequence[Result]) -> str:
-    """Return why a result has no match, and what can be compared instead."""
+    """Return why a result has no match, and which comparison is possible instead."""
     if same_workload and not related:
         return _NO_RELATION.get(result.profile) or _NO_RELATION[same_workload[0].profile]
     if related and not (result.devices and any(candidate.devices for candidate in related)):
@@ -364,24 +364,24 @@ class _Differences(NamedTuple):
     only_theirs: list[str]
 
 
-def _differing(result: Result, other: Result) -> _Differences:
+def _differing(ours: Result, theirs: Result) -> _Differences:
     """Return the settings in which two results differ. A busy machine is the first of them."""
-    of_suite = bool(result.profile and other.profile)  # runs of this suite log all of their settings
-    pairs: dict[str, Any] = {"machine": (result.machine_condition, other.machine_condition)}
-    pairs |= differences(result, other)
+    of_suite = bool(ours.profile and theirs.profile)  # runs of this suite log all of their settings
+    pairs: dict[str, Any] = {"machine": (ours.machine_condition, theirs.machine_condition)}
+    pairs |= differences(ours, theirs)
     ignored = set()
     if not of_suite:
-        pairs["rules"] = (result.rules, other.rules)
+        pairs["rules"] = (ours.rules, theirs.rules)
         ignored |= {"round", "submitter", "folder", "profile"}
-    if same_targets(result.targets, other.targets, result.workload):
+    if same_targets(ours.targets, theirs.targets, ours.workload):
         ignored.add("targets")
-    if not (result.hyperparameters and other.hyperparameters):
+    if not (ours.hyperparameters and theirs.hyperparameters):
         ignored.add(HYPERPARAMETERS)
     found = _Differences([], [], [])
     for name, (first, second) in pairs.items():
         if first == second or name.partition(".")[0] in ignored:
             continue
-        texts = value_text(name, first, result), value_text(name, second, other)
+        texts = value_text(name, first, ours), value_text(name, second, theirs)
         may_be_unknown = not of_suite or name == "machine"
         if may_be_unknown and _is_unknown(first) and _is_unknown(second):
             continue
@@ -401,41 +401,42 @@ def _is_unknown(value: Any) -> bool:
 # --- a pair of results --------------------------------------------------------------------------------------------------
 
 
-def _compare_results(result: Result, other: Result, note: str, names: tuple[str, str]) -> _Comparison:
+def _compare_results(ours: Result, theirs: Result, note: str, names: tuple[str, str]) -> _Comparison:
     """Compare two results.
 
     Args:
-        result: Result of the first side.
-        other: Result of the second side.
-        note: How `other` was chosen.
+        ours: Result of the first side.
+        theirs: Result of the second side.
+        note: How `theirs` was chosen.
         names: Names of the two sides.
     """
-    measured = ratio(other, result)
-    return _Comparison(result, other, note, measured, tuple(_rows(measured, names)))
+    measured = ratio(theirs, ours)
+    return _Comparison(ours, theirs, note, measured, tuple(_rows(measured, names)))
 
 
 def _rows(measured: Ratio, names: tuple[str, str]) -> Iterator[ComparisonRow]:
     """Yield a row of data for each quantity: its ratio, or why there is no ratio."""
-    result, other = measured.after, measured.before
+    ours, theirs = measured.after, measured.before
     refused: dict[str, str] = {}
-    for refusal in refusals(result, other, names):
+    for refusal in refusals(ours, theirs, names):
         for name in refusal.quantities:
             refused.setdefault(name, clean(refusal.text, 300))
     pair = ComparisonRow(
         kind=RowKind.REFUSED,
-        workload=result.workload,
-        devices=result.devices,
-        ours=_name(result),
-        theirs=_name(other),
+        workload=ours.workload,
+        devices=ours.devices,
+        ours=_name(ours),
+        theirs=_name(theirs),
     )
-    differ = "; ".join(f"{name}: {ours} | {theirs}" for name, ours, theirs in _differing(result, other).of_both)
-    for quantity in quantities(in_blocks=result.parts is not None and other.parts is not None):
+    both = _differing(ours, theirs).of_both
+    differ = "; ".join(f"{setting.name}: {setting.ours} | {setting.theirs}" for setting in both)
+    for quantity in quantities(in_blocks=ours.parts is not None and theirs.parts is not None):
         if quantity.name in refused:
             yield replace(pair, quantity=quantity.name, verdict=refused[quantity.name])
         elif is_known_ratio(quantity.ratio(measured)):
             yield judge(quantity, replace(pair, differences=differ), measured, names)
         elif quantity.name != THROUGHPUT:
-            without = [_name(side) for side in (result, other) if not quantity.value(side)]
+            without = [_name(side) for side in (ours, theirs) if not quantity.value(side)]
             yield replace(pair, quantity=quantity.name, verdict=f"unknown for {' and '.join(without)}")
 
 
@@ -447,28 +448,36 @@ def _comparison_sections(comparison: _Comparison, sides: tuple[Side, Side], setu
         sides: Their sides.
         setup_is_separated: Some comparison of the view separates setup, so the comparisons that do not are noted.
     """
-    result, other = comparison.ours, comparison.theirs
-    ours, theirs = (side.name for side in sides)
-    profile = f" ({result.profile})" if result.profile in _NO_RELATION else ""
-    title = f"{_where(result)}{profile}: {ours} ({sides[0].name_of(result)}) and {theirs} ({sides[1].name_of(other)})"
+    ours, theirs = comparison.ours, comparison.theirs
+    names = (sides[0].name, sides[1].name)
+    profile = f" ({ours.profile})" if ours.profile in _NO_RELATION else ""
+    both = f"{names[0]} ({sides[0].name_of(ours)}) and {names[1]} ({sides[1].name_of(theirs)})"
     main, *further = comparison.compared
-    verdicts = [main, *(row for row in further if row.p is not None and row.p < SIGNIFICANCE)]
-    facts = [(f"{row.quantity}"[:1].upper() + f"{row.quantity}"[1:], row.verdict or "") for row in verdicts]
-    setup = _setup_sentence(comparison, (ours, theirs))
-    if setup and main.quantity == TIME:
-        facts[0] = (facts[0][0], f"{facts[0][1]} {setup}")
-    table = DataTable.from_rows(_ratio_table_rows(comparison, (ours, theirs))).without_empty()
+    facts = [(_capitalized(main.quantity or ""), main.verdict or "")]
+    for row in further:
+        if row.p is not None and row.p < SIGNIFICANCE:
+            facts.append((_capitalized(row.quantity or ""), row.verdict or ""))
+    if main.quantity == TIME:
+        facts[0] = (facts[0][0], f"{facts[0][1]} {_setup_sentence(comparison, names)}".rstrip())
+    table = DataTable.from_rows(_ratio_table_rows(comparison, names)).without_empty()
     refused = [
         _Refused(row.quantity or "", row.verdict or "") for row in comparison.rows if row.kind is RowKind.REFUSED
     ]
-    below = [*_factors(comparison), *_by_reason(refused, "Not compared: ")]
-    below += _caveats(result, other, (ours, theirs))
-    if setup_is_separated and result.to_target and other.to_target and not comparison.separates_setup:
+    below = [*_factors(comparison), *_by_reason(refused, "Not compared: "), *_caveats(ours, theirs, names)]
+    if setup_is_separated and ours.to_target and theirs.to_target and ours.parts is None and theirs.parts is None:
         below.append("The logs of both sides do not separate setup, so time per epoch includes it.")
     ratios = Section(
-        title, (comparison.note,) if comparison.note else (), table, below=tuple(below), facts=tuple(facts)
+        title=f"{_where(ours)}{profile}: {both}",
+        above=(comparison.note,) if comparison.note else (),
+        facts=tuple(facts),
+        table=table,
+        below=tuple(below),
     )
-    return [ratios, _settings_section(result, other, (ours, theirs))]
+    return [ratios, _settings_section(ours, theirs, names)]
+
+
+def _capitalized(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _ratio_table_rows(comparison: _Comparison, names: tuple[str, str]) -> Iterator[Mapping[str, Any]]:
@@ -492,7 +501,7 @@ def _ratio_table_rows(comparison: _Comparison, names: tuple[str, str]) -> Iterat
 
 
 def _setup_sentence(comparison: _Comparison, names: tuple[str, str]) -> str:
-    """Return how much of the difference setup explains; empty if it is less than a fifth or unknown."""
+    """Return how much of the difference setup explains. Empty if it is less than a fifth or unknown."""
     ours, theirs = comparison.ours.parts, comparison.theirs.parts
     if ours is None or theirs is None or not comparison.ratio.setup_explains_much:
         return ""
@@ -522,9 +531,9 @@ def _factors(comparison: _Comparison) -> Iterator[str]:
     yield f"{ratio_text(measured.total)} (time to target) = {product}."
 
 
-def _settings_section(result: Result, other: Result, names: tuple[str, str]) -> Section:
-    """Return the table of the settings that differ, and the settings that only one of two results has."""
-    found = _differing(result, other)
+def _settings_section(ours: Result, theirs: Result, names: tuple[str, str]) -> Section:
+    """Return the table of the settings that differ, and the settings that are known for a single side."""
+    found = _differing(ours, theirs)
     partial = found.only_ours or found.only_theirs
     above = "Settings that differ:"
     if not found.of_both:
@@ -539,22 +548,22 @@ def _settings_section(result: Result, other: Result, names: tuple[str, str]) -> 
     return Section("", (above,), table, below=tuple(below))
 
 
-def _caveats(result: Result, other: Result, names: tuple[str, str]) -> Iterator[str]:
+def _caveats(ours: Result, theirs: Result, names: tuple[str, str]) -> Iterator[str]:
     """Yield the limits of a comparison: unknown targets and rounds, equal runs, labels, and notes on the scores."""
-    sides = dict(zip(names, (result, other), strict=True))
-    if result.to_target and other.to_target and same_targets(result.targets, other.targets, result.workload) is None:
-        without = names[1] if result.targets else names[0]
+    sides = dict(zip(names, (ours, theirs), strict=True))
+    if ours.to_target and theirs.to_target and same_targets(ours.targets, theirs.targets, ours.workload) is None:
+        without = names[1] if ours.targets else names[0]
         yield f"The target of {without} is unknown. Ratios of times and epochs hold only if it is the same target."
     unknown = [name for name, side in sides.items() if side.rules == UNKNOWN_ROUND]
     if unknown:
         yield f"The round of {' and of '.join(unknown)} is unknown, so the rules may differ."
-    if run_keys(result.runs) & run_keys(other.runs):
+    if run_keys(ours.runs) & run_keys(theirs.runs):
         yield "The same runs are on both sides."
-    if "tpu" in (result.device_name + other.device_name).lower() and result.rules != other.rules:
+    if "tpu" in (ours.device_name + theirs.device_name).lower() and ours.rules != theirs.rules:
         yield "TPUs are counted in cores in v0.5, and in chips (two cores each) from v0.6 on."
-    if result.to_target and other.to_target and (result.parts is None) != (other.parts is None):
+    if ours.to_target and theirs.to_target and (ours.parts is None) != (theirs.parts is None):
         yield "The logs of only one side separate setup, so time per epoch includes setup on both sides."
-    shared = [text for text in labels(result) if text in labels(other)]
+    shared = [text for text in labels(ours) if text in labels(theirs)]
     named = [text for text in shared if text not in _SHOWN_LABELS]
     if named:
         yield f"Labels of both sides: {', '.join(named)}."

@@ -136,7 +136,7 @@ def fewest_acceptable(mean: float, standard_deviation: float, reference_runs: in
         runs: Runs of the result that its mean is taken over.
 
     Returns:
-        Epochs; None if there are too few runs.
+        Epochs, or None if there are too few runs.
     """
     degrees_of_freedom = reference_runs + runs - 2
     if degrees_of_freedom < 1:
@@ -235,7 +235,7 @@ def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: i
         interpolated_runs: Number of runs that an interpolated point counts as.
 
     Returns:
-        The point; None outside of the batch sizes of `points`.
+        The point, or None outside of the batch sizes of `points`.
     """
     below = max((point for point in points if point.batch <= batch), key=lambda point: point.batch, default=None)
     above = min((point for point in points if point.batch >= batch), key=lambda point: point.batch, default=None)
@@ -271,8 +271,8 @@ def _notes(result: Result, reference: Point) -> Iterator[str]:
         rule = find_scoring_rule(result.workload, result.rules)
         allowed = 1 if rule is None else rule.allowed_failures
         if result.runs_failed <= allowed:
-            yield f"{result.runs_failed} runs failed; the rules allow {allowed}"
+            yield f"{result.runs_failed} runs failed, and the rules allow {allowed}"
         else:
-            yield f"{result.runs_failed} runs failed, which the rules do not allow; they are not counted"
+            yield f"{result.runs_failed} runs failed, which the rules do not allow, so they are not counted"
     if result.profile and result.labels:
         yield f"labels: {', '.join(result.labels)}"

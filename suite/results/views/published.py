@@ -81,7 +81,7 @@ class PublishedRow:
 
     @property
     def failed(self) -> int | None:
-        """Failed runs; None if there are none, or if the number is unknown."""
+        """Failed runs, or None if there are none, or if the number is unknown."""
         if not isinstance(self.runs, int) or not isinstance(self.runs_successful, int) or not self.runs_successful:
             return None
         return self.runs - self.runs_successful or None
@@ -105,7 +105,7 @@ def published_list(filters: Mapping[str, str | None], prices: Prices | None = No
         if value is not None and rows:
             rows = _with_chips(rows, value) if option == "chips" else _with_name(rows, option, value)
     if not rows:
-        raise ValueError("no published result matches all of these options; leave out one of them")
+        raise ValueError("no published result matches all of these options; leave out an option")
     results = [row.result for row in rows]
     price_notes: tuple[str, ...] = ()
     columns: Sequence[str] = [name for name in _COLUMNS if name != "cost"]
@@ -161,7 +161,7 @@ def _published_row(result: Result) -> PublishedRow:
 
 
 def _parse_cell(text: str) -> Cell:
-    """Return a cell as a number if it is a number, else as text; None for an empty cell."""
+    """Return a cell as a number if it is a number, else as text, or None for an empty cell."""
     match = re.fullmatch(r"\d{1,15}(\.\d+)?(e[+-]?\d{1,2})?", text)
     if match is None:
         return text or None
@@ -236,7 +236,7 @@ def _with_name(rows: Sequence[PublishedRow], option: str, text: str) -> list[Pub
         text: Names, separated by commas. A part of the name of a framework or a system is enough.
 
     Raises:
-        ValueError: No row has one of the names.
+        ValueError: No row has a given name.
     """
     names = [_normalized_name(option, name) for name in text.lower().split(",")]
     values = [(row, _values(row, option)) for row in rows]

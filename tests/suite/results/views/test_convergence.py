@@ -169,7 +169,7 @@ def test_failed_and_few_runs_are_said():
     assert "the failed run counts as the slowest" in found.notes
     two_failed = judged(ours("resnet50", [30, 35, 36, 37], 1664, runs_failed=2))
     assert two_failed.epochs == pytest.approx((35 + 36) / 2)
-    assert "2 runs failed, which the rules do not allow; they are not counted" in two_failed.notes
+    assert "2 runs failed, which the rules do not allow, so they are not counted" in two_failed.notes
     assert "2 of the 5 runs that the rules require" in judged(ours("resnet50", [40, 41], 1664)).notes
     assert rcp.fewest_acceptable(10.0, 1.0, 1, 1) is None
     assert [rcp.reference_point(1, epochs).mean for epochs in ([3.0, 1.0], [3.0, 1.0, 50.0])] == [2.0, 3.0]
