@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(listed, "--system TEXT", "part of a system's name or description")
     add(listed, "--division D", "closed or open")
     add(listed, "--html OUT", "write an HTML page with an overview and all columns, which needs no network", type=Path)
-    add(listed, "--own DIR", "with --html: compare with the results of your runs", type=Path, nargs="+", default=[])
+    add(listed, "--logs DIR", "with --html: compare with the results of your runs", type=Path, nargs="+", default=[])
     add_format(listed)
     add_price(listed)
 
@@ -43,8 +43,8 @@ def run(args: argparse.Namespace) -> int:
     if args.html is not None and args.output is not None:
         raise ValueError(f"--html {args.html} and --output {args.output}: leave out --html or --output")
     view = published_list({name: getattr(args, name) for name in OPTIONS}, prices(args))
-    if args.own and args.html is None:
-        raise ValueError("--own needs --html OUT; to compare results in tables, run: suite compare")
+    if args.logs and args.html is None:
+        raise ValueError("--logs needs --html OUT; to compare results in tables, run: suite compare")
     if args.html is None:
         write(view, args)
         return 0
@@ -52,6 +52,6 @@ def run(args: argparse.Namespace) -> int:
     from suite.results.scores import measured
 
     print_notes(view.notes, args)
-    write_published_html(view, args.html, measured(args.own) if args.own else ())
+    write_published_html(view, args.html, measured(args.logs) if args.logs else ())
     print(args.html)
     return 0
