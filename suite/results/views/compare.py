@@ -57,8 +57,8 @@ _NO_RELATION = {
     "compare them with runs on synthetic data",
 }
 """Reasons why results of a profile cannot be compared with results of a different profile."""
-_SHOWN_LABELS = (LabelKind.DEMO.value, LabelKind.SYNTHETIC.value)
-"""Labels that the notice states already."""
+_LABELS_OF_NOTICE = (LabelKind.DEMO, LabelKind.SYNTHETIC)
+"""Kinds of labels that the notice states already."""
 
 
 @dataclass(frozen=True)
@@ -564,7 +564,8 @@ def _caveats(ours: Result, theirs: Result, names: tuple[str, str]) -> Iterator[s
     if ours.to_target and theirs.to_target and (ours.parts is None) != (theirs.parts is None):
         yield "The logs of only one side separate setup, so time per epoch includes setup on both sides."
     shared = [text for text in labels(ours) if text in labels(theirs)]
-    named = [text for text in shared if text not in _SHOWN_LABELS]
+    of_notice = {found.text for found in ours.parsed_labels if found.kind in _LABELS_OF_NOTICE}
+    named = [text for text in shared if text not in of_notice]
     if named:
         yield f"Labels of both sides: {', '.join(named)}."
     for name, side in sides.items():
