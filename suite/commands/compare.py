@@ -1,4 +1,4 @@
-"""`suite compare A B`, `suite compare LOGS… [--to NAME | --to-logs OTHER…]`: compares results, and their convergence."""
+"""`suite compare A B`, `suite compare LOGS… [--to NAME | --to-logs LOGS…]`: compare results, and judge convergence."""
 
 from __future__ import annotations
 
@@ -16,20 +16,32 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite compare`."""
-    text = "folder with runs (searched below), or a log; two of them are compared with each other; or the name of published "
-    add(parser, "logs LOGS", f"{text}results, such as dgx1-article", nargs="+", type=Path)
-    other = parser.add_mutually_exclusive_group()
-    text = "published results, such as v0.5/NVIDIA/dgx1 or dgx1-article (suite published list has all)"
-    add(other, "--to ROUND/SUBMITTER/SYSTEM", text, nargs="?", const="")
-    add(other, "--published ROUND/SUBMITTER/SYSTEM", "the same as --to", nargs="?", const="")
-    add(other, "--to-logs OTHER", "another set of runs", nargs="+", type=Path)
+    text = (
+        "folder with runs (searched for logs), a log, or the name of published results, such as dgx1-article; "
+        "two of them are compared with each other"
+    )
+    add(parser, "logs LOGS", text, nargs="+", type=Path)
+    second = parser.add_mutually_exclusive_group()
+    text = (
+        "compare with published results, such as v0.5/NVIDIA/dgx1 or dgx1-article (suite published list has all names)"
+    )
+    add(second, "--to ROUND/SUBMITTER/SYSTEM", text, nargs="?", const="")
+    add(second, "--published ROUND/SUBMITTER/SYSTEM", "the same as --to", nargs="?", const="")
+    add(second, "--to-logs LOGS", "compare with these runs", nargs="+", type=Path)
     add(parser, "--workload NAME,…", "only these workloads", default="")
-    add(parser, "--profile NAME", "only runs of this profile, where LOGS hold several")
+    add(parser, "--profile NAME", "only runs of this profile, if LOGS have several profiles")
     add_format(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or write the comparison; 1 if nothing was comparable. Raises ValueError for a user's mistake."""
+    """Print or write the comparison.
+
+    Returns:
+        0 if a result was compared, else 1.
+
+    Raises:
+        ValueError: An argument is invalid, or no run succeeded.
+    """
     from suite.results.scores import published_results
     from suite.results.views.compare import comparable, compare
 
@@ -40,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
-    """Return the two sides of the comparison; the second is None if only convergence is judged.
+    """Return the two sides of the comparison. The second side is None if only convergence is judged.
 
     Raises:
         ValueError: A path or a name does not exist, both sides are the same, or it is unclear what to compare with what.
@@ -70,7 +82,7 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
     elif names:
         first = next(iter(names))
         raise ValueError(
-            f"{first} is the name of published results, and no folder; "
+            f"{first} is the name of published results, not a folder; "
             f"run: suite compare {first} --to NAME, or suite compare LOGS --to {first}"
         )
     check_logs([*paths, *other_paths])
@@ -83,7 +95,11 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
 
 
 def _published_name(args: argparse.Namespace, paths: Sequence[Path]) -> str | None:
-    """Return the value of `--to` or `--published`, None without either. Raises ValueError if it names no published results."""
+    """Return the value of `--to` or `--published`, or None without these options.
+
+    Raises:
+        ValueError: No published results have the name.
+    """
     from suite.results.scores import find_published
 
     option = "--to" if args.to is not None else "--published"
@@ -91,8 +107,8 @@ def _published_name(args: argparse.Namespace, paths: Sequence[Path]) -> str | No
     if name is None:
         return None
     if not name:
-        listed = "such as v0.7, v0.5/NVIDIA/dgx1 or dgx1-article (all of them: suite published list)"
-        raise ValueError(f"{option}: give the name of published results, {listed}")
+        examples = "such as v0.7, v0.5/NVIDIA/dgx1 or dgx1-article (run: suite published list)"
+        raise ValueError(f"{option}: give the name of published results, {examples}")
     try:
         find_published(name, option)
     except ValueError as error:
@@ -100,7 +116,7 @@ def _published_name(args: argparse.Namespace, paths: Sequence[Path]) -> str | No
             raise
         logs = " ".join(map(str, paths))
         raise ValueError(
-            f"{option} {name}: expected the name of published results, and {name} is a path; "
+            f"{option} {name}: expected the name of published results, but {name} is a path; "
             f"run: suite compare {logs} --to-logs {name}"
         ) from error
     return name
@@ -109,7 +125,8 @@ def _published_name(args: argparse.Namespace, paths: Sequence[Path]) -> str | No
 def _published_among(paths: Sequence[Path]) -> dict[str, Path]:
     """Return the paths that do not exist and are names of published results, by name.
 
-    Raises ValueError that lists every path that is neither.
+    Raises:
+        ValueError: Some paths neither exist nor are names of published results. The message has all of them.
     """
     from suite.common.registry import nearest
     from suite.results.scores import find_published, published_results
@@ -124,12 +141,12 @@ def _published_among(paths: Sequence[Path]) -> dict[str, Path]:
         except ValueError:
             missing.append(str(path))
     if missing:
-        which = f"{missing[0]} does not exist" if len(missing) == 1 else f"{' and '.join(missing)} do not exist"
-        listed = {name for row in published_results() for name in (row.round, row.run)}
+        verb, name = ("does", "that name") if len(missing) == 1 else ("do", "these names")
+        existing = {text for result in published_results() for text in (result.round, result.run)}
         raise ValueError(
-            f"{which}, and no published results have {'that name' if len(missing) == 1 else 'these names'}"
-            f"{nearest(missing[0], listed)}; "
-            "give folders that hold logs, such as logs/, or names of published results (suite published list)"
+            f"{' and '.join(missing)} {verb} not exist, and no published results have {name}"
+            f"{nearest(missing[0], existing)}; "
+            "give folders that contain logs, such as logs/, or names of published results (suite published list)"
         )
     return names
 

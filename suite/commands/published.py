@@ -1,4 +1,4 @@
-"""`suite published list`: results of published rounds and of the DGX-1 article, filtered."""
+"""`suite published list`: print results of published rounds and of the DGX-1 article."""
 
 from __future__ import annotations
 
@@ -11,32 +11,40 @@ from suite.commands.arguments import add, add_format, add_price, prices, print_n
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and options of `suite published`."""
     subcommands = parser.add_subparsers(dest="subcommand", metavar="list", required=True)
-    listed = subcommands.add_parser("list", help="published results, filtered")
-    add(listed, "--round R", "v0.5, v0.6, v0.7, v1.1, v2.1, v3.0, v3.1, v4.0, or dgx1-article")
-    add(listed, "--submitter NAME", "NVIDIA, Google, …; several with commas")
-    add(listed, "--workload W", "resnet50, ssd, maskrcnn, gnmt, transformer, ncf; several with commas")
+    listed = subcommands.add_parser("list", help="print published results")
+    add(
+        listed,
+        "--round R",
+        "v0.5, v0.6, v0.7, v1.1, v2.1, v3.0, v3.1, v4.0, or dgx1-article; several separated by commas",
+    )
+    add(listed, "--submitter NAME", "NVIDIA, Google, …; several separated by commas")
+    add(listed, "--workload W", "resnet50, ssd, maskrcnn, gnmt, transformer, ncf; several separated by commas")
     add(listed, "--framework F", "pytorch, tensorflow, mxnet, or part of a framework's name")
-    add(listed, "--chips N", "8, a list 1,4,8 or a range 1-16 (0: CPU only)")
+    add(listed, "--chips N", "8, a list 1,4,8, or a range 1-16 (0: CPUs only)")
     add(listed, "--system TEXT", "part of a system's name or description")
     add(listed, "--division D", "closed or open")
-    add(listed, "--html OUT", "one page with an overview and every column, readable offline", type=Path)
-    add(listed, "--own DIR", "with --html: reference results of ours over them", type=Path, nargs="+", default=[])
+    add(listed, "--html OUT", "write an HTML page with an overview and all columns, which needs no network", type=Path)
+    add(listed, "--logs DIR", "with --html: compare with the results of your runs", type=Path, nargs="+", default=[])
     add_format(listed)
     add_price(listed)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the list; 0. Raises ValueError (one line) for a value that matches nothing."""
+    """Print the list or write the page, and return 0.
+
+    Raises:
+        ValueError: No result has the value of a filter, or the output cannot be written.
+    """
     from suite.results.views.published import OPTIONS, published_list
 
     resolve_output(args)
     if args.html is not None and args.format != "markdown":
-        raise ValueError("--html is a page: leave out --format")
+        raise ValueError("--html writes a page, so leave out --format")
     if args.html is not None and args.output is not None:
-        raise ValueError(f"--html {args.html} and --output {args.output}: leave out one of the two")
+        raise ValueError(f"--html {args.html} and --output {args.output}: leave out --html or --output")
     view = published_list({name: getattr(args, name) for name in OPTIONS}, prices(args))
-    if args.own and args.html is None:
-        raise ValueError("--own needs --html OUT; tables of ours beside published ones: suite compare")
+    if args.logs and args.html is None:
+        raise ValueError("--logs needs --html OUT; to compare results in tables, run: suite compare")
     if args.html is None:
         write(view, args)
         return 0
@@ -44,6 +52,6 @@ def run(args: argparse.Namespace) -> int:
     from suite.results.scores import measured
 
     print_notes(view.notes, args)
-    write_published_html(view, args.html, measured(args.own) if args.own else ())
+    write_published_html(view, args.html, measured(args.logs) if args.logs else ())
     print(args.html)
     return 0

@@ -1,4 +1,4 @@
-"""Curves: how quality, loss and throughput of runs went, as one table with a row for each evaluation and metric."""
+"""Curves of runs: quality, loss, and throughput over time, as a table with a row for each evaluation and metric."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from suite.results.table import read_runs
 if TYPE_CHECKING:
     import pandas as pd
 
-_TYPES = {
+_TYPES = {  # types of the columns in a DataFrame
     "run": "object",
     "step": "Int64",
     "epoch": "float64",
@@ -26,44 +26,63 @@ _TYPES = {
 
 
 def curves(paths: str | Path | Sequence[str | Path]) -> pd.DataFrame:
-    """How the runs below `paths` went, those that failed or go on too; a log that is a copy of another is left out.
+    """Return the curves of the runs below `paths`, runs that failed or have not ended included.
 
-    Columns: `run` (its name below the folder), `step` (optimizer steps done), `epoch` (epochs trained), `seconds` since
-    `run_start`, `metric` and its `value` in the units of the log, `training_loss` and `samples_per_second` of the stretch of
-    training before. A stretch without an evaluation has a row without a metric; so do all of other programs, whose logs do not
-    say to which evaluation a stretch belongs. What a log does not tell is missing.
+    Copies of logs are left out. Unknown values are missing. A block of training without an evaluation has a
+    row without a metric. In logs of other programs this holds for every block, because these logs do not contain which
+    evaluation belongs to a block.
 
-    Raises ValueError for a path without any log.
+    Args:
+        paths: Logs, or folders that are searched for logs.
+
+    Returns:
+        Columns: `run` (name below the folder), `step` (optimizer steps so far), `epoch` (epochs trained so far), `seconds`
+        since `run_start`, `metric` and its `value` in the unit of the log, `training_loss` and `samples_per_second` of the
+        block of training before the evaluation.
+
+    Raises:
+        ValueError: A path contains no log.
     """
     return curves_of(read_runs(paths))
 
 
 def curves_of(runs: Iterable[RunRow]) -> pd.DataFrame:
-    """The same of rows that were read already."""
+    """Return the curves of runs. The columns are those of `curves`."""
     import pandas as pd
 
-    logged = [(row.run, row.record) for row in runs if row.record is not None and not row.copy_of]
-    lines = [{"run": run, **line} for run, record in logged for line in _lines(record)]
-    return pd.DataFrame(
-        {name: pd.Series([line.get(name) for line in lines], dtype=kind) for name, kind in _TYPES.items()}
-    )
+    rows = []
+    for run in runs:
+        if run.record is not None and not run.copy_of:
+            rows += [{"run": run.run, **row} for row in _rows(run.record)]
+    columns = {name: pd.Series([row.get(name) for row in rows], dtype=dtype) for name, dtype in _TYPES.items()}
+    return pd.DataFrame(columns)
 
 
-def _lines(log: RunRecord) -> Iterator[dict[str, Any]]:
+def _rows(log: RunRecord) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a run, without its name."""
     for evaluation, block in paired(log):
-        line: dict[str, Any] = {}
+        row: dict[str, Any] = {}
         if block is not None:
-            line |= {"step": block.step, "seconds": block.seconds, "training_loss": block.loss}
-            line["samples_per_second"] = block.samples_per_second
+            row = {
+                "step": block.step,
+                "seconds": block.seconds,
+                "training_loss": block.loss,
+                "samples_per_second": block.samples_per_second,
+            }
         if evaluation is None:
-            yield line
+            yield row
             continue
-        line |= {"seconds": evaluation.seconds, "epoch": log.epochs_at(evaluation)}
-        yield from (line | {"metric": metric, "value": value} for metric, value in evaluation.values.items())
+        row |= {"seconds": evaluation.seconds, "epoch": log.epochs_at(evaluation)}
+        for metric, value in evaluation.values.items():
+            yield {**row, "metric": metric, "value": value}
 
 
 def paired(log: RunRecord) -> list[tuple[Evaluation | None, Throughput | None]]:
-    """Evaluations and stretches of training in the order of the log; this suite writes a stretch after its evaluation."""
+    """Return the evaluations and blocks of training of a log, in order.
+
+    In logs of this suite a block is paired with the evaluation before it in the log, because the suite writes a block after its
+    evaluation. In logs of other programs each evaluation and each block is alone.
+    """
     pairs: list[tuple[Evaluation | None, Throughput | None]] = []
     items: list[Evaluation | Throughput] = [*log.evaluations, *log.throughput]
     for item in sorted(items, key=lambda item: item.line):

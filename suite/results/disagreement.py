@@ -1,4 +1,4 @@
-"""Runs of one experiment in several output folders that differ by more than their spread explains."""
+"""Runs of an experiment in several output folders that differ by more than their spread explains."""
 
 from __future__ import annotations
 
@@ -34,33 +34,35 @@ def find_disagreements(results: Iterable[Result]) -> list[Disagreement]:
     """Return the results of this suite whose runs in several output folders disagree.
 
     The folders disagree if their mean times per epoch differ by more than `NOTABLE_RATIO`, and by more than the largest
-    difference between the runs of one folder. Time per epoch is compared since epochs to target vary between seeds.
+    difference between the runs of a folder. Time per epoch is compared since epochs to target vary between seeds.
     """
     found = []
     for result in results:
         if result.round != OURS or not result.to_target:
             continue
-        runs = [run for run in result.runs if run.path and run.seconds]
-        folders = grouped(runs, _output_folder)
-        times = {folder: [_seconds_per_epoch(run) for run in members] for folder, members in folders.items()}
-        if len(folders) < 2 or not _disagree(list(times.values())):
+        runs_by_folder = grouped((run for run in result.runs if run.path and run.seconds), _output_folder)
+        times = [[_seconds_per_epoch(run) for run in runs] for runs in runs_by_folder.values()]
+        if len(times) < 2 or not _disagree(times):
             continue
-        means = [statistics.fmean(values) for values in times.values()]
-        seconds = {folder: tuple(run.seconds or 0.0 for run in members) for folder, members in folders.items()}
+        means = [statistics.fmean(values) for values in times]
+        seconds = {folder: tuple(run.seconds or 0.0 for run in runs) for folder, runs in runs_by_folder.items()}
         found.append(Disagreement(result, seconds, max(means) / min(means)))
     return found
 
 
 def _output_folder(run: RunRow) -> Path:
-    """Return the output folder of a run: OUTPUT/JOB/run_N/result_N.txt."""
-    return Path(run.path).absolute().parents[2]
+    """Return the output folder of a run: OUTPUT of OUTPUT/JOB/run_N/result_N.txt, or the root if a log lies less deep."""
+    folders = Path(run.path).absolute().parents
+    return folders[min(2, len(folders) - 1)]
 
 
 def _seconds_per_epoch(run: RunRow) -> float:
+    """Return the time per epoch of a run, setup included."""
     return (run.seconds or 0.0) / (epochs_trained(run) or 1.0)
 
 
 def _disagree(folders: Sequence[Sequence[float]]) -> bool:
+    """Check whether the times per epoch of the runs in several folders disagree."""
     means = [statistics.fmean(values) for values in folders]
     if min(means) <= 0 or max(means) < NOTABLE_RATIO * min(means):
         return False

@@ -6,6 +6,7 @@ Seeds and other bookkeeping do not count. `same` compares two rows, `differences
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -162,31 +163,58 @@ TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = "time to target", "time per epoch", "epoc
 """Quantities in which two results are compared."""
 
 
+class RefusalCode(enum.Enum):
+    """Why the ratio of two results would be meaningless."""
+
+    MODE = enum.auto()
+    FIXED_LENGTH = enum.auto()
+    DATASET = enum.auto()
+    TARGET = enum.auto()
+    SAMPLE_UNIT = enum.auto()
+
+
 class Refusal(NamedTuple):
-    """Quantities whose ratio would be meaningless."""
+    """Quantities whose ratio would be meaningless, and why."""
 
     quantities: tuple[str, ...]
-    reason: str
+    code: RefusalCode
+    text: str
+    """The reason, and the comparison that is possible instead."""
 
 
-def refusals(row: Row, other: Row) -> Iterator[Refusal]:
-    """Yield why ratios of two results would be meaningless, the most important reason first."""
+def refusals(row: Row, other: Row, names: tuple[str, str] = ("the first", "the second")) -> Iterator[Refusal]:
+    """Yield why ratios of two results would be meaningless, the most important reason first.
+
+    Args:
+        row: A result.
+        other: A result of the same workload.
+        names: Names of the two results in the reasons.
+    """
     training = (TIME, EPOCHS, EPOCH_TIME)
     if row.mode != other.mode:
-        reason = f"mode {row.mode} and mode {other.mode} do different work; compare runs of the same mode"
-        yield Refusal((*training, THROUGHPUT), reason)
+        reason = (
+            f"mode {row.mode} and mode {other.mode} do different work, so only runs of the same mode can be compared"
+        )
+        yield Refusal((*training, THROUGHPUT), RefusalCode.MODE, reason)
     if not (row.to_target and other.to_target):
-        which = "theirs has" if row.to_target else "ours has" if other.to_target else "both have"
-        yield Refusal(training, f"{which} a fixed length and no target, so only throughput can be compared")
+        fixed = " and ".join(name for name, result in zip(names, (row, other), strict=True) if not result.to_target)
+        verb = "have" if row.to_target == other.to_target else "has"
+        reason = f"{fixed} {verb} a fixed length and no target, so only throughput can be compared"
+        yield Refusal(training, RefusalCode.FIXED_LENGTH, reason)
     deviates = any(map(_trained_on_other_data, (row, other)))
     if row.dataset != other.dataset and (deviates or (row.dataset and other.dataset)):
         both = " and ".join(result.dataset or "the data set of the rules" for result in (row, other))
-        yield Refusal(training, f"trained on different data sets ({both}), so only throughput can be compared")
+        reason = f"trained on different data sets ({both}), so only throughput can be compared"
+        yield Refusal(training, RefusalCode.DATASET, reason)
     if same_targets(row.targets, other.targets, row.workload) is False:
         both = " and ".join(value_text("targets", result.targets, result) for result in (row, other))
-        yield Refusal((TIME, EPOCHS), f"trained to different targets ({both}); time per epoch can be compared")
+        reason = f"trained to different targets ({both}), so only time per epoch and throughput can be compared"
+        yield Refusal((TIME, EPOCHS), RefusalCode.TARGET, reason)
     if ("token" in row.sample_unit) != ("token" in other.sample_unit):
-        yield Refusal((THROUGHPUT,), f"throughput counts {row.sample_unit} and {other.sample_unit}")
+        reason = (
+            f"throughput counts {row.sample_unit} and {other.sample_unit}, so only times and epochs can be compared"
+        )
+        yield Refusal((THROUGHPUT,), RefusalCode.SAMPLE_UNIT, reason)
 
 
 def _trained_on_other_data(row: Row) -> bool:

@@ -1,4 +1,4 @@
-"""Cost of a result: devices x hours to target x price of a device for an hour, in whatever currency the price is given."""
+"""Cost of a result: devices × hours to target × price per device-hour, in the currency of the price."""
 
 from __future__ import annotations
 
@@ -13,63 +13,80 @@ OPTION = "--price-per-device-hour"
 
 @dataclass(frozen=True)
 class Prices:
-    """The price of one device for one hour: one for all devices, or by name of the device."""
+    """Prices per device-hour: a price for all devices, and prices for devices by name."""
 
     every: float | None
+    """Price of devices without a price by name, or None if only devices in `by_name` have a price."""
     by_name: tuple[tuple[str, float], ...] = ()
-    """(part of the device's name in lower case, price), longest names first."""
+    """Part of a device's name in lower case and price, longest names first."""
 
-    def price(self, row: Row) -> float | None:
-        """Price of one of its devices for an hour; None if no name fits."""
-        named = [price for name, price in self.by_name if name in _hardware(row).lower()]
-        return named[0] if named else self.every
+    def price(self, result: Row) -> float | None:
+        """Return the price per hour of a device of a result, or None if no name fits."""
+        hardware = _hardware(result).lower()
+        for name, price in self.by_name:
+            if name in hardware:
+                return price
+        return self.every
 
-    def cost(self, row: Row) -> float | None:
-        """Cost of one result of `row`; None without a time to target, without a known number of devices, or without a price."""
-        price = self.price(row)
-        if price is None or row.seconds is None or not row.devices:
+    def cost(self, result: Row) -> float | None:
+        """Return the cost of a time to target, or None if the time, the number of devices, or the price is unknown."""
+        price = self.price(result)
+        if price is None or result.seconds is None or not result.devices:
             return None
-        return cost_of(price, row.devices, row.seconds)
+        return cost_of(price, result.devices, result.seconds)
 
     def unused_notes(self, results: Iterable[Row]) -> tuple[str, ...]:
-        """Return one note that lists the names in the price list that no device of `results` has; empty without any.
+        """Return a note that lists the names without a device in `results`. The tuple is empty if all names have a device.
 
-        A price list may name more devices than a report has. A list of which no price applies is a mistake.
+        A price list may name more devices than a report has. A list without any price that applies is a mistake.
 
         Raises:
             ValueError: No price of the list applies to any device of `results`.
         """
-        devices = sorted({_hardware(row) for row in results} - {""})
+        devices = sorted({_hardware(result) for result in results} - {""})
         unused = [f"{name}=…" for name, _ in self.by_name if not any(name in device.lower() for device in devices)]
         if not unused:
             return ()
         listed = ", ".join(devices[:8]) + (", …" if len(devices) > 8 else "")
-        found = f"the devices here are: {listed}" if devices else "the devices of these results are not known"
+        found = f"the devices here are: {listed}" if devices else "the devices of these results are unknown"
         if len(unused) == len(self.by_name) and self.every is None:
-            raise ValueError(f"{OPTION} {', '.join(unused)}: no device has one of these names; {found}")
-        return (f"{OPTION} {', '.join(unused)}: not used, no device has it in its name; {found}",)
+            raise ValueError(f"{OPTION} {', '.join(unused)}: no device has any of these names; {found}")
+        return (f"{OPTION} {', '.join(unused)}: not used, because no device has the name ({found})",)
 
 
 def cost_of(price: float, devices: int, seconds: float) -> float:
-    """What `devices` cost for `seconds` at a price of one for an hour."""
+    """Return the cost of devices for a time.
+
+    Args:
+        price: Price per device-hour.
+        devices: Number of devices.
+        seconds: The time.
+    """
     return price * devices * seconds / 3600
 
 
 def parse_prices(text: str) -> Prices:
-    """`2.5`, or `v100=2.48,a100=4.10` by a part of the device's name. Raises ValueError (one line) for anything else."""
+    """Parse the value of `--price-per-device-hour`.
+
+    Args:
+        text: A price for all devices, `2.5`, or prices by a part of the device's name, `v100=2.48,a100=4.10`.
+
+    Raises:
+        ValueError: The text is invalid, or a name has two prices.
+    """
     prices: dict[str, float] = {}
     for part in text.split(","):
         match = re.fullmatch(r"\s*(?:([^=,]{1,60})=)?\s*(\d{1,9}(?:\.\d{1,9})?)\s*", part)
         if match is None or not float(match[2]):
-            raise ValueError(f"{OPTION} {text[:60]!r}: give a price above 0 such as 2.5, or v100=2.48,a100=4.10")
+            raise ValueError(f"{OPTION} {text[:60]!r}: expected a price above 0, such as 2.5, or v100=2.48,a100=4.10")
         name = (match[1] or "").strip().lower()
         if name in prices:
-            what = f"{name} has two prices" if name else "there are two prices for every device"
-            raise ValueError(f"{OPTION} {text[:60]!r}: {what}; give each name once, such as v100=2.48,a100=4.10")
+            mistake = f"{name} has two prices" if name else "there are two prices for all devices"
+            raise ValueError(f"{OPTION} {text[:60]!r}: {mistake}; give each name once, such as v100=2.48,a100=4.10")
         prices[name] = float(match[2])
     every = prices.pop("", None)
     return Prices(every, tuple(sorted(prices.items(), key=lambda item: -len(item[0]))))
 
 
-def _hardware(row: Row) -> str:
-    return str(row.device_name or row.device)
+def _hardware(result: Row) -> str:
+    return str(result.device_name or result.device)

@@ -1,7 +1,8 @@
-"""Published results of rounds and of the DGX-1 scaling article, from the CSV files in `logs/published/` (columns: its README).
+"""Published results of rounds and of the DGX-1 scaling article, from the CSV files in `logs/published/`.
 
-Users may add files of their own beside them: `results*.csv` with the same columns, any subset of the optional ones. The logs of
-other programs get from here, or from the system description beside them, what they do not say themselves.
+`logs/published/README.md` describes the columns. A user may add a folder with files `results*.csv` that have the required
+columns and any of the optional columns. Logs of other programs get the settings that they do not contain from the system
+description in their folders, or from the published results.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from suite.results.targets import METRIC_NAMES
 from workloads import files
 
 FOLDER_VARIABLE = "SUITE_PUBLISHED_DIR"
-"""Environment variable that names one more folder of such files."""
+"""Environment variable with a folder of further files."""
 SHIPPED = shipped("logs/published")
 """Folder of the CSV files that come with the project."""
 ARTICLE = "dgx1-article"
-"""Round and `--to` name of the article's tables 1-6."""
+"""Round of the results in tables 1-6 of the article, and their name for `--to`."""
 REQUIRED_COLUMNS = ("round", "submitter", "system", "chips", "framework", "benchmark", "minutes")
 _LARGEST_NUMBER = 1e15
 """Largest number accepted in a cell."""
@@ -41,38 +42,58 @@ _LARGEST_NUMBER = 1e15
 
 
 def published_folders() -> tuple[Path, ...]:
-    """The folders with published results. Raises ValueError if the user's folder does not exist."""
+    """Return the folders with published results.
+
+    Raises:
+        ValueError: The user's folder does not exist.
+    """
     extra = os.environ.get(FOLDER_VARIABLE)
     if not extra:
         return (SHIPPED,)
     users_folder = expand_user(extra)
     if not users_folder.is_dir():
-        raise ValueError(f"{FOLDER_VARIABLE}={extra}: no such folder; name one with results*.csv files, or unset it")
+        raise ValueError(
+            f"{FOLDER_VARIABLE}={extra}: no such folder; set it to a folder with results*.csv files, or unset it"
+        )
     return (SHIPPED, users_folder)
 
 
 @functools.cache
 def published_rows(places: tuple[Path, ...]) -> tuple[RunRow, ...]:
-    """A row (suite.results.columns) for each published run, for each result of whose runs nothing is known, and for each row of
-    the article. Raises ValueError (one line) for a file that does not fit."""
-    runs: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    """Return the published runs, and the results that were published without runs.
+
+    Args:
+        places: Folders with published results.
+
+    Raises:
+        ValueError: A file is invalid.
+    """
+    values_of_runs: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for line in _lines(places, "runs*.csv", ("round", "submitter", "system", "benchmark", "seconds", "status")):
-        runs.setdefault(_key(line), []).append(_run_values(line))
-    listed = []
+        values_of_runs.setdefault(_key(line), []).append(_run_values(line))
+    runs = []
     for line in _lines(places, "results*.csv", REQUIRED_COLUMNS):
-        row = _result_row(line)
-        listed += [replace(row, **run) for run in runs.get(_key(line), [{"single_figure": True}])]
+        result = _result_row(line)
+        runs += [replace(result, **values) for values in values_of_runs.get(_key(line), [{"single_figure": True}])]
     article = _lines(places, "dgx1_scaling.csv", ("benchmark", "chips", "batch", "minutes_per_epoch", "epochs"))
-    return (*listed, *map(_article_row, article))
+    return (*runs, *map(_article_row, article))
 
 
 def csv_rows(name: str, required: Sequence[str]) -> list[Mapping[str, str]]:
-    """The rows of all files of a name such as `throughput*.csv`, as text."""
+    """Return the rows of all published files with a name such as `throughput*.csv`, as text.
+
+    Args:
+        name: Name or pattern of the files.
+        required: Columns that each file must have.
+
+    Raises:
+        ValueError: A file is invalid, or has not all required columns.
+    """
     return list(_lines(published_folders(), name, required))
 
 
 class _Line(dict[str, str]):
-    """A row of a CSV file, as text; a column that the file lacks is empty."""
+    """A row of a CSV file, as text. A column that the file does not have is empty."""
 
     path: Path
     number: int
@@ -81,7 +102,11 @@ class _Line(dict[str, str]):
         return ""
 
     def figure(self, name: str) -> float | None:
-        """A cell as a number; None for an empty cell. Raises ValueError with file and line for other text."""
+        """Return a cell as a number, or None for an empty cell.
+
+        Raises:
+            ValueError: The cell is not a number from 0 to `_LARGEST_NUMBER`.
+        """
         text = self[name].strip()
         if not text:
             return None
@@ -91,24 +116,29 @@ class _Line(dict[str, str]):
             value = math.nan
         if not 0 <= value <= _LARGEST_NUMBER:
             where = f"{self.path} line {self.number}"
-            raise ValueError(f"{where}: {name} is {text[:40]!r}; give a number from 0 on, or leave it empty")
+            raise ValueError(f"{where}: {name} is {text[:40]!r}; expected a number from 0 on, or an empty cell")
         return value
 
     def count(self, name: str) -> int | None:
-        """The same as a whole number."""
+        """Return a cell as an integer, or None for an empty cell."""
         value = self.figure(name)
         return None if value is None else int(value)
 
 
 def _lines(places: Iterable[Path], pattern: str, required: Sequence[str]) -> Iterator[_Line]:
-    """The rows of all files of that name. Raises ValueError for a missing column or a file that is no CSV."""
-    for path in (path for folder in places for path in sorted(folder.glob(pattern))):
+    """Yield the rows of all files with a name.
+
+    Raises:
+        ValueError: A required column is missing, or a file is not a CSV file.
+    """
+    paths = [path for folder in places for path in sorted(folder.glob(pattern))]
+    for path in paths:
         try:
             with io.TextIOWrapper(files.open_stream(path), encoding="utf-8-sig", newline="") as stream:
                 reader = csv.DictReader(stream)
                 missing = [name for name in required if name not in (reader.fieldnames or ())]
                 if missing:
-                    raise ValueError(f"{path}: no column {', '.join(missing)}; it needs {', '.join(required)}")
+                    raise ValueError(f"{path}: no column {', '.join(missing)}; required: {', '.join(required)}")
                 for row in reader:
                     line = _Line({name: value or "" for name, value in row.items() if name})
                     line.path, line.number = path, reader.line_num
@@ -118,11 +148,12 @@ def _lines(places: Iterable[Path], pattern: str, required: Sequence[str]) -> Ite
 
 
 def _key(line: _Line) -> tuple[str, ...]:
+    """Return round, submitter, system, and workload, which are equal for a result and its runs."""
     return (line["round"], line["submitter"], line["system"], workload_name(line["benchmark"]))
 
 
 def _run_values(line: _Line) -> dict[str, Any]:
-    """What a run has of its own."""
+    """Return the columns that differ between the runs of a result."""
     started, seconds = line.figure("run_start_unix_seconds"), line.figure("seconds")
     return {
         "seconds": seconds,
@@ -134,6 +165,7 @@ def _run_values(line: _Line) -> dict[str, Any]:
 
 
 def _result_row(line: _Line) -> RunRow:
+    """Return a published result as a run."""
     workload, seconds, minutes = workload_name(line["benchmark"]), line.figure("seconds"), line.figure("minutes")
     targets = {METRIC_NAMES.get(workload, "quality"): line.figure("target"), "SEGM": line.figure("target_mask")}
     labels = () if line.path == SHIPPED / "results.csv" else (Label(LabelKind.USER_FILE),)
@@ -168,20 +200,20 @@ def _result_row(line: _Line) -> RunRow:
 
 
 def _article_row(line: _Line) -> RunRow:
-    """A row of the article's tables 1-6: one time per epoch and one count of epochs, no single runs."""
-    row = _result_row(line)
-    batch, epochs = row.batch_size_global, row.epochs or 0.0
-    times = {"per device": row.devices, "unknown": None}.get(line["batch_basis"], 1)
+    """Return a result of tables 1-6 of the article, which print a time per epoch and a number of epochs, and no single runs."""
+    result = _result_row(line)
+    batch, epochs = result.batch_size_global, result.epochs or 0.0
+    replicas = {"per device": result.devices, "unknown": None}.get(line["batch_basis"], 1)
     return replace(
-        row,
+        result,
         round=ARTICLE,
         submitter="Microway",
         system="dgx1",
         run=f"{ARTICLE}/Microway/dgx1",
-        framework="mxnet" if row.workload == "resnet50" else "pytorch",
+        framework="mxnet" if result.workload == "resnet50" else "pytorch",
         device_name="Tesla V100-SXM2",
-        batch_size_global=batch * times if batch and times else None,
-        batch_unit="tokens" if row.workload == "transformer" else "samples",
+        batch_size_global=batch * replicas if batch and replicas else None,
+        batch_unit="tokens" if result.workload == "transformer" else "samples",
         precision=line["precision"],
         rules="v0.5",
         clock="unknown",
@@ -198,10 +230,11 @@ def _article_row(line: _Line) -> RunRow:
 
 
 def with_system_details(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs with their entries; runs of other programs get devices, hardware, framework, system, and round.
+    """Return the runs with their entries. Runs of other programs get devices, hardware, framework, system, and round.
 
-    The folders of a submission and its system description decide. Figures published with this very run come next, and the log
-    fills the gaps. The figures come first for a run that is published under the name of its entry: they were checked.
+    The first source that has a setting decides: the folders and the system description of a submission, then the published
+    result of the run, then the log. If the published result has the name of the entry, it comes first, because its settings
+    were checked.
     """
     entry_of_folder = functools.cache(read_entry)
     described = []
@@ -212,7 +245,7 @@ def with_system_details(runs: Sequence[Run]) -> list[Run]:
         entry = entry_of_folder(log_folder(run.path))
         run = replace(run, entry=entry)
         if run.settings is None and entry.is_submission and is_submission_log(run.path.name):
-            run = replace(run, settings=RunSettings(workload=entry.benchmark))  # the log ended before it named itself
+            run = replace(run, settings=RunSettings(workload=entry.benchmark))  # the log ended before its name
         described.append(_describe(run, entry) if _is_foreign(run) else run)
     return described
 
@@ -233,7 +266,7 @@ def _describe(run: Run, entry: Entry) -> Run:
     for source in sources:
         settings |= {name: value for name, value in source.items() if not settings.get(name)}
     if run.settings.rules not in ("", UNKNOWN_ROUND):
-        settings.pop("rules", None)  # a line format of one round: v0.5, v0.6
+        settings.pop("rules", None)  # the format of the lines is specific to the round: v0.5, v0.6
     decided = {name: value for name, value in settings.items() if value not in (None, "")}
     if PLACEHOLDER in run.settings.system:
         decided.setdefault("system", "")
@@ -241,7 +274,7 @@ def _describe(run: Run, entry: Entry) -> Run:
 
 
 def _entry_settings(entry: Entry, workload: str) -> dict[str, Any]:
-    """Return the settings that the folders and the system description of an entry give; empty values are unknown."""
+    """Return the settings that the folders and the system description of an entry give. Empty values are unknown."""
     description = entry.description
     return {
         "devices": description.devices,
@@ -249,37 +282,42 @@ def _entry_settings(entry: Entry, workload: str) -> dict[str, Any]:
         "device_name": description.accelerator,
         "framework": framework_name(description.framework, entry.system, workload) if description.framework else "",
         "system": entry.system,
-        "rules": entry.round if entry.round > "v0.6" else "",  # earlier rounds have line formats of their own
+        "rules": entry.round if entry.round > "v0.6" else "",  # in earlier rounds the format of the lines decides
     }
 
 
-def _published_settings(row: RunRow) -> dict[str, Any]:
+def _published_settings(published: RunRow) -> dict[str, Any]:
     names = ("devices", "nodes", "device_name", "framework", "batch_size_global", "batch_unit", "sample_unit", "rules")
-    return {name: getattr(row, name) for name in names}
+    return {name: getattr(published, name) for name in names}
 
 
-def _is_entry_of(row: RunRow, entry: Entry) -> bool:
+def _is_entry_of(published: RunRow, entry: Entry) -> bool:
     """Check whether a published run belongs to an entry: same round, submitter, and system."""
     names = (entry.round, entry.submitter, entry.system)
-    return [name.lower() for name in names] == [name.lower() for name in (row.round, row.submitter, row.system)]
+    return [name.lower() for name in names] == [
+        name.lower() for name in (published.round, published.submitter, published.system)
+    ]
 
 
 def _find_published_run(run: Run) -> RunRow | None:
-    """Return the published run that a log is, by workload, start, and length; None if it is not published."""
+    """Return the published run with the workload, start, and length of a log, or None if the log is not published."""
     if run.record is None or run.settings is None:
         return None
     record = run.record
-    rows = _by_start().get(_identity(workload_name(run.settings.workload), record.start_ms, record.seconds), ())
+    identity = _identity(workload_name(run.settings.workload), record.start_ms, record.seconds)
+    candidates = _by_start().get(identity, ())
     if run.entry is not None:
-        for row in rows:
-            if _is_entry_of(row, run.entry):
-                return row
-    return rows[0] if rows else None
+        for candidate in candidates:
+            if _is_entry_of(candidate, run.entry):
+                return candidate
+    return candidates[0] if candidates else None
 
 
 def _identity(workload: str, start_ms: float | None, seconds: float | None) -> tuple[str, int, int]:
-    """Key that identifies a run: its workload, the second it started, and its length in hundredths of a second; of a log that
-    was cut off the millisecond it started."""
+    """Return a key that identifies a run: workload, start in seconds, and length in hundredths of a second.
+
+    For a log that was cut off, the key has the start in milliseconds and no length.
+    """
     if not seconds:
         return workload, round(start_ms or 0.0), 0
     return workload, round((start_ms or 0.0) / 1e3), round(seconds * 100)
@@ -287,10 +325,12 @@ def _identity(workload: str, start_ms: float | None, seconds: float | None) -> t
 
 @functools.cache
 def _by_start() -> dict[tuple[str, int, int], tuple[RunRow, ...]]:
-    """Return the published runs by their identity, failed runs too; logs submitted in several rounds in the order of rounds."""
+    """Return the published runs by their identity, failed runs included. A log may be in several rounds, in order."""
     by_identity: dict[tuple[str, int, int], tuple[RunRow, ...]] = {}
-    for row in published_rows(published_folders()):
-        for length in (row.seconds, None) if row.start_ms else ():
-            identity = _identity(row.workload, row.start_ms, length)
-            by_identity[identity] = (*by_identity.get(identity, ()), row)
+    for run in published_rows(published_folders()):
+        if not run.start_ms:
+            continue
+        for length in (run.seconds, None):
+            identity = _identity(run.workload, run.start_ms, length)
+            by_identity[identity] = (*by_identity.get(identity, ()), run)
     return by_identity

@@ -1,12 +1,13 @@
-"""`suite report DIR --baseline KEY=VALUE`: ratios to the results with this value, across tables.
+"""`suite report DIR --baseline KEY=VALUE`: ratios to the results with a value of a setting, across tables.
 
-The tables of a report never mix devices or frameworks. This table compares a GPU with a CPU, or a framework with another, and
-names all further differences.
+The tables of a report never mix devices or frameworks. This table compares devices, such as a GPU and a CPU, or frameworks, and
+lists all further differences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from suite.common.registry import not_allowed
 from suite.results.columns import Result
@@ -19,11 +20,11 @@ from suite.results.targets import targets_told
 from suite.results.text import devices_text
 from suite.results.views.section import Section
 
-_COLUMNS = {"device": "device", "gpus": "devices", "framework": "framework"}
+_FIELDS = {"device": "device", "gpus": "devices", "framework": "framework"}
 """Key, as a user sets it, to the field of a result."""
-_NAMES = ("workload", "profile", "framework", "device", "devices")
-"""Columns that name a row."""
-_SAME = ("profile", "workload", "sample_unit", "stop")
+_KEY_COLUMNS = ("workload", "profile", "framework", "device", "devices")
+"""Columns that identify a row."""
+_MUST_BE_EQUAL = ("profile", "workload", "sample_unit", "stop")
 """Fields that must be equal, in addition to the checks of `refusals`."""
 Baseline = tuple[str, str]
 """Key and value of the results that all results are divided by: `("gpus", "1")`."""
@@ -36,8 +37,8 @@ def parse_baseline(text: str) -> Baseline:
         ValueError: The key is not allowed, or the value is missing.
     """
     key, _, value = text.partition("=")
-    if key not in _COLUMNS:
-        raise not_allowed("--baseline", key, _COLUMNS)
+    if key not in _FIELDS:
+        raise not_allowed("--baseline", key, _FIELDS)
     if not value:
         raise ValueError(f"--baseline {text}: expected KEY=VALUE, for example --baseline gpus=1")
     return key, value
@@ -55,53 +56,82 @@ def baseline_section(results: Sequence[Result], baseline: Baseline) -> Section:
     """
     key, value = baseline
     measured = [result for result in results if figure(result) is not None]
-    values = {str(getattr(result, _COLUMNS[key])) for result in measured}
+    values = {str(getattr(result, _FIELDS[key])) for result in measured}
     if value not in values:
         raise not_allowed(f"--baseline {key}", value, values)
-    bases = [result for result in measured if str(getattr(result, _COLUMNS[key])) == value]
-    names = [tuple(getattr(result, name) for name in _NAMES) for result in measured]
-    settings = distinct_labels(measured, names, _NAMES)
-    base_of = {result.key: _choose_base(result, bases, key) for result in measured}
-    rows = [_row(result, text, *base_of[result.key], key) for result, text in zip(measured, settings, strict=True)]
-    used = {base.key: base for base, _ in base_of.values() if base is not None}
-    if len(used) > 1:
-        places = []
-        for base in used.values():
-            places.append(f"{base.framework}, {devices_text(base.devices or 0, base.nodes)} ({base.device})")
-        names_of_bases = dict(zip(used, named_apart(list(used.values()), places), strict=True))
-        for row, result in zip(rows, measured, strict=True):
-            chosen, _ = base_of[result.key]
-            row["divided by"] = "" if chosen is None else names_of_bases[chosen.key]
+    bases = [result for result in measured if str(getattr(result, _FIELDS[key])) == value]
+    chosen = {result.key: _choose_base(result, bases, baseline) for result in measured}
+    used = {choice.base.key: choice.base for choice in chosen.values() if choice.base is not None}
+    names_of_bases = _names_of_bases(list(used.values())) if len(used) > 1 else {}
+    identities = [tuple(getattr(result, name) for name in _KEY_COLUMNS) for result in measured]
+    settings = distinct_labels(measured, identities, _KEY_COLUMNS)
+    rows = []
+    for result, text in zip(measured, settings, strict=True):
+        choice = chosen[result.key]
+        row = _row(result, text, choice, key)
+        if names_of_bases:
+            row["divided by"] = "" if choice.base is None else names_of_bases[choice.base.key]
+        rows.append(row)
     table = DataTable.from_rows(rows).without_empty()
-    return Section(f"Ratios to {key}={value}", table=table, keys=len(_NAMES) + ("settings" in table))
+    return Section(f"Ratios to {key}={value}", table=table, keys=len(_KEY_COLUMNS) + ("settings" in table))
 
 
-def _choose_base(result: Result, bases: Sequence[Result], key: str) -> tuple[Result | None, str]:
-    """Return the comparable base with the fewest differences; or None, and why no base is comparable."""
+class _Choice(NamedTuple):
+    """The result that a result is divided by."""
+
+    base: Result | None
+    why_not: str
+    """Why no result is comparable. Empty if there is a base."""
+
+
+def _choose_base(result: Result, bases: Sequence[Result], baseline: Baseline) -> _Choice:
+    """Return the comparable base with the fewest differences."""
+    key, value = baseline
     quantity = TIME if result.to_target else THROUGHPUT
-    fitting, reasons = [], []
+    names = ("this result", f"the result with {key}={value}")
+    comparable: list[Result] = []
+    reasons: list[str] = []
     for base in bases:
-        if any(getattr(base, name) != getattr(result, name) for name in _SAME):
+        if any(getattr(base, name) != getattr(result, name) for name in _MUST_BE_EQUAL):
             continue
-        refused = [reason for quantities, reason in refusals(result, base) if quantity in quantities]
+        refused = [refusal.text for refusal in refusals(result, base, names) if quantity in refusal.quantities]
         if refused:
             reasons.append(refused[0])
         else:
-            fitting.append(base)
-    if not fitting:
-        return None, reasons[0] if reasons else f"no result with this {key} is comparable"
-    return min(fitting, key=lambda base: (len(differences(base, result, key)), len(differences(base, result)))), ""
+            comparable.append(base)
+    if not comparable:
+        missing = f"no result with {key}={value} has the same workload, profile, and stop condition"
+        return _Choice(None, reasons[0] if reasons else missing)
+
+    def distance(base: Result) -> tuple[int, int]:
+        return len(differences(base, result, key)), len(differences(base, result))
+
+    return _Choice(min(comparable, key=distance), "")
 
 
-def _row(result: Result, settings: str, base: Result | None, reason: str, key: str) -> dict[str, object]:
-    """Return the row of a result with its ratio to its base."""
-    notes = [reason, *labels(result)]
+def _names_of_bases(bases: Sequence[Result]) -> dict[str, str]:
+    """Return a different name for each base, by the key of the base: `pytorch, 1 device (cpu)`."""
+    names = [f"{base.framework}, {devices_text(base.devices or 0, base.nodes)} ({base.device})" for base in bases]
+    return dict(zip((base.key for base in bases), named_apart(bases, names), strict=True))
+
+
+def _row(result: Result, settings: str, choice: _Choice, key: str) -> dict[str, object]:
+    """Return the row of a result with its ratio to its base.
+
+    Args:
+        result: The result.
+        settings: Settings that distinguish it from results with the same key columns.
+        choice: Its base.
+        key: Key of the baseline, which may differ together with all settings that follow from it.
+    """
+    base = choice.base
+    notes = [choice.why_not, *labels(result)]
     if base is not None:
         difference = settings_difference((base, result), key).without_derived()
         notes = [*difference.phrases(), *labels(result)]
         notes += [f"divided by a result with the label {text}" for text in labels(base) if text not in labels(result)]
     return {
-        **{name: getattr(result, name) for name in _NAMES},
+        **{name: getattr(result, name) for name in _KEY_COLUMNS},
         "target": targets_told(result.targets, result.workload) if result.to_target else "",
         "settings": settings,
         "seconds": result.seconds,

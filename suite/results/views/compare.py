@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from suite.common.labels import LabelKind
 from suite.common.registry import not_allowed
+from suite.common.relative_path import relative_path
 from suite.launch.known import title_of
-from suite.results.columns import Result, RunRow, epochs_trained
+from suite.results.columns import Result
 from suite.results.combine import grouped
 from suite.results.data_table import DataTable
 from suite.results.identity import (
@@ -26,29 +26,39 @@ from suite.results.identity import (
     value_text,
 )
 from suite.results.names import UNKNOWN_ROUND, short_title, workload_name
-from suite.results.ratios import SIGNIFICANCE, permutation_test, ratio
-from suite.results.scores import failures, find_published, labels, results_of
+from suite.results.ratios import SIGNIFICANCE, Ratio, ratio, ratio_text
+from suite.results.scores import find_published, labels, results_of
 from suite.results.settings_difference import distinct_labels
 from suite.results.table import read_runs
 from suite.results.targets import same_targets
-from suite.results.text import clean, devices_text
-from suite.results.views.convergence import convergence, run_keys
+from suite.results.text import clean, devices_text, figure_text, time_text
+from suite.results.views.convergence import Convergence, judge_convergence, run_keys
 from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, ViewKind
-from suite.results.views.speedup_text import describe
-from suite.results.views.verdict import QUANTITIES, Line, figure_in, verdict
+from suite.results.views.speedup_text import NOT_SEPARATED
+from suite.results.views.verdict import (
+    COLUMNS,
+    ComparisonRow,
+    RowKind,
+    is_known_ratio,
+    judge,
+    quantities,
+    quantity_texts,
+)
 
-RATIO, REFUSED, CONVERGENCE = "ratio", "refused", "convergence"
-"""Values of the column `kind`."""
-_COLUMNS = (
-    "kind", "workload", "devices", "ours", "theirs", "quantity", "unit", "ours_value", "theirs_value", "ratio",
-    "ratio_low", "ratio_high", "p", "runs_ours", "runs_theirs", "failed_ours", "failed_theirs",
-    "verdict", "differences",
-)  # fmt: skip
-_NO_RELATION = {
-    "demo": "a demo has a small model and its own target, so it cannot be compared with MLPerf results",
-    "synthetic": "runs on synthetic data measure throughput only and cannot be compared with MLPerf results",
+_NOTICES = {
+    "demo": "DEMO: small models with targets for demos. Not MLPerf results.",
+    "synthetic": "SYNTHETIC DATA: these results measure throughput only. Not MLPerf results.",
 }
-"""Reasons why results of a profile cannot be compared with results of other profiles."""
+"""Notice above a comparison of results of a profile."""
+_NO_RELATION = {
+    "demo": "a demo has a small model and a target for demos, so it cannot be compared with MLPerf results; "
+    "compare it with a demo",
+    "synthetic": "runs on synthetic data measure throughput only and cannot be compared with MLPerf results; "
+    "compare them with runs on synthetic data",
+}
+"""Reasons why results of a profile cannot be compared with results of a different profile."""
+_LABELS_OF_NOTICE = (LabelKind.DEMO, LabelKind.SYNTHETIC)
+"""Kinds of labels that the notice states already."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +73,18 @@ class Side:
     left_out: tuple[str, ...] = ()
     published: bool = False
 
-    def named(self, result: Result) -> str:
+    def name_of(self, result: Result) -> str:
         """Return a name that is different for each result of the side: `PyTorch on dgx1, learning rate 0.002`."""
+        name = _name(result)
         if self.published:
-            return _name(result)
-        alike = [other for other in self.results if _where(other) == _where(result)]
-        labels_by_key = dict(zip((other.key for other in alike), distinct_labels(alike), strict=True))
-        return ", ".join(filter(None, (_name(result), labels_by_key.get(result.key))))
+            return name
+        alike = [member for member in self.results if (_where(member), _name(member)) == (_where(result), name)]
+        settings = dict(zip((member.key for member in alike), distinct_labels(alike), strict=True))
+        return ", ".join(filter(None, (name, settings.get(result.key))))
 
-    def described(self, result: Result) -> str:
+    def describe(self, result: Result) -> str:
         """Return workload, devices, and name of a result: `NCF on 2 devices (PyTorch on dgx1, learning rate 0.002)`."""
-        return f"{_where(result)} ({self.named(result)})"
+        return f"{_where(result)} ({self.name_of(result)})"
 
 
 def _name(result: Result) -> str:
@@ -93,7 +104,7 @@ def published_side(name: str, side: str = "published", workloads: Sequence[str] 
     Args:
         name: ROUND, ROUND/SUBMITTER, or ROUND/SUBMITTER/SYSTEM.
         side: Name of the side.
-        workloads: Only these workloads; empty: all.
+        workloads: Only these workloads. Empty: all workloads.
 
     Raises:
         ValueError: No published results have the name.
@@ -113,31 +124,33 @@ def logs_side(
         paths: Logs, or folders with logs.
         name: Name of the side.
         profile: Only runs of this profile.
-        workloads: Only these workloads; empty: all.
+        workloads: Only these workloads. Empty: all workloads.
         argument: Name of the argument in error messages.
 
     Raises:
         ValueError: A path has no logs, no run has the workload or profile, there are several profiles, or no run succeeded.
     """
-    title, runs = ", ".join(map(str, paths)), read_runs(list(paths))
-    for setting, wanted in (("workload", [*map(workload_name, workloads)]), ("profile", [profile] if profile else [])):
-        known = {clean(getattr(run, setting), 40) for run in runs} - {""}
-        for value in wanted:
-            if value not in known:
-                raise not_allowed(f"{argument} {title}: --{setting}", value, known)
-        if wanted:
-            runs = [run for run in runs if getattr(run, setting) in wanted]
+    title = ", ".join(relative_path(path) for path in paths)
+    runs = read_runs(list(paths))
+    filters = {"workload": [workload_name(workload) for workload in workloads], "profile": [profile] if profile else []}
+    for setting, values in filters.items():
+        existing = {clean(getattr(run, setting), 40) for run in runs} - {""}
+        for value in values:
+            if value not in existing:
+                raise not_allowed(f"{argument} {title}: --{setting}", value, existing)
+        if values:
+            runs = [run for run in runs if getattr(run, setting) in values]
     if any(run.has_label(LabelKind.NULL_DEVICE) for run in runs):
         raise ValueError(
-            f"{argument} {title}: these are runs of the {LabelKind.NULL_DEVICE.value}, which computes nothing, "
+            f"{argument} {title}: these are runs of the {LabelKind.NULL_DEVICE.value}, which does not compute, "
             "so they cannot be compared"
         )
     with_runs = [result for result in results_of(runs) if result.runs]
     profiles = sorted({clean(result.profile, 40) or "published" for result in with_runs})
     if len(profiles) > 1:
         raise ValueError(
-            f"{argument} {title}: the runs have several profiles ({', '.join(profiles)}), which cannot be compared with each "
-            f"other; set --profile {profiles[0]}, or give folders of a single profile"
+            f"{argument} {title}: the runs have several profiles ({', '.join(profiles)}), and results of different profiles "
+            f"cannot be compared; set --profile {profiles[0]}, or give folders of a single profile"
         )
     originals = [run for run in runs if not run.copy_of]
     counts = {
@@ -145,15 +158,16 @@ def logs_side(
         "did not succeed": sum(not (run.succeeded or run.running) for run in originals),
         "are copies of other logs": len(runs) - len(originals),
     }
-    left_out = [
-        f"{title}: {count} of {len(runs)} runs {text} (suite report lists them)"
-        for text, count in counts.items()
-        if count
-    ]
+    left_out = []
+    for text, count in counts.items():
+        if count:
+            left_out.append(f"{title}: {count} of {len(runs)} runs {text} (suite report lists them)")
     if not with_runs:
-        raise ValueError(f"{argument} {'; '.join(left_out)}: no run succeeded, so there is nothing to compare")
-    why = "the logs do not contain the number of devices; put a system description (system.json) into the folder above them"
-    left_out += [f"{_name(result)}: {why}" for result in with_runs if not result.devices]
+        raise ValueError(f"{argument} {'; '.join(left_out)}: no run succeeded, so no result can be compared")
+    remedy = "put a system description (system.json) into the folder above them"
+    for result in with_runs:
+        if not result.devices:
+            left_out.append(f"{_name(result)}: the logs do not contain the number of devices; {remedy}")
     return Side(name, title, tuple(result for result in with_runs if result.devices), tuple(left_out))
 
 
@@ -166,113 +180,170 @@ class _Refused(NamedTuple):
 
 @dataclass(frozen=True)
 class _Match:
-    """A result of ours with the result that it is compared with."""
+    """A result of the first side with the result of the second side that it is compared with."""
 
     ours: Result
     theirs: Result | None
-    """None: there is no result that it can be compared with."""
+    """None: the second side has no comparable result."""
     note: str
-    """How `theirs` was chosen among several candidates, or why there is none."""
+    """How `theirs` was chosen among several candidates, or why the second side has no comparable result."""
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Two results that are compared."""
+
+    ours: Result
+    theirs: Result
+    note: str
+    """How `theirs` was chosen among several candidates. Empty: it is the same experiment, or the only candidate."""
+    ratio: Ratio
+    rows: tuple[ComparisonRow, ...]
+    """A row for each quantity: its ratio, or why it is refused."""
+
+    @property
+    def compared(self) -> list[ComparisonRow]:
+        """The rows of the quantities that have a ratio, the most important quantity first."""
+        return [row for row in self.rows if row.kind is RowKind.RATIO]
+
+    @property
+    def separates_setup(self) -> bool:
+        """Whether the logs of both results separate setup."""
+        return self.ours.parts is not None and self.theirs.parts is not None
 
 
 def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> View:
-    """Compare each result of one side with the most similar result of the other side.
+    """Compare each result of the first side with the most similar result of the second side.
 
     Args:
         ours: The first side.
-        theirs: The second side; None: only the convergence of `ours` is judged.
+        theirs: The second side. None: only the convergence of `ours` is judged.
         published: Published results, to judge the number of epochs to target.
     """
-    sections: list[Section] = []
-    rows: list[Line] = []
-    refused: list[_Refused] = []
-    compared: set[str] = set()
-    above, left_out = [NOT_VERIFIED], [*ours.left_out]
-    if theirs is not None:
-        above.append(f"{ours.name} is {clean(ours.title, 400)}. {theirs.name} is {clean(theirs.title, 400)}.")
-        above.append(f"A ratio above 1 means that {ours.name} is better: less time, fewer epochs, or more samples/s.")
-        for match in _matches(ours, theirs):
-            lines = list(_lines(match.ours, match.theirs, (ours.name, theirs.name))) if match.theirs is not None else []
-            if match.theirs is not None:
-                compared.add(match.theirs.key)
-            if match.theirs is not None and any(line["kind"] == RATIO for line in lines):
-                rows += lines
-                sections += _sections(match.ours, match.theirs, match.note, lines, (ours, theirs))
-                continue
-            subject = ours.described(match.ours)
-            if match.theirs is not None:
-                subject += f" with {theirs.described(match.theirs)}"
-            reason = "; ".join(dict.fromkeys(line["verdict"] for line in lines)) or match.note
-            refused.append(_Refused(subject, reason))
-            rows.append({"kind": REFUSED, "ours": subject, "verdict": reason})
-        left_out += theirs.left_out
-        if not theirs.published:
-            alone = [result for result in theirs.results if result.key not in compared]
-            left_out += [f"only in {theirs.name}: {theirs.described(result)}" for result in alone]
-    sides = [ours] if theirs is None or theirs.published else [ours, theirs]
-    last, judged = _convergence(sides, published)
-    sections += [Section("Not compared", below=_by_reason(refused)), Section("Left out", below=tuple(left_out)), last]
-    data = DataTable.from_rows([dict.fromkeys(_COLUMNS) | row for row in (*rows, *judged)], _COLUMNS)
-    shown = tuple(section for section in sections if section.below or section.above or section.table)
     if theirs is None:
-        return View("Convergence", shown, data, tuple(above), kind=ViewKind.CONVERGENCE)
-    return View("Comparison", shown, data, tuple(above), kind=ViewKind.COMPARISON)
+        convergence, rows = _convergence([ours], published)
+        sections = [Section("Left out", below=ours.left_out), convergence]
+        return View("Convergence", _not_empty(sections), _data(rows), (NOT_VERIFIED,), kind=ViewKind.CONVERGENCE)
+    names = (ours.name, theirs.name)
+    comparisons: list[_Comparison] = []
+    refused: list[_Refused] = []
+    rows = []
+    matched: set[str] = set()  # keys of results of the second side
+    for match in _matches(ours, theirs):
+        if match.theirs is not None:
+            matched.add(match.theirs.key)
+        comparison = _compare_results(match.ours, match.theirs, match.note, names) if match.theirs else None
+        if comparison is not None and comparison.compared:
+            comparisons.append(comparison)
+            rows += comparison.rows
+            continue
+        subject = ours.describe(match.ours)
+        if match.theirs is not None:
+            subject += f" with {theirs.describe(match.theirs)}"
+        verdicts = [] if comparison is None else [row.verdict or "" for row in comparison.rows]
+        refusal = _Refused(subject, "; ".join(dict.fromkeys(verdicts)) or match.note)
+        refused.append(refusal)
+        rows.append(ComparisonRow(kind=RowKind.REFUSED, ours=refusal.subject, verdict=refusal.reason))
+    setup_is_separated = any(comparison.separates_setup for comparison in comparisons)
+    sections = []
+    for comparison in comparisons:
+        sections += _comparison_sections(comparison, (ours, theirs), setup_is_separated)
+    left_out = [*ours.left_out, *theirs.left_out]
+    if not theirs.published:
+        unmatched = [result for result in theirs.results if result.key not in matched]
+        left_out += [f"only in {theirs.name}: {theirs.describe(result)}" for result in unmatched]
+    judged_sides = [ours] if theirs.published else [ours, theirs]
+    convergence, convergence_rows = _convergence(judged_sides, published)
+    sections += [Section("Not compared", below=_by_reason(refused)), Section("Left out", below=tuple(left_out))]
+    if not all(result.profile in _NO_RELATION for side in judged_sides for result in side.results):
+        sections.append(convergence)
+    above = [
+        " ".join((*_notices(comparisons), NOT_VERIFIED)),
+        f"{ours.name} = {clean(ours.title, 400)}. {theirs.name} = {clean(theirs.title, 400)}.",
+    ]
+    if comparisons:
+        above.append(f"A ratio above 1 means that {ours.name} is better: less time, fewer epochs, or more samples/s.")
+    to_target = any(comparison.ratio.total is not None for comparison in comparisons)
+    if to_target and not setup_is_separated:
+        above.append(NOT_SEPARATED)
+    data = _data([*rows, *convergence_rows])
+    return View("Comparison", _not_empty(sections), data, tuple(above), kind=ViewKind.COMPARISON)
+
+
+def _not_empty(sections: Iterable[Section]) -> tuple[Section, ...]:
+    return tuple(section for section in sections if section.below or section.above or section.facts or section.table)
+
+
+def _data(rows: Iterable[ComparisonRow]) -> DataTable:
+    return DataTable.from_rows((row.columns() for row in rows), COLUMNS)
+
+
+def _notices(comparisons: Iterable[_Comparison]) -> list[str]:
+    profiles = dict.fromkeys(comparison.ours.profile for comparison in comparisons)
+    return [_NOTICES[profile] for profile in profiles if profile in _NOTICES]
 
 
 def comparable(view: View) -> bool:
-    """Check whether any result was compared with the other side, or with published runs if there is no other side."""
-    kind = CONVERGENCE if view.kind is ViewKind.CONVERGENCE else RATIO
-    return any(row["kind"] == kind and row["theirs_value"] is not None for row in view.data)
+    """Check whether any result was compared with the second side, or with published runs if there is no second side."""
+    kind = RowKind.CONVERGENCE if view.kind is ViewKind.CONVERGENCE else RowKind.RATIO
+    return any(row["kind"] == kind.value and row["theirs_value"] is not None for row in view.data)
+
+
+# --- which results are compared -----------------------------------------------------------------------------------------
 
 
 def _matches(ours: Side, theirs: Side) -> Iterator[_Match]:
-    """Yield each result of `ours` with the most similar result of `theirs`; of published results one for each system."""
+    """Yield each result of the first side with the most similar result of the second side.
+
+    A result is compared with a result of each published system.
+    """
     for result in ours.results:
-        same_workload = [other for other in theirs.results if other.workload == result.workload]
-        kind = _NO_RELATION.get(result.profile)
-        related = [other for other in same_workload if _NO_RELATION.get(other.profile) == kind]
-        alike = [other for other in related if result.devices and other.devices == result.devices]
-        for run in dict.fromkeys(other.run if theirs.published else "" for other in alike):
-            candidates = [other for other in alike if not run or other.run == run]
-            yield _Match(result, *_most_similar(result, candidates, theirs.name))
+        same_workload = [candidate for candidate in theirs.results if candidate.workload == result.workload]
+        relation = _NO_RELATION.get(result.profile)
+        related = [candidate for candidate in same_workload if _NO_RELATION.get(candidate.profile) == relation]
+        alike = [candidate for candidate in related if result.devices and candidate.devices == result.devices]
         if not alike:
             yield _Match(result, None, clean(_why_unmatched(result, theirs, same_workload, related), 300))
+        systems = grouped(alike, lambda candidate: candidate.run if theirs.published else "")
+        for candidates in systems.values():
+            yield _Match(result, *_most_similar(result, candidates, theirs.name))
 
 
 def _why_unmatched(result: Result, theirs: Side, same_workload: Sequence[Result], related: Sequence[Result]) -> str:
-    """Return why a result has no match, and what can be compared instead."""
+    """Return why a result has no match, and which comparison is possible instead."""
     if same_workload and not related:
         return _NO_RELATION.get(result.profile) or _NO_RELATION[same_workload[0].profile]
-    if related and not (result.devices and any(other.devices for other in related)):
+    if related and not (result.devices and any(candidate.devices for candidate in related)):
         return DEVICES_NOT_KNOWN
     if related:
-        counts = ", ".join(map(str, sorted({other.devices for other in related if other.devices})))
+        counts = ", ".join(map(str, sorted({candidate.devices for candidate in related if candidate.devices})))
         return f"{theirs.name} has no result on {devices_text(result.devices or 0)}; compare on {counts} instead"
-    workloads = ", ".join(sorted({other.workload for other in theirs.results})) or "none"
+    workloads = ", ".join(sorted({candidate.workload for candidate in theirs.results})) or "no results"
     return f"{theirs.name} has no result of {result.workload}; it has {workloads}"
 
 
 def _most_similar(result: Result, candidates: Sequence[Result], side: str) -> tuple[Result, str]:
     """Return the candidate with the fewest differences, and a note on the choice if no candidate is the same experiment."""
 
-    def distance(other: Result) -> tuple[Any, ...]:
-        target = {True: 0, None: 1, False: 2}[same_targets(result.targets, other.targets, result.workload)]
-        kinds = ("to_target", "mode", "dataset", "framework", "system", "nodes")
-        differ = [getattr(result, name) != getattr(other, name) for name in kinds]
-        return (not same(result, other), *differ[:2], target, *differ[2:], len(differences(result, other)))
+    def distance(candidate: Result) -> tuple[Any, ...]:
+        target = {True: 0, None: 1, False: 2}[same_targets(result.targets, candidate.targets, result.workload)]
+        settings = ("to_target", "mode", "dataset", "framework", "system", "nodes")
+        differ = [getattr(result, name) != getattr(candidate, name) for name in settings]
+        return (not same(result, candidate), *differ[:2], target, *differ[2:], len(differences(result, candidate)))
 
     chosen = min(candidates, key=distance)
     if len(candidates) < 2 or same(result, chosen):
         return chosen, ""
-    near = sum(distance(other) == distance(chosen) for other in candidates)
-    why = "which has the fewest differences" if near == 1 else f"the first of {near} with equally few differences"
-    texts = dict(zip((other.key for other in candidates), distinct_labels(candidates), strict=True))
+    ties = sum(distance(candidate) == distance(chosen) for candidate in candidates)
+    why = "which has the fewest differences" if ties == 1 else f"the first of {ties} with equally few differences"
+    texts = dict(zip((candidate.key for candidate in candidates), distinct_labels(candidates), strict=True))
     listed = f"{side} has {len(candidates)} results on {devices_text(result.devices or 0)}: {'; '.join(texts.values())}"
     differ = ", ".join(label(name) for name in [*differences(result, chosen)][:5])
-    return (
-        chosen,
-        f"{listed}. None of them has the same settings. The comparison is with {texts[chosen.key]}, {why} ({differ}).",
-    )
+    note = f"No result has the same settings. The comparison is with {texts[chosen.key]}, {why} ({differ})."
+    return chosen, f"{listed}. {note}"
+
+
+# --- settings that differ -----------------------------------------------------------------------------------------------
 
 
 class _Difference(NamedTuple):
@@ -283,144 +354,221 @@ class _Difference(NamedTuple):
     theirs: str
 
 
-def _differing(result: Result, other: Result) -> tuple[list[_Difference], list[_Difference]]:
-    """Return the settings that both results have and that differ, and the settings that only one of them has."""
-    of_suite = bool(result.profile and other.profile)  # runs of this suite log all of their settings
-    pairs: dict[str, Any] = {"machine": (result.machine_condition, other.machine_condition)}
-    pairs |= differences(result, other)
+class _Differences(NamedTuple):
+    """The settings in which two results differ."""
+
+    of_both: list[_Difference]
+    """Settings whose values are known for both results."""
+    only_ours: list[str]
+    """Settings that only the first result has, with the value: `precision fp32`."""
+    only_theirs: list[str]
+
+
+def _differing(ours: Result, theirs: Result) -> _Differences:
+    """Return the settings in which two results differ. A busy machine is the first of them."""
+    of_suite = bool(ours.profile and theirs.profile)  # runs of this suite log all of their settings
+    pairs: dict[str, Any] = {"machine": (ours.machine_condition, theirs.machine_condition)}
+    pairs |= differences(ours, theirs)
     ignored = set()
     if not of_suite:
-        pairs["rules"] = (result.rules, other.rules)
+        pairs["rules"] = (ours.rules, theirs.rules)
         ignored |= {"round", "submitter", "folder", "profile"}
-    if same_targets(result.targets, other.targets, result.workload):
+    if same_targets(ours.targets, theirs.targets, ours.workload):
         ignored.add("targets")
-    if not (result.hyperparameters and other.hyperparameters):
+    if not (ours.hyperparameters and theirs.hyperparameters):
         ignored.add(HYPERPARAMETERS)
-    known: list[_Difference] = []
-    partly: list[_Difference] = []
+    found = _Differences([], [], [])
     for name, (first, second) in pairs.items():
         if first == second or name.partition(".")[0] in ignored:
             continue
-        difference = _Difference(label(name), value_text(name, first, result), value_text(name, second, other))
-        is_partial = _is_unknown(first) or _is_unknown(second)
-        (partly if is_partial and (not of_suite or name == "machine") else known).append(difference)
-    return known, partly
+        texts = value_text(name, first, ours), value_text(name, second, theirs)
+        may_be_unknown = not of_suite or name == "machine"
+        if may_be_unknown and _is_unknown(first) and _is_unknown(second):
+            continue
+        if may_be_unknown and _is_unknown(second):
+            found.only_ours.append(f"{label(name)} {texts[0]}")
+        elif may_be_unknown and _is_unknown(first):
+            found.only_theirs.append(f"{label(name)} {texts[1]}")
+        else:
+            found.of_both.append(_Difference(label(name), *texts))
+    return found
 
 
 def _is_unknown(value: Any) -> bool:
     return value is None or value in ("", (), [], {}, "unknown", UNKNOWN_ROUND)
 
 
-def _lines(result: Result, other: Result, names: tuple[str, str]) -> Iterator[Line]:
-    """Yield a row of data for each quantity: its ratio, or why there is none."""
-    measured, reasons = ratio(other, result), reversed([*refusals(result, other)])
-    refused = {quantity: clean(reason, 300) for quantities, reason in reasons for quantity in quantities}
-    in_blocks = result.parts is not None and other.parts is not None
-    intervals = (*measured.intervals, None if measured.total is not None else measured.intervals[1])
-    differ = "; ".join(f"{name}: {ours} | {theirs}" for name, ours, theirs in _differing(result, other)[0])
-    about: Line = {
-        "workload": result.workload, "devices": result.devices, "ours": _name(result), "theirs": _name(other),
-    }  # fmt: skip
-    for interval, (quantity, (column, name, unit, *_)) in zip(intervals, QUANTITIES.items(), strict=True):
-        if column == "seconds_per_epoch" and not in_blocks:
-            column = "seconds_over_epochs"
-        value = getattr(measured, name)
-        if quantity in refused:
-            yield {"kind": REFUSED, "quantity": quantity, **about, "verdict": refused[quantity]}
-        elif value and math.isfinite(value):
-            line: Line = {"kind": RATIO, "quantity": quantity, **about, "unit": unit, "ratio": value}
-            line |= {"ours_value": getattr(result, column), "theirs_value": getattr(other, column)}
-            if interval is not None:
-                line |= {"ratio_low": interval.low, "ratio_high": interval.high}
-            runs = [[_of_run(column, run) for run in side.runs if not side.single_figure] for side in (result, other)]
-            line |= {"runs_ours": len(runs[0]) or None, "runs_theirs": len(runs[1]) or None}
-            line |= {"failed_ours": result.runs_failed or None, "failed_theirs": other.runs_failed or None}
-            p, smallest = permutation_test(*runs) or (None, 1.0)
-            line |= {"differences": differ, "p": p}
-            yield line | {"verdict": verdict(line, names, (result, other), smallest)}
-        elif quantity != THROUGHPUT:
-            unknown = " and ".join(_name(side) for side in (result, other) if not getattr(side, column))
-            reason = f"unknown for {unknown}"
-            yield {"kind": REFUSED, "quantity": quantity, **about, "verdict": reason}
+# --- a pair of results --------------------------------------------------------------------------------------------------
 
 
-def _of_run(column: str, run: RunRow) -> float | None:
-    """Return the figure of a run that a column of its result averages."""
-    if column == "seconds_per_epoch":
-        return _over(run.block_seconds, epochs_trained(run))
-    if column == "seconds_over_epochs":
-        return _over(run.seconds, epochs_trained(run))
-    if column == "samples_per_second":
-        return _over(run.samples, run.train_seconds)
-    value: float | None = getattr(run, column)
-    if column == "seconds" and value is not None:
-        return value * (run.scaling_factor or 1.0)
-    return value
+def _compare_results(ours: Result, theirs: Result, note: str, names: tuple[str, str]) -> _Comparison:
+    """Compare two results.
+
+    Args:
+        ours: Result of the first side.
+        theirs: Result of the second side.
+        note: How `theirs` was chosen.
+        names: Names of the two sides.
+    """
+    measured = ratio(theirs, ours)
+    return _Comparison(ours, theirs, note, measured, tuple(_rows(measured, names)))
 
 
-def _over(above: float | None, below: float | None) -> float | None:
-    return above / below if above and below else None
-
-
-def _sections(
-    result: Result, other: Result, choice: str, lines: Sequence[Line], sides: tuple[Side, Side]
-) -> list[Section]:
-    """Return the verdict with the table of differences, and the table of ratios."""
-    ours, theirs = (side.name for side in sides)
-    shown = [line for line in lines if line["kind"] == RATIO]
-    known, partly = _differing(result, other)
-    relation = _NO_RELATION.get(result.profile)
-    above = [f"{relation[:1].upper()}{relation[1:]}."] if relation else []
-    above += [choice] if choice else []
-    above += _caveats(result, other, (ours, theirs))
-    above.append(f"Verdict on {shown[0]['quantity']}: {shown[0]['verdict']}.")
-    if not known:
-        above.append(f"No setting differs{' that both sides have' if partly else ''}.")
-    differ = DataTable.from_rows({"setting": name, ours: first, theirs: second} for name, first, second in known)
-    title = f"{_where(result)}{f' ({result.profile})' if relation else ''}: {ours} ({sides[0].named(result)}) and "
-    title += f"{theirs} ({sides[1].named(other)})"
-    partial = "; ".join(f"{name} ({first} and {second})" for name, first, second in partly)
-    settings = Section(title, tuple(above), differ, below=(f"Known for one side only: {partial}.",) if partial else ())
-    ratios = DataTable.from_rows(
-        {
-            "quantity": line["quantity"],
-            ours: figure_in(line["unit"], line["ours_value"]),
-            theirs: figure_in(line["unit"], line["theirs_value"]),
-            "ratio": line["ratio"],
-            "ratio_low": line.get("ratio_low"),
-            "ratio_high": line.get("ratio_high"),
-            "p": line["p"],
-        }
-        for line in shown
+def _rows(measured: Ratio, names: tuple[str, str]) -> Iterator[ComparisonRow]:
+    """Yield a row of data for each quantity: its ratio, or why there is no ratio."""
+    ours, theirs = measured.after, measured.before
+    refused: dict[str, str] = {}
+    for refusal in refusals(ours, theirs, names):
+        for name in refusal.quantities:
+            refused.setdefault(name, clean(refusal.text, 300))
+    pair = ComparisonRow(
+        kind=RowKind.REFUSED,
+        workload=ours.workload,
+        devices=ours.devices,
+        ours=_name(ours),
+        theirs=_name(theirs),
     )
-    below = [f"{line['quantity']}: {line['verdict']}" for line in shown[1:] if (line["p"] or 1) < SIGNIFICANCE]
-    measured = ratio(other, result, intervals=False)
-    scored = all(failures(side)[1] for side in (result, other))
-    if scored and any(line["quantity"] == TIME for line in shown) and measured.total is not None:
-        below.append(f"As measured, {ours} is {describe(measured)}")
-    refused = [_Refused(line["quantity"], line["verdict"]) for line in lines if line["kind"] == REFUSED]
-    return [settings, Section(table=ratios.without_empty(), below=(*below, *_by_reason(refused, "Not compared: ")))]
+    both = _differing(ours, theirs).of_both
+    differ = "; ".join(f"{setting.name}: {setting.ours} | {setting.theirs}" for setting in both)
+    for quantity in quantities(in_blocks=ours.parts is not None and theirs.parts is not None):
+        if quantity.name in refused:
+            yield replace(pair, quantity=quantity.name, verdict=refused[quantity.name])
+        elif is_known_ratio(quantity.ratio(measured)):
+            yield judge(quantity, replace(pair, differences=differ), measured, names)
+        elif quantity.name != THROUGHPUT:
+            without = [_name(side) for side in (ours, theirs) if not quantity.value(side)]
+            yield replace(pair, quantity=quantity.name, verdict=f"unknown for {' and '.join(without)}")
 
 
-def _caveats(result: Result, other: Result, names: Sequence[str]) -> Iterator[str]:
-    """Yield what limits a comparison: unknown targets and rounds, equal runs, labels, and notes on the scores."""
-    both = list(zip(names, (result, other), strict=True))
-    if result.to_target and other.to_target and same_targets(result.targets, other.targets, result.workload) is None:
-        without = names[1] if result.targets else names[0]
+def _comparison_sections(comparison: _Comparison, sides: tuple[Side, Side], setup_is_separated: bool) -> list[Section]:
+    """Return the verdicts with the table of ratios, and the table of settings that differ.
+
+    Args:
+        comparison: Two results that are compared.
+        sides: Their sides.
+        setup_is_separated: Some comparison of the view separates setup, so the comparisons that do not are noted.
+    """
+    ours, theirs = comparison.ours, comparison.theirs
+    names = (sides[0].name, sides[1].name)
+    profile = f" ({ours.profile})" if ours.profile in _NO_RELATION else ""
+    both = f"{names[0]} ({sides[0].name_of(ours)}) and {names[1]} ({sides[1].name_of(theirs)})"
+    main, *further = comparison.compared
+    facts = [(_capitalized(main.quantity or ""), main.verdict or "")]
+    for row in further:
+        if row.p is not None and row.p < SIGNIFICANCE:
+            facts.append((_capitalized(row.quantity or ""), row.verdict or ""))
+    if main.quantity == TIME:
+        facts[0] = (facts[0][0], f"{facts[0][1]} {_setup_sentence(comparison, names)}".rstrip())
+    table = DataTable.from_rows(_ratio_table_rows(comparison, names)).without_empty()
+    refused = [
+        _Refused(row.quantity or "", row.verdict or "") for row in comparison.rows if row.kind is RowKind.REFUSED
+    ]
+    below = [*_factors(comparison), *_by_reason(refused, "Not compared: "), *_caveats(ours, theirs, names)]
+    if setup_is_separated and ours.to_target and theirs.to_target and ours.parts is None and theirs.parts is None:
+        below.append("The logs of both sides do not separate setup, so time per epoch includes it.")
+    ratios = Section(
+        title=f"{_where(ours)}{profile}: {both}",
+        above=(comparison.note,) if comparison.note else (),
+        facts=tuple(facts),
+        table=table,
+        below=tuple(below),
+    )
+    return [ratios, _settings_section(ours, theirs, names)]
+
+
+def _capitalized(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _ratio_table_rows(comparison: _Comparison, names: tuple[str, str]) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of the table of ratios, with setup after the time to target."""
+    ours, theirs = names
+    for row in comparison.compared:
+        assert row.quantity is not None
+        texts = quantity_texts(row.quantity, row.ours_value or 0.0, row.theirs_value or 0.0)
+        yield {
+            "quantity": row.quantity,
+            ours: texts[0],
+            theirs: texts[1],
+            "ratio": row.ratio,
+            "ratio_low": row.ratio_low,
+            "ratio_high": row.ratio_high,
+            "p": row.p,
+        }
+        parts = comparison.ours.parts, comparison.theirs.parts
+        if row.quantity == TIME and parts[0] is not None and parts[1] is not None:
+            yield {"quantity": "setup", ours: time_text(parts[0].setup), theirs: time_text(parts[1].setup)}
+
+
+def _setup_sentence(comparison: _Comparison, names: tuple[str, str]) -> str:
+    """Return how much of the difference setup explains. Empty if it is less than a fifth or unknown."""
+    ours, theirs = comparison.ours.parts, comparison.theirs.parts
+    if ours is None or theirs is None or not comparison.ratio.setup_explains_much:
+        return ""
+    setup = f"Setup took {time_text(ours.setup)} in {names[0]} and {time_text(theirs.setup)} in {names[1]}"
+    share = comparison.ratio.setup_saving
+    if share is not None and 0 <= share <= 1:
+        return f"{setup}, which explains {100 * share:.0f} % of the difference."
+    rest = (
+        f"{names[0]} took {time_text(ours.total - ours.setup)} and {names[1]} {time_text(theirs.total - theirs.setup)}"
+    )
+    return f"{setup}. Without setup {rest}."
+
+
+def _factors(comparison: _Comparison) -> Iterator[str]:
+    """Yield the factors of the ratio of times to target, if their product is the ratio."""
+    measured = comparison.ratio
+    compared = {row.quantity for row in comparison.compared}
+    if TIME not in compared or measured.total is None or measured.throughput is None or measured.efficiency is None:
+        return
+    factors = [("time per epoch", measured.throughput), ("epochs", measured.efficiency)]
+    if measured.setup is not None:
+        factors.append(("setup and other time outside of epochs", measured.setup))
+    scaling = (comparison.theirs.scaling_factor or 1.0) / (comparison.ours.scaling_factor or 1.0)
+    if scaling != 1.0:
+        factors.append(("scaling factors", scaling))
+    product = " × ".join(f"{ratio_text(value)} ({name})" for name, value in factors)
+    yield f"{ratio_text(measured.total)} (time to target) = {product}."
+
+
+def _settings_section(ours: Result, theirs: Result, names: tuple[str, str]) -> Section:
+    """Return the table of the settings that differ, and the settings that are known for a single side."""
+    found = _differing(ours, theirs)
+    partial = found.only_ours or found.only_theirs
+    above = "Settings that differ:"
+    if not found.of_both:
+        above = "No setting differs that both sides have." if partial else "No setting differs."
+    table = DataTable.from_rows(
+        {"setting": name, names[0]: first, names[1]: second} for name, first, second in found.of_both
+    )
+    below = []
+    for name, settings in zip(names, (found.only_ours, found.only_theirs), strict=True):
+        if settings:
+            below.append(f"Known for {name} only: {'; '.join(settings)}.")
+    return Section("", (above,), table, below=tuple(below))
+
+
+def _caveats(ours: Result, theirs: Result, names: tuple[str, str]) -> Iterator[str]:
+    """Yield the limits of a comparison: unknown targets and rounds, equal runs, labels, and notes on the scores."""
+    sides = dict(zip(names, (ours, theirs), strict=True))
+    if ours.to_target and theirs.to_target and same_targets(ours.targets, theirs.targets, ours.workload) is None:
+        without = names[1] if ours.targets else names[0]
         yield f"The target of {without} is unknown. Ratios of times and epochs hold only if it is the same target."
-    unknown = [name for name, side in both if side.rules == UNKNOWN_ROUND]
+    unknown = [name for name, side in sides.items() if side.rules == UNKNOWN_ROUND]
     if unknown:
         yield f"The round of {' and of '.join(unknown)} is unknown, so the rules may differ."
-    if run_keys(result.runs) & run_keys(other.runs):
+    if run_keys(ours.runs) & run_keys(theirs.runs):
         yield "The same runs are on both sides."
-    if "tpu" in (result.device_name + other.device_name).lower() and result.rules != other.rules:
+    if "tpu" in (ours.device_name + theirs.device_name).lower() and ours.rules != theirs.rules:
         yield "TPUs are counted in cores in v0.5, and in chips (two cores each) from v0.6 on."
-    if result.to_target and other.to_target and (result.parts is None) != (other.parts is None):
+    if ours.to_target and theirs.to_target and (ours.parts is None) != (theirs.parts is None):
         yield "The logs of only one side separate setup, so time per epoch includes setup on both sides."
-    shared = [text for text in labels(result) if text in labels(other)]
-    if shared:
-        yield f"Labels of both sides: {', '.join(shared)}."
-    for name, side in both:
+    shared = [text for text in labels(ours) if text in labels(theirs)]
+    of_notice = {found.text for found in ours.parsed_labels if found.kind in _LABELS_OF_NOTICE}
+    named = [text for text in shared if text not in of_notice]
+    if named:
+        yield f"Labels of both sides: {', '.join(named)}."
+    for name, side in sides.items():
         notes = [text for text in (*labels(side), *side.score_notes, side.note) if text and text not in shared]
         if notes:
             yield f"{name}: {'; '.join(notes)}."
@@ -429,31 +577,72 @@ def _caveats(result: Result, other: Result, names: Sequence[str]) -> Iterator[st
 def _by_reason(refused: Iterable[_Refused], prefix: str = "") -> tuple[str, ...]:
     """Return a line for each reason: `time to target, epochs: reason`."""
     lines = []
-    for reason, members in grouped(refused, lambda item: item.reason).items():
-        subjects = dict.fromkeys(item.subject for item in members)
+    for reason, members in grouped(refused, lambda refusal: refusal.reason).items():
+        subjects = dict.fromkeys(refusal.subject for refusal in members)
         lines.append(f"{prefix}{', '.join(subjects)}: {reason}")
     return tuple(lines)
 
 
-def _convergence(sides: Sequence[Side], published: Sequence[Result]) -> tuple[Section, list[Line]]:
+# --- epochs to target compared with published runs ----------------------------------------------------------------------
+
+
+def _convergence(sides: Sequence[Side], published: Sequence[Result]) -> tuple[Section, list[ComparisonRow]]:
     """Return the section and the data on epochs to target, judged by published runs."""
-    lines: list[Line] = []
-    judged: list[Line] = []
+    rows: list[ComparisonRow] = []
+    table: list[Mapping[str, Any]] = []
     missing: list[_Refused] = []
     for side in sides:
-        for found in convergence(side.results, published):
-            result, point, name = found.row, found.reference, f"{side.name}: {side.described(found.row)}"
-            line: Line = {"kind": CONVERGENCE, "workload": result.workload, "devices": result.devices, "ours": name}
-            line |= {"quantity": EPOCHS, "unit": "epochs", "ours_value": found.epochs, "runs_ours": len(result.runs)}
-            line["verdict"] = ": ".join((found.verdict, *found.why))
-            lines.append(line)
-            if point is None:
-                missing.append(_Refused(side.name if result.profile in _NO_RELATION else name, found.why[0]))
+        for found in judge_convergence(side.results, published):
+            name = f"{side.name}: {side.describe(found.result)}"
+            rows.append(_convergence_row(found, name))
+            if found.reference is not None:
+                row = _convergence_table_row(found, side)
+                table.append({"side": side.name, **row} if len(sides) > 1 else row)
                 continue
-            line |= {"theirs": "; ".join(point.sources), "theirs_value": point.mean, "runs_theirs": point.runs}
-            row: Line = {"result": name, "batch": point.batch, "epochs": found.epochs, "published epochs": point.mean}
-            row |= {"published runs": point.runs, "fewest": found.fewest_acceptable, "most": found.most_expected}
-            notes = (*found.why, *found.notes, f"published runs: {', '.join(point.sources)}")
-            judged.append(row | {"verdict": found.verdict, "notes": notes})
+            subject = side.name if found.result.profile in _NO_RELATION else name
+            missing.append(_Refused(subject, found.why_not_judged))
     title = "Convergence: epochs to target compared with published runs"
-    return Section(title, table=DataTable.from_rows(judged), below=_by_reason(missing, "Not judged: ")), lines
+    keys = 4 if len(sides) > 1 else 3
+    shown = DataTable.from_rows(table)
+    return Section(title, table=shown, below=_by_reason(missing, "Not judged: "), keys=keys), rows
+
+
+def _convergence_row(found: Convergence, name: str) -> ComparisonRow:
+    """Return the row of data on the epochs of a result."""
+    result, reference = found.result, found.reference
+    verdict = found.verdict.value
+    return ComparisonRow(
+        kind=RowKind.CONVERGENCE,
+        workload=result.workload,
+        devices=result.devices,
+        ours=name,
+        theirs=None if reference is None else "; ".join(reference.sources),
+        quantity=EPOCHS,
+        unit="epochs",
+        ours_value=found.epochs,
+        theirs_value=None if reference is None else reference.mean,
+        runs_ours=len(result.runs),
+        runs_theirs=None if reference is None else reference.runs,
+        verdict=f"{verdict}: {found.why_not_judged}" if found.why_not_judged else verdict,
+    )
+
+
+def _convergence_table_row(found: Convergence, side: Side) -> Mapping[str, Any]:
+    """Return the row of the table on the epochs of a result that has a reference."""
+    reference = found.reference
+    assert reference is not None
+    accepted = ""
+    if found.fewest_acceptable is not None and found.most_expected is not None:
+        accepted = f"{figure_text(found.fewest_acceptable)}–{figure_text(found.most_expected)}"
+    notes = (found.why_not_judged, *found.notes, f"published runs: {', '.join(reference.sources)}")
+    return {
+        "workload": short_title(clean(found.result.workload, 40)),
+        "devices": found.result.devices,
+        "result": side.name_of(found.result),
+        "batch": reference.batch,
+        "epochs": found.epochs,
+        "published": reference.mean,
+        "accepted": accepted,
+        "verdict": found.verdict.value,
+        "notes": tuple(filter(None, notes)),
+    }

@@ -1,13 +1,14 @@
-"""Convergence: are the epochs to target those of published runs of the same workload, target and batch?
+"""Convergence: comparison of the epochs to target with published runs of the same workload, target, and batch.
 
-In the manner of the reference convergence points (RCP) of the rules, as mlperf-logging 4.1.68 computes them
-(rcp_checker/rcp_checker.py): olympic means, a one-sided t-test at p = 0.05 with the spread of the reference runs for both
-sets of runs, linear interpolation between neighbouring batch sizes. Unlike there, the reference points are the published runs
-themselves, and none of them is pruned.
+The computation follows the reference convergence points (RCP) of the rules, as mlperf-logging 4.1.68 implements them in
+rcp_checker/rcp_checker.py: olympic means, a one-sided t-test at p = 0.05 that uses the spread of the reference runs for both
+sets of runs, and linear interpolation between neighboring batch sizes. Two things differ: the reference points are the
+published runs, and no reference point is pruned.
 """
 
 from __future__ import annotations
 
+import enum
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,142 +21,228 @@ from suite.results.scoring_rules import RUNS_REQUIRED, find_scoring_rule
 from suite.results.targets import same_targets
 
 SIGNIFICANCE = 0.05
-"""One-sided; alpha of rcp_checker."""
-INSIDE, SLOWER, FAST, NOT_JUDGED = "inside", "slower", "suspiciously fast", "not judged"
+"""Significance level of the one-sided t-test: alpha of rcp_checker."""
+
+
+class ConvergenceVerdict(enum.Enum):
+    """Verdict on the epochs to target of a result. The value is the text in tables and files."""
+
+    INSIDE = "inside"
+    SLOWER = "slower"
+    SUSPICIOUSLY_FAST = "suspiciously fast"
+    NOT_JUDGED = "not judged"
 
 
 @dataclass(frozen=True)
 class Point:
-    """Epochs to target of `runs` published runs at one batch size: olympic mean over the `retained` ones, population standard
-    deviation over all; `sources`: `ROUND/SUBMITTER/SYSTEM (N runs)`; `neighbours`: the batches that it lies between."""
+    """Reference point: epochs to target of published runs at a batch size."""
 
     batch: int
     mean: float
+    """Olympic mean over the retained runs."""
     standard_deviation: float
+    """Population standard deviation over all runs."""
     retained: int
+    """Runs in the olympic mean, or the number of runs that an interpolated point counts as."""
     runs: int
     sources: tuple[str, ...]
-    neighbours: tuple[int, ...] = ()
+    """Entries of the runs: `ROUND/SUBMITTER/SYSTEM (N runs)`."""
+    neighbors: tuple[int, ...] = ()
+    """Batch sizes that the point is interpolated between. Empty: the runs have this batch size."""
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """The verdict on one result, and `why` it was not judged. `epochs`: olympic mean of the judged runs; below
-    `fewest_acceptable` it is suspiciously fast, above `most_expected` slower."""
+    """Verdict on the epochs to target of a result."""
 
-    row: Result
-    verdict: str
-    why: tuple[str, ...] = ()
+    result: Result
+    verdict: ConvergenceVerdict
+    why_not_judged: str = ""
     epochs: float | None = None
+    """Olympic mean over the runs of the result."""
     reference: Point | None = None
+    """None: no published run can be compared."""
     fewest_acceptable: float | None = None
+    """The result is suspiciously fast below this mean."""
     most_expected: float | None = None
+    """The result is slower above this mean."""
     notes: tuple[str, ...] = ()
 
 
-def convergence(results: Iterable[Result], published: Sequence[Result]) -> list[Convergence]:
-    """The verdict on every result that was to reach a target."""
-    return [judge(row, _reference_for(row, published)) for row in results if row.to_target]
+class NoReferenceError(ValueError):
+    """The epochs of a result cannot be compared with published runs."""
 
 
-def judge(row: Result, reference: Point | str) -> Convergence:
-    """The verdict on the epochs of a result's runs (at least one) against a reference point, or why there is none."""
-    if isinstance(reference, str):
-        return Convergence(row, NOT_JUDGED, (reference,), row.epochs)
-    one_failed = row.runs_failed == 1 and len(row.runs) > 1  # RCP: one failure is the slowest
-    mean, retained = _olympic([*known(row.runs, "epochs"), *([math.inf] if one_failed else [])])
+def judge_convergence(results: Iterable[Result], published: Sequence[Result]) -> list[Convergence]:
+    """Return the verdict on each result that was trained to a target.
+
+    Args:
+        results: The results.
+        published: All published results.
+    """
+    found = []
+    for result in results:
+        if not result.to_target:
+            continue
+        try:
+            reference = _reference_for(result, published)
+        except NoReferenceError as error:
+            found.append(Convergence(result, ConvergenceVerdict.NOT_JUDGED, str(error), result.epochs))
+        else:
+            found.append(judge(result, reference))
+    return found
+
+
+def judge(result: Result, reference: Point) -> Convergence:
+    """Compare the epochs of a result, which has at least one run, with a reference point."""
+    epochs = known(result.runs, "epochs")
+    if result.runs_failed == 1 and len(result.runs) > 1:
+        epochs.append(math.inf)  # RCP: a single failed run is the slowest run
+    mean, retained = _olympic_mean(epochs)
     low = fewest_acceptable(reference.mean, reference.standard_deviation, reference.retained, retained)
     if low is None:
-        why = f"{reference.runs} published run(s) against {len(row.runs)} of ours say nothing about the spread"
-        return Convergence(row, NOT_JUDGED, (why,), mean, reference)
+        why = f"the spread of {reference.runs} published run(s) and {len(result.runs)} run(s) of the result is unknown"
+        return Convergence(result, ConvergenceVerdict.NOT_JUDGED, why, mean, reference)
     high = 2 * reference.mean - low
-    verdict = FAST if mean < low else SLOWER if mean > high else INSIDE
-    return Convergence(row, verdict, (), mean, reference, low, high, tuple(_notes(row, reference)))
+    if mean < low:
+        verdict = ConvergenceVerdict.SUSPICIOUSLY_FAST
+    elif mean > high:
+        verdict = ConvergenceVerdict.SLOWER
+    else:
+        verdict = ConvergenceVerdict.INSIDE
+    notes = tuple(_notes(result, reference))
+    return Convergence(result, verdict, "", mean, reference, low, high, notes)
 
 
-def _olympic(values: Sequence[float]) -> tuple[float, int]:
-    """Mean without the smallest and the largest (of fewer than three values the plain mean), and over how many."""
-    kept = sorted(values)[1:-1] if len(values) >= 3 else values
-    return math.fsum(kept) / len(kept), len(kept)
+def _olympic_mean(values: Sequence[float]) -> tuple[float, int]:
+    """Return the mean without the smallest and the largest value, and the number of values in it.
 
-
-def fewest_acceptable(mean: float, standard_deviation: float, runs_reference: int, runs_ours: int) -> float | None:
-    """The smallest mean over `runs_ours` runs that the t-test does not distinguish from the reference; None for too few runs.
-
-    Both sets get the deviation of the reference, as in rcp_checker, whose binary search then has this closed form.
+    Fewer than three values have a plain mean.
     """
-    degrees_of_freedom = runs_reference + runs_ours - 2
+    retained = sorted(values)[1:-1] if len(values) >= 3 else values
+    return math.fsum(retained) / len(retained), len(retained)
+
+
+def fewest_acceptable(mean: float, standard_deviation: float, reference_runs: int, runs: int) -> float | None:
+    """Return the smallest mean of a result that the t-test does not distinguish from the reference.
+
+    Both sets of runs get the standard deviation of the reference, as in rcp_checker. Its binary search then has this closed
+    form.
+
+    Args:
+        mean: Mean epochs of the reference.
+        standard_deviation: Standard deviation of the reference.
+        reference_runs: Runs of the reference that the mean is taken over.
+        runs: Runs of the result that its mean is taken over.
+
+    Returns:
+        Epochs, or None if there are too few runs.
+    """
+    degrees_of_freedom = reference_runs + runs - 2
     if degrees_of_freedom < 1:
         return None
-    from scipy.stats import t  # half a second to import
+    from scipy.stats import t  # the import takes half a second
 
-    error = standard_deviation * math.sqrt(1 / runs_reference + 1 / runs_ours)
+    error = standard_deviation * math.sqrt(1 / reference_runs + 1 / runs)
     return max(0.0, mean - float(t.ppf(1 - SIGNIFICANCE, degrees_of_freedom)) * error)
 
 
-def _reference_for(row: Result, published: Sequence[Result]) -> Point | str:
-    """The reference point for a result, from its own round or else all rounds with its rules; or why there is none."""
-    if row.profile in ("demo", "synthetic"):
-        return f"{row.profile} target has no relation to MLPerf"
-    if row.single_figure or not row.runs or not all(run.epochs and 0 < run.epochs < math.inf for run in row.runs):
-        return "the epochs of single runs are not known"
-    if not row.batch_size_global or row.batch_size_global < 0:
-        return "the global batch is not known"
-    comparable = [
-        other
-        for other in published
-        if other.workload == row.workload in RUNS_REQUIRED
-        and other.division != "open"
-        and other.batch_size_global
-        and not other.single_figure
-        and ("token" in other.batch_unit) == ("token" in row.batch_unit)  # else samples, sentence pairs
-        and round_like(other.rules) is round_like(row.rules)
-        and same_targets(row.targets, other.targets, row.workload)
-    ]
-    if not comparable:
-        return f"no published run of {row.workload} to this target under the same rules"
-    for pool in ([other for other in comparable if other.round == row.rules], comparable):
-        points = reference_points(pool, row.runs)
-        if point := reference_point_at(row.batch_size_global, points, 2 * RUNS_REQUIRED[row.workload]):
+def _reference_for(result: Result, published: Sequence[Result]) -> Point:
+    """Return the reference point of a result. Runs of its round come before runs of all rounds with the same rules.
+
+    Raises:
+        NoReferenceError: The result, or the published runs, do not allow a comparison.
+    """
+    if result.profile in ("demo", "synthetic"):
+        raise NoReferenceError(f"the target of profile {result.profile} has no relation to MLPerf")
+    if result.single_figure or not result.runs or not all(_has_epochs(run) for run in result.runs):
+        raise NoReferenceError("the epochs of single runs are unknown")
+    batch = result.batch_size_global
+    if not batch or batch < 0:
+        raise NoReferenceError("the global batch size is unknown")
+    pool = [candidate for candidate in published if _is_reference_of(candidate, result)]
+    if not pool:
+        raise NoReferenceError(f"no published run of {result.workload} to this target under the same rules")
+    same_round = [candidate for candidate in pool if candidate.round == result.rules]
+    points: list[Point] = []
+    for candidates in (same_round, pool):
+        points = reference_points(candidates, result.runs)
+        point = reference_point_at(batch, points, 2 * RUNS_REQUIRED[result.workload])
+        if point is not None:
             return point
-    batch = row.batch_size_global
     nearest = sorted(points, key=lambda point: abs(math.log(point.batch / batch)))[:2]
-    listed = "; ".join(f"{point.batch:,}: {point.mean:.4g} epochs, {point.runs} runs" for point in nearest)
-    where = f"no published run of {row.workload} at batch {row.batch_size_global:,}, nor on both sides of it"
-    return f"{where}; nearest: {listed or 'none but these runs themselves'}"
+    listed = "; ".join(f"{point.batch:,} ({point.mean:.4g} epochs, {point.runs} runs)" for point in nearest)
+    text = f"global batch {batch:,} is outside of the batches of published runs of {result.workload}"
+    raise NoReferenceError(f"{text}; nearest: {listed}" if listed else f"{text}, except the runs of this result")
 
 
-def reference_points(pool: Iterable[Result], without: Iterable[RunRow] = ()) -> list[Point]:
-    """One reference point for each batch size. A log published twice counts once, the runs `without` not at all."""
-    seen = run_keys(without)
-    by_batch: dict[int, tuple[list[float], list[str]]] = {}
-    for row in pool:
-        fresh = [run.epochs for run in row.runs if run.epochs is not None and not run_keys([run]) & seen]
-        seen |= run_keys(row.runs)
-        if fresh and row.batch_size_global:
-            epochs, sources = by_batch.setdefault(row.batch_size_global, ([], []))
-            epochs += fresh
-            sources.append(f"{row.run} ({len(fresh)} runs)")
-    return [reference_point(batch, *by_batch[batch]) for batch in sorted(by_batch)]
+def _has_epochs(run: RunRow) -> bool:
+    return run.epochs is not None and 0 < run.epochs < math.inf
+
+
+def _is_reference_of(candidate: Result, result: Result) -> bool:
+    """Check whether the epochs of a published result can be compared with the epochs of a result."""
+    return (
+        candidate.workload == result.workload
+        and result.workload in RUNS_REQUIRED
+        and candidate.division != "open"
+        and bool(candidate.batch_size_global)
+        and not candidate.single_figure
+        and ("token" in candidate.batch_unit) == ("token" in result.batch_unit)  # all other units are samples
+        and round_like(candidate.rules) is round_like(result.rules)
+        and bool(same_targets(result.targets, candidate.targets, result.workload))
+    )
+
+
+def reference_points(pool: Iterable[Result], excluded: Iterable[RunRow] = ()) -> list[Point]:
+    """Return a reference point for each batch size, in order of batch sizes.
+
+    Args:
+        pool: Published results. A run that was published twice counts once.
+        excluded: Runs that do not count, because they are compared with the reference.
+    """
+    seen = run_keys(excluded)
+    epochs_by_batch: dict[int, list[float]] = {}
+    sources_by_batch: dict[int, list[str]] = {}
+    for result in pool:
+        epochs = [run.epochs for run in result.runs if run.epochs is not None and not run_keys([run]) & seen]
+        seen |= run_keys(result.runs)
+        if epochs and result.batch_size_global:
+            epochs_by_batch.setdefault(result.batch_size_global, []).extend(epochs)
+            sources_by_batch.setdefault(result.batch_size_global, []).append(f"{result.run} ({len(epochs)} runs)")
+    return [
+        reference_point(batch, epochs_by_batch[batch], sources_by_batch[batch]) for batch in sorted(epochs_by_batch)
+    ]
 
 
 def run_keys(runs: Iterable[RunRow]) -> set[tuple[int, int]]:
-    """Keys that identify runs: the second of the start, and the length in hundredths of a second."""
+    """Return keys that identify runs: the start in seconds, and the length in hundredths of a second."""
     return {(round(run.start_ms / 1e3), round(run.seconds * 100)) for run in runs if run.start_ms and run.seconds}
 
 
 def reference_point(batch: int, epochs: Sequence[float], sources: Sequence[str] = ()) -> Point:
-    """The reference point computed from the `epochs` of runs at one batch size."""
-    mean, retained = _olympic(epochs)
+    """Return the reference point of the `epochs` of runs at a batch size."""
+    mean, retained = _olympic_mean(epochs)
     return Point(batch, mean, statistics.pstdev(epochs), retained, len(epochs), tuple(sources))
 
 
 def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: int) -> Point | None:
-    """The point at `batch`, or one interpolated between its neighbours, which counts as `interpolated_runs`; else None."""
+    """Return the reference point at a batch size, interpolated between its neighbors if no run has this batch size.
+
+    Args:
+        batch: The batch size.
+        points: Reference points at other batch sizes.
+        interpolated_runs: Number of runs that an interpolated point counts as.
+
+    Returns:
+        The point, or None outside of the batch sizes of `points`.
+    """
     below = max((point for point in points if point.batch <= batch), key=lambda point: point.batch, default=None)
     above = min((point for point in points if point.batch >= batch), key=lambda point: point.batch, default=None)
-    if below is None or above is None or below.batch == batch:
-        return below if above is not None else None
+    if below is None or above is None:
+        return None
+    if below.batch == batch:
+        return below
     share = (batch - below.batch) / (above.batch - below.batch)
     mean = below.mean + share * (above.mean - below.mean)
     deviation = below.standard_deviation + share * (above.standard_deviation - below.standard_deviation)
@@ -164,26 +251,28 @@ def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: i
     return Point(batch, mean, deviation, interpolated_runs, runs, sources, (below.batch, above.batch))
 
 
-def _notes(row: Result, point: Point) -> Iterator[str]:
-    required, attempts = RUNS_REQUIRED[row.workload], len(row.runs) + row.runs_failed
-    if point.neighbours:
-        yield f"published between the batches {point.neighbours[0]:,} and {point.neighbours[1]:,}"
-    if round_like(row.rules).first_epoch == 0:
-        yield "epochs are those begun when the target was reached"
-    elif row.workload == "ssd":
-        yield "SSD evaluates inside an epoch: labels of submitters differ by up to four epochs for the same training"
+def _notes(result: Result, reference: Point) -> Iterator[str]:
+    """Yield the limits of a verdict."""
+    required, attempts = RUNS_REQUIRED[result.workload], len(result.runs) + result.runs_failed
+    if reference.neighbors:
+        low, high = reference.neighbors
+        yield f"interpolated between published runs with batch sizes {low:,} and {high:,}"
+    if round_like(result.rules).first_epoch == 0:
+        yield "epochs are the epochs begun when the target was reached"
+    elif result.workload == "ssd":
+        yield "SSD evaluates inside an epoch: epoch labels of submitters differ by up to four for the same training"
     if attempts < required:
-        yield f"{attempts} of the {required} runs that the rules ask"
-    if point.runs < 2 * required:
-        yield f"only {point.runs} published runs, where RCP asks for {2 * required}"
-    if row.runs_failed == 1:
+        yield f"{attempts} of the {required} runs that the rules require"
+    if reference.runs < 2 * required:
+        yield f"only {reference.runs} published runs, and RCP requires {2 * required}"
+    if result.runs_failed == 1:
         yield "the failed run counts as the slowest"
-    elif row.runs_failed:
-        rule = find_scoring_rule(row.workload, row.rules)
+    elif result.runs_failed:
+        rule = find_scoring_rule(result.workload, result.rules)
         allowed = 1 if rule is None else rule.allowed_failures
-        if row.runs_failed <= allowed:
-            yield f"{row.runs_failed} runs failed; the rules allow {allowed}"
+        if result.runs_failed <= allowed:
+            yield f"{result.runs_failed} runs failed, and the rules allow {allowed}"
         else:
-            yield f"{row.runs_failed} runs failed, which the rules do not allow; they are not counted"
-    if row.profile and row.labels:
-        yield "labels: " + ", ".join(row.labels)
+            yield f"{result.runs_failed} runs failed, which the rules do not allow, so they are not counted"
+    if result.profile and result.labels:
+        yield f"labels: {', '.join(result.labels)}"

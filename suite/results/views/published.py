@@ -1,156 +1,292 @@
-"""`suite published list`: results of published rounds and of the DGX-1 article, filtered."""
+"""`suite published list`: results of published rounds and of the DGX-1 article, with filters."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from suite.results.columns import Result
+from suite.results.columns import Result, column
 from suite.results.data_table import DataTable
-from suite.results.identity import label
+from suite.results.identity import heading
 from suite.results.names import workload_name
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
 from suite.results.scores import published_results
 from suite.results.targets import targets_told
+from suite.results.text import clean
 from suite.results.views.overview import published_overview
 from suite.results.views.section import Section, View
 
-Listed = dict[str, Any]
+Cell = int | float | str | None
+"""Value of a cell of a published file. None: the cell is empty."""
 OPTIONS: Mapping[str, Sequence[str]] = {
-    **{name: (name,) for name in ("round", "submitter", "division", "chips")},
+    "round": ("round",),
+    "submitter": ("submitter",),
+    "division": ("division",),
+    "chips": ("chips",),
     "workload": ("benchmark",),
-    "framework": ("framework", "told"),
+    "framework": ("framework", "printed_framework"),
     "system": ("system", "system_description"),
 }
-"""Filters, and the columns that each looks at. Several values are separated by commas."""
-_IN_FILES = (
-    "round", "submitter", "system", "chips", "framework", "benchmark", "minutes", "runs", "epochs", "batch", "target",
-    "throughput", "cost", "accelerator", "nodes", "runs_successful", "scaling_factor", "batch_unit", "target_mask",
-    "throughput_unit", "division", "availability", "note", "source",
-)  # fmt: skip
-_IN_TABLES = (*_IN_FILES[:6], "seconds", "runs", "failed", "epochs", "batch", "targets", "cost")
-_DISPENSABLE = ("epochs", "targets", "batch", "framework", "failed", "runs")
-"""Columns that a table leaves out, in this order, as far as it is too wide."""
-_WIDTH, _LONGEST = 118, 28  # of a table in characters; of a text in it, which is cut there
+"""Filter to the fields of `PublishedRow` that it looks at. A user separates several values by commas."""
+_MATCHES_PART = ("framework", "system")
+"""Filters for which a part of the value is enough."""
+_DISPENSABLE = ("epochs", "target", "batch", "framework", "failed", "runs")
+"""Columns that are left out of a table that is too wide, in this order."""
+_MAX_WIDTH = 115
+"""Characters of a table without the marks of footnotes."""
+_MAX_CELL = 28
+"""Texts in cells are cut to this many characters."""
+_TIME_CHARACTERS = 10
+"""Characters of a time or a cost in a table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedRow:
+    """A published result as it is listed. The fields that are declared as columns are the columns of files, in this order."""
+
+    round: str = column("Round, or the article")
+    submitter: str = column("Submitter")
+    system: str = column("System")
+    chips: Cell = column("Devices, as printed. 0: CPUs only")
+    framework: str = column("Framework")
+    benchmark: str = column("Workload")
+    minutes: float | None = column("Time to target in minutes")
+    runs: Cell = column("Runs of the result, failed runs included")
+    epochs: float | None = column("Mean epochs to target of the runs in the score")
+    batch: int | None = column("Global batch size")
+    target: Cell = column("Target quality, as printed")
+    throughput: Cell = column("Throughput, as printed")
+    cost: float | None = column("Cost in the currency of the price")
+    accelerator: str = column("Name of the devices")
+    nodes: Cell = column("Nodes")
+    runs_successful: Cell = column("Runs that reached the target")
+    scaling_factor: float | None = column("Factor by which the rules multiply the time")
+    batch_unit: Cell = column("Unit of the batch size")
+    target_mask: Cell = column("Target quality of the masks of Mask R-CNN, as printed")
+    throughput_unit: Cell = column("Unit of the throughput")
+    division: str = column("`closed` or `open`")
+    availability: Cell = column("Availability of the system")
+    note: str = column("Notes")
+    source: Cell = column("Source of the figures")
+
+    result: Result
+    printed_framework: Cell = None
+    """Framework with its version, as printed."""
+    system_description: Cell = None
+    notes: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def failed(self) -> int | None:
+        """Failed runs, or None if there are none, or if the number is unknown."""
+        if not isinstance(self.runs, int) or not isinstance(self.runs_successful, int) or not self.runs_successful:
+            return None
+        return self.runs - self.runs_successful or None
+
+
+_COLUMNS = tuple(item.name for item in fields(PublishedRow) if "column" in item.metadata)
 
 
 def published_list(filters: Mapping[str, str | None], prices: Prices | None = None) -> View:
-    """The list, after an overview of the results; with `prices` what each costs.
+    """Return the list of published results, after an overview.
 
-    Raises ValueError (one line) for a value that matches nothing.
+    Args:
+        filters: Value of each filter in `OPTIONS`, as a user typed it. None: all results.
+        prices: Prices of devices, for a column with the cost of each result.
+
+    Raises:
+        ValueError: No result has the value of a filter, or no result has all values.
     """
-    listed = _results()
-    for option, requested in filters.items():
-        if requested is not None and listed:
-            by = _with_chips if option == "chips" else _named
-            listed = by(listed, option, requested, OPTIONS[option])
-    if not listed:
-        raise ValueError("no published result matches all of these options; leave one of them out")
-    rows = [row["row"] for row in listed]
+    rows = _published_rows()
+    for option, value in filters.items():
+        if value is not None and rows:
+            rows = _with_chips(rows, value) if option == "chips" else _with_name(rows, option, value)
+    if not rows:
+        raise ValueError("no published result matches all of these options; leave out an option")
+    results = [row.result for row in rows]
     price_notes: tuple[str, ...] = ()
+    columns: Sequence[str] = [name for name in _COLUMNS if name != "cost"]
     if prices is not None:
-        price_notes = prices.unused_notes(rows)
-        listed = [{**row, "cost": prices.cost(row["row"])} for row in listed]
-    data = DataTable.from_rows({name: row[name] for name in _IN_FILES if name in row} for row in listed)
-    sections = (*published_overview(rows, prices), _section(listed))
+        price_notes = prices.unused_notes(results)
+        rows = [replace(row, cost=prices.cost(row.result)) for row in rows]
+        columns = _COLUMNS
+    data = DataTable.from_rows({name: getattr(row, name) for name in columns} for row in rows)
+    sections = (*published_overview(results, prices), _section(rows))
     return View("Published results", sections, data, notes=price_notes)
 
 
-def _results() -> list[Listed]:
-    """In order of rounds, workloads and times: what the files have, and what was made of it."""
-    return [*map(_result, sorted(published_results(), key=lambda row: (row.round, row.workload, row.seconds or 0.0)))]
+def _published_rows() -> list[PublishedRow]:
+    """Return all published results, by round, workload, and time to target."""
+    order = sorted(published_results(), key=lambda result: (result.round, result.workload, result.seconds or 0.0))
+    return [_published_row(result) for result in order]
 
 
-def _result(row: Result) -> Listed:
-    cells = {name: _number(text or "") for name, text in (row.attempts[0].printed or {}).items()}
-    runs, successful = cells.get("runs"), cells.get("runs_successful")
-    printed = f"batch as printed: {cells['batch']} ({cells['batch_basis']})" if row.round == ARTICLE else ""
-    notes = (*row.labels, row.note or "", printed, "open division" if row.division == "open" else "")
-    same = ("round", "submitter", "system", "framework", "division", "seconds", "epochs")
-    listed: Listed = dict.fromkeys(name for name in _IN_FILES if name != "cost")
-    listed |= cells | {"told": cells.get("framework")} | {name: getattr(row, name) for name in same}
-    listed |= {"accelerator": row.device_name, "scaling_factor": row.scaling_factor}
-    listed |= {"benchmark": row.workload, "batch": row.batch_size_global, "row": row, "notes": notes}
-    return listed | {
-        "minutes": None if row.seconds is None else round(row.seconds / 60, 6),
-        "failed": runs - successful if isinstance(runs, int) and successful and runs != successful else None,
-        "targets": targets_told(row.targets, row.workload),
-        "note": "; ".join(note for note in notes if note),
-    }
+def _published_row(result: Result) -> PublishedRow:
+    cells = {name: _parse_cell(text or "") for name, text in (result.attempts[0].printed or {}).items()}
+    printed_batch = f"batch as printed: {cells['batch']} ({cells['batch_basis']})" if result.round == ARTICLE else ""
+    open_division = "open division" if result.division == "open" else ""
+    notes = tuple(note for note in (*result.labels, result.note or "", printed_batch, open_division) if note)
+    return PublishedRow(
+        result=result,
+        round=result.round,
+        submitter=result.submitter,
+        system=result.system,
+        chips=cells.get("chips"),
+        framework=result.framework,
+        benchmark=result.workload,
+        minutes=None if result.seconds is None else round(result.seconds / 60, 6),
+        runs=cells.get("runs"),
+        epochs=result.epochs,
+        batch=result.batch_size_global,
+        target=cells.get("target"),
+        throughput=cells.get("throughput"),
+        accelerator=result.device_name,
+        nodes=cells.get("nodes"),
+        runs_successful=cells.get("runs_successful"),
+        scaling_factor=result.scaling_factor,
+        batch_unit=cells.get("batch_unit"),
+        target_mask=cells.get("target_mask"),
+        throughput_unit=cells.get("throughput_unit"),
+        division=result.division,
+        availability=cells.get("availability"),
+        note="; ".join(notes),
+        source=cells.get("source"),
+        printed_framework=cells.get("framework"),
+        system_description=cells.get("system_description"),
+        notes=notes,
+    )
 
 
-def _number(text: str) -> Any:
-    """A cell as a number where it is one, else the text; None for an empty one."""
+def _parse_cell(text: str) -> Cell:
+    """Return a cell as a number if it is a number, else as text, or None for an empty cell."""
     match = re.fullmatch(r"\d{1,15}(\.\d+)?(e[+-]?\d{1,2})?", text)
-    return (float(text) if match[1] or match[2] else int(text)) if match else text or None
+    if match is None:
+        return text or None
+    return float(text) if match[1] or match[2] else int(text)
 
 
-def _section(listed: Sequence[Listed]) -> Section:
-    """A table as narrow as can be: what all rows share stands above it, and what has no room is left to files."""
-    shown = (*_IN_TABLES, "notes")
-    table = DataTable.from_rows({name: row[name] for name in shown if name in row} for row in listed).without_empty()
-    same = {}
+def _section(rows: Sequence[PublishedRow]) -> Section:
+    """Return the table. Values that all rows have are labeled lines above it, and columns without room are left out."""
+    table = DataTable.from_rows(map(_table_row, rows)).without_empty()
+    common = {}
     for name in table.columns:
         values = table.values(name)
         is_figure = any(isinstance(value, float) for value in values)
         if name != "notes" and not is_figure and len(values) > 1 and values.count(values[0]) == len(values):
-            same[name] = values[0]
-    table, left_out = table.without(*same), []
+            common[name] = values[0]
+    table = table.without(*common)
+    omitted = []
     for name in _DISPENSABLE:
-        if (
-            name in table
-            and sum(3 + _width(one, table.values(one)) for one in table.columns if one != "notes") > _WIDTH
-        ):
-            left_out.append(name)
+        if name in table and _table_width(table) > _MAX_WIDTH:
+            omitted.append(name)
             table = table.without(name)
-    common = f"All rows: {', '.join(f'{label(name)} {value}' for name, value in same.items())}." if same else ""
-    fewer = f"Left out, as the table is wide: {', '.join(map(label, left_out))}; --format csv has them."
-    below = (f"{len(table)} row{'' if len(table) == 1 else 's'}.", fewer if left_out else "")
+    facts = tuple((_capitalized(heading(name)), clean(str(value), 300)) for name, value in common.items())
+    below = [f"{len(table)} result{'' if len(table) == 1 else 's'}."]
+    if omitted:
+        columns = ", ".join(heading(name) for name in omitted)
+        below.append(f"Columns that did not fit: {columns}. --format csv writes all columns.")
+    above = "These are published results, not results of this suite (sources: logs/published/README.md)."
     keys = sum(name in ("round", "submitter", "system", "benchmark") for name in table.columns[:3])
-    of = tuple((row["row"],) for row in listed)
-    said = "Times to target, from published logs (logs/published/README.md); no results of this suite."
-    return Section("", (said, common), table, below=below, keys=max(1, keys), of=of)
+    of = tuple((row.result,) for row in rows)
+    return Section("", (above,), table, below=tuple(below), keys=max(1, keys), of=of, facts=facts)
 
 
-def _width(name: str, values: Sequence[Any]) -> int:
-    texts = (10 if isinstance(value, float) else len(str(value)) for value in values)
-    return max(len(label(name)), min(_LONGEST, max(texts)))
+def _table_row(row: PublishedRow) -> dict[str, Any]:
+    return {
+        "round": row.round,
+        "submitter": row.submitter,
+        "system": row.system,
+        "chips": row.chips,
+        "framework": row.framework,
+        "benchmark": row.benchmark,
+        "seconds": row.result.seconds,
+        "runs": row.runs,
+        "failed": row.failed,
+        "epochs": row.epochs,
+        "batch": row.batch,
+        "target": targets_told(row.result.targets, row.result.workload),
+        "cost": row.cost,
+        "notes": row.notes,
+    }
 
 
-def _named(listed: Sequence[Listed], option: str, requested: str, columns: Sequence[str]) -> list[Listed]:
-    """The rows that a requested name fits, ignoring case; of frameworks and systems a part is enough."""
-    part = option in ("framework", "system")
-    wanted = [re.sub(r"^(?=\d)", "v", one) if option == "round" else one for one in requested.lower().split(",")]
-    wanted = [workload_name(one) if option == "workload" else one.strip() for one in wanted]
-
-    def texts(row: Listed) -> list[str]:
-        return [str(row.get(column) or "none").lower() for column in columns]
-
-    def matches(one: str, row: Listed) -> bool:
-        return any(one in text or one in re.sub(r"\W", "", text) if part else one == text for text in texts(row))
-
-    for one in wanted:
-        if not any(matches(one, row) for row in listed):
-            known = {text: str(row.get(columns[0]) or "none") for row in listed for text in texts(row)}
-            near = difflib.get_close_matches(one, known, n=3, cutoff=0.4) or sorted(known)[:5]
-            offered = ", ".join(dict.fromkeys(known[name] for name in near))
-            raise ValueError(f"--{option} {one[:60]}: no listed result has it; nearest: {offered}")
-    return [row for row in listed if any(matches(one, row) for one in wanted)]
+def _capitalized(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
-def _with_chips(listed: Sequence[Listed], option: str, requested: str, columns: Sequence[str]) -> list[Listed]:
-    """The rows with a number of chips such as `8`, `1,4,8` or `1-16`; 0: CPU only."""
-    (column,) = columns
-    spans = [re.fullmatch(r"\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?\s*", part) for part in requested.split(",")]
-    bounds = [(int(span[1]), int(span[2] or span[1])) for span in spans if span is not None]
-    if None in spans or any(low > high for low, high in bounds):
-        raise ValueError(f"--chips {requested[:60]}: give a number, a list such as 1,4,8 or a range such as 1-16")
-    counted = [row for row in listed if isinstance(row[column], int)]
-    matching = [row for row in counted if any(low <= row[column] <= high for low, high in bounds)]
-    if not matching:
-        existing = ", ".join(map(str, sorted({row[column] for row in counted})[:30]))
-        raise ValueError(f"--chips {requested[:60]}: no listed result has it; existing: {existing}")
-    return matching
+def _table_width(table: DataTable) -> int:
+    """Return the width of a table in characters, without the marks of footnotes."""
+    return 1 + sum(3 + _column_width(name, table.values(name)) for name in table.columns if name != "notes")
+
+
+def _column_width(name: str, values: Sequence[Any]) -> int:
+    widths = [_TIME_CHARACTERS if isinstance(value, float) else len(str(value)) for value in values]
+    return max(len(heading(name)), min(_MAX_CELL, max(widths)))
+
+
+def _with_name(rows: Sequence[PublishedRow], option: str, text: str) -> list[PublishedRow]:
+    """Return the rows that a filter keeps, ignoring case.
+
+    Args:
+        rows: The rows.
+        option: Name of the filter.
+        text: Names, separated by commas. A part of the name of a framework or a system is enough.
+
+    Raises:
+        ValueError: No row has a given name.
+    """
+    names = [_normalized_name(option, name) for name in text.lower().split(",")]
+    values = [(row, _values(row, option)) for row in rows]
+    for name in names:
+        if not any(_fits(option, name, texts) for _, texts in values):
+            existing = {
+                text: str(getattr(row, OPTIONS[option][0]) or "none") for row, texts in values for text in texts
+            }
+            close = difflib.get_close_matches(name, existing, n=3, cutoff=0.4) or sorted(existing)[:5]
+            offered = ", ".join(dict.fromkeys(existing[text] for text in close))
+            raise ValueError(f"--{option} {name[:60]}: no listed result has it; nearest: {offered}")
+    return [row for row, texts in values if any(_fits(option, name, texts) for name in names)]
+
+
+def _normalized_name(option: str, name: str) -> str:
+    if option == "round":
+        return re.sub(r"^(?=\d)", "v", name.strip())
+    return workload_name(name) if option == "workload" else name.strip()
+
+
+def _values(row: PublishedRow, option: str) -> list[str]:
+    return [str(getattr(row, name) or "none").lower() for name in OPTIONS[option]]
+
+
+def _fits(option: str, name: str, values: Sequence[str]) -> bool:
+    """Check whether a name fits the values of a row: it is equal to a value, or a part of it."""
+    if option not in _MATCHES_PART:
+        return name in values
+    return any(name in value or name in re.sub(r"\W", "", value) for value in values)
+
+
+def _with_chips(rows: Sequence[PublishedRow], text: str) -> list[PublishedRow]:
+    """Return the rows with a number of chips.
+
+    Args:
+        rows: The rows.
+        text: A number, numbers, or ranges: `8`, `1,4,8`, `1-16`. 0: CPUs only.
+
+    Raises:
+        ValueError: The text is invalid, or no row has the number of chips.
+    """
+    ranges = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?\s*", part)
+        if match is None or int(match[1]) > int(match[2] or match[1]):
+            raise ValueError(f"--chips {text[:60]}: expected a number, a list such as 1,4,8, or a range such as 1-16")
+        ranges.append((int(match[1]), int(match[2] or match[1])))
+    counted = [(row, row.chips) for row in rows if isinstance(row.chips, int)]
+    fitting = [row for row, chips in counted if any(low <= chips <= high for low, high in ranges)]
+    if not fitting:
+        existing = ", ".join(map(str, sorted({chips for _, chips in counted})[:30]))
+        raise ValueError(f"--chips {text[:60]}: no listed result has it; allowed: {existing}")
+    return fitting

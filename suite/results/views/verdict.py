@@ -1,86 +1,295 @@
-"""Verdicts of a comparison: a ratio as a sentence that claims no more than the runs support (docs/comparing.md)."""
+"""Rows of a comparison, and their verdicts: sentences that claim a difference only if the runs show it (docs/comparing.md)."""
 
 from __future__ import annotations
 
+import enum
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from suite.results.columns import Result
+from suite.results.columns import Result, RunRow, column, epochs_trained
 from suite.results.identity import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME
-from suite.results.ratios import SIGNIFICANCE, ratio_text
+from suite.results.ratios import SIGNIFICANCE, Interval, Ratio, permutation_test, ratio_text
 from suite.results.scores import failures
 from suite.results.text import rate_text, time_text
 
-QUANTITIES = {
-    TIME: ("seconds", "total", "s", "took", "{better} is {times} faster"),
-    EPOCH_TIME: ("seconds_per_epoch", "throughput", "s", "took", "{better} is {times} faster in each epoch"),
-    EPOCHS: ("epochs", "efficiency", "epochs", "needed", "{worse} needs {times} as many epochs"),
-    THROUGHPUT: ("samples_per_second", "rate", "samples/s", "trained", "{better} trains {times} as many samples/s"),
-}
-"""Quantity to its column, its name in a Ratio, its unit, a verb, and the form of a claim."""
-Line = dict[str, Any]
-"""A row of the data of a comparison."""
+
+class RowKind(enum.Enum):
+    """Kind of a row in the data of a comparison. The value is the text in files."""
+
+    RATIO = "ratio"
+    REFUSED = "refused"
+    CONVERGENCE = "convergence"
 
 
-def _p_text(p: float) -> str:
-    return "p < 0.001" if p < 0.0005 else f"p = {p:.3f}"
+@dataclass(frozen=True, kw_only=True)
+class ComparisonRow:
+    """A row in the data of a comparison. The fields are the columns of files, in this order."""
+
+    kind: RowKind = column("`ratio`, `refused`, or `convergence`", unknown=RowKind.RATIO)
+    workload: str | None = column("Workload of both results")
+    devices: int | None = column("Devices of both results")
+    ours: str | None = column("Name of the result on the first side")
+    theirs: str | None = column("Name of the result on the second side, or the published runs")
+    quantity: str | None = column("Quantity that is compared: `time to target`")
+    unit: str | None = column("Unit of both values")
+    ours_value: float | None = column("Value on the first side")
+    theirs_value: float | None = column("Value on the second side")
+    ratio: float | None = column("How much better the first side is. Above 1 it is better")
+    ratio_low: float | None = column("Lower end of the 95 % confidence interval of the ratio")
+    ratio_high: float | None = column("Upper end of the 95 % confidence interval of the ratio")
+    p: float | None = column("p value of the permutation test")
+    runs_ours: int | None = column("Successful runs on the first side. Unknown if only their mean is known")
+    runs_theirs: int | None = column("Successful runs on the second side. Unknown if only their mean is known")
+    failed_ours: int | None = column("Failed runs on the first side, if there are any")
+    failed_theirs: int | None = column("Failed runs on the second side, if there are any")
+    verdict: str | None = column("The verdict, or the reason of a refusal")
+    differences: str | None = column("Settings that differ, with both values")
+
+    def columns(self) -> dict[str, Any]:
+        """Return the values by column, as files hold them."""
+        return {item.name: getattr(self, item.name) for item in fields(self)} | {"kind": self.kind.value}
 
 
-def figure_in(unit: str, value: float) -> str:
-    """Return a figure of a quantity with its unit."""
-    return time_text(value) if unit == "s" else f"{value:,.1f}" if unit == "epochs" else f"{rate_text(value)} {unit}"
+COLUMNS = tuple(item.name for item in fields(ComparisonRow))
+"""Columns of the data of a comparison."""
 
 
-def verdict(line: Line, names: tuple[str, str], rows: tuple[Result, Result], smallest: float) -> str:
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity in which two results are compared."""
+
+    name: str
+    unit: str
+    verb: str
+    """Verb between a side and its value: `took`."""
+    claim: str
+    """Claim that a side is better, with `{better}`, `{worse}`, and `{times}`."""
+    value: Callable[[Result], float | None]
+    value_of_run: Callable[[RunRow], float | None]
+    """Value of a run. The value of a result is a mean of these."""
+    ratio: Callable[[Ratio], float | None]
+    interval: Callable[[Ratio], Interval | None]
+
+
+def quantities(in_blocks: bool) -> tuple[Quantity, ...]:
+    """Return the quantities in which two results are compared, the most important quantity first.
+
+    Args:
+        in_blocks: The logs of both results separate setup, so time per epoch is the time of the blocks.
+    """
+    return _TIME, _EPOCH_TIME if in_blocks else _EPOCH_TIME_WITH_SETUP, _EPOCHS, _THROUGHPUT
+
+
+def _scaled_seconds(run: RunRow) -> float | None:
+    return None if run.seconds is None else run.seconds * (run.scaling_factor or 1.0)
+
+
+def _over(above: float | None, below: float | None) -> float | None:
+    return above / below if above and below else None
+
+
+_TIME = Quantity(
+    name=TIME,
+    unit="s",
+    verb="took",
+    claim="{better} is {times} faster",
+    value=lambda result: result.seconds,
+    value_of_run=_scaled_seconds,
+    ratio=lambda measured: measured.total,
+    interval=lambda measured: measured.intervals[0],
+)
+_EPOCH_TIME = Quantity(
+    name=EPOCH_TIME,
+    unit="s",
+    verb="took",
+    claim="{better} is {times} faster",
+    value=lambda result: result.seconds_per_epoch,
+    value_of_run=lambda run: _over(run.block_seconds, epochs_trained(run)),
+    ratio=lambda measured: measured.throughput,
+    interval=lambda measured: measured.intervals[1],
+)
+_EPOCH_TIME_WITH_SETUP = replace(
+    _EPOCH_TIME,
+    value=lambda result: result.seconds_over_epochs,
+    value_of_run=lambda run: _over(run.seconds, epochs_trained(run)),
+)
+_EPOCHS = Quantity(
+    name=EPOCHS,
+    unit="epochs",
+    verb="needed",
+    claim="{worse} needs {times} as many epochs",
+    value=lambda result: result.epochs,
+    value_of_run=lambda run: run.epochs,
+    ratio=lambda measured: measured.efficiency,
+    interval=lambda measured: measured.intervals[2],
+)
+_THROUGHPUT = Quantity(
+    name=THROUGHPUT,
+    unit="samples/s",
+    verb="trained",
+    claim="{better} trains {times} as many samples/s",
+    value=lambda result: result.samples_per_second,
+    value_of_run=lambda run: _over(run.samples, run.train_seconds),
+    ratio=lambda measured: measured.rate,
+    interval=lambda measured: None if measured.total is not None else measured.intervals[1],
+)
+
+
+def quantity_texts(quantity_name: str, *values: float) -> list[str]:
+    """Return values of a quantity with its unit: `12.2 s`, `16.4`, `140,187 samples/s`. Epochs have no unit.
+
+    Args:
+        quantity_name: Name of the quantity.
+        values: Values, which get a common unit of time.
+    """
+    if quantity_name in (TIME, EPOCH_TIME):
+        return [time_text(value, min(values)) for value in values]
+    if quantity_name == EPOCHS:
+        return [f"{value:,.1f}" for value in values]
+    return [f"{rate_text(value)} {_THROUGHPUT.unit}" for value in values]
+
+
+def judge(quantity: Quantity, row: ComparisonRow, measured: Ratio, names: tuple[str, str]) -> ComparisonRow:
+    """Return a row with values, interval, p value, and verdict of a quantity.
+
+    Args:
+        quantity: The quantity. Its ratio in `measured` is known.
+        row: The row as far as it is the same for all quantities.
+        measured: Ratio of the result of the first side (`after`) to the result of the second side (`before`).
+        names: Names of the two sides in sentences.
+    """
+    ours, theirs = measured.after, measured.before
+    values_ours, values_theirs = _values_of_runs(quantity, ours), _values_of_runs(quantity, theirs)
+    p, smallest_p = permutation_test(values_ours, values_theirs) or (None, 1.0)
+    interval = quantity.interval(measured)
+    row = replace(
+        row,
+        kind=RowKind.RATIO,
+        quantity=quantity.name,
+        unit=quantity.unit,
+        ours_value=quantity.value(ours),
+        theirs_value=quantity.value(theirs),
+        ratio=quantity.ratio(measured),
+        ratio_low=None if interval is None else interval.low,
+        ratio_high=None if interval is None else interval.high,
+        p=p,
+        runs_ours=len(values_ours) or None,
+        runs_theirs=len(values_theirs) or None,
+        failed_ours=ours.runs_failed or None,
+        failed_theirs=theirs.runs_failed or None,
+    )
+    return replace(row, verdict=_verdict(quantity, row, {names[0]: ours, names[1]: theirs}, smallest_p))
+
+
+def _values_of_runs(quantity: Quantity, result: Result) -> list[float | None]:
+    """Return the value of each run. Empty for a published mean without single runs."""
+    return [] if result.single_figure else [quantity.value_of_run(run) for run in result.runs]
+
+
+def _verdict(quantity: Quantity, row: ComparisonRow, sides: Mapping[str, Result], smallest_p: float) -> str:
     """Return the verdict on a quantity. If failed runs leave a side without an official score, no side is called better.
 
     Args:
-        line: Row of the data of the comparison.
-        names: Names of the two sides.
-        rows: Results of the two sides.
-        smallest: The smallest p value that this many runs can give.
+        quantity: The quantity.
+        row: Row with the values of the quantity.
+        sides: Result of each side, by the name of the side.
+        smallest_p: The smallest p value that this many runs can give.
     """
-    of_successes = _of_successes(line, names, smallest)
-    failed = [(name, *failures(row)) for name, row in zip(names, rows, strict=True) if row.runs_failed]
-    if not failed or line["quantity"] == THROUGHPUT:
-        return of_successes
-    told = " and ".join(f"{runs} of {name}" for name, runs, _ in failed)
-    without = " and ".join(name for name, _, scored in failed if not scored)
-    if not without:
-        return f"{of_successes}; {told} failed{'' if line['p'] is None else ' and do not count in p'}"
-    return f"{_figures(line, names)[0]}; {told} failed, so {without} has no official score and neither side is called better"
+    verdict = _verdict_on_successful_runs(quantity, row, tuple(sides), smallest_p)
+    failed = {name: failures(result) for name, result in sides.items() if result.runs_failed}
+    if not failed or quantity.name == THROUGHPUT:
+        return verdict
+    failed_text = " and ".join(f"{runs} of {name}" for name, (runs, _) in failed.items())
+    unscored = " and ".join(name for name, (_, has_score) in failed.items() if not has_score)
+    if unscored:
+        consequence = f"so {unscored} has no official score and neither side is called better"
+        return f"{_values_text(quantity, row, tuple(sides))}. {failed_text} failed, {consequence}."
+    not_in_p = "" if row.p is None else " and do not count in p"
+    return f"{verdict} {failed_text} failed{not_in_p}."
 
 
-def _figures(line: Line, names: tuple[str, str]) -> tuple[str, str, str, bool]:
-    """Return both figures as text, the better side, the worse side, and whether the figures are equal."""
-    value, (_, _, unit, verb, _) = line["ratio"], QUANTITIES[line["quantity"]]
-    texts = [figure_in(unit, line[name]) for name in ("ours_value", "theirs_value")]
-    (better, good), (worse, bad) = list(zip(names, texts, strict=True))[:: 1 if value >= 1 else -1]
-    equal = good == bad and ratio_text(value) == "1.00"
-    successes_text = f"no difference ({good} each)" if equal else f"{better} {verb} {good}, {worse} {bad}"
-    return successes_text, better, worse, equal
+def _texts(row: ComparisonRow) -> list[str]:
+    """Return the values of both sides with their unit."""
+    assert row.quantity is not None
+    assert row.ours_value is not None
+    assert row.theirs_value is not None
+    return quantity_texts(row.quantity, row.ours_value, row.theirs_value)
 
 
-def _of_successes(line: Line, names: tuple[str, str], smallest: float) -> str:
+def _are_equal(row: ComparisonRow) -> bool:
+    """Check whether both values are the same text and the ratio rounds to 1."""
+    ours, theirs = _texts(row)
+    assert row.ratio is not None
+    return ours == theirs and ratio_text(row.ratio) == "1.00"
+
+
+def _values_text(quantity: Quantity, row: ComparisonRow, names: tuple[str, ...]) -> str:
+    """Return both values, the better side first: `B took 8.6 s, A 9.7 s`."""
+    sides = list(zip(names, _texts(row), strict=True))
+    if _are_equal(row):
+        return f"No difference ({sides[0][1]} each)"
+    assert row.ratio is not None
+    if row.ratio < 1:
+        sides.reverse()
+    (better, better_value), (worse, worse_value) = sides
+    return f"{better} {quantity.verb} {better_value}, {worse} {worse_value}"
+
+
+def _verdict_on_successful_runs(
+    quantity: Quantity, row: ComparisonRow, names: tuple[str, ...], smallest_p: float
+) -> str:
     """Return the verdict on the successful runs. It claims a difference only if the runs show it."""
-    p, value, runs = line["p"], line["ratio"], (line["runs_ours"], line["runs_theirs"])
-    claim = QUANTITIES[line["quantity"]][-1]
-    said, better, worse, equal = _figures(line, names)
-    if 1 in runs and None not in runs:
-        count = "one run per side is" if runs == (1, 1) else f"one run against {max(runs)} is"
-        return f"{said}; {count} too few to judge"
-    if p is None:
-        return f"{said}; the single runs are unknown"
-    ends = sorted(end if value >= 1 else 1 / end for end in (line.get("ratio_low"), line.get("ratio_high")) if end)
-    between = f" (95 %: {ratio_text(ends[0])} to {ratio_text(ends[1])})" if ends else ""
-    chance = f"more than run-to-run variation ({_p_text(p)}, {runs[0]} against {runs[1]} runs)"
-    times = f"{ratio_text(max(value, 1 / value))} times"
-    if p < SIGNIFICANCE and not (ends and ends[0] <= 1):
-        if times == "1.00 times":
-            return said if equal else f"less than 0.5 % apart: {said}"
-        return f"{claim.format(better=better, worse=worse, times=times)}{between}, {chance}"
-    if equal:
-        return said
-    why = f"not {chance}" if p >= SIGNIFICANCE else f"{_p_text(p)}, but the interval includes 1"
-    if smallest >= SIGNIFICANCE:
-        why = f"{runs[0]} against {runs[1]} runs are too few to judge (the smallest possible p is {smallest:.2g})"
-    return f"no difference shown: {said}{between}; {why}"
+    assert row.ratio is not None
+    values = _values_text(quantity, row, names)
+    counts = (row.runs_ours, row.runs_theirs)
+    if counts == (1, 1):
+        return f"{values}. One run per side is too few to judge."
+    if row.p is None and row.runs_ours is not None and row.runs_theirs is not None and 1 in counts:
+        return f"{values}. One run against {max(row.runs_ours, row.runs_theirs)} is too few to judge."
+    if row.p is None:
+        return f"{values}. Without single runs, run-to-run variation is unknown."
+    interval = _interval_of_better(row)
+    interval_text = ""
+    if interval is not None:
+        interval_text = f" (95 % confidence interval {ratio_text(interval.low)} to {ratio_text(interval.high)})"
+    evidence = f"{_p_text(row.p)}, {row.runs_ours} against {row.runs_theirs} runs"
+    times = ratio_text(max(row.ratio, 1 / row.ratio))
+    if row.p < SIGNIFICANCE and (interval is None or interval.low > 1):
+        if times == "1.00":
+            return f"{values}." if _are_equal(row) else f"Less than 0.5 % apart: {values}."
+        better, worse = names if row.ratio >= 1 else reversed(names)
+        claim = quantity.claim.format(better=better, worse=worse, times=f"{times}×")
+        return f"{claim}{interval_text}. This is more than run-to-run variation ({evidence})."
+    if _are_equal(row):
+        return f"{values}."
+    if smallest_p >= SIGNIFICANCE:
+        why = (
+            f"{row.runs_ours} against {row.runs_theirs} runs are too few to judge "
+            f"(the smallest possible p is {smallest_p:.2g})"
+        )
+    elif row.p >= SIGNIFICANCE:
+        why = f"This is not more than run-to-run variation ({evidence})"
+    else:
+        why = f"{evidence}, but the interval includes 1"
+    return f"No difference shown: {values}{interval_text}. {why}."
+
+
+def _interval_of_better(row: ComparisonRow) -> Interval | None:
+    """Return the interval of the ratio of the better side to the worse side, or None without an interval."""
+    assert row.ratio is not None
+    if not row.ratio_low or not row.ratio_high:
+        return None
+    if row.ratio >= 1:
+        return Interval(row.ratio_low, row.ratio_high)
+    return Interval(1 / row.ratio_high, 1 / row.ratio_low)
+
+
+def _p_text(p: float) -> str:
+    return "p below 0.001" if p < 0.0005 else f"p = {p:.3f}"
+
+
+def is_known_ratio(value: float | None) -> bool:
+    """Check whether a ratio is a positive finite number."""
+    return bool(value) and value is not None and math.isfinite(value)

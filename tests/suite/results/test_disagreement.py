@@ -1,5 +1,7 @@
 """Runs of one experiment in several folders that disagree are found, and a report says so."""
 
+from dataclasses import replace
+
 import pytest
 
 from suite.results.disagreement import find_disagreements
@@ -39,6 +41,15 @@ def test_different_numbers_of_epochs_are_no_disagreement(tmp_path):
     write_run(tmp_path / "a", "ncf-1", qualities=(0.7,))
     write_run(tmp_path / "b", "ncf-1", start=90_000, qualities=(0.1, 0.2, 0.7), keys={"seed": 1})
     assert find_disagreements(results(tmp_path)) == []
+
+
+def test_a_log_below_the_root_has_an_output_folder(tmp_path):
+    write_run(tmp_path, "ncf-1")
+    (result,) = results(tmp_path)
+    shallow = [
+        replace(result.runs[0], path=path, seconds=seconds) for path, seconds in (("/x.txt", 6.0), ("/a/b/c", 9.0))
+    ]
+    assert find_disagreements([replace(result, runs=tuple(shallow))]) == []  # the root has both
 
 
 def test_a_report_names_the_folders_and_the_spread(tmp_path):

@@ -55,7 +55,7 @@ def test_values_as_text_are_no_python_literals():
     [
         ({"mode": "forward"}, {TIME, EPOCHS, EPOCH_TIME, THROUGHPUT}, "mode train and mode forward do different work"),
         ({"to_target": False}, {TIME, EPOCHS, EPOCH_TIME},
-         "theirs has a fixed length and no target"),
+         "the second has a fixed length and no target"),
         ({"dataset": "ml-1m"}, {TIME, EPOCHS, EPOCH_TIME}, "trained on different data sets (ml-20m and ml-1m)"),
         ({"targets": {"hr_at_10": 0.5}}, {TIME, EPOCHS},
          "trained to different targets (hit rate at 10 ≥ 0.635 and hit rate at 10 ≥ 0.5)"),
@@ -67,8 +67,8 @@ def test_values_as_text_are_no_python_literals():
 def test_what_makes_a_ratio_meaningless(changed, refused, reason):
     one, other = (make_runs(**{"dataset": "ml-20m", "sample_unit": "pairs", **own})[0] for own in ({}, changed))
     found = [*identity.refusals(one, other)]
-    assert {quantity for quantities, _ in found for quantity in quantities} == refused
-    assert next((text for _, text in found), "").startswith(reason)
+    assert {quantity for refusal in found for quantity in refusal.quantities} == refused
+    assert next((refusal.text for refusal in found), "").startswith(reason)
     assert bool(found) == bool(reason)
 
 

@@ -1,4 +1,4 @@
-"""What a result costs."""
+"""Cost of results."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_a_price_list_may_name_devices_that_the_report_does_not_have():
 
 @pytest.mark.parametrize("prices", ["h100=3", "h100=3,b200=9"])
 def test_a_price_list_without_any_device_of_the_report_is_refused(prices):
-    with pytest.raises(ValueError, match="no device has one of these names; the devices here are: Some CPU"):
+    with pytest.raises(ValueError, match="no device has any of these names; the devices here are: Some CPU"):
         parse_prices(prices).unused_notes([make_result()])
 
 
@@ -58,7 +58,7 @@ def test_commands_take_a_price_list_and_print_what_they_do_not_use(tmp_path, com
     done = suite_here(tmp_path, command, "logs", "--price-per-device-hour", "some cpu=2,h100=8", *more, exits=0)
     assert f"suite {command}: note: --price-per-device-hour h100=…: not used" in done.stderr
     line = refusal(suite_here(tmp_path, command, "logs", "--price-per-device-hour", "h100=8"))
-    assert "no device has one of these names; the devices here are: Some CPU" in line
+    assert "no device has any of these names; the devices here are: Some CPU" in line
 
 
 def test_published_results_and_predictions_take_a_price_list(tmp_path):

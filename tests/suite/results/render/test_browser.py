@@ -466,7 +466,7 @@ def test_published_results_begin_with_one_workload_round_and_division(browser, t
     for devices in (8, 16):
         own = {**ours, "devices": devices}
         write_run(tmp_path / "logs", f"own-{devices}", targets={"map": 0.635}, workload="ssd", **own)
-    options = ["--own", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]
+    options = ["--logs", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]
     assert main(["published", "list", *options]) == 0
     assert (tmp_path / "page.html").stat().st_size < 3 << 20
     page, noticed = opened(browser, tmp_path / "page.html")

@@ -459,7 +459,7 @@ def test_own_results_stand_among_the_rounds_of_their_own_target(tmp_path):
     write_run(
         tmp_path / "logs", "own", workload="gnmt", targets={"bleu": 21.8}, qualities=(21.9,), status="success", **ours
     )
-    assert main(["published", "list", "--own", str(tmp_path / "logs"), "--html", str(tmp_path / "out.html")]) == 0
+    assert main(["published", "list", "--logs", str(tmp_path / "logs"), "--html", str(tmp_path / "out.html")]) == 0
     data = Page((tmp_path / "out.html").read_text(encoding="utf-8")).data
     assert data["start"] == {"workload": "gnmt", "round": "v0.5", "division": "closed"}  # those after ask for 24
     own = [dict(zip(data["facets"], kind, strict=True)) for kind in data["kinds"] if "reference" in kind]

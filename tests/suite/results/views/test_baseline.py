@@ -42,7 +42,7 @@ def test_times_over_one_device(tmp_path):
     ("other", "why"),
     [
         *(
-            ({"stop": "epochs:2", **one}, "no result with this gpus")
+            ({"stop": "epochs:2", **one}, "no result with gpus=1 has the same workload, profile, and stop condition")
             for one in ({"profile": "reference"}, {"workload": "ssd"})
         ),
         ({"stop": "epochs:2", "mode": "forward"}, "mode forward and mode train do different work"),

@@ -1,4 +1,4 @@
-"""Comparison: matching, differences, refusals, ratios, words, formats and the command, on small logs and on published ones."""
+"""Comparison: matching, differences, refusals, ratios, verdicts, formats, and the command, on small and on published logs."""
 
 import json
 import shutil
@@ -84,7 +84,8 @@ def test_other_target_is_refused_for_time_but_not_for_time_per_epoch():
     view = against(LOGS / "v0.5" / "dgx1_ngc18.11_mxnet", "v0.6/NVIDIA/dgx1")
     assert differing(view)["target"] == ("top-1 accuracy ≥ 0.749", "top-1 accuracy ≥ 0.759")
     targets = "top-1 accuracy ≥ 0.749 and top-1 accuracy ≥ 0.759"
-    assert verdicts(view) == [f"trained to different targets ({targets}); time per epoch can be compared"] * 2
+    remedy = "so only time per epoch and throughput can be compared"
+    assert verdicts(view) == [f"trained to different targets ({targets}), {remedy}"] * 2
     (theirs,) = (row for row in published_side("v0.6/NVIDIA/dgx1").results if row.workload == "resnet50")
     assert ratios(view)[EPOCH_TIME].ratio == pytest.approx(theirs.seconds / theirs.epochs / (8073.52413 / 63), rel=1e-6)
 
@@ -108,7 +109,7 @@ def test_the_article_against_the_round_s_entry_of_the_same_machine(workload, per
     assert 100 * (time.ours_value / time.theirs_value - 1) == pytest.approx(percent, abs=0.06)
     assert "target" not in time.differences
     assert pd.isna(time.p)
-    assert "single runs are unknown" in time.verdict
+    assert "run-to-run variation is unknown" in time.verdict
 
 
 def test_total_is_exactly_the_product(tmp_path):
@@ -131,7 +132,7 @@ OTHER_DATA = {"code": "setting", "setting": "dataset", "value": "ml-1m", "allowe
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"profile": "demo", "labels": ["demo"]}, "a demo has a small model and its own target"),
+        ({"profile": "demo", "labels": ["demo"]}, "it cannot be compared with MLPerf results; compare it with a demo"),
         ({"devices": 2}, "published has no result on 2 devices; compare on 8 instead"),
         ({"workload": "dlrm"}, "published has no result of dlrm; it has gnmt, ncf, resnet50, ssd, transformer"),
         ({"stop": "epochs:3"}, "ours has a fixed length and no target"),
@@ -161,37 +162,37 @@ def test_difference_larger_than_run_to_run_variation(tmp_path):
     time = ratios(view)[TIME]
     assert (time.p, time.ratio) == (pytest.approx(2 / 252), pytest.approx(10.7 / 12.2, rel=1e-3))
     assert time.ratio_low < time.ratio < time.ratio_high < 1
-    ends = f"{1 / time.ratio_high:.2f} to {1 / time.ratio_low:.2f}"
-    chance = "more than run-to-run variation (p = 0.008, 5 against 5 runs)"
-    assert time.verdict == f"B is 1.14 times faster (95 %: {ends}), {chance}"
-    assert ratios(view)[EPOCHS].verdict == "no difference (3.0 each)"
+    interval = f"95 % confidence interval {1 / time.ratio_high:.2f} to {1 / time.ratio_low:.2f}"
+    evidence = "This is more than run-to-run variation (p = 0.008, 5 against 5 runs)"
+    assert time.verdict == f"B is 1.14× faster ({interval}). {evidence}."
+    assert ratios(view)[EPOCHS].verdict == "No difference (3.0 each)."
     assert differing(view) == {}
 
 
 @pytest.mark.parametrize(
-    ("base", "said"), [(999.1, "no difference (16.67 min each)"), (1002.5, "less than 0.5 % apart: A took ")]
+    ("base", "verdict"), [(999.1, "No difference (16.67 min each)"), (1002.5, "Less than 0.5 % apart: A took ")]
 )
-def test_a_ratio_that_rounds_to_1_is_no_difference_however_small_p_is(tmp_path, base, said):
+def test_a_ratio_that_rounds_to_1_is_no_difference_however_small_p_is(tmp_path, base, verdict):
     runs(tmp_path / "a", [1000.0 + index / 100 for index in range(8)])
     runs(tmp_path / "b", [base + 1 + index / 100 for index in range(8)])
     time = ratios(two(tmp_path / "a", tmp_path / "b"))[TIME]
     assert time.p < 0.001
-    assert time.verdict.startswith(said)
-    assert "1.00 times" not in time.verdict
+    assert time.verdict.startswith(verdict)
+    assert "1.00×" not in time.verdict
 
 
 def test_a_small_p_is_never_zero(tmp_path):
     one, other = ([base + index / 100 for index in range(8)] for base in (12.0, 10.0))
     time = ratios(two(runs(tmp_path / "a", one), runs(tmp_path / "b", other)))[TIME]
-    assert "(p < 0.001, 8 against 8 runs)" in time.verdict
+    assert "(p below 0.001, 8 against 8 runs)" in time.verdict
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "words"),
     [
-        ([10.2], [10.2], "no difference (10.2 s each); one run per side is too few to judge"),
-        ([9.7], [8.6], "B took 8.6 s, A 9.7 s; one run per side is too few to judge"),
-        ([9.7], [8.6] * 48, "B took 8.6 s, A 9.7 s; one run against 48 is too few to judge"),
+        ([10.2], [10.2], "No difference (10.2 s each). One run per side is too few to judge"),
+        ([9.7], [8.6], "B took 8.6 s, A 9.7 s. One run per side is too few to judge"),
+        ([9.7], [8.6] * 48, "B took 8.6 s, A 9.7 s. One run against 48 is too few to judge"),
         ([12.0, 12.1, 12.2], [6.0, 6.1, 6.2],
          "3 against 3 runs are too few to judge (the smallest possible p is 0.1)"),
         ([11.9, 10.2, 11.9, 10.5, 10.6, 12.1, 12.4, 10.4], [18.1, 11.2, 11.1, 11.5, 11.2, 14.4, 14.3, 13.7],
@@ -203,8 +204,8 @@ def test_what_runs_do_not_show_is_not_claimed(tmp_path, ours, theirs, words):
     theirs = [seconds + index * 1e-3 * (len(theirs) > 5) for index, seconds in enumerate(theirs)]
     view = two(runs(tmp_path / "a", ours), runs(tmp_path / "b", theirs))
     assert words in ratios(view)[TIME].verdict
-    assert "faster" not in "".join(line.verdict for line in ratios(view).values())
-    assert page(view).count("too few to judge") == words.count("too few to judge")  # once, and of no quantity again
+    assert "×" not in "".join(line.verdict for line in ratios(view).values())
+    assert page(view).count("too few to judge") == words.count("too few to judge")  # for the main quantity only
 
 
 NO_SCORE = "B has no official score and neither side is called better"
@@ -213,11 +214,11 @@ NO_SCORE = "B has no official score and neither side is called better"
 @pytest.mark.parametrize(
     ("failed", "own", "verdict"),
     [
-        (2, {}, f"B took 10.7 s, A 12.2 s; 2 of 7 runs of B failed, so {NO_SCORE}"),
-        (1, {}, f"B took 10.7 s, A 12.2 s; 1 of 6 runs of B failed, so {NO_SCORE}"),
-        (1, {**REFERENCE, "runs_required": 6}, "more than run-to-run variation (p = 0.008, 5 against 5 runs); 1 of 6 runs of B "
-         "failed and do not count in p"),
-        (2, {**REFERENCE, "runs_required": 6}, "B has no official score and neither side is called better"),
+        (2, {}, f"B took 10.7 s, A 12.2 s. 2 of 7 runs of B failed, so {NO_SCORE}."),
+        (1, {}, f"B took 10.7 s, A 12.2 s. 1 of 6 runs of B failed, so {NO_SCORE}."),
+        (1, {**REFERENCE, "runs_required": 6}, "more than run-to-run variation (p = 0.008, 5 against 5 runs). 1 of 6 runs of B "
+         "failed and do not count in p."),
+        (2, {**REFERENCE, "runs_required": 6}, f"{NO_SCORE}."),
     ],
 )  # fmt: skip
 def test_failed_runs_stand_in_the_sentence_and_without_a_score_nothing_is_better(tmp_path, failed, own, verdict):
@@ -229,7 +230,7 @@ def test_failed_runs_stand_in_the_sentence_and_without_a_score_nothing_is_better
     time = ratios(view)[TIME]
     assert time.verdict.endswith(verdict)
     assert (time.runs_theirs, time.failed_theirs, time.ratio < 1) == (5, failed, True)
-    assert ("× slower" in page(view)) == ("official score" not in verdict)  # nor in what the ratio is made of
+    assert ("× faster" in page(view)) == ("official score" not in verdict)
 
 
 def test_of_several_candidates_the_usual_one_has_words_too(tmp_path):
@@ -238,7 +239,7 @@ def test_of_several_candidates_the_usual_one_has_words_too(tmp_path):
     text = page(two(runs(tmp_path / "a", [10.0], rate=0.003), tmp_path / "b"))
     batch, rate = "global batch {}", "learning rate {}"
     for name in (batch.format("4,096"), batch.format(512), rate.format(0.002), rate.format(0.004)):
-        assert name in text.partition("B has 3 results on 1 device: ")[2].partition(". None")[0]
+        assert name in text.partition("B has 3 results on 1 device: ")[2].partition(". No result has")[0]
 
 
 def test_each_result_meets_its_own_experiment_and_the_rest_is_named(tmp_path):
@@ -293,12 +294,75 @@ def test_what_a_ratio_rests_on_is_said(tmp_path):
     assert (side.results, "number of devices" in side.left_out[0]) == ((), True)
 
 
+def test_time_per_epoch_and_its_p_value_leave_out_setup(tmp_path):
+    """Both sides reach the target in the same times. B has shorter epochs and more setup."""
+    for name, seconds, setup in (("a", 2.3, 1.0), ("b", 2.0, 1.9)):
+        for index in range(5):
+            extra = {"start": 100_000 * index, "setup_seconds": setup - 0.03 * index}
+            write_run(tmp_path / name, "job", index, seconds_per_epoch=seconds + 0.01 * index, **extra)
+    found = ratios(two(tmp_path / "a", tmp_path / "b"))
+    assert (found[TIME].ratio, found[TIME].p) == (pytest.approx(1.0), pytest.approx(1.0))
+    per_epoch = found[EPOCH_TIME]
+    assert (per_epoch.ours_value, per_epoch.theirs_value) == (pytest.approx(2.32), pytest.approx(2.02))
+    assert per_epoch.p == pytest.approx(2 / 252)
+    assert per_epoch.ratio == pytest.approx(2.02 / 2.32)
+    assert per_epoch.ratio_low < per_epoch.ratio < per_epoch.ratio_high < 1
+
+
+def test_time_per_epoch_includes_setup_if_a_side_does_not_separate_it(tmp_path):
+    runs(tmp_path, [30.0] * 3, setup_seconds=6.0, **REFERENCE)
+    view = against(tmp_path, "v0.5/NVIDIA/dgx1")
+    assert ratios(view)[EPOCH_TIME].ours_value == pytest.approx(36.0 / 3)
+    assert page(view).count("do not separate setup") == 1
+
+
+@pytest.mark.parametrize(
+    ("setups", "shown"),
+    [
+        ((5.0, 1.0), "Setup took 5.0 s in A and 1.0 s in B, which explains 67 % of the difference."),
+        ((1.0, 4.0), "Setup took 1.0 s in A and 4.0 s in B. Without setup A took 9.0 s and B 7.0 s."),
+        ((1.0, 1.2), ""),
+    ],
+)
+def test_setup_is_next_to_the_time_to_target_if_it_explains_much(tmp_path, setups, shown):
+    runs(tmp_path / "a", [9.0], setup_seconds=setups[0])
+    runs(tmp_path / "b", [7.0], setup_seconds=setups[1])
+    view = two(tmp_path / "a", tmp_path / "b")
+    verdict = dict(view.sections[0].facts)["Time to target"]
+    assert verdict.endswith(shown) if shown else "Setup" not in verdict
+    table = {row["quantity"]: row for row in view.sections[0].table}
+    assert (table["setup"]["A"], table["setup"]["B"]) == tuple(f"{setup:.1f} s" for setup in setups)
+
+
+def test_the_same_folder_on_both_sides_matches_each_result_with_itself(tmp_path):
+    """Equal results have equal keys on both sides."""
+    for rate, seconds in ((0.002, 10.0), (0.003, 12.0)):
+        runs(tmp_path, [seconds], job=f"{rate}", rate=rate)
+    view = two(tmp_path, tmp_path)
+    times = [row for row in view.data if row["kind"] == "ratio" and row["quantity"] == TIME]
+    assert [(row["ours_value"], row["ratio"]) for row in times] == [(10.0, 1.0), (12.0, 1.0)]
+    assert "only in B" not in page(view)
+
+
+def test_names_of_results_do_not_repeat_the_framework(tmp_path):
+    for framework in ("pytorch", "mxnet"):
+        runs(tmp_path, [10.0], job=framework, framework=framework)
+    side = logs_side([tmp_path], "A")
+    assert {side.name_of(result) for result in side.results} == {"PyTorch on laptop", "MXNet on laptop"}
+
+
+def test_demos_are_compared_without_a_section_on_published_runs(tmp_path):
+    view = two(runs(tmp_path / "a", [10.0]), runs(tmp_path / "b", [10.0]))
+    assert not [section for section in view.sections if section.title.startswith("Convergence")]
+    assert sum(row["kind"] == "convergence" for row in view.data) == 2
+
+
 def test_throughput_of_two_fixed_length_sets(tmp_path):
     fixed = {"stop": "epochs:3", "qualities": (None, None, None), "status": "aborted"}
     one = runs(tmp_path / "a", [12.0] * 3, samples=200, **fixed)
     view = two(one, runs(tmp_path / "b", [12.0] * 3, samples=100, **fixed))
     assert {name: found.ratio for name, found in ratios(view).items()} == {"throughput": 2.0}
-    assert set(verdicts(view)) == {"both have a fixed length and no target, so only throughput can be compared"}
+    assert set(verdicts(view)) == {"A and B have a fixed length and no target, so only throughput can be compared"}
 
 
 values = st.lists(st.integers(-1000, 1000).map(lambda value: value / 10), min_size=2, max_size=5)
@@ -338,7 +402,7 @@ def test_two_folders_are_compared(tmp_path):
     shutil.copytree(other / "job", other / "copy")  # counts once
     done = suite(one, other)
     assert "1 of 2 runs are copies of other logs" in done.stdout
-    assert "one run per side is too few to judge" in done.stdout
+    assert "One run per side is too few to judge" in done.stdout
     assert (done.returncode, done.stderr) == (0, "")
     assert "## NCF on 1 device (demo): A (PyTorch on laptop) and B (PyTorch on laptop)" in done.stdout
     assert done.stdout == suite(one, "--to-logs", other).stdout
@@ -383,8 +447,8 @@ def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("x", "y"), "x and y do not exist, and no published results have these names; give folders that hold logs"),
-        (("a", "y"), "y does not exist, and no published results have that name; give folders that hold logs"),
+        (("x", "y"), "x and y do not exist, and no published results have these names; give folders that contain logs"),
+        (("a", "y"), "y does not exist, and no published results have that name; give folders that contain logs"),
         (("x", "b"), "x does not exist, and no published results have that name"),
         (("x",), "x does not exist, and no published results have that name"),
         (("a", "--to-logs", "x"), "x does not exist, and no published results have that name"),
@@ -393,7 +457,7 @@ def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
         (("a", "--to"), "--to: give the name of published results, such as v0.7"),
         (("a", "--to", "nothing"), "--to nothing: no such published result; nearest: "),
         (("a", "--published", "nothing"), "--published nothing: no such published result; nearest: "),
-        (("a", "--to", "b"), "--to b: expected the name of published results, and b is a path; run: "),
+        (("a", "--to", "b"), "--to b: expected the name of published results, but b is a path; run: "),
         (("a", "empty"), "empty holds no log"),
         (("a", "notes.txt"), "notes.txt is no log: not a log: no line holds"),
         (("notes.txt", "a"), "notes.txt is no log: not a log: no line holds"),
@@ -404,7 +468,7 @@ def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
         (("a", "--to-logs", "a"), "both sides are the same results"),
         (("v0.5/NVIDIA", "v0.5/nvidia"), "both sides are the same results"),
         (("a", "b", "c"), "expected one or two; run: "),
-        (("v0.5/NVIDIA",), "v0.5/NVIDIA is the name of published results, and no folder; run: "),
+        (("v0.5/NVIDIA",), "v0.5/NVIDIA is the name of published results, not a folder; run: "),
     ],
 )
 def test_sides_that_are_missing_wrong_or_equal_are_one_line(tmp_path, monkeypatch, arguments, message):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from suite.results.columns import RunRow
 from suite.results.scores import published_results
 from suite.results.views import convergence as rcp
+from suite.results.views.convergence import ConvergenceVerdict
 from tests.helpers import examples
 
 TOLERANCE = 1e-4
@@ -44,7 +45,7 @@ def ours(workload, epochs, batch, name="v0.7/NVIDIA/dgx1_ngc20.06_mxnet", **chan
 
 
 def judged(row):
-    (found,) = rcp.convergence([row], published_results())
+    (found,) = rcp.judge_convergence([row], published_results())
     return found
 
 
@@ -76,7 +77,7 @@ def test_interpolation_is_that_of_rcp_checker(batch):
     _, made = theirs._create_interp_rcp(batch, low, high)
     points = [rcp.reference_point(size, epochs) for size, epochs in records("1.0.0", "resnet")]
     point = rcp.reference_point_at(batch, points, 10)
-    assert (point.neighbours, point.mean) == ((low["BS"], high["BS"]), pytest.approx(made["RCP Mean"], rel=1e-12))
+    assert (point.neighbors, point.mean) == ((low["BS"], high["BS"]), pytest.approx(made["RCP Mean"], rel=1e-12))
     assert point.standard_deviation == pytest.approx(made["RCP Stdev"], rel=1e-12)
     limit = rcp.fewest_acceptable(point.mean, point.standard_deviation, point.retained, 3)
     assert limit == pytest.approx(made["Min Epochs"], abs=TOLERANCE)
@@ -90,7 +91,7 @@ def test_verdict_is_that_of_rcp_checker(epochs):
     passed, factor = theirs._eval_submission_record(record, list(epochs), "")
     point = rcp.reference_point(1632, dict(records("1.0.0", "resnet"))[1632])
     found = rcp.judge(ours("resnet50", epochs, 1632), point)
-    assert (found.verdict != rcp.FAST) == passed
+    assert (found.verdict != ConvergenceVerdict.SUSPICIOUSLY_FAST) == passed
     assert max(1.0, point.mean / found.epochs) == pytest.approx(factor, rel=1e-12)
 
 
@@ -104,7 +105,11 @@ def test_inside_slower_and_suspiciously_fast():
         found = judged(ours("resnet50", [round(point.mean) + shift] * 5, 1664))
         words[shift] = found.verdict
         assert (found.reference.mean, found.reference.sources) == (pytest.approx(point.mean), point.sources)
-    assert words == {-8: rcp.FAST, 0: rcp.INSIDE, 8: rcp.SLOWER}
+    assert words == {
+        -8: ConvergenceVerdict.SUSPICIOUSLY_FAST,
+        0: ConvergenceVerdict.INSIDE,
+        8: ConvergenceVerdict.SLOWER,
+    }
 
 
 def test_own_round_comes_first_and_then_the_family():
@@ -115,21 +120,21 @@ def test_own_round_comes_first_and_then_the_family():
     found = judged(ours("transformer", [3] * 10, 40_960, "v0.5/NVIDIA/dgx1_ngc18.11_pytorch"))
     assert parts(found, 0) == {"v0.5"}
     later = [row for row in published_results() if row.rules != "v0.5"]
-    assert rcp.convergence([found.row], later)[0].reference is None
-    assert "epochs are those begun when the target was reached" in found.notes
+    assert rcp.judge_convergence([found.result], later)[0].reference is None
+    assert "epochs are the epochs begun when the target was reached" in found.notes
 
 
 def test_a_point_between_two_batches_counts_as_twice_the_runs_of_a_result():
     found = judged(ours("resnet50", [40] * 5, 1700))
-    assert (found.reference.neighbours, found.reference.retained) == ((1664, 2048), 10)
+    assert (found.reference.neighbors, found.reference.retained) == ((1664, 2048), 10)
 
 
 def test_without_a_reference_the_nearest_are_named():
     found = judged(ours("resnet50", [40] * 5, 16))
-    assert found.verdict == rcp.NOT_JUDGED
-    assert found.why[0].startswith("no published run of resnet50 at batch 16, nor on both sides of it; nearest: ")
+    assert found.verdict == ConvergenceVerdict.NOT_JUDGED
+    assert "nearest: 408 (35.19 epochs, 23 runs); 472 (35 epochs, 5 runs)" in found.why_not_judged
     found = judged(ours("ssd", [40] * 5, 1024, "v0.7/NVIDIA/dgx1_ngc20.06_pytorch", targets={"map": 0.5}))
-    assert found.why == ("no published run of ssd to this target under the same rules",)
+    assert found.why_not_judged == "no published run of ssd to this target under the same rules"
 
 
 def test_tokens_and_sentence_pairs_never_meet():
@@ -149,13 +154,13 @@ def test_a_log_submitted_twice_counts_once():
 
 def test_demo_unknown_and_fixed_length_are_not_judged():
     demo = judged(ours("resnet50", [1] * 5, 1664, profile="demo", labels=("demo",)))
-    assert (demo.verdict, demo.why) == (rcp.NOT_JUDGED, ("demo target has no relation to MLPerf",))
-    own = judged(result("v0.6/NVIDIA/dgx1_ngc19.05_mxnet", "resnet50"))  # is not held against itself
+    assert (demo.verdict, demo.reference) == (ConvergenceVerdict.NOT_JUDGED, None)
+    own = judged(result("v0.6/NVIDIA/dgx1_ngc19.05_mxnet", "resnet50"))  # a run is not its reference
     assert own.reference is None or not [one for one in own.reference.sources if "dgx1_ngc19.05" in one]
-    assert judged(ours("resnet50", [1] * 5, None)).why == ("the global batch is not known",)
-    assert rcp.convergence([ours("resnet50", [1] * 5, 1664, to_target=False)], published_results()) == []
+    assert judged(ours("resnet50", [1] * 5, None)).why_not_judged == "the global batch size is unknown"
+    assert rcp.judge_convergence([ours("resnet50", [1] * 5, 1664, to_target=False)], published_results()) == []
     run = RunRow(seconds=1.0)
-    assert judged(ours("resnet50", [1], 1664, runs=(run,))).why == ("the epochs of single runs are not known",)
+    assert judged(ours("resnet50", [1], 1664, runs=(run,))).why_not_judged == "the epochs of single runs are unknown"
 
 
 def test_failed_and_few_runs_are_said():
@@ -164,7 +169,7 @@ def test_failed_and_few_runs_are_said():
     assert "the failed run counts as the slowest" in found.notes
     two_failed = judged(ours("resnet50", [30, 35, 36, 37], 1664, runs_failed=2))
     assert two_failed.epochs == pytest.approx((35 + 36) / 2)
-    assert "2 runs failed, which the rules do not allow; they are not counted" in two_failed.notes
-    assert "2 of the 5 runs that the rules ask" in judged(ours("resnet50", [40, 41], 1664)).notes
+    assert "2 runs failed, which the rules do not allow, so they are not counted" in two_failed.notes
+    assert "2 of the 5 runs that the rules require" in judged(ours("resnet50", [40, 41], 1664)).notes
     assert rcp.fewest_acceptable(10.0, 1.0, 1, 1) is None
     assert [rcp.reference_point(1, epochs).mean for epochs in ([3.0, 1.0], [3.0, 1.0, 50.0])] == [2.0, 3.0]

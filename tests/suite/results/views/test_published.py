@@ -69,7 +69,7 @@ def test_chips(chips, allowed):
     [
         *(({"round": "v0.8"}, "--round v0.8"), ({"submitter": "NVDIA"}, "nearest: NVIDIA")),
         *(({"workload": "resnet51"}, "nearest: resnet50"), ({"framework": "pytroch"}, "nearest: pytorch")),
-        *(({"system": "dgx9_ngc"}, "nearest: dgx"), ({"chips": "7"}, "existing: 0, 1, 2, 4, 6, 8")),
+        *(({"system": "dgx9_ngc"}, "nearest: dgx"), ({"chips": "7"}, "allowed: 0, 1, 2, 4, 6, 8")),
         *(({"chips": text}, "a range such as 1-16") for text in ("8-1", "many")),
         ({"round": "v0.5", "workload": "maskrcnn"}, "--workload maskrcnn"),
     ],
@@ -123,6 +123,26 @@ def test_a_file_that_does_not_fit_is_one_line(own, text, says):
     (own / "results_x.csv").write_text(text)
     with pytest.raises(ValueError, match=says):
         found()
+
+
+def test_values_that_all_rows_have_are_above_a_single_table():
+    view = published_list({"workload": "ncf"})
+    listed = view.sections[-1]
+    assert listed.facts == (("Benchmark", "ncf"), ("Target", "hit rate at 10 ≥ 0.635"))
+    assert not {"benchmark", "target"} & set(listed.table.columns)
+    assert sum(line.startswith("| round ") and "submitter" in line for line in document(view).splitlines()) == 1
+    assert {row["target"] for row in view.data} == {0.635}
+
+
+def test_failed_runs_are_shown_if_there_are_any():
+    listed = published_list({"round": "v0.5", "workload": "ncf"}).sections[-1]
+    failed = {row["system"]: row["failed"] for row in listed.table}
+    assert failed == {
+        "dgx2h_ngc18.11_pytorch": 17,
+        "dgx2_ngc18.11_pytorch": 20,
+        "dgx1_ngc18.11_pytorch": 14,
+        "skx8180": 45,
+    }
 
 
 def test_command(tmp_path):
