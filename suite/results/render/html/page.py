@@ -27,10 +27,10 @@ from suite.results.price import Prices
 from suite.results.render.document import document
 from suite.results.render.html import charts, scaling, vega
 from suite.results.render.html.curves import TableCharts, table_charts
-from suite.results.render.html.runs import MAX_RUNS, run_views
-from suite.results.render.html.studies import all_reduce_charts, study_charts
-from suite.results.render.html.told import FACETS, Told
-from suite.results.render.tables import text_table
+from suite.results.render.html.run_list import MAX_RUNS, run_views
+from suite.results.render.html.study_charts import all_reduce_charts, study_charts
+from suite.results.render.html.page_rows import FACETS, Told
+from suite.results.render.text_table import text_table
 from suite.results.scores import figure, labels, results_of
 from suite.results.targets import same_targets, targets_told
 from suite.results.text import clean
@@ -335,7 +335,7 @@ def _block(
 def _part(told: Told, section: Section) -> dict[str, Any]:
     table = section.table if section.table is not None and len(section.table) else None
     more = 0 if table is None else max(0, len(table) - _MAX_ROWS)
-    shown = None if table is None else text_table(table.head(_MAX_ROWS), section.keys, alike=True)
+    shown = None if table is None else text_table(table.head(_MAX_ROWS), section.keys, same_units=True)
     of = section.of[:_MAX_ROWS]
     files = [told.files(rows_of[0]) if len(rows_of) == 1 else None for rows_of in of]
     noted: list[list[Row]] = [[] for _ in (shown.footnotes if shown is not None and of else ())]

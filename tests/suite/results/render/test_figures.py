@@ -17,7 +17,7 @@ from suite.results.render.html import charts, scaling, vega
 from suite.results.render.html.charts import Chart, Point, Style
 from suite.results.render.html.curves import table_charts
 from suite.results.render.html.scaling import forecast_charts
-from suite.results.render.html.studies import study_charts
+from suite.results.render.html.study_charts import study_charts
 from suite.results.scores import find_published, published_results, results
 from suite.results.views.report import together
 from suite.results.views.scaling import Wanted, forecasts

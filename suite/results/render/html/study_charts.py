@@ -15,7 +15,7 @@ from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
 from suite.results.logs.record import RunRecord
 from suite.results.render.html import charts
 from suite.results.render.html.curves import quality
-from suite.results.render.tables import cell_text
+from suite.results.render.text_table import cell_text
 from suite.results.settings_difference import named_apart
 from suite.results.text import clean, devices_text
 from suite.results.views.all_reduce import row_names

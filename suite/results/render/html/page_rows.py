@@ -11,7 +11,7 @@ from typing import Any
 from suite.common.labels import LabelKind, label_of_text
 from suite.results.columns import BUSY, Result, Row
 from suite.results.names import accelerator_name, framework_name
-from suite.results.render.html.runs import link
+from suite.results.render.html.run_list import link
 from suite.results.scores import labels
 from suite.results.settings_difference import distinct_labels
 from suite.results.targets import targets_told
