@@ -41,7 +41,9 @@ def markdown_table(header: Sequence[str], body: Cells, right_aligned: Sequence[b
         rows = [[row[column] for column in columns] for row in cells]
         if len(parts) > 1:
             rows = [row for row in rows if any(cell not in ("", EMPTY) for cell in row[keys:])] or rows
-        blocks.append(_table([header[column] for column in columns], rows, [right_aligned[column] for column in columns]))
+        blocks.append(
+            _table([header[column] for column in columns], rows, [right_aligned[column] for column in columns])
+        )
     if notes:
         blocks.append("\n".join(notes))
     return "\n\n".join(blocks)

@@ -197,7 +197,8 @@ def _column_texts(name: str, values: Sequence[Any], same_units: bool) -> list[st
     numbers = [value for value in values if isinstance(value, float) and value > 0]
     if not same_units or len(numbers) < 2 or max(numbers) >= _SAME_UNIT_SPAN * min(numbers):
         return texts
-    if _number_format(name) is time_text:
+    is_time = _number_format(name) is time_text
+    if is_time:
         return [
             text if value is None else time_text(value, max(numbers)) for value, text in zip(values, texts, strict=True)
         ]

@@ -35,7 +35,7 @@ from suite.results.price import Prices
 from suite.results.ratios import MINIMUM_RUNS
 from suite.results.render.document import document
 from suite.results.render.html import charts, scaling, vega
-from suite.results.render.html.curves import TableCharts, table_charts
+from suite.results.render.html.curves import table_charts
 from suite.results.render.html.page_rows import PageRows
 from suite.results.render.html.run_list import MAX_RUNS, run_views
 from suite.results.render.html.study_charts import all_reduce_charts, study_charts
@@ -48,7 +48,7 @@ from suite.results.views import report, study
 from suite.results.views import scaling as predictions
 from suite.results.views.headlines import headlines
 from suite.results.views.overview import is_reference, published_overview
-from suite.results.views.repeat import next_commands
+from suite.results.views.repeat import next_commands, repeating_commands
 from suite.results.views.report import results_section
 from suite.results.views.section import NOT_VERIFIED, Section, SectionKind, View
 from suite.results.views.tables import pairs_section
@@ -65,6 +65,8 @@ _MAX_ROWS = 2_000
 """Maximum number of rows of a table."""
 _MAX_NAMES = 4
 """Number of workloads or frameworks that the first sentence of the page names."""
+_MAX_COMMANDS = 4
+"""Number of commands that a next step lists."""
 _COMPARED_SETTINGS = ("profile", "targets", "clock", "precision", "device_name", "framework", "stop", "mode", "round")
 """Settings whose differences from a published result are named in a footnote."""
 _YEAR_3000_MS = 32_503_680_000_000.0
@@ -101,8 +103,6 @@ class Block:
     """Sentences on how to read the block."""
     parts: list[Part] = field(default_factory=list)
     figures: Sequence[charts.Chart] = ()
-    pairs: Part | None = None
-    """Speedups of all pairs of device counts, with their factors."""
     numbers: str = ""
     """Numbers of the results that the whole block is about. Empty: filters do not hide the block itself."""
     kind: SectionKind = SectionKind.OTHER
@@ -202,7 +202,8 @@ def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> N
         results_section(table, title=f"Results of these logs: {title}")
         for title, table in zip(report.titles(tables), tables, strict=True)
     ]
-    blocks = [points, *_section_blocks(rows, own_sections, tables)]
+    blocks = [points, *_section_blocks(rows, own_sections)]
+    blocks += _with_content([_speedup_block(rows, drawn, tables)])
     blocks += _section_blocks(rows, [*overview, every_column])
     _write(
         out,
@@ -217,7 +218,7 @@ def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> N
 
 
 def _published_counts(results: Sequence[Result], drawn: Sequence[Result], left_out: int) -> str:
-    """Return the first sentence of a page of published results: how many results of which rounds, and how many of these logs."""
+    """Return the first sentences of a page of published results: the numbers of results, and their rounds."""
     rounds = ", ".join(sorted({result.round for result in results}))
     submitters = _count(len({result.submitter for result in results}), "submitter")
     sentences = [f"{_count(len(results), 'result')} of {submitters}, from {rounds}."]
@@ -230,7 +231,9 @@ def _published_counts(results: Sequence[Result], drawn: Sequence[Result], left_o
 
 def _have_same_target(result: Row, other: Row) -> bool:
     """Check whether two results are of the same workload and their targets are equal, as far as they are known."""
-    return result.workload == other.workload and same_targets(result.targets, other.targets, result.workload) is not False
+    return (
+        result.workload == other.workload and same_targets(result.targets, other.targets, result.workload) is not False
+    )
 
 
 def _initial_filters(results: Sequence[Result], own: Sequence[Result]) -> dict[str, str]:
@@ -314,7 +317,14 @@ def _render(rows: PageRows, data: Mapping[str, Any], **context: Any) -> str:
     script = _script((folder / "page.js").read_text(encoding="utf-8"))
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (library, script))
     titles = {name: text.title for name, text in rows.filters.items()}
-    defaults = {"headlines": [], "notices": [], "failures": None, "runs": [], "runs_left_out": 0, "undrawn": 0}
+    defaults: dict[str, Any] = {
+        "headlines": [],
+        "notices": [],
+        "failures": None,
+        "runs": [],
+        "runs_left_out": 0,
+        "undrawn": 0,
+    }
     constants = {"facets": [*titles], "titles": titles, "step": vega.STEP, "bands": charts.MAX_BANDS}
     return environment.get_template("page.html.j2").render(
         defaults | context,
@@ -400,9 +410,7 @@ def _report_context(
     tables = report.together(trained)
     titles = report.titles(tables)
     looks = charts.looks(trained, related)
-    drawn = [table_charts(table, looks) for table in tables[:MAX_DRAWN_TABLES]]
-
-    figure_blocks = _figure_blocks(trained, related, drawn, looks, prices)
+    figure_blocks = _figure_blocks(rows, trained, related, tables, looks, prices)
     if published:
         figure_blocks.append(_published_block(rows, trained, related, looks))
     if predicted:
@@ -432,11 +440,11 @@ def _report_context(
             section = replace(section, above=(), title="Results" if is_single else section.title)
         shown.append(section)
     charts_of_studies = [study_charts(found, looks) for found in study.studies(runs)]
-    report_blocks = _section_blocks(rows, shown, tables, charts_of_studies, all_reduce_charts(results))
+    report_blocks = _section_blocks(rows, shown, charts_of_studies, all_reduce_charts(results))
     are_results = [block.kind is SectionKind.RESULTS for block in report_blocks]
     place = are_results.index(True) + is_single if True in are_results else len(report_blocks)
     blocks = [*report_blocks[:place], *figure_blocks, *report_blocks[place:]]
-    blocks += _next_steps(runs, trained)
+    blocks += _next_steps(rows, runs, trained)
 
     without_success = [run for run in runs if not (run.succeeded or run.running or run.copy_of)]
     return {
@@ -458,7 +466,6 @@ def _report_context(
 def _section_blocks(
     rows: PageRows,
     sections: Iterable[Section],
-    tables: Sequence[Sequence[Result]] = (),
     charts_of_studies: Sequence[Sequence[charts.Chart]] = (),
     charts_of_all_reduces: Sequence[charts.Chart] = (),
 ) -> list[Block]:
@@ -467,11 +474,10 @@ def _section_blocks(
     Args:
         rows: Numbers of the results on the page.
         sections: Sections of a view.
-        tables: Results of each section of kind RESULTS, in order.
         charts_of_studies: Figures of each section of kind STUDY, in order.
         charts_of_all_reduces: Figures of the section of kind ALL_REDUCE.
     """
-    remaining_tables, remaining_studies = iter(tables), iter(charts_of_studies)
+    remaining_studies = iter(charts_of_studies)
     blocks: list[Block] = []
     for section in sections:
         if not section.title and blocks:
@@ -484,60 +490,91 @@ def _section_blocks(
             block.figures = next(remaining_studies, ())
         elif section.kind is SectionKind.ALL_REDUCE:
             block.figures = charts_of_all_reduces
-        elif section.kind is SectionKind.RESULTS:
-            pairs = pairs_section(next(remaining_tables), MAX_PAIRS)
-            if pairs is not None and pairs.table is not None:
-                # the sentences on single pairs repeat the columns
-                block.pairs = _part(rows, replace(pairs, below=pairs.below[len(pairs.table) :]))
         blocks.append(block)
     return blocks
 
 
-_BAND_SENTENCE = "A band is the range of several runs. If there are many series, point at a name or a curve to show its band."
+_BAND_SENTENCE = (
+    "A band is the range of several runs. If there are many series, point at a name or a curve to show its band."
+)
 
 
 def _figure_blocks(
+    rows: PageRows,
     results: Sequence[Result],
     published: Sequence[Result],
-    drawn: Sequence[TableCharts],
+    tables: Sequence[Sequence[Result]],
     looks: charts.Looks,
     prices: Prices | None,
 ) -> list[Block]:
-    """Return a block of figures for each question that the results answer."""
-    times = scaling.scaling_charts(results, published, looks)
-    speedups = scaling.speedup_charts(results, looks)
-    parts = scaling.parts_charts(results, looks)
+    """Return a block for each question that the results answer with figures: how fast, why, to which quality, at what cost."""
+    drawn = [table_charts(table, looks) for table in tables[:MAX_DRAWN_TABLES]]
     quality = [chart for of_table in drawn for chart in of_table.quality]
     rates = [chart for of_table in drawn for chart in of_table.rates]
     costs = [] if prices is None else scaling.cost_charts(results, prices, looks)
-    has_several_runs = any(result.runs_successful > 1 for result in results)
+    about_quality = ("A dashed horizontal line is the target quality.",)
+    about_rates = ("Throughput counts the time of training steps only. Setup and evaluation are left out.",)
+    return _with_content(
+        [
+            _time_block(results, published, looks),
+            replace(_speedup_block(rows, results, tables), figures=scaling.speedup_charts(results, looks)),
+            Block("Quality during training", "quality", _with_band_sentence(about_quality, quality), figures=quality),
+            Block("Cost of a result", "cost", ("Lower is cheaper.",), figures=costs),
+            Block("Throughput and machine load", "throughput", _with_band_sentence(about_rates, rates), figures=rates),
+        ]
+    )
 
-    about_times = ["Lower is faster. The dotted line is ideal scaling: twice as many devices take half the time."]
-    if has_several_runs:
-        about_times.append("A thin bar reaches from the fastest to the slowest run.")
-    if published:
-        about_times.append("Dashed lines are published results.")
-    about_speedups = [
-        "The speedup is the product of its factors. A factor above 1 makes training faster, a factor below 1 slower."
-    ]
-    if any(result.parts is None for result in results if result.to_target):
-        about_speedups.append("If logs do not separate setup, it is part of the time per epoch.")
-    about_parts = (
-        "Mean time to target, divided into activities.",
-        "Setup is the time before the first epoch, such as building the model and loading the data.",
-        "Other is the remaining time, such as checkpoints and interruptions.",
-    )
-    about_quality = ["The horizontal line is the target quality."]
-    about_rates = ["Throughput counts the time of training steps only. Setup and evaluation are left out."]
-    candidates = (
-        Block("Time to target by number of devices", "time-to-target", about_times, figures=times),
-        Block("Factors of the speedup", "speedup", about_speedups, figures=speedups),
-        Block("Parts of the time to target", "time-parts", about_parts, figures=parts),
-        Block("Quality during training", "quality", _with_band_sentence(about_quality, quality), figures=quality),
-        Block("Cost of a result", "cost", ("Lower is cheaper.",), figures=costs),
-        Block("Throughput and use of the machine", "throughput", _with_band_sentence(about_rates, rates), figures=rates),
-    )
-    return [block for block in candidates if block.figures]
+
+def _with_content(blocks: Iterable[Block]) -> list[Block]:
+    """Return the blocks that have a table or a figure."""
+    return [block for block in blocks if block.parts or block.figures]
+
+
+def _time_block(results: Sequence[Result], published: Sequence[Result], looks: charts.Looks) -> Block:
+    """Return the figures of times to target over devices, and of the parts of these times."""
+    times = scaling.scaling_charts(results, published, looks)
+    parts = scaling.parts_charts(results, looks)
+    sentences = []
+    if times:
+        sentences.append("Lower is faster. The dotted line is ideal scaling: twice as many devices take half the time.")
+        if any(result.runs_successful > 1 for result in results):
+            sentences.append("A thin bar reaches from the fastest to the slowest run.")
+        if published:
+            sentences.append("Dashed lines are published results.")
+    if parts:
+        sentences.append(
+            "Bars divide the mean time to target into activities. "
+            "Setup is the time before the first epoch, such as building the model and loading the data. "
+            "Other is the remaining time, such as checkpoints and interruptions."
+        )
+    return Block("Time to target", "time-to-target", sentences, figures=[*times, *parts])
+
+
+def _speedup_block(rows: PageRows, results: Sequence[Result], tables: Sequence[Sequence[Result]]) -> Block:
+    """Return the speedups between all pairs of device counts with their factors, for the tables that have pairs."""
+    parts = []
+    columns: set[str] = set()
+    for table, title in zip(tables, report.titles(tables), strict=True):
+        pairs = pairs_section(table, MAX_PAIRS)
+        if pairs is None or pairs.table is None:
+            continue
+        columns.update(pairs.table.columns)
+        below = pairs.below[len(pairs.table) :]  # the sentences on single pairs repeat the columns
+        parts.append(_part(rows, replace(pairs, above=(title,) if len(tables) > 1 else (), below=below)))
+    terms = {
+        "throughput": ("Throughput", "ratio of times per epoch"),
+        "efficiency": ("Efficiency", "ratio of epochs to target"),
+        "setup": ("Setup", "change of the time outside of epochs"),
+        "scaling_efficiency": ("Per device", "throughput divided by the ratio of devices; 1.00 is linear scaling"),
+        "scaling": ("Scaling", "strong: same global batch; weak: same batch per device; mixed: neither"),
+        "interval_low": ("95 % from … to", "confidence interval of the speedup, a bootstrap over runs"),
+    }
+    if parts:
+        parts.insert(0, Part(facts=[term for column, term in terms.items() if column in columns]))
+    sentences = ["The speedup is the product of its factors: above 1 makes training faster, below 1 slower."]
+    if any(result.to_target and result.parts is None for result in results):
+        sentences.append("If logs do not separate setup, it is part of the time per epoch.")
+    return Block("Factors of the speedup", "speedup", sentences, parts)
 
 
 def _with_band_sentence(sentences: Sequence[str], drawn: Iterable[charts.Chart]) -> tuple[str, ...]:
@@ -578,17 +615,15 @@ def _part(rows: PageRows, section: Section) -> Part:
     )
 
 
-def _published_block(
-    rows: PageRows, own: Sequence[Result], published: Sequence[Result], looks: charts.Looks
-) -> Block:
+def _published_block(rows: PageRows, own: Sequence[Result], published: Sequence[Result], looks: charts.Looks) -> Block:
     """Return a block with our results and published results of the same workloads."""
     title = "Comparison with published results"
     if not published:
-        explanation = (
-            "No requested published result is of a workload of these logs, so there is nothing to compare. "
+        missing = (
+            "No requested published result is of a workload of these logs, so there is nothing to compare.",
             "Run suite published list to see the available results.",
         )
-        return Block(title, "published", explanation)
+        return Block(title, "published", missing)
     explanation = (
         "A footnote lists the settings in which a result differs from the published result on the nearest number of devices.",
         "Run suite compare for ratios with confidence intervals.",
@@ -598,14 +633,25 @@ def _published_block(
 
 def _published_section(own: Sequence[Result], published: Sequence[Result], looks: charts.Looks) -> Section:
     """Return a table of published results and of our results, with their differences as notes."""
-    columns = ("devices", "nodes", "seconds", "epochs", "batch_size_global", "samples_per_second", "clock", "device_name")
+    columns = (
+        "devices",
+        "nodes",
+        "seconds",
+        "epochs",
+        "batch_size_global",
+        "samples_per_second",
+        "clock",
+        "device_name",
+    )
     lines: list[dict[str, Any]] = []
     members: list[tuple[Row, ...]] = []
 
     def add(result: Result, name: str, notes: tuple[str, ...]) -> None:
         target = targets_told(result.targets, result.workload)
         figures = {column: getattr(result, column) for column in columns}
-        lines.append({"workload": short_title(result.workload), "result": name} | figures | {"target": target, "notes": notes})
+        lines.append(
+            {"workload": short_title(result.workload), "result": name} | figures | {"target": target, "notes": notes}
+        )
         members.append((result,))
 
     for workload in sorted({result.workload for result in published}):
@@ -651,9 +697,10 @@ def _run_counts(runs: Sequence[RunRow]) -> str:
         texts.append(f"on {days[0]}" if days[0] == days[1] else f"from {days[0]} to {days[1]}")
     succeeded, running = sum(run.succeeded for run in runs), sum(run.running for run in runs)
     failed = len(runs) - succeeded - running
-    counts = [f"{succeeded:,} succeeded"]
-    counts += [f"{count:,} {word}" for count, word in ((failed, "failed"), (running, "not finished")) if count]
-    return f"{' '.join(texts)}: {', '.join(counts)}."
+    if succeeded == len(runs):
+        return f"{' '.join(texts)}, {'successful' if succeeded == 1 else 'all successful'}."
+    counts = ((succeeded, "succeeded"), (failed, "failed"), (running, "not finished"))
+    return f"{' '.join(texts)}: {', '.join(f'{count:,} {word}' for count, word in counts if count)}."
 
 
 def _day(milliseconds: float) -> str:
@@ -672,7 +719,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _next_steps(runs: Sequence[RunRow], results: Sequence[Result]) -> list[Block]:
+def _next_steps(rows: PageRows, runs: Sequence[RunRow], results: Sequence[Result]) -> list[Block]:
     """Return a block with commands to continue with; empty without a result of this suite."""
     measured = [result for result in results if result.round == OURS and figure(result) is not None]
     paths = [Path(run.path).absolute() for run in runs if run.path and run.round == OURS]
@@ -682,21 +729,23 @@ def _next_steps(runs: Sequence[RunRow], results: Sequence[Result]) -> list[Block
     parts = []
     if any(result.to_target for result in measured):
         parts.append(_step("Show how many devices are worth their cost:", f"suite advise {shlex.quote(folder)}"))
-    repeated = [command for result in measured for command in next_commands(result)[:1]]
-    if len({result.devices for result in measured}) == 1 and repeated:
-        parts.append(_step("Measure the speedup on twice as many devices:", repeated[0]))
-    if any(result.runs_successful < MINIMUM_RUNS for result in measured):
-        parts.append(
-            Part(above=(f"Measure how much runs vary: add runs={MINIMUM_RUNS} to the commands that made these logs.",))
-        )
+    if len({result.devices for result in measured}) == 1:
+        doubling = tuple(dict.fromkeys(command for result in measured for command in next_commands(result)))
+        parts.append(_step("Measure the speedup on twice as many devices:", *doubling[:_MAX_COMMANDS]))
+    few_runs = [result for result in measured if result.runs_successful < MINIMUM_RUNS]
+    repeating = tuple(dict.fromkeys(command for result in few_runs for command in repeating_commands(result)))
+    parts.append(_step("Repeat the runs, to measure how much they vary:", *repeating[:_MAX_COMMANDS]))
     if any(result.profile == "reference" for result in measured):
         parts.append(_step("Compare with published MLPerf results:", f"suite compare {shlex.quote(folder)} --to v0.5"))
-    parts.append(_step("Save all figures as files:", f"suite report {shlex.quote(folder)} --html page.html --figures figures"))
-    return [Block("Next steps", "next-steps", parts=parts)]
+    parts.append(
+        _step("Save all figures as files:", f"suite report {shlex.quote(folder)} --html page.html --figures figures")
+    )
+    shown = [part for part in parts if part.commands]
+    return [Block("Next steps", "next-steps", parts=shown, numbers=rows.numbers(measured))]
 
 
-def _step(sentence: str, command: str) -> Part:
-    return Part(above=(sentence,), commands=(command,))
+def _step(sentence: str, *commands: str) -> Part:
+    return Part(above=(sentence,), commands=commands)
 
 
 def _relative(path: str) -> str:
