@@ -23,6 +23,7 @@ from suite.results.settings_difference import settings_difference
 from suite.results.targets import targets_told
 from suite.results.text import clean, figure_text, percent_text, shortened, time_text
 from suite.results.time_parts import TimeParts, time_parts
+from suite.results.views.overview import device_text
 
 LABEL = "label"
 """Filter by labels. A row may have several labels, and all other filters have a single value per row."""
@@ -155,7 +156,8 @@ class PageRows:
                 values.update((value,) if isinstance(value, str) else value)
             values.discard("")
             if len(values) > 1 and len(set(column)) > 1:
-                options = [(value, _option_text(name, value)) for value in sorted(values, key=_numbers_first)]
+                options = [(value, _option_text(name, value)) for value in values]
+                options.sort(key=lambda option: _numbers_first(option[1]))
                 choices.append(Choice(name, text.title, text.help, options))
         return choices
 
@@ -178,7 +180,7 @@ class PageRows:
         for name, texts in self._settings.items():
             yield label(name), texts.get(row.key, "")
         yield "system", clean(" ".join(filter(None, (row.submitter, row.system))), 80)
-        yield "hardware", clean(accelerator_name(row.device_name), 60)
+        yield "hardware", device_text(accelerator_name(row.device_name))
         yield "target", clean(targets_told(row.targets, row.workload), 80)
         yield "division", clean(row.division, 20)
         if row.seconds is not None:
@@ -250,7 +252,9 @@ def _option_text(filter_name: str, value: str) -> str:
     """Return the text of an option of a filter: `NCF` for `ncf`."""
     if filter_name == "workload":
         return short_title(value)
-    return title_of(value) if filter_name == "framework" else value
+    if filter_name == "framework":
+        return title_of(value)
+    return device_text(value) if filter_name in ("accelerator", "system") else value
 
 
 def _as_tuple(value: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -262,4 +266,4 @@ def _numbers_first(text: str) -> tuple[float, str]:
     try:
         return float(text.replace(",", "")), text
     except ValueError:
-        return math.inf, text
+        return math.inf, text.lower()

@@ -180,9 +180,8 @@ def _logged(run: RunRow) -> Iterator[tuple[str, Any]]:
     if run.record is None:
         return
     record = run.record
-    yield from (("path", record.path), ("format", record.format), ("seed", record.seed))
-    yield from (("benchmark", record.benchmark), ("org", record.org), ("division", record.division))
-    yield "platform", record.platform
+    for name in ("format", "seed", "benchmark", "org", "division", "platform"):
+        yield name, getattr(record, name)
     if run.samples and run.train_seconds:
         yield "throughput", f"{figure_text(run.samples / run.train_seconds)} {run.sample_unit or 'samples'}/s"
     yield from record.hyperparameters.items()
