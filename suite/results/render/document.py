@@ -17,7 +17,7 @@ _MAX_TEXT = 4_000
 
 
 def document(view: View, form: str = "markdown") -> str | bytes:
-    """Return a view in one of FORMATS. Parquet is bytes, every other format is text."""
+    """Return a view in one of FORMATS. Parquet is bytes, all further formats are text."""
     if form == "markdown":
         return markdown(view)
     data = shareable(view.data.to_frame())

@@ -76,7 +76,7 @@ def _fitting_cells(
 ) -> tuple[Cells, list[str]]:
     """Return the cells, and the whole texts of cut cells.
 
-    Cells are cut only if that avoids a second table, or if the key columns leave no room for some other column.
+    Cells are cut only if that avoids a second table, or if the key columns leave no room for some column.
     """
     candidates = [_cut_cells(header, body, right_aligned, limit) for limit in _CELL_LIMITS]
     if _total_width(_widths(header, candidates[0][0])) <= WIDTH:

@@ -127,7 +127,7 @@ def heading_text(name: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A table as plain text. Nothing in it is escaped for Markdown or HTML yet."""
+    """A table as plain text. Its texts are not yet escaped for Markdown or HTML."""
 
     header: tuple[str, ...]
     body: tuple[tuple[str, ...], ...]

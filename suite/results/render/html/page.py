@@ -1,6 +1,6 @@
 """The page: the report as a single HTML file with interactive figures.
 
-The page loads nothing from elsewhere, and the template escapes every text.
+The page makes no request, and the template escapes every text.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def write_html(
         home: Folder that the page is moved to, if that is not the folder of `out`.
 
     Raises:
-        ValueError: `out` exists, or `figures` is not empty. Nothing has been written.
+        ValueError: `out` exists, or `figures` is not empty. In both cases no file is written.
     """
     refuse_unwritable(out, figures)
     results = results_of(runs)
@@ -164,7 +164,7 @@ def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> N
         own: Results of this suite. The reference results among them are drawn over the published results.
 
     Raises:
-        ValueError: `out` exists. Nothing has been written.
+        ValueError: `out` exists.
     """
     refuse_unwritable(out)
     *overview, listed = view.sections
@@ -264,10 +264,10 @@ def _initial_filters(results: Sequence[Result], own: Sequence[Result]) -> dict[s
 def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
     """Raise ValueError for a page that exists or has no folder, and for a folder of figures that is not empty."""
     if out.exists() or out.is_symlink():
-        raise ValueError(f"--html {out}: the file exists and is not overwritten; choose another name")
+        raise ValueError(f"--html {out}: the file exists and is not overwritten: choose a new name")
     folder = out.absolute().parent
     if not folder.is_dir():
-        raise ValueError(f"--html {out}: the folder {folder} does not exist; create it or choose another folder")
+        raise ValueError(f"--html {out}: the folder {folder} does not exist: create it, or choose a folder that exists")
     if figures is not None:
         vega.refuse_full(figures)
 
@@ -303,7 +303,7 @@ def _write(
             out.unlink()
             raise
     except OSError as error:
-        raise ValueError(f"{out} cannot be written ({error.strerror}); choose another folder") from error
+        raise ValueError(f"{out} cannot be written ({error.strerror}): choose a folder on a different disk") from error
 
 
 def _render(rows: PageRows, data: Mapping[str, Any], **context: Any) -> str:
@@ -342,7 +342,7 @@ def _render(rows: PageRows, data: Mapping[str, Any], **context: Any) -> str:
 
 
 def _anchors(blocks: Sequence[Block]) -> list[str]:
-    """Return the ids of blocks: `section-results`, `section-results-2`. They stay the same if other blocks come or go."""
+    """Return the ids of blocks: `section-results`, `section-results-2`. They do not depend on the number of blocks before them."""
     counts: Counter[str] = Counter()
     anchors = []
     for block in blocks:
@@ -401,7 +401,7 @@ def _report_context(
 ) -> dict[str, Any]:
     """Return the variables of the template for a report. The arguments are those of `write_html`.
 
-    Order of the page: what the report shows before its tables, figures, tables, problems. A single table precedes the figures.
+    Order of the page: overview and studies, figures, tables of results, problems. A single table precedes the figures.
     """
     view = report.report(runs, prices, next_steps=False)
     trained = [result for result in results if not result.all_reduces]

@@ -105,7 +105,7 @@ def relative_link(path: Path, home: Path) -> str:
 
 
 def subject_text(row: Row) -> str:
-    """Return what was trained: `NCF with PyTorch on 2 devices`. Unknown parts are left out."""
+    """Return workload, framework, and devices: `NCF with PyTorch on 2 devices`. Unknown parts are left out."""
     workload = short_title(clean(row.workload, 40))
     framework = f"with {clean(title_of(row.framework), 40)}" if row.framework else ""
     devices = f"on {devices_text(row.devices, row.nodes)}" if row.devices else ""

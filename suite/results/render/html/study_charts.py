@@ -31,7 +31,7 @@ Member = tuple[Line, Result, charts.Look]
 
 
 def study_charts(study: StudyResult, looks: charts.Looks) -> list[charts.Chart]:
-    """Return the figures of a study; an empty list if nothing was measured.
+    """Return the figures of a study, or an empty list if no line was measured.
 
     Args:
         study: A study with the results of its lines.
@@ -114,7 +114,7 @@ def _common_keys(study: StudyResult) -> list[str]:
 
 
 def _line_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> list[charts.Chart]:
-    """Return a chart over the first key, with a curve for each combination of the other keys."""
+    """Return a chart over the first key, with a curve for each combination of the remaining keys."""
     context, x = Context(study.measured), study.keys[0]
     members: list[Member] = list(zip(study.measured, study.rows, looks, strict=True))
     marks: list[charts.Mark] = []
@@ -134,7 +134,7 @@ def _curve_style(values: str, members: Sequence[Member], styles: Sequence[charts
     """Return the style of a curve. Its label has the words that the labels of all its results have.
 
     Args:
-        values: Values of the other keys. They are the label if the results have no word in common, or if the label is taken.
+        values: Values of the remaining keys. They are the label if the results have no word in common, or if the label is taken.
         members: The lines of the curve.
         styles: Styles of the curves before it.
     """
