@@ -18,7 +18,7 @@ from pathlib import Path
 from measuring import parser_with, run_suite, show, suite_command
 
 from suite.results.columns import RunRow
-from suite.results.render.tables import text_table
+from suite.results.render.text_table import text_table
 from suite.results.table import read_runs
 from suite.results.views.study import studies, study_section
 

@@ -1,21 +1,23 @@
-"""A whole view as Markdown, CSV, JSON or parquet."""
+"""A view as Markdown, CSV, JSON, or Parquet."""
 
 from __future__ import annotations
 
 import io
 import json
 
-from suite.results.render.markdown import markdown_table, wrapped
-from suite.results.render.tables import text_table
+from suite.results.render.markdown import markdown_table, wrap_document
+from suite.results.render.text_table import text_table
 from suite.results.table import shareable
 from suite.results.text import clean, csv_cell, markdown_escape
 from suite.results.views.section import NOT_VERIFIED, Section, View
 
 FORMATS = ("markdown", "csv", "json", "parquet")
+_MAX_TEXT = 4_000
+"""Characters of a sentence or a command."""
 
 
 def document(view: View, form: str = "markdown") -> str | bytes:
-    """The view in one of FORMATS; parquet is bytes."""
+    """Return a view in one of FORMATS. Parquet is bytes, all further formats are text."""
     if form == "markdown":
         return markdown(view)
     data = shareable(view.data.to_frame())
@@ -24,35 +26,38 @@ def document(view: View, form: str = "markdown") -> str | bytes:
         data.to_parquet(stream, index=False)
         return stream.getvalue()
     if form == "json":
-        whole = {"title": view.title, "verification": NOT_VERIFIED, "rows": json.loads(data.to_json(orient="records"))}
+        rows = json.loads(data.to_json(orient="records"))
+        whole = {"title": view.title, "verification": NOT_VERIFIED, "rows": rows}
         return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     data = data.map(lambda value: csv_cell(value) if isinstance(value, str) else value)
     return str(data.to_csv(index=False, lineterminator="\n"))
 
 
 def markdown(view: View) -> str:
-    """The view as Markdown that reads well in a terminal."""
+    """Return a view as Markdown that reads well in a terminal."""
     parts = [f"# {_line(view.title)}", *map(_line, view.above)]
     parts += [section_markdown(section) for section in view.sections]
-    return wrapped("\n\n".join(part for part in parts if part)) + "\n"
+    return wrap_document("\n\n".join(part for part in parts if part)) + "\n"
 
 
 def section_markdown(section: Section) -> str:
-    """A section: heading, paragraphs, table, footnotes, bullets."""
-    parts = [f"## {_line(section.title)}"] if section.title else []
+    """Return a section as Markdown: heading, paragraphs, labeled lines, table, footnotes, commands, bullets."""
+    parts = []
+    if section.title:
+        parts.append(f"## {_line(section.title)}")
     parts += [_line(text) for text in section.above if text]
     parts.append("\n".join(f"- {_line(name)}: {_line(text)}" for name, text in section.facts))
     if section.table is not None and len(section.table):
         table = text_table(section.table, section.keys)
         body = [[markdown_escape(cell) for cell in cells] for cells in table.body]
         header = [markdown_escape(name) for name in table.header]
-        footnotes = "\n".join(map(markdown_escape, table.footnotes))
-        parts += [markdown_table(header, body, table.right_aligned, section.keys), footnotes]
-    parts.append("\n".join(f"    {clean(command, 4000)}" for command in section.commands))
+        parts.append(markdown_table(header, body, table.right_aligned, section.keys))
+        parts.append("\n".join(map(markdown_escape, table.footnotes)))
+    parts.append("\n".join(f"    {clean(command, _MAX_TEXT)}" for command in section.commands))
     parts.append("\n".join(f"- {_line(text)}" for text in section.below if text))
     return "\n\n".join(part for part in parts if part)
 
 
 def _line(text: str) -> str:
-    """A sentence may hold what a log says: one line, and nothing that a terminal obeys."""
-    return markdown_escape(clean(text, 4000))
+    """Return a sentence as a single escaped line without control characters: it may contain text from logs."""
+    return markdown_escape(clean(text, _MAX_TEXT))

@@ -1,4 +1,4 @@
-"""Markdown tables that also read well in a terminal: padded columns, at most 120 characters wide, nothing lost."""
+"""Markdown tables that read well in a terminal: padded columns, at most 120 characters wide, with all of their text."""
 
 from __future__ import annotations
 
@@ -6,94 +6,120 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-EMPTY = "–"  # A cell without content
-WIDTH = 120  # Most characters of a line of a table
-_LONG_CELLS = (28, 20, 14)
-"""Where a table is too wide, longer cells are cut and written in full below it; shorter ones only if its keys leave no room."""
-_BEGINS_A_BLOCK = re.compile(r"^( *)(#{1,6} |>|[-+*] |[-=]+$)")
-"""Text that would be a heading, a quotation or a list where a broken line happens to begin with it."""
-_BROKEN_ESCAPE = re.compile(r"(\\|&[a-z]{0,3})$")
+EMPTY = "–"
+"""Text of a cell without a value."""
+WIDTH = 120
+"""Maximum number of characters of a line."""
+_CELL_LIMITS = (28, 20, 14)
+"""If a table is too wide, cells longer than these limits are cut, and their texts follow the table.
+
+The smaller limits apply only if the key columns leave no room.
+"""
+_BLOCK_START = re.compile(r"^( *)(#{1,6} |>|[-+*] |[-=]+$)")
+"""Text that would start a heading, a quotation, or a list if a wrapped line began with it."""
+_CUT_ESCAPE = re.compile(r"(\\|&[a-z]{0,3})$")
 Cells = Sequence[Sequence[str]]
 
 
 def markdown_table(header: Sequence[str], body: Cells, right_aligned: Sequence[bool], keys: int = 1) -> str:
-    """A Markdown table with padded columns; `right_aligned[i]` aligns column i to the right. Cells must be escaped already.
+    """Return a Markdown table with padded columns.
 
-    In a table of more than WIDTH characters long texts are cut, each with a number and the whole text below; if that is not
-    enough, its columns go on in further tables, which repeat the first `keys` columns and leave out rows without content.
+    A table that is wider than WIDTH has its long texts cut. Each cut text has a number, and the whole texts follow the table.
+    If that is not enough, the columns continue in further tables, which repeat the key columns and leave out empty rows.
+
+    Args:
+        header: Escaped headings.
+        body: Escaped cells of each row.
+        right_aligned: Columns that are aligned to the right.
+        keys: Number of first columns that name a row.
     """
     keys = min(keys, len(header))
     cells, notes = _fitting_cells(header, body, right_aligned, keys)
-    parts = _parts(_widths(header, cells), keys)
-    tables = []
-    for part in parts:
-        rows = [[row[i] for i in part] for row in cells]
+    parts = _columns_of_parts(_widths(header, cells), keys)
+    blocks = []
+    for columns in parts:
+        rows = [[row[column] for column in columns] for row in cells]
         if len(parts) > 1:
             rows = [row for row in rows if any(cell not in ("", EMPTY) for cell in row[keys:])] or rows
-        tables.append(_table([header[i] for i in part], rows, [right_aligned[i] for i in part]))
-    return "\n\n".join([*tables, *(["\n".join(notes)] if notes else [])])
+        blocks.append(
+            _table([header[column] for column in columns], rows, [right_aligned[column] for column in columns])
+        )
+    if notes:
+        blocks.append("\n".join(notes))
+    return "\n\n".join(blocks)
 
 
-def wrapped(document: str) -> str:
-    """The document with lines of text of at most WIDTH characters; headings, table rows and commands stay as they are."""
-    return "\n".join(part for line in document.split("\n") for part in _wrapped_line(line))
+def wrap_document(document: str) -> str:
+    """Return the document with its text wrapped at WIDTH characters. Headings, table rows, and commands are not wrapped."""
+    return "\n".join(part for line in document.split("\n") for part in _wrap_line(line))
 
 
-def _wrapped_line(line: str) -> list[str]:
+def _wrap_line(line: str) -> list[str]:
     if len(line) <= WIDTH or line.startswith(("|", "#", "    ")):
         return [line]
     indent = "  " if line.startswith("- ") else ""
     parts = textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
-    return [*parts[:1], *(_BEGINS_A_BLOCK.sub(r"\1\\\2", other) for other in parts[1:])]
+    return [*parts[:1], *(_BLOCK_START.sub(r"\1\\\2", part) for part in parts[1:])]
 
 
 def _widths(header: Sequence[str], body: Cells) -> list[int]:
+    """Return the width of each column in characters; Markdown needs at least three."""
     return [max(3, *map(len, column)) for column in zip(header, *body, strict=True)]
 
 
-def _total(widths: Sequence[int]) -> int:
+def _total_width(widths: Sequence[int]) -> int:
     return sum(widths) + 3 * len(widths) + 1
 
 
 def _fitting_cells(
     header: Sequence[str], body: Cells, right_aligned: Sequence[bool], keys: int
 ) -> tuple[Cells, list[str]]:
-    """(the cells, cut only where that makes one table of several or where a table has no room beside its keys, notes)."""
-    cut = [_cut_cells(header, body, right_aligned, limit) for limit in _LONG_CELLS]
-    if _total(_widths(header, cut[0][0])) <= WIDTH:
-        return cut[0]
-    for cells in ((body, list[str]()), *cut):
-        widths = _widths(header, cells[0])
-        if _total([*widths[:keys], *sorted(widths[keys:])[-1:]]) <= WIDTH:  # every column fits beside the keys
-            return cells
-    return cut[-1]
+    """Return the cells, and the whole texts of cut cells.
+
+    Cells are cut only if that avoids a second table, or if the key columns leave no room for some column.
+    """
+    candidates = [_cut_cells(header, body, right_aligned, limit) for limit in _CELL_LIMITS]
+    if _total_width(_widths(header, candidates[0][0])) <= WIDTH:
+        return candidates[0]
+    uncut: tuple[Cells, list[str]] = (body, [])
+    for cells, notes in (uncut, *candidates):
+        widths = _widths(header, cells)
+        widest = sorted(widths[keys:])[-1:]
+        if _total_width([*widths[:keys], *widest]) <= WIDTH:
+            return cells, notes
+    return candidates[-1]
 
 
 def _cut_cells(
     header: Sequence[str], body: Cells, right_aligned: Sequence[bool], limit: int
 ) -> tuple[Cells, list[str]]:
-    """(the cells, texts longer than `limit` cut in the widest columns as far as needed, the whole texts with their numbers)."""
-    cells, whole = [list(row) for row in body], list[str]()
+    """Return the cells, cut to `limit` characters in as many columns as necessary, the widest first, and the whole texts."""
+    cells = [list(row) for row in body]
+    whole_texts: list[str] = []
     widths = _widths(header, cells)
-    texts = (column for column in range(len(header)) if not right_aligned[column])
-    for column in sorted(texts, key=lambda index: -widths[index]):
-        if _total(_widths(header, cells)) <= WIDTH or widths[column] <= limit:
+    text_columns = [column for column in range(len(header)) if not right_aligned[column]]
+    for column in sorted(text_columns, key=lambda index: -widths[index]):
+        if _total_width(_widths(header, cells)) <= WIDTH or widths[column] <= limit:
             break
         for row in cells:
-            if len(row[column]) > limit:
-                whole += [] if row[column] in whole else [row[column]]
-                mark = f"… ({whole.index(row[column]) + 1})"
-                row[column] = _BROKEN_ESCAPE.sub("", row[column][: limit - len(mark)]).rstrip() + mark
-    notes = (f"({number}) {text}" for number, text in enumerate(whole, start=1))
-    wraps = (textwrap.wrap(note, WIDTH, subsequent_indent="    ", break_on_hyphens=False) for note in notes)
-    return cells, [line for lines in wraps for line in lines]
+            text = row[column]
+            if len(text) > limit:
+                if text not in whole_texts:
+                    whole_texts.append(text)
+                mark = f"… ({whole_texts.index(text) + 1})"
+                row[column] = _CUT_ESCAPE.sub("", text[: limit - len(mark)]).rstrip() + mark
+    lines: list[str] = []
+    for number, text in enumerate(whole_texts, start=1):
+        lines += textwrap.wrap(f"({number}) {text}", WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    return cells, lines
 
 
-def _parts(widths: Sequence[int], keys: int) -> list[list[int]]:
-    """The columns of each table: all in one if there is room, else as many as fit beside the first `keys` columns."""
+def _columns_of_parts(widths: Sequence[int], keys: int) -> list[list[int]]:
+    """Return the columns of each table: the keys, and as many further columns as fit."""
     parts = [[*range(keys)]]
     for column in range(keys, len(widths)):
-        if len(parts[-1]) > keys and _total([widths[i] for i in (*parts[-1], column)]) > WIDTH:
+        has_columns = len(parts[-1]) > keys
+        if has_columns and _total_width([widths[index] for index in (*parts[-1], column)]) > WIDTH:
             parts.append([*range(keys)])
         parts[-1].append(column)
     return parts
@@ -101,6 +127,6 @@ def _parts(widths: Sequence[int], keys: int) -> list[list[int]]:
 
 def _table(header: Sequence[str], body: Cells, right_aligned: Sequence[bool]) -> str:
     columns = list(zip(_widths(header, body), right_aligned, strict=True))
-    row = "| " + " | ".join(f"{{:{'>' if flush else '<'}{width}}}" for width, flush in columns) + " |"
-    rule = ["-" * (width - flush) + ":" * flush for width, flush in columns]
+    row = "| " + " | ".join(f"{{:{'>' if right else '<'}{width}}}" for width, right in columns) + " |"
+    rule = ["-" * (width - 1) + ":" if right else "-" * width for width, right in columns]
     return "\n".join(row.format(*cells) for cells in (header, rule, *body))

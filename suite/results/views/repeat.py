@@ -1,4 +1,4 @@
-"""Commands to run next: one that repeats a run with the words in its `run.json`, one that resumes interrupted runs."""
+"""Commands to run next: they repeat a result with the settings in its `run.json`, or resume interrupted runs."""
 
 from __future__ import annotations
 
@@ -9,21 +9,35 @@ from pathlib import Path
 from suite.common.run_folder import RUN_FILE
 from suite.results.columns import OURS, Result, RunRow
 from suite.results.logs.recorded_telemetry import json_object
+from suite.results.ratios import MINIMUM_RUNS
 from suite.results.text import clean
 
 RESUMABLE = ("interrupted", "hung", "rank_died")
-"""Status of a run that ended early for a reason outside of it."""
-_OF_ONE_COMMAND = ("gpus", "output", "resume", "runs")
+"""Status of runs that ended early for a reason outside of the training."""
+_REPLACED_KEYS = ("gpus", "output", "resume", "runs")
+"""Keys that a command for a new measurement sets anew, or leaves at their defaults."""
 
 
-def next_commands(row: Result) -> tuple[str, ...]:
-    """What repeats a result of ours on twice as many devices, quoted; empty where nobody knows what was typed."""
-    typed = json_object(Path(row.attempts[0].path).parent / "run.json").get("typed") if row.round == OURS else None
-    if not isinstance(typed, list) or not row.devices:
+def next_commands(result: Result) -> tuple[str, ...]:
+    """Return the command that measures a result of this suite on twice as many devices; empty if the settings are unknown."""
+    return _commands(result, f"gpus={2 * result.devices}") if result.devices else ()
+
+
+def repeating_commands(result: Result) -> tuple[str, ...]:
+    """Return the command that repeats a result of this suite for an interval; empty if the settings are unknown."""
+    return _commands(result, f"gpus={result.devices}", f"runs={MINIMUM_RUNS}") if result.devices else ()
+
+
+def _commands(result: Result, *overrides: str) -> tuple[str, ...]:
+    """Return a command with the settings in the `run.json` of a result, except for some overrides, quoted for a shell."""
+    if result.round != OURS:
         return ()
-    words = [clean(str(word), 1000) for word in typed]
-    kept = [word for word in words if word.partition("=")[0] not in _OF_ONE_COMMAND]
-    return (f"python run_suite.py {shlex.join([*kept, f'gpus={2 * row.devices}'])}",)
+    overrides_of_run = json_object(Path(result.attempts[0].path).parent / "run.json").get("typed")
+    if not isinstance(overrides_of_run, list):
+        return ()
+    texts = [clean(str(text), 1000) for text in overrides_of_run]
+    kept = [text for text in texts if text.partition("=")[0] not in _REPLACED_KEYS]
+    return (f"python run_suite.py {shlex.join([*kept, *overrides])}",)
 
 
 def resuming_commands(runs: Sequence[RunRow]) -> tuple[str, ...]:

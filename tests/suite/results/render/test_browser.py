@@ -44,7 +44,10 @@ def report(tmp_path_factory):
 def opened(browser, path, address="", **options):
     """A page once its figures are drawn, and what went wrong on it or left it so far."""
     page, noticed = visited(browser, f"file://{path}{address}", **options)
+    position = page.evaluate("scrollY")
+    page.locator("figure:visible").first.scroll_into_view_if_needed()  # figures are drawn when they are near
     page.wait_for_selector("figure[data-drawn]")
+    page.evaluate(f"scrollTo(0, {position})")
     return page, noticed
 
 
@@ -77,8 +80,8 @@ def test_filters_act_on_tables_and_figures_and_stand_in_the_address(browser, rep
     assert page.inner_text("#count") == "2 of 9 runs"
     assert len(shown(page, "figure")) == everything / 2
     assert all(text.startswith("SSD") for text in shown(page, "figcaption b"))
-    assert all(text.lower().startswith("mxnet") for text in shown(page, "#section-1 ~ section tbody tr"))
-    assert shown(page, "#section-1 .legend button") == ["mxnet"]
+    assert all(text.lower().startswith("mxnet") for text in shown(page, "#section-time-to-target ~ section tbody tr"))
+    assert shown(page, "#section-time-to-target .legend button")[:2] == ["mxnet", "setup"]
     other, _ = opened(browser, report, "#workload=ssd&framework=mxnet")
     assert other.inner_text("#count") == "2 of 9 runs"
     page.click("button[type=reset]")
@@ -90,17 +93,18 @@ def test_filters_act_on_tables_and_figures_and_stand_in_the_address(browser, rep
 
 def test_a_pointer_shows_the_run_and_a_legend_hides_a_series(browser, report):
     page, noticed = opened(browser, report, "#workload=ncf", viewport={"width": 1280, "height": 900})
-    points = page.locator("#section-1 figure:visible").first.locator(".mark-symbol path")
+    points = page.locator("#section-time-to-target figure:visible").first.locator(".mark-symbol path")
     count = points.count()
     assert count == 4
     points.last.hover()
     tip = page.inner_text("#tip")
-    assert "ncf, " in tip
+    assert "NCF with PyTorch on " in tip
+    assert {"time to target", "labels"} <= {*tip.split("\n")}
     assert "/run_0" in tip
-    page.locator("#section-1 .legend button:visible").first.click()
-    expect(page.locator("#section-1 figure").first.locator(".mark-symbol path")).to_have_count(2)
-    page.locator("#section-1 summary:visible").first.click()
-    expect(page.locator("#section-1 figure:not([hidden]) details tbody tr")).to_have_count(2)
+    page.locator("#section-time-to-target .legend button:visible").first.click()
+    expect(page.locator("#section-time-to-target figure").first.locator(".mark-symbol path")).to_have_count(2)
+    page.locator("#section-time-to-target summary:visible").first.click()
+    expect(page.locator("#section-time-to-target figure:not([hidden]) details tbody tr")).to_have_count(2)
     assert noticed == []
     page.context.close()
 
@@ -159,7 +163,7 @@ def test_figures_have_the_width_of_their_cards_whatever_was_chosen_before(browse
 
 @pytest.mark.parametrize(
     ("address", "said"),
-    [("#workload=ssd", "Chosen: workload ssd; 4 of 9 runs"), ("#workload=ncf&framework=mxnet&devices=2", "")],
+    [("#workload=ssd", "Shown: workload SSD (4 of 9 runs)"), ("#workload=ncf&framework=mxnet&devices=2", "")],
 )
 def test_paper_has_whole_figures_and_says_what_was_chosen(browser, report, address, said):
     page, _ = opened(browser, report, address, viewport={"width": 1900, "height": 900})
@@ -305,19 +309,21 @@ def test_where_nothing_fits_there_is_a_way_back(browser, report):
 def test_filters_hidden_series_and_section_stand_in_the_address_and_back_works(browser, report):
     page, noticed = opened(browser, report, viewport={"width": 1280, "height": 900})
     page.select_option("select[name=workload]", "ssd")
-    page.locator("#section-1 .legend button:visible").first.click()
+    page.locator("#section-time-to-target .legend button:visible").first.click()
     page.click("nav a[href='#runs']")
     assert page.evaluate("new URLSearchParams(location.hash.slice(1)).get('at')") == "runs"
     assert page.inner_text("#count") == "4 of 9 runs"
     other, _ = opened(browser, report, page.evaluate("location.hash"), viewport={"width": 1280, "height": 900})
     assert other.inner_text("#count") == "4 of 9 runs"
-    assert other.locator("#section-1 .legend button[aria-pressed=false]:visible").count() == 1
+    assert other.locator("#section-time-to-target .legend button[aria-pressed=false]:visible").count() == 1
     assert other.evaluate("scrollY") > 500
     other.context.close()
     for pressed, chosen in (("false", "ssd"), ("true", "ssd"), ("true", "")):
         page.go_back()
         expect(page.locator("select[name=workload]")).to_have_value(chosen)
-        expect(page.locator("#section-1 .legend button:visible").first).to_have_attribute("aria-pressed", pressed)
+        expect(page.locator("#section-time-to-target .legend button:visible").first).to_have_attribute(
+            "aria-pressed", pressed
+        )
     assert noticed == []
     page.context.close()
 
@@ -344,7 +350,7 @@ def test_a_click_on_a_point_leads_to_its_run_and_that_to_its_files(browser, repo
 
 def test_a_click_on_a_point_of_a_result_leads_to_its_row_and_that_to_its_files(browser, report):
     page, noticed = opened(browser, report, "#workload=ncf&framework=mxnet", viewport={"width": 1280, "height": 900})
-    points = page.locator("#section-1 figure:visible .mark-symbol path")
+    points = page.locator("#section-time-to-target figure:visible .mark-symbol path")
     expect(points).to_have_count(2)
     points.last.click()
     row = page.locator(".found")
@@ -355,9 +361,7 @@ def test_a_click_on_a_point_of_a_result_leads_to_its_row_and_that_to_its_files(b
     assert link == "./logs/ncf-mxnet-2/run_0/result_0.txt"
     points.last.hover()
     told = page.inner_text("#tip").split("\n")
-    assert {"settings", "processor", "target", "division", "user-item pairs/s", "labels", "log"} - {*told} <= {
-        "settings"
-    }
+    assert {"hardware", "target", "division", "user-item pairs/s", "labels", "log"} <= {*told}
     assert noticed == []
     page.context.close()
 
@@ -368,7 +372,7 @@ def test_readers_of_the_screen_hear_what_a_figure_is(browser, report):
     expect(page.locator("figure:not([data-drawn])")).to_have_count(0)
     told = page.eval_on_selector_all(".plot, .plot [aria-label]", "all => all.map(one => one.ariaLabel)")
     titles = page.eval_on_selector_all("figcaption b", "all => all.map(one => one.textContent)")
-    assert told == [f"{title}; the table below has its values" for title in titles]
+    assert told == [f"{title}. The table below has the values." for title in titles]
     page.context.close()
 
 
@@ -413,7 +417,7 @@ def test_a_page_that_follows_keeps_what_was_opened_and_ends(browser, report, tmp
     page.clock.install()
     page.goto(f"file://{out}#workload=ncf", timeout=120_000)
     expect(page.locator("#age")).to_have_text(re.compile(r"^Written \d+ s ago"))
-    page.locator("#section-1 .legend button:visible").first.click()
+    page.locator("#section-time-to-target .legend button:visible").first.click()
     page.locator("#runs summary:visible").nth(1).click()
     page.evaluate("scrollTo(0, 700)")
     out.unlink()
@@ -422,7 +426,7 @@ def test_a_page_that_follows_keeps_what_was_opened_and_ends(browser, report, tmp
     expect(page.locator("#age")).to_have_text(re.compile(r"^Finished at .*\d"), timeout=60_000)
     assert page.evaluate("scrollY") == 700
     assert page.locator("#runs details[open]").count() == 1
-    assert page.locator("#section-1 .legend button[aria-pressed=false]:visible").count() == 1
+    assert page.locator("#section-time-to-target .legend button[aria-pressed=false]:visible").count() == 1
     page.context.close()
 
 
@@ -439,6 +443,7 @@ def test_a_thousand_runs_of_twelve_settings_are_medians_and_the_band_that_is_ask
     assert (tmp_path / "page.html").stat().st_size < 3_000_000
     page, noticed = opened(browser, tmp_path / "page.html", viewport={"width": 1280, "height": 1000})
     figure = page.locator("figure:visible", has_text="hit rate at 10 over epochs")
+    figure.scroll_into_view_if_needed()
     bands, names = figure.locator(".plot .mark-area path"), figure.locator(".legend button")
     expect(bands).to_have_count(12)
     assert bands.evaluate_all(BANDS) == 0
@@ -474,15 +479,15 @@ def test_published_results_begin_with_one_workload_round_and_division(browser, t
     chosen = {name: page.input_value(f"select[name={name}]") for name in ("workload", "division", "submitter")}
     assert chosen == {"workload": "ssd", "division": "closed", "submitter": ""}
     assert page.input_value("select[name=round]").startswith("v")
-    assert shown(page, "main h2")[1].startswith("Ours: SSD")
-    assert page.locator("#section-2 td a").first.get_attribute("href") == "./logs/own-8/run_0/result_0.txt"
-    assert "speedup" in shown(page, "#section-2 th")
-    assert page.locator("#section-2 th", has_text="speedup").count() == 2  # of the results, and with its factors
+    assert shown(page, "main h2")[1].startswith("Results of these logs: SSD")
+    assert page.locator("#section-results td a").first.get_attribute("href") == "./logs/own-8/run_0/result_0.txt"
+    assert "speedup" in shown(page, "#section-results th")
+    assert {"speedup", "= throughput"} <= {*shown(page, "#section-speedup th")}
     pieces = shown(page, ".piece")  # of the round and workload alone, which has one target
     assert [text.strip() for text in pieces if "target" in text] == [
         "SSD: target mean average precision ≥ 0.23, data set of the rules"
     ]
-    assert "gnmt" not in shown(page, "main th")  # no chosen row has it
+    assert "GNMT" not in shown(page, "main th")  # no chosen row has it
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 720, "height": 1000})  # A4 less its margins
     heights = page.eval_on_selector_all("main th", "all => all.map(one => one.offsetHeight)")
@@ -490,9 +495,9 @@ def test_published_results_begin_with_one_workload_round_and_division(browser, t
     page.emulate_media(media="screen")
     page.set_viewport_size({"width": 1280, "height": 720})
     page.click("button[type=reset]")
-    assert "gnmt" in shown(page, "main th")
+    assert "GNMT" in shown(page, "main th")
     page.select_option("select[name=accelerator]", "V100 SXM")
-    assert "V100 SXM" in shown(page, "#section-1 .legend button")
+    assert "V100 SXM" in shown(page, "#section-time-to-target .legend button")
     frameworks = page.locator("select[name=framework] option").all_inner_texts()
     assert len({name.lower() for name in frameworks}) == len(frameworks)
     assert noticed == []
@@ -510,11 +515,13 @@ def test_frameworks_named_like_javascript_properties_are_drawn(browser, tmp_path
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     expect(page.locator("figure:not([data-drawn])")).to_have_count(0)
     assert noticed == []
-    points = page.locator("#section-1 figure:visible").first.locator(".mark-symbol path")
+    points = page.locator("#section-time-to-target figure:visible").first.locator(".mark-symbol path")
     assert points.count() == 2 * len(names)
-    shown_names = {text.strip("\u2060") for text in shown(page, "#section-1 figure:first-of-type .legend button")}
+    shown_names = {
+        text.strip("\u2060") for text in shown(page, "#section-time-to-target figure:first-of-type .legend button")
+    }
     assert set(names) <= shown_names
-    page.locator("#section-1 .legend button:visible").first.click()
+    page.locator("#section-time-to-target .legend button:visible").first.click()
     expect(points).to_have_count(2 * len(names) - 2)
     page.select_option("select[name=framework]", "constructor")
     assert page.inner_text("#count") == "2 of 8 runs"

@@ -17,7 +17,7 @@ from suite.results.render.html import charts, scaling, vega
 from suite.results.render.html.charts import Chart, Point, Style
 from suite.results.render.html.curves import table_charts
 from suite.results.render.html.scaling import forecast_charts
-from suite.results.render.html.studies import study_charts
+from suite.results.render.html.study_charts import study_charts
 from suite.results.scores import find_published, published_results, results
 from suite.results.views.report import together
 from suite.results.views.scaling import Wanted, forecasts
@@ -305,7 +305,7 @@ def study(*lines, kind="bars", y="samples/s"):
 def test_studies_are_curves_over_numbers_or_bars_with_a_place_for_what_could_not_run():
     lines = (line(1600.0, batch="16"), line(3200.0, batch="64"), line(shown="OOM", batch="4096"))
     (curve,), (bars,) = study(*lines, kind="lines"), study(*lines)
-    assert [curve.x_label, curve.y_label] == ["samples of a device", "samples/s"]
+    assert [curve.x_label, curve.y_label] == ["samples per device", "samples/s"]
     assert curve.note == "Not drawn: batch 4096: OOM"
     assert places(series_of(curve)[0].paths[0]) == ((64.0, 1600.0), (64.0, 3200.0))  # as the results have it
     shown = [(bar.label, *bar.names, bar.paths[0][0].x) for bar in series_of(bars)]

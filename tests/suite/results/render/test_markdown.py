@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from suite.results.data_table import DataTable
 from suite.results.render.document import document
-from suite.results.render.markdown import WIDTH, markdown_table, wrapped
-from suite.results.render.tables import text_table
+from suite.results.render.markdown import WIDTH, markdown_table, wrap_document
+from suite.results.render.text_table import text_table
 from suite.results.targets import bleu_scale, targets_text
 from suite.results.text import percent_text, shortened, time_text
 from suite.results.views.section import NOT_VERIFIED, Section, View
@@ -62,15 +62,15 @@ def test_numbers_are_never_cut():
 
 def test_text_is_wrapped_and_tables_and_headings_are_not():
     long = "word " * 40
-    lines = wrapped(f"# {long}\n| {long}\n- {long}\n{long}").splitlines()
+    lines = wrap_document(f"# {long}\n| {long}\n- {long}\n{long}").splitlines()
     assert [len(line) > WIDTH for line in lines] == [True, True, False, False, False, False]
 
 
 @pytest.mark.parametrize("block", ["# heading", "> quotation", "- item", "---"])
 def test_a_broken_line_begins_no_block(block):
     long = "x" * (WIDTH - 1)
-    assert wrapped(f"{long} {block}").splitlines()[1] == "\\" + block
-    assert wrapped(f"- {long[2:]} {block}").splitlines()[1] == "  \\" + block
+    assert wrap_document(f"{long} {block}").splitlines()[1] == "\\" + block
+    assert wrap_document(f"- {long[2:]} {block}").splitlines()[1] == "  \\" + block
 
 
 def test_times_below_two_minutes_are_seconds():

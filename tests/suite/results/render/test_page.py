@@ -4,6 +4,7 @@ import base64
 import csv
 import gzip
 import hashlib
+import html
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import pytest
 
 from suite.cli import main
 from suite.results import table
+from suite.results.price import parse_prices
 from suite.results.published import FOLDER_VARIABLE
 from suite.results.render.html import page as pages
 from suite.results.render.html.page import write_html
@@ -99,18 +101,17 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     (root / "ncf-1" / "run_0" / "run.json").write_text(json.dumps({"versions": {"numpy": "2.4.6"}, "secret": "hidden"}))
     found = page(root, tmp_path)
     assert found.headings == [
-        "Time to target for each number of devices", "Factors of the speedup", "Quality over time",
-        *("Parts of the time to target", "NCF demo, PyTorch 2.11.0, Some CPU, laptop"),
-        "Failed runs", "During the runs", "All runs",
+        *("Results", "Time to target", "Factors of the speedup", "Quality during training", "Throughput and machine load"),
+        *("Failed runs", "Next steps", "All runs"),
     ]  # fmt: skip
-    assert "10 runs · 9 succeeded · 1 failed · 1 workload · pytorch · 2023-11-14" in found.text
+    assert "10 runs of NCF with PyTorch on 2023-11-14: 9 succeeded, 1 failed." in found.text
     where = "on 4 devices (Some CPU) with PyTorch"
     said = f"NCF (demo, cpu): 2.0 s to hit rate at 10 ≥ 0.635 {where}. That is 3.00× faster than on 1 device."
     assert said in found.text  # 2 x 1.02 s: olympic mean of 2.00, 2.04 and 2.08 s
-    assert re.search(r'<a href="#section-6">Failed runs: <span class="fitting">1</span></a>', found.source)
+    assert re.search(r'<a href="#section-failed-runs">Failed runs: <span class="fitting">1</span></a>', found.source)
     titles = [
-        "time to target over devices", "what the speedup is made of", "hit rate at 10 over epochs", "hit rate at 10 over time",
-        "where the time goes", "throughput over time", "data wait over time",
+        *("time to target over devices", "where the time goes", "what the speedup is made of"),
+        "hit rate at 10 over epochs", "hit rate at 10 over time", "throughput over time", "data wait over time",
         "CPU used by the run", "GPU in use", "GPU power",
     ]  # fmt: skip
     assert found.drawn == [f"NCF: {title}" for title in titles]
@@ -136,19 +137,82 @@ def test_a_run_on_a_busy_machine_says_so_among_all_runs(tmp_path):
 def test_what_was_not_measured_has_no_section(tmp_path):
     write_run(tmp_path / "logs", "ncf-1")
     found = page(tmp_path / "logs", tmp_path)
-    table = "NCF demo, PyTorch 2.11.0, Some CPU, laptop"
-    titles = ["Quality over time", "Parts of the time to target", table, "During the runs", "All runs"]
-    assert found.headings == titles
-    assert "Speedups and their factors" not in found.text
+    titles = ["Results", "Time to target", "Quality during training", "Throughput and machine load"]
+    assert found.headings == [*titles, "Next steps", "All runs"]
     assert "select" not in found.tags  # of one run there is nothing to choose
     assert len(found.figures) == 5
+
+
+def test_tooltips_have_the_parts_of_the_time(tmp_path):
+    """The parts of a run and of a result add up to its time, and setup is separate from training."""
+    write_run(
+        tmp_path / "logs", "ncf-1", setup_seconds=1.5, train_seconds=1.6
+    )  # 3 epochs of 2 s, 0.5 s of waiting each
+    found = page(tmp_path / "logs", tmp_path)
+    for _, *places in found.data["rows"]:
+        lines = dict(found.data["lines"][place] for place in places)
+        shown = {name: lines[name] for name in ("setup", "training", "waiting for data", "evaluation", "other")}
+        assert shown == {
+            "setup": "1.5 s (20 %)", "training": "3.3 s (44 %)", "waiting for data": "1.5 s (20 %)",
+            "evaluation": "0.75 s (10 %)", "other": "0.45 s (6 %)",
+        }  # fmt: skip
+        assert lines["time to target"] == "7.5 s"
+    assert "setup 1.5 s (20 %)" in found.text  # in the list of runs
+
+
+def test_filters_are_the_settings_that_distinguish_results(tmp_path):
+    """Results that agree in framework, devices, and system are selected by the settings in which they differ."""
+    logs = tmp_path / "logs"
+    for rate in (0.001, 0.003):
+        write_run(logs, f"fp32-{rate}", keys={"opt_base_learning_rate": rate}, precision="fp32")
+    write_run(logs, "fp16", keys={"opt_base_learning_rate": 0.003}, precision="fp16")
+    write_run(logs, "two", devices=2, batch_size_global=8192)  # distinguished by its devices
+    found = page(logs, tmp_path)
+    names = [value for tag, name, value in found.attributes if (tag, name) == ("select", "name")]
+    assert names == ["devices", "precision", "hyperparameters.opt_base_learning_rate"]
+    titles = [found.data["titles"][name] for name in names]
+    assert titles == ["devices", "precision", "learning rate"]
+    facets = found.data["facets"]
+    assert facets[-1] == "label"  # as the script expects
+    chosen = [dict(zip(facets, kind, strict=True)) for kind in found.data["kinds"]]
+    assert sorted((kind["precision"], kind[names[2]]) for kind in chosen if kind["devices"] == "1") == [
+        ("fp16", "0.003"), ("fp32", "0.001"), ("fp32", "0.003")
+    ]  # fmt: skip
+
+
+def test_the_address_of_a_section_does_not_depend_on_the_sections_before_it(tmp_path):
+    sweep(tmp_path / "logs", counts=(1, 2))
+    plain = page(tmp_path / "logs", tmp_path, "plain.html")
+    write_run(tmp_path / "logs", "ncf-1", 3, log=False, status=FAILED)
+    more = page(
+        tmp_path / "logs", tmp_path, "more.html", prices=parse_prices("2.5"), published=find_published("dgx1-article")
+    )
+
+    def anchors(found):
+        return dict(re.findall(r'<section id="([^"]*)"[^>]*>\s*<h2>([^<]*)</h2>', found.source))
+
+    assert anchors(plain).items() <= anchors(more).items()
+    assert {"section-cost", "section-failed-runs", "section-published"} <= {*anchors(more)} - {*anchors(plain)}
+
+
+def test_next_steps_are_commands_for_these_logs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = write_run(tmp_path / "my logs", "ncf-1")
+    (folder / "run.json").write_text(json.dumps({"typed": ["workload=ncf", "profile=demo", "gpus=1", "runs=1"]}))
+    commands = re.findall(r"<pre><code>([^<]*)</code></pre>", page(tmp_path / "my logs", tmp_path).source)
+    assert [html.unescape(command) for command in commands] == [
+        "suite advise 'my logs/ncf-1'",
+        "python run_suite.py workload=ncf profile=demo gpus=2",
+        "python run_suite.py workload=ncf profile=demo gpus=1 runs=3",
+        "suite report 'my logs/ncf-1' --html page.html --figures figures",
+    ]
 
 
 def test_speedups_are_decomposed_for_every_pair(tmp_path, monkeypatch):
     """By the rows of `suite tables`, no more than have room."""
     monkeypatch.setattr(pages, "MAX_PAIRS", 2)
     sweep(tmp_path / "logs", runs=3)
-    body = page(tmp_path / "logs", tmp_path).source.split("Speedups and their factors")[1]
+    body = page(tmp_path / "logs", tmp_path).source.split("<h2>Factors of the speedup</h2>")[1]
     rows = [re.findall(r"<td[^>]*>([^<]*)</td>", line) for line in re.findall(r"<tr.*?</tr>", body)[1:3]]
     assert [row[0].split(" (")[0].strip() for row in rows] == ["1 → 2", "1 → 4"]
     assert "3.00" in rows[1]  # three epochs of 2 s, then two of 1 s
@@ -210,9 +274,9 @@ def test_published_results_stand_beside_ours(tmp_path):
     ours, theirs = re.findall(r'stroke-dasharray="([^"]*)"', beside.legends[0])
     assert (ours, bool(theirs)) == ("", True)
     assert "resnet50" not in beside.text
-    assert "hardware Some CPU, theirs Tesla V100-SXM2" in beside.text
+    assert "hardware Some CPU, published: Tesla V100-SXM2" in beside.text
     other = page(root, tmp_path, "other.html", published=find_published("v0.7/Fujitsu"))  # no NCF
-    assert "The requested published results cannot be shown" in other.text
+    assert "so there is nothing to compare" in other.text
 
 
 # --- its data -----------------------------------------------------------------------------------------------------------
@@ -223,7 +287,7 @@ def test_what_filters_and_pointers_go_by_is_what_the_csv_has(tmp_path):
     found = page(tmp_path / "logs", tmp_path)
     listed = list(csv.DictReader(csv_of(found).decode().splitlines()))
     facets = found.data["facets"]
-    table_rows = re.findall(r'<tr data-of="(\d+)">', found.source.split("Some CPU, laptop</h2>")[1])
+    table_rows = re.findall(r'<tr data-of="(\d+)">', found.source.split("<h2>Results</h2>")[1])
     for row, number in zip(listed, table_rows, strict=False):
         kind, *places = found.data["rows"][int(number)]
         told = dict(zip(facets, found.data["kinds"][kind], strict=True))
@@ -231,7 +295,7 @@ def test_what_filters_and_pointers_go_by_is_what_the_csv_has(tmp_path):
             *(row[name] for name in ("workload", "framework", "devices", "system", "profile")), "ours"
         ]  # fmt: skip
         lines = dict(found.data["lines"][place] for place in places)
-        assert float(lines["time"].removesuffix(" s")) == pytest.approx(float(row["seconds"]), rel=0.01)
+        assert float(lines["time to target"].removesuffix(" s")) == pytest.approx(float(row["seconds"]), rel=0.01)
         assert lines["log"] == f"ncf-{row['devices']}/run_0"
     times = found.figures[0]["marks"]
     assert [y for y, kind in zip(times["y"], times["k"], strict=True) if kind is None] == pytest.approx(
@@ -379,7 +443,7 @@ def test_a_full_disk_leaves_no_half_page(tmp_path, capsys, full_disk):
     write_run(tmp_path / "logs", "ncf-1")
     out = tmp_path / "out.html"
     assert main(["report", str(tmp_path / "logs"), "--html", str(out)]) == 2
-    assert capsys.readouterr().err == f"suite report: {out} cannot be written (File too large); give another place\n"
+    assert capsys.readouterr().err == f"suite report: {out} cannot be written (File too large): choose a folder on a different disk\n"
     assert not out.exists()
 
 
@@ -413,8 +477,13 @@ def test_a_page_of_many_runs_is_bounded(tmp_path, monkeypatch):
         write_run(tmp_path / "logs", f"other-{index}", system=f"machine {index}")
     found = page(tmp_path / "logs", tmp_path)
     assert "Of several runs: median, least and most, while half of them go on" in found.text
-    assert len(found.figures[0]["marks"]["y"]) == 3 + 1  # one line of three evaluations, and its target
-    assert "The last 3 tables have no figures" in found.text
+    quality = next(
+        figure
+        for title, figure in zip(found.drawn, found.figures, strict=True)
+        if "hit rate at 10 over epochs" in title
+    )
+    assert len(quality["marks"]["y"]) == 3 + 1  # one line of three evaluations, and its target
+    assert "The other 3 tables have no figures" in found.text
     assert found.tags.count("details") == 64 + len(found.drawn)
 
 
@@ -425,14 +494,14 @@ def test_a_page_of_published_results(tmp_path, capsys):
     out = tmp_path / "rounds.html"
     assert main(["published", "list", "--round", "v0.6,v0.7", "--html", str(out)]) == 0
     found = Page(out.read_text(encoding="utf-8"))
-    assert "158 results · v0.6, v0.7" in found.text
-    assert found.headings[0] == "Time to target over accelerators"
+    assert "158 results of 9 submitters, from v0.6, v0.7." in found.text
+    assert found.headings[0] == "Time to target by number of accelerators"
     assert len(found.figures) == 5  # MiniGo has one result
     assert found.data["start"] == {"workload": "resnet50", "round": "v0.7", "division": "closed"}
     assert "Fujitsu gx_V100x8_ngc20.06_pytorch" in found.text
-    assert found.source.split("<h2>All results with every column</h2>")[1].count("<tr data-of=") == 158
+    assert found.source.split("<h2>All results with all columns</h2>")[1].count("<tr data-of=") == 158
     assert len(csv_of(found).splitlines()) == 1 + 158
-    listed = found.source.split("<h2>All results with every column</h2>")[1]
+    listed = found.source.split("<h2>All results with all columns</h2>")[1]
     heads = re.findall(r"<th[^>]*>([^<]*)<", listed)
     assert (len(heads), "= throughput" in heads) == (len({*heads}), False)
     assert "box mean average precision ≥ 0.377, mask mean average precision ≥ 0.339" in listed

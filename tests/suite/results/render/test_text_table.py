@@ -3,7 +3,7 @@
 import pytest
 
 from suite.results.data_table import DataTable
-from suite.results.render.tables import text_table
+from suite.results.render.text_table import text_table
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ from suite.results.render.tables import text_table
 )
 def test_numbers_of_one_size_have_one_unit_and_as_many_decimals(name, values, shown):
     table = DataTable.from_rows({"row": str(at), name: value} for at, value in enumerate(values))
-    assert tuple(cells[1] for cells in text_table(table, alike=True).body) == shown
+    assert tuple(cells[1] for cells in text_table(table, same_units=True).body) == shown
