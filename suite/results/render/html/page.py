@@ -342,7 +342,7 @@ def _render(rows: PageRows, data: Mapping[str, Any], **context: Any) -> str:
 
 
 def _anchors(blocks: Sequence[Block]) -> list[str]:
-    """Return the ids of blocks: `section-results`, `section-results-2`. They do not depend on the number of blocks before them."""
+    """Return the ids of blocks, such as `section-results` and `section-results-2`. Blocks of other kinds do not change them."""
     counts: Counter[str] = Counter()
     anchors = []
     for block in blocks:

@@ -134,7 +134,7 @@ def _curve_style(values: str, members: Sequence[Member], styles: Sequence[charts
     """Return the style of a curve. Its label has the words that the labels of all its results have.
 
     Args:
-        values: Values of the remaining keys. They are the label if the results have no word in common, or if the label is taken.
+        values: Values of the remaining keys. They are the label if the results share no word, or if the label is taken.
         members: The lines of the curve.
         styles: Styles of the curves before it.
     """

@@ -443,7 +443,8 @@ def test_a_full_disk_leaves_no_half_page(tmp_path, capsys, full_disk):
     write_run(tmp_path / "logs", "ncf-1")
     out = tmp_path / "out.html"
     assert main(["report", str(tmp_path / "logs"), "--html", str(out)]) == 2
-    assert capsys.readouterr().err == f"suite report: {out} cannot be written (File too large): choose a folder on a different disk\n"
+    message = f"suite report: {out} cannot be written (File too large): choose a folder on a different disk\n"
+    assert capsys.readouterr().err == message
     assert not out.exists()
 
 
