@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from suite.common.labels import Label, LabelKind
 from suite.common.run_end import SUCCESS
@@ -499,38 +499,41 @@ class Result(Row):
         values = [getattr(self, f"seconds_{name}") for name in TimeParts._fields]
         return None if None in values else TimeParts(*values)
 
+    @property
+    def device_count(self) -> int:
+        """`devices` of a result from `with_time` or `with_size`, where it is known."""
+        assert self.devices is not None
+        return self.devices
+
+    @property
+    def global_batch(self) -> int:
+        """`batch_size_global` of a result from `with_size`, where it is known."""
+        assert self.batch_size_global is not None
+        return self.batch_size_global
+
+    @property
+    def target_seconds(self) -> float:
+        """`seconds` of a result from `with_time`, where it is known."""
+        assert self.seconds is not None
+        return self.seconds
+
     runs: tuple[RunRow, ...] = ()
     """The successful runs, in order of start."""
     attempts: tuple[RunRow, ...] = ()
     """All runs, failed ones included."""
 
 
-if TYPE_CHECKING:
-
-    class Sized(Result):
-        """A result with a known number of devices and a known batch."""
-
-        devices: int
-        batch_size_global: int
-
-    class Timed(Result):
-        """A result with a time to target on a known number of devices."""
-
-        devices: int
-        seconds: float
-else:
-    Sized = Timed = Result
 AnyResult = TypeVar("AnyResult", bound=Result)
 
 
-def sized(results: Iterable[Result]) -> list[Sized]:
+def with_size(results: Iterable[Result]) -> list[Result]:
     """Return the results with known devices and batch."""
-    return [cast(Sized, row) for row in results if row.devices and row.batch_size_global]
+    return [result for result in results if result.devices and result.batch_size_global]
 
 
-def timed(results: Iterable[Result]) -> list[Timed]:
+def with_time(results: Iterable[Result]) -> list[Result]:
     """Return the results with a time to target on a known number of devices."""
-    return [cast(Timed, row) for row in results if row.to_target and row.seconds and row.devices]
+    return [result for result in results if result.to_target and result.seconds and result.devices]
 
 
 def _columns() -> Iterator[tuple[str, Column]]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from suite.results.columns import Result, Sized, Timed, timed
+from suite.results.columns import Result, with_time
 from suite.results.data_table import DataTable
 from suite.results.predict import law
 from suite.results.predict.step import gradients_of, traffic_text
@@ -92,9 +92,9 @@ def advise(
         ValueError: No result has a time to target, or none on so few devices.
     """
     every = all_series(_timed(results))
-    fitting = [series for series in every if devices is None or series.fewest.devices <= devices]
+    fitting = [series for series in every if devices is None or series.fewest.device_count <= devices]
     if not fitting:
-        few = min(series.fewest.devices for series in every)
+        few = min(series.fewest.device_count for series in every)
         raise ValueError(
             f"--devices {devices}: the fewest devices that were measured are {few}; give {few} or more, "
             f"or predict it with suite scaling --devices {devices}"
@@ -104,10 +104,13 @@ def advise(
     names = [title(series.results) for series in fitting]
     named = named_apart([series.fewest for series in fitting], names, shown=("devices", "nodes"))
     for name, series in sorted(zip(named, fitting, strict=True), key=lambda pair: pair[0]):
-        machine = devices or series.most.devices
-        within = [row for row in series if row.devices <= machine]
-        best = [min(alike, key=lambda row: row.seconds) for _, alike in groupby(within, key=lambda row: row.devices)]
-        labels = "; ".join((*merged_labels(best), *(["extrapolated"] if machine > series.most.devices else [])))
+        machine = devices or series.most.device_count
+        within = [row for row in series if row.device_count <= machine]
+        best = [
+            min(alike, key=lambda row: row.target_seconds)
+            for _, alike in groupby(within, key=lambda row: row.device_count)
+        ]
+        labels = "; ".join((*merged_labels(best), *(["extrapolated"] if machine > series.most.device_count else [])))
         measured = _measured_choices(best, machine, deadline, prices)
         counts = _counts_to_predict(series, machine, deadline) if devices is not None or deadline is not None else []
         group = next((groups[row.key] for row in series if row.key in groups), [])
@@ -133,8 +136,8 @@ class Advice:
     def __init__(
         self,
         name: str,
-        series: Series[Timed],
-        best: Sequence[Timed],
+        series: Series[Result],
+        best: Sequence[Result],
         measured: Choices,
         predicted: Choices,
         wanted_counts: Sequence[int],
@@ -152,26 +155,26 @@ class Advice:
         self.missing_evidence = tuple(_missing_evidence(best, measured, self.pair))
 
 
-def _groups(results: Sequence[Result]) -> dict[str, list[Sized]]:
+def _groups(results: Sequence[Result]) -> dict[str, list[Result]]:
     """Return each result's group that `suite scaling` would predict from; empty if it could not from any."""
     with contextlib.suppress(ValueError):  # no result has both a batch and a time
         return {row.key: group for group in comparable(results) for row in group}
     return {}
 
 
-def _counts_to_predict(series: Series[Timed], machine: int, deadline: float | None) -> list[int]:
+def _counts_to_predict(series: Series[Result], machine: int, deadline: float | None) -> list[int]:
     """Return the counts on the machine that were not measured: all of it, and with a deadline the powers of two."""
     measured = {row.devices for row in series}
     counts = {machine}
     if deadline is not None:
         powers = (1 << power for power in range(machine.bit_length()))
-        counts |= {count for count in powers if count * LARGEST_PREDICTED_SHRINKAGE >= series.fewest.devices}
+        counts |= {count for count in powers if count * LARGEST_PREDICTED_SHRINKAGE >= series.fewest.device_count}
     return sorted(counts - measured)
 
 
-def _timed(results: Sequence[Result]) -> list[Timed]:
+def _timed(results: Sequence[Result]) -> list[Result]:
     reached = [row for row in results if row.seconds]
-    known = timed(reached)
+    known = with_time(reached)
     if not reached:
         why = "advice needs runs that reached a target, and there are none: only runs of fixed length, or none that succeeded"
         raise ValueError(f"{why}; run to the target first: python run_suite.py -m workload=ncf profile=demo gpus=1,2")
@@ -182,7 +185,7 @@ def _timed(results: Sequence[Result]) -> list[Timed]:
 
 
 def _measured_choices(
-    best: Sequence[Timed], machine: int, deadline: float | None, prices: Prices | None
+    best: Sequence[Result], machine: int, deadline: float | None, prices: Prices | None
 ) -> list[Choice]:
     choices = [_choice(row, machine, prices) for row in best]
     _flag(choices, deadline)
@@ -190,7 +193,7 @@ def _measured_choices(
 
 
 def _predicted_choices(
-    rows: Sequence[Mapping[str, Any]], like: Timed, machine: int, deadline: float | None
+    rows: Sequence[Mapping[str, Any]], like: Result, machine: int, deadline: float | None
 ) -> list[Choice]:
     """Choices from rows of `predict_times`; `like`: a measured result of the same series."""
     choices = []
@@ -246,9 +249,9 @@ def _placed_choice(like: Result, machine: int, devices: int, kind: str, seconds:
     return choice | {"runs_successful": None, "runs_failed": None}
 
 
-def _choice(row: Timed, machine: int, prices: Prices | None) -> Choice:
+def _choice(row: Result, machine: int, prices: Prices | None) -> Choice:
     powered = row.runs and all(run.energy_joules is not None for run in row.runs)
-    return _placed_choice(row, machine, row.devices, MEASURED, row.seconds) | {
+    return _placed_choice(row, machine, row.device_count, MEASURED, row.target_seconds) | {
         "slowest_seconds": row.seconds_maximum,
         "energy_joules_per_job": row.energy_joules if powered else None,
         "cost_per_job": None if prices is None else prices.cost(row),
@@ -275,13 +278,13 @@ def placement(choices: Choices, pair: Ratio | None) -> str:
     return "sooner" if _share_of_added_device(choices, pair.total) >= WORTH_SPREADING else "fewest"
 
 
-def _missing_evidence(best: Sequence[Timed], choices: Choices, pair: Ratio | None) -> Iterator[str]:
+def _missing_evidence(best: Sequence[Result], choices: Choices, pair: Ratio | None) -> Iterator[str]:
     """Yield the evidence that is missing to decide how many devices the jobs of a queue should get."""
     if pair is None or pair.total is None:
         yield "a second device count"
         return
     for row in best:
-        where = f"on {devices_text(row.devices)}"
+        where = f"on {devices_text(row.device_count)}"
         if row.busy is not None:
             yield f"runs {where} while the machine is not busy ({row.machine_condition})"
         if not failures(row)[1]:
@@ -297,7 +300,7 @@ def _missing_evidence(best: Sequence[Timed], choices: Choices, pair: Ratio | Non
         yield "more runs: the interval of the speedup allows several answers"
 
 
-def _is_decided(best: Sequence[Timed], choices: Choices, pair: Ratio) -> bool:
+def _is_decided(best: Sequence[Result], choices: Choices, pair: Ratio) -> bool:
     """Whether the placement is the same over the whole interval of each speedup that it rests on."""
     belongs = placement(choices, pair)
     by_devices = {row.devices: row for row in best}
@@ -332,7 +335,7 @@ def _section(advice: Advice) -> Section:
         then = "Run next:" if commands else "Give results of the same hardware on other counts (suite published list)."
         return Section(advice.name, (aim_text(best), f"{took} to choose from. {then}"), commands=commands, below=notes)
     name = f"{advice.name}; machine of {devices_text(advice.machine)}"
-    name += ", extrapolated" if advice.machine > advice.series.most.devices else ""
+    name += ", extrapolated" if advice.machine > advice.series.most.device_count else ""
     listed = sorted((*advice.measured, *advice.predicted), key=lambda choice: choice["devices"])
     shown = [column for column in _SHOWN if column != "kind" or advice.predicted]
     cells = [choice | {"time_range": _time_range(choice)} for choice in listed]
@@ -457,7 +460,7 @@ def _deadline_answers(advice: Advice, deadline: float) -> Iterator[str]:
 
 def _notes(advice: Advice) -> Iterator[str]:
     family, best, pair, machine = advice.series.results, advice.best, advice.pair, advice.machine
-    if machine > (busiest := family[-1].devices):
+    if machine > (busiest := family[-1].device_count):
         yield f"extrapolated: jobs/h on {devices_text(machine)}, when no more than {busiest} were busy in any measurement"
     counts = [row.devices for row in best]
     predicted = [choice["devices"] for choice in advice.predicted]
@@ -469,13 +472,13 @@ def _notes(advice: Advice) -> Iterator[str]:
         yield f"predicted, not measured: {_listed(predicted)} devices, {interval} (suite scaling; docs/scaling.md)"
     elif advice.wanted_counts and advice.why_none_predicted:
         yield f"no prediction for {_listed(advice.wanted_counts)} devices: {advice.why_none_predicted}"
-    if larger := [row.devices for row in family if row.devices > machine]:
+    if larger := [row.device_count for row in family if row.device_count > machine]:
         yield f"measured too, and larger than the machine: {_listed(list(dict.fromkeys(larger)))} devices"
     for row in best:
         others = [row, *(other for other in family if other is not row and other.devices == row.devices)]
         if len(others) > 1:
             fastest = distinct_labels(others)[0]
-            yield f"on {devices_text(row.devices)} the fastest of {len(others)} settings is used: {fastest}"
+            yield f"on {devices_text(row.device_count)} the fastest of {len(others)} settings is used: {fastest}"
     if placed := [devices_text(*place(row)) for row in best if place(row)[1] > 1]:
         yield f"over several nodes (nodes × devices of each): {', '.join(placed)}"
     if pair is not None:
@@ -484,7 +487,7 @@ def _notes(advice: Advice) -> Iterator[str]:
             yield f"each step sums {traffic_text(gradients_of(family))} over the devices (docs/scaling.md)"
     yield from (note for row in best for note in row.score_notes if "versions" in note or "differ in" in note)
     for row in (row for row in best if row.runs_failed):
-        count = f"{row.runs_failed} of {row.runs_failed + row.runs_successful} runs on {devices_text(row.devices)}"
+        count = f"{row.runs_failed} of {row.runs_failed + row.runs_successful} runs on {devices_text(row.device_count)}"
         yield f"{count} failed; the time they took is not counted"
 
 

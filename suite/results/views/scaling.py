@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from suite.common.labels import LabelKind
-from suite.results.columns import Result, Sized, sized
+from suite.results.columns import Result, with_size
 from suite.results.combine import known
 from suite.results.data_table import DataTable
 from suite.results.predict import law
@@ -75,12 +75,12 @@ class Wanted:
     prices: Prices | None = None
     links: tuple[MeasuredLink, ...] = ()
 
-    def batches(self, results: Sequence[Sized]) -> Iterator[tuple[int, float]]:
+    def batches(self, results: Sequence[Result]) -> Iterator[tuple[int, float]]:
         """(devices, global batch) of each count but those in `results`. Raises ValueError below a sample a device."""
-        known = {(row.devices, float(row.batch_size_global)) for row in results}
+        known = {(row.device_count, float(row.global_batch)) for row in results}
         for devices in self.devices:
-            nearest = min(results, key=lambda row: (abs(math.log(row.devices / devices)), -row.batch_size_global))
-            each = self.batch_per_device or nearest.batch_size_global / nearest.devices
+            nearest = min(results, key=lambda row: (abs(math.log(row.device_count / devices)), -row.global_batch))
+            each = self.batch_per_device or nearest.global_batch / nearest.device_count
             batch = float(self.batch_global or each * devices)
             if batch < devices:
                 raise ValueError(f"a batch of {batch:g} is less than a sample for each of {devices} devices; give more")
@@ -185,15 +185,15 @@ def forecasts(results: Sequence[Result], wanted: Wanted) -> list[Forecast]:
     return [*made[:-1], replace(made[-1], notes=(*made[-1].notes, *without[:3]))]
 
 
-def comparable(results: Sequence[Result]) -> list[list[Sized]]:
+def comparable(results: Sequence[Result]) -> list[list[Result]]:
     """Results that one prediction may rest on, in order of devices. Raises ValueError if nothing is known of any."""
-    known = [row for row in sized(results) if row.seconds_per_epoch or row.samples_per_second]
+    known = [row for row in with_size(results) if row.seconds_per_epoch or row.samples_per_second]
     if not known:
         raise ValueError("a prediction needs runs with known devices and batch, and a time per epoch or a rate")
     return families(sorted(known, key=lambda row: (row.devices, row.batch_size_global)), "batch")
 
 
-def forecast(results: Sequence[Sized], wanted: Wanted, name: str = "") -> Forecast:
+def forecast(results: Sequence[Result], wanted: Wanted, name: str = "") -> Forecast:
     """Predict `wanted` from `results`, a group of `comparable`.
 
     Raises ValueError if the law knows nothing of the workload, or if the parts of a step cannot be told from the results.
@@ -326,7 +326,7 @@ def _notes(results: Sequence[Result], predicted: pd.DataFrame) -> Iterator[str]:
         yield f"{RCP}: mean epochs of the rules' reference runs (round v1.1) at this batch or between two."
 
 
-def why_not_by_law(results: Sequence[Sized]) -> str:
+def why_not_by_law(results: Sequence[Result]) -> str:
     """Why the law of published rows says nothing about these results; empty if it does."""
     first = results[0]
     if first.workload not in law.WORKLOADS:
@@ -342,15 +342,15 @@ def why_not_by_law(results: Sequence[Sized]) -> str:
     return ""
 
 
-def _observed(results: Sequence[Sized]) -> list[tuple[Sized, law.Observation]]:
+def _observed(results: Sequence[Result]) -> list[tuple[Result, law.Observation]]:
     """What the law can carry on from."""
     return [(row, seen) for row in results if (seen := law.observation(row)) is not None]
 
 
-def _by_law(results: Sequence[Sized], wanted: Wanted) -> _Predicted:
+def _by_law(results: Sequence[Result], wanted: Wanted) -> _Predicted:
     pairs = _observed(results)
     seen, (widest, widest_seen) = [one for _, one in pairs], pairs[-1]
-    scale = widest_seen.batch_per_device * widest_seen.devices / widest.batch_size_global  # tokens to sentences
+    scale = widest_seen.batch_per_device * widest_seen.devices / widest.global_batch  # tokens to sentences
     fit = law.published_fit(widest.workload)
     b_half, exponent = fit.constants
     times = {(one.devices, one.seconds_per_epoch) for one in seen}  # a published row asked for by name counts once
@@ -372,7 +372,7 @@ def _by_law(results: Sequence[Sized], wanted: Wanted) -> _Predicted:
 
 
 def predict_times(
-    results: Sequence[Sized], devices: Sequence[int], prices: Prices | None = None
+    results: Sequence[Result], devices: Sequence[int], prices: Prices | None = None
 ) -> tuple[list[dict[str, Any]], str]:
     """Predict the time to target of a group of `comparable` on other device counts, by the law of published rows.
 
@@ -390,15 +390,15 @@ def predict_times(
     return rows, "" if rows else "the epochs to target at their batches are not known"
 
 
-def _by_step(results: Sequence[Sized], wanted: Wanted, link: MeasuredLink | None) -> _Predicted:
+def _by_step(results: Sequence[Result], wanted: Wanted, link: MeasuredLink | None) -> _Predicted:
     """On a described system, a measured link, or the one with the other in it."""
     system = wanted.system if link is None else with_link(wanted.system, link)
     assert system is not None
     each, steps = law.samples_per_batch_unit(results[0]) or 1.0, []
     rated = [(row, row.samples_per_second) for row in results if row.samples_per_second]
     for row, rate in rated:
-        samples = row.batch_size_global * (law.samples_per_batch_unit(row) or 1.0)
-        steps.append((row.devices, row.batch_size_global / row.devices, samples / rate))
+        samples = row.global_batch * (law.samples_per_batch_unit(row) or 1.0)
+        steps.append((row.device_count, row.global_batch / row.device_count, samples / rate))
     parts = Parts(steps, wanted.gradients or gradients_of(results), system, link is not None and link.on_cpu)
     predicted = []
     for devices, batch in wanted.batches(results):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from suite.results.columns import Result, kind_of, own_fields, timed
+from suite.results.columns import Result, kind_of, own_fields, with_time
 from suite.results.combine import share_of
 from suite.results.identity import heading
 from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
@@ -154,8 +154,11 @@ def _doubling(row: Result, line: Line, context: Context) -> float | None:
 
 def _article_minutes(row: Result, line: Line, context: Context) -> float | None:
     """Of the DGX-1 scaling article, beside runs that train what it trained."""
-    rows = timed(one for one in published_results() if one.round == ARTICLE and row.profile == "reference")
-    return next((one.seconds / 60 for one in rows if (one.workload, one.devices) == (row.workload, row.devices)), None)
+    rows = with_time(one for one in published_results() if one.round == ARTICLE and row.profile == "reference")
+    return next(
+        (one.target_seconds / 60 for one in rows if (one.workload, one.device_count) == (row.workload, row.devices)),
+        None,
+    )
 
 
 _FIGURES = [item for item in own_fields(Result) if kind_of(item) in ("number", "count")]

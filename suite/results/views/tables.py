@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from suite.common.labels import LabelKind
-from suite.results.columns import Result, Timed, timed
+from suite.results.columns import Result, with_time
 from suite.results.combine import grouped
 from suite.results.data_table import DataTable
 from suite.results.published import ARTICLE, csv_rows
@@ -58,8 +58,8 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
     Raises:
         ValueError: There is no time to target.
     """
-    ours = timed(results)
-    shown = ours + (timed(find_published(ARTICLE)) if with_article else [])
+    ours = with_time(results)
+    shown = ours + (with_time(find_published(ARTICLE)) if with_article else [])
     if not shown:
         raise ValueError(
             "no run was trained to a target, and these tables show times to target; "
@@ -69,7 +69,7 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
     sections: list[Section] = []
     data: list[Line] = []
     pairs: list[Line] = []
-    single: list[tuple[str, Timed]] = []
+    single: list[tuple[str, Result]] = []
     for name, alike in itertools.groupby(sorted(families(shown), key=_order), key=title):
         group = list(alike)
         labels_of = _labels(group)
@@ -144,7 +144,7 @@ def _section(
     return Section(heading, above, table, below=below, keys=2 if "differs_in" in table.columns else 1)
 
 
-def _results(name: str, group: Sequence[Sequence[Timed]], words: Mapping[str, str]) -> Iterator[Line]:
+def _results(name: str, group: Sequence[Sequence[Result]], words: Mapping[str, str]) -> Iterator[Line]:
     every = [row for family in group for row in family]
     alike = distinct_labels(every, [(words[row.key], row.devices) for row in every])  # the same devices on more nodes
     for row, more in zip(every, alike, strict=True):
@@ -153,7 +153,7 @@ def _results(name: str, group: Sequence[Sequence[Timed]], words: Mapping[str, st
         line |= {"differs_in": _joined(words[row.key], more), "profile": row.profile, "labels": labels(row)}
         line |= {"target": targets_text(row.targets, row.workload), "dataset": row.dataset}
         line |= {"devices": row.devices, "batch_size_global": size}
-        line |= {"batch_size_per_device": size / row.devices if size else None}
+        line |= {"batch_size_per_device": size / row.device_count if size else None}
         line |= {key: getattr(row, key) for key in ("batch_unit", "batch_rule", *_MEASURED)}
         line |= {key: None if row.single_figure else getattr(row, key) or None for key in _COUNTS}
         line |= {key: getattr(row, key) for key in ("runs_required", "score_method")}
@@ -161,7 +161,7 @@ def _results(name: str, group: Sequence[Sequence[Timed]], words: Mapping[str, st
         yield line | {"notes": (*oversubscribed, *row.score_notes)}
 
 
-def _speedups(name: str, words: str, series: Series[Timed], printed: Mapping[Any, float]) -> Iterator[Line]:
+def _speedups(name: str, words: str, series: Series[Result], printed: Mapping[Any, float]) -> Iterator[Line]:
     for both in itertools.combinations(series, 2):
         yield _speedup(both, printed) | {
             "series": name,
@@ -220,7 +220,7 @@ def _pairs(title: str, rows: Sequence[Line], more: tuple[str, ...] = (), above: 
     return _section(title, rows, _FACTORS, above, (*pairs_in_words, *more))
 
 
-def _table_7(every: Sequence[Line], single: Sequence[tuple[str, Timed]]) -> Iterator[Section]:
+def _table_7(every: Sequence[Line], single: Sequence[tuple[str, Result]]) -> Iterator[Section]:
     """Yield the speedups over the baseline of each series, the speedups of all pairs, and the results without a speedup."""
     first = [row for row in every if row["from_fewest"]]
     places = sorted({(row["devices_from"], row["devices_to"]) for row in first})
@@ -236,7 +236,7 @@ def _table_7(every: Sequence[Line], single: Sequence[tuple[str, Timed]]) -> Iter
         yield _pairs(f"Every pair of device counts: {name}", [*members], above=above)
         above = ()
     if single:
-        only = tuple(f"{name}: {devices_text(row.devices)} only" for name, row in single)
+        only = tuple(f"{name}: {devices_text(row.device_count)} only" for name, row in single)
         commands = tuple(dict.fromkeys(command for _, row in single for command in next_commands(row)))
         then = ("These results have one number of devices. To measure a speedup, run:",) if commands else ()
         yield Section("Without a speedup", then, commands=commands, below=only)

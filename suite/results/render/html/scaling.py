@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from suite.results.columns import Result, Timed, timed
+from suite.results.columns import Result, with_time
 from suite.results.combine import grouped
 from suite.results.names import accelerator_name
 from suite.results.price import Prices
@@ -21,7 +21,7 @@ from suite.results.text import clean
 from suite.results.views.overview import is_reference
 from suite.results.views.scaling import MEASURED, PREDICTION, Forecast
 
-_MAX_CURVES = 12  # Series[Timed]s of ours, and as many published ones, of one figure
+_MAX_CURVES = 12  # Series of ours, and as many published ones, of one figure
 _MAX_BARS = 40
 
 
@@ -36,11 +36,13 @@ def scaling_charts(ours: Sequence[Result], published: Sequence[Result], looks: L
         beside = _curves(row for row in published if row.workload == first.workload and is_reference(first))
         if not mine or not (beside or len(mine[0]) > 1):
             continue
-        counts = [row.devices for curve in mine for row in curve]
+        counts = [row.device_count for curve in mine for row in curve]
         # of many those on numbers of devices like ours
-        beside.sort(key=lambda curve: min(abs(math.log(row.devices / count)) for row in curve for count in counts))
+        beside.sort(key=lambda curve: min(abs(math.log(row.device_count / count)) for row in curve for count in counts))
         curves = [*mine[:_MAX_CURVES], *beside[:_MAX_CURVES]]
-        unit, scale = charts.time_unit(max(row.seconds_maximum or row.seconds for curve in curves for row in curve))
+        unit, scale = charts.time_unit(
+            max(row.seconds_maximum or row.target_seconds for curve in curves for row in curve)
+        )
         left_out, y_label = len(mine) + len(beside) - len(curves), f"{unit} to target (dotted: ideal)"
         note = f"{left_out:,} more curves are not drawn; the tables have them" if left_out else ""
         what, point = "time to target over devices", partial(_time, scale=scale)
@@ -51,8 +53,8 @@ def scaling_charts(ours: Sequence[Result], published: Sequence[Result], looks: L
 def cost_charts(results: Sequence[Result], prices: Prices, looks: Looks) -> list[Chart]:
     """What a result costs over devices."""
 
-    def point(row: Timed) -> Point:
-        return Point(float(row.devices), prices.cost(row) or 0.0, row)
+    def point(row: Result) -> Point:
+        return Point(float(row.device_count), prices.cost(row) or 0.0, row)
 
     figures = []
     for members in groups(results):
@@ -61,19 +63,24 @@ def cost_charts(results: Sequence[Result], prices: Prices, looks: Looks) -> list
     return figures
 
 
-def _curves(results: Iterable[Result]) -> list[Series[Timed]]:
+def _curves(results: Iterable[Result]) -> list[Series[Result]]:
     """Results with times, one on each number of devices of a curve; those of several first."""
-    return sorted(all_series(timed(results)), key=len, reverse=True)
+    return sorted(all_series(with_time(results)), key=len, reverse=True)
 
 
-def _time(row: Timed, scale: float) -> Point:
+def _time(row: Result, scale: float) -> Point:
     low, high = row.seconds_minimum, row.seconds_maximum
     ends = (low / scale, high / scale) if low and high and row.runs_successful > 1 else (None, None)
-    return Point(float(row.devices), row.seconds / scale, row, *ends)
+    return Point(float(row.device_count), row.target_seconds / scale, row, *ends)
 
 
 def _over_devices(
-    what: str, curves: Sequence[Series[Timed]], y_label: str, looks: Looks, point: Callable[[Timed], Point], **more: Any
+    what: str,
+    curves: Sequence[Series[Result]],
+    y_label: str,
+    looks: Looks,
+    point: Callable[[Result], Point],
+    **more: Any,
 ) -> list[Chart]:
     """A curve for each of `curves`, ours first; one that was trained to another target than all of ours says so."""
     marks, ours = list[Mark](), [curve.fewest for curve in curves if curve.fewest.profile]
@@ -146,11 +153,11 @@ def _in_parts(
 def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> list[Chart]:
     """Time to target of published results over accelerators as points, one chart for each workload, an accelerator in one
     colour and shape in all of them; `own` reference results over them, those of another target by themselves."""
-    listed, figures = timed((*published, *filter(is_reference, own))), []
+    listed, figures = with_time((*published, *filter(is_reference, own))), []
     counts = Counter(accelerator_name(row.device_name) for row in listed if not row.profile)
     common = {name: place for place, (name, _) in enumerate(counts.most_common(len(charts.HUES) * charts.SHAPES))}
 
-    def style_of(row: Timed, theirs: Sequence[Timed]) -> Style:
+    def style_of(row: Result, theirs: Sequence[Result]) -> Style:
         if row.profile:
             other = {same_targets(row.targets, one.targets, row.workload) for one in theirs} == {False}
             return Style("ours, another target" if other else "ours", charts.WHOLE, int(other))
@@ -167,7 +174,8 @@ def workload_charts(published: Iterable[Result], own: Sequence[Result] = ()) -> 
         most = Counter(styles.values())
         theirs.sort(key=lambda row: -most[styles[row.key]])
         marks = [
-            (styles[row.key], row.key, Point(float(row.devices), row.seconds / 60, row)) for row in (*theirs, *ours)
+            (styles[row.key], row.key, Point(float(row.device_count), row.target_seconds / 60, row))
+            for row in (*theirs, *ours)
         ]
         labels = ["published", *(f"ours: {label}" for label in merged_labels(ours))]
         axes, title = ("accelerators", "minutes to target"), charts.titled(members)
