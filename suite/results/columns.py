@@ -446,6 +446,7 @@ class Result(Row):
     score_notes: tuple[str, ...] = scored(
         "Why it is not the official score, how a failed run was counted, in what its runs differ", unknown=()
     )
+    mixed_notes: tuple[str, ...] = scored("Notes on settings and versions in which its runs differ", unknown=(), shown=False)
     seconds: float | None = scored(
         "Score: mean time to target of the retained runs, multiplied by `scaling_factor`", heading="time to target"
     )
@@ -573,7 +574,7 @@ def _setting(item: Field[Any]) -> Value:
 COLUMNS: Mapping[str, Column] = dict(_columns())
 """Columns of a run by name, in order."""
 _OF_RESULTS: Mapping[str, Column] = {item.name: item.metadata["column"] for item in own_fields(Result)}
-SCORE_COLUMNS: Mapping[str, str] = {name: one.text for name, one in _OF_RESULTS.items() if one.value is None}
+SCORE_COLUMNS: Mapping[str, str] = {name: column.text for name, column in _OF_RESULTS.items() if column.value is None and column.shown}
 """Columns that only results have, with their descriptions."""
 HIDDEN = frozenset(
     (

@@ -108,6 +108,7 @@ def _result(members: Sequence[RunRow], key: str) -> Result:
     values = {item.name: getattr(shown, item.name) for item in fields(Row)} | combined | mixed | scored
     values |= {} if shown.to_target else dict.fromkeys(_OF_THE_TARGET)
     values["score_notes"] += (*notes, *_entry_notes(members))
+    values["mixed_notes"] = notes
     conditions = [row.condition for row in runs]
     values |= {"machine_condition": condition_text(conditions), "busy": busy_label(conditions)}
     return Result(

@@ -485,7 +485,7 @@ def _notes(advice: Advice) -> Iterator[str]:
         yield from pair.flags
         with contextlib.suppress(ValueError):  # the size of the gradients is not known
             yield f"each step sums {traffic_text(gradients_of(family))} over the devices (docs/scaling.md)"
-    yield from (note for row in best for note in row.score_notes if "versions" in note or "differ in" in note)
+    yield from (note for row in best for note in row.mixed_notes)
     for row in (row for row in best if row.runs_failed):
         count = f"{row.runs_failed} of {row.runs_failed + row.runs_successful} runs on {devices_text(row.device_count)}"
         yield f"{count} failed; the time they took is not counted"

@@ -131,18 +131,18 @@ def _line_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> li
 
 
 def _curve_style(values: str, members: Sequence[Member], styles: Sequence[charts.Style]) -> charts.Style:
-    """Return the style of a curve. Its label has the words that the labels of all its results have.
+    """Return the style of a curve. Its label is the label that its results have in figures over devices.
 
     Args:
-        values: Values of the remaining keys. They are the label if the results share no word, or if the label is taken.
+        values: Values of the remaining keys. They are the label if the results have different labels, or if the label is taken.
         members: The lines of the curve.
         styles: Styles of the curves before it.
     """
     look = members[0][2]
-    words = [member_look.of_result.label.split(", ") for _, _, member_look in members]
-    name = ", ".join(word for word in words[0] if all(word in of_result for of_result in words))
+    labels = {member_look.of_curve.label for _, _, member_look in members}
+    name = look.of_curve.label if len(labels) == 1 else ""
     if name in ("", *(style.label for style in styles)):
-        name = charts.short(values)
+        name = charts.short(values) or members[0][1].framework
     if name == look.of_curve.label:
         return look.of_curve
     same_color = sum(style.slot == look.of_curve.slot for style in styles)
