@@ -17,13 +17,13 @@ from pathlib import Path
 
 from measuring import parser_with, run_suite, show, suite_command
 
-from suite.results.columns import RunRow
+from suite.results.columns import Run
 from suite.results.render.text_table import text_table
 from suite.results.table import read_runs
 from suite.results.views.study import studies, study_section
 
 
-def conditions(runs: list[RunRow]) -> dict[str, dict[str, float]]:
+def conditions(runs: list[Run]) -> dict[str, dict[str, float]]:
     """Folder of a job to its shares: of its cores what others took, of the CPU time that it asked for what it got."""
     found = {}
     for one in runs:

@@ -25,6 +25,7 @@ ALLOWED = {
 }
 """Place to the reason why it may read a text."""
 
+
 @pytest.fixture(scope="module")
 def found():
     places = find_decisions_below(PROJECT / "suite")

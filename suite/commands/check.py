@@ -72,7 +72,7 @@ def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
         for item in collect([path]):
             if item.running:
                 yield not_ended(item.path)
-            elif item.record is None:
+            elif not item.has_log:
                 yield Verdict(item.path, False, f"there is no log to check: {item.status}, {item.reason}", "none", ())
             else:
                 yield check_file(item.path, rules, werror)

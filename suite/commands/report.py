@@ -27,7 +27,7 @@ from suite.commands.arguments import (
 from workloads import files
 
 if TYPE_CHECKING:
-    from suite.results.columns import RunRow
+    from suite.results.columns import Run
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +95,7 @@ def _html(args: argparse.Namespace) -> int:
     published = [] if args.to is None else find_published(args.to)
     price_list = prices(args)
 
-    def written(follow: bool | None) -> list[RunRow]:
+    def written(follow: bool | None) -> list[Run]:
         with _in_place_of_an_older_page(args.html) as out:
             runs, home = read_runs(args.paths), args.html.parent
             write_html(runs, out, published, args.figures, price_list, args.predict or (), follow, home)

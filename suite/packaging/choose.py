@@ -18,7 +18,6 @@ from suite.compliance.rulesets import DEFAULT
 from suite.packaging.layout import failed_allowed, validated_benchmark
 from suite.packaging.same_setup import difference, find_copy, find_foreign_overlap, find_overlap
 from suite.packaging.words import recorded_machine, typed_words
-from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
 from suite.results.scoring_rules import RUNS_REQUIRED
@@ -37,7 +36,7 @@ class ChosenRuns:
     """Which runs were left out, and why."""
 
 
-def choose_runs(runs: Sequence[Run], explanation: str = "") -> list[ChosenRuns]:
+def choose_runs(runs: Sequence[RunRecord], explanation: str = "") -> list[ChosenRuns]:
     """The runs of each benchmark. Raises ValueError (one line) for the first thing that cannot be submitted.
 
     `explanation`: why runs of a job are not among them, which stands in the package; without one they may not be missing.
@@ -76,19 +75,19 @@ def choose_runs(runs: Sequence[Run], explanation: str = "") -> list[ChosenRuns]:
     return [ChosenRuns(item.benchmark, item.records, (*notes, *item.notes)) for item in chosen]
 
 
-def _never_started(run: Run) -> bool:
+def _never_started(run: RunRecord) -> bool:
     """True for a run of ours that ended before the clock started: it does not count as an attempt."""
     if run.running or run.status == "unreadable":
         return False
-    return run.record is None or (run.record.start_ms is None and bool(run.record.settings.profile))
+    return not run.has_log or (run.start_ms is None and bool(run.settings.profile))
 
 
-def _missing(runs: Sequence[Run]) -> dict[str, list[int]]:
+def _missing(runs: Sequence[RunRecord]) -> dict[str, list[int]]:
     """Job to the indices of its runs, up to the last one that is there, that are not: a folder was deleted, or not given."""
     indices: dict[Path, set[int]] = {}
     for run in runs:
-        folder = run.path if run.record is None and run.path.is_dir() else run.path.parent
-        settings = run.record.settings if run.record is not None else None
+        folder = run.path if not run.has_log and run.path.is_dir() else run.path.parent
+        settings = run.settings if run.has_log else None
         named = re.fullmatch(r"run_(\d{1,6})", folder.name)
         index = settings.run_index if settings is not None and settings.profile else int(named[1]) if named else None
         if index is not None:
@@ -113,15 +112,14 @@ def _explained(missing: Mapping[str, Sequence[int]], explanation: str) -> list[s
     return [f"{text}: {clean(explanation, 400)}" for text in texts]
 
 
-def _submittable_record(run: Run) -> RunRecord:
+def _submittable_record(run: RunRecord) -> RunRecord:
     """The record of a run that can be submitted. Raises ValueError with why it cannot, and what to do."""
     name = clean(str(run.path), 300)
     if run.running:
         raise ValueError(f"{name} is still being written; wait until the run has ended")
-    if run.record is None:
+    if not run.has_log:
         raise ValueError(f"{name}: {clean(run.reason)}; give logs that can be read")
-    record, problems = run.record, run.record.problems
-    settings = record.settings
+    record, problems, settings = run, run.problems, run.settings
     if settings.has_label(LabelKind.NULL_DEVICE):
         raise ValueError(f"{name} is of the {LabelKind.NULL_DEVICE.value}, which computes nothing; run it on GPUs")
     if settings.profile not in ("", "reference"):

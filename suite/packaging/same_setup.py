@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from suite.results.columns import row_of_record
+from suite.results.columns import run_of_log
 from suite.results.identity import HYPERPARAMETERS, differences, value_text
 from suite.results.logs.lines import read_file
 from suite.results.logs.record import RunRecord
@@ -75,7 +75,7 @@ def difference(records: Sequence[RunRecord]) -> str:
     for later in records[1:]:
         names = ("org", "submission_status", "platform")
         pairs = {name: (getattr(earlier, name), getattr(later, name)) for name in names}
-        pairs |= differences(row_of_record(earlier), row_of_record(later))
+        pairs |= differences(run_of_log(earlier), run_of_log(later))
         for name, (first, second) in pairs.items():
             if first != second:
                 values = (

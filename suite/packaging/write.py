@@ -18,7 +18,7 @@ from suite.packaging.description import fields_to_fill_in
 from suite.packaging.layout import BENCHMARKS, RESULTS, SYSTEMS, sanitized_name, validated_name
 from suite.packaging.recorded_machine import description_fields
 from suite.packaging.tree import check_tree
-from suite.results.logs.collect import Run, collect
+from suite.results.logs.collect import collect
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 from workloads.api import Json
@@ -90,9 +90,9 @@ def _work_prefix(out: Path) -> str:
     return f".{out.name[:40]}."
 
 
-def _stamps(runs: Sequence[Run]) -> dict[Path, tuple[int, int, int]]:
+def _stamps(runs: Sequence[RunRecord]) -> dict[Path, tuple[int, int, int]]:
     """Log to (inode, size, modification time), to notice a log that is being written to."""
-    facts = {run.path: run.path.stat() for run in runs if run.record is not None}
+    facts = {run.path: run.path.stat() for run in runs if run.has_log}
     return {path: (fact.st_ino, fact.st_size, fact.st_mtime_ns) for path, fact in facts.items()}
 
 

@@ -1,4 +1,4 @@
-"""Runs and results: the fields of `RunRow` and `Result`, and how a log becomes a run.
+"""Runs and results: the fields of `Run` and `Result`, and how the record of a log becomes a run.
 
 A column is declared here and nowhere else. Its field has a description, the function that computes it for a run, the function
 that combines the values of several runs, a heading, and whether reports show it (docs/results.md#to-add-a-column).
@@ -30,7 +30,6 @@ from suite.results.combine import (
 )
 from suite.results.entry import is_submission_log, log_folder
 from suite.results.logs.all_reduce import AllReduceTime
-from suite.results.logs.collect import Run
 from suite.results.logs.events import number
 from suite.results.logs.keys import BOOKKEEPING
 from suite.results.logs.record import Condition, RunRecord, RunSettings
@@ -49,8 +48,8 @@ TYPES = {"text": "object", "number": "float64", "count": "Int64", "flag": "bool"
 """Kind of a column to its type in a DataFrame."""
 _KINDS = {"str": "text", "float | None": "number", "int": "count", "int | None": "count", "bool": "flag"}
 """Type of a field to the kind of its column. Columns of other types have the kind `object`."""
-Value = Callable[[Run, RunRecord], Any]
-"""Function that computes a column of a run, from the run and its log."""
+Value = Callable[[RunRecord], Any]
+"""Function that computes a column of a run from its record."""
 
 
 BUSY, QUIET = LabelKind.BUSY.value, "not busy"
@@ -84,32 +83,24 @@ def condition_text(conditions: Sequence[Condition | None]) -> str:
 # --- columns of a run -----------------------------------------------------------------------------------------
 
 
-_NO_LOG = RunRecord()
-"""Log of a run that did not write a log."""
-
-
-def _settings_of(run: Run) -> RunSettings:
-    return run.settings or _NO_LOG.settings
+def _settings_of(log: RunRecord) -> RunSettings:
+    return log.described_settings or RunSettings()
 
 
 def _log(name: str) -> Value:
-    return lambda run, log: getattr(log, name)
-
-
-def _run(name: str) -> Value:
-    return lambda run, log: getattr(run, name)
+    return lambda log: getattr(log, name)
 
 
 def _entry(name: str, of: str = "logged") -> Value:
-    return lambda run, log: number(getattr(log, of).get(name))
+    return lambda log: number(getattr(log, of).get(name))
 
 
 def _blocks(name: str, *needed: str) -> Value:
     """Return the sum of a figure over the blocks of a run that have all `needed` figures."""
-    return lambda run, log: total(having(log.throughput, *needed), name)
+    return lambda log: total(having(log.throughput, *needed), name)
 
 
-def _step_ms(run: Run, log: RunRecord) -> float | None:
+def _step_ms(log: RunRecord) -> float | None:
     """Return the mean time of a step: of steps that were timed one by one, else of whole blocks."""
     seconds = math.fsum(block.train_seconds or 0.0 for block in log.throughput if block.step is not None)
     stretches = seconds * 1e3 / log.timed_steps if log.timed_steps and seconds > 0 else None
@@ -128,25 +119,25 @@ def _beside(log: RunRecord) -> RecordedTelemetry:
 def _sensor(name: str, of: Callable[[Sequence[float]], float] = statistics.fmean) -> Value:
     """Return a function that combines the values of a sensor with `of`."""
 
-    def value(run: Run, log: RunRecord) -> float | None:
+    def value(log: RunRecord) -> float | None:
         values = [one for one in _beside(log).series.get(name, ()) if one is not None]
         return of(values) if values else None
 
     return value
 
 
-def _memory(run: Run, log: RunRecord) -> float | None:
+def _memory(log: RunRecord) -> float | None:
     lines = json_lines(log.path.parent / "metrics.jsonl") if log.settings.profile else ()
     peaks = [number(line.get("memory_peak_bytes")) for line in lines]
     return max((peak for peak in peaks if peak is not None), default=None)
 
 
-def _eval_loss(run: Run, log: RunRecord) -> float | None:
+def _eval_loss(log: RunRecord) -> float | None:
     last = log.evaluations[-1].values if log.evaluations else {}
     return last.get("eval_loss", last.get("loss"))
 
 
-def _further_rates(run: Run, log: RunRecord) -> dict[str, float]:
+def _further_rates(log: RunRecord) -> dict[str, float]:
     """Return the units per second of training by unit, over all blocks of a run."""
     sums: dict[str, list[float]] = {}
     for block in log.throughput:
@@ -163,53 +154,53 @@ def _mean_rates(rows: Sequence[Any], name: str) -> dict[str, float]:
 
 def _block_time(name: str) -> Value:
     """Return one of the block times of a log; unknown for a log that has none."""
-    return lambda run, log: getattr(log.block_times, name, None)
+    return lambda log: getattr(log.block_times, name, None)
 
 
-def _hyperparameters(run: Run, log: RunRecord) -> dict[str, Any]:
+def _hyperparameters(log: RunRecord) -> dict[str, Any]:
     """Return the logged hyperparameters without the seed and without the settings that are columns."""
     return {name: value for name, value in log.hyperparameters.items() if name not in BOOKKEEPING}
 
 
-def _no_value(run: Run, log: RunRecord) -> None:
+def _no_value(log: RunRecord) -> None:
     """Return None: the column exists in published files only."""
 
 
-def _is_ours(run: Run) -> bool:
-    return run.settings is None or bool(run.settings.profile)
+def _is_ours(log: RunRecord) -> bool:
+    return log.described_settings is None or bool(log.described_settings.profile)
 
 
-def _round(run: Run, log: RunRecord) -> str:
-    return OURS if run.settings is None or run.settings.profile else run.settings.rules
+def _round(log: RunRecord) -> str:
+    return OURS if _is_ours(log) else _settings_of(log).rules
 
 
-def _folder(run: Run, log: RunRecord) -> str:
+def _folder(log: RunRecord) -> str:
     """Return the folder of a log of another program; empty for a run of this suite."""
-    return "" if _is_ours(run) or log is _NO_LOG else str(log_folder(log.path))
+    return str(log_folder(log.path)) if log.has_log and not _is_ours(log) else ""
 
 
-def _is_one_submission(run: Run, log: RunRecord) -> bool:
-    """Check whether all logs in the folder of a log of another program are one result, whatever they say of themselves."""
-    if not _folder(run, log):
+def _is_one_submission(log: RunRecord) -> bool:
+    """Check whether all logs in the folder of a log of another program are one result, even if their settings differ."""
+    if not _folder(log):
         return False
-    return is_submission_log(log.path.name) or (run.entry is not None and run.entry.is_submission)
+    return is_submission_log(log.path.name) or (log.entry is not None and log.entry.is_submission)
 
 
-def _submitter(run: Run, log: RunRecord) -> str:
-    if _is_ours(run):
+def _submitter(log: RunRecord) -> str:
+    if _is_ours(log):
         return ""
-    of_entry = run.entry.submitter if run.entry is not None else ""
-    return of_entry or ("" if PLACEHOLDER in log.org else log.org)
+    submitter = log.entry.submitter if log.entry is not None else ""
+    return submitter or ("" if PLACEHOLDER in log.org else log.org)
 
 
-def _division(run: Run, log: RunRecord) -> str:
-    of_entry = run.entry.division if run.entry is not None and not _is_ours(run) else ""
-    return of_entry or log.division
+def _division(log: RunRecord) -> str:
+    division = log.entry.division if log.entry is not None and not _is_ours(log) else ""
+    return division or log.division
 
 
 def _entry_value(name: str, unknown: Any) -> Value:
     """Return a fact of the entry of a run; `unknown` for a run without an entry."""
-    return lambda run, log: unknown if run.entry is None else getattr(run.entry, name)
+    return lambda log: unknown if log.entry is None else getattr(log.entry, name)
 
 
 # --- the columns --------------------------------------------------------------------------------------------------------
@@ -264,8 +255,8 @@ def _summed(text: str, name: str, *needed: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Row(RunSettings):
-    """Fields of both runs and results. Two rows are equal if they are the same object."""
+class Columns(RunSettings):
+    """Columns that both runs and results have. Two instances are equal if they are the same object."""
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
@@ -275,8 +266,8 @@ class Row(RunSettings):
         """Stable identifier, different for each row of one set of runs."""
         raise NotImplementedError
 
-    run: str = _text("Name of the run below the folder that was given", _run("name"))
-    path: str = _text("Its log, or its folder where there is none", lambda run, log: str(run.path))
+    run: str = _text("Name of the run below the folder that was given", _log("name"))
+    path: str = _text("Its log, or its folder where there is none", lambda log: str(log.path))
     round: str = _text("`ours`, a published round (`v0.7`), `not known`, or `dgx1-article`", _round)
     submitter: str = _text(
         "Submitter of a result of others: by the folders, the system description, or the log", _submitter
@@ -289,11 +280,9 @@ class Row(RunSettings):
         unknown=False,
     )
     benchmark: str = _text("The rules' name of the workload", _log("benchmark"))
-    published: bool = column("It stands in logs/published", lambda run, log: False, unknown=False)
-    single_figure: bool = column("One printed figure, without runs", lambda run, log: False, unknown=False)
-    to_target: bool = column(
-        "It was to end at the target", lambda run, log: (run.settings or _NO_LOG.settings).to_target, unknown=True
-    )
+    published: bool = column("It stands in logs/published", lambda log: False, unknown=False)
+    single_figure: bool = column("One printed figure, without runs", lambda log: False, unknown=False)
+    to_target: bool = column("It was to end at the target", lambda log: _settings_of(log).to_target, unknown=True)
     hyperparameters: Mapping[str, Json] = column(
         "Logged hyperparameters, as the rules use the word", _hyperparameters, unknown={}
     )
@@ -317,7 +306,7 @@ class Row(RunSettings):
     )
     epochs: float | None = column("Epochs until the target was reached", _log("epochs_to_target"))
     quality: float | None = _mean(
-        "First metric of the last evaluation, as logged", lambda run, log: next(iter(log.quality.values()), None)
+        "First metric of the last evaluation, as logged", lambda log: next(iter(log.quality.values()), None)
     )
     samples: float | None = _summed("Samples trained on", "samples", "train_seconds")
     train_seconds: float | None = _summed("Seconds in training steps, evaluation aside", "train_seconds", "samples")
@@ -330,7 +319,7 @@ class Row(RunSettings):
     timed_seconds: float | None = _summed(
         "Training seconds of the blocks that tell their waiting", "train_seconds", "data_wait_seconds"
     )
-    steps: int | None = column("Optimizer steps in `train_seconds`", lambda run, log: log.timed_steps or None, total)
+    steps: int | None = column("Optimizer steps in `train_seconds`", lambda log: log.timed_steps or None, total)
     data_wait_share: float | None = column(
         "Waiting for data over training", combine=share_of("data_wait_seconds", ["timed_seconds"]), heading="data wait"
     )
@@ -356,7 +345,7 @@ class Row(RunSettings):
     memory_bytes: float | None = column("Peak memory of the first device or process", _memory, largest)
     host_memory_bytes: float | None = _mean("Peak memory of all processes", _sensor("run_memory_bytes", max))
     watts: float | None = _mean("Mean power of all devices", _sensor("gpu_power_watts"), heading="W")
-    energy_joules: float | None = _mean("Energy of all devices", lambda run, log: _beside(log).energy_joules)
+    energy_joules: float | None = _mean("Energy of all devices", lambda log: _beside(log).energy_joules)
     data_bytes: float | None = _summed("Bytes of the batches of all devices", "data_bytes", "train_seconds")
     model_parameters: float | None = _first("Trained parameters", _entry("model_parameters"))
     model_multiply_adds: float | None = _first(
@@ -366,57 +355,55 @@ class Row(RunSettings):
     learning_rate: float | None = _first("Base learning rate, as logged", _entry("opt_base_learning_rate"))
     price: float | None = _first(
         "Price of a device for an hour, as logged",
-        lambda run, log: number((run.settings or _NO_LOG.settings).price_per_device_hour),
+        lambda log: number(_settings_of(log).price_per_device_hour),
     )
-    note: str = _text("What a published result says of itself", lambda run, log: "", first)
+    note: str = _text("What a published result says of itself", lambda log: "", first)
     published_rate: float | None = _first("Samples per second of all devices, as published")
     gradients: GradientTraffic | None = column(
         "What the all-reduce of a step moves", _log("gradients"), first, shown=False
     )
     label_facts: tuple[Label, ...] = column(
-        "Labels as data", lambda run, log: _settings_of(run).label_facts, unknown=(), shown=False
+        "Labels as data", lambda log: _settings_of(log).label_facts, unknown=(), shown=False
     )
     deviation_facts: tuple[Deviation, ...] = column(
-        "Reasons for division open as data", lambda run, log: _settings_of(run).deviation_facts, unknown=(), shown=False
+        "Reasons for division open as data", lambda log: _settings_of(log).deviation_facts, unknown=(), shown=False
     )
     machine_condition: str = _text(
         "`not busy`, or what made the machine a busy one; empty: not known",
-        lambda run, log: condition_text((log.condition,)),
+        lambda log: condition_text((log.condition,)),
     )
     busy: Label | None = column(
         "Label of runs on a busy machine",
-        lambda run, log: busy_label((log.condition,)),
+        lambda log: busy_label((log.condition,)),
         shown=False,
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RunRow(Row):
-    """A run: a row of the table of runs."""
+class Run(Columns):
+    """A run: the columns of its record, a row of the table of runs."""
 
-    status: str = column("`success`, or how it ended (docs/logs.md: status.json)", _run("status"), unknown="success")
-    reason: str = _text("Why it is no success", _run("reason"))
-    succeeded: bool = column("It did what was asked", _run("succeeded"), unknown=True)
-    running: bool = column("It has not ended", _run("running"), unknown=False)
-    copy_of: str = _text("The log of the same run, as long or longer, that counts in its place", lambda run, log: "")
-    repeat_of: str = _text(
-        "A log of the same run in its folder; both count, as in the official score", lambda run, log: ""
-    )
-    also_in: str = _text("Another entry that contains the same log; both count", lambda run, log: "")
+    status: str = column("`success`, or how it ended (docs/logs.md: status.json)", _log("status"), unknown="success")
+    reason: str = _text("Why it is no success", _log("reason"))
+    succeeded: bool = column("It did what was asked", _log("succeeded"), unknown=True)
+    running: bool = column("It has not ended", _log("running"), unknown=False)
+    copy_of: str = _text("The log of the same run, as long or longer, that counts in its place", lambda log: "")
+    repeat_of: str = _text("A log of the same run in its folder; both count, as in the official score", lambda log: "")
+    also_in: str = _text("Another entry that contains the same log; both count", lambda log: "")
     entry_problems: tuple[str, ...] = column(
         "Files beside the log that cannot be used, and why", _entry_value("problems", ()), unknown=(), shown=False
     )
     seed: int | None = column("Seed, as logged", _log("seed"), kind="object")
     start_ms: float | None = column("`run_start`, milliseconds since 1970", _log("start_ms"))
-    evaluations: int | None = column("Evaluations", lambda run, log: None if log is _NO_LOG else len(log.evaluations))
+    evaluations: int | None = column("Evaluations", lambda log: len(log.evaluations) if log.has_log else None)
     condition: Condition | None = column("How busy the machine was", _log("condition"), shown=False)
     all_reduce: AllReduceTime | None = column(
         "Times of all-reduces, of a run that trained nothing", _log("all_reduce"), shown=False
     )
-    record: RunRecord | None = column(
-        "All that the log says", lambda run, log: None if log is _NO_LOG else log, shown=False
+    record: RunRecord | None = column("All that the log says", lambda log: log if log.has_log else None, shown=False)
+    source: RunRecord | None = column(
+        "The record, also of a run without a log; missing for published runs", lambda log: log, shown=False
     )
-    source: Run | None = column("The run as it was found", lambda run, log: run, shown=False)
     printed: Mapping[str, str] | None = column("Its line of a published file", shown=False)
 
     @property
@@ -425,14 +412,14 @@ class RunRow(Row):
         return self.path or f"{self.run}/{self.workload}/{self.start_ms}/{self.seconds}"
 
 
-def epochs_trained(run: RunRow) -> float | None:
+def epochs_trained(run: Run) -> float | None:
     """Return the epochs that a run trained within its `seconds`: also those after the target was reached."""
     trained = run.record.epochs_trained if run.record is not None else None
     return run.epochs if trained is None or run.epochs is None else trained
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Result(Row):
+class Result(Columns):
     """Runs of one experiment and their score (suite.results.scores)."""
 
     runs_successful: int = scored("Runs that did what was asked", unknown=0, heading="runs")
@@ -446,7 +433,9 @@ class Result(Row):
     score_notes: tuple[str, ...] = scored(
         "Why it is not the official score, how a failed run was counted, in what its runs differ", unknown=()
     )
-    mixed_notes: tuple[str, ...] = scored("Notes on settings and versions in which its runs differ", unknown=(), shown=False)
+    mixed_notes: tuple[str, ...] = scored(
+        "Notes on settings and versions in which its runs differ", unknown=(), shown=False
+    )
     seconds: float | None = scored(
         "Score: mean time to target of the retained runs, multiplied by `scaling_factor`", heading="time to target"
     )
@@ -518,9 +507,9 @@ class Result(Row):
         assert self.seconds is not None
         return self.seconds
 
-    runs: tuple[RunRow, ...] = ()
+    runs: tuple[Run, ...] = ()
     """The successful runs, in order of start."""
-    attempts: tuple[RunRow, ...] = ()
+    attempts: tuple[Run, ...] = ()
     """All runs, failed ones included."""
 
 
@@ -539,12 +528,12 @@ def with_time(results: Iterable[Result]) -> list[Result]:
 
 def _columns() -> Iterator[tuple[str, Column]]:
     """Yield the columns of a run: measured figures, then settings."""
-    for item in sorted(fields(RunRow), key=lambda item: "column" not in item.metadata):
+    for item in sorted(fields(Run), key=lambda item: "column" not in item.metadata):
         one = item.metadata.get("column") or Column(f"Setting `{item.name}` (docs/logs.md: suite_run)", _setting(item))
         yield item.name, one
 
 
-def own_fields(kind: type[Row]) -> list[Field[Any]]:
+def own_fields(kind: type[Columns]) -> list[Field[Any]]:
     """Return the fields of a row that are not settings."""
     return [item for item in fields(kind) if "column" in item.metadata]
 
@@ -558,15 +547,13 @@ def kind_of(item: Field[Any]) -> str:
 def _setting(item: Field[Any]) -> Value:
     name = item.name
 
-    def value(run: Run, log: RunRecord) -> Any:
-        setting = getattr(run.settings or _NO_LOG.settings, name)
+    def value(log: RunRecord) -> Any:
+        setting = getattr(_settings_of(log), name)
         if name == "workload":
             return workload_name(setting)
         if name == "targets":
-            return dict(sorted((log.targets if log is not _NO_LOG else setting).items()))
-        return (
-            tuple(sorted(setting)) if name in ("labels", "deviations") else setting
-        )  # sorted, so that runs with the same labels are equal
+            return dict(sorted((log.targets if log.has_log else setting).items()))
+        return tuple(sorted(setting)) if name in ("labels", "deviations") else setting  # equal for equal labels
 
     return value
 
@@ -574,7 +561,9 @@ def _setting(item: Field[Any]) -> Value:
 COLUMNS: Mapping[str, Column] = dict(_columns())
 """Columns of a run by name, in order."""
 _OF_RESULTS: Mapping[str, Column] = {item.name: item.metadata["column"] for item in own_fields(Result)}
-SCORE_COLUMNS: Mapping[str, str] = {name: column.text for name, column in _OF_RESULTS.items() if column.value is None and column.shown}
+SCORE_COLUMNS: Mapping[str, str] = {
+    name: column.text for name, column in _OF_RESULTS.items() if column.value is None and column.shown
+}
 """Columns that only results have, with their descriptions."""
 HIDDEN = frozenset(
     (
@@ -594,28 +583,27 @@ HEADINGS: Mapping[str, str] = {name: one.heading for name, one in _OF_RESULTS.it
 # --- the table ----------------------------------------------------------------------------------------------------------
 
 
-def row_of(run: Run) -> RunRow:
-    """Return a run as a row."""
-    log = run.record if run.record is not None else _NO_LOG
+def run_of(log: RunRecord) -> Run:
+    """Return the columns of a record."""
     values: dict[str, Any] = {}
     for name, column in COLUMNS.items():
         if column.value is not None:
-            value = column.value(run, log)
+            value = column.value(log)
             values[name] = None if value != value else value  # NaN is an unknown value
-    return RunRow(**values)
+    return Run(**values)
 
 
-def row_of_record(record: RunRecord) -> RunRow:
-    """Return a row for a log alone, to compare the settings of logs."""
-    row = row_of(Run(record.path, "", None, record.settings, SUCCESS))
-    return replace(row, targets=record.targets, hyperparameters=record.hyperparameters, division=record.division)
+def run_of_log(log: RunRecord) -> Run:
+    """Return the columns of a log that was read alone, to compare the settings of logs."""
+    run = run_of(RunRecord(log.path, has_log=False, described_settings=log.settings, end=SUCCESS))
+    return replace(run, targets=log.targets, hyperparameters=log.hyperparameters, division=log.division)
 
 
-def frame(rows: Iterable[Row], kind: type[Row] = RunRow) -> pd.DataFrame:
+def frame(rows: Iterable[Columns], kind: type[Columns] = Run) -> pd.DataFrame:
     """Return rows as a table with the types of their fields, without the objects of the program."""
     import pandas as pd
 
     listed = list(rows)
     kinds = {item.name: TYPES[kind_of(item)] for item in fields(kind)}
-    names = [name for name in (COLUMNS if kind is RunRow else kinds) if name not in HIDDEN]
+    names = [name for name in (COLUMNS if kind is Run else kinds) if name not in HIDDEN]
     return pd.DataFrame({name: pd.Series([getattr(row, name) for row in listed], dtype=kinds[name]) for name in names})

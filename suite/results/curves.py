@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import RunRow
+from suite.results.columns import Run
 from suite.results.logs.record import Evaluation, RunRecord, Throughput
 from suite.results.table import read_runs
 
@@ -46,7 +46,7 @@ def curves(paths: str | Path | Sequence[str | Path]) -> pd.DataFrame:
     return curves_of(read_runs(paths))
 
 
-def curves_of(runs: Iterable[RunRow]) -> pd.DataFrame:
+def curves_of(runs: Iterable[Run]) -> pd.DataFrame:
     """Return the curves of runs. The columns are those of `curves`."""
     import pandas as pd
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.results.columns import OURS, Result, RunRow, epochs_trained
+from suite.results.columns import OURS, Result, Run, epochs_trained
 from suite.results.combine import grouped
 
 NOTABLE_RATIO = 1.1
@@ -50,13 +50,13 @@ def find_disagreements(results: Iterable[Result]) -> list[Disagreement]:
     return found
 
 
-def _output_folder(run: RunRow) -> Path:
+def _output_folder(run: Run) -> Path:
     """Return the output folder of a run: OUTPUT of OUTPUT/JOB/run_N/result_N.txt, or the root if a log lies less deep."""
     folders = Path(run.path).absolute().parents
     return folders[min(2, len(folders) - 1)]
 
 
-def _seconds_per_epoch(run: RunRow) -> float:
+def _seconds_per_epoch(run: Run) -> float:
     """Return the time per epoch of a run, setup included."""
     return (run.seconds or 0.0) / (epochs_trained(run) or 1.0)
 

@@ -13,7 +13,7 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from suite.launch.recorded_env import identifying_variables
-from suite.results.columns import HEADINGS, Row
+from suite.results.columns import HEADINGS, Columns
 from suite.results.logs.keys import BOOKKEEPING
 from suite.results.logs.record import RunSettings
 from suite.results.names import UNKNOWN_ROUND, workload_name
@@ -81,7 +81,7 @@ _LABELS = {
 }
 
 
-def facts(row: Row) -> dict[str, Any]:
+def facts(row: Columns) -> dict[str, Any]:
     """Return all settings that identify an experiment by name: fields, environment variables, logged hyperparameters."""
     values = {
         name: getattr(row, name)
@@ -95,7 +95,7 @@ def facts(row: Row) -> dict[str, Any]:
     return values | {f"{HYPERPARAMETERS}.{key}": value for key, value in logged.items() if not _is_bookkeeping(key)}
 
 
-def key(row: Row, *aside: str) -> tuple[Any, ...]:
+def key(row: Columns, *aside: str) -> tuple[Any, ...]:
     """Return a value that is equal for rows of the same experiment.
 
     Args:
@@ -108,14 +108,14 @@ def key(row: Row, *aside: str) -> tuple[Any, ...]:
     )
 
 
-def experiment(row: Row) -> tuple[Any, ...]:
+def experiment(row: Columns) -> tuple[Any, ...]:
     """Return a value that is equal for the runs of one result: `key`, or the folder of a submission whatever its runs log."""
     if row.is_submission:
         return row.folder, row.workload
     return key(row, "batch") if row.folder else key(row)
 
 
-def varying(rows: Sequence[Row]) -> dict[str, list[Any]]:
+def varying(rows: Sequence[Columns]) -> dict[str, list[Any]]:
     """Return the settings in which rows differ, with their distinct values. None: a row does not have the setting."""
     every = [facts(row) for row in rows]
     found = {}
@@ -126,12 +126,12 @@ def varying(rows: Sequence[Row]) -> dict[str, list[Any]]:
     return found
 
 
-def same(row: Row, other: Row, *aside: str) -> bool:
+def same(row: Columns, other: Columns, *aside: str) -> bool:
     """Check whether two rows are the same experiment, except for the settings in `aside`."""
     return key(row, *aside) == key(other, *aside)
 
 
-def differences(row: Row, other: Row, *aside: str, known: bool = False) -> dict[str, tuple[Any, Any]]:
+def differences(row: Columns, other: Columns, *aside: str, known: bool = False) -> dict[str, tuple[Any, Any]]:
     """Return the settings in which two rows differ, with both values. None: the value was not logged.
 
     Args:
@@ -182,7 +182,7 @@ class Refusal(NamedTuple):
     """The reason, and the comparison that is possible instead."""
 
 
-def refusals(row: Row, other: Row, names: tuple[str, str] = ("the first", "the second")) -> Iterator[Refusal]:
+def refusals(row: Columns, other: Columns, names: tuple[str, str] = ("the first", "the second")) -> Iterator[Refusal]:
     """Yield why ratios of two results would be meaningless, the most important reason first.
 
     Args:
@@ -217,7 +217,7 @@ def refusals(row: Row, other: Row, names: tuple[str, str] = ("the first", "the s
         yield Refusal((THROUGHPUT,), RefusalCode.SAMPLE_UNIT, reason)
 
 
-def _trained_on_other_data(row: Row) -> bool:
+def _trained_on_other_data(row: Columns) -> bool:
     """Check whether the runs of a row are open because of the name or the fingerprint of their data set."""
     return any(
         deviation.setting == "dataset" or deviation.code is DeviationCode.DATA_NOT_VERIFIED
@@ -241,7 +241,7 @@ def heading(name: str) -> str:
     return HEADINGS.get(name) or (label(name) if rate == name else f"{label(rate)}/s")
 
 
-def value_text(name: str, value: Any, row: Row | None = None, limit: int = 80) -> str:
+def value_text(name: str, value: Any, row: Columns | None = None, limit: int = 80) -> str:
     """Return a value as text of at most `limit` characters: `8,192`, `BLEU ≥ 24`, or `none` for an unknown value."""
     if value is None or value in ("", (), [], {}):
         return "none"
@@ -262,7 +262,7 @@ def follows(aside: Iterable[str]) -> set[str]:
     return names | {"labels", "deviations"} if names else names
 
 
-def left_out(row: Row, aside: Collection[str]) -> set[str]:
+def left_out(row: Columns, aside: Collection[str]) -> set[str]:
     """Return the settings that go with the keys in `aside`, for results of other programs the system too."""
     of_size = set(_OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ())
     if row.round == UNKNOWN_ROUND:  # folders of unknown rounds may be of different rounds

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from suite.results.columns import Row
+from suite.results.columns import Columns
 
 OPTION = "--price-per-device-hour"
 
@@ -20,7 +20,7 @@ class Prices:
     by_name: tuple[tuple[str, float], ...] = ()
     """Part of a device's name in lower case and price, longest names first."""
 
-    def price(self, result: Row) -> float | None:
+    def price(self, result: Columns) -> float | None:
         """Return the price per hour of a device of a result, or None if no name fits."""
         hardware = _hardware(result).lower()
         for name, price in self.by_name:
@@ -28,14 +28,14 @@ class Prices:
                 return price
         return self.every
 
-    def cost(self, result: Row) -> float | None:
+    def cost(self, result: Columns) -> float | None:
         """Return the cost of a time to target, or None if the time, the number of devices, or the price is unknown."""
         price = self.price(result)
         if price is None or result.seconds is None or not result.devices:
             return None
         return cost_of(price, result.devices, result.seconds)
 
-    def unused_notes(self, results: Iterable[Row]) -> tuple[str, ...]:
+    def unused_notes(self, results: Iterable[Columns]) -> tuple[str, ...]:
         """Return a note that lists the names without a device in `results`. The tuple is empty if all names have a device.
 
         A price list may name more devices than a report has. A list without any price that applies is a mistake.
@@ -88,5 +88,5 @@ def parse_prices(text: str) -> Prices:
     return Prices(every, tuple(sorted(prices.items(), key=lambda item: -len(item[0]))))
 
 
-def _hardware(result: Row) -> str:
+def _hardware(result: Columns) -> str:
     return str(result.device_name or result.device)

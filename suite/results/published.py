@@ -19,10 +19,9 @@ from typing import Any
 
 from suite.common.labels import Label, LabelKind
 from suite.common.paths import expand_user, shipped
-from suite.results.columns import RunRow
+from suite.results.columns import Run
 from suite.results.entry import Entry, is_submission_log, log_folder, read_entry
-from suite.results.logs.collect import Run
-from suite.results.logs.record import RunSettings
+from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.names import PLACEHOLDER, UNKNOWN_ROUND, framework_name, round_like, workload_name
 from suite.results.targets import METRIC_NAMES
 from workloads import files
@@ -59,7 +58,7 @@ def published_folders() -> tuple[Path, ...]:
 
 
 @functools.cache
-def published_rows(places: tuple[Path, ...]) -> tuple[RunRow, ...]:
+def published_rows(places: tuple[Path, ...]) -> tuple[Run, ...]:
     """Return the published runs, and the results that were published without runs.
 
     Args:
@@ -164,12 +163,12 @@ def _run_values(line: _Line) -> dict[str, Any]:
     }
 
 
-def _result_row(line: _Line) -> RunRow:
+def _result_row(line: _Line) -> Run:
     """Return a published result as a run."""
     workload, seconds, minutes = workload_name(line["benchmark"]), line.figure("seconds"), line.figure("minutes")
     targets = {METRIC_NAMES.get(workload, "quality"): line.figure("target"), "SEGM": line.figure("target_mask")}
     labels = () if line.path == SHIPPED / "results.csv" else (Label(LabelKind.USER_FILE),)
-    return RunRow(
+    return Run(
         round=line["round"],
         submitter=line["submitter"],
         system=line["system"],
@@ -199,7 +198,7 @@ def _result_row(line: _Line) -> RunRow:
     )
 
 
-def _article_row(line: _Line) -> RunRow:
+def _article_row(line: _Line) -> Run:
     """Return a result of tables 1-6 of the article, which print a time per epoch and a number of epochs, and no single runs."""
     result = _result_row(line)
     batch, epochs = result.batch_size_global, result.epochs or 0.0
@@ -229,7 +228,7 @@ def _article_row(line: _Line) -> RunRow:
 # --- logs of other programs ---------------------------------------------------------------------------------------------
 
 
-def with_system_details(runs: Sequence[Run]) -> list[Run]:
+def with_system_details(runs: Sequence[RunRecord]) -> list[RunRecord]:
     """Return the runs with their entries. Runs of other programs get devices, hardware, framework, system, and round.
 
     The first source that has a setting decides: the folders and the system description of a submission, then the published
@@ -239,38 +238,42 @@ def with_system_details(runs: Sequence[Run]) -> list[Run]:
     entry_of_folder = functools.cache(read_entry)
     described = []
     for run in runs:
-        if run.record is None:
+        if not run.has_log:
             described.append(run)
             continue
         entry = entry_of_folder(log_folder(run.path))
         run = replace(run, entry=entry)
-        if run.settings is None and entry.is_submission and is_submission_log(run.path.name):
-            run = replace(run, settings=RunSettings(workload=entry.benchmark))  # the log ended before its name
+        if run.described_settings is None and entry.is_submission and is_submission_log(run.path.name):
+            run = replace(
+                run, described_settings=RunSettings(workload=entry.benchmark)
+            )  # the log ended before its name
         described.append(_describe(run, entry) if _is_foreign(run) else run)
     return described
 
 
-def _is_foreign(run: Run) -> bool:
-    return run.settings is not None and not run.settings.profile and run.settings.devices is None
+def _is_foreign(run: RunRecord) -> bool:
+    settings = run.described_settings
+    return settings is not None and not settings.profile and settings.devices is None
 
 
-def _describe(run: Run, entry: Entry) -> Run:
+def _describe(run: RunRecord, entry: Entry) -> RunRecord:
     """Return a run of another program with the settings that its entry and the published figures add."""
-    assert run.settings is not None
+    logged = run.described_settings
+    assert logged is not None
     published = _find_published_run(run)
     is_same_entry = published is not None and _is_entry_of(published, entry)
-    sources = [_entry_settings(entry, workload_name(run.settings.workload))]
+    sources = [_entry_settings(entry, workload_name(logged.workload))]
     if published is not None and (is_same_entry or not entry.is_submission):
         sources.insert(0 if is_same_entry else 1, _published_settings(published))
     settings: dict[str, Any] = {}
     for source in sources:
         settings |= {name: value for name, value in source.items() if not settings.get(name)}
-    if run.settings.rules not in ("", UNKNOWN_ROUND):
+    if logged.rules not in ("", UNKNOWN_ROUND):
         settings.pop("rules", None)  # the format of the lines is specific to the round: v0.5, v0.6
     decided = {name: value for name, value in settings.items() if value not in (None, "")}
-    if PLACEHOLDER in run.settings.system:
+    if PLACEHOLDER in logged.system:
         decided.setdefault("system", "")
-    return replace(run, settings=replace(run.settings, **decided))
+    return replace(run, described_settings=replace(logged, **decided))
 
 
 def _entry_settings(entry: Entry, workload: str) -> dict[str, Any]:
@@ -286,12 +289,12 @@ def _entry_settings(entry: Entry, workload: str) -> dict[str, Any]:
     }
 
 
-def _published_settings(published: RunRow) -> dict[str, Any]:
+def _published_settings(published: Run) -> dict[str, Any]:
     names = ("devices", "nodes", "device_name", "framework", "batch_size_global", "batch_unit", "sample_unit", "rules")
     return {name: getattr(published, name) for name in names}
 
 
-def _is_entry_of(published: RunRow, entry: Entry) -> bool:
+def _is_entry_of(published: Run, entry: Entry) -> bool:
     """Check whether a published run belongs to an entry: same round, submitter, and system."""
     names = (entry.round, entry.submitter, entry.system)
     return [name.lower() for name in names] == [
@@ -299,12 +302,11 @@ def _is_entry_of(published: RunRow, entry: Entry) -> bool:
     ]
 
 
-def _find_published_run(run: Run) -> RunRow | None:
+def _find_published_run(run: RunRecord) -> Run | None:
     """Return the published run with the workload, start, and length of a log, or None if the log is not published."""
-    if run.record is None or run.settings is None:
+    if not run.has_log or run.described_settings is None:
         return None
-    record = run.record
-    identity = _identity(workload_name(run.settings.workload), record.start_ms, record.seconds)
+    identity = _identity(workload_name(run.described_settings.workload), run.start_ms, run.seconds)
     candidates = _by_start().get(identity, ())
     if run.entry is not None:
         for candidate in candidates:
@@ -324,9 +326,9 @@ def _identity(workload: str, start_ms: float | None, seconds: float | None) -> t
 
 
 @functools.cache
-def _by_start() -> dict[tuple[str, int, int], tuple[RunRow, ...]]:
+def _by_start() -> dict[tuple[str, int, int], tuple[Run, ...]]:
     """Return the published runs by their identity, failed runs included. A log may be in several rounds, in order."""
-    by_identity: dict[tuple[str, int, int], tuple[RunRow, ...]] = {}
+    by_identity: dict[tuple[str, int, int], tuple[Run, ...]] = {}
     for run in published_rows(published_folders()):
         if not run.start_ms:
             continue

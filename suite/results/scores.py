@@ -17,9 +17,9 @@ from suite.common.registry import not_allowed
 from suite.results.columns import (
     BUSY,
     COLUMNS,
+    Columns,
     Result,
-    Row,
-    RunRow,
+    Run,
     busy_label,
     condition_text,
     epochs_trained,
@@ -67,14 +67,14 @@ def results(paths: str | Path | Sequence[str | Path] = (), *, published: bool = 
     return results_of(read_runs(paths, published=published))
 
 
-def results_of(runs: Iterable[RunRow]) -> list[Result]:
+def results_of(runs: Iterable[Run]) -> list[Result]:
     """Return a result for each experiment among `runs`: its settings, its score, and the mean figures of its runs.
 
     Runs that have not ended, were interrupted, have unknown settings, or are copies are left out. A run that failed before it
     had logged all settings counts for the result that it fits, if it fits one alone.
     """
     usable = (row for row in runs if row.workload and not (row.running or row.copy_of or row.status == "interrupted"))
-    gathered: dict[Any, list[RunRow]] = {}
+    gathered: dict[Any, list[Run]] = {}
     for row in sorted(usable, key=lambda row: not row.succeeded):
         kind = experiment(row)
         if kind not in gathered and not row.succeeded and not (row.hyperparameters and row.targets):
@@ -97,7 +97,7 @@ def digest(experiment: object) -> str:
     return hashlib.blake2b(repr(experiment).encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-def _result(members: Sequence[RunRow], key: str) -> Result:
+def _result(members: Sequence[Run], key: str) -> Result:
     runs = sorted((row for row in members if row.succeeded), key=lambda row: row.start_ms or 0.0)
     shown = (runs or members)[0]
     combined = {name: column.combine(runs, name) for name, column in COLUMNS.items() if column.combine is not None}
@@ -105,7 +105,7 @@ def _result(members: Sequence[RunRow], key: str) -> Result:
     rule = scoring_rule(shown, len(members))
     scored = score(runs, len(members) - len(runs), rule, combined["scaling_factor"] or 1.0)
     mixed, notes = _mixed(runs)
-    values = {item.name: getattr(shown, item.name) for item in fields(Row)} | combined | mixed | scored
+    values = {item.name: getattr(shown, item.name) for item in fields(Columns)} | combined | mixed | scored
     values |= {} if shown.to_target else dict.fromkeys(_OF_THE_TARGET)
     values["score_notes"] += (*notes, *_entry_notes(members))
     values["mixed_notes"] = notes
@@ -122,7 +122,7 @@ def _result(members: Sequence[RunRow], key: str) -> Result:
     )
 
 
-def _mixed(runs: Sequence[RunRow]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _mixed(runs: Sequence[Run]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the columns in which the runs of a result differ, with the values of the result, and notes about them.
 
     Runs of several versions of the suite form a result, and so do all logs in a folder of a submission.
@@ -148,7 +148,7 @@ def _mixed(runs: Sequence[RunRow]) -> tuple[dict[str, Any], tuple[str, ...]]:
 _VERSION = ("suite_version", "git_commit")
 
 
-def _entry_notes(members: Sequence[RunRow]) -> Iterator[str]:
+def _entry_notes(members: Sequence[Run]) -> Iterator[str]:
     """Yield the files that could not be used, and the other entries that contain the same logs."""
     problems = {problem for row in members for problem in row.entry_problems}
     yield from sorted(problems)
@@ -163,7 +163,7 @@ def _entry_notes(members: Sequence[RunRow]) -> Iterator[str]:
         yield clean(f"{logs} are also in {name}", 300)
 
 
-def scoring_rule(row: Row, attempts: int) -> ScoringRule | None:
+def scoring_rule(row: Columns, attempts: int) -> ScoringRule | None:
     """Return the rule that scores the runs of a result, or None for runs that no rule covers.
 
     No rule covers demo runs, synthetic data, runs of fixed length, and results of which a single figure is published.
@@ -182,7 +182,7 @@ def scoring_rule(row: Row, attempts: int) -> ScoringRule | None:
 
 
 def score(
-    runs: Sequence[RunRow], failed: int = 0, rule: ScoringRule | None = None, scaling_factor: float = 1.0
+    runs: Sequence[Run], failed: int = 0, rule: ScoringRule | None = None, scaling_factor: float = 1.0
 ) -> dict[str, Any]:
     """Return the values of SCORE_COLUMNS for the runs of one result.
 
@@ -225,13 +225,13 @@ def score(
     }
 
 
-def _score_method(runs: Sequence[RunRow], dropped_fastest: int) -> str:
+def _score_method(runs: Sequence[Run], dropped_fastest: int) -> str:
     if runs and runs[0].single_figure:
         return "single figure"
     return "olympic mean" if dropped_fastest else "plain mean"
 
 
-def _seconds_per_epoch(runs: Sequence[RunRow], in_blocks: bool) -> float | None:
+def _seconds_per_epoch(runs: Sequence[Run], in_blocks: bool) -> float | None:
     """Return the mean time per epoch. The epochs are all that were trained in that time, also after the target.
 
     Args:
@@ -246,8 +246,8 @@ def _seconds_per_epoch(runs: Sequence[RunRow], in_blocks: bool) -> float | None:
 
 
 def counted_runs(
-    runs: Sequence[RunRow], failed: int, rule: ScoringRule | None
-) -> tuple[Sequence[RunRow], int, int, tuple[str, ...]]:
+    runs: Sequence[Run], failed: int, rule: ScoringRule | None
+) -> tuple[Sequence[Run], int, int, tuple[str, ...]]:
     """Return the runs that enter the score, how many of the fastest and of the slowest are dropped, and notes.
 
     The runs are scored as mlperf-logging's result_summarizer does: failed runs, as many as the rule allows, are the slowest of
@@ -301,7 +301,7 @@ def _counts_failures(rule: ScoringRule, successful: int, failed: int) -> bool:
     return failed <= rule.allowed_failures
 
 
-def labels(row: Row) -> tuple[str, ...]:
+def labels(row: Columns) -> tuple[str, ...]:
     """Return the labels that belong to the numbers of a run or a result, a busy machine included."""
     return (*row.labels, *((row.machine_condition,) if row.busy is not None else ()))
 

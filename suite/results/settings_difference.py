@@ -10,7 +10,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from suite.results.columns import Row
+from suite.results.columns import Columns
 from suite.results.combine import grouped
 from suite.results.identity import DERIVED, HYPERPARAMETERS, comparable_value, facts, label, left_out, value_text
 from suite.results.text import shortened
@@ -25,7 +25,7 @@ VALUE_CHARACTERS = 40
 class SettingsDifference:
     """The settings of several results: which differ, with the value of each result, and which have a common value."""
 
-    results: tuple[Row, ...]
+    results: tuple[Columns, ...]
     columns: Mapping[str, tuple[Any, ...]]
     """Setting that differs to its value in each result. None: the result's logs do not have the setting."""
     common: Mapping[str, Any]
@@ -98,7 +98,7 @@ class SettingsDifference:
         return shortened(named, limit)
 
 
-def settings_difference(results: Sequence[Row], *aside: str) -> SettingsDifference:
+def settings_difference(results: Sequence[Columns], *aside: str) -> SettingsDifference:
     """Compare the settings and the logged hyperparameters of results.
 
     Args:
@@ -119,7 +119,7 @@ def settings_difference(results: Sequence[Row], *aside: str) -> SettingsDifferen
 
 
 def distinct_labels(
-    results: Sequence[Row],
+    results: Sequence[Columns],
     names: Sequence[Hashable] = (),
     shown: Collection[str] = (),
     aside: Sequence[str] = (),
@@ -147,7 +147,7 @@ def distinct_labels(
     return labels
 
 
-def named_apart(results: Sequence[Row], names: Sequence[str], **options: Any) -> list[str]:
+def named_apart(results: Sequence[Columns], names: Sequence[str], **options: Any) -> list[str]:
     """Return the name of each result, followed by what distinguishes it from the results of the same name."""
     labels = distinct_labels(results, names, **options)
     return [", ".join(filter(None, both)) for both in zip(names, labels, strict=True)]

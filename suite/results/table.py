@@ -4,7 +4,7 @@
     runs = table("logs/")                  # a row a run, also those that failed
     runs = table("logs/", published=True)  # with the runs of published rounds and an article
 
-`suite.results.columns.RunRow` describes each column. `suite.results.scores.results_table` returns a row for each result.
+`suite.results.columns.Run` describes each column. `suite.results.scores.results_table` returns a row for each result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import RunRow, frame, row_of
+from suite.results.columns import Run, frame, run_of
 from suite.results.logs.collect import collect
 from suite.results.logs.copies import find_copies
 from suite.results.published import published_folders, published_rows, with_system_details
@@ -33,7 +33,7 @@ def table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = Fa
     return frame(read_runs(paths, published=published))
 
 
-def read_runs(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> list[RunRow]:
+def read_runs(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> list[Run]:
     """Return the runs below `paths`, those that failed or have not ended too.
 
     A copy of a log within one entry does not count; its row names the log that counts in `copy_of`.
@@ -50,7 +50,7 @@ def read_runs(paths: str | Path | Sequence[str | Path] = (), *, published: bool 
     copies = find_copies(runs)
     listed = [
         replace(
-            row_of(run),
+            run_of(run),
             copy_of=str(copies.copy_of.get(run.path, "")),
             repeat_of=str(copies.repeat_of.get(run.path, "")),
             also_in=copies.also_in.get(run.path, ""),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
-from suite.results.columns import RunRow, kind_of, own_fields
+from suite.results.columns import Run, kind_of, own_fields
 from suite.results.curves import paired
 from suite.results.identity import facts
 from suite.results.logs.record import RunRecord, RunSettings, Throughput
@@ -99,7 +99,7 @@ def exported(paths: Sequence[Path]) -> tuple[list[ExportedRun], int]:
     return sorted(runs, key=lambda run: run.start_ms), len(every) - len(runs)
 
 
-def _exported(row: RunRow, log: RunRecord) -> ExportedRun | None:
+def _exported(row: Run, log: RunRecord) -> ExportedRun | None:
     """None of a run that has nothing to show: its settings need not be complete."""
     if log.start_ms is None or not (log.evaluations or log.throughput):
         return None
@@ -166,9 +166,9 @@ def _of_block(block: Throughput) -> dict[str, float]:
     return {f"{unit}_per_second": rate for unit, rate in block.rates.items()} | known
 
 
-def _figures(row: RunRow) -> Iterator[tuple[str, float]]:
+def _figures(row: Run) -> Iterator[tuple[str, float]]:
     """The columns of a run that are numbers; its length is a time to target where it reached one."""
-    for item in own_fields(RunRow):
+    for item in own_fields(Run):
         value = getattr(row, item.name)
         if kind_of(item) in ("number", "count") and item.name != "start_ms" and value is not None:
             to_target = row.succeeded and row.to_target

@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -15,12 +15,12 @@ from suite.common.output_lock import holder_was_killed
 from suite.common.paths import real_path, shipped
 from suite.common.run_end import SUCCESS, EndCode, EndStatus, RunEnd, parse_status
 from suite.common.run_folder import COMMANDS_FILE, STUDY_FILES, SUPERSEDED
-from suite.results.entry import Entry, is_entry_file
+from suite.results.entry import is_entry_file
 from suite.results.logs.compressed import SUFFIXES
 from suite.results.logs.events import ProblemCode
 from suite.results.logs.lines import may_be_log
 from suite.results.logs.reader import read
-from suite.results.logs.record import RunRecord, RunSettings
+from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import json_object
 from workloads.process_identity import is_alive
 
@@ -36,45 +36,7 @@ KILLED = RunEnd(EndStatus.INTERRUPTED, EndCode.CONTROLLER_KILLED, "its controlle
 """End of a run without a controller, though its `status.json` has the status `running`."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """A run by its log. If the log ends early, `status.json` has the end of the run."""
-
-    path: Path
-    """The log, or the run's folder if it has no log."""
-    name: str
-    """Path below the searched folder: job and run."""
-    record: RunRecord | None
-    """The parsed log, or None if it is missing or cannot be opened."""
-    settings: RunSettings | None
-    """Settings in the log, or else in the log of a run of the same job."""
-    end: RunEnd
-    """SUCCESS, or the end in status.json (docs/logs.md), or in the log."""
-    entry: Entry | None = None
-    """Entry that the folder of the log belongs to. It is set when the folders are read."""
-
-    @property
-    def status(self) -> str:
-        """Name of the status: `success`, `failed`, `oom`."""
-        return self.end.status.value
-
-    @property
-    def reason(self) -> str:
-        """The cause of the status in a sentence. Empty for a success."""
-        return self.end.detail
-
-    @property
-    def succeeded(self) -> bool:
-        """True if the run reached its target or trained for the requested length, by its log."""
-        return self.end.status is EndStatus.SUCCESS
-
-    @property
-    def running(self) -> bool:
-        """True if the run had not ended, or its controller was killed on a machine that is not visible from here."""
-        return self.end.status is EndStatus.RUNNING
-
-
-def collect(paths: Sequence[Path]) -> list[Run]:
+def collect(paths: Sequence[Path]) -> list[RunRecord]:
     """Return the runs of all `result_*.txt` and `status.json` below `paths`. A path may also be a log itself.
 
     If a folder has neither, its logs are recognized by their content. Unreadable files become failed runs.
@@ -82,7 +44,7 @@ def collect(paths: Sequence[Path]) -> list[Run]:
     Raises:
         ValueError: A path does not exist, or has no run below it.
     """
-    unique: dict[Path, Run] = {}
+    unique: dict[Path, RunRecord] = {}
     _resolved_folder.cache_clear()
     for path in paths:
         runs = [_run(path, None, path.name)] if path.is_file() else list(_runs_below(path))
@@ -105,7 +67,7 @@ def _resolved(path: Path) -> Path:
 _resolved_folder = functools.lru_cache(maxsize=1 << 16)(real_path)
 
 
-def _runs_below(folder: Path) -> Iterator[Run]:
+def _runs_below(folder: Path) -> Iterator[RunRecord]:
     if not folder.is_dir():
         raise ValueError(f"{folder} does not exist; give a folder that holds logs, such as logs/")
     closed: list[OSError] = []
@@ -122,7 +84,7 @@ def _runs_below(folder: Path) -> Iterator[Run]:
     for error in closed:
         path = Path(error.filename)
         end = _unreadable(f"{path}: {error.strerror}")
-        yield Run(path, "/".join(path.absolute().parts[-2:]), None, None, end)
+        yield RunRecord(path, "/".join(path.absolute().parts[-2:]), has_log=False, end=end)
 
 
 def _walk(
@@ -140,11 +102,10 @@ def _walk(
         yield Path(place), files, logs, [] if named else sorted(name for name in files if not name.startswith("."))
 
 
-def _log_of_another_name(path: Path, name: str) -> Run | None:
+def _log_of_another_name(path: Path, name: str) -> RunRecord | None:
     """Return the run of a file whose content is a log. Text about logs gives None."""
     run = _run(path, None, name) if may_be_log(path) else None
-    record = run.record if run is not None else None
-    return run if record is not None and (record.benchmark or record.start_ms is not None) else None
+    return run if run is not None and run.has_log and (run.benchmark or run.start_ms is not None) else None
 
 
 def filed_end(path: Path) -> RunEnd | None:
@@ -189,45 +150,49 @@ def why_no_log(path: Path) -> str:
     return "" if record.format else "; ".join(problem.text for problem in record.problems[:1])
 
 
-def _without_log(status_path: Path, name: str) -> Run:
+def _without_log(status_path: Path, name: str) -> RunRecord:
     end = filed_end(status_path)
     if end is None:
         text = "status.json cannot be read and there is no log"
         end = RunEnd(EndStatus.FAILED, EndCode.NO_LOG, text)
     elif end.status is EndStatus.SUCCESS:
         end = RunEnd(EndStatus.FAILED, EndCode.NO_LOG, "there is no log")
-    return Run(status_path.parent, name, None, None, end)
+    return RunRecord(status_path.parent, name, has_log=False, end=end)
 
 
 def _unreadable(detail: str) -> RunEnd:
     return RunEnd(EndStatus.UNREADABLE, EndCode.NO_RECORD, detail)
 
 
-def _run(log: Path, status_path: Path | None, name: str) -> Run:
+def _run(log: Path, status_path: Path | None, name: str) -> RunRecord:
     filed = filed_end(status_path) if status_path is not None else None  # before the log: the run may end now
     try:
         record = read(log)
     except ValueError as error:
-        return Run(log, name, None, None, _unreadable(str(error)))
+        return RunRecord(log, name, has_log=False, end=_unreadable(str(error)))
     settings = record.settings if record.settings.profile or record.benchmark else None
     if settings is not None and not settings.system:  # v0.5 logs do not name it: <system>/<benchmark>/result_N.txt
         settings = replace(settings, system=real_path(log).parent.parent.name)
     if record.finished:
-        return Run(log, name, record, settings or record.settings, SUCCESS)
+        return replace(record, name=name, described_settings=settings or record.settings, end=SUCCESS)
+    record = replace(record, name=name, described_settings=settings)
     if filed is None or filed.status is EndStatus.SUCCESS:
-        return Run(log, name, record, settings, record.end)
+        return record
     # status.json states why the log ends early
     problems = tuple(problem for problem in record.problems if problem.code not in _OF_UNFINISHED_LOG)
-    end = filed if filed.detail else replace(filed, detail=record.reason)
-    return Run(log, name, replace(record, problems=problems), settings, end)
+    return replace(record, problems=problems, end=filed if filed.detail else replace(filed, detail=record.reason))
 
 
-def _with_settings_of_job(runs: Sequence[Run]) -> list[Run]:
+def _with_settings_of_job(runs: Sequence[RunRecord]) -> list[RunRecord]:
     """Give runs without settings the settings of a run in the same job folder (`<job>/run_<N>`)."""
 
-    def job(run: Run) -> Path | None:
-        folder = _resolved(run.path) if run.record is None and run.path.is_dir() else _resolved(run.path).parent
+    def job(run: RunRecord) -> Path | None:
+        folder = _resolved(run.path) if not run.has_log and run.path.is_dir() else _resolved(run.path).parent
         return folder.parent if re.fullmatch(r"run_\d+", folder.name) else None
 
-    jobs = {job(run): run.settings for run in reversed(runs) if run.settings is not None} | {None: None}
-    return [run if run.settings is not None else replace(run, settings=jobs.get(job(run))) for run in runs]
+    jobs = {job(run): run.described_settings for run in reversed(runs) if run.described_settings is not None}
+    jobs.pop(None, None)
+    return [
+        run if run.described_settings is not None else replace(run, described_settings=jobs.get(job(run)))
+        for run in runs
+    ]

@@ -6,8 +6,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite.common.run_end import EndStatus
-from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
 from suite.results.scoring_rules import find_scoring_rule
@@ -25,29 +23,17 @@ class Copies:
     """Log that counts to the name of a second entry that contains the same log."""
 
 
-@dataclass(frozen=True)
-class _Log:
-    run: Run
-    record: RunRecord
-
-    @property
-    def path(self) -> Path:
-        return self.run.path
-
-    @property
-    def entry_key(self) -> Hashable:
-        """Key of the log's entry. None for logs of this suite, whose settings define their experiment."""
-        entry = self.run.entry
-        return None if self.record.settings.profile or entry is None else entry.key
-
-    @property
-    def is_named_entry(self) -> bool:
-        """True if the folders name the submitter and system. A copy elsewhere is then a log of a different entry."""
-        entry = self.run.entry
-        return self.entry_key is not None and entry is not None and entry.key != entry.folder
+def _entry_key(log: RunRecord) -> Hashable:
+    """Return the key of a log's entry, or None for logs of this suite, whose settings define their experiment."""
+    return None if log.settings.profile or log.entry is None else log.entry.key
 
 
-def find_copies(runs: Sequence[Run]) -> Copies:
+def _is_named_entry(log: RunRecord) -> bool:
+    """Check whether the folders name the submitter and system. A copy elsewhere is then a log of a different entry."""
+    return _entry_key(log) is not None and log.entry is not None and log.entry.key != log.entry.folder
+
+
+def find_copies(runs: Sequence[RunRecord]) -> Copies:
     """Return the copies among the logs of `runs`.
 
     - Within an entry the longest log of a run counts. A submission is an exception if it has the required number of logs only
@@ -57,11 +43,11 @@ def find_copies(runs: Sequence[Run]) -> Copies:
     """
     copies = Copies()
     groups = _same_runs(runs)
-    counted: list[list[_Log]] = []
+    counted: list[list[RunRecord]] = []
     for group in groups:
-        by_entry: dict[Hashable, _Log] = {}
+        by_entry: dict[Hashable, RunRecord] = {}
         for log in group:
-            whole = by_entry.setdefault(log.entry_key, log)
+            whole = by_entry.setdefault(_entry_key(log), log)
             if whole is not log:
                 copies.copy_of[log.path] = whole.path
         counted.append(list(by_entry.values()))
@@ -71,19 +57,19 @@ def find_copies(runs: Sequence[Run]) -> Copies:
         logs = [log for log in group if log.path not in copies.copy_of]
         for log in logs:
             another = next((item for item in logs if item is not log), None)
-            if another is not None and another.run.entry is not None:
-                copies.also_in[log.path] = another.run.entry.name
+            if another is not None and another.entry is not None:
+                copies.also_in[log.path] = another.entry.name
     return copies
 
 
-def _keep_repeats_of_submissions(logs: Sequence[_Log], copies: Copies) -> None:
+def _keep_repeats_of_submissions(logs: Sequence[RunRecord], copies: Copies) -> None:
     """Let the repeated logs of a submission count if the folder has the required number of logs only with them."""
-    by_folder: dict[Path, list[_Log]] = {}
+    by_folder: dict[Path, list[RunRecord]] = {}
     for log in logs:
-        if log.is_named_entry:
+        if _is_named_entry(log):
             by_folder.setdefault(log.path.parent, []).append(log)
     for folder, members in by_folder.items():
-        entry = members[0].run.entry
+        entry = members[0].entry
         assert entry is not None
         rule = find_scoring_rule(entry.benchmark, entry.round)
         repeats = [log.path for log in members if log.path in copies.copy_of]
@@ -93,16 +79,17 @@ def _keep_repeats_of_submissions(logs: Sequence[_Log], copies: Copies) -> None:
                 copies.repeat_of[path] = copies.copy_of.pop(path)
 
 
-def _same_runs(runs: Sequence[Run]) -> list[list[_Log]]:
+def _same_runs(runs: Sequence[RunRecord]) -> list[list[RunRecord]]:
     """Return the logs grouped by the run that they are of, the longest log of each group first."""
-    logs = [_Log(run, run.record) for run in runs if run.record is not None and run.record.digest]
-    logs.sort(key=lambda log: (*_length(log.record), log.run.running), reverse=True)
-    groups: list[list[_Log]] = []
-    groups_by_start: dict[Hashable, list[list[_Log]]] = {}
+    logs = [run for run in runs if run.digest]
+    logs.sort(key=lambda log: (*_length(log), log.running), reverse=True)
+    groups: list[list[RunRecord]] = []
+    groups_by_start: dict[Hashable, list[list[RunRecord]]] = {}
     for log in logs:
-        workload = workload_name(log.run.settings.workload) if log.run.settings is not None else ""
-        alike = groups_by_start.setdefault((workload, log.record.start_ms, log.record.seed), [])
-        group = next((group for group in alike if _is_same_run(group[0].record, log.record)), None)
+        settings = log.described_settings
+        workload = workload_name(settings.workload) if settings is not None else ""
+        alike = groups_by_start.setdefault((workload, log.start_ms, log.seed), [])
+        group = next((group for group in alike if _is_same_run(group[0], log)), None)
         if group is None:
             group = []
             alike.append(group)
@@ -111,13 +98,13 @@ def _same_runs(runs: Sequence[Run]) -> list[list[_Log]]:
     return groups
 
 
-def _drop_copied_folders(groups: Sequence[Sequence[_Log]], copies: Copies) -> None:
+def _drop_copied_folders(groups: Sequence[Sequence[RunRecord]], copies: Copies) -> None:
     """Mark the logs of folders that contain only copies. The last folder comes first."""
-    members: dict[Hashable, list[tuple[_Log, Sequence[_Log]]]] = {}
+    members: dict[Hashable, list[tuple[RunRecord, Sequence[RunRecord]]]] = {}
     for group in groups:
         for log in group:
-            if not log.is_named_entry:
-                members.setdefault(log.entry_key, []).append((log, group))
+            if not _is_named_entry(log):
+                members.setdefault(_entry_key(log), []).append((log, group))
     for key in reversed(members):
         originals = [_find_original(log, group, copies) for log, group in members[key]]
         for (log, _), original in zip(members[key], originals, strict=True):
@@ -125,17 +112,18 @@ def _drop_copied_folders(groups: Sequence[Sequence[_Log]], copies: Copies) -> No
                 copies.copy_of[log.path] = original.path
 
 
-def _find_original(log: _Log, group: Sequence[_Log], copies: Copies) -> _Log | None:
+def _find_original(log: RunRecord, group: Sequence[RunRecord], copies: Copies) -> RunRecord | None:
     """Return the first log of the same run that counts and is at least as long, if it exists."""
     for candidate in group:
         if candidate is not log and candidate.path not in copies.copy_of:
             is_longer = group.index(candidate) < group.index(log)
-            return candidate if is_longer or candidate.record.digest == log.record.digest else None
+            return candidate if is_longer or candidate.digest == log.digest else None
     return None
 
 
 def _length(log: RunRecord) -> tuple[int, ...]:
-    return log.end.status is not EndStatus.TRUNCATED, len(log.evaluations), len(log.throughput), len(log.logged)
+    has_end = log.seconds is not None
+    return has_end, len(log.evaluations), len(log.throughput), len(log.logged)
 
 
 def _is_same_run(whole: RunRecord, part: RunRecord) -> bool:

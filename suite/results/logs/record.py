@@ -11,6 +11,7 @@ from types import MappingProxyType
 from suite.common.labels import Label, LabelKind, label_of_text
 from suite.common.run_end import EndCode, EndStatus, RunEnd
 from suite.results.directions import improves_as_it_falls
+from suite.results.entry import Entry
 from suite.results.logs.all_reduce import AllReduceTime
 from suite.results.logs.blocks import BlockTimes
 from suite.results.logs.events import Problem
@@ -149,6 +150,16 @@ class RunRecord:
     """A run as its log describes it. The defaults are the content of a log without records."""
 
     path: Path = Path()
+    """The log, or the folder of a run without a log."""
+    name: str = ""
+    """Path below the searched folder: job and run. Empty if the log was read alone."""
+    has_log: bool = True
+    """False if the log is missing or cannot be opened."""
+    entry: Entry | None = None
+    """Entry that the folder of the log belongs to. It is set when the folders are read."""
+    described_settings: RunSettings | None = None
+    """`settings` with the values that other sources have: a run of the same job if the log ends early, the entry, and published
+    results. None if the settings are unknown, or the log was read alone."""
     format: str = ""
     """`MLLOG`, `MLL`, `MLPv0.5.0`, `MLPerf` (dated lines), or empty if the file has no record."""
     benchmark: str = ""
@@ -166,7 +177,7 @@ class RunRecord:
     """`run_stop` - `run_start`, with interruptions. MiniGo of v0.6: the time stamp in `eval_result`. None if it is missing."""
     end: RunEnd = RunEnd(EndStatus.UNREADABLE, EndCode.NO_RECORD)
     """SUCCESS, ABORTED, FAILED (ended, but the claim of success does not hold, or a figure is not plausible), TRUNCATED (no
-    `run_stop`), or UNREADABLE (no record)."""
+    `run_stop`), or UNREADABLE (no record). For an unfinished log next to a `status.json`, the end in `status.json`."""
     targets: Mapping[str, float] = field(default_factory=dict)
     targets_source: str = ""
     """`log`, `rules` (the log has no targets, and its round has official targets), or empty (unknown)."""
@@ -248,6 +259,16 @@ class RunRecord:
         best = min if improves_as_it_falls(metric, self.benchmark) else max
         with_metric = [quality for quality in qualities if metric in quality]
         return best(with_metric or qualities, key=lambda quality: quality.get(metric, next(iter(quality.values()))))
+
+    @property
+    def succeeded(self) -> bool:
+        """True if the run reached its target or trained for the requested length, by its log."""
+        return self.end.status is EndStatus.SUCCESS
+
+    @property
+    def running(self) -> bool:
+        """True if the run had not ended, or its controller was killed on a machine that is not visible from here."""
+        return self.end.status is EndStatus.RUNNING
 
     @property
     def finished(self) -> bool:

@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from suite.results.columns import Result, RunRow
+from suite.results.columns import Result, Run
 from suite.results.combine import known
 from suite.results.names import round_like
 from suite.results.scoring_rules import RUNS_REQUIRED, find_scoring_rule
@@ -176,7 +176,7 @@ def _reference_for(result: Result, published: Sequence[Result]) -> Point:
     raise NoReferenceError(f"{text}; nearest: {listed}" if listed else f"{text}, except the runs of this result")
 
 
-def _has_epochs(run: RunRow) -> bool:
+def _has_epochs(run: Run) -> bool:
     return run.epochs is not None and 0 < run.epochs < math.inf
 
 
@@ -194,7 +194,7 @@ def _is_reference_of(candidate: Result, result: Result) -> bool:
     )
 
 
-def reference_points(pool: Iterable[Result], excluded: Iterable[RunRow] = ()) -> list[Point]:
+def reference_points(pool: Iterable[Result], excluded: Iterable[Run] = ()) -> list[Point]:
     """Return a reference point for each batch size, in order of batch sizes.
 
     Args:
@@ -215,7 +215,7 @@ def reference_points(pool: Iterable[Result], excluded: Iterable[RunRow] = ()) ->
     ]
 
 
-def run_keys(runs: Iterable[RunRow]) -> set[tuple[int, int]]:
+def run_keys(runs: Iterable[Run]) -> set[tuple[int, int]]:
     """Return keys that identify runs: the start in seconds, and the length in hundredths of a second."""
     return {(round(run.start_ms / 1e3), round(run.seconds * 100)) for run in runs if run.start_ms and run.seconds}
 

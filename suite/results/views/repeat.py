@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from suite.common.run_folder import RUN_FILE
-from suite.results.columns import OURS, Result, RunRow
+from suite.results.columns import OURS, Result, Run
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.ratios import MINIMUM_RUNS
 from suite.results.text import clean
@@ -40,7 +40,7 @@ def _commands(result: Result, *overrides: str) -> tuple[str, ...]:
     return (f"python run_suite.py {shlex.join([*kept, *overrides])}",)
 
 
-def resuming_commands(runs: Sequence[RunRow]) -> tuple[str, ...]:
+def resuming_commands(runs: Sequence[Run]) -> tuple[str, ...]:
     """Return the sentence and the command that resume the interrupted ones among `runs`, for each output folder."""
     folders = dict.fromkeys(
         Path(row.path).absolute().parents[1 if Path(row.path).is_dir() else 2]

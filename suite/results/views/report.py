@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.launch.known import title_of
-from suite.results.columns import HIDDEN, OURS, REPORTED, Result, RunRow
+from suite.results.columns import HIDDEN, OURS, REPORTED, Result, Run
 from suite.results.combine import grouped
 from suite.results.data_table import DataTable
 from suite.results.disagreement import find_disagreements
@@ -62,7 +62,7 @@ _DEMO_LABELS = ("cpu", "demo", "synthetic")
 
 
 def report(
-    runs: Sequence[RunRow],
+    runs: Sequence[Run],
     prices: Prices | None = None,
     against: Baseline | None = None,
     verbose: bool = False,
@@ -503,7 +503,7 @@ def _share_sentences(table: Sequence[Result]) -> list[str]:
 # --- runs without a result, and what to do next -------------------------------------------------------------------------
 
 
-def _problem_sections(runs: Sequence[RunRow]) -> Iterator[Section]:
+def _problem_sections(runs: Sequence[Run]) -> Iterator[Section]:
     """Yield the failed runs, the runs that have not ended, the copies, and the lines that could not be read."""
     failed = [run for run in runs if not (run.succeeded or run.running or run.copy_of)]
     running = [run for run in runs if run.running]
@@ -532,7 +532,7 @@ def _problem_sections(runs: Sequence[RunRow]) -> Iterator[Section]:
         yield Section("Problems in logs", below=_cut(problems, _MAX_FILES))
 
 
-def _next_section(runs: Sequence[RunRow]) -> Iterator[Section]:
+def _next_section(runs: Sequence[Run]) -> Iterator[Section]:
     """Yield the folder of the logs and the command that shows figures."""
     paths = [Path(run.path).absolute() for run in runs if run.path and run.round == OURS]
     if not paths:

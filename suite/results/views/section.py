@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from suite.results.columns import Result, Row
+from suite.results.columns import Columns, Result
 from suite.results.data_table import DataTable
 from suite.results.scores import labels, shared_labels
 from suite.results.targets import targets_told
@@ -45,12 +45,12 @@ class Section:
     """Bullets at the end."""
     keys: int = 1
     """Number of first columns that name a row. A table that is too wide repeats them."""
-    of: tuple[tuple[Row, ...], ...] = ()
+    of: tuple[tuple[Columns, ...], ...] = ()
     """Runs or results of each row of the table, for the filters of the page."""
     facts: tuple[tuple[str, str], ...] = ()
     """Labeled lines before the table: (label, text). At most six."""
     kind: SectionKind = SectionKind.OTHER
-    pieces: tuple[tuple[str, tuple[Row, ...]], ...] = ()
+    pieces: tuple[tuple[str, tuple[Columns, ...]], ...] = ()
     """The labeled lines with the results that each is about, for the filters of the page. Without results: about all."""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.common.run_folder import STUDY_FILES
-from suite.results.columns import Result, RunRow
+from suite.results.columns import Result, Run
 from suite.results.combine import grouped
 from suite.results.data_table import DataTable
 from suite.results.logs.recorded_telemetry import json_object
@@ -50,9 +50,9 @@ class StudyResult:
         return [line.row for line in self.lines if line.row is not None]
 
 
-def studies(runs: Sequence[RunRow]) -> list[StudyResult]:
+def studies(runs: Sequence[Run]) -> list[StudyResult]:
     """The studies that the runs belong to, by the folder they lie in; files of plans are not trusted."""
-    by_folder: dict[Path, dict[str, list[RunRow]]] = {}
+    by_folder: dict[Path, dict[str, list[Run]]] = {}
     for row in runs:
         if row.source is not None and not row.published and (row.profile or row.record is None):
             path = Path(row.path)
@@ -66,7 +66,7 @@ def studies(runs: Sequence[RunRow]) -> list[StudyResult]:
     return [result for result in listed if result.lines]
 
 
-def _result(name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[RunRow]], folder: Path) -> StudyResult:
+def _result(name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[Run]], folder: Path) -> StudyResult:
     cells = _cells(plan)
     for job, members in jobs.items():  # of a plan that is lost, or of an earlier command in the same folder
         texts = next((row.study_cell for row in members if row.study == name), None)
@@ -99,7 +99,7 @@ def _clean_values(pairs: Sequence[Sequence[object]]) -> dict[str, str]:
     return {key: text for key, text in cleaned.items() if key not in (*COLUMNS, "status", "notes")}
 
 
-def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[RunRow]) -> list[Line]:
+def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Run]) -> list[Line]:
     """The lines of a cell: one, but where its runs differ in a setting (another machine, another version)."""
     values = {key: cell["values"].get(key, "") for key in keys}
     measured = [row for row in results_of(runs) if row.runs_successful]
@@ -113,7 +113,7 @@ def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[RunRow])
     return [Line(values, None, "OOM" if row.status == "oom" else clean(row.status, 15), (clean(row.reason, 300),))]
 
 
-def sections(runs: Sequence[RunRow], prices: Prices | None = None) -> list[Section]:
+def sections(runs: Sequence[Run], prices: Prices | None = None) -> list[Section]:
     """A section for each study; studies of one title with the folder that tells them apart."""
     results = studies(runs)
     sections = [study_section(result, prices) for result in results]

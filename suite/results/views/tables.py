@@ -45,7 +45,7 @@ _FACTORS = (
     "efficiency", "setup", "scaling_efficiency", "interval_low", "interval_high", "notes",
 )  # fmt: skip
 Line = dict[str, Any]
-"""Row of the data: a result or a speedup."""
+"""Columns of the data: a result or a speedup."""
 
 
 def tables(results: Sequence[Result], with_article: bool = False) -> View:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from suite.results.columns import Result, RunRow, column, epochs_trained
+from suite.results.columns import Result, Run, column, epochs_trained
 from suite.results.identity import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME
 from suite.results.ratios import SIGNIFICANCE, Interval, Ratio, permutation_test, ratio_text
 from suite.results.scores import failures
@@ -67,7 +67,7 @@ class Quantity:
     claim: str
     """Claim that a side is better, with `{better}`, `{worse}`, and `{times}`."""
     value: Callable[[Result], float | None]
-    value_of_run: Callable[[RunRow], float | None]
+    value_of_run: Callable[[Run], float | None]
     """Value of a run. The value of a result is a mean of these."""
     ratio: Callable[[Ratio], float | None]
     interval: Callable[[Ratio], Interval | None]
@@ -82,7 +82,7 @@ def quantities(in_blocks: bool) -> tuple[Quantity, ...]:
     return _TIME, _EPOCH_TIME if in_blocks else _EPOCH_TIME_WITH_SETUP, _EPOCHS, _THROUGHPUT
 
 
-def _scaled_seconds(run: RunRow) -> float | None:
+def _scaled_seconds(run: Run) -> float | None:
     return None if run.seconds is None else run.seconds * (run.scaling_factor or 1.0)
 
 
@@ -193,7 +193,7 @@ def _verdict(quantity: Quantity, row: ComparisonRow, sides: Mapping[str, Result]
 
     Args:
         quantity: The quantity.
-        row: Row with the values of the quantity.
+        row: Columns with the values of the quantity.
         sides: Result of each side, by the name of the side.
         smallest_p: The smallest p value that this many runs can give.
     """

@@ -3,7 +3,7 @@
 from itertools import chain, combinations, count
 from types import SimpleNamespace
 
-from suite.results.columns import OURS, RunRow
+from suite.results.columns import OURS, Run
 from suite.results.data_table import DataTable
 from suite.results.ratios import ratio
 from suite.results.scores import results_of
@@ -25,7 +25,7 @@ def make_runs(devices=1, runs=((100.0, 10.0),), **changed):
         **{"targets": {"hr_at_10": 0.635}, "hyperparameters": {"opt_base_learning_rate": 0.001}, **changed},
     }
     own = [{"seconds": seconds, "epochs": epochs, "start_ms": float(n)} for n, (seconds, epochs) in enumerate(runs)]
-    return [RunRow(**{"path": f"log {next(_LOGS)}", **known, **one}) for one in own]
+    return [Run(**{"path": f"log {next(_LOGS)}", **known, **one}) for one in own]
 
 
 def make_result(devices=1, runs=((100.0, 10.0),), failed=0, **changed):

@@ -34,7 +34,7 @@ def log_of(row, form="MLLOG", cut_off=False):
 
 
 def told(folder):
-    found = {run.path.name: run.settings for run in with_system_details(collect([folder]))}
+    found = {run.path.name: run.described_settings for run in with_system_details(collect([folder]))}
     return {name: (own.rules, own.device_name, own.devices, own.framework) for name, own in found.items()}
 
 
@@ -68,7 +68,7 @@ def test_the_round_and_system_of_the_folder_decide_for_a_log_that_is_published_e
         description = {"number_of_nodes": 1, "accelerators_per_node": 8, "accelerator_model_name": "Some GPU"}
         write(company / "systems" / "box.json", [json.dumps(description)])
     (run,) = with_system_details(collect([tmp_path]))
-    settings = run.settings
+    settings = run.described_settings
     hardware = (settings.device_name, settings.devices)
     assert (settings.rules, settings.system, *hardware) == (
         "v4.0",
@@ -84,7 +84,7 @@ def test_a_published_log_below_the_name_of_its_entry_gets_the_figures_of_that_ro
     write(folder / "result_0.txt", log_of(published_run(**wanted)))
     (tmp_path / "v4.0" / "Dell" / "systems").mkdir()
     (run,) = with_system_details(collect([tmp_path]))
-    assert (run.settings.rules, run.settings.devices, run.settings.device_name) == ("v4.0", 4, "NVIDIA H100-SXM5-80GB")
+    assert (run.described_settings.rules, run.described_settings.devices, run.described_settings.device_name) == ("v4.0", 4, "NVIDIA H100-SXM5-80GB")
 
 
 def test_a_log_keeps_the_round_that_its_own_lines_tell(tmp_path):
@@ -116,4 +116,4 @@ def test_a_description_decides_also_for_a_log_that_is_published(tmp_path, name):
     found = told(tmp_path / "system" / "ssd")[name]
     assert found == ("v0.6", "Some GPU", 8, "tensorflow" if name == "a.txt" else "")
     runs = with_system_details(collect([tmp_path / "system" / "ssd" / name]))
-    assert [run.settings.nodes for run in runs] == [2]
+    assert [run.described_settings.nodes for run in runs] == [2]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from suite.common.labels import Label, LabelKind
 from suite.common.paths import PROJECT
-from suite.results.columns import Result, RunRow
+from suite.results.columns import Result, Run
 from suite.results.ratios import ratio
 from suite.results.scores import failures, measured, merged_labels, results, results_of, score, title
 from suite.results.scoring_rules import FIRST_CONVERGED, ScoringRule
@@ -32,7 +32,7 @@ RATE = "opt_base_learning_rate"
 
 
 def runs(*seconds, epochs=None):
-    return [RunRow(seconds=value, epochs=epochs) for value in seconds]
+    return [Run(seconds=value, epochs=epochs) for value in seconds]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from suite.common.registry import load_workload
 from suite.packaging.layout import failed_allowed
-from suite.results.columns import RunRow
+from suite.results.columns import Run
 from suite.results.names import WORKLOADS
 from suite.results.scores import score
 from suite.results.scoring_rules import RUNS_REQUIRED, find_scoring_rule
@@ -59,7 +59,7 @@ def test_scores_and_allowed_failures_are_those_of_the_summarizer(benchmark, tmp_
         official, *_ = summarizer._compute_strong_score_standalone(
             benchmark, "system", False, str(tmp_path), "training", "5.1.0"
         )
-        found = score([RunRow(seconds=value) for value in succeeded], failed, rule, 1.05)
+        found = score([Run(seconds=value) for value in succeeded], failed, rule, 1.05)
         if failed > rule.allowed_failures:
             assert official is None
             assert f"no official score: {failed} runs failed" in found["score_notes"]

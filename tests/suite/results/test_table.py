@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from suite.results import table
-from suite.results.columns import COLUMNS, SCORE_COLUMNS, RunRow, kind_of
+from suite.results.columns import COLUMNS, SCORE_COLUMNS, Run, kind_of
 from suite.results.identity import FIELDS
 from suite.results.table import read_runs, shareable
 from testing.fake_logs import write_run
@@ -20,7 +20,7 @@ from tests.helpers import PROJECT
 
 PAGE = PROJECT / "docs" / "notebook.md"
 TYPES = {"text": "object", "number": "float64", "count": "Int64", "flag": "bool", "object": "object"}
-KINDS = {item.name: kind_of(item) for item in fields(RunRow)}
+KINDS = {item.name: kind_of(item) for item in fields(Run)}
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from suite.common.labels import LabelKind, label_of_text
 from suite.launch.known import known
-from suite.results.columns import BUSY, Result, Row
+from suite.results.columns import BUSY, Columns, Result
 from suite.results.combine import grouped
 from suite.results.identity import label
 from suite.results.names import short_title, workload_name
@@ -65,7 +65,7 @@ class Point(NamedTuple):
 
     x: float
     y: float
-    row: Row | None = None  # The run or result that a pointer over it tells of
+    row: Columns | None = None  # The run or result that a pointer over it tells of
     low: float | None = None  # Least and most of several runs, or bounds of a prediction
     high: float | None = None
 
@@ -152,7 +152,7 @@ def time_unit(longest_seconds: float) -> tuple[str, float]:
     return ("seconds", 1.0) if longest_seconds < 120 else ("minutes", 60.0)
 
 
-def finite_points(points: Iterable[tuple[float | None, float | None]], row: Row | None = None) -> Points:
+def finite_points(points: Iterable[tuple[float | None, float | None]], row: Columns | None = None) -> Points:
     """The points of a `row` whose coordinates are known and small enough to be drawn."""
     known = ((x, y) for x, y in points if x is not None and y is not None)
     return tuple(Point(x, y, row) for x, y in known if abs(x) < _LARGEST and abs(y) < _LARGEST)
@@ -172,7 +172,7 @@ def evenly(items: Sequence[Item], limit: int) -> Sequence[Item]:
     return [items[round(index * (len(items) - 1) / (limit - 1))] for index in range(limit)]
 
 
-def band(paths: Sequence[Points], row: Row) -> Points:
+def band(paths: Sequence[Points], row: Columns) -> Points:
     """The median of the paths of a `row`'s runs, with the least and the most, as long as half of the runs go on."""
     import numpy as np
 

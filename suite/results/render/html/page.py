@@ -25,7 +25,7 @@ from markupsafe import Markup
 
 from suite import __version__
 from suite.launch.known import title_of
-from suite.results.columns import OURS, Result, Row, RunRow
+from suite.results.columns import OURS, Columns, Result, Run
 from suite.results.curves import curves_of
 from suite.results.data_table import DataTable
 from suite.results.identity import label
@@ -120,7 +120,7 @@ _ANCHORS: Mapping[SectionKind, str] = {
 
 
 def write_html(
-    runs: Sequence[RunRow],
+    runs: Sequence[Run],
     out: Path,
     published: Sequence[Result] = (),
     figures: Path | None = None,
@@ -171,7 +171,7 @@ def write_published_html(view: View, out: Path, own: Sequence[Result] = ()) -> N
     results = [row for of_row in listed.of for row in of_row if isinstance(row, Result)]
     drawn = [result for result in own if is_reference(result)]
 
-    def matching_filters(row: Row) -> dict[str, Sequence[str]]:
+    def matching_filters(row: Columns) -> dict[str, Sequence[str]]:
         """Return the filter values of published results that a result of this suite is shown with.
 
         It matches every division and submitter, and the rounds with its target, or all rounds if no round has its target.
@@ -229,7 +229,7 @@ def _published_counts(results: Sequence[Result], drawn: Sequence[Result], left_o
     return " ".join(sentences)
 
 
-def _have_same_target(result: Row, other: Row) -> bool:
+def _have_same_target(result: Columns, other: Columns) -> bool:
     """Check whether two results are of the same workload and their targets are equal, as far as they are known."""
     return (
         result.workload == other.workload and same_targets(result.targets, other.targets, result.workload) is not False
@@ -275,7 +275,7 @@ def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
 def _write(
     out: Path,
     rows: PageRows,
-    counted: Iterable[Row],
+    counted: Iterable[Columns],
     script_data: Mapping[str, Any],
     figures: Path | None = None,
     **context: Any,
@@ -391,7 +391,7 @@ def _has_logarithmic_axis(spec: Any) -> bool:
 
 
 def _report_context(
-    runs: Sequence[RunRow],
+    runs: Sequence[Run],
     results: list[Result],
     rows: PageRows,
     published: Sequence[Result],
@@ -597,7 +597,7 @@ def _part(rows: PageRows, section: Section) -> Part:
     files = [rows.files(members[0]) if len(members) == 1 else None for members in of_rows]
     footnote_numbers: list[str] = []
     if shown is not None and of_rows:
-        members_of_footnotes: list[list[Row]] = [[] for _ in shown.footnotes]
+        members_of_footnotes: list[list[Columns]] = [[] for _ in shown.footnotes]
         for members, mark in zip(of_rows, shown.marks, strict=False):
             if mark is not None:
                 members_of_footnotes[mark] += members
@@ -644,7 +644,7 @@ def _published_section(own: Sequence[Result], published: Sequence[Result], looks
         "device_name",
     )
     lines: list[dict[str, Any]] = []
-    members: list[tuple[Row, ...]] = []
+    members: list[tuple[Columns, ...]] = []
 
     def add(result: Result, name: str, notes: tuple[str, ...]) -> None:
         target = targets_told(result.targets, result.workload)
@@ -682,7 +682,7 @@ def _differences(result: Result, published: Result) -> tuple[str, ...]:
 # --- the header, the next steps, and files ------------------------------------------------------------------------------
 
 
-def _run_counts(runs: Sequence[RunRow]) -> str:
+def _run_counts(runs: Sequence[Run]) -> str:
     """Return the first sentence of the page: `10 runs of NCF with PyTorch on 2026-11-27: 9 succeeded, 1 failed.`"""
     workloads = sorted({short_title(clean(run.workload, 30)) for run in runs} - {""})
     frameworks = sorted({clean(title_of(run.framework), 30) for run in runs} - {""})
@@ -719,7 +719,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _next_steps(rows: PageRows, runs: Sequence[RunRow], results: Sequence[Result]) -> list[Block]:
+def _next_steps(rows: PageRows, runs: Sequence[Run], results: Sequence[Result]) -> list[Block]:
     """Return a block with commands to continue with; empty without a result of this suite."""
     measured = [result for result in results if result.round == OURS and figure(result) is not None]
     paths = [Path(run.path).absolute() for run in runs if run.path and run.round == OURS]
@@ -754,7 +754,7 @@ def _relative(path: str) -> str:
     return clean(str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute), 400)
 
 
-def _download(view: View, command: str, runs: Sequence[RunRow] = ()) -> dict[str, Any]:
+def _download(view: View, command: str, runs: Sequence[Run] = ()) -> dict[str, Any]:
     """Return links that contain the data of the page, so that saving the data needs no network.
 
     Args:

@@ -13,7 +13,7 @@ from typing import Any
 
 from suite.common.labels import LabelKind, label_of_text
 from suite.launch.known import title_of
-from suite.results.columns import BUSY, Result, Row, RunRow
+from suite.results.columns import BUSY, Columns, Result, Run
 from suite.results.combine import grouped
 from suite.results.identity import facts, label, value_text
 from suite.results.names import accelerator_name, framework_name, short_title
@@ -81,7 +81,7 @@ class PageRows:
         self,
         results: Sequence[Result],
         home: Path,
-        matching_filters: Callable[[Row], Mapping[str, Sequence[str]]] | None = None,
+        matching_filters: Callable[[Columns], Mapping[str, Sequence[str]]] | None = None,
     ) -> None:
         """Initialize without rows.
 
@@ -93,7 +93,7 @@ class PageRows:
         """
         self._home = home
         self._matching_filters = matching_filters
-        self.rows: list[Row] = []
+        self.rows: list[Columns] = []
         self._numbers: dict[str, int] = {}
         self._kinds: dict[tuple[str | tuple[str, ...], ...], int] = {}
         self._settings = _differing_settings([result for result in results if result.profile])
@@ -104,20 +104,20 @@ class PageRows:
         of_settings = {name: FilterText(label(name), _SETTING_HELP) for name in self._settings}
         return {**FIXED_FILTERS, **of_settings, LABEL: _LABEL_FILTER}
 
-    def number(self, row: Row) -> int:
+    def number(self, row: Columns) -> int:
         """Return the number of a run or a result, its index in the rows of `data`."""
         number = self._numbers.setdefault(row.key, len(self.rows))
         if number == len(self.rows):
             self.rows.append(row)
         return number
 
-    def numbers(self, rows: Sequence[Row]) -> str:
+    def numbers(self, rows: Sequence[Columns]) -> str:
         """Return the numbers of several rows, separated by spaces, for an attribute of an element."""
         return " ".join(str(self.number(row)) for row in rows)
 
-    def files(self, row: Row) -> tuple[str, str] | None:
+    def files(self, row: Columns) -> tuple[str, str] | None:
         """Return a text and a relative link to the log of a row, or to the folder of its logs; None without logs."""
-        attempts: Sequence[Row] = row.attempts if isinstance(row, Result) else (row,)
+        attempts: Sequence[Columns] = row.attempts if isinstance(row, Result) else (row,)
         paths = [Path(attempt.path) for attempt in attempts if attempt.path]
         if not paths:
             return None
@@ -125,7 +125,7 @@ class PageRows:
             return clean(paths[0].name, 60), relative_link(paths[0], self._home)
         return f"{len(paths):,} runs", relative_link(Path(os.path.commonpath(paths)), self._home)
 
-    def data(self, counted: Iterable[Row]) -> dict[str, Any]:
+    def data(self, counted: Iterable[Columns]) -> dict[str, Any]:
         """Return the rows for the script of the page.
 
         Args:
@@ -143,7 +143,7 @@ class PageRows:
         counts = Counter(map(self._kind, counted))
         return {"kinds": [*self._kinds], "lines": [*lines], "rows": rows, "counts": [*counts.items()]}
 
-    def _kind(self, row: Row) -> int:
+    def _kind(self, row: Columns) -> int:
         return self._kinds.setdefault(self._filter_values(row), len(self._kinds))
 
     def choices(self) -> list[Choice]:
@@ -161,7 +161,7 @@ class PageRows:
                 choices.append(Choice(name, text.title, text.help, options))
         return choices
 
-    def _filter_values(self, row: Row) -> tuple[str | tuple[str, ...], ...]:
+    def _filter_values(self, row: Columns) -> tuple[str | tuple[str, ...], ...]:
         """Return the values of all filters, in their order."""
         values: dict[str, str | tuple[str, ...]] = {**_fixed_values(row)}
         if row.profile and self._matching_filters is not None:
@@ -174,7 +174,7 @@ class PageRows:
         )
         return tuple(values[name] for name in self.filters)
 
-    def _lines(self, row: Row) -> Iterator[tuple[str, str]]:
+    def _lines(self, row: Columns) -> Iterator[tuple[str, str]]:
         """Yield the lines of a tooltip: name and text. The first line has no name, and the last line is the log."""
         yield "", subject_text(row)
         for name, texts in self._settings.items():
@@ -225,7 +225,7 @@ def _differing_settings(results: Sequence[Result]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _fixed_values(row: Row) -> dict[str, str]:
+def _fixed_values(row: Columns) -> dict[str, str]:
     """Return the values of FIXED_FILTERS."""
     values = {
         "workload": row.workload,
@@ -241,11 +241,11 @@ def _fixed_values(row: Row) -> dict[str, str]:
     return {name: clean(text, _MAX_VALUE) for name, text in values.items()}
 
 
-def _parts(row: Row) -> TimeParts | None:
+def _parts(row: Columns) -> TimeParts | None:
     """Return the parts of the time of a run or a result; None if its logs do not separate them."""
     if isinstance(row, Result):
         return row.parts
-    return time_parts(row.record) if isinstance(row, RunRow) and row.record is not None else None
+    return time_parts(row.record) if isinstance(row, Run) and row.record is not None else None
 
 
 def _option_text(filter_name: str, value: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from suite.common.labels import LabelKind
 from suite.launch.known import title_of
-from suite.results.columns import Row, RunRow
+from suite.results.columns import Columns, Run
 from suite.results.identity import label
 from suite.results.logs.quality import quality_text
 from suite.results.logs.record import FACTS
@@ -62,7 +62,7 @@ class RunView:
     """Name and relative link of the log and of its folder."""
 
 
-def run_views(runs: Sequence[RunRow], home: Path, number: Callable[[RunRow], int]) -> list[RunView]:
+def run_views(runs: Sequence[Run], home: Path, number: Callable[[Run], int]) -> list[RunView]:
     """Return the first MAX_RUNS runs as the template shows them.
 
     Args:
@@ -77,7 +77,7 @@ def run_views(runs: Sequence[RunRow], home: Path, number: Callable[[RunRow], int
     ]
 
 
-def _run_view(run: RunRow, home: Path, number: int, has_details: bool) -> RunView:
+def _run_view(run: Run, home: Path, number: int, has_details: bool) -> RunView:
     path, folder = Path(run.path), _folder(run)
     files = {path: path.name or "folder", folder: folder.name or "folder"}
     return RunView(
@@ -91,7 +91,7 @@ def _run_view(run: RunRow, home: Path, number: int, has_details: bool) -> RunVie
     )
 
 
-def _folder(run: RunRow) -> Path:
+def _folder(run: Run) -> Path:
     path = Path(run.path)
     return path if run.record is None and path.is_dir() else path.parent
 
@@ -104,7 +104,7 @@ def relative_link(path: Path, home: Path) -> str:
 # --- the summary ---------------------------------------------------------------------------------------------
 
 
-def subject_text(row: Row) -> str:
+def subject_text(row: Columns) -> str:
     """Return workload, framework, and devices: `NCF with PyTorch on 2 devices`. Unknown parts are left out."""
     workload = short_title(clean(row.workload, 40))
     framework = f"with {clean(title_of(row.framework), 40)}" if row.framework else ""
@@ -112,7 +112,7 @@ def subject_text(row: Row) -> str:
     return " ".join(part for part in (workload, framework, devices) if part)
 
 
-def _summary(run: RunRow) -> str:
+def _summary(run: Run) -> str:
     """Return a run in a line: `NCF with PyTorch on 2 devices: 5.6 s to target, 5 epochs, hit rate at 10 0.651`."""
     subject, measured = subject_text(run), ", ".join(_measured(run))
     texts = [f"{subject}: {measured}" if subject and measured else subject or measured]
@@ -121,7 +121,7 @@ def _summary(run: RunRow) -> str:
     return ". ".join(text for text in texts if text)
 
 
-def _measured(run: RunRow) -> Iterator[str]:
+def _measured(run: Run) -> Iterator[str]:
     if run.seconds is not None:
         yield f"{time_text(run.seconds)}{' to target' if run.to_target and run.succeeded else ''}"
     if run.epochs is not None:
@@ -147,7 +147,7 @@ def parts_lines(parts: TimeParts | None) -> Iterator[tuple[str, str]]:
 # --- the details ---------------------------------------------------------------------------------------------
 
 
-def _details(run: RunRow, folder: Path) -> dict[str, list[tuple[str, str]]]:
+def _details(run: Run, folder: Path) -> dict[str, list[tuple[str, str]]]:
     """Return the lists of details that have at least one line, by heading."""
     lists: dict[str, Lines] = {
         "Parts of the time": parts_lines(None if run.record is None else time_parts(run.record)),
@@ -160,8 +160,8 @@ def _details(run: RunRow, folder: Path) -> dict[str, list[tuple[str, str]]]:
     return {title: lines for title, lines in bounded.items() if lines}
 
 
-def _settings(run: RunRow) -> Iterator[tuple[str, Any]]:
-    settings = run.source.settings if run.source is not None else None
+def _settings(run: Run) -> Iterator[tuple[str, Any]]:
+    settings = run.source.described_settings if run.source is not None else None
     if settings is None:
         return
     for item in fields(settings):
@@ -170,13 +170,13 @@ def _settings(run: RunRow) -> Iterator[tuple[str, Any]]:
             yield label(item.name), targets_told(value, run.workload) if item.name == "targets" else value
 
 
-def _condition(run: RunRow) -> Iterator[tuple[str, Any]]:
+def _condition(run: Run) -> Iterator[tuple[str, Any]]:
     if run.condition is not None:
         yield "busy", run.condition.busy or ("no",)
         yield from run.condition.figures.items()
 
 
-def _logged(run: RunRow) -> Iterator[tuple[str, Any]]:
+def _logged(run: Run) -> Iterator[tuple[str, Any]]:
     if run.record is None:
         return
     record = run.record

@@ -15,7 +15,7 @@ from typing import Any
 
 import vl_convert
 
-from suite.results.columns import Row
+from suite.results.columns import Columns
 from suite.results.combine import grouped
 from suite.results.render.html.charts import MAX_BANDS, OTHER_SLOT, Chart, Point, Style, file_name
 from suite.results.text import clean
@@ -73,7 +73,7 @@ def scripts() -> str:
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
 
 
-def marks(chart: Chart, number_of: Callable[[Row], int] | None = None) -> dict[str, list[Json]]:
+def marks(chart: Chart, number_of: Callable[[Columns], int] | None = None) -> dict[str, list[Json]]:
     """The points of a chart as columns: series, path, x, y, low, high, `name` of a bar, its text, the row, the kind."""
     names = ("s", "p", "x", "y", "low", "high", "name", "text", "row", "k")
     rows = list[list[Json]]()

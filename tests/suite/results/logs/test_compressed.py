@@ -26,8 +26,8 @@ def test_a_compressed_log_is_the_log(tmp_path, suffix, name):
     write(tmp_path / "packed" / name.format(suffix), PACKED[suffix])
     (run,) = collect([tmp_path / "packed"])
     assert run.status == "success"
-    assert run.record.evaluations == plain.evaluations
-    assert (run.record.digest, run.record.problems) == (plain.digest, plain.problems)
+    assert run.evaluations == plain.evaluations
+    assert (run.digest, run.problems) == (plain.digest, plain.problems)
 
 
 @pytest.mark.parametrize("first", [b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"\x04\x22\x4d\x18"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.results.columns import RunRow
+from suite.results.columns import Run
 from suite.results.scores import published_results
 from suite.results.views import convergence as rcp
 from suite.results.views.convergence import ConvergenceVerdict
@@ -38,7 +38,7 @@ def result(name, workload):
 def ours(workload, epochs, batch, name="v0.7/NVIDIA/dgx1_ngc20.06_mxnet", **changes):
     """A result of ours with these epochs to target, made from a published one; no failed run."""
     runs = tuple(
-        RunRow(seconds=100.0 + n, epochs=float(of_run), start_ms=1e12 + 1e6 * n) for n, of_run in enumerate(epochs)
+        Run(seconds=100.0 + n, epochs=float(of_run), start_ms=1e12 + 1e6 * n) for n, of_run in enumerate(epochs)
     )
     own = {"profile": "reference", "batch_size_global": batch, "runs": runs, "runs_failed": 0}
     return replace(result(name, workload), **{**own, **changes})
@@ -159,7 +159,7 @@ def test_demo_unknown_and_fixed_length_are_not_judged():
     assert own.reference is None or not [one for one in own.reference.sources if "dgx1_ngc19.05" in one]
     assert judged(ours("resnet50", [1] * 5, None)).why_not_judged == "the global batch size is unknown"
     assert rcp.judge_convergence([ours("resnet50", [1] * 5, 1664, to_target=False)], published_results()) == []
-    run = RunRow(seconds=1.0)
+    run = Run(seconds=1.0)
     assert judged(ours("resnet50", [1], 1664, runs=(run,))).why_not_judged == "the epochs of single runs are unknown"
 
 
