@@ -211,8 +211,8 @@ class Column:
     """A column: its description, its value for a run, and how a result combines the values of its runs."""
 
     text: str
-    value: Value | None
-    """None: only results have the column, from their score."""
+    value: Callable[..., Any] | None
+    """Computes the column: from a record (`Value`), or in a study from a result. None: only scores have the column."""
     combine: Combine | None = None
     """None: a result does not have the column, or its runs all have the same value."""
     shown: bool = True

@@ -1,4 +1,4 @@
-"""Studies among runs: for each a table with a line for each cell, and the reason where nothing was measured."""
+"""Studies among runs: a table with a line for each cell of a study, and the reason if a cell has no result."""
 
 from __future__ import annotations
 
@@ -19,167 +19,234 @@ from suite.results.scores import results_of, shared_labels
 from suite.results.settings_difference import settings_difference
 from suite.results.text import clean, shortened
 from suite.results.views.section import Section, SectionKind, own_labels, with_error
-from suite.results.views.study_columns import COLUMNS, Context, Line, column_names, device_batch, value
+from suite.results.views.study_columns import (
+    STUDY_COLUMNS,
+    StudyContext,
+    StudyLine,
+    batch_per_device,
+    column_names,
+    column_value,
+)
 from workloads.api import Json
 
-_MOST_CELLS, _MOST_KEYS = 2_000, 40  # of a study, of a cell: so many are read
-SMALL = "Small version of the study (study.size=ci): it shows that the study runs, not what the article measured."
+_MAX_CELLS = 2_000
+"""Number of cells of a study that are read."""
+_MAX_KEYS = 40
+"""Number of keys of a cell that are read."""
+SMALL = "Small version of the study (study.size=ci): it shows that the study runs. Its figures are not those of the article."
+_OUTCOME_TEXTS = {"–": "not possible"}
 
 
 @dataclass(frozen=True)
 class StudyResult:
-    """A study as far as it has run."""
+    """A study with the results that exist so far."""
 
     name: str
     sentence: str
+    """The question of the study."""
     size: str
+    """`full`, or `ci` for the small version."""
     keys: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[StudyLine, ...]
     table: Mapping[str, Json] = field(default_factory=dict)
+    """`columns` and `fit` of the study's file."""
     figure: Mapping[str, Json] = field(default_factory=dict)
-    """Both as the study's file has them: `columns` and `fit`, `y` and `kind`."""
+    """`y` and `kind` of the study's file."""
     folder: str = ""
-    """In which its jobs lie."""
+    """Folder of the study's jobs."""
 
     @property
-    def measured(self) -> list[Line]:
-        return [line for line in self.lines if line.row is not None]
+    def measured(self) -> list[StudyLine]:
+        """The lines with a result."""
+        return [line for line in self.lines if line.result is not None]
 
     @property
-    def rows(self) -> list[Result]:
-        return [line.row for line in self.lines if line.row is not None]
+    def results(self) -> list[Result]:
+        """The results of the measured lines."""
+        return [line.result for line in self.lines if line.result is not None]
 
 
 def studies(runs: Sequence[Run]) -> list[StudyResult]:
-    """The studies that the runs belong to, by the folder they lie in; files of plans are not trusted."""
-    by_folder: dict[Path, dict[str, list[Run]]] = {}
-    for row in runs:
-        if row.source is not None and not row.published and (row.profile or row.record is None):
-            path = Path(row.path)
-            job = (path if row.record is None and path.is_dir() else path.parent).absolute().parent
-            by_folder.setdefault(job.parent, {}).setdefault(job.name, []).append(row)
-    listed = []
-    for folder, jobs in by_folder.items():
+    """Return the studies that the runs belong to. The folder of a run decides, with the plan files in that folder."""
+    jobs_of_folders: dict[Path, dict[str, list[Run]]] = {}
+    for run in runs:
+        is_own = run.source is not None and not run.published and (run.profile or run.record is None)
+        if is_own:
+            job = _job_folder(run)
+            jobs_of_folders.setdefault(job.parent, {}).setdefault(job.name, []).append(run)
+    found = []
+    for folder, jobs in jobs_of_folders.items():
         plans = {str(plan.get("study", "")): plan for plan in map(json_object, sorted(folder.glob(STUDY_FILES)))}
-        logged = {row.study for members in jobs.values() for row in members}
-        listed += [_result(name, plans.get(name, {}), jobs, folder) for name in sorted({*plans, *logged} - {""})]
-    return [result for result in listed if result.lines]
+        logged_names = {run.study for members in jobs.values() for run in members}
+        for name in sorted({*plans, *logged_names} - {""}):
+            found.append(_study_result(name, plans.get(name, {}), jobs, folder))
+    return [result for result in found if result.lines]
 
 
-def _result(name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[Run]], folder: Path) -> StudyResult:
+def _job_folder(run: Run) -> Path:
+    path = Path(run.path)
+    run_folder = path if run.record is None and path.is_dir() else path.parent
+    return run_folder.absolute().parent
+
+
+def _study_result(name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[Run]], folder: Path) -> StudyResult:
     cells = _cells(plan)
-    for job, members in jobs.items():  # of a plan that is lost, or of an earlier command in the same folder
-        texts = next((row.study_cell for row in members if row.study == name), None)
-        if texts is not None and job not in cells:
-            cells[job] = {"values": _clean_values([text.partition("=")[::2] for text in texts])}
+    for job, members in jobs.items():  # jobs whose plan was lost, or that an earlier command wrote to the same folder
+        logged_values = next((run.study_cell for run in members if run.study == name), None)
+        if logged_values is not None and job not in cells:
+            pairs = [text.partition("=")[::2] for text in logged_values]
+            cells[job] = {"values": _clean_values(pairs)}
     keys = tuple(dict.fromkeys(key for cell in cells.values() for key in cell["values"]))
     lines = [line for job, cell in cells.items() for line in _lines(keys, cell, jobs.get(job, ()))]
-    table, figure = (plan[key] if isinstance(plan.get(key), dict) else {} for key in ("table", "figure"))
-    sentence, size = (clean(str(plan.get(key, "")), 300) for key in ("sentence", "size"))
-    measured = [line.row for line in lines if line.row is not None]
-    own, words = own_labels(measured), settings_difference(measured, *keys).without_derived().labels(exceptions=True)
-    notes = ((*(clean(one, 120) for one in ours), text) for ours, text in zip(own, words, strict=True))
-    noted = tuple(line if line.row is None else replace(line, notes=next(notes)) for line in lines)
-    return StudyResult(clean(name, 60), sentence, size, keys, noted, table, figure, str(folder))
+    return StudyResult(
+        name=clean(name, 60),
+        sentence=clean(str(plan.get("sentence", "")), 300),
+        size=clean(str(plan.get("size", "")), 300),
+        keys=keys,
+        lines=_with_notes(lines, keys),
+        table=_mapping(plan, "table"),
+        figure=_mapping(plan, "figure"),
+        folder=str(folder),
+    )
+
+
+def _mapping(plan: Mapping[str, Json], key: str) -> Mapping[str, Json]:
+    value = plan.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _with_notes(lines: Sequence[StudyLine], keys: Sequence[str]) -> tuple[StudyLine, ...]:
+    """Return the lines with notes on labels and settings that not all results have, except the keys of the study."""
+    results = [line.result for line in lines if line.result is not None]
+    labels = own_labels(results)
+    settings = settings_difference(results, *keys).without_derived().labels(exceptions=True)
+    notes = {
+        result.key: (*(clean(label, 120) for label in labels_of_result), text)
+        for result, labels_of_result, text in zip(results, labels, settings, strict=True)
+    }
+    return tuple(line if line.result is None else replace(line, notes=notes[line.result.key]) for line in lines)
 
 
 def _cells(plan: Mapping[str, Json]) -> dict[str, dict[str, Any]]:
-    """Job to its cell; what is not of the form is left out."""
+    """Return the cells of a plan by job. Cells of another form are skipped, because plan files are not trusted."""
     listed = plan.get("cells")
-    return {
-        cell["job"]: {**cell, "values": _clean_values(list(cell["values"].items()))}
-        for cell in (listed[:_MOST_CELLS] if isinstance(listed, list) else [])
-        if isinstance(cell, dict) and isinstance(cell.get("job"), str) and isinstance(cell.get("values"), dict)
-    }
+    cells: dict[str, dict[str, Any]] = {}
+    for cell in listed[:_MAX_CELLS] if isinstance(listed, list) else ():
+        if isinstance(cell, dict) and isinstance(cell.get("job"), str) and isinstance(cell.get("values"), dict):
+            cells[cell["job"]] = {**cell, "values": _clean_values(list(cell["values"].items()))}
+    return cells
 
 
 def _clean_values(pairs: Sequence[Sequence[object]]) -> dict[str, str]:
-    """Key to value of a cell; a key called as a column would hide that."""
-    cleaned = {clean(str(key), 80): clean(str(text), 80) for key, text in pairs[:_MOST_KEYS]}
-    return {key: text for key, text in cleaned.items() if key not in (*COLUMNS, "status", "notes")}
+    """Return the values of a cell by key. A key with the name of a column is left out, because it would hide the column."""
+    cleaned = {clean(str(key), 80): clean(str(text), 80) for key, text in pairs[:_MAX_KEYS]}
+    return {key: text for key, text in cleaned.items() if key not in (*STUDY_COLUMNS, "status", "notes")}
 
 
-def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Run]) -> list[Line]:
-    """The lines of a cell: one, but where its runs differ in a setting (another machine, another version)."""
+def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Run]) -> list[StudyLine]:
+    """Return the lines of a cell: several if its runs form several results, such as runs on two machines."""
     values = {key: cell["values"].get(key, "") for key in keys}
-    measured = [row for row in results_of(runs) if row.runs_successful]
-    if measured:
-        return [Line(values, row) for row in measured]
-    ended = [row for row in runs if not row.running]
+    results = [result for result in results_of(runs) if result.runs_successful]
+    if results:
+        return [StudyLine(values, result) for result in results]
+    ended = [run for run in runs if not run.running]
     if not ended:
-        shown, reason = clean(str(cell.get("shown", "not run")), 12), clean(str(cell.get("reason", "")), 300)
-        return [Line(values, None, shown, (reason,))]
-    row = next((row for row in ended if row.status == "oom"), ended[-1])
-    return [Line(values, None, "OOM" if row.status == "oom" else clean(row.status, 15), (clean(row.reason, 300),))]
+        outcome, reason = clean(str(cell.get("shown", "not run")), 12), clean(str(cell.get("reason", "")), 300)
+        return [StudyLine(values, None, outcome, (reason,))]
+    shown = next((run for run in ended if run.status == "oom"), ended[-1])
+    outcome = "OOM" if shown.status == "oom" else clean(shown.status, 15)
+    return [StudyLine(values, None, outcome, (clean(shown.reason, 300),))]
 
 
 def sections(runs: Sequence[Run], prices: Prices | None = None) -> list[Section]:
-    """A section for each study; studies of one title with the folder that tells them apart."""
+    """Return a section for each study. Titles that are equal get the folders of their studies."""
     results = studies(runs)
     sections = [study_section(result, prices) for result in results]
     if len({section.title for section in sections}) == len(sections):
         return sections
     base = os.path.commonpath([result.folder for result in results])
     folders = shortened([clean(os.path.relpath(result.folder, base), 300) for result in results], 60)
-    return [replace(one, title=f"{one.title}, in {folder}") for one, folder in zip(sections, folders, strict=True)]
+    return [
+        replace(section, title=f"{section.title}, in {folder}")
+        for section, folder in zip(sections, folders, strict=True)
+    ]
 
 
-def study_section(result: StudyResult, prices: Prices | None = None) -> Section:
-    """A study's sentences and table: its keys, then the columns of which anything was measured."""
-    context, columns = Context(result.measured, prices), column_names(result.table.get("columns"))
+def study_section(study: StudyResult, prices: Prices | None = None) -> Section:
+    """Return the section of a study: its question, and a table of its keys and of the columns that have a value."""
+    context, columns = StudyContext(study.measured, prices), column_names(study.table.get("columns"))
     table = DataTable.from_rows(
         {
             **line.values,
-            "status": "not possible" if line.shown == "–" else line.shown,
-            **{name: value(name, line, context) for name in columns},
+            "status": _OUTCOME_TEXTS.get(line.outcome, line.outcome),
+            **{name: column_value(name, line, context) for name in columns},
             "notes": line.notes,
         }
-        for line in result.lines
+        for line in study.lines
     )
-    if len(result.measured) == len(result.lines):
+    if len(study.measured) == len(study.lines):
         table = table.without("status")
-    devices = "; ".join(sorted({row.device_name for row in result.rows} - {""}))
-    listed = (("Labels", ", ".join(shared_labels(result.rows))), ("Devices", devices))
-    above = [result.sentence, SMALL if result.size == "ci" else ""]
-    above += [f"{name}: {clean(text, 300)}." for name, text in listed if text]
-    how = sorted({run.record.step_times_by for row in result.rows for run in row.runs if run.record} - {""})
-    below = [_fit_text(name, fit) for name, fit in fits(result)]
-    below += [f"Each step was timed by itself, by {clean(' or by '.join(how), 120)}."] if how else []
-    shown, keys = table.without_empty((*result.keys, "notes")), max(1, len(result.keys))
+    above = [study.sentence, SMALL if study.size == "ci" else ""]
+    facts = {
+        "Labels": ", ".join(shared_labels(study.results)),
+        "Devices": ", ".join(sorted({result.device_name for result in study.results} - {""})),
+    }
     return Section(
-        _title(result), tuple(filter(None, above)), shown, below=tuple(below), keys=keys, kind=SectionKind.STUDY
+        _title(study),
+        tuple(filter(None, above)),
+        table.without_empty((*study.keys, "notes")),
+        below=tuple(_sentences_below(study)),
+        keys=max(1, len(study.keys)),
+        facts=tuple((name, clean(text, 300)) for name, text in facts.items() if text),
+        kind=SectionKind.STUDY,
     )
 
 
-def _title(result: StudyResult) -> str:
-    """`Study batch_size: zoo on laptop (synthetic)`."""
-    workload, system, profile = (
-        ", ".join(sorted({clean(getattr(row, name), 40) for row in result.rows} - {""}))
-        for name in ("workload", "system", "profile")
-    )
-    return f"Study {result.name}" + (f": {workload} on {system} ({profile})" if result.rows else "")
+def _sentences_below(study: StudyResult) -> list[str]:
+    sentences = [_fit_text(name, fit) for name, fit in fits(study)]
+    records = [run.record for result in study.results for run in result.runs if run.record is not None]
+    instruments = sorted({record.step_times_by for record in records} - {""})
+    if instruments:
+        sentences.append(f"Each step was timed separately, with {clean(' or '.join(instruments), 120)}.")
+    return sentences
 
 
-def fits(result: StudyResult) -> list[tuple[str, StepFit]]:
-    """The line step = t0 + c·b of each series over the batch of a device, where the study asks for it."""
-    if not result.table.get("fit"):
+def _title(study: StudyResult) -> str:
+    """Return the title of a study: `Study batch_size: zoo on laptop (synthetic)`."""
+
+    def names(field: str) -> str:
+        return ", ".join(sorted({clean(getattr(result, field), 40) for result in study.results} - {""}))
+
+    if not study.results:
+        return f"Study {study.name}"
+    return f"Study {study.name}: {names('workload')} on {names('system')} ({names('profile')})"
+
+
+def fits(study: StudyResult) -> list[tuple[str, StepFit]]:
+    """Return the fit step = t0 + c·b over the batch per device for each combination of the remaining keys.
+
+    Empty unless the study's file requests the fit.
+    """
+    if not study.table.get("fit"):
         return []
 
-    def series(line: Line) -> str:
+    def remaining_values(line: StudyLine) -> str:
         return ", ".join(text for key, text in line.values.items() if key not in ("batch", "gpus"))
 
     fitted = []
-    for name, members in sorted(grouped(result.measured, series).items()):
-        pairs = [(device_batch(line.row), line.row.step_ms) for line in members if line.row is not None]
-        fit = fit_steps([(batch, ms / 1e3) for batch, ms in pairs if batch and ms])
-        fitted += [(name, fit)] if fit is not None else []
+    for name, members in sorted(grouped(study.measured, remaining_values).items()):
+        steps = [(batch_per_device(line.result), line.result.step_ms) for line in members if line.result is not None]
+        fit = fit_steps([(batch, milliseconds / 1e3) for batch, milliseconds in steps if batch and milliseconds])
+        if fit is not None:
+            fitted.append((name, fit))
     return fitted
 
 
 def _fit_text(name: str, fit: StepFit) -> str:
-    """`step = 3.2 ± 0.4 ms + 0.051 ± 0.001 ms × samples of a device; no point is further off than 4.0%`."""
-    t0, c = with_error(fit.t0, fit.t0_error, 1e3), with_error(fit.c, fit.c_error, 1e3)
-    text = f"{clean(name, 60)}{': ' if name else ''}step = {t0} ms + {c} ms × samples of a device"
+    """Return a fit as text: `step = 3.2 ± 0.4 ms + 0.051 ± 0.001 ms × samples per device. Largest deviation: 4.0 %.`"""
+    constant, slope = with_error(fit.t0, fit.t0_error, 1e3), with_error(fit.c, fit.c_error, 1e3)
+    label = f"{clean(name, 60)}: " if name else ""
+    text = f"{label}step = {constant} ms + {slope} ms × samples per device"
     if fit.t0_error is None:
-        return f"{text} (two points: no error)"
-    return f"{text}; no point is further off than {100 * fit.largest_deviation:.1f} %"
+        return f"{text} (two points, no error known)"
+    return f"{text}. Largest deviation: {100 * fit.largest_deviation:.1f} %."

@@ -1,15 +1,13 @@
-"""What the columns of a study's table hold, by the name that a study's file gives them."""
+"""Columns of study tables, by the names that study files list them with."""
 
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
-from suite.results.columns import Result, kind_of, own_fields, with_time
+from suite.results.columns import Column, Result, kind_of, own_fields, with_time
 from suite.results.combine import share_of
 from suite.results.identity import heading
 from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
@@ -21,177 +19,252 @@ from suite.results.ratios import ratio
 from suite.results.scores import published_results
 from suite.results.series import Series, all_series
 
-_PASSES = {"train": 3, "forward_backward": 3}  # multiply-adds over a forward pass's: backward has two for each
+_FORWARD_PASSES = {"train": 3, "forward_backward": 3}
+"""Multiply-adds of a step of each mode, relative to a forward pass. A backward pass has twice as many as a forward pass."""
+_DEFAULT_COLUMNS = ("samples/s", "ms/step")
+_COST_COLUMNS = ("cost", "cost/million")
 
 
 @dataclass(frozen=True)
-class Line:
-    """One line of a study's table: key to value, in order of the study's keys, and what was measured."""
+class StudyLine:
+    """A line of a study's table: the values of the study's keys, and the result that was measured with them."""
 
     values: Mapping[str, str]
-    row: Result | None
-    """A result; None: nothing was measured, and `shown` is `OOM`, `–` (not possible), `failed` or `not run`."""
-    shown: str = "measured"
+    """Key of the study to its value, in order of the keys."""
+    result: Result | None
+    """None if no run succeeded."""
+    outcome: str = "measured"
+    """`measured`, `OOM`, `–` (not possible), `not run`, or the status of the run."""
     notes: tuple[str, ...] = ()
-    """Why, or its own labels and in what else the line differs from the others."""
+    """Why the line has no result; or labels and settings that other lines do not have."""
 
 
 @dataclass(frozen=True)
-class Context:
-    """The lines of a study that have figures, in order, and the prices of devices."""
+class StudyContext:
+    """The measured lines of a study, in order, and the prices of devices."""
 
-    lines: Sequence[Line]
+    lines: Sequence[StudyLine]
     prices: Prices | None = None
 
     def series_of(self, result: Result) -> Series[Result] | None:
-        """Return the series that a result of the study belongs to; None for a result without a time and without a rate."""
+        """Return the series that a result belongs to; None for a result without a time and without a throughput."""
         return self._series.get(result.key)
 
     @functools.cached_property
     def _series(self) -> Mapping[str, Series[Result]]:
-        results = [line.row for line in self.lines if line.row is not None]
+        results = [line.result for line in self.lines if line.result is not None]
         return {result.key: series for series in all_series(results) for result in series}
 
+    def lines_like(self, line: StudyLine, *keys: str) -> Iterator[Result]:
+        """Yield the results of the lines that have the same values as `line`, except those of `keys`."""
+        fixed_keys = [key for key in line.values if key not in keys]
+        for candidate in self.lines:
+            is_like = all(candidate.values[key] == line.values[key] for key in fixed_keys)
+            if candidate.result is not None and is_like:
+                yield candidate.result
 
-def value(name: str, line: Line, context: Context) -> float | None:
-    """What a column holds for a line; None where it was not measured."""
-    return None if line.row is None else COLUMNS[name](line.row, line, context)
+
+StudyValue = Callable[[Result, StudyLine, StudyContext], float | None]
+"""Function that computes a column of a study from a result, its line, and the study."""
+
+
+def column_value(name: str, line: StudyLine, context: StudyContext) -> float | None:
+    """Return the value of a column in a line; None if it was not measured."""
+    column = STUDY_COLUMNS[name]
+    if line.result is None or column.value is None:
+        return None
+    value: float | None = column.value(line.result, line, context)
+    return value
 
 
 def column_names(listed: object) -> list[str]:
-    """The columns that a study lists and that there are, and the cost of what has a price; default: samples/s and ms/step."""
-    listed = listed if isinstance(listed, list) else []
-    names = [name for name in listed if isinstance(name, str) and name in COLUMNS]
-    return list(dict.fromkeys([*(names or ["samples/s", "ms/step"]), "cost", "cost/million"]))
+    """Return the columns of a study's table: those of its file that exist, or the default, and the cost columns."""
+    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    existing = [name for name in names if name in STUDY_COLUMNS]
+    return list(dict.fromkeys([*(existing or _DEFAULT_COLUMNS), *_COST_COLUMNS]))
 
 
-def device_batch(row: Result) -> float | None:
-    """Of a step on one device, in the batch's unit."""
-    return row.batch_size_global / row.devices if row.batch_size_global and row.devices else None
+def batch_per_device(result: Result) -> float | None:
+    """Return the batch of a device in a step, in the unit of the batch."""
+    if not result.batch_size_global or not result.devices:
+        return None
+    return result.batch_size_global / result.devices
 
 
-Column = Callable[[Result, Line, Context], float | None]
-
-
-def _of(name: str, factor: float = 1.0) -> Column:
-    """A column of the result."""
-    return lambda row, line, context: _times(getattr(row, name), factor)
-
-
-def _link(name: str, factor: float) -> Column:
-    """A figure of the link that all sizes of all-reduces fit."""
-    return lambda row, line, context: _times(getattr(fit_link(row.all_reduces), name, None), factor)
-
-
-def _sums(of: Callable[[AllReduceTime], float]) -> Column:
-    """Mean over runs of what `of` makes of their all-reduces."""
-    return lambda row, line, context: fmean(map(of, row.all_reduces)) if row.all_reduces else None
-
-
-def _times(value: float | None, factor: float) -> float | None:
+def _scaled(value: float | None, factor: float) -> float | None:
     return None if value is None else float(value) * factor
 
 
-def _cost(row: Result, context: Context, seconds: float | None) -> float | None:
-    """Devices x hours x price of a device for an hour: as given now, else as the log has it."""
-    price = row.price if context.prices is None else context.prices.price(row)
-    return cost_of(price, row.devices, seconds) if price is not None and seconds and row.devices else None
+def _field(name: str, factor: float = 1.0) -> StudyValue:
+    """Return a function for a field of the result."""
+    return lambda result, line, context: _scaled(getattr(result, name), factor)
 
 
-def _seconds(row: Result) -> Any:
-    """To the target, or of the whole run."""
-    return row.seconds if row.seconds is not None else row.run_seconds
+def _link(name: str, factor: float) -> StudyValue:
+    """Return a function for a figure of the link that is fitted to the all-reduces of all sizes."""
+    return lambda result, line, context: _scaled(getattr(fit_link(result.all_reduces), name, None), factor)
 
 
-def _ms_per_sample(row: Result, line: Line, context: Context) -> float | None:
-    """Of one device. A batch may count tokens: its runs then tell how many samples a step has."""
-    counted = _times(share_of("samples", ["steps"])(row.runs, ""), 1 / (row.devices or 1))
-    batch = device_batch(row) if row.batch_unit in ("", "samples") else counted
-    return row.step_ms / batch if row.step_ms and batch else None
+def _all_reduce(value: Callable[[AllReduceTime], float]) -> StudyValue:
+    """Return a function for the mean over all runs that measured all-reduces."""
+    return lambda result, line, context: fmean(map(value, result.all_reduces)) if result.all_reduces else None
 
 
-def _megapixels(row: Result, line: Line, context: Context) -> float | None:
-    side, rate = number((row.hyperparameters or {}).get("input_image_size")), row.samples_per_second
+def _per_sample(name: str, divisor: str, factor: float = 1.0) -> StudyValue:
+    """Return a function for the sum of one column over all runs, divided by the sum of another column."""
+    quotient = share_of(name, [divisor])
+    return lambda result, line, context: _scaled(quotient(result.runs, ""), factor)
+
+
+def _latency_us(times: AllReduceTime) -> float:
+    return 1e6 * times.sizes[0].median_seconds
+
+
+def _bus_gb_per_second(times: AllReduceTime) -> float:
+    return max(bus_bandwidth(size.size_bytes, size.median_seconds, times.devices) for size in times.sizes) / 1e9
+
+
+def _seconds(result: Result) -> float | None:
+    """Return the time to the target, or the length of the runs."""
+    return result.seconds if result.seconds is not None else result.run_seconds
+
+
+def _run_seconds(result: Result, line: StudyLine, context: StudyContext) -> float | None:
+    return _seconds(result)
+
+
+def _run_minutes(result: Result, line: StudyLine, context: StudyContext) -> float | None:
+    return _scaled(_seconds(result), 1 / 60)
+
+
+def _mean_of_timed_steps(result: Result, line: StudyLine, context: StudyContext) -> float | None:
+    return result.step_ms if result.steps_timed else None
+
+
+def _ms_per_sample(result: Result, line: StudyLine, context: StudyContext) -> float | None:
+    """Return the time of a sample on a device. If a batch counts tokens, the samples of a step are those of the runs."""
+    batch = batch_per_device(result)
+    if result.batch_unit not in ("", "samples"):
+        batch = _scaled(share_of("samples", ["steps"])(result.runs, ""), 1 / (result.devices or 1))
+    return result.step_ms / batch if result.step_ms and batch else None
+
+
+def _megapixels_per_second(result: Result, line: StudyLine, context: StudyContext) -> float | None:
+    side, rate = number((result.hyperparameters or {}).get("input_image_size")), result.samples_per_second
     return side * side * rate / 1e6 if side and rate else None
 
 
-def _tflops(row: Result, line: Line, context: Context) -> float | None:
-    adds, rate = row.model_multiply_adds, row.samples_per_second  # two operations each
-    return 2 * adds * rate * _PASSES.get(row.mode, 1) / 1e12 if adds and rate else None
+def _tflops(result: Result, line: StudyLine, context: StudyContext) -> float | None:
+    """Return the rate of floating-point operations, two for each multiply-add."""
+    multiply_adds, rate = result.model_multiply_adds, result.samples_per_second
+    if not multiply_adds or not rate:
+        return None
+    return 2 * multiply_adds * rate * _FORWARD_PASSES.get(result.mode, 1) / 1e12
 
 
-def _others(line: Line, context: Context, *keys: str) -> list[Result]:
-    """The results of the lines that are equal in every other key."""
-    rest = [key for key in line.values if key not in keys]
-    alike = (one.row for one in context.lines if all(one.values[key] == line.values[key] for key in rest))
-    return [row for row in alike if row is not None]
-
-
-def _speedup(row: Result, line: Line, context: Context) -> float | None:
+def _speedup(result: Result, line: StudyLine, context: StudyContext) -> float | None:
     """Return the speedup over the baseline of the result's series; 1 for the baseline."""
-    series = context.series_of(row)
+    series = context.series_of(result)
     if series is None:
         return None
-    speedup = series.speedup(row)
+    speedup = series.speedup(result)
     return 1.0 if speedup is None else speedup.value
 
 
-def _per_device(row: Result, line: Line, context: Context) -> float | None:
+def _speedup_per_device(result: Result, line: StudyLine, context: StudyContext) -> float | None:
     """Return the speedup divided by the ratio of devices."""
-    series = context.series_of(row)
-    if series is None or not series.baseline.devices or not row.devices:
+    series = context.series_of(result)
+    if series is None or not series.baseline.devices or not result.devices:
         return None
-    return _times(_speedup(row, line, context), series.baseline.devices / row.devices)
+    return _scaled(_speedup(result, line, context), series.baseline.devices / result.devices)
 
 
-def _doubling(row: Result, line: Line, context: Context) -> float | None:
-    """t(2b) / 2t(b): above 1 where a sample takes longer in this batch than in half of it."""
-    batch = device_batch(row) or 0.0
-    halves = (one.step_ms for one in _others(line, context, "batch") if device_batch(one) == batch / 2)
-    half = next((ms for ms in halves if ms), None)
-    return row.step_ms / (2 * half) if half and row.step_ms else None
+def _ratio_to_first(result: Result, line: StudyLine, context: StudyContext) -> float | None:
+    first = context.lines[0].result or result
+    return ratio(first, result, False).value
 
 
-def _article_minutes(row: Result, line: Line, context: Context) -> float | None:
-    """Of the DGX-1 scaling article, beside runs that train what it trained."""
-    rows = with_time(one for one in published_results() if one.round == ARTICLE and row.profile == "reference")
-    return next(
-        (one.target_seconds / 60 for one in rows if (one.workload, one.device_count) == (row.workload, row.devices)),
-        None,
-    )
+def _doubling(result: Result, line: StudyLine, context: StudyContext) -> float | None:
+    """Return t(2b) / 2t(b): above 1 if a sample takes longer in this batch than in half of the batch."""
+    half_batch = (batch_per_device(result) or 0.0) / 2
+    for candidate in context.lines_like(line, "batch"):
+        if batch_per_device(candidate) == half_batch and candidate.step_ms and result.step_ms:
+            return result.step_ms / (2 * candidate.step_ms)
+    return None
 
 
-_FIGURES = [item for item in own_fields(Result) if kind_of(item) in ("number", "count")]
-COLUMNS: Mapping[str, Column] = {
-    **{name: _of(item.name) for item in _FIGURES for name in (item.name, heading(item.name))},
-    "megapixels/s": _megapixels,
-    "ms/sample": _ms_per_sample,
-    "ms mean": lambda row, line, context: row.step_ms if row.steps_timed else None,
-    "t(2b)/2t(b)": _doubling,
-    "memory GB": _of("memory_bytes", 1e-9),
-    "host GB": _of("host_memory_bytes", 1e-9),
-    "J/sample": lambda row, line, context: share_of("energy_joules", ["samples"])(row.runs, ""),
-    "MB/s data": lambda row, line, context: _times(share_of("data_bytes", ["train_seconds"])(row.runs, ""), 1e-6),
-    "TFLOP/s": _tflops,
-    "gradient MB": _of("model_parameters", 4 / 1e6),  # fp32, as all three frameworks sum them
-    "latency µs": _sums(lambda sums: 1e6 * sums.sizes[0].median_seconds),
-    "α µs": _link("alpha_seconds", 1e6),
-    "± α": _link("alpha_error", 1e6),
-    "B GB/s": _link("bytes_per_second", 1e-9),
-    "± B": _link("bandwidth_error", 1e-9),
-    "bus GB/s": _sums(
-        lambda sums: max(bus_bandwidth(one.size_bytes, one.median_seconds, sums.devices) for one in sums.sizes) / 1e9
-    ),
-    "fit off by %": _link("largest_deviation", 100.0),
-    "seconds": lambda row, line, context: _seconds(row),
-    "time": _of("seconds"),  # name of the column in study files written before its heading became `time to target`
-    "minutes": lambda row, line, context: _times(_seconds(row), 1 / 60),
-    "minutes/epoch": _of("seconds_per_epoch", 1 / 60),
-    "speedup": _speedup,
-    "per device": _per_device,
-    "over first": lambda row, line, context: ratio(context.lines[0].row or row, row, False).value,
-    "article minutes": _article_minutes,
-    "cost": lambda row, line, context: _cost(row, context, _seconds(row)),
-    "cost/million": lambda row, line, context: _cost(row, context, 1e6 / (row.samples_per_second or math.inf)),
+def _article_minutes(result: Result, line: StudyLine, context: StudyContext) -> float | None:
+    """Return the time in the DGX-1 scaling article on the same number of devices, for reference runs."""
+    if result.profile != "reference":
+        return None
+    for published in with_time(published_results()):
+        is_same = (published.workload, published.devices) == (result.workload, result.devices)
+        if published.round == ARTICLE and is_same:
+            return published.target_seconds / 60
+    return None
+
+
+def _cost(result: Result, context: StudyContext, seconds: float | None) -> float | None:
+    """Return devices × hours × price of a device for an hour: the given price, or the price in the log."""
+    price = result.price if context.prices is None else context.prices.price(result)
+    if price is None or not seconds or not result.devices:
+        return None
+    return cost_of(price, result.devices, seconds)
+
+
+def _run_cost(result: Result, line: StudyLine, context: StudyContext) -> float | None:
+    return _cost(result, context, _seconds(result))
+
+
+def _cost_of_million_samples(result: Result, line: StudyLine, context: StudyContext) -> float | None:
+    return _cost(result, context, 1e6 / result.samples_per_second if result.samples_per_second else None)
+
+
+def _column(heading: str, text: str, value: StudyValue) -> Column:
+    """Return a column of studies alone."""
+    return Column(text, value, kind="number", heading=heading)
+
+
+def _result_columns() -> Iterator[tuple[str, Column]]:
+    """Yield the numeric columns of results (suite.results.columns) by their names and by their headings."""
+    for item in own_fields(Result):
+        if kind_of(item) in ("number", "count"):
+            declared: Column = item.metadata["column"]
+            for name in (item.name, heading(item.name)):
+                yield name, _column(name, declared.text, _field(item.name))
+
+
+_STUDY_COLUMNS = (
+    _column("megapixels/s", "Pixels of training per second, in millions", _megapixels_per_second),
+    _column("ms/sample", "Time of a sample on a device", _ms_per_sample),
+    _column("ms mean", "Mean time of the steps that were timed one by one", _mean_of_timed_steps),
+    _column("t(2b)/2t(b)", "Above 1 if a sample takes longer in this batch than in half of the batch", _doubling),
+    _column("memory GB", "Peak memory of the first device or process", _field("memory_bytes", 1e-9)),
+    _column("host GB", "Peak memory of all processes", _field("host_memory_bytes", 1e-9)),
+    _column("J/sample", "Energy of all devices per sample", _per_sample("energy_joules", "samples")),
+    _column("MB/s data", "Bytes of batches per second", _per_sample("data_bytes", "train_seconds", 1e-6)),
+    _column("TFLOP/s", "Floating-point operations per second of all devices", _tflops),
+    _column("gradient MB", "Size of the gradients in fp32, in which frameworks sum them", _field("model_parameters", 4e-6)),
+    _column("latency µs", "Median time of the smallest all-reduce", _all_reduce(_latency_us)),
+    _column("α µs", "Latency of the fitted link", _link("alpha_seconds", 1e6)),
+    _column("± α", "Standard error of α", _link("alpha_error", 1e6)),
+    _column("B GB/s", "Bandwidth of the fitted link", _link("bytes_per_second", 1e-9)),
+    _column("± B", "Standard error of B", _link("bandwidth_error", 1e-9)),
+    _column("bus GB/s", "Largest bus bandwidth of all sizes, as nccl-tests define it", _all_reduce(_bus_gb_per_second)),
+    _column("fit off by %", "Largest deviation of a measurement from the fit", _link("largest_deviation", 100.0)),
+    _column("seconds", "Time to the target, or length of the runs", _run_seconds),
+    _column("time", "Time to the target. Older study files use this name", _field("seconds")),
+    _column("minutes", "Time to the target, or length of the runs", _run_minutes),
+    _column("minutes/epoch", "Time of an epoch", _field("seconds_per_epoch", 1 / 60)),
+    _column("speedup", "Speedup over the baseline of the series", _speedup),
+    _column("per device", "Speedup divided by the ratio of devices", _speedup_per_device),
+    _column("over first", "Ratio to the first line of the study", _ratio_to_first),
+    _column("article minutes", "Time in the DGX-1 scaling article on the same number of devices", _article_minutes),
+    _column("cost", "Devices × hours × price", _run_cost),
+    _column("cost/million", "Cost of training on a million samples", _cost_of_million_samples),
+)  # fmt: skip
+STUDY_COLUMNS: Mapping[str, Column] = {
+    **dict(_result_columns()),
+    **{column.heading: column for column in _STUDY_COLUMNS},
 }
-"""Name of a column to its value, None where it was not measured: those of results, by name or heading, and others."""
+"""Columns that studies may list, by name."""

@@ -14,7 +14,7 @@ from suite.config.help import help_text
 from suite.config.overrides import texts
 from suite.config.studies import cells
 from suite.plan.jobs import plan
-from suite.results.views.study_columns import COLUMNS
+from suite.results.views.study_columns import STUDY_COLUMNS
 from tests.helpers import composed, run_suite_here
 
 SENTENCE = {"sentence": "One."}
@@ -47,7 +47,7 @@ def test_a_study_that_shows_no_columns_is_jobs_as_of_a_sweep(name):
 def test_a_study_has_a_table_a_figure_and_cells_that_differ(name, size):
     found = load_study(name, size)
     assert found.sentence.endswith((".", ")."))
-    assert set(found.table["columns"]) <= set(COLUMNS)
+    assert set(found.table["columns"]) <= set(STUDY_COLUMNS)
     assert found.figure["y"] in found.table["columns"]
     assert found.figure["kind"] in ("lines", "bars", "curves")
     typed = [f"study={name}", f"study.size={size}"]

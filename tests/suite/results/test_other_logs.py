@@ -84,7 +84,12 @@ def test_a_published_log_below_the_name_of_its_entry_gets_the_figures_of_that_ro
     write(folder / "result_0.txt", log_of(published_run(**wanted)))
     (tmp_path / "v4.0" / "Dell" / "systems").mkdir()
     (run,) = with_system_details(collect([tmp_path]))
-    assert (run.described_settings.rules, run.described_settings.devices, run.described_settings.device_name) == ("v4.0", 4, "NVIDIA H100-SXM5-80GB")
+    settings = run.described_settings
+    assert (settings.rules, settings.devices, settings.device_name) == (
+        "v4.0",
+        4,
+        "NVIDIA H100-SXM5-80GB",
+    )
 
 
 def test_a_log_keeps_the_round_that_its_own_lines_tell(tmp_path):

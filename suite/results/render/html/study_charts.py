@@ -19,14 +19,21 @@ from suite.results.settings_difference import named_apart
 from suite.results.text import clean, devices_text
 from suite.results.views.all_reduce import row_names
 from suite.results.views.study import StudyResult
-from suite.results.views.study_columns import COLUMNS, Context, Line, column_names, device_batch, value
+from suite.results.views.study_columns import (
+    STUDY_COLUMNS,
+    StudyContext,
+    StudyLine,
+    batch_per_device,
+    column_names,
+    column_value,
+)
 
 _MAX_BARS = 40
 _MAX_MISSING = 12
 """Number of lines without a measurement that a note names."""
 _LOSSES = ("eval_loss", "loss")
 """Metrics of validation loss; the first that was logged is drawn."""
-Member = tuple[Line, Result, charts.Look]
+Member = tuple[StudyLine, Result, charts.Look]
 """A measured line of a study with its result and its look."""
 
 
@@ -40,13 +47,13 @@ def study_charts(study: StudyResult, looks: charts.Looks) -> list[charts.Chart]:
     if not study.measured or not study.keys:
         return []
     looks_of_lines = _looks_of_lines(study, looks)
-    kind, context = study.figure.get("kind"), Context(study.measured)
+    kind, context = study.figure.get("kind"), StudyContext(study.measured)
     if kind == "curves":
         curves = _loss_charts(study, looks_of_lines)
         if curves:
             return curves
     for name in (str(study.figure.get("y")), *column_names(study.table.get("columns"))):
-        if name in COLUMNS and any(value(name, line, context) is not None for line in study.measured):
+        if name in STUDY_COLUMNS and any(column_value(name, line, context) is not None for line in study.measured):
             is_numeric = all(_number(line, study.keys[0]) is not None for line in study.lines)
             draw = _line_charts if kind == "lines" and is_numeric else _bar_charts
             return draw(study, name, looks_of_lines)
@@ -55,13 +62,13 @@ def study_charts(study: StudyResult, looks: charts.Looks) -> list[charts.Chart]:
 
 def _looks_of_lines(study: StudyResult, looks: charts.Looks) -> list[charts.Look]:
     """Return the look of each measured line. Lines that would have the same label get the values of their keys."""
-    all_looks = {**charts.looks(study.rows), **looks}
-    found = [all_looks[result.key] for result in study.rows]
+    all_looks = {**charts.looks(study.results), **looks}
+    found = [all_looks[result.key] for result in study.results]
     modes = [line.values.get("mode") for line in study.measured]
     if len({(look.of_result, mode) for look, mode in zip(found, modes, strict=True)}) == len(found):
         return found
     common = _common_keys(study)
-    names = named_apart(study.rows, [_other_values(line, *common) for line in study.measured])
+    names = named_apart(study.results, [_other_values(line, *common) for line in study.measured])
     renamed = []
     for look, name in zip(found, names, strict=True):
         style = look.of_result._replace(label=charts.short(name) or look.of_result.label)
@@ -82,18 +89,18 @@ def _charts(
         options: Further fields of the chart.
     """
     labels = ["small version"] if study.size == "ci" else []
-    return charts.charts(f"{study.name}: {axes[1]}{title_end}", study.rows, axes, marks, labels=labels, **options)
+    return charts.charts(f"{study.name}: {axes[1]}{title_end}", study.results, axes, marks, labels=labels, **options)
 
 
-def _number(line: Line, key: str) -> float | None:
+def _number(line: StudyLine, key: str) -> float | None:
     """Return the value of a key as a number; for a batch, the samples per device."""
     number = re.search(r"(\d+(?:\.\d+)?)$", line.values[key])
     if number is None:
         return None
-    return device_batch(line.row) if key == "batch" and line.row is not None else float(number[1])
+    return batch_per_device(line.result) if key == "batch" and line.result is not None else float(number[1])
 
 
-def _other_values(line: Line, *keys: str) -> str:
+def _other_values(line: StudyLine, *keys: str) -> str:
     """Return the values of all keys except these as text."""
     return ", ".join(_value_text(key, text) for key, text in line.values.items() if key not in keys and text)
 
@@ -115,8 +122,8 @@ def _common_keys(study: StudyResult) -> list[str]:
 
 def _line_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> list[charts.Chart]:
     """Return a chart over the first key, with a curve for each combination of the remaining keys."""
-    context, x = Context(study.measured), study.keys[0]
-    members: list[Member] = list(zip(study.measured, study.rows, looks, strict=True))
+    context, x = StudyContext(study.measured), study.keys[0]
+    members: list[Member] = list(zip(study.measured, study.results, looks, strict=True))
     marks: list[charts.Mark] = []
     styles: list[charts.Style] = []
     for values, of_curve in grouped(members, lambda member: _other_values(member[0], x)).items():
@@ -124,7 +131,7 @@ def _line_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> li
         styles.append(style)
         points: list[charts.Point] = []
         for line, result, _ in of_curve:
-            points += charts.finite_points([(_number(line, x), value(y, line, context))], result)
+            points += charts.finite_points([(_number(line, x), column_value(y, line, context))], result)
         marks += [(style, 0, point) for point in sorted(points, key=lambda point: point[:2])]
     x_label = "samples per device" if x == "batch" else label(x.rpartition(".")[2])
     return _charts(study, (x_label, y), "", marks, note=_missing_note(study), from_zero=True)
@@ -151,7 +158,7 @@ def _curve_style(values: str, members: Sequence[Member], styles: Sequence[charts
 
 def _missing_note(study: StudyResult) -> str:
     """Return the lines without a measurement, and why; empty if all lines were measured."""
-    missing = [f"{_other_values(line)}: {line.shown}" for line in study.lines if line.row is None]
+    missing = [f"{_other_values(line)}: {line.outcome}" for line in study.lines if line.result is None]
     if not missing:
         return ""
     return f"Not drawn: {'; '.join(missing[:_MAX_MISSING])}{' …' if len(missing) > _MAX_MISSING else ''}"
@@ -159,21 +166,21 @@ def _missing_note(study: StudyResult) -> str:
 
 def _bar_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> list[charts.Chart]:
     """Return a chart of bars, or a chart for each mode if the study has several modes."""
-    context, common = Context(study.measured), _common_keys(study)
+    context, common = StudyContext(study.measured), _common_keys(study)
     remaining = iter(looks)
-    members = [(line, next(remaining) if line.row is not None else None) for line in study.lines]
+    members = [(line, next(remaining) if line.result is not None else None) for line in study.lines]
     made: list[charts.Chart] = []
     for mode, of_mode in grouped(members, lambda member: member[0].values.get("mode", "")).items():
         bars: list[charts.Mark] = []
         for line, look in of_mode[:_MAX_BARS]:
             if look is not None:
                 style = charts.Style(*look.of_result[:2])
-                length = value(y, line, context)
+                length = column_value(y, line, context)
                 text = cell_text("", length)
             else:
                 name = charts.short(_other_values(line, "mode", *common)) or line.values.get("framework", "")
-                style, length, text = charts.Style(name, charts.OTHER_SLOT), None, line.shown
-            point, *_ = (*charts.finite_points([(length, 0.0)], line.row), charts.Point(0.0, 0.0))
+                style, length, text = charts.Style(name, charts.OTHER_SLOT), None, line.outcome
+            point, *_ = (*charts.finite_points([(length, 0.0)], line.result), charts.Point(0.0, 0.0))
             bars.append((style, text, point))
         made += _charts(study, ("", y), f", {label(mode)}" if mode else "", bars, kind="bars")
     return made
@@ -184,7 +191,7 @@ def _loss_charts(study: StudyResult, looks: Sequence[charts.Look]) -> list[chart
     made: list[charts.Chart] = []
     for x, scale in (("epochs", None), ("seconds", 1.0)):
         marks: list[charts.Mark] = []
-        for look, result in zip(looks, study.rows, strict=True):
+        for look, result in zip(looks, study.results, strict=True):
             for run in result.runs:
                 points = charts.finite_points(quality(_LOSSES, scale, run.record or RunRecord()), run)
                 marks += [(look.of_result, run.path, point) for point in points]

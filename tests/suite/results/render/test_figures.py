@@ -22,7 +22,7 @@ from suite.results.scores import find_published, published_results, results
 from suite.results.views.report import together
 from suite.results.views.scaling import Wanted, forecasts
 from suite.results.views.study import StudyResult
-from suite.results.views.study_columns import Line
+from suite.results.views.study_columns import StudyLine
 from testing.fake_logs import demo_log, write, write_run
 from tests.suite.results.rows import make_result
 
@@ -294,7 +294,7 @@ def test_predictions_have_bounds_and_measured_points_none():
 
 def line(rate=None, shown="", **values):
     settings = {"stop": "steps:10", "to_target": False, "samples": rate, "train_seconds": 1.0, "batch_size_global": 64}
-    return Line(values, make_result(**settings) if rate else None, shown)
+    return StudyLine(values, make_result(**settings) if rate else None, shown)
 
 
 def study(*lines, kind="bars", y="samples/s"):
@@ -330,7 +330,7 @@ def test_a_result_of_a_study_has_the_name_and_look_that_it_has_in_all_figures_of
     settings = [(rate, devices) for rate in (0.01, 0.02) for devices in (1, 2)]
     rows = [make_result(d, hyperparameters={"opt_base_learning_rate": r}) for r, d in settings]
     looks = charts.looks([*rows, make_result(1, framework="mxnet")])
-    lines = [Line({"gpus": str(d), "rate": str(r)}, row) for (r, d), row in zip(settings, rows, strict=True)]
+    lines = [StudyLine({"gpus": str(d), "rate": str(r)}, row) for (r, d), row in zip(settings, rows, strict=True)]
     own = {one.of_result[:2] for one in (looks.get(row.key) for row in rows)}
     for kind, names in (("bars", own), ("lines", {one.of_curve[:2] for one in looks.values()} - {("mxnet", 0)})):
         result = StudyResult("own", "", "full", ("gpus", "rate"), tuple(lines), figure={"y": "time", "kind": kind})
@@ -351,7 +351,7 @@ def test_losses_of_a_study_over_epochs_and_seconds(tmp_path):
         lines[place] = lines[place].replace('"loss": 0.25', f'"loss": 0.25, "scores": {{"eval_loss": {loss}}}')
     write(tmp_path / "one" / "run_0" / "result_0.txt", lines)
     (row,) = results(tmp_path)
-    over_epochs, over_seconds = study(Line({"gpus": "1"}, row), kind="curves")
+    over_epochs, over_seconds = study(StudyLine({"gpus": "1"}, row), kind="curves")
     assert places(series_of(over_epochs)[0].paths[0]) == ((1.0, 2.0), (2.0, 1.5))
     assert [point.x for point in series_of(over_seconds)[0].paths[0]] == pytest.approx([2.0, 4.0], abs=0.01)
 
