@@ -33,9 +33,8 @@ def measure(arguments: argparse.Namespace, framework: str, output: Path) -> dict
     words += [f"stop=epochs:{arguments.epochs}"] if arguments.epochs else []
     spent = run_suite(words, output)
     epochs = blocks(output)
-    (found,) = [one for one in collect([output]) if one.record is not None]
-    assert found.record is not None
-    condition = found.record.condition
+    (record,) = [record for record in collect([output]) if record.has_log]
+    condition = record.condition
     top1 = [round(block["quality"]["top1"], 4) for block in epochs]
     reached = [number for number, value in enumerate(top1, start=1) if value >= TARGETS_TOP1[arguments.dataset]]
     trained = sum(block["train_seconds"] for block in epochs)
@@ -44,7 +43,7 @@ def measure(arguments: argparse.Namespace, framework: str, output: Path) -> dict
         "top1": top1,
         "eval_loss": [round(block["quality"]["eval_loss"], 4) for block in epochs],
         "epochs_to_target": reached[0] if reached else None,
-        "clock_seconds": round(found.record.seconds or 0.0, 1),
+        "clock_seconds": round(record.seconds or 0.0, 1),
         "samples_per_second": round(sum(block["samples"] for block in epochs) / trained),
         "command": spent.figures(),
         "others_share": condition.figures.get("others_share") if condition is not None else None,
