@@ -148,7 +148,7 @@ def targets_text(targets: Mapping[str, float], workload: str = "") -> str:
     return ", ".join(f"{metric} {value * bleu_scale(metric, value):.7g}" for metric, value in named.items())
 
 
-def targets_told(targets: Mapping[str, float], workload: str = "") -> str:
+def target_text(targets: Mapping[str, float], workload: str = "") -> str:
     """The same in words: `top-1 accuracy ≥ 0.759`, `BLEU ≥ 24`, `quality ≤ 3.3` of a loss."""
     named = {metric_name(metric, workload): value for metric, value in targets.items()}
     shown = ((metric_title(metric), value * bleu_scale(metric, value)) for metric, value in named.items())

@@ -15,7 +15,8 @@ from typing import Any
 
 from suite.results.columns import Result, with_time
 from suite.results.data_table import DataTable
-from suite.results.predict import law
+from suite.results.predict import scaling_model
+from suite.results.predict.predictions import MEASURED, comparable_groups, predict_times
 from suite.results.predict.step import gradients_of, traffic_text
 from suite.results.price import Prices
 from suite.results.ratios import Ratio, place, ratio, ratio_text
@@ -33,8 +34,7 @@ from suite.results.text import (
     time_text,
 )
 from suite.results.views.repeat import next_commands
-from suite.results.views.scaling import MEASURED, comparable, predict_times
-from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, aim_text
+from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, target_and_data_text
 from suite.results.views.speedup_text import AS_FAST, times_text
 
 ASSUMPTION = (
@@ -158,7 +158,7 @@ class Advice:
 def _groups(results: Sequence[Result]) -> dict[str, list[Result]]:
     """Return each result's group that `suite scaling` would predict from; empty if it could not from any."""
     with contextlib.suppress(ValueError):  # no result has both a batch and a time
-        return {row.key: group for group in comparable(results) for row in group}
+        return {row.key: group for group in comparable_groups(results) for row in group}
     return {}
 
 
@@ -333,7 +333,9 @@ def _section(advice: Advice) -> Section:
         took = f"{time_text(few['train_seconds'])}{cost} on {devices_text(advice.machine)}, the only count measured: nothing"
         commands = next_commands(best[0])
         then = "Run next:" if commands else "Give results of the same hardware on other counts (suite published list)."
-        return Section(advice.name, (aim_text(best), f"{took} to choose from. {then}"), commands=commands, below=notes)
+        return Section(
+            advice.name, (target_and_data_text(best), f"{took} to choose from. {then}"), commands=commands, below=notes
+        )
     name = f"{advice.name}; machine of {devices_text(advice.machine)}"
     name += ", extrapolated" if advice.machine > advice.series.most.device_count else ""
     listed = sorted((*advice.measured, *advice.predicted), key=lambda choice: choice["devices"])
@@ -341,7 +343,9 @@ def _section(advice: Advice) -> Section:
     cells = [choice | {"time_range": _time_range(choice)} for choice in listed]
     table = DataTable.from_rows({column: choice[column] for column in shown} for choice in cells).without_empty()
     below = (*_answers(advice), *notes)
-    return Section(name, (aim_text(best), _verdict(advice)), table, below=below, keys=2 if advice.predicted else 1)
+    return Section(
+        name, (target_and_data_text(best), _verdict(advice)), table, below=below, keys=2 if advice.predicted else 1
+    )
 
 
 def _time_range(choice: Choice) -> str:
@@ -468,7 +472,7 @@ def _notes(advice: Advice) -> Iterator[str]:
         measured = ", ".join(map(str, counts))
         yield f"{devices_text(machine)} were not measured for one job; only measured counts are used ({measured})"
     if predicted:
-        interval = f"by the law of published rows, {percent_text(law.LEVEL)} interval"
+        interval = f"by the law of published rows, {percent_text(scaling_model.LEVEL)} interval"
         yield f"predicted, not measured: {_listed(predicted)} devices, {interval} (suite scaling; docs/scaling.md)"
     elif advice.wanted_counts and advice.why_none_predicted:
         yield f"no prediction for {_listed(advice.wanted_counts)} devices: {advice.why_none_predicted}"

@@ -26,7 +26,7 @@ from suite.results.scores import figure, labels
 from suite.results.series import Series, all_series
 from suite.results.settings_difference import NEVER_COMPARED_WITHOUT, distinct_labels, settings_difference
 from suite.results.text import clean, devices_text
-from suite.results.views.section import Section, SectionKind, aim_facts, aim_text
+from suite.results.views.section import Section, SectionKind, target_and_data_facts, target_and_data_text
 
 PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 """Profiles in the order in which documents list them."""
@@ -284,9 +284,9 @@ def _matrix(
     of_workloads = grouped((cell.result for cell in cells), lambda result: result.workload)
     for workload, members in of_workloads.items():
         several = len(of_workloads) > 1
-        facts += [(short_title(workload), aim_text(members))] if several else aim_facts(members)
+        facts += [(short_title(workload), target_and_data_text(members))] if several else target_and_data_facts(members)
         prefix = f"{short_title(workload)}: " if several else ""
-        alike = grouped(members, lambda result: aim_text([result]))
+        alike = grouped(members, lambda result: target_and_data_text([result]))
         pieces += [(f"{prefix}{text}", tuple(of)) for text, of in alike.items()]
     first = cells[0].result
     unit = "" if first.to_target else f"{first.sample_unit or 'samples'}/s"

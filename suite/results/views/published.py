@@ -15,7 +15,7 @@ from suite.results.names import workload_name
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
 from suite.results.scores import published_results
-from suite.results.targets import targets_told
+from suite.results.targets import target_text
 from suite.results.text import clean
 from suite.results.views.overview import published_overview
 from suite.results.views.section import Section, View
@@ -207,7 +207,7 @@ def _table_row(row: PublishedRow) -> dict[str, Any]:
         "failed": row.failed,
         "epochs": row.epochs,
         "batch": row.batch,
-        "target": targets_told(row.result.targets, row.result.workload),
+        "target": target_text(row.result.targets, row.result.workload),
         "cost": row.cost,
         "notes": row.notes,
     }

@@ -22,7 +22,7 @@ from suite.results.ratios import Ratio, place, ratio_text
 from suite.results.scores import figure, labels, results_of, shared_labels
 from suite.results.series import speedups
 from suite.results.settings_difference import SettingsDifference, distinct_labels, named_apart, settings_difference
-from suite.results.targets import targets_told
+from suite.results.targets import target_text
 from suite.results.text import clean, devices_text, percent_text, range_text, time_text
 from suite.results.views.all_reduce import all_reduce_sections
 from suite.results.views.baseline import Baseline, baseline_section
@@ -368,7 +368,7 @@ def _facts(
     first = table[0]
     common = difference.common
     if first.to_target and "targets" in common:
-        yield "Target", targets_told(first.targets, first.workload) or "unknown"
+        yield "Target", target_text(first.targets, first.workload) or "unknown"
     if "dataset" in common and first.dataset:
         yield "Data set", clean(first.dataset, 80)
     if first.profile and "device_name" in common:

@@ -23,7 +23,7 @@ from suite.results.settings_difference import distinct_labels
 from suite.results.targets import targets_text
 from suite.results.text import devices_text
 from suite.results.views.repeat import next_commands
-from suite.results.views.section import NOT_VERIFIED, Section, View, aim_facts
+from suite.results.views.section import NOT_VERIFIED, Section, View, target_and_data_facts
 from suite.results.views.speedup_text import speedup_headline
 
 TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}
@@ -77,7 +77,7 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
         rows = list(_results(name, group, labels_of))
         data += rows
         number = f"Table {rows[0]['table']}. " if rows[0]["table"] else ""
-        facts = aim_facts([result for family in group for result in family])
+        facts = target_and_data_facts([result for family in group for result in family])
         units = sorted({row["batch_unit"] for row in rows} - {"", "samples"})
         if units:
             facts.append(("Batch", f"in {' or '.join(units)}"))

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from suite.common.labels import Label, LabelKind
 from suite.config.compose import compose
+from suite.results.predict.predictions import PredictionRequest, predictions
 from suite.results.price import parse_prices
 from suite.results.render.document import document
 from suite.results.scores import find_published, measured
 from suite.results.views.advise import ASSUMPTION, advise, parse_deadline
-from suite.results.views.scaling import Wanted, forecasts
 from suite.results.views.section import NOT_VERIFIED
 from testing.fake_logs import write_run
 from tests.helpers import PROJECT, examples, suite_here
@@ -153,7 +153,7 @@ def test_a_deadline_is_met_by_measured_and_predicted_counts_each_labeled():
         assert (predicted[f"{name}_low"] < predicted[name]).all()
         assert (predicted[name] < predicted[f"{name}_high"]).all()
         assert measured[f"{name}_low"].isna().all()
-    (made,) = forecasts(found, Wanted((16,)))
+    (made,) = predictions(found, PredictionRequest((16,)))
     (sixteen,) = [row for row in lines(made.table) if row.devices == 16]
     assert predicted.loc[16, "train_seconds"] == pytest.approx(sixteen.seconds)
     answers = [line for line in said(view)[1] if line.startswith("deadline")]
@@ -189,7 +189,7 @@ def test_where_nothing_can_be_predicted_the_reason_is_printed():
     view = advise(times(n1=100.0, n4=30.0), deadline=60.0)
     assert set(view.data.to_frame()["kind"]) == {"measured"}
     (note,) = [line for line in said(view)[1] if line.startswith("no prediction for 2 devices: ")]
-    assert "no published rows" in note
+    assert "no published results" in note
 
 
 @examples(30)
@@ -316,7 +316,7 @@ def test_a_series_without_time_per_epoch_has_no_prediction():
     """As logs of other programs whose evaluations have samples as labels."""
     without_epochs = make_result(8, [(600.0, None)], workload="llama31_8b", profile="", targets={"quality": 3.3})
     alone = advise([without_epochs], deadline=300.0)
-    assert "neither a time per epoch nor a rate is known" in "\n".join(map(str, alone.sections))
+    assert "neither a time per epoch nor a throughput is known" in "\n".join(map(str, alone.sections))
     assert [row.devices for row in lines(alone.data)] == [8]
     other = make_result(4, [(900.0, 3.0)], workload="resnet50", profile="")
     assert {row.devices for row in lines(advise([without_epochs, other], deadline=300.0).data)} >= {4, 8}
