@@ -19,7 +19,7 @@ _MOST_DEVICES = 1_000_000
 
 
 def add(parser: argparse._ActionsContainer, usage: str, text: str, **more: Any) -> None:
-    """One argument as its usage has it, `paths DIR`, `--figures FOLDER` or `--werror`, which takes no value, and its help."""
+    """Add an argument by its usage, such as `paths DIR`, `--figures FOLDER`, or `--werror` (without a value), with its help."""
     name, _, metavar = usage.partition(" ")
     if metavar:
         more["metavar"] = metavar
@@ -29,7 +29,7 @@ def add(parser: argparse._ActionsContainer, usage: str, text: str, **more: Any) 
 
 
 def add_logs(parser: argparse.ArgumentParser, usage: str = "paths DIR", nargs: str = "+") -> None:
-    """What is read."""
+    """Add the paths of logs."""
     add(parser, usage, "folder with runs (searched below), or a log", nargs=nargs, type=Path)
 
 
@@ -43,7 +43,7 @@ def check_logs(paths: Sequence[Path]) -> None:
 
 
 def add_measured(parser: argparse.ArgumentParser) -> None:
-    """What is looked at: folders and logs, published results, one workload."""
+    """Add the arguments that select results: folders and logs, published results, a workload."""
     add_logs(parser, nargs="*")
     text = "a published result, or dgx1-article; ROUND or ROUND/SUBMITTER name all below (may be repeated)"
     add(parser, "--published ROUND/SUBMITTER/SYSTEM", text, action="append", default=[])
@@ -51,20 +51,20 @@ def add_measured(parser: argparse.ArgumentParser) -> None:
 
 
 def add_price(parser: argparse.ArgumentParser) -> None:
-    """`--price-per-device-hour`, which `prices` reads."""
+    """Add `--price-per-device-hour`, which `prices` reads."""
     text = "cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's name"
     add(parser, "--price-per-device-hour PRICE", text)
 
 
 def prices(args: argparse.Namespace) -> Prices | None:
-    """The prices that were typed. Raises ValueError (one line) for anything but prices."""
+    """Return the given prices, or None. Raises ValueError for an argument that is not a price."""
     from suite.results.price import parse_prices
 
     return None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour)
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """`--format` and `--output`, which `write` follows."""
+    """Add `--format` and `--output`, which `write` uses."""
     from suite.results.render.document import FORMATS
 
     text = "markdown, or every column as csv, json or parquet (default: from the suffix of FILE, else markdown)"
@@ -164,7 +164,7 @@ def print_notes(notes: Sequence[str], args: argparse.Namespace) -> None:
 
 
 def add_machines(parser: argparse.ArgumentParser) -> None:
-    """On which machines the command works: `--launch`, `--hosts`, `--hostfile`, as `launch.*` of a run."""
+    """Add the machines on which the command runs: `--launch`, `--hosts`, `--hostfile`, as `launch.*` of a run."""
     group = parser.add_argument_group("several machines (docs/several_machines.md)")
     text = "default: ssh with --hosts or --hostfile, else this machine alone; slurm: all of this allocation"
     add(group, "--launch", text, choices=("local", "ssh", "slurm"))
@@ -174,7 +174,7 @@ def add_machines(parser: argparse.ArgumentParser) -> None:
 
 
 def launch_of(args: argparse.Namespace, variables: Mapping[str, str] = os.environ) -> Launch | None:
-    """The machines that a command line names; None for this one. Raises ValueError for a contradiction."""
+    """Return the machines of a command line; None for this machine. Raises ValueError for a contradiction."""
     if not hasattr(args, "hosts"):
         return None
     named = bool(args.hosts or args.hostfile)
@@ -198,7 +198,7 @@ def launch_of(args: argparse.Namespace, variables: Mapping[str, str] = os.enviro
 
 
 def without_machines(words: Sequence[str], args: argparse.Namespace) -> list[str]:
-    """A command line as the machines that it names get it: without them, and with the whole path of what is here."""
+    """Return the command line for the machines: without the arguments that name them, with absolute paths."""
     parser = argparse.ArgumentParser(add_help=False)
     add_machines(parser)
     _, kept = parser.parse_known_args(list(words))
@@ -207,13 +207,13 @@ def without_machines(words: Sequence[str], args: argparse.Namespace) -> list[str
 
 
 def _whole(word: str, paths: set[str]) -> str:
-    """A path as it is meant where the command is typed."""
+    """Return a path of this machine as an absolute path."""
     option, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
     return f"{option}{sign}{os.path.abspath(value)}" if value in paths else word
 
 
 def counts(text: str) -> tuple[int, ...]:
-    """Numbers of devices, rising. Raises ArgumentTypeError for anything else."""
+    """Return numbers of devices in increasing order. Raises ArgumentTypeError for other text."""
     words = text.split(",")
     if not all(word.isdecimal() and 0 < int(word[:12]) <= _MOST_DEVICES for word in words):
         raise argparse.ArgumentTypeError(f"{text[:40]!r}: give whole numbers of devices, such as 16,64,512")

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
-    """The verdicts on a log, on every log below a folder of runs, or on all parts of a submission tree."""
+    """Yield the verdicts on a log, on all logs below a folder of runs, or on all parts of a submission tree."""
     from suite.compliance.check import Verdict, check_file, not_ended
     from suite.packaging.layout import is_tree
     from suite.packaging.tree import check_tree
@@ -79,7 +79,7 @@ def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
 
 
 def lines(verdict: Verdict) -> list[str]:
-    """The verdict in one line, why these rules, four lines for each complaint, one for each remark of the reader."""
+    """Return a verdict as lines: the verdict, the rules and why they apply, each complaint, and each remark of the reader."""
     from suite.results.text import clean
 
     word = ("PASS" if verdict.passed else "FAIL") if verdict.judged else "not judged"

@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out one subcommand. Raises ValueError, in one line, for a user's mistake."""
+    """Run a subcommand. Raises ValueError for a user's mistake."""
     if args.subcommand == "list":
         print(clean_lines(_table()))
         return 0
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _carry_out(args: argparse.Namespace, dataset: Dataset, destination: Path) -> list[str]:
-    """Carry out the subcommand on a data set; the lines to print."""
+    """Run the subcommand on a data set, and return the lines to print."""
     if args.subcommand == "verify":
         return dataset.verify(destination)
     if args.subcommand == "make-demo":
@@ -83,7 +83,7 @@ def _carry_out(args: argparse.Namespace, dataset: Dataset, destination: Path) ->
 
 
 def _table() -> str:
-    """One line per data set: name, state, folder."""
+    """Return a line for each data set: name, state, folder."""
     rows = []
     for name in dataset_names():
         folder = data_root() / name

@@ -48,7 +48,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
-    """What the command line asks about, and what planning finds wrong with it: as a run with `device=` and `gpus=` has it."""
+    """Return the resources that the command line requires, and the findings of planning, for a run with these `device=` and
+    `gpus=`.
+    """
     from suite.common import registry
     from suite.common.paths import log_root
     from suite.environments import environment

@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out one subcommand; 1 if a check or an installation failed. Raises ValueError for a user's mistake."""
+    """Run a subcommand. Returns 1 if a check or an installation failed. Raises ValueError for a user's mistake."""
     if args.subcommand == "list":
         print(clean_lines(_table()))
         return 0
@@ -65,7 +65,7 @@ def _create(name: str, recreate: bool, python: str | None) -> int:
 
 
 def _agreed(question: str) -> bool:
-    """The user's answer; no, where there is no terminal to ask."""
+    """Return the user's answer; False without a terminal."""
     return sys.stdin.isatty() and input(question).strip().lower() in ("y", "yes")
 
 
@@ -90,7 +90,7 @@ def _check(name: str) -> int:
 
 
 def _table() -> str:
-    """One row per lock and per environment made by hand."""
+    """Return a row for each lock and for each environment without a lock."""
     known = locks.framework_locks()
     rows = [("NAME", "STATE", "PYTHON", "FRAMEWORK", "LOCK")]
     for name in [*known, *(name for name in venvs.existing(env_root()) if name not in known)]:
@@ -103,7 +103,7 @@ def _table() -> str:
 
 
 def _framework(folder: Path, lock: Lock | None) -> str:
-    """Installed version of the framework, read from the folder without starting its Python."""
+    """Return the installed version of the framework. It is read from the folder, and Python is not started."""
     if lock is None:
         return "-"
     distribution = installed(folder).get(canonicalize_name(lock.framework))

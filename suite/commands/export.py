@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Export, and say what was new; 0. Raises ValueError (one line) for a path without a log, or a library that is absent."""
+    """Export runs, and print the number of new ones. Raises ValueError for a path without a log, or a missing library."""
     known = _TRACKERS[args.tracker]
     in_shell = os.environ.get(known.variable)
     if args.output is not None:
@@ -114,7 +114,7 @@ def _tracker(name: str, output: str, given: str) -> Tracker:
 
 
 def _exported(paths: Sequence[Path], sweeps: bool) -> tuple[list[ExportedRun], int]:
-    """What there is by now: of a sweep that has just begun nothing."""
+    """Return the runs that exist so far; none for a sweep that has just begun."""
     from suite.trackers.exported import exported
 
     try:
@@ -134,7 +134,7 @@ def _added(tracker: Tracker, one: ExportedRun) -> int:
 
 
 def _a_sweep_goes_on(paths: Sequence[Path]) -> bool:
-    """Whether a controller of this machine writes into one of the folders, one above or one directly below."""
+    """Check whether a controller of this machine writes into one of the folders, into a parent folder, or a direct child."""
     from suite.common.output_lock import LOCK_FILE, is_held
 
     places = [path.absolute() for path in paths]

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def lines(packaged: Packaged) -> list[str]:
-    """The lines to print: what was written, notes, and the fields to fill in."""
+    """Return the lines to print: the files that were written, notes, and the fields to fill in."""
     from suite.packaging.description import FIELDS
     from suite.results.text import clean
 

@@ -64,24 +64,24 @@ def absolute_place(path: Path) -> Path:
 
 
 def round_like(name: str) -> Round:
-    """The suite's round that starts the clock and numbers epochs as the one of this name: of all others than v0.5, v0.7."""
+    """Return the round of this name, or v0.7 for a round that the suite does not have."""
     found = round_called(name) or round_called("v0.7")
     assert found is not None, "conf/rounds/v0.7.yaml"
     return found
 
 
 def data_text(dataset: str) -> str:
-    """`generated data` of a data set that the suite generates, else its name: a demo may train on data of one's own."""
+    """Return `generated data` for a data set that the suite generates, else its name."""
     return "generated data" if dataset.endswith(GENERATED) else f"data set {dataset or 'not known'}"
 
 
 def short_title(workload: str) -> str:
-    """`Mask R-CNN`: what a workload is called in a sentence; an unknown one as it is."""
+    """Return the title of a workload in sentences, such as `Mask R-CNN`. An unknown name is returned unchanged."""
     return WORKLOAD_TITLES.get(workload, workload).partition(" (")[0]
 
 
 def workload_name(name: str) -> str:
-    """The suite's name of a workload; an unknown name is returned in lower case."""
+    """Return the suite's name of a workload. An unknown name is returned in lower case."""
     lower = name.strip().lower()
     return _ALIASES.get(lower, lower)
 
@@ -128,9 +128,9 @@ _CARD_OR_MODULE = re.compile(r"(?P<PCIe>pcie)|(?P<NVL>\bnvl\b)|(?P<SXM>sxm|\bhbm
 
 
 def accelerator_chip(hardware: str) -> str:
-    """The chip in a submitter's description: `V100` of `Tesla V100-SXM2-16GB`, `V100S`, `TPU v3` of `tpuv3-8`.
+    """Return the chip in a submitter's description: `V100` for `Tesla V100-SXM2-16GB`, `TPU v3` for `tpuv3-8`.
 
-    A description without a known name is returned as it is.
+    A description without a known name is returned unchanged.
     """
     match = _CHIPS.search(hardware)
     if match is None:

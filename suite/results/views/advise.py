@@ -195,7 +195,7 @@ def _measured_choices(
 def _predicted_choices(
     rows: Sequence[Mapping[str, Any]], like: Result, machine: int, deadline: float | None
 ) -> list[Choice]:
-    """Choices from rows of `predict_times`; `like`: a measured result of the same series."""
+    """Return choices from rows of `predict_times`. `like` is a measured result of the same series."""
     choices = []
     for row in rows:
         choice = _placed_choice(like, machine, int(row["devices"]), PREDICTED, row["seconds"])
@@ -231,7 +231,7 @@ def _meets(choice: Choice, deadline: float) -> bool:
 
 
 def _surely_meets(choice: Choice, deadline: float) -> bool:
-    """Whether a choice meets the deadline over all of its bounds."""
+    """Check whether a choice meets the deadline at its upper bound too."""
     high = choice["train_seconds_high"]
     return bool((choice["train_seconds"] if high is None else high) <= deadline * ROUNDING_TOLERANCE)
 
@@ -267,7 +267,7 @@ def _least(choices: Choices, name: str) -> Choice | None:
 
 
 def placement(choices: Choices, pair: Ratio | None) -> str:
-    """Where a queue's jobs belong (docs/scaling.md): `spread`, `sooner`, `fewest`, `between` or `unknown`."""
+    """Return the placement of a queue's jobs (docs/scaling.md): `spread`, `sooner`, `fewest`, `between`, or `unknown`."""
     if pair is None or pair.total is None:
         return "unknown"
     most = max(choice["jobs_per_hour"] * (1.0 - 1e-9) for choice in choices)
@@ -301,7 +301,7 @@ def _missing_evidence(best: Sequence[Result], choices: Choices, pair: Ratio | No
 
 
 def _is_decided(best: Sequence[Result], choices: Choices, pair: Ratio) -> bool:
-    """Whether the placement is the same over the whole interval of each speedup that it rests on."""
+    """Check whether the placement is the same over the whole interval of each speedup that it depends on."""
     belongs = placement(choices, pair)
     by_devices = {row.devices: row for row in best}
     queue = by_devices[_flagged(choices, "most_jobs_per_hour")["devices"]]
@@ -384,7 +384,7 @@ def _flagged(choices: Choices, flag: str) -> Choice:
 
 
 def _queue(choice: Choice) -> str:
-    """`eight 1-device jobs side by side`, `8-device jobs one after another`."""
+    """Return the jobs of a queue as text: `eight 1-device jobs side by side`, `8-device jobs one after another`."""
     at_once = choice["jobs_at_once"]
     if at_once == 1:
         return f"{choice['devices']}-device jobs one after another"
@@ -421,7 +421,7 @@ def _answers(advice: Advice) -> Iterator[str]:
 
 
 def _bounds(choice: Choice, name: str, text: Callable[[float], str]) -> str:
-    """` (15.47 min to 19.12 min)`; empty without bounds."""
+    """Return bounds as text, ` (15.47 min to 19.12 min)`; empty without bounds."""
     low, high = choice.get(f"{name}_low"), choice.get(f"{name}_high")
     return "" if low is None or high is None else f" ({text(low)} to {text(high)})"
 
@@ -496,7 +496,7 @@ def _notes(advice: Advice) -> Iterator[str]:
 
 
 def _listed(counts: Sequence[int]) -> str:
-    """`4, 16 and 32`; of more than eight counts the first and the last."""
+    """Return counts as text, `4, 16 and 32`; more than eight counts as the first and the last."""
     texts = [f"{count:,}" for count in counts]
     if len(texts) > 8:
         return f"{texts[0]} to {texts[-1]}"

@@ -21,7 +21,7 @@ DEFINITIONS = (
 
 
 def all_reduce_sections(results: Sequence[Result]) -> list[Section]:
-    """A line for each result and size, below them what links there are and what they fit; none where nothing was summed."""
+    """Return a section with a line for each result and size, and the links and fits below. Empty without all-reduces."""
     measured = [row for row in results if row.all_reduces]
     if not measured:
         return []
@@ -59,7 +59,7 @@ def all_reduce_sections(results: Sequence[Result]) -> list[Section]:
 
 
 def row_names(measured: Sequence[Result]) -> list[str]:
-    """`pytorch, 2 devices, fp32, dgx1`, and in what results of one such name differ."""
+    """Return the names of results, `pytorch, 2 devices, fp32, dgx1`, with the settings in which equal names differ."""
     plain = [
         ", ".join(text for text in (row.framework, f"{row.devices} devices", row.precision, row.system) if text)
         + (f", {row.nodes} nodes" if (row.nodes or 1) > 1 else "")
@@ -75,7 +75,7 @@ def _links(row: Result) -> str:
 
 
 def link_text(fit: LinkFit | None) -> str:
-    """`α 41 ± 3 µs, B 1.9 ± 0.1 GB/s; no size is further off than 31 %`."""
+    """Return a fitted link as text: `α 41 ± 3 µs, B 1.9 ± 0.1 GB/s. Largest deviation: 31 %`."""
     if fit is None:
         return "no line fits"
     alpha = with_error(fit.alpha_seconds, fit.alpha_error, 1e6)

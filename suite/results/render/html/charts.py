@@ -137,43 +137,45 @@ def drawable_name(name: str) -> str:
 
 
 def titled(rows: Sequence[Result], what: str = "") -> str:
-    """The title of a chart of results of one workload: `SSD: time to target over devices`."""
+    """Return the title of a chart of results of one workload: `SSD: time to target over devices`."""
     workload = workload_name(rows[0].workload) if rows else ""
     return ": ".join(filter(None, (short_title(clean(workload or "unknown workload", 40)), what)))
 
 
 def file_name(number: int, title: str) -> str:
-    """The stem of a file name: lower-case letters, digits and `-` only, so that no name can lead out of a folder."""
+    """Return the stem of a file name. It has lower-case letters, digits, and `-` only, so it cannot lead out of a folder."""
     return f"{number:02d}-{re.sub(r'[^a-z0-9]+', '-', title.lower())[:80]}".strip("-")
 
 
 def time_unit(longest_seconds: float) -> tuple[str, float]:
-    """(`seconds` or `minutes`, seconds in one); as in tables, from two minutes on these."""
+    """Return `seconds` or `minutes`, and its seconds. As in tables, times from two minutes are in minutes."""
     return ("seconds", 1.0) if longest_seconds < 120 else ("minutes", 60.0)
 
 
 def finite_points(points: Iterable[tuple[float | None, float | None]], row: Columns | None = None) -> Points:
-    """The points of a `row` whose coordinates are known and small enough to be drawn."""
+    """Return the points of a row whose coordinates are known and small enough to be drawn."""
     known = ((x, y) for x, y in points if x is not None and y is not None)
     return tuple(Point(x, y, row) for x, y in known if abs(x) < _LARGEST and abs(y) < _LARGEST)
 
 
 def downsample_mean(points: Points) -> Points:
-    """At most MAX_POINTS points, each the mean of neighbours: for telemetry, which has more samples than can be drawn."""
+    """Return at most MAX_POINTS points, each the mean of neighboring points, for telemetry with many samples."""
     size = math.ceil(len(points) / MAX_POINTS) or 1
     pieces = (points[begin : begin + size] for begin in range(0, len(points), size))
     return tuple(Point(fmean(p.x for p in piece), fmean(p.y for p in piece), piece[0].row) for piece in pieces)
 
 
 def evenly(items: Sequence[Item], limit: int) -> Sequence[Item]:
-    """At most `limit` of the items, evenly chosen, with the first and the last."""
+    """Return at most `limit` evenly spaced items, with the first and the last."""
     if len(items) <= limit:
         return items
     return [items[round(index * (len(items) - 1) / (limit - 1))] for index in range(limit)]
 
 
 def band(paths: Sequence[Points], row: Columns) -> Points:
-    """The median of the paths of a `row`'s runs, with the least and the most, as long as half of the runs go on."""
+    """Return the median of the paths of a row's runs with the least and the largest value, while at least half of the runs
+    last.
+    """
     import numpy as np
 
     every = [np.array(sorted(point[:2] for point in path)).T for path in paths]
@@ -209,21 +211,23 @@ Looks = Mapping[str, Look]  # Key of a result to its look
 
 
 def framework_slots(names: Iterable[str]) -> dict[str, int]:
-    """The colour of each framework, the same in every figure of a page; of others more than are left share grey."""
+    """Return the color slot of each framework, the same in each figure of a page. Frameworks beyond the palette are gray."""
     own = {name: one.colour for name, one in known().items() if one.colour is not None}
     others = sorted({name for name in names if name and name not in own})
     return {**own, **dict(zip(others, sorted({*range(COLOURS)} - {*own.values()}), strict=False))}
 
 
 def groups(results: Iterable[Result]) -> list[list[Result]]:
-    """Results that may share axes: of one workload and profile, on CPUs or not; reference runs first."""
+    """Return the results that may share axes, by workload, profile, and whether they ran on CPUs. Reference runs are first."""
     kinds = grouped(results, lambda row: (order_of(row), row.workload))
     return [members for _, members in sorted(kinds.items(), key=lambda item: item[0])]
 
 
 def looks(results: Iterable[Result], beside: Sequence[Result] = ()) -> dict[str, Look]:
-    """The look of each result, and of published ones `beside` them: words that all on the page share are left out, a value
-    that tells results apart never is."""
+    """Return the look of each result, and of the published results next to them.
+
+    Labels contain the settings in which results differ.
+    """
     listed, found = [*results, *beside], dict[str, Look]()
     slots, grey = framework_slots(row.framework for row in listed), {row.key for row in beside}
     ours = [row for row in listed if row.profile]
@@ -296,7 +300,7 @@ def _joined(settings: str, values: Mapping[str, str]) -> str:
 
 
 def short(text: str) -> str:
-    """Words for a legend: `lr 0.01, bs 2,048, fp16, 2 dev`."""
+    """Return text shortened for a legend: `lr 0.01, bs 2,048, fp16, 2 dev`."""
     for pattern, form in _SHORT:
         text = re.sub(pattern, form, text)
     return text

@@ -36,7 +36,7 @@ class TableCharts(NamedTuple):
 
 
 def table_charts(results: Sequence[Result], looks: charts.Looks) -> TableCharts:
-    """All charts of one table."""
+    """Return all charts of a table."""
     longest = max((item.seconds for record in _records(results) for item in record.evaluations), default=0.0)
     time = charts.time_unit(longest)
     most = charts.MAX_PATHS if sum(len(row.attempts) for row in results) <= charts.MAX_CURVES else 1
@@ -57,7 +57,7 @@ def table_charts(results: Sequence[Result], looks: charts.Looks) -> TableCharts:
 
 
 def _marks(row: Result, of: Callable[[RunRecord], Points], look: charts.Look, most: int) -> Iterator[charts.Mark]:
-    """The curves of a result's runs; of more than `most` of them the median with its band."""
+    """Return the curves of a result's runs; the median with its band if there are more than `most` runs."""
     paths = [path for run in row.attempts if run.record and (path := charts.finite_points(of(run.record), run))]
     for number, path in enumerate([charts.band(paths, row)] if len(paths) > most else paths):
         yield from ((look.of_result, number, point) for point in charts.evenly(path, charts.MAX_POINTS))
@@ -80,7 +80,7 @@ def _qualities(results: Sequence[Result], unit: str, scale: float) -> Iterator[Q
 
 
 def quality(metrics: Sequence[str], scale: float | None, record: RunRecord) -> Points:
-    """The first of the metrics at each evaluation over epochs, or over time by a `scale` (seconds); BLEU in points."""
+    """Return a function for the first of the metrics at each evaluation, over epochs or over time. BLEU is in points."""
     named = [_by_metric(item.values, record.benchmark) for item in record.evaluations]
     values = [next((one[metric] for metric in metrics if metric in one), None) for one in named]
     target = _by_metric(record.targets, record.benchmark).get(metrics[0])
@@ -94,7 +94,7 @@ def _by_metric(values: Mapping[str, float], workload: str) -> dict[str, float]:
 
 
 def _metrics(results: Sequence[Result]) -> list[str]:
-    """Metrics with a target, then those without; at most three."""
+    """Return at most three metrics. Metrics with a target come first."""
     first = [item for record in _records(results) for item in record.evaluations[:3]]
     targets = dict.fromkeys(metric for row in results for metric in row.targets)
     logged = dict.fromkeys(metric for item in first for metric in item.quality)

@@ -74,7 +74,7 @@ def scripts() -> str:
 
 
 def marks(chart: Chart, number_of: Callable[[Columns], int] | None = None) -> dict[str, list[Json]]:
-    """The points of a chart as columns: series, path, x, y, low, high, `name` of a bar, its text, the row, the kind."""
+    """Return the points of a chart as columns: series, path, x, y, low, high, name of a bar, text, row, kind."""
     names = ("s", "p", "x", "y", "low", "high", "name", "text", "row", "k")
     rows = list[list[Json]]()
 
@@ -107,7 +107,7 @@ def _targets_with_text_above(chart: Chart) -> set[float]:
 
 
 def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
-    """The specification of a chart. `on_page`: without data, title and legend, which the page has itself, in its colours."""
+    """Return the Vega specification of a chart. With `on_page` it has no data, title, and legend, which the page has."""
     paint: Paint = _of_the_page if on_page else str
     drawn = marks(chart)
     rows = [dict(zip(drawn, values, strict=True)) for values in zip(*drawn.values(), strict=True)]
@@ -333,7 +333,10 @@ def _config(paint: Paint, on_page: bool) -> dict[str, Json]:
 
 
 def write_figures(charts: Sequence[Chart], folder: Path) -> None:
-    """Each chart on white in a new folder, `01-TITLE.svg` and `.png`. Raises ValueError for one that cannot be written."""
+    """Write each chart on white to a new folder as `01-TITLE.svg` and `.png`.
+
+    Raises ValueError if a chart cannot be written.
+    """
     refuse_full(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -346,11 +349,11 @@ def write_figures(charts: Sequence[Chart], folder: Path) -> None:
 
 
 def svg(chart: Chart) -> str:
-    """A chart as an SVG document."""
+    """Return a chart as an SVG document."""
     return str(vl_convert.vegalite_to_svg(spec(chart)))
 
 
 def refuse_full(folder: Path) -> None:
-    """Raises ValueError for a folder of figures that is not empty."""
+    """Raise ValueError if the folder of figures is not empty."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise ValueError(f"--figures {folder} exists already and is not an empty folder; give a new one")
