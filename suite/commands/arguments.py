@@ -39,7 +39,7 @@ def check_logs(paths: Sequence[Path]) -> None:
 
     for path in paths:
         if path.is_file() and (why := why_no_log(path)):
-            raise ValueError(f"{path} is no log: {why}; give a log, or a folder of runs")
+            raise ValueError(f"{path} is not a log: {why}. Give a log, or a folder of runs")
 
 
 def add_measured(parser: argparse.ArgumentParser) -> None:
@@ -86,11 +86,11 @@ def resolve_output(args: argparse.Namespace) -> None:
     An HTML file as `--output` becomes `args.html` if the command writes HTML pages.
 
     Raises:
-        ValueError: `write` would refuse the output, or the suffix and the format contradict each other.
+        ValueError: `write` would refuse the output, or the suffix and the format do not match.
     """
     if args.output is not None:
         if args.output.exists():
-            raise ValueError(f"--output {args.output} exists and is not overwritten; give another path")
+            raise ValueError(f"--output {args.output} exists and is not overwritten. Give a new path")
         if args.output.suffix.lower() in _HTML_SUFFIXES:
             _move_output_to_html(args)
         else:
@@ -104,11 +104,11 @@ def _move_output_to_html(args: argparse.Namespace) -> None:
     """Treat `--output FILE.html` as `--html FILE.html`. Raises ValueError if the command cannot do that."""
     if not hasattr(args, "html"):
         allowed = ", ".join(_FORMATS_OF_SUFFIXES)
-        raise ValueError(f"--output {args.output}: suite {args.command} writes no HTML; allowed suffixes: {allowed}")
+        raise ValueError(f"--output {args.output}: suite {args.command} writes no HTML. Allowed suffixes: {allowed}")
     if args.format is not None:
         raise ValueError(f"--output {args.output} is an HTML page: leave out --format {args.format}")
     if args.html is not None:
-        raise ValueError(f"--html {args.html} and --output {args.output} are two pages: leave out one of the two")
+        raise ValueError(f"--html {args.html} and --output {args.output} are two pages. Omit --html or --output")
     args.html, args.output = args.output, None
 
 
@@ -120,13 +120,11 @@ def _format_of_file(path: Path, chosen: str | None) -> str:
         if format_of_suffix is None and suffix not in _PLAIN_SUFFIXES:
             allowed = ", ".join(_FORMATS_OF_SUFFIXES)
             raise ValueError(
-                f"--output {path}: no format has the suffix {suffix}; allowed: {allowed}, or set --format NAME"
+                f"--output {path}: no format has the suffix {suffix}. Allowed: {allowed}, or set --format NAME"
             )
         return format_of_suffix or "markdown"
     if format_of_suffix not in (None, chosen):
-        raise ValueError(
-            f"--output {path} and --format {chosen} contradict each other: leave out --format, or change the suffix"
-        )
+        raise ValueError(f"--output {path} and --format {chosen} do not match: omit --format, or change the suffix")
     return chosen
 
 
@@ -151,7 +149,7 @@ def write(view: View, args: argparse.Namespace) -> None:
             stream.write(content)
     except OSError as error:
         raise ValueError(
-            f"--output {args.output} cannot be written ({error.strerror}); give the path of a new file"
+            f"--output {args.output} cannot be written ({error.strerror}). Give the path of a new file"
         ) from error
 
 
@@ -180,7 +178,7 @@ def launch_of(args: argparse.Namespace, variables: Mapping[str, str] = os.enviro
     named = bool(args.hosts or args.hostfile)
     by = args.launch or ("ssh" if named else "local")
     if by != "ssh" and named:
-        raise ValueError(f"--launch {by}: --hosts and --hostfile are for --launch ssh; leave one of the two out")
+        raise ValueError(f"--launch {by}: --hosts and --hostfile are for --launch ssh. Omit --hosts or --hostfile")
     if by == "ssh" and not named:
         raise ValueError("--launch ssh: which machines? type --hosts a,b or --hostfile FILE")
     if by == "local":
@@ -188,9 +186,7 @@ def launch_of(args: argparse.Namespace, variables: Mapping[str, str] = os.enviro
     from suite.control.hosts.launchers import in_allocation
 
     if by == "slurm" and not in_allocation(variables):
-        raise ValueError(
-            "--launch slurm: this is no allocation; type salloc -N2 first, or name machines with --hosts a,b"
-        )
+        raise ValueError("--launch slurm: there is no SLURM allocation here. Run salloc -N2 first, or set --hosts a,b")
     from suite.config.options import LaunchConfig
 
     hosts = [args.hosts] if args.hosts else []
@@ -213,7 +209,7 @@ def _whole(word: str, paths: set[str]) -> str:
 
 
 def counts(text: str) -> tuple[int, ...]:
-    """Return numbers of devices in increasing order. Raises ArgumentTypeError for other text."""
+    """Return numbers of devices in increasing order. Raises ArgumentTypeError for invalid text."""
     words = text.split(",")
     if not all(word.isdecimal() and 0 < int(word[:12]) <= _MOST_DEVICES for word in words):
         raise argparse.ArgumentTypeError(f"{text[:40]!r}: give whole numbers of devices, such as 16,64,512")

@@ -36,10 +36,10 @@ def run(args: argparse.Namespace) -> int:
 
     for path in args.files:
         if not path.is_file() and not path.is_dir():
-            raise ValueError(f"{path} is no file or folder; give a log, a folder of runs, or a submission tree")
+            raise ValueError(f"{path} does not exist. Give a log, a folder of runs, or a submission tree")
         if args.rules is not None and path.is_dir() and is_tree(path):
             raise ValueError(
-                f"--rules cannot be used on {path}: a submission tree is held against the rules of its round"
+                f"--rules cannot be used on {path}: a submission tree is checked against the rules of its round"
             )
     if args.rules is not None:
         find_rules(args.rules)  # a wrong name is refused before anything is printed

@@ -12,7 +12,7 @@ from suite.common.terminal import clean_lines
 from workloads.api import Dataset
 
 OPTIONS = ("min_ratings", "subset", "skip_bad", "full", "merges", "vocabulary")
-"""Of `prepare`: those of all data sets."""
+"""Options of `prepare` of all data sets."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,11 +54,11 @@ def run(args: argparse.Namespace) -> int:
     if own_name is not None:
         if own_name in names(DATASETS):
             raise ValueError(
-                f"--name {own_name}: that is a data set of the suite; type another name, for example my-{args.name}"
+                f"--name {own_name}: the suite has a data set of this name; set a different name, for example my-{args.name}"
             )
         if own_name.endswith(GENERATED):
             raise ValueError(
-                f"--name {own_name}: {GENERATED} ends the names of generated data; type another, for example my-{args.name}"
+                f"--name {own_name}: {GENERATED} is reserved for generated data; set a name such as my-{args.name}"
             )
         dataset = dataset.called(own_name)
     destination: Path = data_root() / (own_name or args.name) if args.to is None else in_utf8(args.to, "--to ")

@@ -79,7 +79,7 @@ def _known(name: str) -> None:
     """Refuse a name without a lock."""
     names = list(locks.framework_locks())
     if name not in names:
-        raise ValueError(f"environment {name} has no lock; allowed: {', '.join(names)}{nearest(name, names)}")
+        raise ValueError(f"environment {name} has no lock. Allowed: {', '.join(names)}{nearest(name, names)}")
 
 
 def _check(name: str) -> int:

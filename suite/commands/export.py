@@ -35,7 +35,7 @@ class _Known:
     """What `--output` takes, in words."""
     default: str
     variable: str = ""
-    """Of the shell: what stands in it goes before the default."""
+    """Environment variables, which take precedence over the defaults."""
 
 
 _TRACKERS: Mapping[str, _Known] = {
@@ -108,7 +108,7 @@ def _tracker(name: str, output: str, given: str) -> Tracker:
             raise
         requirements = shlex.quote(str(shipped("environments") / f"{name}.txt"))
         command = f"{shlex.quote(sys.executable)} -m pip install -r {requirements}"
-        raise ValueError(f"{library} is not installed; run: {command}") from None
+        raise ValueError(f"{library} is not installed. Run: {command}") from None
     tracker: Tracker = getattr(module, _TRACKERS[name].kind)(output)
     return tracker
 

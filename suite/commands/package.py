@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite package`."""
     add_logs(parser, "logs LOGS")
     add(parser, "out OUT", "folder to write; must not exist", type=Path)
-    add(parser, "--submitter ORG", "organization; unset: submission_org of the logs", default="")
+    add(parser, "--submitter ORG", "organization (default: submission_org of the logs)", default="")
     add(parser, "--system NAME", "name of the system; needed for logs of others", default="")
     text = "auto: the division of the logs; any other is refused"
     add(parser, "--division", text, choices=("auto", "closed", "open"), default="auto")
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the tree, print its content and what is left to fill in; 0. Raises ValueError for what cannot be submitted."""
+    """Write the tree, print its content and the fields to fill in. Raises ValueError for what cannot be submitted."""
     from suite.common.typed import as_typed
     from suite.packaging.write import PackageOptions, package
 
@@ -59,7 +59,7 @@ def lines(packaged: Packaged) -> list[str]:
     for path, fields in packaged.unknown:
         if fields:
             count = f"{len(fields)} of {len(FIELDS)} fields are empty"
-            texts.append(f"warning: {count}; fill in what the runs do not tell, in {clean(path, 500)}:")
+            texts.append(f"warning: {count}. Fill in the fields that the runs do not have, in {clean(path, 500)}:")
             texts += textwrap.wrap(
                 ", ".join(fields), 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
             )

@@ -87,7 +87,7 @@ def _html(args: argparse.Namespace) -> int:
             "--html writes a page only: leave out --format, --output, and --baseline, or run suite report twice"
         )
     if args.follow and args.figures is not None:
-        raise ValueError("--follow updates the page and --figures writes figures once: leave out one of the two")
+        raise ValueError("--follow updates the page and --figures writes figures once: omit --follow or --figures")
     from suite.results.render.html.page import FOLLOW_SECONDS, write_html  # vl-convert: only here
     from suite.results.scores import find_published, results_of
     from suite.results.table import read_runs
@@ -127,6 +127,6 @@ def _in_place_of_an_older_page(page: Path) -> Iterator[Path]:
 
 
 def _is_page(path: Path) -> bool:
-    """Check whether a file is a page that this command wrote: no other file is overwritten."""
+    """Check whether a file is a page that this command wrote. Only such a file is overwritten."""
     with files.open_stream(path) as stream:
         return b'<meta name="generator" content="suite ' in stream.read(1 << 12)

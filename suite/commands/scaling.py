@@ -63,10 +63,10 @@ def run(args: argparse.Namespace) -> int:
     resolve_output(args)
     if args.validate:
         if args.paths or args.published or args.devices:
-            raise ValueError("--validate uses the shipped published results; omit DIR, --published, and --devices")
+            raise ValueError("--validate uses the shipped published results. Omit DIR, --published, and --devices")
         return _validate(args)
     if args.devices is None:
-        raise ValueError("no device counts to predict; set --devices 16,64,512, or set --validate")
+        raise ValueError("no device counts to predict. Set --devices 16,64,512, or set --validate")
     from suite.results.predict.predictions import PredictionRequest, predictions
     from suite.results.predict.systems import find_system, measured_links
     from suite.results.scores import measured

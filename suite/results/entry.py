@@ -1,4 +1,4 @@
-"""Entries of submissions: whose result a folder of logs is, by the names of the folders above it and the files beside it.
+"""Entries of submissions: round, submitter, and system of a folder of logs, from the names of its parent folders and its files.
 
 A submission has the folders `ROUND/SUBMITTER/results/SYSTEM/BENCHMARK`, in some rounds with `closed` or `open` above SUBMITTER.
 Its logs often carry placeholders or the names of the machine that an example was written for, so the folders decide.
@@ -50,7 +50,7 @@ class Entry:
     scaling_factor: float | None = None
     """Factor in `scaling.json`; None without a usable file."""
     problems: tuple[str, ...] = ()
-    """One line per file beside the logs that cannot be used."""
+    """A line for each file next to the logs that cannot be used."""
 
     @property
     def is_submission(self) -> bool:
@@ -104,7 +104,7 @@ def read_entry(folder: Path) -> Entry:
 
 
 def _read_entry_at(folder: Path) -> Entry:
-    """Return the entry of a folder by the names in its absolute path and the files beside it."""
+    """Return the entry of a folder by the names in its absolute path and the files in it."""
     system_folder = folder.parent.parent if folder.parent.name in _SCALING_KINDS else folder.parent
     submitter_folder = _find_submitter_folder(system_folder)
     problems: list[str] = []
@@ -143,9 +143,9 @@ def _read_entry_at(folder: Path) -> Entry:
 
 
 def _find_submitter_folder(system_folder: Path) -> Path | None:
-    """Return the folder SUBMITTER of `SUBMITTER/results/SYSTEM`, or None for folders with another layout.
+    """Return the folder SUBMITTER of `SUBMITTER/results/SYSTEM`, or None for folders with a different layout.
 
-    A folder called `results` occurs elsewhere too, so something beside it or above it must belong to a submission.
+    A folder called `results` occurs elsewhere too, so a file in it or a folder above it must belong to a submission.
     """
     submitter_folder = system_folder.parent.parent
     if system_folder.parent.name.lower() != "results" or not submitter_folder.name:
@@ -166,4 +166,4 @@ def _read_scaling_factor(path: Path) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high:
         return float(value)
     given = clean(json.dumps(value)[:60], 40)
-    raise ValueError(f"{path}: scaling_factor is {given}; expected a number from {low:g} to {high:g}")
+    raise ValueError(f"{path}: scaling_factor is {given}. Expected a number from {low:g} to {high:g}")

@@ -1,6 +1,6 @@
 """Identity of experiments: two runs belong to the same experiment if their settings and logged hyperparameters agree.
 
-Seeds and other bookkeeping do not count. `same` compares two rows, `differences` returns the settings that differ, and
+Seeds and bookkeeping do not count. `same` compares two rows, `differences` returns the settings that differ, and
 `suite.results.settings_difference` compares any number of results.
 """
 
@@ -22,10 +22,10 @@ from suite.results.text import clean
 from workloads.api import DeviationCode, LoggedSettings, field_names
 
 _OF_OTHERS = ("round", "submitter", "division", "folder")
-"""Columns that count, in addition to the settings, for logs and results of other programs."""
+"""Columns that count, in addition to the settings, for logs and foreign results."""
 FIELDS = (*field_names(RunSettings, row=True), *_OF_OTHERS)
 DERIVED = ("labels", "deviations", "data_fingerprint")
-"""Fields that follow from other fields: they count, but are only named if nothing else differs."""
+"""Fields that follow from further fields: they count, but are only named if nothing else differs."""
 _BOOKKEEPING_PREFIXES = ("submission_", "suite_", "power_")
 
 HYPERPARAMETERS, ENVIRONMENT_VARIABLES = "hyperparameters", "environment_variables"
@@ -57,7 +57,7 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Settings, as a user sets them, to the fields that change with them, in addition to their field."""
 _OF_SIZE = ("system", "folder", "framework_version")
-"""Fields that change with the number of devices in results of other programs: names of clusters contain their size."""
+"""Fields that change with the number of devices in foreign results: names of clusters contain their size."""
 OF_SIZE_LOGGED = ("model_bn_span", "input_pairs_left_out")
 """Logged keys that follow from the number of devices at a given global batch, so that no user chose them."""
 _OWN_FIELD = {item.metadata["typed"]: item.name for item in fields(LoggedSettings) if item.metadata["typed"]}
@@ -86,7 +86,7 @@ def facts(row: Columns) -> dict[str, Any]:
     values = {
         name: getattr(row, name)
         for name in FIELDS
-        if name != ENVIRONMENT_VARIABLES and (name != "rules" or row.profile)  # other programs: `round` has it
+        if name != ENVIRONMENT_VARIABLES and (name != "rules" or row.profile)  # for foreign results `round` has it
     }
     if row.profile:
         variables = identifying_variables(row.environment_variables or {})
@@ -263,7 +263,7 @@ def follows(aside: Iterable[str]) -> set[str]:
 
 
 def left_out(row: Columns, aside: Collection[str]) -> set[str]:
-    """Return the settings that go with the keys in `aside`, for results of other programs the system too."""
+    """Return the settings that go with the keys in `aside`, for foreign results the system too."""
     of_size = set(_OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ())
     if row.round == UNKNOWN_ROUND:  # folders of unknown rounds may be of different rounds
         of_size.discard("folder")

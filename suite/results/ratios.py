@@ -287,11 +287,11 @@ def _intervals(
 
 
 def permutation_test(one: Sequence[float | None], other: Sequence[float | None]) -> tuple[float, float] | None:
-    """(p, the smallest p that so many runs can give) of the difference of two means; None where a value is not known, or
-    of a single run.
+    """Return p of the difference of two means, and the smallest p that this number of runs can give.
 
-    Two-sided: p is twice the smaller tail. If both came from one distribution, every assignment of the runs to the two would
-    be as likely as the observed one (Ernst, Permutation Methods, Statistical Science 19 (2004), 676-685).
+    There is no result if a value is unknown, or for a single run. The test is two-sided: p is twice the smaller tail. If both
+    sides had the same distribution, every assignment of the runs to the two sides would be as likely as the observed assignment
+    (Ernst, Permutation Methods, Statistical Science 19 (2004), 676-685).
     """
     if None in (*one, *other) or min(len(one), len(other)) < 2:
         return None
@@ -301,7 +301,9 @@ def permutation_test(one: Sequence[float | None], other: Sequence[float | None])
     from scipy import stats  # half a second
 
     def first_sum(first: Any, _: Any, axis: int) -> Any:
-        return first.sum(axis=axis)  # grows with the difference of the means, and its rounding is small beside it
+        return first.sum(
+            axis=axis
+        )  # grows with the difference of the means, and its rounding is small compared with it
 
     random = np.random.default_rng(SEED)
     options = {"vectorized": True, "n_resamples": _ASSIGNMENTS, "batch": 10_000, "random_state": random}

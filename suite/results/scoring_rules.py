@@ -24,7 +24,7 @@ class ScoringRule:
     dropped_runs: int = 1
     """Runs that are dropped at each end: `max_dropped_scores`."""
     first_converged: int | None = None
-    """Number of successful runs, in order of their start, that enter the score. None: all of them."""
+    """Number of successful runs, in order of their start, that enter the score. None: all runs."""
 
     @property
     def allowed_failures(self) -> int:

@@ -1,6 +1,6 @@
 """System descriptions of submissions: `systems/SYSTEM.json` (v0.7 on), `system.json` (v0.6), and `entry.json` (v0.5).
 
-The files come from other people. Every value is optional, sizes are bounded, and no content raises an exception.
+The files are untrusted. Every value is optional, sizes are bounded, and no content raises an exception.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every run as a row of one pandas DataFrame: our logs, logs of other programs, published results.
+"""Every run as a row of one pandas DataFrame: our logs, foreign logs, published results.
 
     from suite.results import table
     runs = table("logs/")                  # a row a run, also those that failed

@@ -64,7 +64,7 @@ QUALITY_PAIRS: Mapping[str, tuple[str, str]] = {"maskrcnn": ("BBOX", "SEGM"), "m
 def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) -> float:
     """Return the factor to display values of a metric: 100 for BLEU as a fraction, else 1.
 
-    Some logs have BLEU as a fraction, others in points. The target decides, or the largest of `values` without a target.
+    Some logs have BLEU as a fraction, and some in points. The target decides, or the largest of `values` without a target.
     """
     if "bleu" not in metric.lower():
         return 1.0
@@ -79,8 +79,8 @@ _TARGET_TOLERANCE = 2.0**-23
 def same_targets(one: Mapping[str, float], other: Mapping[str, float], workload: str) -> bool | None:
     """Check whether two targets of a workload are the same quality. None if a target is unknown.
 
-    Single targets are compared by value, because logs of the rounds name the metric differently. Several targets are compared by
-    name.
+    Single targets are compared by value, because logs of the rounds name the metric differently. Several targets are
+    compared by name.
     """
     metric = METRIC_NAMES.get(workload, "")  # whatever the log calls it
     first, second = ({name: value * bleu_scale(metric, value) for name, value in side.items()} for side in (one, other))
@@ -139,7 +139,7 @@ def metric_abbreviation(metric: str) -> str:
 
 
 def metric_title(metric: str) -> str:
-    """Return the title of a metric, such as `top-1 accuracy` for `top1`. Other metrics are returned unchanged."""
+    """Return the title of a metric, such as `top-1 accuracy` for `top1`. Metrics without a title are returned unchanged."""
     return METRIC_TITLES.get(metric, metric)
 
 

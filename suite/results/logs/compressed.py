@@ -67,4 +67,4 @@ def is_read(compression: str) -> bool:
 
 def not_read_text(compression: str) -> str:
     """Return the message on a file of a compression that the suite does not read."""
-    return f"a file compressed with {compression}, which the suite does not read; run: {_COMMANDS[compression]}"
+    return f"a file compressed with {compression}, which the suite does not read. Run: {_COMMANDS[compression]}"

@@ -1,4 +1,4 @@
-"""Reads the records of a file as events and problems, in bounded memory. Other modules interpret the events.
+"""Reads the records of a file as events and problems, in bounded memory. They are interpreted elsewhere.
 
 A log that grows while it is read gives a prefix of itself: reading stops at the size that the file had when it was opened.
 """
@@ -62,7 +62,7 @@ def read_file(path: Path) -> LogFile:
                 raise OSError(f"it has {size:,} bytes, and a log has at most {MAX_BYTES:,}")
             return _read(stream)
     except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror or error}); give the path of a log file") from error
+        raise ValueError(f"{path}: cannot be read ({error.strerror or error}). Give the path of a log file") from error
 
 
 def _read(stream: BinaryIO) -> LogFile:

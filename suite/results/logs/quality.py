@@ -168,7 +168,7 @@ def claimed_end(
     if clock.claimed == EndStatus.SUCCESS.value:
         refuted = _why_no_success(has_targets, evaluations) if is_to_target else ""
         if refuted:
-            return RunEnd(EndStatus.FAILED, EndCode.FALSE_SUCCESS, f"run_stop says success, but {refuted}")
+            return RunEnd(EndStatus.FAILED, EndCode.FALSE_SUCCESS, f"run_stop has status success, but {refuted}")
         return SUCCESS
     return _unsuccessful_end(clock.end, clock.claimed, is_to_target, evaluations, problems)
 
@@ -179,7 +179,7 @@ def _unsuccessful_end(
     """Return the end of a run whose `run_stop` does not claim success."""
     status = EndStatus.FAILED if claimed in ("failed", "fail") else EndStatus.ABORTED
     is_false = is_to_target and evaluations.reached is not None
-    contradiction = f"run_stop says {clean(claimed, 40)}, but an evaluation reaches the target"
+    contradiction = f"run_stop has status {clean(claimed, 40)}, but an evaluation reaches the target"
     if is_false:
         problems.append(Problem(end.line, ProblemCode.CONTRADICTING_STATUS, contradiction))
     reason = end.metadata.get("reason")

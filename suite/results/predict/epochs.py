@@ -26,7 +26,7 @@ _ERROR: Mapping[str, float] = {MEASURED: 0.028, RCP: 0.078, BETWEEN: 0.144}
 _RCP_AGREEMENT = 0.14
 """RCPs are used for runs if |log(RCP / measured)| is at most this at all measured batches. 15 % is a choice of this suite.
 
-Rounds up to v0.7 count ResNet-50's epochs with other hyperparameters, and need up to 60 where the RCP has 35.
+Rounds up to v0.7 count ResNet-50's epochs with different hyperparameters, and need up to 60 where the RCP has 35.
 """
 _RCP_ROUND = "training_1.1.0"
 """RCPs of round v1.1 in mlperf-logging. Later rounds have a different SSD, and the same ResNet-50 and Mask R-CNN."""
@@ -101,7 +101,7 @@ def _means(points: Iterable[tuple[float, float]]) -> dict[float, float]:
 
 
 def _between(batch: float, points: Mapping[float, float]) -> float | None:
-    """Return the epochs at a batch, interpolated linearly in the logarithms of both; None outside of the points."""
+    """Return the epochs at a batch, interpolated linearly in the logarithms of both, but not outside of the points."""
     if not points or not min(points) <= batch <= max(points):
         return None
     return math.exp(np.interp(math.log(batch), np.log(list(points)), np.log(list(points.values()))))

@@ -77,7 +77,7 @@ class LinkFit:
 def fit_link(measured: Iterable[AllReduceTime]) -> LinkFit | None:
     """Return the fit of a link over all sizes and device counts.
 
-    None for fewer than two sizes, or if larger buffers do not take longer.
+    There is no fit for fewer than two sizes, or if larger buffers do not take longer.
     """
     points = [
         (size.size_bytes / times.devices, size.median_seconds / (2 * (times.devices - 1)))

@@ -116,7 +116,7 @@ class PredictionRequest:
             batch = float(self.batch_global or per_device * devices)
             if batch < devices:
                 raise ValueError(
-                    f"a batch of {batch:g} is less than a sample for each of {devices} devices; set a larger batch"
+                    f"a batch of {batch:g} is less than a sample for each of {devices} devices. Set a larger batch"
                 )
             if (devices, batch) not in measured:
                 yield devices, batch
@@ -165,7 +165,9 @@ class Prediction:
 
 
 def predictions(results: Sequence[Result], request: PredictionRequest) -> list[Prediction]:
-    """Return a prediction for each family of results that allows one. The notes of the last prediction name the others.
+    """Return a prediction for each family of results that allows one.
+
+    The notes of the last prediction name the families without a prediction.
 
     Raises:
         ValueError: No family allows a prediction. The message has the first reason.
@@ -222,7 +224,7 @@ def predict(results: Sequence[Result], request: PredictionRequest, name: str = "
     batches_on_one = {result.global_batch for result in results if result.devices == 1 and result.samples_per_second}
     is_by_step = request.system is not None or (link is not None and (bool(reason) or len(batches_on_one) > 1))
     if reason and not is_by_step:
-        raise ValueError(f"{reason}; set --system NAME or FILE")
+        raise ValueError(f"{reason}. Set --system NAME or FILE")
     predicted = _predict_by_step(results, request, link) if is_by_step else _predict_by_model(results, request)
     rows = _rows(results, predicted, None if request.prices is None else request.prices.price(results[0]))
     first, *rest = _notes(results, [row for row in rows if row.kind == PREDICTION])
@@ -234,7 +236,7 @@ def predict(results: Sequence[Result], request: PredictionRequest, name: str = "
 def predict_times(
     results: Sequence[Result], devices: Sequence[int], prices: Prices | None = None
 ) -> tuple[list[dict[str, Any]], str]:
-    """Predict the time to target of a group of `comparable_groups` on other device counts, with the scaling model.
+    """Predict the time to target of a group of `comparable_groups` on further device counts, with the scaling model.
 
     Returns:
         Rows of a prediction with a time to target, and the reason if there is no row.
@@ -379,7 +381,7 @@ def _fill_efficiency(rows: Sequence[PredictionRow]) -> None:
 
 
 def _seconds_outside_epochs(result: Result) -> float:
-    """Return the part of the time to target outside of epochs: setup and other. 0 if time per epoch includes it."""
+    """Return the part of the time to target outside of epochs. 0 if time per epoch includes it."""
     if result.parts is None or result.seconds is None or not result.seconds_per_epoch or not result.epochs:
         return 0.0
     return result.seconds - result.epochs * result.seconds_per_epoch
@@ -423,7 +425,7 @@ def _notes(results: Sequence[Result], predicted: Sequence[PredictionRow]) -> Ite
     outside = sorted({_seconds_outside_epochs(result) for result in results} - {0.0})
     if outside and predicted:
         ends = " to ".join(dict.fromkeys((time_text(outside[0]), time_text(outside[-1]))))
-        yield f"Setup and other time outside of epochs ({ends}) are assumed to stay as measured on the nearest device count."
+        yield f"Setup and remaining time outside of epochs ({ends}) are assumed to be as on the nearest measured device count."
     if any(row.epochs_source == RCP for row in predicted):
         yield f"{RCP}: mean epochs of the reference runs of round v1.1 at this batch, or interpolated between two batches."
 

@@ -9,7 +9,7 @@ All families of a workload share both; each family has its own `c`. The residual
 and an independent error of each result.
 
 The model does not choose a single `b_half` and `p`. A prediction is the mean over a grid of both, weighted by the likelihood of
-all other results. The scale of a family has a Student t distribution, so that an outlier does not move the other results.
+all remaining results. The scale of a family has a Student t distribution, so that an outlier does not move the rest.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NVIDIA_NAMES = re.compile(
     r"a10g?|a16|a2|a[34]0|l20|l40?s?|p40?|t4|k80)\b",
     re.IGNORECASE,
 )
-"""Names of NVIDIA GPUs. Other programs log `A100-SXM4-40GB` without the vendor."""
+"""Names of NVIDIA GPUs. Foreign programs log `A100-SXM4-40GB` without the vendor."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def published_families() -> tuple[list[Family], dict[str, int]]:
 
 
 def _repeated_reason(result: Result) -> str:
-    """Return a reason if the logs of a published result were submitted as another entry before; else an empty string."""
+    """Return a reason if the logs of a published result were submitted before; else an empty string."""
     line = result.attempts[0].printed or {}
     return "logs of an earlier round again" if line.get("first_entry") else ""
 

@@ -43,7 +43,7 @@ def fit_step(points: Sequence[tuple[float, float]]) -> StepFit:
     fit = fit_steps(points)
     if fit is None:
         raise ValueError(
-            "t0 and c need two batch sizes on one device; measure a second batch size, for example batch=per_device:64"
+            "t0 and c need two batch sizes on one device. Measure a second batch size, for example batch=per_device:64"
         )
     if fit.t0 < 0.0:
         return replace(fit, t0=0.0, c=fit_through_zero(points))
@@ -162,7 +162,7 @@ def gradients_of(results: Sequence[Result]) -> GradientTraffic:
         if result.gradients is not None:
             return result.gradients
     if results[0].workload not in _PARAMETERS or results[0].profile == "demo":
-        raise ValueError("the size of its gradients is not known; set --gradient-mb")
+        raise ValueError("the size of its gradients is not known. Set --gradient-mb")
     parameters, tensors = _PARAMETERS[results[0].workload]
     return GradientTraffic(parameters * _FLOAT32_BYTES, tensors)
 

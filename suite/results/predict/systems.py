@@ -85,7 +85,7 @@ class System:
             return Traffic(inside, 0.0, latency, tensors)
         if self.between is None:
             raise ValueError(
-                f"{self.name}: {devices} devices on a node of {self.devices_per_node}; add `between` to the system"
+                f"{self.name}: {devices} devices on a node of {self.devices_per_node}. Add `between` to the system"
             )
         between, more = self.between.ring(-(-devices // self.devices_per_node), gradients)
         return Traffic(inside, between, latency + more, tensors)
@@ -102,8 +102,8 @@ def find_system(name: str) -> System:
     path = expand_user(name)
     if not path.is_file():
         matches = difflib.get_close_matches(name, systems(), n=1)
-        hint = f"; did you mean {matches[0]}?" if matches else ""
-        raise ValueError(f"--system {name[:80]}: expected a file or a system; allowed: {', '.join(systems())}{hint}")
+        hint = f". Did you mean {matches[0]}?" if matches else ""
+        raise ValueError(f"--system {name[:80]}: expected a file or a system. Allowed: {', '.join(systems())}{hint}")
     listed = systems(path)
     if len(listed) != 1:
         raise ValueError(
@@ -134,7 +134,7 @@ def _system(name: str, entry: Any) -> System:
     devices, us_per_tensor = _numbers(name, entry, allowed, ("title", *links))
     inside, between, host = (_link(f"{name}.{level}", entry[level]) if entry.get(level) else None for level in links)
     if inside is None:
-        raise ValueError(f"{name}: inside is missing; add inside: {{gb_per_second: …, latency_us: …}}")
+        raise ValueError(f"{name}: inside is missing. Add inside: {{gb_per_second: …, latency_us: …}}")
     return System(name, str(entry.get("title", name)), int(devices), inside, between, us_per_tensor * 1e-6, host)
 
 
@@ -158,7 +158,7 @@ def _numbers(name: str, entry: Any, allowed: Mapping[str, Any], text_keys: tuple
     """
     unknown = [key for key in entry if key not in {*allowed, *text_keys}] if isinstance(entry, dict) else [entry]
     if not isinstance(entry, dict) or unknown:
-        raise ValueError(f"{name}: unknown key {str(unknown[0])[:40]}; allowed: {', '.join([*allowed, *text_keys])}")
+        raise ValueError(f"{name}: unknown key {str(unknown[0])[:40]}. Allowed: {', '.join([*allowed, *text_keys])}")
     values = {key: entry.get(key, default) for key, (default, _) in allowed.items()}
     for key, value in values.items():
         least = allowed[key][1]

@@ -28,7 +28,7 @@ RULES: Mapping[str, Grid] = {
 FAMILY, SMALLEST, NEW_MACHINE = "others", "smallest", "new machine"
 """Values of the column `predicted_from`.
 
-- FAMILY: the other results of the family.
+- FAMILY: the remaining results of the family.
 - SMALLEST: the result of the family on the fewest devices. The constants were fitted without the family.
 - NEW_MACHINE: the same. The constants were fitted without all families of this accelerator or this submitter.
 """
@@ -103,7 +103,7 @@ class Validation:
         return float(_calibration_rows(self.held)["width"].quantile(scaling_model.LEVEL))
 
     def coverage(self, protocol: str) -> float:
-        """Return the share of results inside an interval whose width was calibrated on all other families."""
+        """Return the share of results inside an interval whose width was calibrated on all remaining families."""
         rows, calibration = select(self.held, protocol), _calibration_rows(self.held)
         inside = [
             of_family["width"]

@@ -68,7 +68,7 @@ Choices = Sequence[Choice]
 
 
 def parse_deadline(text: str) -> float:
-    """Return the seconds of a deadline such as `2h`, `90m`, `1h30m`, or `3600s`. Raises ValueError for other text."""
+    """Return the seconds of a deadline such as `2h`, `90m`, `1h30m`, or `3600s`. Raises ValueError for invalid text."""
     match = re.fullmatch("".join(rf"(?:(\d{{1,9}}(?:\.\d{{1,9}})?){unit})?" for unit in "hms"), text)
     parts = match.groups() if match else ()
     total = sum(float(part or 0.0) * unit for part, unit in zip(parts, (3600.0, 60.0, 1.0), strict=False))
@@ -96,7 +96,7 @@ def advise(
     if not fitting:
         few = min(series.fewest.device_count for series in every)
         raise ValueError(
-            f"--devices {devices}: the fewest devices that were measured are {few}; give {few} or more, "
+            f"--devices {devices}: the fewest devices that were measured are {few}. Give {few} or more, "
             f"or predict it with suite scaling --devices {devices}"
         )
     sections, data = [], list[Choice]()
@@ -144,8 +144,18 @@ class Advice:
         why_none_predicted: str,
         deadline: float | None,
     ) -> None:
-        """`series`: all measured counts; `best`: the fastest result of each that fits the machine; `wanted_counts`: counts
-        that a prediction was tried for."""
+        """Draw the conclusions.
+
+        Args:
+            name: Name of the series.
+            series: Results on all measured device counts.
+            best: The fastest result on each device count that fits the machine.
+            measured: Choices from measured results.
+            predicted: Choices from predictions.
+            wanted_counts: Device counts for which predictions were tried.
+            why_none_predicted: Reason if there are no predictions.
+            deadline: Seconds that a job may take.
+        """
         self.name, self.series, self.best = name, series, best
         self.measured, self.predicted = measured, predicted
         self.wanted_counts, self.why_none_predicted, self.deadline = wanted_counts, why_none_predicted, deadline
@@ -177,7 +187,7 @@ def _timed(results: Sequence[Result]) -> list[Result]:
     known = with_time(reached)
     if not reached:
         why = "advice needs runs that reached a target, and there are none: only runs of fixed length, or none that succeeded"
-        raise ValueError(f"{why}; run to the target first: python run_suite.py -m workload=ncf profile=demo gpus=1,2")
+        raise ValueError(f"{why}. Run to the target first: python run_suite.py -m workload=ncf profile=demo gpus=1,2")
     if not known:
         name = clean(f"{reached[0].submitter} {reached[0].system}".strip(), 80)
         raise ValueError(f"advice is about numbers of devices: {name}: {DEVICES_NOT_KNOWN}")
@@ -360,7 +370,7 @@ def _verdict(advice: Advice) -> str:
     if pair is None or pair.total is None:
         measured = [row.devices for row in advice.series]
         if len(set(measured)) == 1:
-            return f"Measured on {devices_text(few['devices'])} only, so there is nothing to choose from."
+            return f"Measured on {devices_text(few['devices'])} only, so there is no choice."
         counts = ", ".join(f"{count:,}" for count in dict.fromkeys(measured))
         fits = f"of these only {few['devices']:,} fit a machine of {devices_text(advice.machine)}"
         return f"Measured on {counts} devices; {fits}."
@@ -384,10 +394,10 @@ def _flagged(choices: Choices, flag: str) -> Choice:
 
 
 def _queue(choice: Choice) -> str:
-    """Return the jobs of a queue as text: `eight 1-device jobs side by side`, `8-device jobs one after another`."""
+    """Return the jobs of a queue as text: `eight 1-device jobs side by side`, `8-device jobs in sequence`."""
     at_once = choice["jobs_at_once"]
     if at_once == 1:
-        return f"{choice['devices']}-device jobs one after another"
+        return f"{choice['devices']}-device jobs in sequence"
     count = _COUNTS[at_once] if at_once < len(_COUNTS) else f"{at_once:,}"
     return f"{count} {choice['devices']}-device jobs side by side"
 
@@ -415,7 +425,7 @@ def _answers(advice: Advice) -> Iterator[str]:
         yield f"how sure: unknown ({pair.no_interval})"
     elif pair is not None and pair.interval is not None:
         linear = choices[-1]["devices"] / choices[0]["devices"]
-        more = f"; that includes {linear:.3g}, so more runs are needed to tell which queue is faster"
+        more = f"; that includes {linear:.3g}, so more runs are needed to decide which queue is faster"
         certainty = f"how sure: speedup {ratio_text(pair.total or 0.0)}, {pair.interval_words}"
         yield certainty + (more if pair.interval.low <= linear <= pair.interval.high else "")
 
@@ -447,7 +457,7 @@ def _deadline_answers(advice: Advice, deadline: float) -> Iterator[str]:
     predicted = f"deadline {time_text(deadline)}, {PREDICTED}"
     if not meeting:
         counts = ", ".join(f"{choice['devices']:,}" for choice in advice.predicted)
-        yield f"{predicted}: none of the other counts meets it ({counts} devices)"
+        yield f"{predicted}: no further count meets it ({counts} devices)"
         return
     (choice,) = meeting
     took = f"{devices_text(choice['devices'])}, {time_text(choice['train_seconds'])}"
@@ -459,7 +469,7 @@ def _deadline_answers(advice: Advice, deadline: float) -> Iterator[str]:
     if meets:
         is_less = choice["device_hours_per_job"] < chosen["device_hours_per_job"]
         compared = f", {'fewer' if is_less else 'not fewer'} than the measured {hours}"
-    yield f"{predicted}: {took}, {surely}; {hours_text}{compared}; nobody measured it"
+    yield f"{predicted}: {took}, {surely}; {hours_text}{compared}; it was not measured"
 
 
 def _notes(advice: Advice) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""All-reduces: time and bandwidths over size, and the link that they fit. They train nothing: no other table has them."""
+"""All-reduces: time and bandwidths over size, and the link that they fit. Such runs do not train and have no other table."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def row_names(measured: Sequence[Result]) -> list[str]:
 def _links(row: Result) -> str:
     links = [shown_link(run.record.path.parent, row.device, row.devices or 0) for run in row.runs if run.record]
     shown = clean("; ".join(dict.fromkeys(text for text in links if text)), 80)
-    return f"link asked for: {clean(row.link, 20)}, topology.json shows {shown or 'none'}"
+    return f"requested link: {clean(row.link, 20)}, topology.json shows {shown or 'none'}"
 
 
 def link_text(fit: LinkFit | None) -> str:

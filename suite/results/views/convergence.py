@@ -173,7 +173,7 @@ def _reference_for(result: Result, published: Sequence[Result]) -> Point:
     nearest = sorted(points, key=lambda point: abs(math.log(point.batch / batch)))[:2]
     listed = "; ".join(f"{point.batch:,} ({point.mean:.4g} epochs, {point.runs} runs)" for point in nearest)
     text = f"global batch {batch:,} is outside of the batches of published runs of {result.workload}"
-    raise NoReferenceError(f"{text}; nearest: {listed}" if listed else f"{text}, except the runs of this result")
+    raise NoReferenceError(f"{text}. Nearest: {listed}" if listed else f"{text}, except the runs of this result")
 
 
 def _has_epochs(run: Run) -> bool:

@@ -66,9 +66,9 @@ def _headline(members: Sequence[Result], prices: Prices | None) -> str:
 def _selected(
     measured: Sequence[Result], to_target: bool
 ) -> tuple[Series[Result], Result, list[Result], list[Series[Result]]]:
-    """Return the series that a headline is about, its best result, the best results of other frameworks, and all candidates.
+    """Return the series of a headline, its best result, the best results per remaining framework, and all candidates.
 
-    The series has the hardest target. Rates measure different work on different systems, so each framework and system is
+    The series has the hardest target. Throughputs measure different work on different systems, so each framework and system is
     represented by a single series.
     """
     every = all_series(measured)
@@ -87,7 +87,7 @@ def _selected(
 
 
 def _settings(series: Series[Result], candidates: Sequence[Series[Result]]) -> str:
-    """Return the settings that distinguish the series of a headline from the other candidates."""
+    """Return the settings that distinguish the series of a headline from the remaining candidates."""
     firsts = [candidate.fewest for candidate in candidates]
     names = [place_of(result) for result in firsts]
     texts = distinct_labels(firsts, names, ("devices", "nodes", "labels", "deviations"), always=NEVER_COMPARED_WITHOUT)
@@ -153,7 +153,7 @@ def _labels(result: Result, shared: Sequence[str]) -> str:
 def _kind(result: Result, shared: Sequence[str]) -> str:
     """Return the profile and the labels that all results of the headline have."""
     ordered = sorted(shared, key=lambda label: label != result.profile)
-    return clean(", ".join(ordered) or result.profile or "logs of other programs", 120)
+    return clean(", ".join(ordered) or result.profile or "foreign logs", 120)
 
 
 def _framework(result: Result) -> str:

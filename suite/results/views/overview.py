@@ -85,7 +85,7 @@ def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Se
         title += "" if several else f", {short_title(members[0].workload)}"
         sections += _matrix(title, cells, prices, OVER_FEWEST, left_out=len(members) - len(cells))
     theirs = [result for result in results if not result.profile and result.to_target and result.seconds]
-    cells, title = _of_other_programs(theirs), "Overview: logs of other programs"
+    cells, title = _of_other_programs(theirs), "Overview: foreign logs"
     return sections + _matrix(title, cells, prices, _OVER_SLOWEST, left_out=len(theirs) - len(cells))
 
 
@@ -176,7 +176,7 @@ def _speedup(series: Series[Result], result: Result) -> float | None:
 
 
 def _of_other_programs(results: Sequence[Result]) -> list[OverviewCell]:
-    """Return the cells of logs of other programs. Systems that log the same name are named by their folders."""
+    """Return the cells of foreign logs. Systems that log the same name are named by their folders."""
 
     def names(result: Result) -> tuple[Any, ...]:
         accelerator = accelerator_name(result.device_name)
@@ -366,7 +366,7 @@ def _stated(result: Result) -> tuple[str, ...]:
 
 
 def division(result: Result) -> tuple[str, ...]:
-    """Return the label of a result of the open division by another submitter; empty for all other results."""
+    """Return the label of a result of the open division by a different submitter; empty for all remaining results."""
     return ("open division",) if result.division == "open" and not result.profile else ()
 
 

@@ -28,7 +28,7 @@ _SHOWN = (
     "training_samples_per_second", "epochs", "epochs_source", "seconds", "time_range", "device_hours",
     "device_hours_range", "cost", "cost_range", "scaling_efficiency", "binds",
 )  # fmt: skip
-"""Columns of tables. Both bounds of a figure are one column, `90.8–104.8 s`. Bounds of other figures are in files only."""
+"""Columns of tables. Both bounds of a figure are one column, `90.8–104.8 s`. Further bounds are in files only."""
 _KEY_COLUMNS = _SHOWN[:3]
 _WORST_SHOWN = 12
 """Number of results with the largest errors in the validation."""

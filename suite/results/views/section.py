@@ -14,11 +14,11 @@ from suite.results.text import clean, figure_text
 
 NOT_VERIFIED = "Not verified by MLCommons Association."
 DEVICES_NOT_KNOWN = "the number of devices is not known; it is a CPU system, or system.json is missing above its logs"
-"""Reason why a result of another program cannot be compared by its number of devices."""
+"""Reason why a foreign result cannot be compared by its number of devices."""
 
 
 class SectionKind(enum.Enum):
-    """What a section shows, for code that depends on it."""
+    """Content of a section, for code that depends on it."""
 
     OTHER = enum.auto()
     OVERVIEW_SPEEDUPS = enum.auto()
@@ -55,7 +55,7 @@ class Section:
 
 
 class ViewKind(enum.Enum):
-    """What a view shows, for code that depends on it."""
+    """Content of a view, for code that depends on it."""
 
     OTHER = enum.auto()
     COMPARISON = enum.auto()

@@ -128,7 +128,7 @@ def _with_notes(lines: Sequence[StudyLine], keys: Sequence[str]) -> tuple[StudyL
 
 
 def _cells(plan: Mapping[str, Json]) -> dict[str, dict[str, Any]]:
-    """Return the cells of a plan by job. Cells of another form are skipped, because plan files are not trusted."""
+    """Return the cells of a plan by job. Malformed cells are skipped, because plan files are not trusted."""
     listed = plan.get("cells")
     cells: dict[str, dict[str, Any]] = {}
     for cell in listed[:_MAX_CELLS] if isinstance(listed, list) else ():

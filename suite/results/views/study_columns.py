@@ -32,11 +32,11 @@ class StudyLine:
     values: Mapping[str, str]
     """Key of the study to its value, in order of the keys."""
     result: Result | None
-    """None if no run succeeded."""
+    """Missing if all runs failed."""
     outcome: str = "measured"
     """`measured`, `OOM`, `–` (not possible), `not run`, or the status of the run."""
     notes: tuple[str, ...] = ()
-    """Why the line has no result; or labels and settings that other lines do not have."""
+    """Why the line has no result; or labels and settings that not all lines have."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ StudyValue = Callable[[Result, StudyLine, StudyContext], float | None]
 
 
 def column_value(name: str, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the value of a column in a line; None if it was not measured."""
+    """Return the value of a column in a line, if it was measured."""
     column = STUDY_COLUMNS[name]
     if line.result is None or column.value is None:
         return None
@@ -111,7 +111,7 @@ def _all_reduce(value: Callable[[AllReduceTime], float]) -> StudyValue:
 
 
 def _per_sample(name: str, divisor: str, factor: float = 1.0) -> StudyValue:
-    """Return a function for the sum of one column over all runs, divided by the sum of another column."""
+    """Return a function for the sum of one column over all runs, divided by the sum of a second column."""
     quotient = share_of(name, [divisor])
     return lambda result, line, context: _scaled(quotient(result.runs, ""), factor)
 

@@ -56,7 +56,7 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
         with_article: Add the article's tables, and check its printed speedups.
 
     Raises:
-        ValueError: There is no time to target.
+        ValueError: No run has a time to target.
     """
     ours = with_time(results)
     shown = ours + (with_time(find_published(ARTICLE)) if with_article else [])
@@ -192,7 +192,7 @@ def _speedup(both: tuple[Result, Result], printed: Mapping[Any, float]) -> Line:
 
 
 def pairs_section(results: Sequence[Result], most: int) -> Section | None:
-    """Return the speedups between all pairs of device counts of each series; None if there are no pairs.
+    """Return the speedups between all pairs of device counts of each series; None without pairs.
 
     Args:
         results: Results of a table.

@@ -62,7 +62,7 @@ def test_it_says_what_was_new_and_where_it_is(tmp_path, tracker, name, extra, ou
 WRONG = {
     "no tracker": (["logs"], "invalid choice: 'logs'"),
     "no logs": (["tensorboard"], "the following arguments are required: DIR"),
-    "a folder that is not there": (["tensorboard", "nothing"], "nothing does not exist; give a folder that holds logs"),
+    "a folder that is not there": (["tensorboard", "nothing"], "nothing does not exist. Give a folder that holds logs"),
     "a folder without logs": (["tensorboard", "empty", "--follow"], "empty holds no log"),
 }
 
@@ -83,7 +83,7 @@ def test_without_its_library_the_line_says_what_to_type(tmp_path, monkeypatch, n
     monkeypatch.setitem(sys.modules, name, None)  # as if it were not there
     done = suite_here(tmp_path, "export", name, "logs", exits=2)
     typed = f"{sys.executable} -m pip install -r {PROJECT / 'environments' / name}.txt"
-    assert done.stderr == f"suite export: {name} is not installed; run: {typed}\n"
+    assert done.stderr == f"suite export: {name} is not installed. Run: {typed}\n"
 
 
 def test_a_sweep_is_followed_to_its_end(tmp_path, tracker, monkeypatch):

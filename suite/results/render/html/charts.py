@@ -65,7 +65,7 @@ class Point(NamedTuple):
 
     x: float
     y: float
-    row: Columns | None = None  # The run or result that a pointer over it tells of
+    row: Columns | None = None  # The run or result of its tooltip
     low: float | None = None  # Least and most of several runs, or bounds of a prediction
     high: float | None = None
 
@@ -74,10 +74,10 @@ Points = tuple[Point, ...]  # The points of one curve in order
 
 
 class Style(NamedTuple):
-    """What a series is called and looks like."""
+    """Name and look of a series."""
 
     label: str
-    slot: int  # Selects the color. Of the curves with the same slot in a figure, the first has it.
+    slot: int  # Selects the color. The first curve with a slot in a figure has this color.
     style: int = 0  # Selects marker and dashes
     published: bool = False  # Not ours: dashed, hollow and grey
 
@@ -113,8 +113,15 @@ class Chart:
 def charts(
     title: str, rows: Iterable[Result], axes: tuple[str, str], marks: Iterable[Mark], **more: Any
 ) -> list[Chart]:
-    """The one chart of all marks, which are of `rows`, or none without any. `axes`: what is on them; `more`: its other fields,
-    and `labels` beside those of the rows."""
+    """Return a list with the chart of these marks, or an empty list without marks.
+
+    Args:
+        title: Title of the chart.
+        rows: Results of the marks, for labels.
+        axes: Labels of the axes.
+        marks: Marks of the chart.
+        more: Further fields of `Chart`, and `labels` in addition to the labels of the rows.
+    """
     named = (
         (
             style._replace(label=drawable_name(style.label)),
@@ -201,7 +208,7 @@ def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Look:
-    """What a result, and the curve over devices that it is on, are called and look like in every figure of a page."""
+    """Names and looks of a result and of its curve over devices, in all figures of a page."""
 
     of_curve: Style  # `pytorch, lr 0.01`
     of_result: Style  # `pytorch, lr 0.01, 2 dev`

@@ -25,11 +25,11 @@ _SENSORS: Mapping[str, tuple[str, str]] = {
 """Sensor (docs/telemetry.md) to title and unit of its figure."""
 Points = Iterable[tuple[float | None, float | None]]
 Quantity = tuple[str, tuple[str, str], Callable[[RunRecord], Points], dict[str, Any]]
-"""What it is, what is on the axes, points of a run, further fields of the chart."""
+"""Quantity, labels of the axes, points of a run, and further fields of the chart."""
 
 
 class TableCharts(NamedTuple):
-    """The charts of one table; what was not recorded has none."""
+    """Charts of a table. A quantity that was not recorded has no chart."""
 
     quality: list[charts.Chart]  # Over epochs and over time
     rates: list[charts.Chart]  # Throughput, waiting for data, telemetry
@@ -48,7 +48,7 @@ def table_charts(results: Sequence[Result], looks: charts.Looks) -> TableCharts:
             banded = len({style for style, _, point in drawn if point.low is not None})
             told = "median" if banded > charts.MAX_BANDS else "median, least and most"
             runs = "several" if most == 1 else f"more than {most}"
-            note = f"Of {runs} runs: {told}, while half of them go on" if banded else ""
+            note = f"Of {runs} runs: {told}, while half of them last" if banded else ""
             found += charts.charts(charts.titled(results, what), results, axes, drawn, note=note, **more)
         return found
 

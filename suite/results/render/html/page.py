@@ -343,7 +343,7 @@ def _render(rows: PageRows, data: Mapping[str, Any], **context: Any) -> str:
 
 
 def _anchors(blocks: Sequence[Block]) -> list[str]:
-    """Return the ids of blocks, such as `section-results` and `section-results-2`. Blocks of other kinds do not change them."""
+    """Return the ids of blocks, such as `section-results` and `section-results-2`. Blocks of different kinds do not matter."""
     counts: Counter[str] = Counter()
     anchors = []
     for block in blocks:

@@ -26,7 +26,7 @@ from suite.results.time_parts import TimeParts, time_parts
 from suite.results.views.overview import device_text
 
 LABEL = "label"
-"""Filter by labels. A row may have several labels, and all other filters have a single value per row."""
+"""Filter by labels. A row may have several labels, and all remaining filters have a single value per row."""
 _MAX_SETTING_FILTERS = 6
 _MAX_VALUE = 60
 """Characters of a value of a filter."""

@@ -291,7 +291,7 @@ def _curves(chart: Chart, colour: dict[str, Json], paint: Paint, on_page: bool) 
 
 
 def _bars(chart: Chart, colour: dict[str, Json], paint: Paint) -> list[dict[str, Json]]:
-    # names stand above their bars: beside them they would leave no width on a phone
+    # names are above their bars. Next to the bars they would leave no width on a phone
     above = {"labelAlign": "left", "labelBaseline": "bottom", "labelOffset": -2, "labelPadding": 0, "labelLimit": 330}
     axis = {**above, "ticks": False, "grid": False, "domain": False, "zindex": 1}
     y = {"field": "name", "type": "nominal", "sort": None, "title": None, "axis": axis}
@@ -345,7 +345,7 @@ def write_figures(charts: Sequence[Chart], folder: Path) -> None:
             (folder / f"{stem}.svg").write_text(picture, encoding="utf-8")
             (folder / f"{stem}.png").write_bytes(vl_convert.svg_to_png(picture, scale=_FOR_SCREENS))
     except OSError as error:
-        raise ValueError(f"--figures {folder} cannot be written ({error.strerror}); give another place") from error
+        raise ValueError(f"--figures {folder} cannot be written ({error.strerror}). Give a different folder") from error
 
 
 def svg(chart: Chart) -> str:
@@ -356,4 +356,4 @@ def svg(chart: Chart) -> str:
 def refuse_full(folder: Path) -> None:
     """Raise ValueError if the folder of figures is not empty."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise ValueError(f"--figures {folder} exists already and is not an empty folder; give a new one")
+        raise ValueError(f"--figures {folder} exists already and is not an empty folder. Give a new folder")

@@ -60,7 +60,7 @@ def test_own_log_is_read_completely(tmp_path):
         ({"qualities": (0.3, 0.4), "stop": "epochs:2", "status": "success"}, "success", "", True),
         ({"qualities": (0.3,), "stop": "epochs:2", "reason": "Diverged: nan"}, "aborted", "Diverged: nan", False),
         ({"qualities": (0.3, 0.6), "status": "success"}, "failed",
-         "run_stop says success, but no evaluation reaches the target", False),
+         "run_stop has status success, but no evaluation reaches the target", False),
     ],
 )  # fmt: skip
 def test_how_a_run_ended(tmp_path, options, status, reason, finished):

@@ -124,5 +124,5 @@ def test_a_system_of_ones_own(tmp_path):
     path.write_text("mine: {devices_per_node: 2, inside: {gb_per_second: 1, latency_us: 10}, us_per_tensor: 5}")
     system = find_system(str(path))
     assert system.all_reduce(2, GradientTraffic(1e9, 100)) == pytest.approx((1.0, 0.0, 2e-5, 5e-4))
-    with pytest.raises(ValueError, match="did you mean dgxa100"):
+    with pytest.raises(ValueError, match="Did you mean dgxa100"):
         find_system("dgx-a100")

@@ -668,7 +668,7 @@ def test_of_more_than_24_runs_in_a_figure_each_result_is_its_median(tmp_path, ru
         write_run(tmp_path, f"a{number // 3}", number % 3, batch_size_global=64 << number // 3)
     over_epochs, *_ = charts_of(tmp_path)
     assert {len(one.paths) for one in series_of(over_epochs)} == {paths}
-    assert over_epochs.note == ("Of several runs: median, while half of them go on" if paths == 1 else "")
+    assert over_epochs.note == ("Of several runs: median, while half of them last" if paths == 1 else "")
 
 
 def test_legends_of_files_have_the_dashes_of_their_lines():

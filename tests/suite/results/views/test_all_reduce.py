@@ -39,7 +39,7 @@ def test_table_and_fit(tmp_path):
     assert last["microseconds"] == pytest.approx(seconds * 1e6)
     assert last["bus GB/s"] == last["algorithm GB/s"] == pytest.approx((1 << 20) / seconds / 1e9)
     assert section.below[0].startswith("pytorch, 2 devices, fp32, laptop: α 40 ± ")
-    assert "link asked for: auto, topology.json shows one machine, 1 socket" in section.below[0]
+    assert "requested link: auto, topology.json shows one machine, 1 socket" in section.below[0]
 
 
 def test_results_of_one_name_are_told_apart_and_labelled(tmp_path):

@@ -351,7 +351,7 @@ def test_overlap_comes_from_measured_steps_on_several_devices(batch_study):
     made = predict([*found, two], wanted)
     assert "middle: 0.25, fitted to measured steps" in made.how
     missed = predict([*found, replace(two, samples_per_second=100 / step)], wanted)
-    assert any("far from measured" in note for note in missed.notes)
+    assert any("far from the measured steps" in note for note in missed.notes)
     low = "training_samples_per_second_low"
     assert getattr(last(missed), low) < getattr(last(made), low) / 4, "the bounds say it too"
     assert "middle: 0.7, assumed" in predict(found, wanted).how
@@ -378,7 +378,7 @@ def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
     assert with_link(dgx1, link).inside.bytes_per_second == pytest.approx(BANDWIDTH)
     over = with_link(dgx1, replace(link, several_machines=True))
     assert (over.between.latency_seconds, over.inside) == (pytest.approx(ALPHA), dgx1.inside)
-    with pytest.raises(ValueError, match="set --system"):
+    with pytest.raises(ValueError, match="Set --system"):
         predict(found, PredictionRequest((2,), links=(replace(link, location=("pytorch", "laptop", "another CPU")),)))
 
 
