@@ -34,7 +34,7 @@ from suite.results.text import (
     time_text,
 )
 from suite.results.views.repeat import next_commands
-from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, target_and_data_text
+from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, target_and_data_facts
 from suite.results.views.speedup_text import AS_FAST, times_text
 
 ASSUMPTION = (
@@ -337,14 +337,17 @@ def _share_of_added_device(choices: Choices, speedup: float) -> float:
 def _section(advice: Advice) -> Section:
     few, best = advice.measured[0], advice.best
     notes = tuple(dict.fromkeys(_notes(advice)))
+    facts = tuple(target_and_data_facts(best))
     is_only = len(advice.series) == 1 and advice.machine == few["devices"]
     if is_only and advice.deadline is None:
         cost = "" if few["cost_per_job"] is None else f", cost {cost_text(few['cost_per_job'])}"
-        took = f"{time_text(few['train_seconds'])}{cost} on {devices_text(advice.machine)}, the only count measured: nothing"
+        took = f"{time_text(few['train_seconds'])}{cost} on {devices_text(advice.machine)}, the only measured device count."
         commands = next_commands(best[0])
-        then = "Run next:" if commands else "Give results of the same hardware on other counts (suite published list)."
+        remedy = (
+            "Run next:" if commands else "Add results of the same hardware on further counts (suite published list)."
+        )
         return Section(
-            advice.name, (target_and_data_text(best), f"{took} to choose from. {then}"), commands=commands, below=notes
+            advice.name, (f"{took} Advice needs a second count. {remedy}",), commands=commands, below=notes, facts=facts
         )
     name = f"{advice.name}; machine of {devices_text(advice.machine)}"
     name += ", extrapolated" if advice.machine > advice.series.most.device_count else ""
@@ -353,9 +356,8 @@ def _section(advice: Advice) -> Section:
     cells = [choice | {"time_range": _time_range(choice)} for choice in listed]
     table = DataTable.from_rows({column: choice[column] for column in shown} for choice in cells).without_empty()
     below = (*_answers(advice), *notes)
-    return Section(
-        name, (target_and_data_text(best), _verdict(advice)), table, below=below, keys=2 if advice.predicted else 1
-    )
+    keys = 2 if advice.predicted else 1
+    return Section(name, (_verdict(advice),), table, below=below, keys=keys, facts=facts)
 
 
 def _time_range(choice: Choice) -> str:

@@ -42,7 +42,7 @@ def measured_only(data):
 
 
 def said(view):
-    return view.sections[0].above[1], view.sections[0].below
+    return view.sections[0].above[0], view.sections[0].below
 
 
 def test_the_article_by_hand():
@@ -267,10 +267,12 @@ def test_only_results_of_one_experiment_give_advice(tmp_path):
         own = {"devices": devices, "seconds_per_epoch": seconds, "keys": {"opt_base_learning_rate": rate}}
         write_run(tmp_path, f"{devices}-{rate}", **own)
     view = advise(measured([tmp_path]))
-    verdicts = {section.title.partition(", learning ")[2]: section.above[1] for section in view.sections}
-    assert verdicts["rate 0.003"].startswith("21.0 s on 1 device, the only count measured")
+    verdicts = {section.title.partition(", learning ")[2]: section.above[0] for section in view.sections}
+    assert verdicts["rate 0.003"].startswith("21.0 s on 1 device, the only measured device count.")
     assert "on 2 devices one job is 1.02× faster than on 1" in verdicts["rate 0.006; machine of 2 devices"]
-    assert {section.above[0] for section in view.sections} == {"target hit rate at 10 ≥ 0.635, data set ml-demo"}
+    assert {section.facts for section in view.sections} == {
+        (("Target", "hit rate at 10 ≥ 0.635"), ("Data set", "ml-demo"))
+    }
     assert sorted(view.data.to_frame()["train_seconds"]) == pytest.approx([21.0, 22.0, 22.38])
 
 
